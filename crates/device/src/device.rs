@@ -1,0 +1,176 @@
+//! The interface of every device.
+//!
+//! What a device promises, and what it does not:
+//! 1. A completed write is visible to every later read of this device, from any thread.
+//! 2. A completed write is durable only after a later [`Request::Flush`] has completed without error. Until then a power
+//!    cut may lose it, keep it, keep part of it, or keep it and lose an older one.
+//! 3. The requests of one batch are not ordered among themselves. A flush covers what had completed before the call,
+//!    and nothing of its own batch.
+//! 4. After a failed flush nothing is known about what is durable. The device refuses writes and flushes from then on
+//!    (kind `FlushFailed`) and keeps serving reads; nothing is retried, because the kernel reports a lost write once.
+//! 5. Overlapping writes in flight at the same time leave any mixture of the two.
+
+use crate::{DeviceError, DeviceErrorKind};
+
+/// What a device is and can do. Asked, never assumed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Capabilities {
+    /// Length in bytes at the moment of the call.
+    pub len: u64,
+    /// The alignment in bytes of offset, length and memory that goes without a copy; 1 if any does. A power of two.
+    pub block_size: u32,
+    /// The largest aligned write in bytes that a power cut leaves whole or absent; 0 when nothing is promised.
+    pub atomic_write: u32,
+    /// Whether a completed write can be lost by a power cut before a flush.
+    pub volatile_cache: bool,
+    /// Whether [`Device::set_len`] works.
+    pub can_resize: bool,
+    /// Geometry of a zoned device.
+    pub zones: Option<Zones>,
+}
+
+/// Geometry of a zoned device: every zone is written front to back and reset as a whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Zones {
+    /// Bytes from the start of one zone to the start of the next.
+    pub zone_len: u64,
+    /// Number of zones.
+    pub count: u64,
+    /// How many zones may be open for writing at once; 0 when there is no limit.
+    pub open_max: u32,
+}
+
+/// One operation of a batch. Offsets and lengths are in bytes.
+#[derive(Debug)]
+pub enum Request<'a> {
+    /// Fills `buf` from `offset`. Past the end of the device: `UnexpectedEnd`.
+    Read {
+        /// First byte to read.
+        offset: u64,
+        /// Where the bytes go; its length is how many.
+        buf: &'a mut [u8],
+    },
+    /// Writes `buf` at `offset`. A file grows; anything else answers `OutOfRange` past its end.
+    Write {
+        /// First byte to write.
+        offset: u64,
+        /// The bytes.
+        buf: &'a [u8],
+    },
+    /// Makes durable whatever had completed before the batch was submitted.
+    Flush,
+    /// Gives up the contents of a range: it reads as anything (files: zeros) until written again.
+    Discard {
+        /// First byte to give up.
+        offset: u64,
+        /// How many bytes.
+        len: u64,
+    },
+}
+
+impl Request<'_> {
+    /// The word for this operation in messages.
+    pub fn operation(&self) -> &'static str {
+        match self {
+            Self::Read { .. } => "read",
+            Self::Write { .. } => "write",
+            Self::Flush => "flush",
+            Self::Discard { .. } => "discard from",
+        }
+    }
+
+    /// Offset and length in bytes; a flush has none.
+    pub fn range(&self) -> Option<(u64, u64)> {
+        match self {
+            Self::Read { offset, buf } => Some((*offset, buf.len() as u64)),
+            Self::Write { offset, buf } => Some((*offset, buf.len() as u64)),
+            Self::Discard { offset, len } => Some((*offset, *len)),
+            Self::Flush => None,
+        }
+    }
+}
+
+/// A place for bytes. See the module's numbered promises.
+pub trait Device: Send + Sync {
+    /// What the device is and can do now.
+    fn capabilities(&self) -> Capabilities;
+
+    /// Carries out all requests as one queue submission and returns when all have completed: one result per request,
+    /// in the order of the batch.
+    fn run(&self, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>>;
+
+    /// Sets the length in bytes; a longer file reads zeros at its new end.
+    ///
+    /// # Errors
+    /// `Unsupported` unless the capabilities say `can_resize`.
+    fn set_len(&self, len: u64) -> Result<(), DeviceError>;
+
+    /// What to call this device in a message: its path, or its model.
+    fn describe(&self) -> String;
+
+    /// Length in bytes.
+    fn len(&self) -> u64 {
+        self.capabilities().len
+    }
+
+    /// Whether the device has no bytes at all.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Carries out one request. Implementors override this where a single request has a cheaper path than a batch.
+    ///
+    /// # Errors
+    /// That of the request.
+    fn run_one(&self, request: Request<'_>) -> Result<(), DeviceError> {
+        let mut results = self.run(&mut [request]);
+        debug_assert_eq!(results.len(), 1, "one result per request");
+        results.pop().unwrap_or_else(|| Err(DeviceError::new(DeviceErrorKind::Io, "run", self.describe())))
+    }
+
+    /// Fills `buf` from `offset`.
+    ///
+    /// # Errors
+    /// `UnexpectedEnd` if the device ends before `buf` is full (its contents are then unspecified), or the failure.
+    fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<(), DeviceError> {
+        self.run_one(Request::Read { offset, buf })
+    }
+
+    /// Writes all of `buf` at `offset`.
+    ///
+    /// # Errors
+    /// `NoSpace`, `ReadOnly`, `OutOfRange`, `FlushFailed`, or the failure.
+    fn write_at(&self, buf: &[u8], offset: u64) -> Result<(), DeviceError> {
+        self.run_one(Request::Write { offset, buf })
+    }
+
+    /// Makes every completed write durable.
+    ///
+    /// # Errors
+    /// The failure; from then on the device refuses writes and flushes.
+    fn flush(&self) -> Result<(), DeviceError> {
+        self.run_one(Request::Flush)
+    }
+
+    /// Gives up the contents of a range.
+    ///
+    /// # Errors
+    /// `Unsupported` where the device cannot; the contents are then unchanged.
+    fn discard(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        self.run_one(Request::Discard { offset, len })
+    }
+    /// Fills `buf` from `offset`, with zeros past the end, as if the device were a sparse file without end.
+    /// Returns how many bytes came from the device.
+    ///
+    /// # Errors
+    /// That of the read. A device that shrinks meanwhile gives `UnexpectedEnd`.
+    fn read_at_or_zero(&self, buf: &mut [u8], offset: u64) -> Result<usize, DeviceError> {
+        let available = self.len().saturating_sub(offset).min(buf.len() as u64) as usize;
+        let (head, tail) = buf.split_at_mut(available);
+        tail.fill(0);
+        if !head.is_empty() {
+            self.read_at(head, offset)?;
+        }
+        Ok(available)
+    }
+}
