@@ -12,6 +12,9 @@ mod buffer;
 
 mod device;
 
+pub mod file;
+
 pub use buffer::{AlignedBuf, BUFFER_ALIGNMENT};
 pub use device::{Capabilities, Device, Request, Zones};
 pub use error::{DeviceError, DeviceErrorKind};
+pub use file::{DirectIo, FileDevice, IoEngine, OpenOptions};

@@ -1,0 +1,83 @@
+//! The system calls that the standard library has no name for, each as a safe function.
+
+use std::fs::File;
+use std::io;
+use std::mem::MaybeUninit;
+use std::os::fd::AsRawFd;
+
+/// Alignment that is safe for direct I/O where the kernel does not say: no block device has larger logical blocks.
+const DIRECT_ALIGNMENT_DEFAULT: u32 = 4096;
+
+fn check(result: libc::c_int) -> io::Result<()> {
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Length in bytes of a block device.
+pub(super) fn block_device_len(file: &File) -> io::Result<u64> {
+    let mut len = 0_u64;
+    let request = libc::_IOR::<usize>(0x12, 114); // BLKGETSIZE64
+    // SAFETY: the request writes one u64 through the pointer, which is valid for the duration of the call.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), request, &raw mut len) })?;
+    Ok(len)
+}
+
+/// Logical sector size in bytes of a block device.
+pub(super) fn sector_size(file: &File) -> io::Result<u32> {
+    let mut size: libc::c_int = 0;
+    // SAFETY: the request writes one int through the pointer, which is valid for the duration of the call.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), libc::BLKSSZGET, &raw mut size) })?;
+    u32::try_from(size).map_err(|_| io::Error::from_raw_os_error(libc::EINVAL))
+}
+
+/// Tells a block device that a range holds nothing of value.
+pub(super) fn discard_blocks(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    let range = [offset, len];
+    let request = libc::_IO(0x12, 119); // BLKDISCARD
+    // SAFETY: the request reads two u64 through the pointer, which is valid for the duration of the call.
+    check(unsafe { libc::ioctl(file.as_raw_fd(), request, range.as_ptr()) })
+}
+
+/// Frees the blocks of a range of a file; it reads as zeros and the length stays.
+pub(super) fn punch_hole(file: &File, offset: u64, len: u64) -> io::Result<()> {
+    fallocate(file, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, offset, len)
+}
+
+/// Reserves the blocks of the first `len` bytes, extending the file if it is shorter.
+pub(super) fn reserve(file: &File, len: u64) -> io::Result<()> {
+    fallocate(file, 0, 0, len)
+}
+
+fn fallocate(file: &File, mode: libc::c_int, offset: u64, len: u64) -> io::Result<()> {
+    let too_large = |_| io::Error::from_raw_os_error(libc::EFBIG);
+    let (offset, len) = (i64::try_from(offset).map_err(too_large)?, i64::try_from(len).map_err(too_large)?);
+    loop {
+        // SAFETY: the call takes no pointers; the descriptor is open as long as `file` is borrowed.
+        match check(unsafe { libc::fallocate64(file.as_raw_fd(), mode, offset, len) }) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            result => return result,
+        }
+    }
+}
+
+/// Takes the exclusive lock of the open file without waiting; it is released when the last descriptor closes, and so
+/// by the kernel when the process dies.
+pub(super) fn lock_exclusively(file: &File) -> io::Result<()> {
+    // SAFETY: the call takes no pointers; the descriptor is open as long as `file` is borrowed.
+    check(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) })
+}
+
+/// The alignment in bytes of memory, offset and length that direct I/O on this file asks for, or `None` if the file
+/// system says that it has no direct I/O. Kernels before 6.1 do not tell, and get the alignment that suits all.
+pub(super) fn direct_alignment(file: &File) -> io::Result<Option<u32>> {
+    let mut status = MaybeUninit::<libc::statx>::zeroed();
+    let (fd, flags, mask) = (file.as_raw_fd(), libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN);
+    // SAFETY: the path is a NUL-terminated literal, and the kernel fills at most one `statx` behind the pointer.
+    check(unsafe { libc::statx(fd, c"".as_ptr(), flags, mask, status.as_mut_ptr()) })?;
+    // SAFETY: all bytes zero is a valid `statx`, so it is initialised whatever the kernel has written.
+    let status = unsafe { status.assume_init() };
+    if status.stx_mask & libc::STATX_DIOALIGN == 0 {
+        return Ok(Some(DIRECT_ALIGNMENT_DEFAULT));
+    }
+    let alignment = status.stx_dio_mem_align.max(status.stx_dio_offset_align);
+    Ok((alignment != 0).then(|| alignment.next_power_of_two()))
+}

@@ -1,0 +1,434 @@
+//! Files and block devices.
+//!
+//! Rules of this module, numbered for reference:
+//! 1. A single request is one plain system call on the calling thread, with no lock but a shared one, because a page read
+//!    from flash has to cost what the device costs.
+//! 2. Transfers whose memory, offset or length is not aligned go through a bounce buffer on a direct device, except
+//!    writes of an unaligned range: these go through the page cache, alone, because a read-modify-write of the edges
+//!    would lose the write of a neighbour and could lengthen the file.
+//! 3. All flushes use one descriptor. The kernel reports a lost write once per descriptor; two flushes at once could
+//!    see it reported to the other, so they take turns, and the first failure is final.
+
+mod open;
+
+mod transfer;
+
+mod pool;
+
+mod ring;
+
+mod kernel;
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError, RwLock};
+
+pub use open::{DirectIo, IoEngine, OpenOptions};
+
+use crate::{AlignedBuf, Capabilities, Device, DeviceError, DeviceErrorKind, Request};
+use open::Opened;
+use transfer::{Memory, Transfer};
+
+/// A regular file or a block device.
+pub struct FileDevice {
+    path: PathBuf,
+    opened: Opened,
+    writable: bool,
+    use_ring: bool,
+    /// Shared by aligned writes, exclusive to a write through the page cache on a direct device (rule 2).
+    edges: RwLock<()>,
+    flush: FlushState,
+}
+
+/// Who flushes when. A flush that begins after a call was made covers that call too, so callers that wait for one
+/// another share flushes.
+#[derive(Default)]
+struct FlushState {
+    /// Flushes begun so far.
+    begun: AtomicU64,
+    /// Number of the last flush that succeeded; held while flushing.
+    succeeded: Mutex<u64>,
+    failed: AtomicBool,
+}
+
+impl FileDevice {
+    /// Opens the file or block device at `path`.
+    ///
+    /// # Errors
+    /// `NotFound`, `AlreadyExists`, `PermissionDenied`, `ReadOnly`, `SymbolicLink`, `Busy`, `NoSpace`; `Unsupported` for
+    /// what is neither a file nor a block device, and for direct I/O or io_uring where they are demanded and missing.
+    /// A file that was created by a call that failed is removed again.
+    pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, DeviceError> {
+        let path = path.as_ref();
+        let use_ring = match (options.engine, ring::unavailable()) {
+            (IoEngine::ThreadPool, _) | (IoEngine::Auto, Some(_)) => false,
+            (IoEngine::Auto | IoEngine::IoUring, None) => true,
+            (IoEngine::IoUring, Some(reason)) => {
+                let error =
+                    DeviceError::new(DeviceErrorKind::Unsupported, "open", path.display().to_string());
+                return Err(error.advise(format!("{reason}; use the thread pool")));
+            }
+        };
+        let opened = open::open(path, options)?;
+        let (path, writable) = (path.to_path_buf(), options.write);
+        Ok(Self { path, opened, writable, use_ring, edges: RwLock::new(()), flush: FlushState::default() })
+    }
+
+    /// The path that was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether transfers bypass the page cache.
+    pub fn is_direct(&self) -> bool {
+        self.opened.direct.is_some()
+    }
+
+    /// Whether batches go through io_uring.
+    pub fn uses_io_uring(&self) -> bool {
+        self.use_ring
+    }
+
+    fn error(&self, kind: DeviceErrorKind, operation: &'static str) -> DeviceError {
+        DeviceError::new(kind, operation, self.describe())
+    }
+
+    fn io_error(&self, operation: &'static str, source: io::Error) -> DeviceError {
+        DeviceError::from_io(operation, self.describe(), source)
+    }
+
+    /// The error of a request with a range.
+    fn failed(&self, operation: &'static str, offset: u64, len: usize, source: io::Error) -> DeviceError {
+        let error = self.io_error(operation, source).at(offset, len as u64);
+        match error.kind() {
+            DeviceErrorKind::NoSpace => error.advise("free some space on its file system or raise the limit"),
+            _ => error,
+        }
+    }
+
+    fn file_len(&self) -> io::Result<u64> {
+        match self.opened.block_device_len {
+            Some(len) => Ok(len),
+            None => Ok(self.opened.buffered.metadata()?.len()),
+        }
+    }
+
+    /// Whether a transfer can go to a direct descriptor as it is.
+    fn is_aligned(&self, address: *const u8, offset: u64, len: usize) -> bool {
+        let block = self.block_size() as usize;
+        address as usize % block == 0 && self.is_range_aligned(offset, len)
+    }
+
+    fn is_range_aligned(&self, offset: u64, len: usize) -> bool {
+        let block = self.block_size();
+        offset % u64::from(block) == 0 && len % block as usize == 0
+    }
+
+    fn block_size(&self) -> u32 {
+        self.opened.direct.as_ref().map_or(1, |(_, alignment)| *alignment)
+    }
+
+    /// Refuses what can be refused without asking the kernel.
+    fn check(&self, request: &Request<'_>) -> Result<(), DeviceError> {
+        let operation = request.operation();
+        if !self.writable && matches!(request, Request::Write { .. } | Request::Discard { .. }) {
+            return Err(self.error(DeviceErrorKind::ReadOnly, operation).advise("open it for writing"));
+        }
+        if !matches!(request, Request::Read { .. }) {
+            self.check_latch(operation)?;
+        }
+        let Some((offset, len)) = request.range() else { return Ok(()) };
+        let limit = self.opened.block_device_len.unwrap_or(i64::MAX as u64);
+        match offset.checked_add(len) {
+            Some(end) if end <= limit => Ok(()),
+            _ if matches!(request, Request::Read { .. }) => {
+                Err(self.error(DeviceErrorKind::UnexpectedEnd, operation).at(offset, len))
+            }
+            _ => Err(self.error(DeviceErrorKind::OutOfRange, operation).at(offset, len)),
+        }
+    }
+
+    fn check_latch(&self, operation: &'static str) -> Result<(), DeviceError> {
+        if !self.flush.failed.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let error = self.error(DeviceErrorKind::FlushFailed, operation);
+        Err(error.advise("check the drive and the kernel's log, then open it again and recover"))
+    }
+
+    fn read(&self, buf: &mut [u8], offset: u64) -> Result<(), DeviceError> {
+        let len = buf.len();
+        let done = match &self.opened.direct {
+            Some((file, _)) if !self.is_aligned(buf.as_ptr(), offset, len) => {
+                let mut bounce = Bounce::covering(offset, len, self.block_size());
+                let result = bounce.read(file, &self.opened.buffered);
+                result.map(|()| buf.copy_from_slice(bounce.wanted()))
+            }
+            Some((file, _)) => self.transfer(file, Memory::Read(buf), offset).carry_out(),
+            None => self.transfer(&self.opened.buffered, Memory::Read(buf), offset).carry_out(),
+        };
+        done.map_err(|error| self.failed("read", offset, len, error))
+    }
+
+    fn write(&self, buf: &[u8], offset: u64) -> Result<(), DeviceError> {
+        let len = buf.len();
+        let done = match &self.opened.direct {
+            Some(_) if !self.is_range_aligned(offset, len) => {
+                let _alone = self.edges.write().unwrap_or_else(PoisonError::into_inner);
+                self.transfer(&self.opened.buffered, Memory::Write(buf), offset).carry_out()
+            }
+            Some((file, _)) => {
+                let _shared = self.edges.read().unwrap_or_else(PoisonError::into_inner);
+                if self.is_aligned(buf.as_ptr(), offset, len) {
+                    self.transfer(file, Memory::Write(buf), offset).carry_out()
+                } else {
+                    let copy = AlignedBuf::copy_of(buf);
+                    self.transfer(file, Memory::Write(&copy), offset).carry_out()
+                }
+            }
+            None => self.transfer(&self.opened.buffered, Memory::Write(buf), offset).carry_out(),
+        };
+        done.map_err(|error| self.failed("write", offset, len, error))
+    }
+
+    fn transfer<'t>(&'t self, file: &'t std::fs::File, memory: Memory<'t>, offset: u64) -> Transfer<'t> {
+        Transfer { file, buffered: &self.opened.buffered, memory, offset, done: 0 }
+    }
+
+    fn flush_all(&self) -> Result<(), DeviceError> {
+        let begun_before = self.flush.begun.load(Ordering::SeqCst);
+        let mut succeeded = self.flush.succeeded.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check_latch("flush")?;
+        if *succeeded > begun_before {
+            // Another caller's flush began after this call was made, and has succeeded.
+            return Ok(());
+        }
+        let number = self.flush.begun.fetch_add(1, Ordering::SeqCst) + 1;
+        match self.opened.buffered.sync_data() {
+            Ok(()) => {
+                *succeeded = number;
+                Ok(())
+            }
+            Err(error) => {
+                self.flush.failed.store(true, Ordering::Release);
+                let error = self.io_error("flush", error);
+                Err(error
+                    .advise("what was written since the last flush may be lost; nothing more is written"))
+            }
+        }
+    }
+
+    fn discard_range(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
+        if len == 0 {
+            return Ok(());
+        }
+        let file = &self.opened.buffered;
+        let done = match self.opened.block_device_len {
+            Some(_) => kernel::discard_blocks(file, offset, len),
+            None => kernel::punch_hole(file, offset, len),
+        };
+        done.map_err(|error| {
+            let error = self.io_error("discard from", error).at(offset, len);
+            match error.kind() {
+                DeviceErrorKind::Unsupported => {
+                    error.advise("its contents are unchanged; do without discard here")
+                }
+                _ => error,
+            }
+        })
+    }
+
+    /// Carries out the reads and writes among `requests` at once through the ring or the pool.
+    fn run_transfers(
+        &self,
+        requests: &mut [(usize, &mut Request<'_>)],
+        results: &mut [Result<(), DeviceError>],
+    ) {
+        let file = self.opened.direct.as_ref().map_or(&self.opened.buffered, |(file, _)| file);
+        let mut bounces: Vec<Option<Bounce>> =
+            requests.iter().map(|(_, request)| self.bounce_for(request)).collect();
+        let mut transfers = Vec::with_capacity(requests.len());
+        for ((_, request), bounce) in requests.iter_mut().zip(&mut bounces) {
+            transfers.push(match (&mut **request, bounce) {
+                (Request::Read { .. }, Some(bounce)) => {
+                    self.transfer(file, Memory::Read(&mut bounce.buffer), bounce.start)
+                }
+                (Request::Read { offset, buf }, None) => self.transfer(file, Memory::Read(buf), *offset),
+                (Request::Write { .. }, Some(bounce)) => {
+                    self.transfer(file, Memory::Write(&bounce.buffer), bounce.start)
+                }
+                (Request::Write { offset, buf }, None) => self.transfer(file, Memory::Write(buf), *offset),
+                (Request::Flush | Request::Discard { .. }, _) => {
+                    unreachable!("only transfers are passed here")
+                }
+            });
+        }
+        let shared = self.edges.read().unwrap_or_else(PoisonError::into_inner);
+        let from_ring = if self.use_ring { ring::run(&mut transfers) } else { None };
+        let outcomes = from_ring.unwrap_or_else(|| pool::run(&mut transfers));
+        drop(shared);
+        let done: Vec<usize> = transfers.iter().map(|transfer| transfer.done).collect();
+        drop(transfers);
+        for (((index, request), bounce), (outcome, done)) in
+            requests.iter_mut().zip(&bounces).zip(outcomes.into_iter().zip(done))
+        {
+            let operation = request.operation();
+            let (offset, len) = request.range().unwrap_or_default();
+            let outcome = match (&mut **request, bounce) {
+                (Request::Read { buf, .. }, Some(bounce)) => {
+                    bounce.enough(outcome, done).map(|()| buf.copy_from_slice(bounce.wanted()))
+                }
+                _ => outcome,
+            };
+            results[*index] = outcome.map_err(|error| self.failed(operation, offset, len as usize, error));
+        }
+    }
+
+    /// The aligned stand-in for the memory of a transfer that a direct descriptor would refuse.
+    fn bounce_for(&self, request: &Request<'_>) -> Option<Bounce> {
+        self.opened.direct.as_ref()?;
+        match request {
+            Request::Read { offset, buf } if !self.is_aligned(buf.as_ptr(), *offset, buf.len()) => {
+                Some(Bounce::covering(*offset, buf.len(), self.block_size()))
+            }
+            Request::Write { offset, buf } if !self.is_aligned(buf.as_ptr(), *offset, buf.len()) => {
+                let mut bounce = Bounce::covering(*offset, buf.len(), self.block_size());
+                debug_assert_eq!(
+                    bounce.buffer.len(),
+                    buf.len(),
+                    "unaligned ranges are written through the cache"
+                );
+                bounce.buffer.copy_from_slice(buf);
+                Some(bounce)
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a request is a transfer that may run beside others.
+    fn is_concurrent(&self, request: &Request<'_>) -> bool {
+        match request {
+            Request::Read { .. } => true,
+            Request::Write { offset, buf } => self.is_range_aligned(*offset, buf.len()),
+            Request::Flush | Request::Discard { .. } => false,
+        }
+    }
+}
+
+impl Device for FileDevice {
+    fn capabilities(&self) -> Capabilities {
+        let sector = self.opened.block_device_len.map(|_| kernel::sector_size(&self.opened.buffered));
+        Capabilities {
+            // A file whose metadata cannot be read has no bytes that could be relied on.
+            len: self.file_len().unwrap_or(0),
+            block_size: self.block_size(),
+            atomic_write: sector.and_then(Result::ok).unwrap_or(0),
+            volatile_cache: true,
+            can_resize: self.writable && self.opened.block_device_len.is_none(),
+            zones: None,
+        }
+    }
+
+    fn run(&self, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>> {
+        let mut results: Vec<Result<(), DeviceError>> =
+            batch.iter().map(|request| self.check(request)).collect();
+        let mut transfers = Vec::with_capacity(batch.len());
+        for (index, request) in batch.iter_mut().enumerate() {
+            if results[index].is_err() {
+                continue;
+            }
+            if self.is_concurrent(request) {
+                transfers.push((index, request));
+            } else {
+                // Flushes and other rarities come first, one by one: a flush covers nothing of its own batch anyway.
+                results[index] = self.carry_out(request);
+            }
+        }
+        match &mut transfers[..] {
+            [] => {}
+            [(index, request)] => results[*index] = self.carry_out(request),
+            many => self.run_transfers(many, &mut results),
+        }
+        results
+    }
+
+    fn run_one(&self, mut request: Request<'_>) -> Result<(), DeviceError> {
+        self.check(&request)?;
+        self.carry_out(&mut request)
+    }
+
+    fn set_len(&self, len: u64) -> Result<(), DeviceError> {
+        let operation = "set the length of";
+        if self.opened.block_device_len.is_some() {
+            return Err(self
+                .error(DeviceErrorKind::Unsupported, operation)
+                .advise("a block device has a fixed length"));
+        }
+        if !self.writable {
+            return Err(self.error(DeviceErrorKind::ReadOnly, operation).advise("open it for writing"));
+        }
+        self.check_latch(operation)?;
+        self.opened.buffered.set_len(len).map_err(|error| self.io_error(operation, error).at(0, len))
+    }
+
+    fn describe(&self) -> String {
+        self.path.display().to_string()
+    }
+
+    fn len(&self) -> u64 {
+        self.file_len().unwrap_or(0)
+    }
+}
+
+impl FileDevice {
+    fn carry_out(&self, request: &mut Request<'_>) -> Result<(), DeviceError> {
+        match request {
+            Request::Read { offset, buf } => self.read(buf, *offset),
+            Request::Write { offset, buf } => self.write(buf, *offset),
+            Request::Flush => self.flush_all(),
+            Request::Discard { offset, len } => self.discard_range(*offset, *len),
+        }
+    }
+}
+
+/// Aligned memory for an aligned range that covers an unaligned one.
+struct Bounce {
+    buffer: AlignedBuf,
+    start: u64,
+    /// Where in the buffer the wanted bytes lie.
+    skip: usize,
+    len: usize,
+}
+
+impl Bounce {
+    fn covering(offset: u64, len: usize, block_size: u32) -> Self {
+        let block = u64::from(block_size);
+        let start = offset - offset % block;
+        let end = (offset + len as u64).next_multiple_of(block);
+        let buffer = AlignedBuf::zeroed((end - start) as usize);
+        Self { buffer, start, skip: (offset - start) as usize, len }
+    }
+
+    fn wanted(&self) -> &[u8] {
+        &self.buffer[self.skip..self.skip + self.len]
+    }
+
+    fn read(&mut self, direct: &std::fs::File, buffered: &std::fs::File) -> io::Result<()> {
+        let memory = Memory::Read(&mut self.buffer);
+        let mut transfer = Transfer { file: direct, buffered, memory, offset: self.start, done: 0 };
+        let outcome = transfer.carry_out();
+        let done = transfer.done;
+        self.enough(outcome, done)
+    }
+
+    /// The file may end inside the last block, behind the wanted bytes.
+    fn enough(&self, outcome: io::Result<()>, done: usize) -> io::Result<()> {
+        match outcome {
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && done >= self.skip + self.len => {
+                Ok(())
+            }
+            outcome => outcome,
+        }
+    }
+}
