@@ -14,7 +14,10 @@ mod device;
 
 pub mod file;
 
+pub mod memory;
+
 pub use buffer::{AlignedBuf, BUFFER_ALIGNMENT};
 pub use device::{Capabilities, Device, Request, Zones};
 pub use error::{DeviceError, DeviceErrorKind};
 pub use file::{DirectIo, FileDevice, IoEngine, OpenOptions};
+pub use memory::MemoryDevice;

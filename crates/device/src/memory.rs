@@ -1,0 +1,376 @@
+//! A device in memory whose power can fail, for tests and the crash simulator.
+//!
+//! Faults it may show (all from a seed, none unless asked for):
+//! - *Power cut*, [`Power::crash_after`]: the n-th operation of all devices on a supply and every later one fail. Each change
+//!   since the last flush, and those under way, is then kept, lost or torn in sectors of 512 bytes, in any order: a later one
+//!   may survive an earlier one. A sector holds afterwards what it held at some moment since the flush. Changes of a file's
+//!   length survive in their order. A flush that is cut makes anything from nothing to everything durable.
+//! - *Errors*, [`Fault::Error`]: EIO, ENOSPC or any other kind, on the n-th operation of a kind or on all from then on.
+//! - *Bit flips*, [`Fault::FlipBit`] and [`MemoryDevice::flip_bit`]; *misdirected writes*, [`Fault::Misdirect`];
+//!   *lies*, [`Fault::Lie`]: a flush, write or discard that is reported and not done.
+//!
+//! It never shows: a sector torn within, an unflushed overwrite replaced by an older one that was already visible when it was
+//! issued, a delay.
+
+mod power;
+
+mod cache;
+
+mod fault;
+
+mod random;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+pub use cache::{CutReport, SECTOR_BYTES};
+pub use fault::{Fault, Injection, Operation};
+pub use power::{Power, Spent};
+pub use random::{Random, splitmix};
+
+use crate::{Capabilities, Device, DeviceError, DeviceErrorKind, Request};
+use cache::Cache;
+use fault::Plan;
+
+/// A simulated device. Contents are gone with the value.
+pub struct MemoryDevice {
+    name: &'static str,
+    resizable: bool,
+    power: Power,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// Exactly as long as the device.
+    image: Vec<u8>,
+    cache: Cache,
+    plan: Plan,
+    /// Decides what an injected fault does. Power cuts bring their own seed.
+    random: Random,
+    flush_failed: bool,
+}
+
+impl MemoryDevice {
+    /// A block device of `len` zero bytes on a power supply of its own; its length never changes.
+    pub fn new(len: u64) -> Self {
+        Self::on(&Power::new(), "simulated drive", len, false)
+    }
+
+    /// A file of `len` zero bytes on a power supply of its own; it grows with writes past its end.
+    pub fn file(len: u64) -> Self {
+        Self::on(&Power::new(), "simulated file", len, true)
+    }
+
+    /// A device of `len` zero bytes that shares `power` with others and calls itself `name` in messages.
+    pub fn on(power: &Power, name: &'static str, len: u64, resizable: bool) -> Self {
+        let state = State {
+            image: vec![0; len as usize],
+            cache: Cache::default(),
+            plan: Plan::default(),
+            random: Random::new(len),
+            flush_failed: false,
+        };
+        Self { name, resizable, power: power.clone(), state: Mutex::new(state) }
+    }
+
+    /// The supply that this device hangs on.
+    pub fn power(&self) -> &Power {
+        &self.power
+    }
+
+    /// Decides by `seed` what of the unflushed changes survives a loss of power, and forgets a failed flush, since the
+    /// device starts anew. The supply is not touched: cut every device on it, then [`Power::restore`] it.
+    pub fn power_cut(&self, seed: u64) -> CutReport {
+        let mut guard = self.state();
+        let state = &mut *guard;
+        let report = state.cache.cut(&mut state.image, &mut Random::new(seed));
+        state.flush_failed = false;
+        report
+    }
+
+    /// Makes the device new: `len` zero bytes, nothing unflushed, no planned faults; `seed` decides about injected ones.
+    /// Keeps its memory.
+    pub fn reset(&self, len: u64, seed: u64) {
+        let mut state = self.state();
+        state.image.clear();
+        state.image.resize(len as usize, 0);
+        state.cache.clear();
+        state.plan.clear();
+        state.random = Random::new(seed);
+        state.flush_failed = false;
+    }
+
+    /// Plans a fault. Several plans count operations independently; the oldest that strikes wins.
+    pub fn inject(&self, injection: Injection) {
+        self.state().plan.add(injection);
+    }
+
+    /// Forgets all planned faults, and a failed flush with them: as if the device had been replaced with its contents.
+    pub fn heal(&self) {
+        let mut state = self.state();
+        state.plan.clear();
+        state.flush_failed = false;
+    }
+
+    /// A copy of what reads see now. Costs no operation and works without power.
+    pub fn image(&self) -> Vec<u8> {
+        self.state().image.clone()
+    }
+
+    /// Calls `look` with what reads see now, without a copy. Costs no operation and works without power.
+    pub fn inspect<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
+        look(&self.state().image)
+    }
+
+    /// Replaces contents and length by `image`, durably: another device in the same slot.
+    pub fn load(&self, image: &[u8]) {
+        let mut state = self.state();
+        state.image.clear();
+        state.image.extend_from_slice(image);
+        state.cache.clear();
+        state.flush_failed = false;
+    }
+
+    /// Inverts one bit at rest, durably. Bits count from the lowest of the first byte.
+    ///
+    /// # Panics
+    /// When the device has no such bit.
+    pub fn flip_bit(&self, bit: u64) {
+        self.state().image[(bit / 8) as usize] ^= 1 << (bit % 8);
+    }
+
+    /// How many changes a power cut could still undo.
+    pub fn unflushed(&self) -> usize {
+        self.state().cache.len()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // A panic of another thread cannot leave the state half changed in a way that matters to a test that goes on.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn error(&self, kind: DeviceErrorKind, request: &Request<'_>) -> DeviceError {
+        let error = DeviceError::new(kind, request.operation(), self.name);
+        match request.range() {
+            Some((offset, len)) => error.at(offset, len),
+            None => error,
+        }
+    }
+
+    /// Carries out one request of a batch before which `flushable` changes had completed.
+    fn request(
+        &self,
+        state: &mut State,
+        request: &mut Request<'_>,
+        flushable: usize,
+        spent: Spent,
+    ) -> Result<(), DeviceErrorKind> {
+        match spent {
+            Spent::Off => return Err(DeviceErrorKind::PoweredOff),
+            Spent::Cut => {
+                // Under way when the power failed: the change joins the cache, and the cut decides what there is of it.
+                if let Request::Write { offset, buf } = request {
+                    let _ = state.write(*offset, buf, self.resizable);
+                } else if let Request::Discard { offset, len } = request {
+                    let _ = state.discard(*offset, *len);
+                }
+                return Err(DeviceErrorKind::PoweredOff);
+            }
+            Spent::On => {}
+        }
+        match request {
+            Request::Read { offset, buf } => state.read(*offset, buf),
+            Request::Write { offset, buf } => state.checked_write(*offset, buf, self.resizable),
+            Request::Flush => state.flush(flushable),
+            Request::Discard { offset, len } => match state.plan.strike(Operation::Discard) {
+                Some(Fault::Error(kind)) => Err(kind),
+                Some(Fault::Lie) => Ok(()),
+                _ => state.discard(*offset, *len),
+            },
+        }
+    }
+}
+
+impl State {
+    fn range(&self, offset: u64, len: u64) -> Option<std::ops::Range<usize>> {
+        let end = offset.checked_add(len)?;
+        (end <= self.image.len() as u64).then_some(offset as usize..end as usize)
+    }
+
+    fn read(&mut self, offset: u64, buf: &mut [u8]) -> Result<(), DeviceErrorKind> {
+        let fault = self.plan.strike(Operation::Read);
+        if let Some(Fault::Error(kind)) = fault {
+            return Err(kind);
+        }
+        let range = self.range(offset, buf.len() as u64).ok_or(DeviceErrorKind::UnexpectedEnd)?;
+        buf.copy_from_slice(&self.image[range]);
+        if fault == Some(Fault::FlipBit) && !buf.is_empty() {
+            let bit = self.random.below(buf.len() as u64 * 8);
+            buf[(bit / 8) as usize] ^= 1 << (bit % 8);
+        }
+        Ok(())
+    }
+
+    /// A write with the planned faults.
+    fn checked_write(&mut self, offset: u64, buf: &[u8], resizable: bool) -> Result<(), DeviceErrorKind> {
+        if self.flush_failed {
+            return Err(DeviceErrorKind::FlushFailed);
+        }
+        match self.plan.strike(Operation::Write) {
+            None => self.write(offset, buf, resizable),
+            Some(Fault::Lie) => Ok(()),
+            Some(Fault::Error(kind)) => {
+                self.write_some_sectors(offset, buf);
+                Err(kind)
+            }
+            Some(Fault::FlipBit) => {
+                let mut stored = buf.to_vec();
+                if !stored.is_empty() {
+                    let bit = self.random.below(stored.len() as u64 * 8);
+                    stored[(bit / 8) as usize] ^= 1 << (bit % 8);
+                }
+                self.write(offset, &stored, resizable)
+            }
+            Some(Fault::Misdirect) => {
+                let unit = (buf.len() as u64).next_power_of_two().max(SECTOR_BYTES);
+                let places = (self.image.len() as u64 / unit).max(1);
+                let elsewhere = self.random.below(places) * unit + offset % unit;
+                // Past the end of the device the misdirected write is simply lost.
+                let _ = self.write(elsewhere, buf, false);
+                Ok(())
+            }
+        }
+    }
+
+    /// What a failed write leaves: every sector inside the device is old or new.
+    fn write_some_sectors(&mut self, offset: u64, buf: &[u8]) {
+        let mut done = 0;
+        while done < buf.len() {
+            let at = offset + done as u64;
+            let next = (done + (SECTOR_BYTES - at % SECTOR_BYTES) as usize).min(buf.len());
+            if self.random.chance(1, 2) && self.range(at, (next - done) as u64).is_some() {
+                let _ = self.write(at, &buf[done..next], false);
+            }
+            done = next;
+        }
+    }
+
+    fn write(&mut self, offset: u64, buf: &[u8], resizable: bool) -> Result<(), DeviceErrorKind> {
+        let before = self.image.len() as u64;
+        let end = offset.checked_add(buf.len() as u64).ok_or(DeviceErrorKind::OutOfRange)?;
+        if end > before {
+            if !resizable {
+                return Err(DeviceErrorKind::OutOfRange);
+            }
+            self.image.resize(end as usize, 0);
+        }
+        let after = self.image.len() as u64;
+        self.cache.record(&self.image, offset, buf.len() as u64, before, after);
+        self.image[offset as usize..end as usize].copy_from_slice(buf);
+        Ok(())
+    }
+
+    /// A discarded range keeps its bytes or turns to zeros: a caller that reads it again must not care.
+    fn discard(&mut self, offset: u64, len: u64) -> Result<(), DeviceErrorKind> {
+        let range = self.range(offset, len).ok_or(DeviceErrorKind::OutOfRange)?;
+        let before = self.image.len() as u64;
+        if self.random.chance(1, 2) {
+            self.cache.record(&self.image, offset, len, before, before);
+            self.image[range].fill(0);
+        }
+        Ok(())
+    }
+
+    fn flush(&mut self, flushable: usize) -> Result<(), DeviceErrorKind> {
+        if self.flush_failed {
+            return Err(DeviceErrorKind::FlushFailed);
+        }
+        match self.plan.strike(Operation::Flush) {
+            Some(Fault::Error(kind)) => {
+                self.flush_failed = true;
+                Err(kind)
+            }
+            Some(Fault::Lie) => Ok(()),
+            _ => {
+                self.cache.settle(flushable);
+                Ok(())
+            }
+        }
+    }
+
+    fn set_len(&mut self, len: u64) {
+        let before = self.image.len() as u64;
+        let (from, removed) = (len.min(before), before.saturating_sub(len));
+        self.cache.record(&self.image, from, removed, before, len);
+        self.image.resize(len as usize, 0);
+    }
+}
+
+impl Device for MemoryDevice {
+    fn capabilities(&self) -> Capabilities {
+        Capabilities {
+            len: self.state().image.len() as u64,
+            block_size: 1,
+            atomic_write: SECTOR_BYTES as u32,
+            volatile_cache: true,
+            can_resize: self.resizable,
+            zones: None,
+        }
+    }
+
+    fn run(&self, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>> {
+        let mut state = self.state();
+        let flushable = state.cache.len();
+        let mut power_failed = false;
+        let mut results = Vec::with_capacity(batch.len());
+        for request in batch {
+            let mut spent = self.power.spend();
+            power_failed |= spent == Spent::Cut;
+            // The requests of a batch are in flight together: when power fails in one, the later ones are under way too.
+            if power_failed {
+                spent = Spent::Cut;
+            }
+            let result = self.request(&mut state, request, flushable, spent);
+            results.push(result.map_err(|kind| self.error(kind, request)));
+        }
+        results
+    }
+
+    fn run_one(&self, mut request: Request<'_>) -> Result<(), DeviceError> {
+        let mut state = self.state();
+        let flushable = state.cache.len();
+        let result = self.request(&mut state, &mut request, flushable, self.power.spend());
+        result.map_err(|kind| self.error(kind, &request))
+    }
+
+    fn set_len(&self, len: u64) -> Result<(), DeviceError> {
+        let error = |kind| Err(DeviceError::new(kind, "resize", self.name).at(0, len));
+        if !self.resizable {
+            return error(DeviceErrorKind::Unsupported);
+        }
+        let mut state = self.state();
+        match self.power.spend() {
+            Spent::On => {}
+            Spent::Cut => {
+                state.set_len(len);
+                return error(DeviceErrorKind::PoweredOff);
+            }
+            Spent::Off => return error(DeviceErrorKind::PoweredOff),
+        }
+        if state.flush_failed {
+            return error(DeviceErrorKind::FlushFailed);
+        }
+        match state.plan.strike(Operation::SetLen) {
+            Some(Fault::Error(kind)) => return error(kind),
+            Some(Fault::Lie) => return Ok(()),
+            _ => state.set_len(len),
+        }
+        Ok(())
+    }
+
+    fn describe(&self) -> String {
+        self.name.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,234 @@
+//! The volatile cache: which writes a power cut may still undo, and the decision at the cut.
+//!
+//! There is one image, the live one. Every unflushed change keeps the bytes that it replaced, and a power cut takes back
+//! what it does not keep, newest first. So a flush forgets a list, a reset copies nothing, and a cut costs what was unflushed.
+//!
+//! A sector (512 bytes) that survives one write hides everything older on that sector: what a sector holds after a cut is
+//! always something it held at some moment since the flush, whatever its neighbours hold.
+
+use super::random::Random;
+
+/// The largest unit in bytes that a power cut leaves whole: smaller than any page, so that every page can be torn.
+pub const SECTOR_BYTES: u64 = 512;
+
+/// One change that is not durable yet.
+#[derive(Debug, Clone, Copy)]
+struct Change {
+    offset: u64,
+    len: u64,
+    /// Where in the arena the replaced bytes begin.
+    saved_at: usize,
+    len_before: u64,
+    len_after: u64,
+}
+
+impl Change {
+    fn resizes(&self) -> bool {
+        self.len_before != self.len_after
+    }
+}
+
+/// What a power cut did to the unflushed changes of one device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CutReport {
+    /// Changes that survived whole.
+    pub kept: u64,
+    /// Changes that vanished.
+    pub lost: u64,
+    /// Writes of which some sectors survived and some vanished.
+    pub torn: u64,
+}
+
+/// The unflushed changes of one device, oldest first.
+#[derive(Debug, Default)]
+pub(super) struct Cache {
+    changes: Vec<Change>,
+    arena: Vec<u8>,
+    /// One bit per sector, set while a cut is decided: a surviving newer change has fixed the contents of this sector.
+    settled: Vec<u64>,
+}
+
+/// How one cut treats what it finds. Extremes matter: most bugs need all lost but one, or all kept but one.
+#[derive(Debug, Clone, Copy)]
+enum Mood {
+    LoseAll,
+    KeepAll,
+    /// Everything is kept but the change of this number.
+    KeepAllBut(usize),
+    LoseAllBut(usize),
+    /// In the order of issue: before this number kept, this one torn, later ones lost.
+    Ordered(usize),
+    /// Each for itself, out of 16: kept below `keep`, torn below `keep + tear`.
+    Independent {
+        keep: u64,
+        tear: u64,
+    },
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Kept,
+    Lost,
+    /// Sectors for which this pattern of 64 sectors, repeated, has a bit survive.
+    Torn(u64),
+}
+
+impl Mood {
+    fn draw(random: &mut Random, changes: usize) -> Self {
+        let one = random.below(changes.max(1) as u64) as usize;
+        match random.below(10) {
+            0 => Self::LoseAll,
+            1 => Self::KeepAll,
+            2 | 3 => Self::KeepAllBut(one),
+            4 | 5 => Self::LoseAllBut(one),
+            6 => Self::Ordered(one),
+            _ => Self::Independent { keep: random.between(0, 15), tear: random.between(0, 4) },
+        }
+    }
+
+    fn fate(self, random: &mut Random, number: usize) -> Fate {
+        let exception = |random: &mut Random, whole| if random.chance(1, 2) { torn(random) } else { whole };
+        match self {
+            Self::LoseAll => Fate::Lost,
+            Self::KeepAll => Fate::Kept,
+            Self::KeepAllBut(one) if one == number => exception(random, Fate::Lost),
+            Self::KeepAllBut(_) => Fate::Kept,
+            Self::LoseAllBut(one) if one == number => exception(random, Fate::Kept),
+            Self::LoseAllBut(_) => Fate::Lost,
+            Self::Ordered(one) if number < one => Fate::Kept,
+            Self::Ordered(one) if number == one => torn(random),
+            Self::Ordered(_) => Fate::Lost,
+            Self::Independent { keep, tear } => match random.below(16) {
+                draw if draw < keep => Fate::Kept,
+                draw if draw < keep + tear => torn(random),
+                _ => Fate::Lost,
+            },
+        }
+    }
+}
+
+/// A tear: a surviving head, a surviving tail, or sectors here and there.
+fn torn(random: &mut Random) -> Fate {
+    let sectors = random.magnitude(63);
+    let head = (1u64 << sectors) - 1;
+    Fate::Torn(match random.below(3) {
+        0 => head,
+        1 => !head,
+        _ => random.next_u64(),
+    })
+}
+
+impl Cache {
+    /// How many changes there are. Passed to [`Cache::settle`] as the moment up to which a flush reaches.
+    pub(super) fn len(&self) -> usize {
+        self.changes.len()
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.changes.clear();
+        self.arena.clear();
+    }
+
+    /// Records that `image[offset..offset + len]` is about to change, and the length with it.
+    /// The caller has already grown the image with zeros to hold the range.
+    pub(super) fn record(&mut self, image: &[u8], offset: u64, len: u64, len_before: u64, len_after: u64) {
+        let saved_at = self.arena.len();
+        self.arena.extend_from_slice(&image[offset as usize..(offset + len) as usize]);
+        self.changes.push(Change { offset, len, saved_at, len_before, len_after });
+    }
+
+    /// Makes the oldest `count` changes durable.
+    pub(super) fn settle(&mut self, count: usize) {
+        if count >= self.changes.len() {
+            self.clear();
+        } else {
+            self.changes.drain(..count);
+        }
+    }
+
+    /// Decides what of the unflushed changes survives and gives `image` the contents and the length that follow.
+    pub(super) fn cut(&mut self, image: &mut Vec<u8>, random: &mut Random) -> CutReport {
+        let mut report = CutReport::default();
+        if self.changes.is_empty() {
+            return report;
+        }
+        // A file that shrank since the flush may get its old end back.
+        let len = image.len() as u64;
+        let longest = self.changes.iter().map(|change| change.len_before).fold(len, u64::max);
+        image.resize(longest as usize, 0);
+        let mood = Mood::draw(random, self.changes.len());
+        let (len, first_lost_resize) = self.surviving_len(len, mood, random);
+        // A write behind a truncation that never happened has no blocks to be found in.
+        let vanished_from =
+            self.changes[first_lost_resize..].iter().filter(|c| c.resizes()).map(|c| c.len_after).min();
+        self.settled.clear();
+        self.settled.resize(image.len().div_ceil(SECTOR_BYTES as usize).div_ceil(64), 0);
+        for number in (0..self.changes.len()).rev() {
+            let change = self.changes[number];
+            let shrinks = change.len_after < change.len_before;
+            let mut fate = mood.fate(random, number);
+            if shrinks {
+                fate = if number < first_lost_resize { Fate::Kept } else { Fate::Lost };
+            }
+            match fate {
+                Fate::Kept => report.kept += 1,
+                Fate::Lost => report.lost += 1,
+                Fate::Torn(_) => report.torn += 1,
+            }
+            let limit = vanished_from.filter(|_| number >= first_lost_resize).unwrap_or(u64::MAX);
+            self.apply(image, change, fate, limit);
+        }
+        image.resize(len as usize, 0);
+        self.clear();
+        report
+    }
+
+    /// Changes of the length are journalled in order: picks how many of them survive. Returns the length after the last
+    /// survivor and the number of the first change whose resizing is lost.
+    fn surviving_len(&self, len: u64, mood: Mood, random: &mut Random) -> (u64, usize) {
+        let resizes = self.changes.iter().filter(|change| change.resizes()).count() as u64;
+        if resizes == 0 {
+            return (len, self.changes.len());
+        }
+        let surviving = match mood {
+            Mood::LoseAll => 0,
+            Mood::KeepAll => resizes,
+            _ => random.between(0, resizes),
+        };
+        let lost =
+            self.changes.iter().enumerate().filter(|(_, change)| change.resizes()).nth(surviving as usize);
+        match lost {
+            Some((number, change)) => (change.len_before, number),
+            None => (len, self.changes.len()),
+        }
+    }
+
+    /// Keeps or takes back one change, sector by sector; sectors from byte `limit` on are taken back in any case.
+    fn apply(&mut self, image: &mut [u8], change: Change, fate: Fate, limit: u64) {
+        let end = change.offset + change.len;
+        let mut at = change.offset;
+        while at < end {
+            let sector = at / SECTOR_BYTES;
+            let next = ((sector + 1) * SECTOR_BYTES).min(end);
+            let (word, bit) = ((sector / 64) as usize, 1u64 << (sector % 64));
+            if self.settled[word] & bit == 0 {
+                let survives = at < limit
+                    && match fate {
+                        Fate::Kept => true,
+                        Fate::Lost => false,
+                        Fate::Torn(pattern) => {
+                            pattern >> ((sector - change.offset / SECTOR_BYTES) % 64) & 1 == 1
+                        }
+                    };
+                if survives {
+                    self.settled[word] |= bit;
+                } else {
+                    let from = change.saved_at + (at - change.offset) as usize;
+                    let saved = &self.arena[from..from + (next - at) as usize];
+                    image[at as usize..next as usize].copy_from_slice(saved);
+                }
+            }
+            at = next;
+        }
+    }
+}

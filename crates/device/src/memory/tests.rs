@@ -1,0 +1,272 @@
+#![allow(clippy::unwrap_used)]
+
+use super::*;
+
+const SECTOR: usize = SECTOR_BYTES as usize;
+
+/// The sectors of a device as numbers: the first byte of each, after checking that the whole sector is uniform.
+fn sectors(device: &MemoryDevice) -> Vec<u8> {
+    device.inspect(|image| {
+        let uniform = |sector: &[u8]| sector.iter().all(|byte| *byte == sector[0]);
+        assert!(image.chunks(SECTOR).all(uniform), "a sector is torn within");
+        image.chunks(SECTOR).map(|sector| sector[0]).collect()
+    })
+}
+
+fn write(device: &MemoryDevice, sector: usize, count: usize, value: u8) {
+    device.write_at(&vec![value; count * SECTOR], (sector * SECTOR) as u64).unwrap();
+}
+
+#[test]
+fn flushed_writes_survive_every_cut() {
+    for seed in 0..500 {
+        let device = MemoryDevice::new(64 * SECTOR_BYTES);
+        write(&device, 3, 8, 1);
+        write(&device, 5, 2, 2);
+        device.flush().unwrap();
+        assert_eq!(device.unflushed(), 0);
+        device.power_cut(seed);
+        assert_eq!(sectors(&device)[3..11], [1, 1, 2, 2, 1, 1, 1, 1]);
+    }
+}
+
+/// Runs random writes and flushes beside a plain list of what each sector ever held, and cuts.
+#[test]
+fn after_a_cut_each_sector_holds_something_it_held_since_the_flush() {
+    let mut report = CutReport::default();
+    for seed in 0..2000 {
+        let mut random = Random::new(seed);
+        let device = MemoryDevice::new(32 * SECTOR_BYTES);
+        let mut possible: Vec<Vec<u8>> = vec![vec![0]; 32];
+        for value in 1..=random.between(1, 40) as u8 {
+            if random.chance(1, 8) {
+                device.flush().unwrap();
+                possible.iter_mut().for_each(|held| *held = vec![*held.last().unwrap()]);
+                continue;
+            }
+            let sector = random.below(32) as usize;
+            let count = random.between(1, 32 - sector as u64) as usize;
+            write(&device, sector, count, value);
+            possible[sector..sector + count].iter_mut().for_each(|held| held.push(value));
+            assert_eq!(
+                sectors(&device),
+                possible.iter().map(|held| *held.last().unwrap()).collect::<Vec<_>>()
+            );
+        }
+        let cut = device.power_cut(seed);
+        for (sector, value) in sectors(&device).iter().enumerate() {
+            assert!(possible[sector].contains(value), "seed {seed}: sector {sector} holds {value}");
+        }
+        report.kept += cut.kept;
+        report.lost += cut.lost;
+        report.torn += cut.torn;
+    }
+    assert!(report.kept > 1000 && report.lost > 1000 && report.torn > 500, "{report:?}");
+}
+
+#[test]
+fn a_later_write_may_survive_an_earlier_one_and_any_of_two_alone() {
+    let mut seen = std::collections::BTreeSet::new();
+    for seed in 0..400 {
+        let device = MemoryDevice::new(2 * SECTOR_BYTES);
+        write(&device, 0, 1, 1);
+        write(&device, 1, 1, 2);
+        device.power_cut(seed);
+        seen.insert(sectors(&device));
+    }
+    assert_eq!(seen.len(), 4, "{seen:?}");
+}
+
+#[test]
+fn a_write_that_is_cut_may_be_there_whole_in_part_or_not_at_all() {
+    let mut seen = std::collections::BTreeSet::new();
+    for seed in 0..400 {
+        let device = MemoryDevice::new(2 * SECTOR_BYTES);
+        device.power().crash_after(1);
+        let error = device.write_at(&[7; 2 * SECTOR], 0).unwrap_err();
+        assert_eq!(error.kind(), DeviceErrorKind::PoweredOff);
+        assert_eq!(device.flush().unwrap_err().kind(), DeviceErrorKind::PoweredOff);
+        device.power_cut(seed);
+        device.power().restore();
+        seen.insert(sectors(&device));
+    }
+    assert_eq!(seen.len(), 4, "{seen:?}");
+}
+
+#[test]
+fn a_flush_covers_nothing_of_its_own_batch() {
+    let mut lost = 0;
+    for seed in 0..100 {
+        let device = MemoryDevice::new(2 * SECTOR_BYTES);
+        write(&device, 0, 1, 1);
+        let (offset, buf) = (SECTOR_BYTES, [2; SECTOR]);
+        let results = device.run(&mut [Request::Write { offset, buf: &buf }, Request::Flush]);
+        assert!(results.iter().all(Result::is_ok));
+        assert_eq!(device.unflushed(), 1);
+        device.power_cut(seed);
+        assert_eq!(sectors(&device)[0], 1);
+        lost += usize::from(sectors(&device)[1] == 0);
+    }
+    assert!(lost > 10);
+}
+
+#[test]
+fn power_that_fails_inside_a_batch_leaves_its_other_writes_in_doubt() {
+    let mut seen = std::collections::BTreeSet::new();
+    for seed in 0..400 {
+        let device = MemoryDevice::new(2 * SECTOR_BYTES);
+        device.power().crash_after(1);
+        let (first, second) = ([1; SECTOR], [2; SECTOR]);
+        let results = device.run(&mut [
+            Request::Write { offset: 0, buf: &first },
+            Request::Write { offset: SECTOR_BYTES, buf: &second },
+        ]);
+        assert!(results.iter().all(Result::is_err));
+        device.power_cut(seed);
+        seen.insert(sectors(&device));
+    }
+    assert_eq!(seen.len(), 4, "{seen:?}");
+}
+
+#[test]
+fn devices_on_one_supply_lose_power_at_the_same_operation() {
+    let power = Power::new();
+    let first = MemoryDevice::on(&power, "first", 4096, false);
+    let second = MemoryDevice::on(&power, "second", 4096, false);
+    power.crash_after(2);
+    first.write_at(&[1; 512], 0).unwrap();
+    second.write_at(&[1; 512], 0).unwrap_err();
+    let error = first.read_at(&mut [0; 512], 0).unwrap_err();
+    assert_eq!((error.kind(), error.device()), (DeviceErrorKind::PoweredOff, "first"));
+}
+
+/// A file shrinks and grows again: what was cut off comes back only together with the old length.
+#[test]
+fn lengths_survive_in_order_and_a_kept_truncation_stays_empty() {
+    let (mut old, mut short, mut long) = (0, 0, 0);
+    for seed in 0..1000 {
+        let device = MemoryDevice::file(0);
+        write(&device, 0, 8, 1);
+        device.flush().unwrap();
+        device.set_len(2 * SECTOR_BYTES).unwrap();
+        device.set_len(12 * SECTOR_BYTES).unwrap();
+        write(&device, 6, 1, 2);
+        device.power_cut(seed);
+        let held = sectors(&device);
+        assert_eq!(held[..2], [1, 1]);
+        match held.len() {
+            8 => {
+                assert!(held[2..].iter().all(|value| *value == 1), "seed {seed}: {held:?}");
+                old += 1;
+            }
+            2 => short += 1,
+            12 => {
+                let zero_or_rewritten = |at: usize| held[at] == 0 || (at == 6 && held[at] == 2);
+                assert!((2..12).all(zero_or_rewritten), "seed {seed}: {held:?}");
+                long += 1;
+            }
+            other => panic!("seed {seed}: the file has {other} sectors"),
+        }
+    }
+    assert!(old > 50 && short > 50 && long > 50, "{old} {short} {long}");
+}
+
+#[test]
+fn a_file_grows_with_writes_and_a_drive_does_not() {
+    let file = MemoryDevice::file(0);
+    file.write_at(&[1; 100], 1000).unwrap();
+    assert_eq!(file.len(), 1100);
+    let mut head = [9; 1000];
+    file.read_at(&mut head, 0).unwrap();
+    assert_eq!(head, [0; 1000]);
+    assert_eq!(file.read_at(&mut [0; 2], 1099).unwrap_err().kind(), DeviceErrorKind::UnexpectedEnd);
+    let drive = MemoryDevice::new(1024);
+    assert_eq!(drive.write_at(&[1; 100], 1000).unwrap_err().kind(), DeviceErrorKind::OutOfRange);
+    assert_eq!(drive.set_len(2048).unwrap_err().kind(), DeviceErrorKind::Unsupported);
+}
+
+#[test]
+fn a_failed_flush_makes_nothing_durable_and_latches() {
+    let device = MemoryDevice::new(1024);
+    let fault = Fault::Error(DeviceErrorKind::Io);
+    device.inject(Injection { operation: Operation::Flush, after: 1, count: 1, fault });
+    device.flush().unwrap();
+    write(&device, 0, 1, 1);
+    assert_eq!(device.flush().unwrap_err().kind(), DeviceErrorKind::Io);
+    assert_eq!(device.flush().unwrap_err().kind(), DeviceErrorKind::FlushFailed);
+    assert_eq!(device.write_at(&[1], 0).unwrap_err().kind(), DeviceErrorKind::FlushFailed);
+    assert_eq!(device.unflushed(), 1);
+    let mut buf = [0; 1];
+    device.read_at(&mut buf, 0).unwrap();
+    assert_eq!(buf, [1]);
+    device.power_cut(0);
+    device.flush().unwrap();
+}
+
+#[test]
+fn injected_errors_strike_the_nth_operation_or_all_from_then_on() {
+    let device = MemoryDevice::new(4096);
+    let full = Fault::Error(DeviceErrorKind::NoSpace);
+    device.inject(Injection { operation: Operation::Write, after: 2, count: u64::MAX, fault: full });
+    let broken = Fault::Error(DeviceErrorKind::Io);
+    device.inject(Injection { operation: Operation::Read, after: 0, count: 1, fault: broken });
+    assert_eq!(device.read_at(&mut [0], 0).unwrap_err().kind(), DeviceErrorKind::Io);
+    device.read_at(&mut [0], 0).unwrap();
+    device.write_at(&[1], 0).unwrap();
+    device.write_at(&[1], 0).unwrap();
+    for _ in 0..3 {
+        assert_eq!(device.write_at(&[1], 0).unwrap_err().kind(), DeviceErrorKind::NoSpace);
+    }
+    device.heal();
+    device.write_at(&[1], 0).unwrap();
+}
+
+#[test]
+fn silent_faults_do_what_they_say_and_report_success() {
+    let device = MemoryDevice::new(64 * SECTOR_BYTES);
+    device.reset(64 * SECTOR_BYTES, 5);
+    let strike = |operation, fault| device.inject(Injection { operation, after: 0, count: 1, fault });
+
+    strike(Operation::Write, Fault::Lie);
+    write(&device, 0, 1, 1);
+    assert_eq!(sectors(&device)[0], 0);
+
+    strike(Operation::Write, Fault::Misdirect);
+    write(&device, 0, 1, 2);
+    let held = sectors(&device);
+    assert_eq!((held[0], held.iter().filter(|value| **value == 2).count()), (0, 1));
+
+    strike(Operation::Flush, Fault::Lie);
+    device.flush().unwrap();
+    assert_eq!(device.unflushed(), 1);
+
+    strike(Operation::Read, Fault::FlipBit);
+    let mut buf = [0; SECTOR];
+    device.read_at(&mut buf, 0).unwrap();
+    assert_eq!(buf.iter().map(|byte| byte.count_ones()).sum::<u32>(), 1);
+    device.read_at(&mut buf, 0).unwrap();
+    assert_eq!(buf, [0; SECTOR]);
+
+    strike(Operation::Write, Fault::FlipBit);
+    device.write_at(&[0; SECTOR], 0).unwrap();
+    device.read_at(&mut buf, 0).unwrap();
+    assert_eq!(buf.iter().map(|byte| byte.count_ones()).sum::<u32>(), 1);
+
+    device.write_at(&[0; SECTOR], 0).unwrap();
+    device.flip_bit(9);
+    assert_eq!(device.image()[..3], [0, 2, 0]);
+}
+
+#[test]
+fn a_discard_leaves_old_bytes_or_zeros() {
+    let device = MemoryDevice::new(8 * SECTOR_BYTES);
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..50 {
+        write(&device, 0, 8, 3);
+        device.discard(2 * SECTOR_BYTES, SECTOR_BYTES).unwrap();
+        let held = sectors(&device);
+        assert_eq!([held[1], held[3]], [3, 3]);
+        seen.insert(held[2]);
+    }
+    assert_eq!(seen.into_iter().collect::<Vec<_>>(), [0, 3]);
+}
