@@ -1,1 +1,90 @@
-//! Placeholder until the first module lands.
+//! The page engine: a flash tier for a transactional database, without any I/O of its own.
+//!
+//! Pages that leave a database's memory are appended to flash in groups and serve reads from there
+//! until they reach the front of the queue, where dirty ones go to disk and referenced ones get a
+//! second chance. The design is FaCE ("Flash as cache extension for online transactional workloads",
+//! VLDB Journal 2015), sections 4 and 5.
+//!
+//! A [`Tier`] lives in one [`Region`] of memory. The host calls short operations on it
+//! ([`Tier::stage_in`], [`Tier::lookup`], [`Tier::invalidate`]) and carries out the [`Job`]s that
+//! [`Tier::next_job`] hands out. The engine opens no files, reads no clocks, starts no threads and
+//! rolls no dice, so a database, an in-process volume and a simulator run the same code.
+//!
+//! The durability invariants that the code refers to by number:
+//!
+//! 1. *Log first.* A page reaches flash or disk only after its log. (The host's part.)
+//! 2. *One truth.* At most one valid frame per page, the newest; a read gets it, or else disk; never an
+//!    invalid frame, never disk while a newer flash copy exists.
+//! 3. *Durable* means flushed together with every earlier group. Staging memory counts as nothing.
+//! 4. *Checkpoint.* A database's redo pointer passes a change only when the change is on disk and
+//!    synced, or durable in flash. (For volumes: an acknowledged sync.)
+//! 5. *Reuse.* A frame is overwritten only if its page is on disk and synced, or the same or a newer
+//!    version is durable at a later position, or its invalidation is durable; and a durable front lies
+//!    past it. No write covers the frames its contents came from.
+//! 6. *No resurrection.* Invalidations and the front are durable before an acknowledged sync passes
+//!    them. The tombstone of an overwrite becomes durable only after the overwriting disk write is synced.
+//! 7. *Versions* are ordered by epoch, then sequence. Each recovery makes a new epoch durable before its
+//!    first append. A second chance keeps the version and re-checks that it is still the newest.
+//! 8. *Torn is absent only past the durable mark.* There a group is used whole and verified or not at
+//!    all, and nothing beyond the first break of the chain is used. Below the mark damage is loss, and
+//!    said.
+//! 9. *Recovery* is the metadata and a scan of the groups after it, bounded by two segments; it may be
+//!    repeated after a crash inside it.
+//! 10. *Identity.* Tier and database carry each other's identity and generation. (With the host.)
+//! 11. *Errors.* A failed read of a clean page falls back to disk; of a dirty one it is an error, never
+//!     old data. After a failed write admission stops; after a failed sync nothing is retried.
+//! 12. *Processes die.* Jobs record their owner and are handed out again when it has died; a lock whose
+//!     owner died poisons the region. No lock is held while the host is called; lock order: the host's,
+//!     then a shard's, then the control lock.
+
+mod ids;
+
+mod config;
+
+mod layout;
+
+mod region;
+
+mod lock;
+
+mod control;
+
+mod statistics;
+
+pub mod format;
+
+mod tier;
+
+mod staging;
+
+mod directory;
+
+mod stage_out;
+
+mod metadata;
+
+mod jobs;
+
+mod recovery;
+
+mod drain;
+
+mod check;
+
+pub mod planted;
+
+pub use config::{
+    Admission, ConfigError, Design, FRAMES_MAX, GROUP_PAGES_MAX, Geometry, PAGE_SIZE_MAX, PAGE_SIZE_MIN,
+    STAGING_GROUPS_MAX, SyncMode, TierConfig,
+};
+pub use drain::{DirtyPage, DrainCursor};
+pub use ids::{IdRange, PAGE_ID_BYTES, PageId, Position};
+pub use jobs::{
+    Failure, FlushFlash, Job, JobError, Poisoned, ReadFront, SyncDisk, WriteDisk, WriteGroup, WriteSegment,
+};
+pub use layout::NOTE_BYTES;
+pub use recovery::{ReadError, ReadFlash, Recovered, RecoveryError, RecoveryReport};
+pub use region::{REGION_ALIGNMENT, Region};
+pub use staging::{SyncState, SyncTicket};
+pub use statistics::Statistics;
+pub use tier::{FlashPage, Lookup, NoRoom, StageIn, StageKind, Tier, Token};

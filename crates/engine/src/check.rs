@@ -1,0 +1,50 @@
+//! The whole-structure checker.
+
+use std::collections::HashMap;
+
+use crate::control::NONE;
+use crate::directory::VALID;
+use crate::ids::PageId;
+use crate::tier::Tier;
+
+impl Tier {
+    /// Checks everything that must hold between operations. For tests: a pass over the directory, while
+    /// nothing else uses the tier.
+    ///
+    /// # Panics
+    /// If a rule does not hold.
+    pub fn check(&self) {
+        let control = self.control();
+        let directory = self.directory();
+        let (front, rear) = (control.front.get(), control.rear.get());
+        assert!(control.durable_front.get() <= front, "the durable front is behind the front");
+        assert!(front <= control.cleaned.get(), "nothing is released before it is staged out");
+        assert!(control.cleaned.get() <= control.staged_from.get(), "only durable groups are staged out");
+        assert!(control.staged_from.get() <= rear);
+        assert!(control.retired.get() <= control.flushed.get());
+        assert!(control.flushed.get() <= control.composed.get());
+        assert!(control.composed.get() <= control.next_sequence.get());
+        assert!(rear - front <= self.geometry.frames() + 1, "the queue overlaps itself");
+        assert!(control.open.get() == NONE || control.open.get() + 1 == control.next_sequence.get());
+
+        let mut seen: HashMap<PageId, u32> = HashMap::new();
+        for frame in 0..self.geometry.frames() as u32 {
+            if directory.state(frame) & VALID == 0 {
+                continue;
+            }
+            let position = self.position_of(frame);
+            assert!(position >= front, "a valid frame has left the queue");
+            let id = directory.id(frame);
+            assert_eq!(seen.insert(id, frame), None, "invariant 2: one valid frame per page");
+            let shard = directory.lock(directory.slot(&id), self.owner);
+            assert_eq!(shard.find(&id), Some(frame), "a valid frame is linked in its bucket");
+        }
+        let mut position = front;
+        while position < control.staged_from.get() {
+            let head = directory.head(self.geometry.frame_of(position));
+            let Some(head) = head else { panic!("no group begins at position {position}") };
+            position += self.geometry.summary_frames() + u64::from(head.pages);
+        }
+        assert_eq!(position, control.staged_from.get(), "groups follow one another without gaps");
+    }
+}

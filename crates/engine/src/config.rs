@@ -1,0 +1,383 @@
+//! What a tier is configured to be, and the sizes that follow from it.
+
+use std::fmt;
+
+use crate::format::{RECORD_BYTES, SEGMENT_HEADER_BYTES, SUMMARY_HEADER_BYTES};
+use crate::layout::Layout;
+
+/// Smallest page in bytes.
+pub const PAGE_SIZE_MIN: u32 = 4096;
+/// Largest page in bytes.
+pub const PAGE_SIZE_MAX: u32 = 32768;
+/// Most pages in a group. The papers recommend at most an erase block: 64 or 128 pages.
+pub const GROUP_PAGES_MAX: u32 = 256;
+/// Most groups in staging memory.
+pub const STAGING_GROUPS_MAX: u32 = 64;
+/// Most frames: frame numbers are 32 bits, of which two values are taken.
+pub const FRAMES_MAX: u64 = u32::MAX as u64 - 1;
+/// Where the metadata segments begin; superblocks lie below.
+pub(crate) const SEGMENTS_OFFSET: u64 = 64 * 1024;
+/// Alignment of the first frame.
+const FRAMES_ALIGNMENT: u64 = 64 * 1024;
+/// Segments that may be needed beyond those that cover the queue: one being written, one torn by a
+/// crash, one whose first frames have just left.
+const SPARE_SEGMENTS: u64 = 4;
+/// Groups of free frames that only stage-out may use, so that a full queue can always be emptied.
+pub(crate) const RESERVED_GROUPS: u64 = 3;
+
+/// Which frames leave the queue, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Design {
+    /// Multi-version FIFO: pages at the front are read and written to disk one by one
+    /// ("Flash as cache extension for online transactional workloads", section 4.3, Algorithm 1).
+    FaceBasic,
+    /// Group replacement: a whole group is read at the front with one I/O.
+    FaceGr,
+    /// Group second chance: as [`Design::FaceGr`], and referenced pages go to the rear again
+    /// (section 4.3, "Group second chance").
+    FaceGsc,
+}
+
+/// Which pages may enter (the same paper, section 4.2.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// Clean pages only; dirty ones go to disk.
+    Clean,
+    /// Dirty pages only.
+    Dirty,
+    /// Clean and dirty pages.
+    Both,
+}
+
+/// What a dirty page's entry into flash means for its disk copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncMode {
+    /// To flash and disk at once: losing the flash device loses nothing.
+    Through,
+    /// Flash is part of the database: FaCE as published.
+    Durable,
+}
+
+macro_rules! names {
+    ($type:ident, $what:literal, $($variant:ident = $code:literal $name:literal),+) => {
+        impl $type {
+            /// Every value.
+            pub const ALL: &'static [Self] = &[$(Self::$variant),+];
+
+            pub(crate) const fn code(self) -> u8 {
+                match self { $(Self::$variant => $code),+ }
+            }
+
+            pub(crate) const fn from_code(code: u8) -> Option<Self> {
+                match code { $($code => Some(Self::$variant),)+ _ => None }
+            }
+
+            /// The name used in configuration and output.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $name),+ }
+            }
+        }
+
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.name())
+            }
+        }
+
+        impl std::str::FromStr for $type {
+            type Err = String;
+
+            fn from_str(text: &str) -> Result<Self, String> {
+                Self::ALL.iter().copied().find(|value| value.name() == text).ok_or_else(|| {
+                    let known: Vec<_> = Self::ALL.iter().map(|value| value.name()).collect();
+                    format!("unknown {} '{text}'; known: {}", $what, known.join(", "))
+                })
+            }
+        }
+    };
+}
+
+names!(Design, "design", FaceBasic = 1 "face-basic", FaceGr = 2 "face-gr", FaceGsc = 3 "face-gsc");
+names!(Admission, "admission", Clean = 1 "clean", Dirty = 2 "dirty", Both = 3 "both");
+names!(SyncMode, "sync mode", Through = 1 "through", Durable = 3 "durable");
+
+/// The parameters of a tier. [`TierConfig::geometry`] checks them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TierConfig {
+    /// Page size in bytes: a power of two from 4 to 32 KiB.
+    pub page_size: u32,
+    /// Frames of the queue, including those that hold group summaries.
+    pub frames: u64,
+    /// Pages written together in one sequential write.
+    pub group_pages: u32,
+    /// Groups kept in memory until they are flushed.
+    pub staging_groups: u32,
+    /// Frames whose directory entries make up one metadata segment.
+    pub segment_frames: u32,
+    /// Independently locked parts of the directory: a power of two.
+    pub shards: u32,
+    /// Replacement.
+    pub design: Design,
+    /// What may enter.
+    pub admission: Admission,
+    /// When dirty pages reach disk.
+    pub sync_mode: SyncMode,
+    /// Most pages of a group that get a second chance; the paper allows all but one, half is the
+    /// default, because 63 of 64 survivors would mean a write amplification of 64.
+    pub survivors_max: u32,
+    /// Frames staged out between two syncs of the disk.
+    pub band_frames: u64,
+}
+
+impl TierConfig {
+    /// The defaults for a queue of `frames` frames.
+    pub fn new(page_size: u32, frames: u64) -> Self {
+        let group_pages = 64.min((frames / 64).max(2) as u32);
+        Self {
+            page_size,
+            frames,
+            group_pages,
+            staging_groups: (frames / (16 * u64::from(group_pages))).clamp(2, 16) as u32,
+            segment_frames: (frames / 8).clamp(u64::from(2 * group_pages), 16_384) as u32,
+            shards: if frames < 4096 { 16 } else { 256 },
+            design: Design::FaceGsc,
+            admission: Admission::Both,
+            sync_mode: SyncMode::Durable,
+            survivors_max: group_pages / 2,
+            band_frames: (frames / 16).max(u64::from(group_pages)),
+        }
+    }
+
+    /// The defaults for the largest queue that fits a flash file of `bytes` bytes.
+    pub fn for_flash_bytes(page_size: u32, bytes: u64) -> Self {
+        let page = u64::from(page_size.max(1));
+        let fits = |frames: u64| {
+            Self::new(page_size, frames).geometry().is_ok_and(|geometry| geometry.flash_bytes() <= bytes)
+        };
+        // The metadata's share depends on the number of frames, so the number is searched for.
+        let (mut low, mut high) = (0, (bytes / page).min(FRAMES_MAX));
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            let too_small = Self::new(page_size, middle).geometry().is_err();
+            if too_small || fits(middle) { low = middle } else { high = middle - 1 }
+        }
+        Self::new(page_size, low)
+    }
+
+    /// Checks the parameters and computes all sizes.
+    ///
+    /// # Errors
+    /// Names the parameter that is out of range, the reason and the nearest allowed value.
+    pub fn geometry(&self) -> Result<Geometry, ConfigError> {
+        self.check_ranges()?;
+        let page = u64::from(self.page_size);
+        let summary_bytes = SUMMARY_HEADER_BYTES as u64 + u64::from(self.group_pages) * RECORD_BYTES as u64;
+        let summary_frames = summary_bytes.div_ceil(page) as u32;
+        let records_max =
+            ((u64::from(summary_frames) * page - SUMMARY_HEADER_BYTES as u64) / RECORD_BYTES as u64) as u32;
+        let group_frames = u64::from(summary_frames + self.group_pages);
+        let segment_records = 2 * u64::from(self.segment_frames) + u64::from(records_max) + 1;
+        let segment_bytes =
+            (SEGMENT_HEADER_BYTES as u64 + segment_records * RECORD_BYTES as u64).next_multiple_of(4096);
+        let segment_slots = self.frames.div_ceil(u64::from(self.segment_frames)) + SPARE_SEGMENTS;
+        let frames_offset =
+            (SEGMENTS_OFFSET + segment_slots * segment_bytes).next_multiple_of(FRAMES_ALIGNMENT);
+        // Stage-out keeps this many frames ready for new groups: the band whose disk writes are not
+        // yet synced, the groups that only stage-out may use, and those that come in until the flush
+        // that makes a new front durable.
+        let staging_groups = u64::from(self.staging_groups);
+        let ready_frames = self.band_frames + (RESERVED_GROUPS + 3 + staging_groups / 2) * group_frames;
+        let needed = ready_frames + (staging_groups + 4) * group_frames;
+        if self.frames < needed {
+            return Err(ConfigError::new(
+                "frames",
+                format!(
+                    "{} frames are too few for {} staging groups of {} pages and bands of {} frames",
+                    self.frames, self.staging_groups, self.group_pages, self.band_frames
+                ),
+                format!("give the tier at least {needed} frames, or make groups or bands smaller"),
+            ));
+        }
+        let mut geometry = Geometry {
+            config: self.clone(),
+            summary_frames,
+            records_max,
+            group_frames,
+            segment_records_max: segment_records,
+            segment_bytes,
+            segment_slots,
+            frames_offset,
+            ready_frames,
+            layout: Layout::default(),
+        };
+        geometry.layout = Layout::compute(&geometry);
+        Ok(geometry)
+    }
+
+    fn check_ranges(&self) -> Result<(), ConfigError> {
+        let range = |name: &'static str, value: u64, low: u64, high: u64| {
+            if (low..=high).contains(&value) {
+                return Ok(());
+            }
+            let nearest = value.clamp(low, high);
+            Err(ConfigError::new(
+                name,
+                format!("{value} is not between {low} and {high}"),
+                format!("use {nearest}"),
+            ))
+        };
+        if !self.page_size.is_power_of_two() {
+            return Err(ConfigError::new(
+                "page_size",
+                format!("{} is not a power of two", self.page_size),
+                "use 4096, 8192, 16384 or 32768".into(),
+            ));
+        }
+        range("page_size", self.page_size.into(), PAGE_SIZE_MIN.into(), PAGE_SIZE_MAX.into())?;
+        range("group_pages", self.group_pages.into(), 1, GROUP_PAGES_MAX.into())?;
+        range("staging_groups", self.staging_groups.into(), 2, STAGING_GROUPS_MAX.into())?;
+        range("segment_frames", self.segment_frames.into(), 8, 1 << 20)?;
+        range("survivors_max", self.survivors_max.into(), 0, u64::from(self.group_pages) - 1)
+            .map_err(|error| error.explained("a group must keep one frame for the incoming page"))?;
+        range("frames", self.frames, 1, FRAMES_MAX)?;
+        range("band_frames", self.band_frames, 1, self.frames)?;
+        range("shards", self.shards.into(), 1, 4096)?;
+        if !self.shards.is_power_of_two() {
+            return Err(ConfigError::new(
+                "shards",
+                format!("{} is not a power of two", self.shards),
+                format!("use {}", self.shards.next_power_of_two()),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A parameter that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// The parameter.
+    pub parameter: &'static str,
+    /// Why its value cannot be used.
+    pub reason: String,
+    /// What to do.
+    pub advice: String,
+}
+
+impl ConfigError {
+    fn new(parameter: &'static str, reason: String, advice: String) -> Self {
+        Self { parameter, reason, advice }
+    }
+
+    fn explained(mut self, why: &str) -> Self {
+        self.reason = format!("{}: {why}", self.reason);
+        self
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}; {}", self.parameter, self.reason, self.advice)
+    }
+}
+
+impl std::error::Error for ConfigError {}
+
+/// A checked configuration and all sizes that follow from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    config: TierConfig,
+    pub(crate) summary_frames: u32,
+    /// Records that a group summary has room for: its pages and some tombstones.
+    pub(crate) records_max: u32,
+    /// Frames of a full group.
+    pub(crate) group_frames: u64,
+    pub(crate) segment_records_max: u64,
+    pub(crate) segment_bytes: u64,
+    pub(crate) segment_slots: u64,
+    pub(crate) frames_offset: u64,
+    pub(crate) ready_frames: u64,
+    pub(crate) layout: Layout,
+}
+
+impl Geometry {
+    /// The parameters.
+    pub fn config(&self) -> &TierConfig {
+        &self.config
+    }
+
+    /// Page size in bytes.
+    pub fn page_size(&self) -> usize {
+        self.config.page_size as usize
+    }
+
+    /// Frames of the queue.
+    pub fn frames(&self) -> u64 {
+        self.config.frames
+    }
+
+    /// Pages of a full group.
+    pub fn group_pages(&self) -> u64 {
+        u64::from(self.config.group_pages)
+    }
+
+    /// Frames of a full group: its pages and its summary.
+    pub fn group_frames(&self) -> u64 {
+        self.group_frames
+    }
+
+    /// Frames that a summary takes.
+    pub fn summary_frames(&self) -> u64 {
+        u64::from(self.summary_frames)
+    }
+
+    /// Bytes of memory that a tier needs, staging included.
+    pub fn region_bytes(&self) -> usize {
+        self.layout.bytes
+    }
+
+    /// Bytes of page memory within the region: staging groups and the stage-out buffer.
+    pub fn staging_bytes(&self) -> usize {
+        self.layout.bytes - self.layout.page_memory
+    }
+
+    /// Memory per frame in bytes, staging apart.
+    pub fn bytes_per_frame(&self) -> f64 {
+        self.layout.page_memory as f64 / self.frames() as f64
+    }
+
+    /// Bytes of flash: superblocks, metadata segments and frames.
+    pub fn flash_bytes(&self) -> u64 {
+        self.frames_offset + self.frames() * u64::from(self.config.page_size)
+    }
+
+    /// Bytes of flash taken by metadata segments.
+    pub fn metadata_bytes(&self) -> u64 {
+        self.segment_slots * self.segment_bytes
+    }
+
+    /// Whether a tier of this configuration can never hold the only copy of a page.
+    pub fn provably_clean(&self) -> bool {
+        self.config.sync_mode == SyncMode::Through || self.config.admission == Admission::Clean
+    }
+
+    pub(crate) fn frame_of(&self, position: u64) -> u32 {
+        (position % self.frames()) as u32
+    }
+
+    /// Byte offset on flash of the frame at `position`.
+    pub(crate) fn offset_of(&self, position: u64) -> u64 {
+        self.frames_offset + u64::from(self.frame_of(position)) * u64::from(self.config.page_size)
+    }
+
+    pub(crate) fn segment_offset(&self, number: u64) -> u64 {
+        SEGMENTS_OFFSET + (number % self.segment_slots) * self.segment_bytes
+    }
+
+    /// Splits `frames` frames from `position` on at the end of the ring: (position, frames) runs.
+    pub(crate) fn runs(&self, position: u64, frames: u64) -> [(u64, u64); 2] {
+        let to_end = self.frames() - position % self.frames();
+        let first = frames.min(to_end);
+        [(position, first), (position + first, frames - first)]
+    }
+}

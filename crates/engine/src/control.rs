@@ -1,0 +1,120 @@
+//! The tier's shared state outside of the directory: the queue's ends, the staging groups, the lane
+//! of stage-out, the metadata segments under construction.
+//!
+//! Everything here changes under the control lock, which is taken after a shard's lock and never
+//! before it. The words are readable without it where a comment says so.
+
+use std::sync::atomic::AtomicU32;
+
+use crate::lock::SpinLock;
+use crate::region::{Word, shared};
+use crate::statistics::Counters;
+
+/// No staging group is open.
+pub(crate) const NONE: u64 = u64::MAX;
+
+/// Positions, counters and latches. All zero in a new region.
+#[repr(C, align(64))]
+pub(crate) struct Control {
+    pub(crate) lock: SpinLock,
+    /// 1 once recovery has set everything up.
+    pub(crate) ready: AtomicU32,
+    /// Next position to be given out; while a group is open, past all that it may use. Read without
+    /// the lock to turn frames into positions.
+    pub(crate) rear: Word,
+    /// Frames before it have left the queue. Read without the lock to confirm reads.
+    pub(crate) front: Word,
+    /// The front as it would be found after a crash.
+    pub(crate) durable_front: Word,
+    /// Pages at or after it are in staging memory. Read without the lock.
+    pub(crate) staged_from: Word,
+    /// Frames before it have been staged out; their disk writes may not be synced yet.
+    pub(crate) cleaned: Word,
+    /// Sequence number of the next group.
+    pub(crate) next_sequence: Word,
+    /// The open group's sequence number, or `NONE`.
+    pub(crate) open: Word,
+    /// Groups below it have been composed: their summaries are final.
+    pub(crate) composed: Word,
+    /// Groups below it are durable. Read without the lock by those who wait for a sync.
+    pub(crate) flushed: Word,
+    /// Groups below it have left staging memory.
+    pub(crate) retired: Word,
+    /// Checksum of the summary of the group before `composed`.
+    pub(crate) chain: Word,
+    /// Number of the next version.
+    pub(crate) next_version: Word,
+    pub(crate) epoch: Word,
+    /// Some sync waits for all groups below it.
+    pub(crate) sync_wanted: Word,
+    /// The host's note has changed since a group took it along.
+    pub(crate) note_changed: Word,
+    /// 1 while a flush of the flash device is under way; its target and owner.
+    pub(crate) flushing: Word,
+    pub(crate) flush_target: Word,
+    pub(crate) flush_owner: Word,
+    /// State of the stage-out lane (see `stage_out`), its group and owner.
+    pub(crate) lane: Word,
+    pub(crate) lane_position: Word,
+    pub(crate) lane_end: Word,
+    pub(crate) lane_pages: Word,
+    pub(crate) lane_owner: Word,
+    /// State of the disk sync (see `stage_out`): what it covers and what must be durable first.
+    pub(crate) disk_sync: Word,
+    pub(crate) disk_sync_end: Word,
+    pub(crate) disk_sync_barrier: Word,
+    pub(crate) disk_sync_owner: Word,
+    /// Number of the segment being filled; the buffers' states (see `metadata`).
+    pub(crate) segment_number: Word,
+    pub(crate) segment_current: Word,
+    pub(crate) segment_unflushed: Word,
+    pub(crate) segments: [SegmentBuffer; 2],
+    /// Admission has stopped; what is staged in is refused.
+    pub(crate) stopped: Word,
+    /// Stage-out pauses, because the host drains.
+    pub(crate) draining: Word,
+    /// The first failure: code and one detail (see `jobs`).
+    pub(crate) failure: Word,
+    pub(crate) failure_detail: Word,
+    pub(crate) counters: Counters,
+}
+
+/// One of the two segments under construction.
+#[repr(C)]
+pub(crate) struct SegmentBuffer {
+    /// Empty, filling, full, being written.
+    pub(crate) state: Word,
+    pub(crate) number: Word,
+    pub(crate) records: Word,
+    pub(crate) first_sequence: Word,
+    pub(crate) first_position: Word,
+    pub(crate) first_predecessor: Word,
+    pub(crate) end_sequence: Word,
+    pub(crate) end_position: Word,
+    pub(crate) last_checksum: Word,
+    pub(crate) version_max: Word,
+    pub(crate) epoch: Word,
+    pub(crate) owner: Word,
+}
+
+/// One staging group. The group with sequence number n uses slot n modulo their number.
+#[repr(C, align(64))]
+pub(crate) struct Slot {
+    /// Free, open, sealed, being written, written (see `staging`).
+    pub(crate) state: Word,
+    pub(crate) sequence: Word,
+    pub(crate) position: Word,
+    pub(crate) pages: Word,
+    pub(crate) records: Word,
+    /// Pages whose copy into the group is complete.
+    pub(crate) filled: Word,
+    pub(crate) cut_short: Word,
+    /// Checksum of the summary, once composed, and of its predecessor's.
+    pub(crate) checksum: Word,
+    pub(crate) predecessor: Word,
+    /// The front that the summary states.
+    pub(crate) front: Word,
+    pub(crate) owner: Word,
+}
+
+shared!(Control, Slot);

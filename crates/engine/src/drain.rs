@@ -1,0 +1,117 @@
+//! Draining: everything dirty goes to disk, so that the tier holds no only copies.
+//!
+//! The host stops admission or keeps writers away, calls [`Tier::begin_drain`], completes jobs until
+//! [`Tier::stage_out_idle`], and then repeats: [`Tier::drain_batch`], read each page, write it to its
+//! place, sync the disk, [`Tier::mark_clean`]. Stage-out rests meanwhile, so that no two writes of one
+//! page to disk are under way.
+
+use crate::directory::{DIRTY, VALID};
+use crate::format::{Superblock, TierState};
+use crate::ids::{PageId, Position};
+use crate::stage_out::{LANE_IDLE, LANE_STUCK, SYNC_RUNNING};
+use crate::tier::{FlashPage, Tier};
+
+/// A page that is newer than its disk copy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DirtyPage {
+    /// The page.
+    pub id: PageId,
+    /// Where it lies on flash, unless staging memory still holds it.
+    pub flash: FlashPage,
+}
+
+/// How far a drain has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DrainCursor(u64);
+
+impl Tier {
+    /// Stops stage-out from taking more groups.
+    pub fn begin_drain(&self) {
+        let control = self.control();
+        let _guard = control.lock.lock(self.owner);
+        control.draining.set(1);
+    }
+
+    /// Lets stage-out go on.
+    pub fn end_drain(&self) {
+        self.control().draining.set(0);
+    }
+
+    /// Whether no stage-out job is under way.
+    pub fn stage_out_idle(&self) -> bool {
+        let control = self.control();
+        let _guard = control.lock.lock(self.owner);
+        let failed = self.failure().is_some();
+        let lane = control.lane.get();
+        // After a failure no job follows, so a lane that waits for one rests as well.
+        (lane == LANE_IDLE || lane == LANE_STUCK || failed) && control.disk_sync.get() != SYNC_RUNNING
+    }
+
+    /// Collects up to `max` dirty pages in the order of the queue, from `cursor` on, and moves it. An
+    /// empty result means that the pass is complete.
+    pub fn drain_batch(&self, cursor: &mut DrainCursor, max: usize) -> Vec<DirtyPage> {
+        let control = self.control();
+        let directory = self.directory();
+        let mut pages = Vec::new();
+        let mut position = cursor.0.max(control.front.get());
+        while position < control.rear.get() && pages.len() < max {
+            let frame = self.geometry.frame_of(position);
+            if directory.state(frame) & (VALID | DIRTY) == VALID | DIRTY {
+                let flash = FlashPage {
+                    offset: self.geometry.offset_of(position),
+                    position: Position(position),
+                    checksum: directory.checksum(frame),
+                    dirty: true,
+                };
+                pages.push(DirtyPage { id: directory.id(frame), flash });
+            }
+            position += 1;
+        }
+        cursor.0 = position;
+        pages
+    }
+
+    /// Copies a page that is still in staging memory; false if it must be read from flash.
+    ///
+    /// # Panics
+    /// If `out` does not have the tier's page size.
+    pub fn read_staged(&self, page: &FlashPage, out: &mut [u8]) -> bool {
+        assert_eq!(out.len(), self.geometry.page_size(), "a page of the wrong size");
+        self.copy_staged(page.position.0, out)
+    }
+
+    /// Notes that these versions are on disk, synced. Pages that changed meanwhile stay dirty.
+    pub fn mark_clean(&self, pages: &[DirtyPage]) {
+        let directory = self.directory();
+        for page in pages {
+            let frame = self.geometry.frame_of(page.flash.position.0);
+            let shard = directory.lock(directory.slot(&page.id), self.owner);
+            if shard.find(&page.id) == Some(frame) && self.position_of(frame) == page.flash.position.0 {
+                shard.clear_flags(frame, DIRTY);
+            }
+        }
+    }
+
+    /// The superblock of a tier that is being left in order. Everything staged in must be durable and no
+    /// job may be under way; the host writes it as it writes every superblock.
+    ///
+    /// # Panics
+    /// If something is not durable.
+    pub fn closed(&self, superblock: &Superblock) -> Superblock {
+        let control = self.control();
+        let _guard = control.lock.lock(self.owner);
+        assert_eq!(
+            control.flushed.get(),
+            control.next_sequence.get(),
+            "invariant 3: a tier is closed only after a sync"
+        );
+        let (_, dirty) = self.valid_and_dirty();
+        Superblock {
+            generation: superblock.generation + 1,
+            state: if dirty == 0 { TierState::Drained } else { TierState::Closed },
+            end_sequence: control.next_sequence.get(),
+            front: control.front.get(),
+            ..superblock.clone()
+        }
+    }
+}

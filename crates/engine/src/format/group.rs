@@ -1,0 +1,123 @@
+//! The summary at the head of every group.
+
+use super::fields::{Reader, Writer};
+use super::record::{RECORD_BYTES, Record};
+use super::{FORMAT_VERSION, FormatError};
+use crate::layout::NOTE_BYTES;
+
+/// First bytes of a group.
+pub const SUMMARY_MAGIC: [u8; 8] = *b"MEZZGRP1";
+/// Bytes of a summary before its records.
+pub const SUMMARY_HEADER_BYTES: usize = 320;
+/// The checksum is the last field of the header; it covers the header before it and the records.
+const CHECKSUM_AT: usize = SUMMARY_HEADER_BYTES - 4;
+const FLAG_CUT_SHORT: u32 = 1;
+
+/// The header of a group summary. Its records follow it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupSummary {
+    /// The tier it belongs to.
+    pub tier_uuid: [u8; 16],
+    /// Epoch in which the group was written.
+    pub epoch: u32,
+    /// Sequence number: one more than its predecessor's.
+    pub sequence: u64,
+    /// Position of its first frame.
+    pub position: u64,
+    /// Checksum of the predecessor's summary.
+    pub predecessor: u32,
+    /// Pages in the group.
+    pub pages: u32,
+    /// Records after the header: one per page, in their order, and tombstones between them.
+    pub records: u32,
+    /// The group was closed by a sync before it was full.
+    pub cut_short: bool,
+    /// Groups below this sequence number were durable when this one was composed.
+    pub durable: u64,
+    /// Frames before this position had left the queue.
+    pub front: u64,
+    /// The host's bytes.
+    pub note: [u8; NOTE_BYTES],
+}
+
+impl GroupSummary {
+    /// The header for `records` (encoded one after the other) and the checksum of the summary.
+    pub(crate) fn encode(&self, records: &[u8]) -> ([u8; SUMMARY_HEADER_BYTES], u32) {
+        assert_eq!(records.len(), self.records as usize * RECORD_BYTES);
+        let mut out = [0; SUMMARY_HEADER_BYTES];
+        let mut writer = Writer::new(&mut out);
+        writer
+            .bytes(&SUMMARY_MAGIC)
+            .u32(FORMAT_VERSION)
+            .u32(if self.cut_short { FLAG_CUT_SHORT } else { 0 })
+            .bytes(&self.tier_uuid)
+            .u32(self.epoch)
+            .u32(self.pages)
+            .u32(self.records)
+            .u32(self.predecessor)
+            .u64(self.sequence)
+            .u64(self.position)
+            .u64(self.durable)
+            .u64(self.front)
+            .bytes(&self.note);
+        debug_assert!(writer.at() <= CHECKSUM_AT);
+        let checksum = crc32c::crc32c_append(crc32c::crc32c(&out[..CHECKSUM_AT]), records);
+        out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
+        (out, checksum)
+    }
+
+    /// Reads a summary from the first frames of a group and returns it with its checksum.
+    ///
+    /// # Errors
+    /// [`FormatError`] if the bytes are no summary, of a newer format, or damaged.
+    pub fn decode(bytes: &[u8]) -> Result<(Self, u32), FormatError> {
+        if bytes.len() < SUMMARY_HEADER_BYTES || bytes[..8] != SUMMARY_MAGIC {
+            return Err(FormatError::Unrecognised);
+        }
+        let mut reader = Reader::new(&bytes[8..SUMMARY_HEADER_BYTES]);
+        let version = reader.u32();
+        if version > FORMAT_VERSION {
+            return Err(FormatError::NewerFormat(version));
+        }
+        let flags = reader.u32();
+        let tier_uuid = reader.bytes();
+        let (epoch, pages, records, predecessor) = (reader.u32(), reader.u32(), reader.u32(), reader.u32());
+        let (sequence, position, durable, front) = (reader.u64(), reader.u64(), reader.u64(), reader.u64());
+        let note = reader.bytes();
+        let room = (bytes.len() - SUMMARY_HEADER_BYTES) / RECORD_BYTES;
+        if records as usize > room || pages > records {
+            return Err(FormatError::Damaged("a group summary with impossible counts".into()));
+        }
+        let end = SUMMARY_HEADER_BYTES + records as usize * RECORD_BYTES;
+        let mut stored = [0; 4];
+        stored.copy_from_slice(&bytes[CHECKSUM_AT..SUMMARY_HEADER_BYTES]);
+        let computed =
+            crc32c::crc32c_append(crc32c::crc32c(&bytes[..CHECKSUM_AT]), &bytes[SUMMARY_HEADER_BYTES..end]);
+        if u32::from_le_bytes(stored) != computed {
+            return Err(FormatError::Damaged("a group summary whose checksum does not match".into()));
+        }
+        let cut_short = flags & FLAG_CUT_SHORT != 0;
+        let summary = Self {
+            tier_uuid,
+            epoch,
+            sequence,
+            position,
+            predecessor,
+            pages,
+            records,
+            cut_short,
+            durable,
+            front,
+            note,
+        };
+        Ok((summary, computed))
+    }
+
+    /// The `index`th record of a summary that [`Self::decode`] accepted.
+    pub fn record(bytes: &[u8], index: usize) -> Option<Record> {
+        let at = SUMMARY_HEADER_BYTES + index * RECORD_BYTES;
+        let mut record = [0; RECORD_BYTES];
+        record.copy_from_slice(bytes.get(at..at + RECORD_BYTES)?);
+        Record::decode(&record)
+    }
+}

@@ -1,0 +1,50 @@
+//! What a tier looks like on flash. docs/format.md draws it byte by byte.
+//!
+//! Everything is little-endian and covered by CRC-32C. Bytes read back are input: decoding checks
+//! them and returns an error, it never panics and never trusts a size.
+
+mod fields;
+mod group;
+mod record;
+mod segment;
+mod superblock;
+
+pub use group::{GroupSummary, SUMMARY_HEADER_BYTES, SUMMARY_MAGIC};
+pub use record::{RECORD_BYTES, Record, RecordKind};
+pub use segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
+pub use superblock::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, TierState, read_superblock};
+
+use std::fmt;
+
+/// The version of the on-flash format that this build writes and reads.
+pub const FORMAT_VERSION: u32 = 1;
+
+/// Why bytes from flash cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FormatError {
+    /// The bytes are not this structure at all.
+    Unrecognised,
+    /// Written by a newer version of the software: its format version.
+    NewerFormat(u32),
+    /// The structure is recognised, but damaged: what does not fit.
+    Damaged(String),
+    /// The device could not be read: the reason.
+    Unreadable(String),
+}
+
+impl fmt::Display for FormatError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unrecognised => write!(f, "not a flash tier"),
+            Self::NewerFormat(version) => write!(
+                f,
+                "format version {version} is newer than version {FORMAT_VERSION} of this build; \
+                 use the build that wrote it"
+            ),
+            Self::Damaged(what) => write!(f, "damaged: {what}"),
+            Self::Unreadable(why) => write!(f, "cannot be read: {why}"),
+        }
+    }
+}
+
+impl std::error::Error for FormatError {}

@@ -1,0 +1,148 @@
+//! One entry of a group summary or a metadata segment.
+
+use super::fields::{Reader, Writer};
+use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
+
+/// Size of a record in bytes.
+pub const RECORD_BYTES: usize = 48;
+
+const FLAG_DIRTY: u8 = 1;
+const FLAG_SECOND_CHANCE: u8 = 2;
+
+const KIND_PAGE: u8 = 1;
+const KIND_TOMBSTONE: u8 = 2;
+const KIND_GROUP: u8 = 3;
+
+/// What a record says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecordKind {
+    /// The next frame of the group holds this page.
+    Page {
+        /// The page.
+        id: PageId,
+        /// Newer than its disk copy.
+        dirty: bool,
+        /// Appended again rather than newly staged in.
+        second_chance: bool,
+        /// Log sequence number the host gave; 0 if it has none.
+        lsn: u64,
+        /// CRC-32C of the page.
+        checksum: u32,
+    },
+    /// Every version of these pages appended before is gone.
+    Tombstone(IdRange),
+    /// Only in segments: the records up to the next of this kind belong to this group.
+    Group {
+        /// Position of the group's first frame.
+        position: u64,
+        /// Sequence number of the group.
+        sequence: u64,
+        /// Pages in the group.
+        pages: u32,
+        /// Records of the group.
+        records: u32,
+        /// Checksum of the group's summary.
+        checksum: u32,
+    },
+}
+
+/// A record with its version: epoch, then sequence (invariant 7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// What it says.
+    pub kind: RecordKind,
+    /// Epoch in which the version was staged in.
+    pub epoch: u32,
+    /// Number of the version within the tier's life; a second chance keeps it.
+    pub version: u64,
+}
+
+impl Record {
+    /// The record's bytes.
+    pub fn encode(&self) -> [u8; RECORD_BYTES] {
+        let mut out = [0; RECORD_BYTES];
+        let mut group_id = [0; PAGE_ID_BYTES];
+        let (id, kind, flags, shift, number, checksum) = match &self.kind {
+            RecordKind::Page { id, dirty, second_chance, lsn, checksum } => {
+                let flags =
+                    if *dirty { FLAG_DIRTY } else { 0 } | if *second_chance { FLAG_SECOND_CHANCE } else { 0 };
+                (id.as_bytes(), KIND_PAGE, flags, 0, *lsn, *checksum)
+            }
+            RecordKind::Tombstone(range) => {
+                (range.start.as_bytes(), KIND_TOMBSTONE, 0, range.shift, range.count, 0)
+            }
+            RecordKind::Group { position, sequence, pages, records, checksum } => {
+                Writer::new(&mut group_id).u64(*position).u64(*sequence).u32(*pages);
+                (&group_id, KIND_GROUP, 0, 0, u64::from(*records), *checksum)
+            }
+        };
+        Writer::new(&mut out)
+            .bytes(id)
+            .u8(kind)
+            .u8(flags)
+            .u8(shift)
+            .u8(0)
+            .u64(number)
+            .u64(self.version)
+            .u32(self.epoch)
+            .u32(checksum);
+        out
+    }
+
+    /// Reads a record; `None` if it is none of the known kinds.
+    pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Option<Self> {
+        let mut reader = Reader::new(bytes);
+        let id = reader.bytes::<PAGE_ID_BYTES>();
+        let (kind, flags, shift, _) = (reader.u8(), reader.u8(), reader.u8(), reader.u8());
+        let number = reader.u64();
+        let version = reader.u64();
+        let epoch = reader.u32();
+        let checksum = reader.u32();
+        let kind = match kind {
+            KIND_PAGE => RecordKind::Page {
+                id: PageId::from_bytes(id),
+                dirty: flags & FLAG_DIRTY != 0,
+                second_chance: flags & FLAG_SECOND_CHANCE != 0,
+                lsn: number,
+                checksum,
+            },
+            KIND_TOMBSTONE if shift < 160 => {
+                RecordKind::Tombstone(IdRange { start: PageId::from_bytes(id), count: number, shift })
+            }
+            KIND_GROUP => {
+                let mut reader = Reader::new(&id);
+                let (position, sequence, pages) = (reader.u64(), reader.u64(), reader.u32());
+                let records = u32::try_from(number).ok()?;
+                RecordKind::Group { position, sequence, pages, records, checksum }
+            }
+            _ => return None,
+        };
+        Some(Self { kind, epoch, version })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_survive_their_encoding() {
+        let kinds = [
+            RecordKind::Page {
+                id: PageId::volume(3, 9),
+                dirty: true,
+                second_chance: true,
+                lsn: 77,
+                checksum: 0xDEAD_BEEF,
+            },
+            RecordKind::Tombstone(IdRange::blocks(3, 4, 5)),
+            RecordKind::Group { position: 1 << 40, sequence: 12, pages: 64, records: 70, checksum: 5 },
+        ];
+        for kind in kinds {
+            let record = Record { kind, epoch: 4, version: 1 << 33 };
+            assert_eq!(Record::decode(&record.encode()), Some(record));
+        }
+        assert_eq!(Record::decode(&[0; RECORD_BYTES]), None);
+        assert_eq!(Record::decode(&[0xFF; RECORD_BYTES]), None);
+    }
+}

@@ -1,0 +1,228 @@
+//! The superblock: identity, geometry, epoch and state of a tier.
+//!
+//! It is kept twice. A host writes the first copy, flushes, writes the second, flushes: one of the
+//! two is whole at any moment, and a rotten sector in one is survived.
+
+use super::fields::{Reader, Writer};
+use super::{FORMAT_VERSION, FormatError};
+use crate::config::{Admission, Design, Geometry, SyncMode, TierConfig};
+use crate::recovery::ReadFlash;
+
+/// Bytes of one copy.
+pub const SUPERBLOCK_BYTES: usize = 4096;
+/// Where the copies lie.
+pub const SUPERBLOCK_OFFSETS: [u64; 2] = [0, 4096];
+const MAGIC: [u8; 8] = *b"MEZZTIER";
+const CHECKSUM_AT: usize = SUPERBLOCK_BYTES - 4;
+
+/// Whether a tier was left in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TierState {
+    /// In use, or left without closing it.
+    Open,
+    /// Closed in order; may hold the only copy of pages.
+    Closed,
+    /// Closed in order; every page in it is on disk as well.
+    Drained,
+}
+
+impl TierState {
+    const fn code(self) -> u8 {
+        match self {
+            Self::Open => 1,
+            Self::Closed => 2,
+            Self::Drained => 3,
+        }
+    }
+
+    const fn from_code(code: u8) -> Option<Self> {
+        match code {
+            1 => Some(Self::Open),
+            2 => Some(Self::Closed),
+            3 => Some(Self::Drained),
+            _ => None,
+        }
+    }
+}
+
+/// What a tier says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Superblock {
+    /// Names the tier.
+    pub tier_uuid: [u8; 16],
+    /// Names the database that it belongs to.
+    pub database_uuid: [u8; 16],
+    /// Counts the superblocks written.
+    pub generation: u64,
+    /// Current epoch; each recovery begins a new one (invariant 7).
+    pub epoch: u32,
+    /// Groups and segments of earlier epochs are not part of the tier: it was discarded since.
+    pub origin_epoch: u32,
+    /// First group of the current epoch.
+    pub epoch_sequence: u64,
+    /// Whether it was left in order.
+    pub state: TierState,
+    /// If it was: the sequence number after the last group.
+    pub end_sequence: u64,
+    /// Frames before this position have left the queue.
+    pub front: u64,
+    /// Parameters.
+    pub config: TierConfig,
+}
+
+impl Superblock {
+    /// The superblock of a new, empty tier.
+    pub fn new(geometry: &Geometry, tier_uuid: [u8; 16], database_uuid: [u8; 16]) -> Self {
+        Self {
+            tier_uuid,
+            database_uuid,
+            generation: 1,
+            epoch: 1,
+            origin_epoch: 1,
+            epoch_sequence: 0,
+            state: TierState::Drained,
+            end_sequence: 0,
+            front: 0,
+            config: geometry.config().clone(),
+        }
+    }
+
+    /// What the first group's summary holds as its predecessor's checksum.
+    pub(crate) fn chain_origin(&self) -> u32 {
+        crc32c::crc32c_append(crc32c::crc32c(&self.tier_uuid), &self.origin_epoch.to_le_bytes())
+    }
+
+    /// Forgets everything in the tier: nothing written before is part of it any more.
+    ///
+    /// The caller makes the result durable before the tier is used again, and has made sure that the
+    /// tier holds no only copies, or was told to lose them.
+    pub fn discarded(&self) -> Self {
+        let epoch = self.epoch + 1;
+        Self {
+            generation: self.generation + 1,
+            epoch,
+            origin_epoch: epoch,
+            epoch_sequence: 0,
+            state: TierState::Drained,
+            end_sequence: 0,
+            front: 0,
+            ..self.clone()
+        }
+    }
+
+    /// The bytes of one copy.
+    pub fn encode(&self) -> [u8; SUPERBLOCK_BYTES] {
+        let mut out = [0; SUPERBLOCK_BYTES];
+        let config = &self.config;
+        Writer::new(&mut out)
+            .bytes(&MAGIC)
+            .u32(FORMAT_VERSION)
+            .u8(self.state.code())
+            .u8(config.design.code())
+            .u8(config.admission.code())
+            .u8(config.sync_mode.code())
+            .bytes(&self.tier_uuid)
+            .bytes(&self.database_uuid)
+            .u64(self.generation)
+            .u32(self.epoch)
+            .u32(self.origin_epoch)
+            .u64(self.epoch_sequence)
+            .u64(self.end_sequence)
+            .u64(self.front)
+            .u64(config.frames)
+            .u64(config.band_frames)
+            .u32(config.page_size)
+            .u32(config.group_pages)
+            .u32(config.staging_groups)
+            .u32(config.segment_frames)
+            .u32(config.shards)
+            .u32(config.survivors_max);
+        let checksum = crc32c::crc32c(&out[..CHECKSUM_AT]);
+        out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
+        out
+    }
+
+    /// Reads one copy.
+    ///
+    /// # Errors
+    /// [`FormatError`] if the bytes are no superblock, of a newer format, or damaged.
+    pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        if bytes.len() < SUPERBLOCK_BYTES || bytes[..8] != MAGIC {
+            return Err(FormatError::Unrecognised);
+        }
+        let mut reader = Reader::new(&bytes[8..SUPERBLOCK_BYTES]);
+        let version = reader.u32();
+        if version > FORMAT_VERSION {
+            return Err(FormatError::NewerFormat(version));
+        }
+        let mut stored = [0; 4];
+        stored.copy_from_slice(&bytes[CHECKSUM_AT..SUPERBLOCK_BYTES]);
+        if u32::from_le_bytes(stored) != crc32c::crc32c(&bytes[..CHECKSUM_AT]) {
+            return Err(FormatError::Damaged("a superblock whose checksum does not match".into()));
+        }
+        let odd = |what: &str| FormatError::Damaged(format!("a superblock with an unknown {what}"));
+        let state = TierState::from_code(reader.u8()).ok_or_else(|| odd("state"))?;
+        let design = Design::from_code(reader.u8()).ok_or_else(|| odd("design"))?;
+        let admission = Admission::from_code(reader.u8()).ok_or_else(|| odd("admission"))?;
+        let sync_mode = SyncMode::from_code(reader.u8()).ok_or_else(|| odd("sync mode"))?;
+        let (tier_uuid, database_uuid) = (reader.bytes(), reader.bytes());
+        let generation = reader.u64();
+        let (epoch, origin_epoch) = (reader.u32(), reader.u32());
+        let (epoch_sequence, end_sequence, front) = (reader.u64(), reader.u64(), reader.u64());
+        let (frames, band_frames) = (reader.u64(), reader.u64());
+        let config = TierConfig {
+            frames,
+            band_frames,
+            page_size: reader.u32(),
+            group_pages: reader.u32(),
+            staging_groups: reader.u32(),
+            segment_frames: reader.u32(),
+            shards: reader.u32(),
+            survivors_max: reader.u32(),
+            design,
+            admission,
+            sync_mode,
+        };
+        config.geometry().map_err(|error| FormatError::Damaged(format!("a superblock with {error}")))?;
+        Ok(Self {
+            tier_uuid,
+            database_uuid,
+            generation,
+            epoch,
+            origin_epoch,
+            epoch_sequence,
+            state,
+            end_sequence,
+            front,
+            config,
+        })
+    }
+}
+
+/// Reads both copies and returns the newest whole one.
+///
+/// # Errors
+/// [`FormatError::Unrecognised`] if neither copy is a superblock; a copy of a newer format is refused
+/// by its number even if the other copy could be read; otherwise what is wrong with the copies.
+pub fn read_superblock(flash: &mut dyn ReadFlash) -> Result<Superblock, FormatError> {
+    let mut best: Option<Superblock> = None;
+    let mut worst = FormatError::Unrecognised;
+    for offset in SUPERBLOCK_OFFSETS {
+        let mut bytes = vec![0; SUPERBLOCK_BYTES];
+        let copy = match flash.read(offset, &mut bytes) {
+            Ok(()) => Superblock::decode(&bytes),
+            Err(error) => Err(FormatError::Unreadable(error.to_string())),
+        };
+        match copy {
+            Ok(copy) => {
+                if best.as_ref().is_none_or(|best| copy.generation > best.generation) {
+                    best = Some(copy);
+                }
+            }
+            Err(error @ FormatError::NewerFormat(_)) => return Err(error),
+            Err(FormatError::Unrecognised) => {}
+            Err(error) => worst = error,
+        }
+    }
+    best.ok_or(worst)
+}

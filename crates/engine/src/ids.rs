@@ -1,0 +1,182 @@
+//! Names of pages.
+
+use std::fmt;
+
+/// Length of a page id in bytes.
+pub const PAGE_ID_BYTES: usize = 20;
+
+/// Names a page: 20 opaque bytes, compared as one big-endian number.
+///
+/// PostgreSQL stores its buffer tag in it; volumes store file, block and zeros. Hosts that keep the
+/// block number in the last significant place can name every page of a file as one range, which is
+/// what [`IdRange`] relies on.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PageId([u8; PAGE_ID_BYTES]);
+
+impl PageId {
+    /// A page id from its bytes.
+    pub const fn from_bytes(bytes: [u8; PAGE_ID_BYTES]) -> Self {
+        Self(bytes)
+    }
+
+    /// The bytes of the id.
+    pub const fn as_bytes(&self) -> &[u8; PAGE_ID_BYTES] {
+        &self.0
+    }
+
+    /// The id of a page of a volume: file number, block number, zeros.
+    pub fn volume(file: u64, block: u64) -> Self {
+        let mut bytes = [0; PAGE_ID_BYTES];
+        bytes[..8].copy_from_slice(&file.to_be_bytes());
+        bytes[8..16].copy_from_slice(&block.to_be_bytes());
+        Self(bytes)
+    }
+
+    /// The file number of a volume's page.
+    pub fn file(&self) -> u64 {
+        be_u64(&self.0[..8])
+    }
+
+    /// The block number of a volume's page.
+    pub fn block(&self) -> u64 {
+        be_u64(&self.0[8..16])
+    }
+
+    /// `self + (count << shift)`, or `None` past the largest id.
+    fn advanced(&self, count: u64, shift: u8) -> Option<Self> {
+        // 160 bits as five 32-bit limbs, least significant first; the addend is spread over them.
+        let mut out = self.0;
+        let mut carry = 0u64;
+        for limb in 0..5usize {
+            let low = (limb * 32) as u32;
+            let addend = part_of_shifted(count, shift, low);
+            let at = PAGE_ID_BYTES - 4 * (limb + 1);
+            let word = u32::from_be_bytes([out[at], out[at + 1], out[at + 2], out[at + 3]]);
+            let sum = u64::from(word) + u64::from(addend) + carry;
+            out[at..at + 4].copy_from_slice(&(sum as u32).to_be_bytes());
+            carry = sum >> 32;
+        }
+        let overflow = carry != 0 || bits_beyond_160(count, shift);
+        (!overflow).then_some(Self(out))
+    }
+
+    pub(crate) fn hash(&self) -> u64 {
+        // Multiply and fold; the final mix spreads block numbers, which differ in few low bits.
+        const K: u64 = 0x9E37_79B9_7F4A_7C15;
+        let a = be_u64(&self.0[..8]);
+        let b = be_u64(&self.0[8..16]);
+        let c = u64::from(u32::from_be_bytes([self.0[16], self.0[17], self.0[18], self.0[19]]));
+        let mut h = a.wrapping_mul(K).rotate_left(29) ^ b;
+        h = h.wrapping_mul(K).rotate_left(31) ^ c;
+        h = (h ^ (h >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        h = (h ^ (h >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
+        h ^ (h >> 32)
+    }
+}
+
+fn be_u64(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(bytes);
+    u64::from_be_bytes(word)
+}
+
+/// The 32 bits of `count << shift` that start at bit `low`.
+fn part_of_shifted(count: u64, shift: u8, low: u32) -> u32 {
+    let shift = u32::from(shift);
+    let wide = u128::from(count);
+    if shift >= low {
+        let up = shift - low;
+        if up >= 32 { 0 } else { (wide << up) as u32 }
+    } else {
+        let down = low - shift;
+        if down >= 64 { 0 } else { (wide >> down) as u32 }
+    }
+}
+
+fn bits_beyond_160(count: u64, shift: u8) -> bool {
+    count != 0 && u32::from(shift) + (64 - count.leading_zeros()) > 160
+}
+
+impl fmt::Debug for PageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "PageId(")?;
+        for byte in &self.0 {
+            write!(f, "{byte:02x}")?;
+        }
+        write!(f, ")")
+    }
+}
+
+/// The ids from `start` up to, not including, `start + (count << shift)`.
+///
+/// One page, a run of blocks, a fork, a relation or a whole database are all such ranges: for a
+/// volume a run of blocks has `shift` 32 and a whole file `shift` 96 with `count` 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdRange {
+    /// First id of the range.
+    pub start: PageId,
+    /// Number of steps of size `1 << shift`.
+    pub count: u64,
+    /// Size of a step as a power of two.
+    pub shift: u8,
+}
+
+impl IdRange {
+    /// `blocks` blocks of a volume's file, from `first` on.
+    pub fn blocks(file: u64, first: u64, blocks: u64) -> Self {
+        Self { start: PageId::volume(file, first), count: blocks, shift: 32 }
+    }
+
+    /// Every block of a volume's file from `first` on.
+    pub fn blocks_from(file: u64, first: u64) -> Self {
+        // u64::MAX - first leaves out the last conceivable block, which no file can have.
+        Self::blocks(file, first, u64::MAX - first)
+    }
+
+    /// Whether `id` lies in the range.
+    pub fn contains(&self, id: &PageId) -> bool {
+        *id >= self.start && self.end().is_none_or(|end| *id < end)
+    }
+
+    /// The first id past the range; `None` if the range reaches the largest id.
+    pub fn end(&self) -> Option<PageId> {
+        self.start.advanced(self.count, self.shift)
+    }
+}
+
+/// Where a page was appended: the number of frames that had been appended to the queue before it.
+///
+/// Positions only grow; the frame is the position modulo the number of frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position(pub u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_hold_their_ids_and_no_others() {
+        let run = IdRange::blocks(7, 10, 5);
+        assert!(run.contains(&PageId::volume(7, 10)));
+        assert!(run.contains(&PageId::volume(7, 14)));
+        assert!(!run.contains(&PageId::volume(7, 9)));
+        assert!(!run.contains(&PageId::volume(7, 15)));
+        assert!(!run.contains(&PageId::volume(8, 10)));
+        assert_eq!(run.end(), Some(PageId::volume(7, 15)));
+        let file = IdRange { start: PageId::volume(7, 0), count: 1, shift: 96 };
+        assert!(file.contains(&PageId::volume(7, u64::MAX)));
+        assert!(!file.contains(&PageId::volume(8, 0)));
+        let tail = IdRange::blocks_from(7, 3);
+        assert!(tail.contains(&PageId::volume(7, u64::MAX - 1)));
+        assert!(!tail.contains(&PageId::volume(8, 0)));
+    }
+
+    #[test]
+    fn a_range_past_the_largest_id_has_no_end() {
+        let all = IdRange { start: PageId::from_bytes([0xFF; 20]), count: 1, shift: 0 };
+        assert_eq!(all.end(), None);
+        assert!(all.contains(&PageId::from_bytes([0xFF; 20])));
+        let wide = IdRange { start: PageId::volume(0, 0), count: 2, shift: 159 };
+        assert_eq!(wide.end(), None);
+    }
+}

@@ -1,0 +1,79 @@
+//! Where everything lies in the region.
+
+use crate::config::Geometry;
+use crate::control::{Control, Slot};
+use crate::directory::{COUNTERS_PER_SHARD, ENTRY_WORDS, Shard};
+use crate::region::REGION_ALIGNMENT;
+
+/// Bytes of the host that every group summary carries.
+pub const NOTE_BYTES: usize = 192;
+
+/// Byte offsets of the parts of a region, in order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Layout {
+    pub(crate) control: usize,
+    pub(crate) slots: usize,
+    pub(crate) notes: usize,
+    pub(crate) shards: usize,
+    pub(crate) counters: usize,
+    pub(crate) buckets: usize,
+    pub(crate) entries: usize,
+    /// End position of the segment in each segment slot.
+    pub(crate) segment_ends: usize,
+    /// Frame indexes of the pages that the stage-out lane writes to disk.
+    pub(crate) lane_pages: usize,
+    pub(crate) segment_buffers: usize,
+    /// Start of page memory.
+    pub(crate) page_memory: usize,
+    pub(crate) lane_buffer: usize,
+    pub(crate) staging: usize,
+    pub(crate) bytes: usize,
+    pub(crate) buckets_per_shard: usize,
+}
+
+impl Layout {
+    pub(crate) fn compute(geometry: &Geometry) -> Self {
+        let config = geometry.config();
+        let mut next = 0usize;
+        let mut take = |bytes: usize, alignment: usize| {
+            let at = next.next_multiple_of(alignment);
+            next = at + bytes;
+            at
+        };
+        let staging_groups = config.staging_groups as usize;
+        let shards = config.shards as usize;
+        let frames = geometry.frames() as usize;
+        let buckets_per_shard = frames.div_ceil(shards);
+        let group_bytes = geometry.group_frames as usize * geometry.page_size();
+        let control = take(size_of::<Control>(), 64);
+        let slots = take(staging_groups * size_of::<Slot>(), 64);
+        // One note per staging group and the current one after them.
+        let notes = take((staging_groups + 1) * NOTE_BYTES, 64);
+        let shard_table = take(shards * size_of::<Shard>(), 64);
+        let counters = take(shards * COUNTERS_PER_SHARD * 4, 64);
+        let buckets = take(shards * buckets_per_shard * 4, 64);
+        let entries = take(frames * ENTRY_WORDS * 4, 64);
+        let segment_ends = take(geometry.segment_slots as usize * 8, 64);
+        let lane_pages = take(config.group_pages as usize * 4, 64);
+        let segment_buffers = take(2 * geometry.segment_bytes as usize, REGION_ALIGNMENT);
+        let lane_buffer = take(group_bytes, REGION_ALIGNMENT);
+        let staging = take(staging_groups * group_bytes, REGION_ALIGNMENT);
+        Self {
+            control,
+            slots,
+            notes,
+            shards: shard_table,
+            counters,
+            buckets,
+            entries,
+            segment_ends,
+            lane_pages,
+            segment_buffers,
+            page_memory: lane_buffer,
+            lane_buffer,
+            staging,
+            bytes: next.next_multiple_of(REGION_ALIGNMENT),
+            buckets_per_shard,
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! A spin lock that works between processes and tells when its owner died.
+//!
+//! Critical sections are a few hundred instructions and never call the host, so spinning is cheaper
+//! than sleeping. A panic inside a critical section poisons the lock: the region can no longer be
+//! trusted and is rebuilt from flash (invariant 12).
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+const FREE: u32 = 0;
+const POISONED: u32 = u32::MAX;
+/// Rounds of spinning before the processor is given away; covers a page copy.
+const SPINS: u32 = 200;
+
+/// The lock word. All zeros is a free lock.
+#[repr(transparent)]
+pub(crate) struct SpinLock(AtomicU32);
+
+/// Holds the lock until dropped.
+pub(crate) struct Guard<'l>(&'l AtomicU32);
+
+impl SpinLock {
+    /// Waits for the lock. `owner` must not be 0 nor `u32::MAX`.
+    ///
+    /// # Panics
+    /// If the lock is poisoned.
+    pub(crate) fn lock(&self, owner: u32) -> Guard<'_> {
+        let mut rounds = 0;
+        loop {
+            if let Some(guard) = self.try_lock(owner) {
+                return guard;
+            }
+            rounds += 1;
+            if rounds % SPINS == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
+        }
+    }
+
+    /// Takes the lock if it is free.
+    ///
+    /// # Panics
+    /// If the lock is poisoned.
+    pub(crate) fn try_lock(&self, owner: u32) -> Option<Guard<'_>> {
+        debug_assert!(owner != FREE && owner != POISONED);
+        match self.0.compare_exchange(FREE, owner, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => Some(Guard(&self.0)),
+            Err(POISONED) => panic!("the tier's region is poisoned: rebuild it from flash"),
+            Err(_) => None,
+        }
+    }
+
+    /// The owner that holds the lock now.
+    pub(crate) fn holder(&self) -> Option<u32> {
+        match self.0.load(Ordering::Acquire) {
+            FREE | POISONED => None,
+            owner => Some(owner),
+        }
+    }
+
+    /// Makes every later attempt to take the lock panic.
+    pub(crate) fn poison(&self) {
+        self.0.store(POISONED, Ordering::Release);
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        let next = if std::thread::panicking() { POISONED } else { FREE };
+        self.0.store(next, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_inside_poisons() {
+        let lock = SpinLock(AtomicU32::new(FREE));
+        let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _guard = lock.lock(7);
+            panic!("inside");
+        }));
+        assert!(died.is_err());
+        let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(lock.try_lock(7))));
+        assert!(refused.is_err());
+    }
+
+    #[test]
+    fn the_holder_is_named() {
+        let lock = SpinLock(AtomicU32::new(FREE));
+        let guard = lock.lock(7);
+        assert_eq!(lock.holder(), Some(7));
+        assert!(lock.try_lock(8).is_none());
+        drop(guard);
+        assert_eq!(lock.holder(), None);
+    }
+}

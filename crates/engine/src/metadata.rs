@@ -1,0 +1,210 @@
+//! Metadata segments: directory entries made durable in large sequential writes, in the order of the
+//! queue ("Flash as cache extension for online transactional workloads", section 5.1).
+//!
+//! Two segments are under construction, so that groups can retire while one of them is written. A
+//! segment holds only groups that are durable (data before its metadata), and the next is not written
+//! before a flush has covered the last. So after a crash at most two segments' worth of groups must be
+//! found by their summaries (invariant 9).
+
+use crate::control::{SegmentBuffer, Slot};
+use crate::format::{
+    RECORD_BYTES, Record, RecordKind, SEGMENT_HEADER_BYTES, SUMMARY_HEADER_BYTES, SegmentHeader,
+};
+use crate::planted::{self, Bug};
+use crate::region::Word;
+use crate::tier::Tier;
+
+pub(crate) const EMPTY: u64 = 0;
+pub(crate) const FILLING: u64 = 1;
+pub(crate) const FULL: u64 = 2;
+pub(crate) const BEING_WRITTEN: u64 = 3;
+
+/// No segment awaits a flush.
+pub(crate) const COVERED: u64 = 0;
+/// The last segment was written after the last flush began.
+pub(crate) const UNFLUSHED: u64 = 1;
+/// The flush under way covers it.
+pub(crate) const BEING_FLUSHED: u64 = 2;
+
+/// A group whose records go to a segment: from staging memory or, at recovery, from flash.
+pub(crate) struct RetiringGroup {
+    pub(crate) sequence: u64,
+    pub(crate) position: u64,
+    pub(crate) pages: u32,
+    pub(crate) records: u32,
+    pub(crate) checksum: u32,
+    pub(crate) predecessor: u32,
+    pub(crate) epoch: u32,
+    pub(crate) version_max: u64,
+}
+
+impl Tier {
+    fn segment_memory(&self, buffer: usize) -> usize {
+        self.geometry.layout.segment_buffers + buffer * self.geometry.segment_bytes as usize
+    }
+
+    fn segment_ends(&self) -> &[Word] {
+        self.region.slice(self.geometry.layout.segment_ends, self.geometry.segment_slots as usize)
+    }
+
+    pub(crate) fn segment_end(&self, number: u64) -> &Word {
+        &self.segment_ends()[(number % self.geometry.segment_slots) as usize]
+    }
+
+    /// Moves a staging group's records to the current segment; false if there is no room. Under the
+    /// control lock.
+    pub(crate) fn push_to_segment(&self, slot: &Slot) -> bool {
+        let control = self.control();
+        let group = RetiringGroup {
+            sequence: slot.sequence.get(),
+            position: slot.position.get(),
+            pages: slot.pages.get() as u32,
+            records: slot.records.get() as u32,
+            checksum: slot.checksum.get() as u32,
+            predecessor: slot.predecessor.get() as u32,
+            epoch: control.epoch.get() as u32,
+            version_max: control.next_version.get(),
+        };
+        let memory = self.slot_memory(group.sequence) + SUMMARY_HEADER_BYTES;
+        let mut record = [0; RECORD_BYTES];
+        self.push_group(&group, |index| {
+            self.region.copy_out(memory + index * RECORD_BYTES, &mut record);
+            record
+        })
+    }
+
+    /// Moves a group's records to the current segment; false if there is no room.
+    pub(crate) fn push_group(
+        &self,
+        group: &RetiringGroup,
+        mut record: impl FnMut(usize) -> [u8; RECORD_BYTES],
+    ) -> bool {
+        let control = self.control();
+        let current = control.segment_current.get() as usize;
+        let buffer = &control.segments[current];
+        if !matches!(buffer.state.get(), EMPTY | FILLING) {
+            return false;
+        }
+        if buffer.state.get() == EMPTY {
+            self.begin_segment(buffer, group);
+        }
+        let mut at = self.segment_memory(current)
+            + SEGMENT_HEADER_BYTES
+            + buffer.records.get() as usize * RECORD_BYTES;
+        let head = Record {
+            kind: RecordKind::Group {
+                position: group.position,
+                sequence: group.sequence,
+                pages: group.pages,
+                records: group.records,
+                checksum: group.checksum,
+            },
+            epoch: group.epoch,
+            version: 0,
+        };
+        self.region.copy_in(at, &head.encode());
+        for index in 0..group.records as usize {
+            at += RECORD_BYTES;
+            let mut bytes = record(index);
+            if planted::is(Bug::SegmentMisnamed) {
+                bytes[0] ^= 0xFF;
+            }
+            self.region.copy_in(at, &bytes);
+        }
+        buffer.records.add(u64::from(group.records) + 1);
+        buffer.end_sequence.set(group.sequence + 1);
+        let end = group.position + self.geometry.summary_frames() + u64::from(group.pages);
+        buffer.end_position.set(end);
+        buffer.last_checksum.set(group.checksum.into());
+        buffer.version_max.set(group.version_max);
+        buffer.epoch.set(group.epoch.into());
+        let room = self.geometry.segment_records_max - buffer.records.get();
+        let frames = end - buffer.first_position.get();
+        let full = frames >= u64::from(self.geometry.config().segment_frames)
+            || room < u64::from(self.geometry.records_max) + 1;
+        if full {
+            buffer.state.set(FULL);
+            control.segment_current.set(1 - current as u64);
+        }
+        true
+    }
+
+    fn begin_segment(&self, buffer: &SegmentBuffer, group: &RetiringGroup) {
+        let control = self.control();
+        buffer.number.set(control.segment_number.add(1));
+        buffer.records.set(0);
+        buffer.first_sequence.set(group.sequence);
+        buffer.first_position.set(group.position);
+        buffer.first_predecessor.set(group.predecessor.into());
+        buffer.state.set(FILLING);
+    }
+
+    /// The buffer that may be written now, if any. Under the control lock.
+    pub(crate) fn writable_segment(&self) -> Option<usize> {
+        let control = self.control();
+        if control.segment_unflushed.get() != COVERED {
+            return None;
+        }
+        if control.segments.iter().any(|buffer| buffer.state.get() == BEING_WRITTEN) {
+            return None;
+        }
+        let full = (0..2).filter(|&index| control.segments[index].state.get() == FULL);
+        let index = full.min_by_key(|&index| control.segments[index].number.get())?;
+        // The slot's last segment must have left the queue altogether, or recovery would miss it.
+        let number = control.segments[index].number.get();
+        (self.segment_end(number).get() <= control.durable_front.get()).then_some(index)
+    }
+
+    /// A full segment cannot be written before the queue's front has moved on. Under the control lock.
+    pub(crate) fn segment_blocked(&self) -> bool {
+        let control = self.control();
+        control.segments.iter().any(|buffer| {
+            buffer.state.get() == FULL
+                && self.segment_end(buffer.number.get()).get() > control.durable_front.get()
+        })
+    }
+
+    /// Bytes that the segment in a buffer takes on flash.
+    pub(crate) fn segment_size(&self, index: usize) -> usize {
+        let records = self.control().segments[index].records.get() as usize;
+        (SEGMENT_HEADER_BYTES + records * RECORD_BYTES).next_multiple_of(4096)
+    }
+
+    /// Encodes the header of a buffer that is being written and returns where the segment goes on
+    /// flash and its bytes.
+    pub(crate) fn segment_bytes(&self, index: usize) -> (u64, &[u8]) {
+        let control = self.control();
+        let buffer = &control.segments[index];
+        let memory = self.segment_memory(index);
+        let bytes = buffer.records.get() as usize * RECORD_BYTES;
+        let records = self.region.lease(memory + SEGMENT_HEADER_BYTES, bytes);
+        let header = SegmentHeader {
+            tier_uuid: self.uuid,
+            number: buffer.number.get(),
+            epoch: buffer.epoch.get() as u32,
+            records: buffer.records.get() as u32,
+            first_sequence: buffer.first_sequence.get(),
+            first_position: buffer.first_position.get(),
+            first_predecessor: buffer.first_predecessor.get() as u32,
+            last_checksum: buffer.last_checksum.get() as u32,
+            end_sequence: buffer.end_sequence.get(),
+            end_position: buffer.end_position.get(),
+            front: control.front.get(),
+            version_max: buffer.version_max.get(),
+            records_checksum: crc32c::crc32c(records),
+        };
+        self.region.copy_in(memory, &header.encode());
+        let size = self.segment_size(index);
+        (self.geometry.segment_offset(header.number), self.region.lease(memory, size))
+    }
+
+    /// The segment is on the device. Under the control lock.
+    pub(crate) fn segment_written(&self, index: usize) {
+        let control = self.control();
+        let buffer = &control.segments[index];
+        self.segment_end(buffer.number.get()).set(buffer.end_position.get());
+        buffer.state.set(EMPTY);
+        control.segment_unflushed.set(UNFLUSHED);
+        self.retire();
+    }
+}

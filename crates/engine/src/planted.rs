@@ -1,0 +1,116 @@
+//! Faults that can be switched on to prove that the tests would notice them.
+//!
+//! Each switch breaks one of the durability invariants. They exist only with the feature `planted`,
+//! which no shipped build turns on; without it every switch is a constant `false`.
+
+/// A rule of the engine that a test can take out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Bug {
+    /// Invariant 2: a clean offer enters although the page was written since the miss.
+    StaleOfferAdmitted = 1,
+    /// Invariant 2: a read of a frame that was overwritten meanwhile is believed.
+    ReadUnconfirmed,
+    /// Invariant 3: a sync is acknowledged when its groups are written, not flushed.
+    SyncWithoutFlush,
+    /// Invariant 5: frames are released before the disk writes of their pages are synced.
+    ReuseBeforeDiskSync,
+    /// Invariant 5: frames of superseded versions are released before the newer one is durable.
+    ReuseBeforeSuperseder,
+    /// Invariant 5: frames are overwritten before the front that passed them is durable.
+    ReuseBeforeDurableFront,
+    /// Invariant 5: a dirty page at the front is dropped instead of being written to disk.
+    DirtyDroppedAtFront,
+    /// Invariant 6: an invalidation leaves no tombstone.
+    NoTombstone,
+    /// Invariant 6: recovery ignores the tombstones of ranges.
+    RangeTombstoneIgnored,
+    /// Invariant 7: recovery does not begin a new epoch.
+    EpochNotRaised,
+    /// Invariant 7: a second chance does not check that its version is still the newest.
+    SecondChanceUnchecked,
+    /// Invariant 8: a group past the durable mark is used without verifying its pages.
+    TornGroupUsed,
+    /// Invariant 8: the chain of groups is followed without comparing the predecessor's checksum.
+    ChainUnchecked,
+    /// Invariant 9: recovery stops at the last metadata segment and does not scan the groups after it.
+    TailNotScanned,
+    /// Invariant 9: a metadata segment names other pages than the groups it stands for.
+    SegmentMisnamed,
+    /// Invariant 10: the durable front found in group summaries is ignored.
+    FrontIgnored,
+    /// Invariant 11: a failed flash flush counts as done.
+    FailedFlushIgnored,
+}
+
+impl Bug {
+    /// Every switch.
+    pub const ALL: [Self; 17] = [
+        Self::StaleOfferAdmitted,
+        Self::ReadUnconfirmed,
+        Self::SyncWithoutFlush,
+        Self::ReuseBeforeDiskSync,
+        Self::ReuseBeforeSuperseder,
+        Self::ReuseBeforeDurableFront,
+        Self::DirtyDroppedAtFront,
+        Self::NoTombstone,
+        Self::RangeTombstoneIgnored,
+        Self::EpochNotRaised,
+        Self::SecondChanceUnchecked,
+        Self::TornGroupUsed,
+        Self::ChainUnchecked,
+        Self::TailNotScanned,
+        Self::SegmentMisnamed,
+        Self::FrontIgnored,
+        Self::FailedFlushIgnored,
+    ];
+
+    /// The durability invariant that the switch breaks.
+    pub const fn invariant(self) -> u32 {
+        match self {
+            Self::StaleOfferAdmitted | Self::ReadUnconfirmed => 2,
+            Self::SyncWithoutFlush => 3,
+            Self::ReuseBeforeDiskSync
+            | Self::ReuseBeforeSuperseder
+            | Self::ReuseBeforeDurableFront
+            | Self::DirtyDroppedAtFront => 5,
+            Self::NoTombstone | Self::RangeTombstoneIgnored => 6,
+            Self::EpochNotRaised | Self::SecondChanceUnchecked => 7,
+            Self::TornGroupUsed | Self::ChainUnchecked => 8,
+            Self::TailNotScanned | Self::SegmentMisnamed => 9,
+            Self::FrontIgnored => 10,
+            Self::FailedFlushIgnored => 11,
+        }
+    }
+}
+
+#[cfg(feature = "planted")]
+mod switch {
+    use std::cell::Cell;
+
+    thread_local! {
+        // Per thread, so that tests which plant different faults can run side by side.
+        static CURRENT: Cell<u32> = const { Cell::new(0) };
+    }
+
+    /// Switches one fault on for this thread, or all off.
+    pub fn set(bug: Option<super::Bug>) {
+        CURRENT.with(|current| current.set(bug.map_or(0, |bug| bug as u32)));
+    }
+
+    pub(crate) fn is(bug: super::Bug) -> bool {
+        CURRENT.with(|current| current.get() == bug as u32)
+    }
+}
+
+#[cfg(feature = "planted")]
+pub use switch::set;
+
+#[cfg(feature = "planted")]
+pub(crate) use switch::is;
+
+#[cfg(not(feature = "planted"))]
+#[inline(always)]
+pub(crate) const fn is(_bug: Bug) -> bool {
+    false
+}

@@ -1,0 +1,182 @@
+//! The one piece of memory that a tier lives in.
+//!
+//! All state that outlives a call is in the region, as atomics at fixed offsets: no pointers, so that
+//! processes may map it at different addresses. This file holds all of the engine's `unsafe`.
+//!
+//! Two kinds of bytes are in it. *Words* are atomics, read and written by anyone under the rules of
+//! the structure that they belong to. *Page memory* (staging groups, the stage-out buffer, segment
+//! buffers) is copied in and out with relaxed atomic words, because a lookup may copy a page out
+//! while its group is retired; the lookup notices by the group's state afterwards and discards what
+//! it copied. While a job holds page memory it is borrowed as a plain slice ([`Region::lease`]).
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Alignment of a region: page memory in it is used for direct I/O.
+pub const REGION_ALIGNMENT: usize = 4096;
+
+/// Memory for one tier. See [`crate::Geometry::region_bytes`] for the size it needs.
+pub struct Region {
+    base: NonNull<u8>,
+    bytes: usize,
+    owned: Option<Layout>,
+}
+
+// SAFETY: the region is plain memory; everything in it is accessed through atomics or through leases
+// whose exclusivity the tier's state machine provides. The base pointer is never changed.
+unsafe impl Send for Region {}
+// SAFETY: as for Send.
+unsafe impl Sync for Region {}
+
+/// Types that may be viewed in place in a region.
+///
+/// # Safety
+/// The type is `repr(C)` or `repr(transparent)`, consists of atomics only, is valid when all its bytes
+/// are zero, and needs no alignment above 64.
+pub(crate) unsafe trait Shared {}
+
+/// A 64-bit word of shared state.
+///
+/// Loads acquire and stores release, so that a word may also publish what was written before it.
+#[repr(transparent)]
+pub(crate) struct Word(AtomicU64);
+
+// SAFETY: a transparent atomic.
+unsafe impl Shared for Word {}
+// SAFETY: an atomic.
+unsafe impl Shared for std::sync::atomic::AtomicU32 {}
+
+/// Declares a type of this crate [`Shared`]; the type is `repr(C)`, at most 64-aligned and made of
+/// `Word`, `AtomicU32`, `AtomicU64` and `SpinLock` (a transparent `AtomicU32`) only, all of which are
+/// valid when zero.
+macro_rules! shared {
+    ($($type:ty),+) => {
+        $(
+            // SAFETY: every use names a type as the macro's description demands.
+            unsafe impl $crate::region::Shared for $type {}
+        )+
+    };
+}
+pub(crate) use shared;
+
+impl Word {
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set(&self, value: u64) {
+        self.0.store(value, Ordering::Release);
+    }
+
+    pub(crate) fn add(&self, value: u64) -> u64 {
+        self.0.fetch_add(value, Ordering::AcqRel)
+    }
+
+    /// Counts an event where no order is needed.
+    pub(crate) fn count(&self, value: u64) {
+        self.0.fetch_add(value, Ordering::Relaxed);
+    }
+}
+
+impl Region {
+    /// A zeroed region of `bytes` bytes on the heap.
+    pub fn heap(bytes: usize) -> Self {
+        let layout = Layout::from_size_align(bytes.max(REGION_ALIGNMENT), REGION_ALIGNMENT)
+            .expect("a region's size is computed by Geometry and fits the address space");
+        // SAFETY: the layout has a size above zero.
+        let base = unsafe { alloc_zeroed(layout) };
+        let Some(base) = NonNull::new(base) else { handle_alloc_error(layout) };
+        Self { base, bytes: layout.size(), owned: Some(layout) }
+    }
+
+    /// A region in memory that the caller provides, such as shared memory.
+    ///
+    /// # Safety
+    /// `base` points to `bytes` bytes, aligned to [`REGION_ALIGNMENT`], zeroed before the first tier
+    /// uses them, that stay mapped for the life of the region and are used by nothing but tiers.
+    pub unsafe fn from_raw(base: NonNull<u8>, bytes: usize) -> Self {
+        assert_eq!(base.as_ptr() as usize % REGION_ALIGNMENT, 0, "a region must be aligned");
+        Self { base, bytes, owned: None }
+    }
+
+    /// Size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    fn check<T>(&self, offset: usize, count: usize) {
+        let end = count.checked_mul(size_of::<T>()).and_then(|bytes| offset.checked_add(bytes));
+        assert!(end.is_some_and(|end| end <= self.bytes), "access outside of the region");
+        assert_eq!(offset % align_of::<T>(), 0, "misaligned access in the region");
+    }
+
+    /// `count` shared values from `offset` on.
+    pub(crate) fn slice<T: Shared>(&self, offset: usize, count: usize) -> &[T] {
+        self.check::<T>(offset, count);
+        // SAFETY: in bounds and aligned (checked), zero-initialised and atomic only (Shared), and
+        // alive as long as the region is borrowed.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(offset).cast::<T>(), count) }
+    }
+
+    /// One shared value.
+    pub(crate) fn value<T: Shared>(&self, offset: usize) -> &T {
+        &self.slice::<T>(offset, 1)[0]
+    }
+
+    /// Copies `source` into page memory. Offset and length are multiples of 8.
+    pub(crate) fn copy_in(&self, offset: usize, source: &[u8]) {
+        assert_eq!(source.len() % 8, 0);
+        let words = self.slice::<Word>(offset, source.len() / 8);
+        for (word, bytes) in words.iter().zip(source.chunks_exact(8)) {
+            let mut eight = [0; 8];
+            eight.copy_from_slice(bytes);
+            word.0.store(u64::from_ne_bytes(eight), Ordering::Relaxed);
+        }
+    }
+
+    /// Copies page memory out. Offset and length are multiples of 8.
+    ///
+    /// What was copied may be torn if the memory was given to a new group meanwhile; the caller
+    /// finds out by the state that it re-reads afterwards.
+    pub(crate) fn copy_out(&self, offset: usize, target: &mut [u8]) {
+        assert_eq!(target.len() % 8, 0);
+        let words = self.slice::<Word>(offset, target.len() / 8);
+        for (word, bytes) in words.iter().zip(target.chunks_exact_mut(8)) {
+            bytes.copy_from_slice(&word.0.load(Ordering::Relaxed).to_ne_bytes());
+        }
+        std::sync::atomic::fence(Ordering::Acquire);
+    }
+
+    /// Page memory as a slice, for reading while nobody stores to it.
+    ///
+    /// The caller holds the state (a sealed and filled group, a full segment buffer, the stage-out
+    /// lane) that keeps every [`Self::copy_in`] and [`Self::lease_mut`] away from these bytes.
+    pub(crate) fn lease(&self, offset: usize, bytes: usize) -> &[u8] {
+        self.check::<u8>(offset, bytes);
+        // SAFETY: in bounds (checked) and initialised (zeroed at creation); no store happens while
+        // the state named above is held, and concurrent `copy_out` only loads.
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(offset), bytes) }
+    }
+
+    /// Page memory as a slice to be filled by a read.
+    ///
+    /// Only for the stage-out buffer, which belongs to the one job that reads the front and is
+    /// never the target of a lookup; the job is neither copied nor cloned.
+    #[allow(clippy::mut_from_ref)]
+    pub(crate) fn lease_mut(&self, offset: usize, bytes: usize) -> &mut [u8] {
+        self.check::<u8>(offset, bytes);
+        // SAFETY: in bounds (checked); the lane's state makes the caller the only one who touches
+        // these bytes until the job is completed.
+        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().add(offset), bytes) }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        if let Some(layout) = self.owned {
+            // SAFETY: allocated in `heap` with this layout and not freed before.
+            unsafe { dealloc(self.base.as_ptr(), layout) }
+        }
+    }
+}

@@ -1,0 +1,352 @@
+//! Staging groups: pages on their way to flash.
+//!
+//! ```text
+//!          open_group         seal            compose        WriteGroup      FlushFlash, retire
+//!   FREE ------------> OPEN -------> SEALED ---------> READY ----------> ... ---------------> FREE
+//!                                                        |                ^
+//!                                                        +--> WRITING --> WRITTEN
+//! ```
+//!
+//! One group is open at a time. It owns the next frames of the queue from the moment it is opened, so
+//! that a page which has been taken can always be written. Groups are composed in their order, because
+//! each summary holds its predecessor's checksum; they may be written side by side; they become durable
+//! in their order (invariant 3) and only then leave memory.
+
+use crate::config::RESERVED_GROUPS;
+use crate::control::{NONE, Slot};
+use crate::directory::GroupHead;
+use crate::format::{GroupSummary, RECORD_BYTES, Record, RecordKind, SUMMARY_HEADER_BYTES};
+use crate::ids::IdRange;
+use crate::layout::NOTE_BYTES;
+use crate::planted::{self, Bug};
+use crate::tier::{NoRoom, Tier};
+
+pub(crate) const FREE: u64 = 0;
+pub(crate) const OPEN: u64 = 1;
+pub(crate) const SEALED: u64 = 2;
+pub(crate) const READY: u64 = 3;
+pub(crate) const WRITING: u64 = 4;
+pub(crate) const WRITTEN: u64 = 5;
+/// The write failed; the pages stay in memory until they have gone to disk (invariant 11).
+pub(crate) const FAILED: u64 = 6;
+
+/// Who opens a group, and so how much room must be left for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reserve {
+    /// Pages that come in: stage-out must always find room for its survivors and a front.
+    Foreground,
+    /// Second chances: a group without pages must still find room.
+    StageOut,
+    /// A group that only carries the front.
+    Carrier,
+}
+
+/// Where an appended page goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) frame: u32,
+    pub(crate) memory: usize,
+    sequence: u64,
+}
+
+/// A sync under way: it is done when all groups before it are durable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SyncTicket(u64);
+
+/// How far a sync is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SyncState {
+    /// Carry out jobs or wait for them.
+    Pending,
+    /// Everything staged in before [`Tier::request_sync`] is durable.
+    Durable,
+    /// It cannot become durable; see [`Tier::failure`].
+    Failed,
+}
+
+impl Tier {
+    fn slot_index(&self, sequence: u64) -> usize {
+        (sequence % self.slots().len() as u64) as usize
+    }
+
+    pub(crate) fn slot_memory(&self, sequence: u64) -> usize {
+        let group_bytes = self.geometry.group_frames as usize * self.geometry.page_size();
+        self.geometry.layout.staging + self.slot_index(sequence) * group_bytes
+    }
+
+    /// Where the `index`th page of a group lies in the region.
+    pub(crate) fn staged_page(&self, slot: &Slot, index: u64) -> usize {
+        let frames = (self.geometry.summary_frames() + index) as usize;
+        self.slot_memory(slot.sequence.get()) + frames * self.geometry.page_size()
+    }
+
+    fn note_offset(&self, slot: Option<u64>) -> usize {
+        let index = slot.map_or(self.slots().len(), |sequence| self.slot_index(sequence));
+        self.geometry.layout.notes + index * NOTE_BYTES
+    }
+
+    /// Under the control lock.
+    pub(crate) fn store_note(&self, note: &[u8; NOTE_BYTES]) {
+        self.region.copy_in(self.note_offset(None), note);
+        self.control().note_changed.set(1);
+    }
+
+    /// Sets the current note without a change to be made durable: for recovery.
+    pub(crate) fn adopt_note(&self, note: &[u8; NOTE_BYTES]) {
+        self.region.copy_in(self.note_offset(None), note);
+    }
+
+    /// Appends a record to the open group, and for a page gives it a frame.
+    ///
+    /// A second chance keeps its version (invariant 7); everything else gets the next one. Callers
+    /// that append a page copy it to the place and call [`Self::filled`].
+    pub(crate) fn append(
+        &self,
+        kind: RecordKind,
+        version: Option<(u32, u64)>,
+        reserve: Reserve,
+    ) -> Option<Place> {
+        let control = self.control();
+        let _guard = control.lock.lock(self.owner);
+        let sequence = self.open_group(reserve)?;
+        let slot = self.slot_of(sequence);
+        self.push_record(slot, kind, version);
+        if !matches!(kind, RecordKind::Page { .. }) {
+            self.seal_if_full(slot);
+            return Some(Place { frame: 0, memory: 0, sequence });
+        }
+        let index = slot.pages.add(1);
+        let position = slot.position.get() + self.geometry.summary_frames() + index;
+        let place = Place {
+            frame: self.geometry.frame_of(position),
+            memory: self.staged_page(slot, index),
+            sequence,
+        };
+        self.seal_if_full(slot);
+        Some(place)
+    }
+
+    fn push_record(&self, slot: &Slot, kind: RecordKind, version: Option<(u32, u64)>) {
+        let control = self.control();
+        let (epoch, version) =
+            version.unwrap_or_else(|| (control.epoch.get() as u32, control.next_version.add(1)));
+        let record = Record { kind, epoch, version };
+        let at = SUMMARY_HEADER_BYTES + slot.records.add(1) as usize * RECORD_BYTES;
+        self.region.copy_in(self.slot_memory(slot.sequence.get()) + at, &record.encode());
+    }
+
+    fn seal_if_full(&self, slot: &Slot) {
+        let full = slot.pages.get() == self.geometry.group_pages()
+            || slot.records.get() == u64::from(self.geometry.records_max);
+        if full {
+            self.seal(slot, false);
+        }
+    }
+
+    /// Tells that the page at `place` has been copied completely.
+    pub(crate) fn filled(&self, place: Place) {
+        self.slot_of(place.sequence).filled.add(1);
+    }
+
+    /// Appends a tombstone, with the note in the same group if there is one.
+    pub(crate) fn append_tombstone(
+        &self,
+        range: IdRange,
+        note: Option<&[u8; NOTE_BYTES]>,
+    ) -> Result<(), NoRoom> {
+        let control = self.control();
+        let _guard = control.lock.lock(self.owner);
+        let sequence = self.open_group(Reserve::Foreground).ok_or(NoRoom)?;
+        if let Some(note) = note {
+            self.store_note(note);
+        }
+        let slot = self.slot_of(sequence);
+        self.push_record(slot, RecordKind::Tombstone(range), None);
+        control.counters.tombstones.count(1);
+        self.seal_if_full(slot);
+        Ok(())
+    }
+
+    /// The open group; opens one if there is none. Under the control lock.
+    pub(crate) fn open_group(&self, reserve: Reserve) -> Option<u64> {
+        let control = self.control();
+        if control.open.get() != NONE {
+            return Some(control.open.get());
+        }
+        let sequence = control.next_sequence.get();
+        let slot = self.slot_of(sequence);
+        if slot.state.get() != FREE {
+            return None;
+        }
+        let reserved = match reserve {
+            Reserve::Foreground => RESERVED_GROUPS,
+            Reserve::StageOut => 1,
+            Reserve::Carrier => 0,
+        };
+        let rear = control.rear.get();
+        let group = self.geometry.group_frames;
+        // Invariant 5: a frame is overwritten only when a durable front lies past it.
+        if rear + group * (1 + reserved) > self.writable_end() {
+            return None;
+        }
+        slot.sequence.set(sequence);
+        slot.position.set(rear);
+        for word in [&slot.pages, &slot.records, &slot.filled, &slot.cut_short, &slot.owner] {
+            word.set(0);
+        }
+        slot.state.set(OPEN);
+        control.rear.set(rear + group);
+        control.next_sequence.set(sequence + 1);
+        control.open.set(sequence);
+        Some(sequence)
+    }
+
+    /// Frames before this position may be overwritten.
+    pub(crate) fn writable_end(&self) -> u64 {
+        let control = self.control();
+        let front = if planted::is(Bug::ReuseBeforeDurableFront) {
+            control.front.get()
+        } else {
+            control.durable_front.get()
+        };
+        front + self.geometry.frames()
+    }
+
+    /// Closes the open group: it keeps only the frames it has filled. Under the control lock.
+    pub(crate) fn seal(&self, slot: &Slot, cut_short: bool) {
+        let control = self.control();
+        debug_assert_eq!(slot.state.get(), OPEN);
+        let sequence = slot.sequence.get();
+        let position = slot.position.get();
+        let summary = self.geometry.summary_frames();
+        let mut note = [0; NOTE_BYTES];
+        self.region.copy_out(self.note_offset(None), &mut note);
+        self.region.copy_in(self.note_offset(Some(sequence)), &note);
+        control.note_changed.set(0);
+        let directory = self.directory();
+        let head = GroupHead {
+            sequence,
+            pages: slot.pages.get() as u32,
+            records: slot.records.get() as u32,
+            checksum: 0,
+        };
+        directory.set_head(self.geometry.frame_of(position), &head);
+        for frame in 1..summary {
+            directory.clear(self.geometry.frame_of(position + frame));
+        }
+        control.rear.set(position + summary + slot.pages.get());
+        control.open.set(NONE);
+        slot.cut_short.set(cut_short.into());
+        slot.state.set(SEALED);
+    }
+
+    /// Makes the summaries of sealed and filled groups final, in their order. Under the control lock.
+    pub(crate) fn compose_sealed(&self) {
+        let control = self.control();
+        while control.composed.get() < control.next_sequence.get() {
+            let slot = self.slot_of(control.composed.get());
+            if slot.state.get() != SEALED || slot.filled.get() != slot.pages.get() {
+                return;
+            }
+            self.compose(slot);
+        }
+    }
+
+    fn compose(&self, slot: &Slot) {
+        let control = self.control();
+        let sequence = slot.sequence.get();
+        let memory = self.slot_memory(sequence);
+        let mut note = [0; NOTE_BYTES];
+        self.region.copy_out(self.note_offset(Some(sequence)), &mut note);
+        let summary = GroupSummary {
+            tier_uuid: self.uuid,
+            epoch: control.epoch.get() as u32,
+            sequence,
+            position: slot.position.get(),
+            predecessor: control.chain.get() as u32,
+            pages: slot.pages.get() as u32,
+            records: slot.records.get() as u32,
+            cut_short: slot.cut_short.get() != 0,
+            durable: control.flushed.get(),
+            front: control.front.get(),
+            note,
+        };
+        let records =
+            self.region.lease(memory + SUMMARY_HEADER_BYTES, summary.records as usize * RECORD_BYTES);
+        let (header, checksum) = summary.encode(records);
+        self.region.copy_in(memory, &header);
+        let head = GroupHead { sequence, pages: summary.pages, records: summary.records, checksum };
+        self.directory().set_head(self.geometry.frame_of(summary.position), &head);
+        slot.predecessor.set(control.chain.get());
+        slot.checksum.set(checksum.into());
+        slot.front.set(summary.front);
+        control.chain.set(checksum.into());
+        control.composed.set(sequence + 1);
+        slot.state.set(READY);
+    }
+
+    /// Asks that everything staged in so far becomes durable. The open group is closed as it is.
+    ///
+    /// If nothing was staged in since the last sync, the ticket is durable at once.
+    ///
+    /// # Errors
+    /// [`NoRoom`] if a changed note found no group to travel in.
+    pub fn request_sync(&self) -> Result<SyncTicket, NoRoom> {
+        let control = self.control();
+        let _guard = control.lock.lock(self.owner);
+        if control.note_changed.get() != 0 {
+            self.open_group(Reserve::StageOut).ok_or(NoRoom)?;
+        }
+        let open = control.open.get();
+        if open != NONE {
+            let slot = self.slot_of(open);
+            if slot.records.get() > 0 || control.note_changed.get() != 0 {
+                self.seal(slot, true);
+            }
+        }
+        let end = if control.open.get() == NONE { control.next_sequence.get() } else { open };
+        control.sync_wanted.set(control.sync_wanted.get().max(end));
+        Ok(SyncTicket(end))
+    }
+
+    /// How far a sync is.
+    pub fn sync_state(&self, ticket: &SyncTicket) -> SyncState {
+        let control = self.control();
+        if control.flushed.get() >= ticket.0 {
+            SyncState::Durable
+        } else if self.failure().is_some_and(|failure| failure.ends_writing()) {
+            SyncState::Failed
+        } else {
+            SyncState::Pending
+        }
+    }
+
+    /// The first group that is not yet written; all before it are. Under the control lock.
+    pub(crate) fn written_end(&self) -> u64 {
+        let control = self.control();
+        let mut sequence = control.flushed.get();
+        while sequence < control.composed.get() && self.slot_of(sequence).state.get() == WRITTEN {
+            sequence += 1;
+        }
+        sequence
+    }
+
+    /// Frees the memory of durable groups, moving their records to the metadata segment. Under the
+    /// control lock.
+    pub(crate) fn retire(&self) {
+        let control = self.control();
+        while control.retired.get() < control.flushed.get() {
+            let sequence = control.retired.get();
+            let slot = self.slot_of(sequence);
+            if !self.push_to_segment(slot) {
+                return;
+            }
+            let end = slot.position.get() + self.geometry.summary_frames() + slot.pages.get();
+            // Readers copy first and look at this word afterwards, so it moves before the memory is
+            // given to another group.
+            control.staged_from.set(end);
+            control.retired.set(sequence + 1);
+            slot.state.set(FREE);
+        }
+    }
+}

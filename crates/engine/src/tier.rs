@@ -1,0 +1,376 @@
+//! The tier: what hosts call in the foreground.
+//!
+//! Every operation here is short and never waits for a device. What takes time is handed out as jobs
+//! (see `jobs`).
+
+use std::fmt;
+
+use crate::config::{Admission, Geometry, SyncMode};
+use crate::control::{Control, Slot};
+use crate::directory::{DIRTY, Directory, REFERENCED, VALID};
+use crate::format::RecordKind;
+use crate::ids::{IdRange, PageId, Position};
+use crate::layout::NOTE_BYTES;
+use crate::planted::{self, Bug};
+use crate::region::Region;
+use crate::staging::Reserve;
+use crate::statistics::Statistics;
+
+/// A flash tier in a region. Cheap to share: every method takes `&self` and may run on any thread.
+pub struct Tier {
+    pub(crate) region: Region,
+    pub(crate) geometry: Geometry,
+    pub(crate) uuid: [u8; 16],
+    pub(crate) owner: u32,
+}
+
+/// How a page comes to the tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StageKind {
+    /// It changed since it was read; its log, if it has one, is already forced (invariant 1).
+    Dirty,
+    /// It equals its disk copy. The token is that of the lookup that missed it, where the host holds
+    /// no lock from then to now; `None` where it does.
+    Clean(Option<Token>),
+}
+
+/// Remembers when a page was missed, so that an outdated copy of it is not taken for a clean one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Token(u32);
+
+/// What became of a page offered to the tier.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StageIn {
+    /// The tier has taken it.
+    Staged {
+        /// The host writes it to disk as well, before it releases the page (`through`).
+        also_disk: bool,
+    },
+    /// A clean page was dropped, which is always allowed.
+    Dropped,
+    /// No room for a dirty page now: carry out a job or wait for one, then call again.
+    Full,
+    /// Admission does not take it: the host writes it to disk and then invalidates it here.
+    Refused,
+}
+
+/// Where a page was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Lookup {
+    /// Not in the tier: read it from disk. The token goes with a later offer of what was read.
+    Miss(Token),
+    /// It was copied out of staging memory.
+    Memory,
+    /// It is on flash: read it, [`Tier::verify`] it and [`Tier::confirm`] it.
+    Flash(FlashPage),
+}
+
+/// A page on flash, as seen by a lookup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlashPage {
+    /// Byte offset on the flash device.
+    pub offset: u64,
+    /// Where it was appended.
+    pub position: Position,
+    /// CRC-32C of the page.
+    pub checksum: u32,
+    /// Newer than the disk copy: if it cannot be read, disk is no substitute.
+    pub dirty: bool,
+}
+
+/// There is no room for a record now: carry out a job or wait for one, then call again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NoRoom;
+
+impl fmt::Display for NoRoom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "staging memory or the queue is full; carry out a job and try again")
+    }
+}
+
+impl std::error::Error for NoRoom {}
+
+impl Tier {
+    pub(crate) fn control(&self) -> &Control {
+        self.region.value(self.geometry.layout.control)
+    }
+
+    pub(crate) fn slots(&self) -> &[Slot] {
+        self.region.slice(self.geometry.layout.slots, self.geometry.config().staging_groups as usize)
+    }
+
+    pub(crate) fn slot_of(&self, sequence: u64) -> &Slot {
+        let slots = self.slots();
+        &slots[(sequence % slots.len() as u64) as usize]
+    }
+
+    pub(crate) fn directory(&self) -> Directory<'_> {
+        Directory::new(&self.region, &self.geometry)
+    }
+
+    /// The sizes of the tier.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The tier's name.
+    pub fn uuid(&self) -> [u8; 16] {
+        self.uuid
+    }
+
+    /// The counters.
+    pub fn statistics(&self) -> Statistics {
+        self.control().counters.snapshot()
+    }
+
+    /// The position at which a frame's content was appended: the only one on that frame within the
+    /// last revolution. Only for frames whose entry is linked, under the lock of its shard.
+    pub(crate) fn position_of(&self, frame: u32) -> u64 {
+        let last = self.control().rear.get() - 1;
+        let frames = self.geometry.frames();
+        let back = (last % frames + frames - u64::from(frame)) % frames;
+        last - back
+    }
+
+    /// Takes a page that leaves the host's memory (the paper's Algorithm 1, section 4.3).
+    ///
+    /// `page` has the tier's page size. `lsn` is kept in the group's summary for the host.
+    ///
+    /// # Panics
+    /// If `page` has another length.
+    pub fn stage_in(&self, id: &PageId, page: &[u8], kind: StageKind, lsn: u64) -> StageIn {
+        assert_eq!(page.len(), self.geometry.page_size(), "a page of the wrong size");
+        match kind {
+            StageKind::Dirty => self.stage_in_dirty(id, page, lsn),
+            StageKind::Clean(token) => self.offer_clean(id, page, token, lsn),
+        }
+    }
+
+    fn stage_in_dirty(&self, id: &PageId, page: &[u8], lsn: u64) -> StageIn {
+        let control = self.control();
+        let config = self.geometry.config();
+        if control.stopped.get() != 0 || config.admission == Admission::Clean {
+            control.counters.refused.count(1);
+            return StageIn::Refused;
+        }
+        let through = config.sync_mode == SyncMode::Through;
+        let checksum = crc32c::crc32c(page);
+        let directory = self.directory();
+        let shard = directory.lock(directory.slot(id), self.owner);
+        let kind = RecordKind::Page { id: *id, dirty: !through, second_chance: false, lsn, checksum };
+        let Some(place) = self.append(kind, None, Reserve::Foreground) else {
+            control.counters.stalls.count(1);
+            return StageIn::Full;
+        };
+        self.region.copy_in(place.memory, page);
+        // Invariant 2: the older version leaves the hash under the same lock that the newer one
+        // enters it. It is invalidated in memory only; the newer one's record supersedes it on flash.
+        if let Some(older) = shard.find(id) {
+            shard.unlink(older);
+        }
+        shard.link(place.frame, id, if through { 0 } else { DIRTY }, checksum);
+        shard.changed();
+        self.filled(place);
+        control.counters.staged_dirty.count(1);
+        StageIn::Staged { also_disk: through }
+    }
+
+    /// A clean page is an offer: whatever stands in its way, it is dropped.
+    fn offer_clean(&self, id: &PageId, page: &[u8], token: Option<Token>, lsn: u64) -> StageIn {
+        let control = self.control();
+        let counters = &control.counters;
+        if control.stopped.get() != 0 || self.geometry.config().admission == Admission::Dirty {
+            counters.refused.count(1);
+            return StageIn::Dropped;
+        }
+        let directory = self.directory();
+        let Some(shard) = directory.try_lock(directory.slot(id), self.owner) else {
+            counters.dropped_busy.count(1);
+            return StageIn::Dropped;
+        };
+        if shard.find(id).is_some() {
+            counters.dropped_present.count(1);
+            return StageIn::Dropped;
+        }
+        // A write, an invalidation or a stage-out since the miss may have made this copy old.
+        let stale = token.is_some_and(|Token(changes)| changes != shard.changes());
+        if stale && !planted::is(Bug::StaleOfferAdmitted) {
+            counters.dropped_stale.count(1);
+            return StageIn::Dropped;
+        }
+        let checksum = crc32c::crc32c(page);
+        let kind = RecordKind::Page { id: *id, dirty: false, second_chance: false, lsn, checksum };
+        let Some(place) = self.append(kind, None, Reserve::Foreground) else {
+            counters.dropped_busy.count(1);
+            return StageIn::Dropped;
+        };
+        self.region.copy_in(place.memory, page);
+        shard.link(place.frame, id, 0, checksum);
+        self.filled(place);
+        counters.staged_clean.count(1);
+        StageIn::Staged { also_disk: false }
+    }
+
+    /// Finds the valid version of a page. If staging memory holds it, it is copied to `out`.
+    ///
+    /// # Panics
+    /// If `out` does not have the tier's page size.
+    pub fn lookup(&self, id: &PageId, out: &mut [u8]) -> Lookup {
+        assert_eq!(out.len(), self.geometry.page_size(), "a page of the wrong size");
+        let control = self.control();
+        let directory = self.directory();
+        let shard = directory.lock(directory.slot(id), self.owner);
+        let Some(frame) = shard.find(id) else {
+            control.counters.misses.count(1);
+            return Lookup::Miss(Token(shard.changes()));
+        };
+        let state = directory.state(frame);
+        if state & REFERENCED == 0 {
+            shard.set_flags(frame, REFERENCED);
+        }
+        let position = self.position_of(frame);
+        let page = FlashPage {
+            offset: self.geometry.offset_of(position),
+            position: Position(position),
+            checksum: directory.checksum(frame),
+            dirty: state & DIRTY != 0,
+        };
+        drop(shard);
+        if self.copy_staged(position, out) {
+            control.counters.hits_memory.count(1);
+            return Lookup::Memory;
+        }
+        control.counters.hits_flash.count(1);
+        Lookup::Flash(page)
+    }
+
+    /// Copies the page at `position` out of staging memory, if it is still there afterwards.
+    pub(crate) fn copy_staged(&self, position: u64, out: &mut [u8]) -> bool {
+        let control = self.control();
+        if position < control.staged_from.get() {
+            return false;
+        }
+        for slot in self.slots() {
+            let first = slot.position.get() + self.geometry.summary_frames();
+            let pages = slot.pages.get();
+            if slot.state.get() != crate::staging::FREE && (first..first + pages).contains(&position) {
+                self.region.copy_out(self.staged_page(slot, position - first), out);
+                // The group may have been retired while it was copied: its memory is reused only
+                // after `staged_from` has passed it.
+                return position >= control.staged_from.get();
+            }
+        }
+        false
+    }
+
+    /// Whether `bytes` are what was staged in as `page`.
+    pub fn verify(&self, page: &FlashPage, bytes: &[u8]) -> bool {
+        crc32c::crc32c(bytes) == page.checksum
+    }
+
+    /// Whether the frame still held `page` when it was read: true if it has not left the queue since.
+    ///
+    /// If not, what was read may be anything: look the page up again.
+    pub fn confirm(&self, page: &FlashPage) -> bool {
+        self.control().front.get() <= page.position.0 || planted::is(Bug::ReadUnconfirmed)
+    }
+
+    /// Drops a clean page whose flash copy turned out to be damaged; disk has it.
+    pub fn forget_clean(&self, id: &PageId, page: &FlashPage) {
+        let directory = self.directory();
+        let shard = directory.lock(directory.slot(id), self.owner);
+        let frame = self.geometry.frame_of(page.position.0);
+        if shard.find(id) == Some(frame)
+            && self.position_of(frame) == page.position.0
+            && directory.state(frame) & DIRTY == 0
+        {
+            shard.unlink(frame);
+            shard.changed();
+        }
+    }
+
+    /// Forgets the page, because the host has written it elsewhere or dropped it (invariant 6).
+    ///
+    /// If it was overwritten on disk and the tier's version was dirty, that write must be synced
+    /// before the call: the tombstone becomes durable with any later group.
+    ///
+    /// # Errors
+    /// [`NoRoom`]: nothing was done.
+    pub fn invalidate(&self, id: &PageId) -> Result<(), NoRoom> {
+        let directory = self.directory();
+        let shard = directory.lock(directory.slot(id), self.owner);
+        // Even without a valid version the page changed: offers of what was read before are stale.
+        shard.changed();
+        let Some(frame) = shard.find(id) else { return Ok(()) };
+        if !planted::is(Bug::NoTombstone) {
+            self.append_tombstone(IdRange { start: *id, count: 1, shift: 0 }, None)?;
+        }
+        shard.unlink(frame);
+        Ok(())
+    }
+
+    /// Forgets every page of a range. The host keeps all other operations on these pages away.
+    ///
+    /// # Errors
+    /// [`NoRoom`]: nothing was done.
+    pub fn invalidate_range(&self, range: &IdRange) -> Result<(), NoRoom> {
+        self.drop_range(range, None)
+    }
+
+    /// [`Self::invalidate_range`] and [`Self::set_note`] in one group: after a crash both or neither
+    /// have happened.
+    ///
+    /// # Errors
+    /// [`NoRoom`]: nothing was done.
+    pub fn truncate(&self, range: &IdRange, note: &[u8; NOTE_BYTES]) -> Result<(), NoRoom> {
+        self.drop_range(range, Some(note))
+    }
+
+    fn drop_range(&self, range: &IdRange, note: Option<&[u8; NOTE_BYTES]>) -> Result<(), NoRoom> {
+        // The record first: if it found no room after the pages were gone, a crash would bring them back.
+        self.append_tombstone(*range, note)?;
+        if range.shift == 0 && range.count == 1 {
+            self.drop_matching(range, &range.start);
+            return Ok(());
+        }
+        let directory = self.directory();
+        let control = self.control();
+        for position in control.front.get()..control.rear.get() {
+            let frame = self.geometry.frame_of(position);
+            if directory.state(frame) & VALID != 0 {
+                let id = directory.id(frame);
+                if range.contains(&id) {
+                    self.drop_matching(range, &id);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn drop_matching(&self, range: &IdRange, id: &PageId) {
+        debug_assert!(range.contains(id));
+        let directory = self.directory();
+        let shard = directory.lock(directory.slot(id), self.owner);
+        shard.changed();
+        if let Some(frame) = shard.find(id) {
+            shard.unlink(frame);
+        }
+    }
+
+    /// Replaces the host's bytes that every group summary carries; durable with the next sync.
+    pub fn set_note(&self, note: &[u8; NOTE_BYTES]) {
+        let control = self.control();
+        let _guard = control.lock.lock(self.owner);
+        self.store_note(note);
+    }
+
+    /// Stops taking pages: dirty ones are refused from now on, clean ones dropped.
+    pub fn stop_admission(&self) {
+        self.control().stopped.set(1);
+    }
+
+    /// Takes pages again.
+    pub fn resume_admission(&self) {
+        self.control().stopped.set(0);
+    }
+}
