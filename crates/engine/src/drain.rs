@@ -4,6 +4,9 @@
 //! [`Tier::stage_out_idle`], and then repeats: [`Tier::drain_batch`], read each page, write it to its
 //! place, sync the disk, [`Tier::mark_clean`]. Stage-out rests meanwhile, so that no two writes of one
 //! page to disk are under way.
+//!
+//! To leave a tier in order without draining it, the host calls [`Tier::begin_drain`], completes all jobs,
+//! syncs, and writes the superblock that [`Tier::closed`] returns.
 
 use crate::directory::{DIRTY, VALID};
 use crate::format::{Superblock, TierState};

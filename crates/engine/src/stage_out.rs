@@ -350,7 +350,7 @@ impl Tier {
     /// True if something was sealed. Under the control lock.
     pub(crate) fn seal_for_progress(&self) -> bool {
         let control = self.control();
-        if !self.pressing() {
+        if control.draining.get() != 0 || !self.pressing() {
             return false;
         }
         let open = control.open.get();
