@@ -116,7 +116,7 @@ impl Region {
         self.check::<T>(offset, count);
         // SAFETY: in bounds and aligned (checked), zero-initialised and atomic only (Shared), and
         // alive as long as the region is borrowed.
-        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(offset).cast::<T>(), count) }
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().wrapping_add(offset).cast::<T>(), count) }
     }
 
     /// One shared value.
@@ -156,7 +156,7 @@ impl Region {
         self.check::<u8>(offset, bytes);
         // SAFETY: in bounds (checked) and initialised (zeroed at creation); no store happens while
         // the state named above is held, and concurrent `copy_out` only loads.
-        unsafe { std::slice::from_raw_parts(self.base.as_ptr().add(offset), bytes) }
+        unsafe { std::slice::from_raw_parts(self.base.as_ptr().wrapping_add(offset), bytes) }
     }
 
     /// Page memory as a slice to be filled by a read.
@@ -168,7 +168,7 @@ impl Region {
         self.check::<u8>(offset, bytes);
         // SAFETY: in bounds (checked); the lane's state makes the caller the only one who touches
         // these bytes until the job is completed.
-        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().add(offset), bytes) }
+        unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().wrapping_add(offset), bytes) }
     }
 }
 

@@ -1,0 +1,162 @@
+//! A small host over plain memory, for the tests of this crate.
+#![allow(clippy::unwrap_used, missing_docs, dead_code, unreachable_pub)]
+
+use std::collections::HashMap;
+
+use mezzanine_engine::format::Superblock;
+use mezzanine_engine::{
+    Job, Lookup, PageId, ReadError, ReadFlash, Recovered, RecoveryError, Region, StageIn, StageKind,
+    SyncState, Tier, TierConfig,
+};
+
+pub struct Flash(pub Vec<u8>);
+
+impl Flash {
+    pub fn recover(&mut self, superblock: &Superblock) -> Result<Recovered, RecoveryError> {
+        let bytes = superblock.config.geometry().unwrap().region_bytes();
+        Tier::recover(Region::heap(bytes), superblock, 1, self)
+    }
+
+    pub fn write(&mut self, offset: u64, bytes: &[u8]) {
+        self.0[offset as usize..offset as usize + bytes.len()].copy_from_slice(bytes);
+    }
+}
+
+impl ReadFlash for Flash {
+    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
+        let offset = offset as usize;
+        bytes.copy_from_slice(&self.0[offset..offset + bytes.len()]);
+        Ok(())
+    }
+}
+
+pub struct Host {
+    pub tier: Tier,
+    pub superblock: Superblock,
+    pub flash: Flash,
+    pub disk: HashMap<PageId, Vec<u8>>,
+    pub page_size: usize,
+    pub seed: u64,
+}
+
+impl Host {
+    pub fn new(config: &TierConfig, seed: u64) -> Self {
+        let geometry = config.geometry().unwrap();
+        let superblock = Superblock::new(&geometry, [7; 16], [9; 16]);
+        let mut flash = Flash(vec![0; geometry.flash_bytes() as usize]);
+        let recovered = flash.recover(&superblock).unwrap();
+        let page_size = geometry.page_size();
+        Self {
+            tier: recovered.tier,
+            superblock: recovered.superblock,
+            flash,
+            disk: HashMap::new(),
+            page_size,
+            seed,
+        }
+    }
+
+    pub fn random(&mut self, below: u64) -> u64 {
+        self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.seed;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (z ^ (z >> 31)) % below
+    }
+
+    pub fn step(&mut self) -> bool {
+        let Some(mut job) = self.tier.next_job(1) else { return false };
+        match &mut job {
+            Job::WriteGroup(job) => {
+                for (offset, bytes) in job.writes() {
+                    self.flash.write(offset, bytes);
+                }
+            }
+            Job::WriteSegment(job) => {
+                let (offset, bytes) = job.write();
+                self.flash.write(offset, bytes);
+            }
+            Job::ReadFront(job) => {
+                for (offset, bytes) in job.reads() {
+                    let offset = offset as usize;
+                    bytes.copy_from_slice(&self.flash.0[offset..offset + bytes.len()]);
+                }
+            }
+            Job::WriteDisk(job) => {
+                for (id, bytes) in job.pages() {
+                    self.disk.insert(id, bytes.to_vec());
+                }
+            }
+            Job::FlushFlash(_) | Job::SyncDisk(_) => {}
+        }
+        self.tier.complete(job, Ok(()));
+        true
+    }
+
+    pub fn write(&mut self, id: PageId, page: &[u8]) {
+        loop {
+            match self.tier.stage_in(&id, page, StageKind::Dirty, 0) {
+                StageIn::Staged { also_disk } => {
+                    if also_disk {
+                        self.disk.insert(id, page.to_vec());
+                    }
+                    return;
+                }
+                StageIn::Full => assert!(self.step(), "a full tier must have a job"),
+                StageIn::Refused => {
+                    self.disk.insert(id, page.to_vec());
+                    while self.tier.invalidate(&id).is_err() {
+                        assert!(self.step(), "a full tier must have a job");
+                    }
+                    return;
+                }
+                StageIn::Dropped => unreachable!(),
+            }
+        }
+    }
+
+    pub fn read(&mut self, id: PageId) -> Vec<u8> {
+        let mut page = vec![0; self.page_size];
+        match self.tier.lookup(&id, &mut page) {
+            Lookup::Memory => page,
+            Lookup::Flash(found) => {
+                let offset = found.offset as usize;
+                page.copy_from_slice(&self.flash.0[offset..offset + self.page_size]);
+                assert!(self.tier.verify(&found, &page));
+                assert!(self.tier.confirm(&found));
+                page
+            }
+            Lookup::Miss(token) => {
+                let page = self.disk.get(&id).cloned().unwrap_or(vec![0; self.page_size]);
+                self.tier.stage_in(&id, &page, StageKind::Clean(Some(token)), 0);
+                page
+            }
+        }
+    }
+
+    pub fn sync(&mut self) {
+        let ticket = self.tier.request_sync().unwrap();
+        while self.tier.sync_state(&ticket) != SyncState::Durable {
+            assert!(self.step(), "a sync under way must have a job");
+        }
+    }
+
+    pub fn reopen(mut self, close: bool) -> Self {
+        let mut superblock = self.superblock.clone();
+        if close {
+            self.tier.begin_drain();
+            while self.step() {}
+            self.sync();
+            superblock = self.tier.closed(&superblock);
+        }
+        let recovered = self.flash.recover(&superblock).unwrap();
+        for (offset, bytes) in recovered.writes {
+            self.flash.write(offset, &bytes);
+        }
+        Self { tier: recovered.tier, superblock: recovered.superblock, ..self }
+    }
+}
+
+pub fn page(size: usize, version: u64) -> Vec<u8> {
+    version.to_le_bytes().iter().copied().cycle().take(size).collect()
+}
