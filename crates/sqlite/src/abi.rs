@@ -1,0 +1,145 @@
+//! SQLite's C interface as far as a VFS needs it.
+//!
+//! These are SQLite's own documented structures (`sqlite3.h`, "OS Interface Objects"), which it never changes but only appends to. They
+//! are written down here, and not taken from a binding crate, so that one VFS serves two builds that must not
+//! meet: rusqlite with its bundled SQLite, and an extension loaded into a SQLite that is already there. Nothing here names a symbol of
+//! SQLite; every call goes through [`Api`](crate::ffi::Api).
+
+#![allow(non_snake_case, reason = "the fields carry SQLite's names")]
+
+use std::ffi::{c_char, c_int, c_void};
+
+pub(crate) const OK: c_int = 0;
+pub(crate) const ERROR: c_int = 1;
+pub(crate) const BUSY: c_int = 5;
+pub(crate) const READONLY: c_int = 8;
+pub(crate) const IOERR: c_int = 10;
+pub(crate) const NOTFOUND: c_int = 12;
+pub(crate) const FULL: c_int = 13;
+pub(crate) const CANTOPEN: c_int = 14;
+pub(crate) const MISUSE: c_int = 21;
+pub(crate) const WARNING: c_int = 28;
+pub(crate) const OK_LOAD_PERMANENTLY: c_int = 256;
+pub(crate) const IOERR_READ: c_int = IOERR | (1 << 8);
+pub(crate) const IOERR_SHORT_READ: c_int = IOERR | (2 << 8);
+pub(crate) const IOERR_WRITE: c_int = IOERR | (3 << 8);
+pub(crate) const IOERR_FSYNC: c_int = IOERR | (4 << 8);
+pub(crate) const IOERR_TRUNCATE: c_int = IOERR | (6 << 8);
+pub(crate) const IOERR_FSTAT: c_int = IOERR | (7 << 8);
+pub(crate) const IOERR_NOMEM: c_int = IOERR | (12 << 8);
+pub(crate) const IOERR_SHMMAP: c_int = IOERR | (21 << 8);
+
+pub(crate) const OPEN_READONLY: c_int = 0x1;
+pub(crate) const OPEN_READWRITE: c_int = 0x2;
+pub(crate) const OPEN_CREATE: c_int = 0x4;
+pub(crate) const OPEN_EXCLUSIVE: c_int = 0x10;
+pub(crate) const OPEN_URI: c_int = 0x40;
+pub(crate) const OPEN_MAIN_DB: c_int = 0x100;
+pub(crate) const OPEN_MAIN_JOURNAL: c_int = 0x800;
+pub(crate) const OPEN_WAL: c_int = 0x80000;
+
+pub(crate) const LOCK_NONE: c_int = 0;
+pub(crate) const LOCK_SHARED: c_int = 1;
+pub(crate) const LOCK_RESERVED: c_int = 2;
+pub(crate) const LOCK_PENDING: c_int = 3;
+pub(crate) const LOCK_EXCLUSIVE: c_int = 4;
+
+pub(crate) const SHM_UNLOCK: c_int = 1;
+pub(crate) const SHM_EXCLUSIVE: c_int = 8;
+/// Number of lock slots of a WAL-index.
+pub(crate) const SHM_SLOTS: usize = 8;
+
+pub(crate) const FCNTL_LOCKSTATE: c_int = 1;
+pub(crate) const FCNTL_LAST_ERRNO: c_int = 4;
+pub(crate) const FCNTL_SIZE_HINT: c_int = 5;
+pub(crate) const FCNTL_PERSIST_WAL: c_int = 10;
+pub(crate) const FCNTL_VFSNAME: c_int = 12;
+pub(crate) const FCNTL_POWERSAFE_OVERWRITE: c_int = 13;
+pub(crate) const FCNTL_PRAGMA: c_int = 14;
+pub(crate) const FCNTL_HAS_MOVED: c_int = 20;
+
+pub(crate) const IOCAP_POWERSAFE_OVERWRITE: c_int = 0x1000;
+
+/// `sqlite3_file`: the head of every open file.
+#[repr(C)]
+pub(crate) struct File {
+    pub(crate) pMethods: *const IoMethods,
+}
+
+/// `sqlite3_io_methods`, up to version 2 (shared memory); version 3 adds memory-mapped pages, which a tier cannot offer.
+#[repr(C)]
+pub(crate) struct IoMethods {
+    pub(crate) iVersion: c_int,
+    pub(crate) xClose: Option<unsafe extern "C" fn(*mut File) -> c_int>,
+    pub(crate) xRead: Option<unsafe extern "C" fn(*mut File, *mut c_void, c_int, i64) -> c_int>,
+    pub(crate) xWrite: Option<unsafe extern "C" fn(*mut File, *const c_void, c_int, i64) -> c_int>,
+    pub(crate) xTruncate: Option<unsafe extern "C" fn(*mut File, i64) -> c_int>,
+    pub(crate) xSync: Option<unsafe extern "C" fn(*mut File, c_int) -> c_int>,
+    pub(crate) xFileSize: Option<unsafe extern "C" fn(*mut File, *mut i64) -> c_int>,
+    pub(crate) xLock: Option<unsafe extern "C" fn(*mut File, c_int) -> c_int>,
+    pub(crate) xUnlock: Option<unsafe extern "C" fn(*mut File, c_int) -> c_int>,
+    pub(crate) xCheckReservedLock: Option<unsafe extern "C" fn(*mut File, *mut c_int) -> c_int>,
+    pub(crate) xFileControl: Option<unsafe extern "C" fn(*mut File, c_int, *mut c_void) -> c_int>,
+    pub(crate) xSectorSize: Option<unsafe extern "C" fn(*mut File) -> c_int>,
+    pub(crate) xDeviceCharacteristics: Option<unsafe extern "C" fn(*mut File) -> c_int>,
+    pub(crate) xShmMap:
+        Option<unsafe extern "C" fn(*mut File, c_int, c_int, c_int, *mut *mut c_void) -> c_int>,
+    pub(crate) xShmLock: Option<unsafe extern "C" fn(*mut File, c_int, c_int, c_int) -> c_int>,
+    pub(crate) xShmBarrier: Option<unsafe extern "C" fn(*mut File)>,
+    pub(crate) xShmUnmap: Option<unsafe extern "C" fn(*mut File, c_int) -> c_int>,
+    pub(crate) xFetch: Option<unsafe extern "C" fn(*mut File, i64, c_int, *mut *mut c_void) -> c_int>,
+    pub(crate) xUnfetch: Option<unsafe extern "C" fn(*mut File, i64, *mut c_void) -> c_int>,
+}
+
+pub(crate) type Symbol = Option<unsafe extern "C" fn()>;
+
+/// `sqlite3_vfs`, version 3. Ours says version 2: it has no system calls to override.
+#[repr(C)]
+pub(crate) struct Vfs {
+    pub(crate) iVersion: c_int,
+    pub(crate) szOsFile: c_int,
+    pub(crate) mxPathname: c_int,
+    pub(crate) pNext: *mut Vfs,
+    pub(crate) zName: *const c_char,
+    pub(crate) pAppData: *mut c_void,
+    pub(crate) xOpen:
+        Option<unsafe extern "C" fn(*mut Vfs, *const c_char, *mut File, c_int, *mut c_int) -> c_int>,
+    pub(crate) xDelete: Option<unsafe extern "C" fn(*mut Vfs, *const c_char, c_int) -> c_int>,
+    pub(crate) xAccess: Option<unsafe extern "C" fn(*mut Vfs, *const c_char, c_int, *mut c_int) -> c_int>,
+    pub(crate) xFullPathname:
+        Option<unsafe extern "C" fn(*mut Vfs, *const c_char, c_int, *mut c_char) -> c_int>,
+    pub(crate) xDlOpen: Option<unsafe extern "C" fn(*mut Vfs, *const c_char) -> *mut c_void>,
+    pub(crate) xDlError: Option<unsafe extern "C" fn(*mut Vfs, c_int, *mut c_char)>,
+    pub(crate) xDlSym: Option<unsafe extern "C" fn(*mut Vfs, *mut c_void, *const c_char) -> Symbol>,
+    pub(crate) xDlClose: Option<unsafe extern "C" fn(*mut Vfs, *mut c_void)>,
+    pub(crate) xRandomness: Option<unsafe extern "C" fn(*mut Vfs, c_int, *mut c_char) -> c_int>,
+    pub(crate) xSleep: Option<unsafe extern "C" fn(*mut Vfs, c_int) -> c_int>,
+    pub(crate) xCurrentTime: Option<unsafe extern "C" fn(*mut Vfs, *mut f64) -> c_int>,
+    pub(crate) xGetLastError: Option<unsafe extern "C" fn(*mut Vfs, c_int, *mut c_char) -> c_int>,
+    pub(crate) xCurrentTimeInt64: Option<unsafe extern "C" fn(*mut Vfs, *mut i64) -> c_int>,
+    pub(crate) xSetSystemCall: Option<unsafe extern "C" fn(*mut Vfs, *const c_char, Symbol) -> c_int>,
+    pub(crate) xGetSystemCall: Option<unsafe extern "C" fn(*mut Vfs, *const c_char) -> Symbol>,
+    pub(crate) xNextSystemCall: Option<unsafe extern "C" fn(*mut Vfs, *const c_char) -> *const c_char>,
+}
+
+/// Places of the functions that we use in `sqlite3_api_routines`, the table that SQLite hands to a loaded extension. The table only grows at
+/// its end, so these numbers hold for every SQLite since [`OLDEST_VERSION`].
+pub(crate) mod routine {
+    pub(crate) const LIBVERSION_NUMBER: usize = 67;
+    pub(crate) const MALLOC: usize = 68;
+    pub(crate) const VFS_FIND: usize = 141;
+    pub(crate) const VFS_REGISTER: usize = 142;
+    pub(crate) const VFS_UNREGISTER: usize = 143;
+    pub(crate) const LOG: usize = 167;
+    pub(crate) const URI_PARAMETER: usize = 189;
+}
+
+/// The oldest SQLite that the VFS is tried with; 3.7.17 would have the functions, but none since the WAL overwrite fix of 3.11 is too much
+/// to ask for.
+pub(crate) const OLDEST_VERSION: c_int = 3_011_000;
+
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    assert!(size_of::<Vfs>() == 168);
+    assert!(size_of::<IoMethods>() == 152);
+};

@@ -1,0 +1,286 @@
+//! A database file on a volume, and one connection's handle of it.
+
+use std::cell::Cell;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mezzanine_volume::{SyncMode, VolumeErrorKind, VolumeFile};
+
+use crate::error::Error;
+use crate::lock::{Busy, Holder, Level, LockTable};
+use crate::mount::Mount;
+use crate::shm::{Held, WalIndex};
+
+/// Length of SQLite's file header in bytes ("Database File Format", section 1.3).
+const HEADER_BYTES: usize = 100;
+
+/// What the connections of the process share of one database file.
+pub(crate) struct Database {
+    path: PathBuf,
+    file: VolumeFile,
+    mount: Arc<Mount>,
+    writable: bool,
+    locks: Mutex<LockTable>,
+    index: Mutex<WalIndex>,
+    /// The newest header. SQLite reads the change counter in it at the start of every transaction in rollback mode, which would cost a read of the
+    /// flash device each time. All writers are in this process and pass by here, so the copy is never old.
+    header: Mutex<Option<[u8; HEADER_BYTES]>>,
+    warned: AtomicBool,
+    /// Withdrawn when a log file is opened on something that does not keep this promise.
+    logs_powersafe: AtomicBool,
+    next_holder: AtomicU64,
+}
+
+fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The page size that a header states, in bytes.
+pub(crate) fn header_page_size(header: &[u8; HEADER_BYTES]) -> Option<u32> {
+    if !header.starts_with(b"SQLite format 3\0") {
+        return None;
+    }
+    match u16::from_be_bytes([header[16], header[17]]) {
+        1 => Some(65_536),
+        size if size >= 512 && size.is_power_of_two() => Some(u32::from(size)),
+        _ => None,
+    }
+}
+
+impl Database {
+    pub(crate) fn new(path: PathBuf, file: VolumeFile, mount: Arc<Mount>, writable: bool) -> Self {
+        Self {
+            path,
+            file,
+            mount,
+            writable,
+            locks: Mutex::default(),
+            index: Mutex::default(),
+            header: Mutex::new(None),
+            warned: AtomicBool::new(false),
+            logs_powersafe: AtomicBool::new(true),
+            next_holder: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn mount(&self) -> &Arc<Mount> {
+        &self.mount
+    }
+
+    pub(crate) fn writable(&self) -> bool {
+        self.writable
+    }
+
+    /// Whether SQLite's name of a log is that of a log of this database.
+    pub(crate) fn owns_log(&self, log: &Path) -> bool {
+        let (name, log) = (self.path.as_os_str().as_bytes(), log.as_os_str().as_bytes());
+        log.strip_prefix(name).is_some_and(|suffix| suffix == b"-wal" || suffix == b"-journal")
+    }
+
+    pub(crate) fn withdraw_powersafe(&self) {
+        self.logs_powersafe.store(false, Ordering::Relaxed);
+    }
+
+    /// The database's page size in bytes, once its header has been seen.
+    pub(crate) fn page_size(&self) -> Option<u32> {
+        unpoisoned(&self.header).as_ref().and_then(header_page_size)
+    }
+}
+
+/// Whether a read filled its buffer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Fill {
+    Whole,
+    /// The file ended first; the rest of the buffer is zero.
+    Short,
+}
+
+/// One connection's open file.
+pub(crate) struct Connection {
+    database: Arc<Database>,
+    holder: Holder,
+    held: Option<Held>,
+    pub(crate) persist_wal: Cell<bool>,
+    pub(crate) powersafe: Cell<bool>,
+}
+
+impl Connection {
+    pub(crate) fn new(database: Arc<Database>, powersafe: bool) -> Self {
+        let holder = Holder(database.next_holder.fetch_add(1, Ordering::Relaxed));
+        Self { database, holder, held: None, persist_wal: Cell::new(false), powersafe: Cell::new(powersafe) }
+    }
+
+    pub(crate) fn database(&self) -> &Arc<Database> {
+        &self.database
+    }
+
+    /// Fills `buf` from `offset`, with zeros past the end of the file.
+    pub(crate) fn read(&self, buf: &mut [u8], offset: u64) -> Result<Fill, Error> {
+        let db = &*self.database;
+        if offset >= HEADER_BYTES as u64 {
+            return self.read_file(buf, offset);
+        }
+        let mut header = unpoisoned(&db.header);
+        let start = offset as usize;
+        if let (Some(known), Some(end)) = (&*header, start.checked_add(buf.len())) {
+            if end <= HEADER_BYTES {
+                buf.copy_from_slice(&known[start..end]);
+                return Ok(Fill::Whole);
+            }
+        }
+        let fill = self.read_file(buf, offset)?;
+        if offset == 0 && fill == Fill::Whole {
+            if let Some(first) = buf.first_chunk() {
+                *header = Some(*first);
+            }
+        }
+        Ok(fill)
+    }
+
+    fn read_file(&self, buf: &mut [u8], offset: u64) -> Result<Fill, Error> {
+        match self.database.file.read_at(buf, offset) {
+            Ok(()) => Ok(Fill::Whole),
+            Err(error) => match error.kind() {
+                // The volume has filled the rest with zeros, as SQLite wants it.
+                VolumeErrorKind::ShortRead { .. } => Ok(Fill::Short),
+                _ => Err(error.into()),
+            },
+        }
+    }
+
+    /// Writes all of `buf` at `offset`.
+    pub(crate) fn write(&self, buf: &[u8], offset: u64) -> Result<(), Error> {
+        let db = &*self.database;
+        if offset >= HEADER_BYTES as u64 {
+            return Ok(db.file.write_at(buf, offset)?);
+        }
+        let mut header = unpoisoned(&db.header);
+        let kept = header.take();
+        db.file.write_at(buf, offset)?;
+        *header = match (buf.first_chunk(), kept) {
+            (Some(first), _) if offset == 0 => Some(*first),
+            (_, Some(mut known)) => {
+                let start = offset as usize;
+                let len = buf.len().min(HEADER_BYTES - start);
+                known[start..start + len].copy_from_slice(&buf[..len]);
+                Some(known)
+            }
+            _ => None,
+        };
+        Ok(())
+    }
+
+    /// A sentence about a page size that is not the tier's, the first time that it is noticed.
+    pub(crate) fn page_size_warning(&self) -> Option<String> {
+        let db = &*self.database;
+        let (ours, theirs) = (db.mount.page_size, db.page_size()?);
+        if ours == theirs || db.warned.swap(true, Ordering::Relaxed) {
+            return None;
+        }
+        Some(format!(
+            "{} has pages of {theirs} bytes and its tier pages of {ours}: it works, but each write of a page that is not a whole page of the \
+             tier reads first; for full speed set PRAGMA page_size={ours} and VACUUM (not in WAL mode), or format the flash with \
+             page_size={theirs}",
+            db.path.display()
+        ))
+    }
+
+    pub(crate) fn truncate(&self, len: u64) -> Result<(), Error> {
+        if len < HEADER_BYTES as u64 {
+            *unpoisoned(&self.database.header) = None;
+        }
+        Ok(self.database.file.set_len(len)?)
+    }
+
+    pub(crate) fn sync(&self) -> Result<(), Error> {
+        Ok(self.database.file.sync()?)
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.database.file.len()
+    }
+
+    pub(crate) fn lock(&self, level: Level) -> Result<(), Busy> {
+        unpoisoned(&self.database.locks).lock(self.holder, level)
+    }
+
+    pub(crate) fn unlock(&self, level: Level) {
+        unpoisoned(&self.database.locks).unlock(self.holder, level);
+    }
+
+    pub(crate) fn level(&self) -> Level {
+        unpoisoned(&self.database.locks).level(self.holder)
+    }
+
+    /// Whether any connection is about to write.
+    pub(crate) fn is_reserved(&self) -> bool {
+        unpoisoned(&self.database.locks).highest() >= Level::Reserved
+    }
+
+    /// Calls `f` with the WAL-index and this connection's locks in it, which it joins if need be.
+    pub(crate) fn with_index<T>(&mut self, f: impl FnOnce(&mut WalIndex, &mut Held) -> T) -> T {
+        let mut index = unpoisoned(&self.database.index);
+        let held = self.held.get_or_insert_with(|| {
+            index.enter();
+            Held::default()
+        });
+        f(&mut index, held)
+    }
+
+    pub(crate) fn leave_index(&mut self) {
+        if let Some(mut held) = self.held.take() {
+            unpoisoned(&self.database.index).leave(&mut held);
+        }
+    }
+
+    /// Whether writing some bytes leaves the bytes beside them as they were, whatever happens.
+    ///
+    /// On flash a page is replaced as a whole: a group is used only if it verifies, else the version before it. On disk a page
+    /// is written while its flash copy is still in force (`durable`), or as any SQLite writes it (`through`, or after the tier was given up), and then the promise
+    /// is the one that SQLite's own VFS makes for that disk. SQLite asks the database's file on behalf of the logs, too, so they
+    /// must keep it as well. A file that is still empty promises nothing, since SQLite then takes the sector size, which is the tier's page size,
+    /// for the page size of the new database.
+    pub(crate) fn is_powersafe(&self) -> bool {
+        self.powersafe.get() && self.database.logs_powersafe.load(Ordering::Relaxed) && self.len() > 0
+    }
+
+    pub(crate) fn close(mut self) -> Result<(), Error> {
+        self.leave_index();
+        self.unlock(Level::None);
+        crate::mount::close(&self.database)
+    }
+
+    /// Lines of `name value`, for people.
+    pub(crate) fn status(&self) -> String {
+        let db = &*self.database;
+        let mount = &db.mount;
+        let mode = match mount.sync_mode {
+            SyncMode::Through => "through",
+            SyncMode::Durable => "durable",
+        };
+        let page_size = db.page_size().map_or_else(|| "not known yet".to_owned(), |size| size.to_string());
+        format!(
+            "database {}\nflash {}\nstate {:?}\nsync_mode {mode}\ntier_page_size {}\ndatabase_page_size {page_size}\n{}",
+            db.path.display(),
+            mount.flash,
+            mount.volume.state(),
+            mount.page_size,
+            counters(&format!("{:#?}", mount.volume.statistics())),
+        )
+    }
+}
+
+/// Turns the debugging form of a plain structure into lines of `name value`, so that a counter that the volume gains is shown without more ado.
+fn counters(debug: &str) -> String {
+    let lines = debug.lines().filter_map(|line| {
+        let (name, value) = line.trim().trim_end_matches(',').split_once(": ")?;
+        Some(format!("{name} {value}"))
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}

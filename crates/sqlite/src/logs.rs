@@ -1,0 +1,188 @@
+//! Where the rollback journal and the write-ahead log of a database live, and why a stock SQLite keeps away from them.
+//!
+//! While a database belongs to a tier, a stock SQLite must not roll back its journal or read its write-ahead log: it would do so over pages
+//! on disk that are older than the log expects, and then delete the log. It does both *before* it looks at the database's
+//! header, so the header guard of the volume does not stop it. Therefore the logs are kept in a directory that has
+//! the name of the write-ahead log:
+//!
+//! ```text
+//!   app.db              the database
+//!   app.db-wal/         this directory
+//!     wal               the write-ahead log, if any
+//!     journal           the rollback journal, if any
+//!     README            whose it is, and what to do
+//! ```
+//! A stock SQLite looks for `app.db-wal` whenever it opens `app.db`, in every journal mode; it finds something that is no file and
+//! says "unable to open database file", with nothing changed. The directory appears and goes by one atomic system call
+//! each. It goes when the last connection has closed and no log is left.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, ErrorKind};
+use crate::ffi;
+
+const WAL: &str = "wal";
+const JOURNAL: &str = "journal";
+const README: &str = "README";
+const WAL_SUFFIX: &[u8] = b"-wal";
+const JOURNAL_SUFFIX: &[u8] = b"-journal";
+
+/// The directory that holds the logs of the database at `database`.
+pub(crate) fn directory(database: &Path) -> PathBuf {
+    with_suffix(database.as_os_str().as_bytes(), "-wal")
+}
+
+fn with_suffix(stem: &[u8], suffix: &str) -> PathBuf {
+    let mut bytes = stem.to_vec();
+    bytes.extend_from_slice(suffix.as_bytes());
+    PathBuf::from(std::ffi::OsString::from_vec(bytes))
+}
+
+/// Where the log that SQLite calls `name` is. Logs of databases without a log directory (those that another VFS has attached and that a
+/// super-journal names) are where SQLite thinks they are.
+pub(crate) fn place(name: &Path) -> PathBuf {
+    let bytes = name.as_os_str().as_bytes();
+    let (stem, file) = if let Some(stem) = bytes.strip_suffix(WAL_SUFFIX) {
+        (stem, WAL)
+    } else if let Some(stem) = bytes.strip_suffix(JOURNAL_SUFFIX) {
+        (stem, JOURNAL)
+    } else {
+        return name.to_owned();
+    };
+    let directory = with_suffix(stem, "-wal");
+    if directory.is_dir() { directory.join(file) } else { name.to_owned() }
+}
+
+/// The logs of `database` that hold something a database needs: a hot journal or a write-ahead log. While there is one, draining a tier does not
+/// make the file complete; it must be opened through the VFS once.
+pub fn unfinished_logs(database: &Path) -> Vec<PathBuf> {
+    let directory = directory(database);
+    [directory.join(WAL), directory.join(JOURNAL)]
+        .into_iter()
+        .filter(|log| !is_cold(log).unwrap_or(false))
+        .collect()
+}
+
+/// Whether a log holds nothing: it is not there, it is empty, or its header was overwritten with zeros (PERSIST).
+fn is_cold(log: &Path) -> io::Result<bool> {
+    let mut first = [0];
+    match File::open(log) {
+        Ok(mut file) => Ok(file.read(&mut first)? == 0 || first[0] == 0),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(true),
+        Err(error) => Err(error),
+    }
+}
+
+/// Takes the logs of `database` into their directory, which is made if need be. Logs that a stock SQLite left at their usual places come along,
+/// so that they are recovered by the next reader. The caller has locked the database against other processes.
+pub(crate) fn enter(database: &Path) -> Result<(), Error> {
+    let failed = |source| Error::io("make the log directory of", database.display(), source);
+    let directory = directory(database);
+    match fs::symlink_metadata(&directory) {
+        Ok(found) if found.is_dir() => {}
+        Ok(_) => adopt_wal(&directory).map_err(failed)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            fs::create_dir(&directory).map_err(failed)?
+        }
+        Err(error) => return Err(failed(error)),
+    }
+    adopt_journal(database, &directory)?;
+    fs::write(directory.join(README), readme(database)).map_err(failed)?;
+    sync_directory(&directory).map_err(failed)?;
+    sync_parent(database).map_err(failed)
+}
+
+/// Puts a directory holding the write-ahead log in the place of the log, in one step: a second link to the log in a new directory, then an exchange of names.
+fn adopt_wal(wal: &Path) -> io::Result<()> {
+    let new = with_suffix(wal.as_os_str().as_bytes(), ".new");
+    // Whatever a crash left here is the first half of this function, or the emptied second.
+    match fs::symlink_metadata(&new) {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(&new)?,
+        Ok(_) => fs::remove_file(&new)?,
+        Err(_) => {}
+    }
+    fs::create_dir(&new)?;
+    fs::hard_link(wal, new.join(WAL))?;
+    sync_directory(&new)?;
+    ffi::exchange(&new, wal)?;
+    sync_parent(wal)?;
+    fs::remove_file(&new)
+}
+
+fn adopt_journal(database: &Path, directory: &Path) -> Result<(), Error> {
+    let usual = with_suffix(database.as_os_str().as_bytes(), "-journal");
+    let ours = directory.join(JOURNAL);
+    let failed = |source| Error::io("take over the journal of", database.display(), source);
+    if !usual.try_exists().map_err(failed)? {
+        return Ok(());
+    }
+    if !is_cold(&ours).map_err(failed)? {
+        let reason = format!("there is a second one, {}", ours.display());
+        return Err(Error::new(ErrorKind::StrayLog, "take over the journal", usual.display(), reason)
+            .advise("only one of them belongs to the database: find out which, and move the other away"));
+    }
+    fs::rename(&usual, &ours).map_err(failed)
+}
+
+/// Removes the log directory if no log is left in it. Says whether it is gone.
+pub(crate) fn leave(database: &Path) -> Result<bool, Error> {
+    let failed = |source| Error::io("remove the log directory of", database.display(), source);
+    let directory = directory(database);
+    if !unfinished_logs(database).is_empty() {
+        return Ok(false);
+    }
+    for name in [WAL, JOURNAL, README] {
+        absent_is_fine(fs::remove_file(directory.join(name))).map_err(failed)?;
+    }
+    absent_is_fine(fs::remove_dir(&directory)).map_err(failed)?;
+    sync_parent(database).map_err(failed)?;
+    Ok(true)
+}
+
+fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// What the process that has `database` open wrote about itself.
+pub(crate) fn holder(database: &Path) -> Option<String> {
+    let mut text = String::new();
+    OpenOptions::new()
+        .read(true)
+        .open(directory(database).join(README))
+        .ok()?
+        .take(4096)
+        .read_to_string(&mut text)
+        .ok()?;
+    let line = text.lines().find(|line| line.starts_with("process "))?;
+    Some(line.trim_end_matches('.').to_owned())
+}
+
+fn readme(database: &Path) -> String {
+    format!(
+        "The logs of {name}, which is opened with a flash tier (the SQLite VFS \"mezzanine\") by\n\
+         process {pid}.\n\
+         \n\
+         As long as this directory stands, an SQLite without the tier says \"unable to open database file\": it would\n\
+         read old pages. If no process has the database open, open it through the VFS once and close it;\n\
+         the directory then goes. Do not remove it by hand: its files may hold committed transactions.\n",
+        name = database.display(),
+        pid = std::process::id(),
+    )
+}
+
+pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+fn sync_parent(path: &Path) -> io::Result<()> {
+    match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => sync_directory(parent),
+        _ => sync_directory(Path::new(".")),
+    }
+}

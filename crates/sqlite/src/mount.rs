@@ -1,0 +1,375 @@
+//! Volumes in use by this process, and the databases on them.
+//!
+//! There is one tier per flash file in a process, whoever opens it. A database file belongs to one tier. All of this is one registry
+//! behind one lock, which is held while connections open and close (recovery of a tier included), never while they read or write.
+//!
+//! Lock order: the registry, then what a [`Database`] has.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mezzanine_device::{Device, DeviceError, FileDevice, OpenOptions};
+use mezzanine_volume::{
+    AttachOptions, HeaderGuard, PathSidecar, SyncMode, TierConfig, Volume, VolumeConfig, VolumeFile,
+};
+
+use crate::database::Database;
+use crate::error::{Error, ErrorKind};
+use crate::ffi::{Acquired, ProcessLock};
+use crate::logs;
+use crate::params::Params;
+
+/// Opens the disk copy of a database: the path to a device, which may be a file on a modelled drive.
+pub(crate) type OpenDisk = Arc<dyn Fn(&Path) -> Result<Arc<dyn Device>, DeviceError> + Send + Sync>;
+
+/// What stands in place of SQLite's header on disk while the newest pages are on flash only. It is as long as the header, so
+/// that no field of it can be read.
+const GUARD: &[u8; 100] =
+    b"Mezzanine: the newest pages of this database are in its flash tier. Open it through the tier.      \n";
+
+/// A file, whatever its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    fn of(path: &Path) -> Option<Self> {
+        let found = fs::metadata(path).ok()?;
+        Some(Self { device: found.dev(), inode: found.ino() })
+    }
+}
+
+/// A volume in use.
+pub(crate) struct Mount {
+    pub(crate) volume: Arc<Volume>,
+    /// Names the flash in messages.
+    pub(crate) flash: String,
+    pub(crate) page_size: u32,
+    pub(crate) sync_mode: SyncMode,
+    disk: OpenDisk,
+    /// Whether the volume was opened for a URI and is closed with its last database.
+    owned: bool,
+}
+
+/// A database that is attached to a volume, and keeps other processes out as long as it is: the tier may hold its newest pages, or clean ones that
+/// would grow old behind it.
+struct Attached {
+    mount: Arc<Mount>,
+    database: Arc<Database>,
+    connections: usize,
+    _lock: ProcessLock,
+}
+
+#[derive(Default)]
+struct Registry {
+    /// By canonical path of the flash file.
+    by_flash: HashMap<PathBuf, Arc<Mount>>,
+    databases: HashMap<FileId, Attached>,
+}
+
+static REGISTRY: Mutex<Option<Registry>> = Mutex::new(None);
+
+struct Locked(MutexGuard<'static, Option<Registry>>);
+
+impl Locked {
+    fn registry(&mut self) -> &mut Registry {
+        self.0.get_or_insert_default()
+    }
+}
+
+fn lock() -> Locked {
+    Locked(REGISTRY.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// How SQLite wants a database opened.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Wish {
+    pub(crate) writable: bool,
+    pub(crate) create: bool,
+    pub(crate) exclusive: bool,
+}
+
+impl Mount {
+    /// A volume that its owner opened and will close.
+    pub(crate) fn of_owner(
+        volume: Arc<Volume>,
+        flash: String,
+        page_size: u32,
+        sync_mode: SyncMode,
+        disk: OpenDisk,
+    ) -> Arc<Self> {
+        Arc::new(Self { volume, flash, page_size, sync_mode, disk, owned: false })
+    }
+
+    fn database(self: &Arc<Self>, path: &Path, lock: &ProcessLock) -> Result<Arc<Database>, Error> {
+        let backing = (self.disk)(path).map_err(|source| Error::device("open", path.display(), source))?;
+        let sidecar = Arc::new(PathSidecar::beside(path));
+        let options = AttachOptions { guard: Some(HeaderGuard { bytes: GUARD.to_vec() }) };
+        // An earlier opening through a volume that its owner keeps may have left the file attached.
+        let file: VolumeFile = match self.volume.file(path) {
+            Some(file) => file,
+            None => self.volume.attach(path, backing, sidecar, options)?,
+        };
+        Ok(Arc::new(Database::new(path.to_owned(), file, Arc::clone(self), lock.writable())))
+    }
+}
+
+/// Opens a database for one more connection: on `mount`, or on the tier that `params` name.
+pub(crate) fn open(
+    path: &Path,
+    wish: Wish,
+    mount: Option<&Arc<Mount>>,
+    params: &Params,
+) -> Result<Arc<Database>, Error> {
+    let mut locked = lock();
+    let registry = locked.registry();
+    if let Some(id) = FileId::of(path) {
+        if let Some(attached) = registry.databases.get_mut(&id) {
+            same_tier(attached, path, mount, params)?;
+            if wish.create && wish.exclusive {
+                return Err(Error::new(ErrorKind::Io, "create", path.display(), "it exists already"));
+            }
+            if attached.connections == 0 {
+                logs::enter(path)?;
+            }
+            attached.connections += 1;
+            return Ok(Arc::clone(&attached.database));
+        }
+    }
+    let lock = match ProcessLock::acquire(path, wish)? {
+        Acquired::Locked(lock) => lock,
+        Acquired::HeldElsewhere => return Err(held_elsewhere(path)),
+    };
+    let mount = match mount {
+        Some(mount) => Arc::clone(mount),
+        None => registry.mount_for(path, params)?,
+    };
+    match attach(&mount, path, &lock) {
+        Ok(database) => {
+            let id = FileId::of(path).ok_or_else(|| {
+                Error::new(ErrorKind::Io, "open", path.display(), "it disappeared while it was opened")
+            })?;
+            let attached = Attached { mount, database: Arc::clone(&database), connections: 1, _lock: lock };
+            registry.databases.insert(id, attached);
+            Ok(database)
+        }
+        Err(error) => {
+            registry.unmount_if_unused(&mount).ok();
+            Err(error)
+        }
+    }
+}
+
+fn attach(mount: &Arc<Mount>, path: &Path, lock: &ProcessLock) -> Result<Arc<Database>, Error> {
+    if lock.writable() {
+        logs::enter(path)?;
+    }
+    let database = mount.database(path, lock);
+    if database.is_err() && lock.writable() {
+        // The first error is the one to report.
+        let _ = logs::leave(path);
+    }
+    database
+}
+
+/// A connection closes.
+pub(crate) fn close(database: &Arc<Database>) -> Result<(), Error> {
+    let mut locked = lock();
+    let registry = locked.registry();
+    let Some((id, attached)) =
+        registry.databases.iter_mut().find(|(_, attached)| Arc::ptr_eq(&attached.database, database))
+    else {
+        return Ok(());
+    };
+    attached.connections -= 1;
+    if attached.connections > 0 {
+        return Ok(());
+    }
+    let (id, mount) = (*id, Arc::clone(&attached.mount));
+    let left = if database.writable() { logs::leave(database.path()).map(|_| ()) } else { Ok(()) };
+    if !mount.owned {
+        return left;
+    }
+    // Other databases of the tier may still be open; only together do they close it, so this one stays attached, and locked, until then.
+    let unused = |attached: &Attached| !Arc::ptr_eq(&attached.mount, &mount) || attached.connections == 0;
+    if registry.databases.values().all(unused) {
+        let closed = registry.close(&mount);
+        return left.and(closed);
+    }
+    debug_assert!(registry.databases.contains_key(&id), "an attached database is in the registry");
+    left
+}
+
+/// Gives back a volume that its owner closes: its databases are no longer locked against other processes. Refused while connections are open.
+pub(crate) fn release(
+    mount: &Arc<Mount>,
+    close: impl FnOnce(&Volume) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut locked = lock();
+    let registry = locked.registry();
+    let open = registry.databases.values().find(|a| Arc::ptr_eq(&a.mount, mount) && a.connections > 0);
+    if let Some(attached) = open {
+        let reason = format!("{} connection(s) to it are open", attached.connections);
+        return Err(Error::new(
+            ErrorKind::Busy,
+            "close the tier of",
+            attached.database.path().display(),
+            reason,
+        )
+        .advise("close the connections first"));
+    }
+    let closed = close(&mount.volume);
+    registry.databases.retain(|_, attached| !Arc::ptr_eq(&attached.mount, mount));
+    closed
+}
+
+fn held_elsewhere(path: &Path) -> Error {
+    let holder =
+        logs::holder(path).unwrap_or_else(|| "another process, or an SQLite without the tier".to_owned());
+    Error::new(ErrorKind::Busy, "open", path.display(), format!("it is in use by {holder}"))
+        .advise("a tier serves one process at a time: close the database there, or connect to that process")
+}
+
+/// A database that is open stays on its tier, and is known by one name, since its logs are found by it.
+fn same_tier(
+    attached: &Attached,
+    path: &Path,
+    mount: Option<&Arc<Mount>>,
+    params: &Params,
+) -> Result<(), Error> {
+    let name = attached.database.path();
+    if name != path {
+        let reason = format!("it is open as {}, and its logs are named after that", name.display());
+        return Err(
+            Error::new(ErrorKind::Busy, "open", path.display(), reason).advise("open it by that name")
+        );
+    }
+    let same = match (mount, &params.flash) {
+        (Some(mount), _) => Arc::ptr_eq(mount, &attached.mount),
+        (None, Some(flash)) => {
+            canonical(flash).is_ok_and(|flash| flash.display().to_string() == attached.mount.flash)
+        }
+        (None, None) => true,
+    };
+    if same {
+        return Ok(());
+    }
+    let reason = format!("it is open with the tier {}", attached.mount.flash);
+    Err(Error::new(ErrorKind::Busy, "open", path.display(), reason).advise("name the same flash file"))
+}
+
+impl Registry {
+    /// The tier that a URI names, opened or formatted if it is not yet.
+    fn mount_for(&mut self, database: &Path, params: &Params) -> Result<Arc<Mount>, Error> {
+        let Some(flash) = &params.flash else {
+            return Err(Error::new(ErrorKind::NoFlash, "open", database.display(), "no flash file is named").advise(
+                "add flash=/path/to/file&flash_size=1GiB to the URI, or vfs=unix to open it without a tier",
+            ));
+        };
+        if let Ok(known) = canonical(flash) {
+            if let Some(mount) = self.by_flash.get(&known) {
+                return Ok(Arc::clone(mount));
+            }
+        }
+        let mount = Arc::new(open_flash(flash, database, params)?);
+        self.by_flash.insert(PathBuf::from(&mount.flash), Arc::clone(&mount));
+        Ok(mount)
+    }
+
+    fn unmount_if_unused(&mut self, mount: &Arc<Mount>) -> Result<(), Error> {
+        if mount.owned && !self.databases.values().any(|attached| Arc::ptr_eq(&attached.mount, mount)) {
+            return self.close(mount);
+        }
+        Ok(())
+    }
+
+    /// Closes a tier that was opened for a URI. What cannot be closed cleanly is recovered at the next opening.
+    fn close(&mut self, mount: &Arc<Mount>) -> Result<(), Error> {
+        let closed = mount.volume.close();
+        self.by_flash.retain(|_, known| !Arc::ptr_eq(known, mount));
+        self.databases.retain(|_, attached| !Arc::ptr_eq(&attached.mount, mount));
+        Ok(closed?)
+    }
+}
+
+fn canonical(path: &Path) -> std::io::Result<PathBuf> {
+    fs::canonicalize(path)
+}
+
+/// Opens the tier on a flash file; a file that does not exist, or is empty, becomes one if its size is given.
+fn open_flash(flash: &Path, database: &Path, params: &Params) -> Result<Mount, Error> {
+    let failed = |source| Error::device("open the flash file", flash.display(), source);
+    let fresh = fs::metadata(flash).map_or(true, |found| found.len() == 0);
+    let page_size = params.page_size.or_else(|| page_size_of(database)).unwrap_or(DEFAULT_PAGE_SIZE);
+    let mut options =
+        OpenOptions { write: true, exclusive_lock: true, no_follow: true, ..OpenOptions::default() };
+    if fresh {
+        let Some(bytes) = params.flash_bytes else {
+            return Err(Error::new(
+                ErrorKind::NoFlash,
+                "open the flash file",
+                flash.display(),
+                "it does not exist",
+            )
+            .advise("check the path, or add flash_size=1GiB to the URI to have it made"));
+        };
+        options.create = true;
+        options.len = Some(bytes);
+        options.preallocate = true;
+    }
+    let device: Arc<dyn Device> = Arc::new(FileDevice::open(flash, &options).map_err(failed)?);
+    let config = volume_config(page_size, device.len(), params);
+    if fresh {
+        if let Err(error) = Volume::format(&*device, &config, false) {
+            // The file was made here and never was a tier.
+            let _ = fs::remove_file(flash);
+            return Err(error.into());
+        }
+    }
+    let sync_mode = config.tier.sync_mode;
+    let volume = Arc::new(Volume::open(device, config)?);
+    let name =
+        canonical(flash).map_err(|source| Error::io("open the flash file", flash.display(), source))?;
+    let disk = crate::vfs::plain_disk();
+    Ok(Mount { volume, flash: name.display().to_string(), page_size, sync_mode, disk, owned: true })
+}
+
+/// SQLite's own default.
+const DEFAULT_PAGE_SIZE: u32 = 4096;
+
+fn volume_config(page_size: u32, flash_bytes: u64, params: &Params) -> VolumeConfig {
+    let frames = flash_bytes / u64::from(page_size);
+    let mut tier = TierConfig::new(page_size, frames);
+    if let Some(design) = params.design {
+        tier.design = design;
+    }
+    if let Some(admission) = params.admission {
+        tier.admission = admission;
+    }
+    if let Some(sync_mode) = params.sync_mode {
+        tier.sync_mode = sync_mode;
+    }
+    VolumeConfig::new(tier)
+}
+
+/// The page size in the header of an existing database, if it is one that a tier can have.
+fn page_size_of(database: &Path) -> Option<u32> {
+    use std::io::Read as _;
+    let mut header = [0; 100];
+    fs::File::open(database).ok()?.read_exact(&mut header).ok()?;
+    crate::database::header_page_size(&header).filter(|size| (4096..=32_768).contains(size))
+}
+
+/// A log of an open database is kept by something that does not keep the bytes beside a write as they were.
+pub(crate) fn withdraw_powersafe(log: &Path) {
+    for attached in lock().registry().databases.values() {
+        if attached.database.owns_log(log) {
+            attached.database.withdraw_powersafe();
+        }
+    }
+}

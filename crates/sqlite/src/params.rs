@@ -1,0 +1,148 @@
+//! What a database's URI says about its tier: `file:app.db?vfs=mezzanine&flash=/path/flash.mezz&flash_size=1GiB`.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use mezzanine_volume::{Admission, Design, SyncMode};
+
+use crate::error::{Error, ErrorKind};
+
+/// The names of the URI parameters, in the order in which errors list them.
+pub(crate) const NAMES: [&str; 6] = ["flash", "flash_size", "page_size", "design", "admission", "sync_mode"];
+
+/// The parameters as given; what is not given keeps its default, or what the flash file says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Params {
+    pub(crate) flash: Option<PathBuf>,
+    pub(crate) flash_bytes: Option<u64>,
+    pub(crate) page_size: Option<u32>,
+    pub(crate) design: Option<Design>,
+    pub(crate) admission: Option<Admission>,
+    pub(crate) sync_mode: Option<SyncMode>,
+}
+
+impl Params {
+    /// Reads the parameters through `get`, which looks one up by name.
+    pub(crate) fn read(mut get: impl FnMut(&str) -> Option<String>) -> Result<Self, Error> {
+        let mut params = Self::default();
+        for name in NAMES {
+            let Some(value) = get(name) else { continue };
+            match name {
+                "flash" => params.flash = Some(flash(&value)?),
+                "flash_size" => params.flash_bytes = Some(size(name, &value)?),
+                "page_size" => params.page_size = Some(page_size(&value)?),
+                "design" => {
+                    params.design = Some(choose(
+                        name,
+                        &value,
+                        &[
+                            ("face-basic", Design::FaceBasic),
+                            ("face-gr", Design::FaceGr),
+                            ("face-gsc", Design::FaceGsc),
+                        ],
+                    )?);
+                }
+                "admission" => {
+                    let known =
+                        [("clean", Admission::Clean), ("dirty", Admission::Dirty), ("both", Admission::Both)];
+                    params.admission = Some(choose(name, &value, &known)?);
+                }
+                _ => {
+                    let known = [("through", SyncMode::Through), ("durable", SyncMode::Durable)];
+                    params.sync_mode = Some(choose(name, &value, &known)?);
+                }
+            }
+        }
+        Ok(params)
+    }
+}
+
+fn bad(name: &str, value: &str, reason: &str) -> Error {
+    Error::new(ErrorKind::BadParameter, "use the URI parameter", format!("{name}={value}"), reason)
+}
+
+fn flash(value: &str) -> Result<PathBuf, Error> {
+    if value.is_empty() {
+        return Err(bad("flash", value, "it is empty; give the path of the flash file"));
+    }
+    Ok(PathBuf::from(value))
+}
+
+fn choose<T: Copy>(name: &str, value: &str, known: &[(&str, T)]) -> Result<T, Error> {
+    known.iter().find(|(word, _)| *word == value).map(|(_, choice)| *choice).ok_or_else(|| {
+        let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
+        bad(name, value, &format!("no such choice; use one of {}", words.join(", ")))
+    })
+}
+
+fn page_size(value: &str) -> Result<u32, Error> {
+    let bytes = size("page_size", value)?;
+    match u32::try_from(bytes) {
+        Ok(bytes) if bytes.is_power_of_two() && (4096..=32_768).contains(&bytes) => Ok(bytes),
+        _ => Err(bad("page_size", value, "the pages of a tier are a power of two from 4096 to 32768 bytes")),
+    }
+}
+
+/// A size such as 65536, 10GB (decimal) or 10GiB (binary), in bytes.
+fn size(name: &str, value: &str) -> Result<u64, Error> {
+    let digits = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
+    let (number, unit) = value.split_at(digits);
+    let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "kb" => 1_000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "tb" => 1_000_000_000_000,
+        "kib" | "k" => 1 << 10,
+        "mib" | "m" => 1 << 20,
+        "gib" | "g" => 1 << 30,
+        "tib" | "t" => 1 << 40,
+        _ => return Err(bad(name, value, "the unit is not known; write a size as 10GB or 10GiB")),
+    };
+    u64::from_str(number)
+        .ok()
+        .and_then(|number| number.checked_mul(factor))
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| bad(name, value, "it is not a size; write a size as 10GB or 10GiB"))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn read(pairs: &[(&str, &str)]) -> Result<Params, Error> {
+        Params::read(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+    }
+
+    #[test]
+    fn sizes_have_units_of_both_kinds() {
+        assert_eq!(read(&[("flash_size", "10GB")]).unwrap().flash_bytes, Some(10_000_000_000));
+        assert_eq!(read(&[("flash_size", "10GiB")]).unwrap().flash_bytes, Some(10 << 30));
+        assert_eq!(read(&[("flash_size", "4096")]).unwrap().flash_bytes, Some(4096));
+    }
+
+    #[test]
+    fn errors_name_the_parameter_and_the_choices() {
+        for (name, value, part) in [
+            ("flash_size", "ten", "10GiB"),
+            ("flash_size", "0", "10GiB"),
+            ("flash_size", "99999999999TiB", "10GiB"),
+            ("flash_size", "1XB", "unit"),
+            ("page_size", "5000", "power of two"),
+            ("page_size", "65536", "32768"),
+            ("design", "lru", "face-basic, face-gr, face-gsc"),
+            ("admission", "all", "clean, dirty, both"),
+            ("sync_mode", "drained", "through, durable"),
+            ("flash", "", "empty"),
+        ] {
+            let message = read(&[(name, value)]).unwrap_err().to_string();
+            assert!(message.contains(&format!("{name}={value}")) && message.contains(part), "{message}");
+        }
+    }
+
+    #[test]
+    fn nothing_given_is_nothing_asked_for() {
+        assert_eq!(read(&[]).unwrap(), Params::default());
+    }
+}
