@@ -16,6 +16,8 @@ pub mod file;
 
 pub mod memory;
 
+pub mod model;
+
 pub use buffer::{AlignedBuf, BUFFER_ALIGNMENT};
 pub use device::{Capabilities, Device, Request, Zones};
 pub use error::{DeviceError, DeviceErrorKind};
