@@ -39,12 +39,6 @@ impl Tier {
             let shard = directory.lock(directory.slot(&id), self.owner);
             assert_eq!(shard.find(&id), Some(frame), "a valid frame is linked in its bucket");
         }
-        let mut position = front;
-        while position < control.staged_from.get() {
-            let head = directory.head(self.geometry.frame_of(position));
-            let Some(head) = head else { panic!("no group begins at position {position}") };
-            position += self.geometry.summary_frames() + u64::from(head.pages);
-        }
-        assert_eq!(position, control.staged_from.get(), "groups follow one another without gaps");
+        assert_eq!(self.groups_meet(front, control.staged_from.get()), Ok(()), "groups follow one another");
     }
 }

@@ -270,6 +270,9 @@ impl Scan<'_, '_> {
         }
         control.next_version.set(next_version);
         tier.adopt_note(&note);
+        if let Err(position) = tier.groups_meet(front, chain.position) {
+            return Err(damaged("the queue has a gap", self.geometry.offset_of(position)));
+        }
         if self.superblock.state == TierState::Drained {
             tier.mark_all_clean();
         }
@@ -737,6 +740,16 @@ impl Tier {
                 drop(&directory.id(frame));
             }
         }
+    }
+
+    /// Whether groups follow one another from `front` to `end`; else the position where none begins.
+    pub(crate) fn groups_meet(&self, front: u64, end: u64) -> Result<(), u64> {
+        let mut position = front;
+        while position < end {
+            let head = self.directory().head(self.geometry.frame_of(position)).ok_or(position)?;
+            position += self.geometry.summary_frames() + u64::from(head.pages);
+        }
+        if position == end { Ok(()) } else { Err(position) }
     }
 
     fn mark_all_clean(&self) {

@@ -217,7 +217,8 @@ fn the_jobs_of_a_dead_owner_are_handed_out_again() {
 
 #[test]
 fn parameters_out_of_range_are_named() {
-    let cases: [(fn(&mut TierConfig), &str); 8] = [
+    type Change = fn(&mut TierConfig);
+    let cases: [(Change, &str); 8] = [
         (|c| c.page_size = 5000, "page_size"),
         (|c| c.page_size = 2048, "page_size"),
         (|c| c.group_pages = 0, "group_pages"),

@@ -1,0 +1,92 @@
+//! Benchmarks of the engine and the volume, each beside a rival or the machine's limit in the same run.
+#![forbid(unsafe_code)]
+
+mod engine;
+mod host;
+mod memory;
+mod recovery;
+mod report;
+mod volume;
+mod workload;
+
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Benchmarks of Mezzanine. Nothing here asserts a time: figures are printed beside a rival measured in
+/// the same run.
+#[derive(Parser)]
+#[command(name = "mezz-bench", version)]
+struct Arguments {
+    /// Print one JSON object per row instead of a table.
+    #[arg(long, global = true)]
+    json: bool,
+    /// Run everything at a size that takes a second, to see that it still works.
+    #[arg(long, global = true)]
+    tiny: bool,
+    #[command(subcommand)]
+    bench: Bench,
+}
+
+#[derive(Subcommand)]
+enum Bench {
+    /// Lookup and stage-in on one and two threads.
+    Engine {
+        /// Frames of the tier that lookups run on.
+        #[arg(long, default_value_t = 1 << 20)]
+        frames: u64,
+    },
+    /// Memory per frame at several tier sizes: computed, not measured.
+    Memory,
+    /// Recovery of a tier against reading all of it.
+    Recovery {
+        /// Size of the tier in GiB (the file is sparse).
+        #[arg(long, default_value_t = 10)]
+        gib: u64,
+        /// Folder for the flash file.
+        #[arg(long, default_value = ".")]
+        directory: PathBuf,
+    },
+    /// A flash hit through a volume against the bare device read.
+    Hit {
+        /// Folder for the files; a file system with direct I/O gives the figure its meaning.
+        #[arg(long, default_value = ".")]
+        directory: PathBuf,
+    },
+    /// Everything, one after the other.
+    All {
+        /// Folder for the files.
+        #[arg(long, default_value = ".")]
+        directory: PathBuf,
+    },
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let scale = if arguments.tiny { report::Scale::Tiny } else { report::Scale::Full };
+    let rows = match &arguments.bench {
+        Bench::Engine { frames } => engine::run(scale, *frames),
+        Bench::Memory => Ok(memory::run()),
+        Bench::Recovery { gib, directory } => recovery::run(scale, *gib, directory),
+        Bench::Hit { directory } => volume::run(scale, directory),
+        Bench::All { directory } => all(scale, directory),
+    };
+    match rows {
+        Ok(rows) => {
+            report::print(&rows, arguments.json);
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("mezz-bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn all(scale: report::Scale, directory: &std::path::Path) -> report::Outcome {
+    let mut rows = engine::run(scale, 1 << 20)?;
+    rows.extend(memory::run());
+    rows.extend(recovery::run(scale, 10, directory)?);
+    rows.extend(volume::run(scale, directory)?);
+    Ok(rows)
+}

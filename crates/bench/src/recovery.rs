@@ -1,0 +1,111 @@
+//! Recovery of a large tier against reading all of it.
+
+use std::error::Error;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::time::Instant;
+
+use mezzanine_engine::format::Superblock;
+use mezzanine_engine::{
+    Job, PageId, ReadError, ReadFlash, Region, StageIn, StageKind, SyncState, Tier, TierConfig,
+};
+
+use crate::report::{Outcome, Row, Scale};
+
+/// Bandwidth in bytes a second at which bytes read are turned into seconds of a device.
+const DEVICE_BANDWIDTH: f64 = 500e6;
+
+struct Flash(File);
+
+impl ReadFlash for Flash {
+    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
+        self.0.read_exact_at(bytes, offset).map_err(|error| ReadError(error.to_string()))
+    }
+}
+
+pub(crate) fn run(scale: Scale, gib: u64, directory: &Path) -> Outcome {
+    let bytes = scale.pick(gib << 30, 64 << 20);
+    let path = directory.join("mezz-bench-recovery.flash");
+    let file = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(&path)?;
+    let outcome = measure(bytes, file);
+    std::fs::remove_file(&path)?;
+    outcome
+}
+
+fn measure(bytes: u64, file: File) -> Outcome {
+    let config = TierConfig::for_flash_bytes(8192, bytes);
+    let geometry = config.geometry()?;
+    file.set_len(geometry.flash_bytes())?;
+    let fresh = Superblock::new(&geometry, [1; 16], [2; 16]);
+    let mut flash = Flash(file);
+    let superblock = fill(&config, &fresh, &mut flash)?;
+
+    let start = Instant::now();
+    let region = Region::heap(geometry.region_bytes());
+    let recovered = Tier::recover(region, &superblock, 1, &mut flash)?;
+    let seconds = start.elapsed().as_secs_f64();
+    let report = recovered.report;
+    let read = report.bytes_read as f64;
+    let size = format!("{:.1} GiB, 8 KiB pages", bytes as f64 / (1u64 << 30) as f64);
+    let scan = geometry.flash_bytes() as f64;
+    Ok(vec![
+        Row::new(format!("recovery, flash read ({size})"), read / 1e6, "MB").beside("full scan", scan / 1e6),
+        Row::new("recovery, seconds of a device at 500 MB/s", read / DEVICE_BANDWIDTH, "s")
+            .beside("full scan", scan / DEVICE_BANDWIDTH),
+        Row::new("recovery, processor and page cache", seconds, "s"),
+        Row::new("recovery, pages in the tier", report.valid as f64, "pages"),
+        Row::new("recovery, segments read", report.segments_read as f64, "segments"),
+        Row::new("recovery, groups scanned", report.groups_scanned as f64, "groups"),
+    ])
+}
+
+/// Fills the queue one and a half times with pages of zeros, which stay holes in the file: recovery reads
+/// no pages below the durable mark, and a hole reads as the zeros that the checksum was made of.
+fn fill(config: &TierConfig, fresh: &Superblock, flash: &mut Flash) -> Result<Superblock, Box<dyn Error>> {
+    let geometry = config.geometry()?;
+    let region = Region::heap(geometry.region_bytes());
+    let recovered = Tier::recover(region, fresh, 1, flash)?;
+    let tier = recovered.tier;
+    let page = vec![0; geometry.page_size()];
+    for n in 0..geometry.frames() * 3 / 2 {
+        let id = PageId::volume(1, n);
+        while tier.stage_in(&id, &page, StageKind::Dirty, 0) == StageIn::Full {
+            if !step(&tier, flash)? {
+                return Err("a full tier has no job".into());
+            }
+        }
+    }
+    let ticket = tier.request_sync()?;
+    while tier.sync_state(&ticket) != SyncState::Durable {
+        step(&tier, flash)?;
+    }
+    Ok(recovered.superblock)
+}
+
+fn step(tier: &Tier, flash: &mut Flash) -> Result<bool, Box<dyn Error>> {
+    let Some(mut job) = tier.next_job(1) else { return Ok(false) };
+    let page = tier.geometry().page_size();
+    match &mut job {
+        Job::WriteGroup(job) => {
+            for (offset, bytes) in job.writes() {
+                let written = bytes.chunks(page).enumerate().filter(|(_, page)| page.iter().any(|b| *b != 0));
+                for (index, bytes) in written {
+                    flash.0.write_all_at(bytes, offset + (index * page) as u64)?;
+                }
+            }
+        }
+        Job::WriteSegment(job) => {
+            let (offset, bytes) = job.write();
+            flash.0.write_all_at(bytes, offset)?;
+        }
+        Job::ReadFront(job) => {
+            for (offset, bytes) in job.reads() {
+                flash.read(offset, bytes)?;
+            }
+        }
+        Job::FlushFlash(_) | Job::WriteDisk(_) | Job::SyncDisk(_) => {}
+    }
+    tier.complete(job, Ok(()));
+    Ok(true)
+}
