@@ -18,8 +18,12 @@ pub mod memory;
 
 pub mod model;
 
+pub mod drive;
+
 pub use buffer::{AlignedBuf, BUFFER_ALIGNMENT};
 pub use device::{Capabilities, Device, Request, Zones};
+pub use drive::{Attachment, Drive, Statistics};
 pub use error::{DeviceError, DeviceErrorKind};
 pub use file::{DirectIo, FileDevice, IoEngine, OpenOptions};
 pub use memory::MemoryDevice;
+pub use model::Model;

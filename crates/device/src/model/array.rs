@@ -42,10 +42,11 @@ pub(super) struct ArrayTicket {
 }
 
 impl Array {
-    pub(super) fn new(parameters: &DiskParameters) -> Self {
+    /// An array of `capacity` bytes in all.
+    pub(super) fn new(parameters: &DiskParameters, capacity: u64) -> Self {
         let per_byte = |limit: Option<f64>| limit.map_or(0.0, |mb_per_s| 1e3 / mb_per_s);
         Self {
-            disk: Disk::new(parameters),
+            disk: Disk::new(parameters, capacity / u64::from(parameters.disks)),
             disks: parameters.disks as usize,
             stripe: parameters.stripe_bytes,
             flush: (parameters.flush_ms * 1e6) as u64,

@@ -133,12 +133,14 @@ pub(super) struct Disk {
     write: Direction,
     revolution: f64,
     track_bytes: f64,
+    capacity: f64,
     aging: f64,
     cache_bytes: u64,
 }
 
 impl Disk {
-    pub(super) fn new(parameters: &DiskParameters) -> Self {
+    /// A disk of `capacity` bytes.
+    pub(super) fn new(parameters: &DiskParameters, capacity: u64) -> Self {
         let read = Direction {
             seek_track: parameters.read_seek_track_ms * NS_PER_MS,
             seek_stroke: parameters.read_seek_stroke_ms * NS_PER_MS,
@@ -156,7 +158,7 @@ impl Disk {
         let revolution = parameters.revolution_ms * NS_PER_MS;
         let track_bytes = revolution / read.ns_per_byte;
         let (aging, cache_bytes) = (parameters.aging, parameters.write_cache_bytes);
-        Self { read, write, revolution, track_bytes, aging, cache_bytes }
+        Self { read, write, revolution, track_bytes, capacity: capacity as f64, aging, cache_bytes }
     }
 
     fn direction(&self, slot: &Slot) -> &Direction {
@@ -167,13 +169,13 @@ impl Disk {
     fn access(&self, state: &DiskState, slot: &Slot, now: u64) -> u64 {
         let direction = self.direction(slot);
         let transfer = slot.len as f64 * direction.ns_per_byte;
-        let continues = slot.start == state.head && state.sequence > 0;
+        let continues = slot.start == state.head;
         let missed = slot.write != 0 && now > state.free_at;
         if continues && !missed {
             return transfer as u64;
         }
-        let near = slot.start.abs_diff(state.head) as f64 <= self.track_bytes && state.sequence > 0;
         let distance = (slot.position - state.head_position).abs().min(1.0);
+        let near = distance * self.capacity <= self.track_bytes;
         let seek = if near { 0.0 } else { direction.seek_track + direction.seek_stroke * distance.sqrt() };
         let angle = (slot.start as f64 / self.track_bytes).fract();
         let phase = ((now as f64 + seek) / self.revolution).fract();

@@ -97,6 +97,11 @@ impl Ticket {
     pub(super) fn known(at: u64) -> Self {
         Self(Way::Known(at))
     }
+
+    /// Whether the completion was known at submission.
+    pub fn is_known(&self) -> bool {
+        matches!(self.0, Way::Known(_))
+    }
 }
 
 /// How far an operation is.
@@ -127,7 +132,9 @@ impl Timing {
     pub fn new(model: &Model) -> Self {
         let engine = match &model.mechanism {
             Mechanism::Drive(parameters) => Engine::Table(Table::new(&model.figures, parameters)),
-            Mechanism::Hdd(parameters) => Engine::Array(Box::new(Array::new(parameters))),
+            Mechanism::Hdd(parameters) => {
+                Engine::Array(Box::new(Array::new(parameters, model.capacity_bytes)))
+            }
         };
         Self { engine, capacity: model.capacity_bytes, servers: model.servers() }
     }

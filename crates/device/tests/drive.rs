@@ -1,0 +1,257 @@
+//! Modelled drives in real time, alone and shared by processes. Times are compared loosely: a busy machine may be late, but
+//! never early.
+#![allow(clippy::unwrap_used)]
+
+mod scratch;
+
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use mezzanine_device::{
+    Attachment, Device, DeviceErrorKind, DirectIo, Drive, FileDevice, MemoryDevice, OpenOptions, Request,
+    model,
+};
+use scratch::{Numbers, Scratch};
+
+fn drive(name: &str, scale: f64) -> Arc<Drive> {
+    Drive::open_shared(model::find(name).unwrap(), None, scale).unwrap()
+}
+
+fn memory(len: u64) -> Arc<dyn Device> {
+    Arc::new(MemoryDevice::new(len))
+}
+
+#[test]
+fn an_operation_is_never_complete_before_the_model_says_so() {
+    let drive = drive("cloud-volume", 1.0);
+    let device = drive.attach(memory(1 << 20), 0);
+    let began = Instant::now();
+    for page in 0..20 {
+        device.write_at(&[page as u8; 4096], page * 4096).unwrap();
+    }
+    assert!(began.elapsed() >= Duration::from_millis(20), "{:?}", began.elapsed());
+    let statistics = drive.statistics();
+    assert_eq!((statistics.writes, statistics.bytes_written), (20, 20 * 4096));
+    assert_eq!(statistics.sequential_writes, 19);
+    assert!((0.9..1.1).contains(&(statistics.write_response_us_mean() / 1000.0)), "{statistics:?}");
+    let mut back = [0; 4096];
+    device.read_at(&mut back, 4096 * 7).unwrap();
+    assert_eq!(back, [7; 4096]);
+}
+
+#[test]
+fn a_batch_enters_the_queue_at_once() {
+    let drive = drive("cloud-volume", 1.0);
+    let device = drive.attach(memory(1 << 20), 0);
+    let buffer = [1; 4096];
+    let mut batch: Vec<Request<'_>> =
+        (0..9).map(|page| Request::Write { offset: page * 8192, buf: &buffer }).collect();
+    batch.push(Request::Flush);
+    let began = Instant::now();
+    assert!(device.run(&mut batch).iter().all(Result::is_ok));
+    // Nine operations at 3,000 a second, the last with the rest of its millisecond: 3.7 ms and not 9 ms.
+    assert!(began.elapsed() >= Duration::from_micros(3_600), "{:?}", began.elapsed());
+    let statistics = drive.statistics();
+    let mean = statistics.write_response_us_mean();
+    assert!((2_000.0..2_700.0).contains(&mean), "mean {mean} us");
+    assert_eq!(statistics.flushes, 1);
+    assert!(matches!(batch[3], Request::Write { offset: 24_576, .. }), "the batch is left as it was");
+}
+
+#[test]
+fn the_time_scale_can_be_changed_while_the_drive_runs() {
+    let drive = drive("cheetah-15k", 0.0);
+    let device = drive.attach(memory(1 << 20), 0);
+    let began = Instant::now();
+    for page in 0..200 {
+        device.write_at(&[1; 4096], page * 4096).unwrap();
+    }
+    assert!(began.elapsed() < Duration::from_millis(500), "loading took {:?}", began.elapsed());
+    assert_eq!(drive.statistics().operations(), 0, "what is not timed is not counted");
+    // At a scale of 1,000 the read would take seconds; somebody lets it go.
+    drive.set_time_scale(1000.0);
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        scope.spawn(|| device.read_at(&mut [0; 4096], 1 << 19).unwrap());
+        std::thread::sleep(Duration::from_millis(100));
+        drive.set_time_scale(0.0);
+    });
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(began.elapsed() >= Duration::from_millis(100));
+}
+
+#[test]
+fn a_disk_serves_a_deep_queue_faster_in_real_time_too() {
+    // A tenth of real time, so that the test is short: the shape is what counts.
+    let drive = drive("cheetah-15k", 0.1);
+    let attachment = Attachment { spread: 146_800.0 / 16.0, ..Attachment::default() };
+    let device = drive.attach_as(memory(16 << 20), attachment);
+    let mut numbers = Numbers::new(1);
+    let mut per_second = |depth: usize, batches: usize| {
+        let before = drive.statistics();
+        for _ in 0..batches {
+            let mut buffers = vec![[0_u8; 4096]; depth];
+            let mut batch: Vec<Request<'_>> = buffers
+                .iter_mut()
+                .map(|buf| Request::Read { offset: numbers.next() % 4096 * 4096, buf })
+                .collect();
+            assert!(device.run(&mut batch).iter().all(Result::is_ok));
+        }
+        let after = drive.statistics().since(&before);
+        assert_eq!(after.reads, (depth * batches) as u64);
+        // By the busy time of the disk, so that a late machine does not count.
+        after.reads as f64 * 1e9 / after.busy_ns as f64
+    };
+    let (lone, deep) = (per_second(1, 64), per_second(32, 8));
+    assert!((150.0..230.0).contains(&lone), "{lone} reads a second at depth 1");
+    assert!((250.0..450.0).contains(&deep), "{deep} reads a second at depth 32");
+}
+
+#[test]
+fn devices_at_different_places_share_one_drive() {
+    let drive = drive("cloud-volume", 1.0);
+    let (first, second) = (drive.attach(memory(1 << 20), 0), drive.attach(memory(1 << 20), 1 << 30));
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for device in [&first, &second] {
+            scope.spawn(move || {
+                let mut batch: Vec<Vec<u8>> = vec![vec![0; 4096]; 30];
+                let mut batch: Vec<Request<'_>> =
+                    batch.iter_mut().map(|buf| Request::Read { offset: 8192, buf }).collect();
+                assert!(device.run(&mut batch).iter().all(Result::is_ok));
+            });
+        }
+    });
+    // Sixty operations at 3,000 a second for both together.
+    assert!(began.elapsed() >= Duration::from_millis(20), "{:?}", began.elapsed());
+    assert_eq!(drive.statistics().reads, 60);
+}
+
+const ROLE: &str = "MEZZANINE_DEVICE_TEST_ROLE";
+const DIRECTORY: &str = "MEZZANINE_DEVICE_TEST_DIRECTORY";
+
+/// Runs `child_process` of this test binary in a process of its own.
+fn spawn(role: &str, directory: &Path) -> Child {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child_process", "--nocapture", "--test-threads=1"])
+        .env(ROLE, role)
+        .env(DIRECTORY, directory)
+        .spawn()
+        .unwrap()
+}
+
+fn shared_drive(directory: &Path) -> Arc<Drive> {
+    Drive::open_shared(model::find("cloud-volume").unwrap(), Some(&directory.join("state")), 1.0).unwrap()
+}
+
+fn shared_file(directory: &Path) -> Arc<dyn Device> {
+    let options = OpenOptions { direct: DirectIo::Never, ..OpenOptions::read_write_create() };
+    Arc::new(FileDevice::open(directory.join("bytes"), &options).unwrap())
+}
+
+/// Not a test of its own: what the processes started by other tests do.
+#[test]
+fn child_process() {
+    let Ok(role) = std::env::var(ROLE) else { return };
+    let directory = std::path::PathBuf::from(std::env::var(DIRECTORY).unwrap());
+    let drive = shared_drive(&directory);
+    let device = drive.attach(shared_file(&directory), 0);
+    let number: u64 = role.parse().unwrap();
+    let page = [number as u8; 4096];
+    for round in 0..100 {
+        device.write_at(&page, (number << 24) + round * 8192).unwrap();
+    }
+    if number == 9 {
+        // Until somebody kills this process.
+        loop {
+            device.write_at(&page, 9 << 24).unwrap();
+        }
+    }
+}
+
+#[test]
+fn processes_share_one_drive() {
+    let scratch = Scratch::new("shared");
+    let directory = scratch.path("");
+    let drive = shared_drive(&directory);
+    let children =
+        [spawn("1", &directory), spawn("2", &directory), spawn("3", &directory), spawn("4", &directory)];
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    let statistics = drive.statistics();
+    assert_eq!((statistics.writes, statistics.bytes_written), (400, 400 * 4096));
+    // 400 operations cost 133 ms of the shared channel, whoever asked for them.
+    assert!((133_000_000..134_000_000).contains(&statistics.busy_ns), "{} ns busy", statistics.busy_ns);
+    assert!(statistics.queue_depth_mean() > 0.0 && statistics.utilisation() < 1.0);
+    let device = drive.attach(shared_file(&directory), 0);
+    for number in 1..=4_u64 {
+        let mut back = [0; 4096];
+        device.read_at(&mut back, (number << 24) + 99 * 8192).unwrap();
+        assert_eq!(back, [number as u8; 4096]);
+    }
+}
+
+#[test]
+fn a_killed_process_neither_hangs_the_others_nor_loses_what_had_completed() {
+    let scratch = Scratch::new("killed");
+    let directory = scratch.path("");
+    let drive = shared_drive(&directory);
+    let device = drive.attach(shared_file(&directory), 0);
+    let mut child = spawn("9", &directory);
+    let began = Instant::now();
+    while drive.statistics().writes < 110 {
+        assert!(began.elapsed() < Duration::from_secs(30), "the child does nothing");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let mut back = [0; 4096];
+    for round in 0..100 {
+        device.read_at(&mut back, (9 << 24) + round * 8192).unwrap();
+        assert_eq!(back, [9; 4096]);
+    }
+    device.flush().unwrap();
+}
+
+#[test]
+fn state_of_another_model_is_refused_while_it_is_in_use() {
+    let scratch = Scratch::new("other-model");
+    let path = scratch.path("state");
+    let open = |name: &str| Drive::open_shared(model::find(name).unwrap(), Some(&path), 1.0);
+    let first = open("cloud-volume").unwrap();
+    first.set_time_scale(4.0);
+    let error = open("cheetah-15k").err().unwrap();
+    assert_eq!(error.kind(), DeviceErrorKind::InvalidState, "{error}");
+    // The same model joins, and finds the time scale of the others.
+    assert_eq!(open("cloud-volume").unwrap().time_scale(), 4.0);
+    drop(first);
+    // Nobody uses it any more: it starts afresh, whatever is in it.
+    std::fs::write(&path, [0xff; 1000]).unwrap();
+    assert_eq!(open("cheetah-15k").unwrap().time_scale(), 1.0);
+}
+
+#[test]
+fn models_that_make_no_sense_are_refused_with_the_reason() {
+    let text = include_str!("../models/samsung-840-pro.toml");
+    assert!(model::Model::from_toml(text, "as shipped").is_ok());
+    for (find, replace, reason) in [
+        ("read_random_iops = 65_803", "read_random_iops = 0", "read_random_iops"),
+        ("read_random_iops = 65_803", "read_random_iops = 1e9", "read_sequential_mb_per_s"),
+        ("read_random_iops = 65_803", "read_random_iops = nan", "read_random_iops"),
+        ("flush_us = 3820", "flush_us = -1", "flush_us"),
+        ("flush_us = 3820", "flush_ms = 3.8", "flush_ms"),
+        ("[drive]", "[disk]", "disk"),
+        ("queue_depth = 32", "queue_depth = 1", "queue_depth"),
+    ] {
+        let error = model::Model::from_toml(&text.replace(find, replace), "changed").unwrap_err();
+        assert_eq!(error.kind(), DeviceErrorKind::InvalidModel);
+        assert!(error.to_string().contains(reason) && error.to_string().contains("changed"), "{error}");
+    }
+    let error = model::find("no-such-drive").unwrap_err();
+    assert!(error.to_string().contains("samsung-840-pro"), "{error}");
+    assert!(model::find("cheetah-15k-x33").is_err() && model::find("cheetah-15k-x0").is_err());
+    assert_eq!(model::find("/nowhere/model.toml").unwrap_err().kind(), DeviceErrorKind::NotFound);
+}
