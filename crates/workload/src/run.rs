@@ -6,8 +6,8 @@
 //!            or the observer                         or the observer
 //! ```
 //!
-//! Clients do not stop between the phases. A transaction belongs to the phase in which it is committed; when a phase
-//! is limited by a number of transactions, to the phase in which it began, so that the number is met exactly.
+//! Clients do not stop between the phases. A transaction belongs to the phase in which it is committed; when either of
+//! the phases is limited by a number of transactions, to the one in which it began, so that the number is met exactly.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex, OnceLock, PoisonError};
@@ -247,10 +247,9 @@ impl<'c> Shared<'c> {
 
     /// The phase that a transaction belongs to which began in `began_in` and ends now.
     fn phase_of(&self, began_in: u8) -> u8 {
-        match self.until(began_in) {
-            Until::Transactions(_) => began_in,
-            _ => self.phase(),
-        }
+        let now = self.phase();
+        let counted = |phase| matches!(self.until(phase), Until::Transactions(_));
+        if counted(began_in) || (now != OVER && counted(now)) { began_in } else { now }
     }
 
     fn observe(&self, observe: &mut dyn FnMut(&Progress) -> Command) {

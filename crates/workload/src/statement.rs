@@ -75,8 +75,10 @@ statements! {
     // Order-Status, clause 2.6.2.2.
     CUSTOMER_STATUS = "SELECT c_balance, c_first, c_middle, c_last FROM customer \
         WHERE c_w_id = ? AND c_d_id = ? AND c_id = ?";
-    ORDER_NEWEST = "SELECT o_id, o_entry_d, o_carrier_id FROM orders \
-        WHERE o_w_id = ? AND o_d_id = ? AND o_c_id = ? ORDER BY o_id DESC LIMIT 1";
+    /// Apart from the order itself: asked for both at once, SQLite walks the district's orders from the newest until it
+    /// meets the customer's.
+    ORDER_NEWEST_ID = "SELECT MAX(o_id) FROM orders WHERE o_w_id = ? AND o_d_id = ? AND o_c_id = ?";
+    ORDER_SELECT = "SELECT o_entry_d, o_carrier_id FROM orders WHERE o_w_id = ? AND o_d_id = ? AND o_id = ?";
     ORDER_LINES = "SELECT ol_i_id, ol_supply_w_id, ol_quantity, ol_amount, ol_delivery_d FROM order_line \
         WHERE ol_w_id = ? AND ol_d_id = ? AND ol_o_id = ?";
 

@@ -37,7 +37,7 @@ pub enum Output {
     OrderStatus {
         /// The customer.
         customer: u32,
-        /// Their newest order.
+        /// Their newest order; 0 when there is none.
         order: u32,
         /// How many lines it has.
         lines: u64,
