@@ -432,3 +432,6 @@ impl Bounce {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

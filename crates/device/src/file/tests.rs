@@ -1,0 +1,86 @@
+//! What needs a look inside: a flush that fails.
+#![allow(clippy::unwrap_used)]
+
+use std::os::fd::{AsRawFd, RawFd};
+
+use super::*;
+
+/// Puts something else behind a descriptor for as long as this lives: a failing disk for tests.
+struct Swapped {
+    descriptor: RawFd,
+    original: RawFd,
+}
+
+impl Swapped {
+    fn by_a_pipe(descriptor: RawFd) -> Self {
+        let mut pipe = [0; 2];
+        // SAFETY: the call writes two descriptors through the pointer.
+        assert_eq!(unsafe { libc::pipe(pipe.as_mut_ptr()) }, 0);
+        // SAFETY: all descriptors are open; the original stays open under a new number.
+        let original = unsafe { libc::dup(descriptor) };
+        // SAFETY: as above.
+        assert_eq!(unsafe { libc::dup2(pipe[0], descriptor) }, descriptor);
+        // SAFETY: both ends are ours, and the one that is needed has been duplicated.
+        let _ = pipe.map(|end| unsafe { libc::close(end) });
+        Self { descriptor, original }
+    }
+}
+
+impl Drop for Swapped {
+    fn drop(&mut self) {
+        // SAFETY: both descriptors are open.
+        unsafe { libc::dup2(self.original, self.descriptor) };
+        // SAFETY: the duplicate is ours.
+        unsafe { libc::close(self.original) };
+    }
+}
+
+#[test]
+fn after_a_failed_flush_only_reads_go_on() {
+    let path = std::env::temp_dir().join(format!("mezzanine-flush-{}", std::process::id()));
+    let device = FileDevice::open(&path, &OpenOptions::read_write_create()).unwrap();
+    device.write_at(&[5; 4096], 0).unwrap();
+    device.flush().unwrap();
+    {
+        // A pipe cannot be flushed: the kernel reports an error, as it does once for a lost write.
+        let _failing = Swapped::by_a_pipe(device.opened.buffered.as_raw_fd());
+        assert_eq!(device.flush().unwrap_err().operation(), "flush");
+    }
+    // The disk would say yes now, and the write that was lost would be forgotten.
+    for result in [
+        device.flush(),
+        device.write_at(&[6; 4096], 0),
+        device.discard(0, 4096),
+        device.set_len(0),
+        device.run(&mut [Request::Flush]).remove(0),
+    ] {
+        assert_eq!(result.unwrap_err().kind(), DeviceErrorKind::FlushFailed);
+    }
+    let mut back = [0; 4096];
+    device.read_at(&mut back, 0).unwrap();
+    assert_eq!(back, [5; 4096]);
+    std::fs::remove_file(&path).unwrap();
+}
+
+#[test]
+fn callers_share_flushes_and_none_is_told_too_early() {
+    let path = std::env::temp_dir().join(format!("mezzanine-group-{}", std::process::id()));
+    let device = FileDevice::open(&path, &OpenOptions::read_write_create()).unwrap();
+    let calls = 8 * 20;
+    std::thread::scope(|scope| {
+        for thread in 0..8_u64 {
+            let device = &device;
+            scope.spawn(move || {
+                for round in 0..20 {
+                    device.write_at(&[1; 512], (thread * 20 + round) * 512).unwrap();
+                    let begun_before = device.flush.begun.load(Ordering::SeqCst);
+                    device.flush().unwrap();
+                    let succeeded = *device.flush.succeeded.lock().unwrap();
+                    assert!(succeeded > begun_before, "a flush that began later has succeeded");
+                }
+            });
+        }
+    });
+    assert!(device.flush.begun.load(Ordering::SeqCst) <= calls);
+    std::fs::remove_file(&path).unwrap();
+}
