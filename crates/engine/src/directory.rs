@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::config::Geometry;
 use crate::ids::{PAGE_ID_BYTES, PageId};
 use crate::lock::{Guard, SpinLock};
-use crate::region::Region;
+use crate::region::{Region, Word};
 
 /// 32-bit words of an entry.
 pub(crate) const ENTRY_WORDS: usize = 8;
@@ -37,10 +37,23 @@ pub(crate) const REFERENCED: u32 = 4;
 /// First frame of a group: the id holds sequence, pages and records, the checksum the summary's.
 pub(crate) const HEAD: u32 = 8;
 
-/// The lock of a shard, alone in its cache line.
+/// A shard's lock and the counts of its lookups, together in one cache line: whoever holds the lock has
+/// the line already, so counting costs no second one and needs no atomic addition.
 #[repr(C, align(64))]
 pub(crate) struct Shard {
     lock: SpinLock,
+    hits_memory: Word,
+    hits_flash: Word,
+    misses: Word,
+}
+const _: () = assert!(size_of::<Shard>() == 64);
+
+/// What a lookup found, for the counts.
+#[derive(Clone, Copy)]
+pub(crate) enum Found {
+    InMemory,
+    OnFlash,
+    Nothing,
 }
 
 crate::region::shared!(Shard);
@@ -58,6 +71,7 @@ pub(crate) struct Directory<'r> {
 /// A shard under its lock.
 pub(crate) struct LockedShard<'r> {
     directory: Directory<'r>,
+    shard: &'r Shard,
     bucket: usize,
     counter: usize,
     _guard: Guard<'r>,
@@ -117,7 +131,22 @@ impl<'r> Directory<'r> {
     }
 
     fn locked(&self, slotted: Slotted, guard: Guard<'r>) -> LockedShard<'r> {
-        LockedShard { directory: *self, bucket: slotted.bucket, counter: slotted.counter, _guard: guard }
+        let shard = &self.shards[slotted.shard];
+        LockedShard {
+            directory: *self,
+            shard,
+            bucket: slotted.bucket,
+            counter: slotted.counter,
+            _guard: guard,
+        }
+    }
+
+    /// Lookups answered from memory, answered from flash, and not answered.
+    pub(crate) fn lookups(&self) -> (u64, u64, u64) {
+        self.shards.iter().fold((0, 0, 0), |(memory, flash, misses), shard| {
+            let counts = (shard.hits_memory.get(), shard.hits_flash.get(), shard.misses.get());
+            (memory + counts.0, flash + counts.1, misses + counts.2)
+        })
     }
 
     /// The owners that hold a shard now.
@@ -251,6 +280,15 @@ impl LockedShard<'_> {
     pub(crate) fn clear_flags(&self, frame: u32, flags: u32) {
         let state = self.directory.word(frame, STATE);
         state.store(state.load(Ordering::Relaxed) & !flags, Ordering::Release);
+    }
+
+    pub(crate) fn count(&self, found: Found) {
+        let count = match found {
+            Found::InMemory => &self.shard.hits_memory,
+            Found::OnFlash => &self.shard.hits_flash,
+            Found::Nothing => &self.shard.misses,
+        };
+        count.set(count.get() + 1);
     }
 
     /// Counts a change, so that offers of pages read before it are refused.

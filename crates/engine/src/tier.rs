@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::config::{Admission, Geometry, SyncMode};
 use crate::control::{Control, Slot};
-use crate::directory::{DIRTY, Directory, REFERENCED, VALID};
+use crate::directory::{DIRTY, Directory, Found, REFERENCED, VALID};
 use crate::format::RecordKind;
 use crate::ids::{IdRange, PageId, Position};
 use crate::layout::NOTE_BYTES;
@@ -120,7 +120,9 @@ impl Tier {
 
     /// The counters.
     pub fn statistics(&self) -> Statistics {
-        self.control().counters.snapshot()
+        let mut statistics = self.control().counters.snapshot();
+        (statistics.hits_memory, statistics.hits_flash, statistics.misses) = self.directory().lookups();
+        statistics
     }
 
     /// The position at which a frame's content was appended: the only one on that frame within the
@@ -217,11 +219,10 @@ impl Tier {
     /// If `out` does not have the tier's page size.
     pub fn lookup(&self, id: &PageId, out: &mut [u8]) -> Lookup {
         assert_eq!(out.len(), self.geometry.page_size(), "a page of the wrong size");
-        let control = self.control();
         let directory = self.directory();
         let shard = directory.lock(directory.slot(id), self.owner);
         let Some(frame) = shard.find(id) else {
-            control.counters.misses.count(1);
+            shard.count(Found::Nothing);
             return Lookup::Miss(Token(shard.changes()));
         };
         let state = directory.state(frame);
@@ -235,13 +236,11 @@ impl Tier {
             checksum: directory.checksum(frame),
             dirty: state & DIRTY != 0,
         };
+        let staged = position >= self.control().staged_from.get();
+        shard.count(if staged { Found::InMemory } else { Found::OnFlash });
         drop(shard);
-        if self.copy_staged(position, out) {
-            control.counters.hits_memory.count(1);
-            return Lookup::Memory;
-        }
-        control.counters.hits_flash.count(1);
-        Lookup::Flash(page)
+        // If its group left memory between the two looks, flash has it.
+        if staged && self.copy_staged(position, out) { Lookup::Memory } else { Lookup::Flash(page) }
     }
 
     /// Copies the page at `position` out of staging memory, if it is still there afterwards.
