@@ -996,8 +996,7 @@ const LOCK_BYTES: (i64, i64) = (0x4000_0000, 512);
 /// Keeps every other process away from a database file, as an exclusive locker of SQLite does: the lock bytes are locked by
 /// an *open file description*, so the lock stays when other descriptors of the file are closed, and counts against SQLite's own VFS in this process, too.
 pub(crate) struct ProcessLock {
-    /// The lock goes with this.
-    _file: OsFile,
+    file: OsFile,
     writable: bool,
 }
 
@@ -1022,21 +1021,8 @@ impl ProcessLock {
                 Err(_) => return Err(failed(error)),
             },
         };
-        let (start, len) = LOCK_BYTES;
         let kind = if writable { libc::F_WRLCK } else { libc::F_RDLCK };
-        // An open file description lock demands that the process is left 0.
-        let range = libc::flock {
-            l_type: kind as libc::c_short,
-            l_whence: libc::SEEK_SET as libc::c_short,
-            l_start: start,
-            l_len: len,
-            l_pid: 0,
-        };
-        // SAFETY: the descriptor is open and the structure complete.
-        if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &range) } == 0 {
-            return Ok(Acquired::Locked(Self { _file: file, writable }));
-        }
-        let error = io::Error::last_os_error();
+        let Err(error) = set_lock(&file, kind) else { return Ok(Acquired::Locked(Self { file, writable })) };
         match error.raw_os_error() {
             Some(libc::EAGAIN | libc::EACCES) => Ok(Acquired::HeldElsewhere),
             _ => Err(Error::io("lock", path.display(), error)),
@@ -1047,6 +1033,30 @@ impl ProcessLock {
     pub(crate) fn writable(&self) -> bool {
         self.writable
     }
+}
+
+impl Drop for ProcessLock {
+    fn drop(&mut self) {
+        // Closing alone would leave the lock to a child that was forked and has not yet replaced itself by another program.
+        let _ = set_lock(&self.file, libc::F_UNLCK);
+    }
+}
+
+fn set_lock(file: &OsFile, kind: c_int) -> io::Result<()> {
+    let (start, len) = LOCK_BYTES;
+    // For a lock of an open file description the process must be 0.
+    let range = libc::flock {
+        l_type: kind as libc::c_short,
+        l_whence: libc::SEEK_SET as libc::c_short,
+        l_start: start,
+        l_len: len,
+        l_pid: 0,
+    };
+    // SAFETY: the descriptor is open and the structure complete.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &range) } == 0 {
+        return Ok(());
+    }
+    Err(io::Error::last_os_error())
 }
 
 /// Exchanges two names of a directory in one step.

@@ -44,6 +44,14 @@ impl FileId {
     }
 }
 
+impl FileId {
+    fn expect(path: &Path) -> Result<Self, Error> {
+        Self::of(path).ok_or_else(|| {
+            Error::new(ErrorKind::Io, "open", path.display(), "it disappeared while it was opened")
+        })
+    }
+}
+
 /// A volume in use.
 pub(crate) struct Mount {
     pub(crate) volume: Arc<Volume>,
@@ -141,28 +149,20 @@ pub(crate) fn open(
             return Ok(Arc::clone(&attached.database));
         }
     }
+    if mount.is_none() {
+        flash_of(path, params)?;
+    }
+    let existed = path.exists();
     let lock = match ProcessLock::acquire(path, wish)? {
         Acquired::Locked(lock) => lock,
         Acquired::HeldElsewhere => return Err(held_elsewhere(path)),
     };
-    let mount = match mount {
-        Some(mount) => Arc::clone(mount),
-        None => registry.mount_for(path, params)?,
-    };
-    match attach(&mount, path, &lock) {
-        Ok(database) => {
-            let id = FileId::of(path).ok_or_else(|| {
-                Error::new(ErrorKind::Io, "open", path.display(), "it disappeared while it was opened")
-            })?;
-            let attached = Attached { mount, database: Arc::clone(&database), connections: 1, _lock: lock };
-            registry.databases.insert(id, attached);
-            Ok(database)
-        }
-        Err(error) => {
-            registry.unmount_if_unused(&mount).ok();
-            Err(error)
-        }
+    let opened = registry.add(path, mount, params, lock);
+    if opened.is_err() && !existed && fs::metadata(path).is_ok_and(|found| found.len() == 0) {
+        // Leave no empty file behind that was not there; the error says more than one about its removal would.
+        let _ = fs::remove_file(path);
     }
+    opened
 }
 
 fn attach(mount: &Arc<Mount>, path: &Path, lock: &ProcessLock) -> Result<Arc<Database>, Error> {
@@ -263,14 +263,45 @@ fn same_tier(
     Err(Error::new(ErrorKind::Busy, "open", path.display(), reason).advise("name the same flash file"))
 }
 
+fn flash_of<'a>(database: &Path, params: &'a Params) -> Result<&'a Path, Error> {
+    params.flash.as_deref().ok_or_else(|| {
+        Error::new(ErrorKind::NoFlash, "open", database.display(), "no flash file is named").advise(
+            "add flash=/path/to/file&flash_size=1GiB to the URI, or vfs=unix to open it without a tier",
+        )
+    })
+}
+
 impl Registry {
+    /// A database that this process has locked and not had open yet.
+    fn add(
+        &mut self,
+        path: &Path,
+        mount: Option<&Arc<Mount>>,
+        params: &Params,
+        lock: ProcessLock,
+    ) -> Result<Arc<Database>, Error> {
+        let mount = match mount {
+            Some(mount) => Arc::clone(mount),
+            None => self.mount_for(path, params)?,
+        };
+        match attach(&mount, path, &lock).and_then(|database| Ok((FileId::expect(path)?, database))) {
+            Ok((id, database)) => {
+                let attached =
+                    Attached { mount, database: Arc::clone(&database), connections: 1, _lock: lock };
+                self.databases.insert(id, attached);
+                Ok(database)
+            }
+            Err(error) => {
+                // The first error is the one to report.
+                let _ = self.unmount_if_unused(&mount);
+                Err(error)
+            }
+        }
+    }
+
     /// The tier that a URI names, opened or formatted if it is not yet.
     fn mount_for(&mut self, database: &Path, params: &Params) -> Result<Arc<Mount>, Error> {
-        let Some(flash) = &params.flash else {
-            return Err(Error::new(ErrorKind::NoFlash, "open", database.display(), "no flash file is named").advise(
-                "add flash=/path/to/file&flash_size=1GiB to the URI, or vfs=unix to open it without a tier",
-            ));
-        };
+        let flash = flash_of(database, params)?;
         if let Ok(known) = canonical(flash) {
             if let Some(mount) = self.by_flash.get(&known) {
                 return Ok(Arc::clone(mount));
