@@ -1,5 +1,7 @@
 //! What a modelled drive has done.
 
+use serde::Serialize;
+
 use crate::model::OperationKind;
 
 /// Sums in shared memory, in model time: any bytes are valid.
@@ -70,7 +72,7 @@ impl Counters {
 
 /// What a modelled drive has done for all its users together. All times are model time. What is done at time scale 0 is not
 /// counted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Statistics {
     /// Reads.
     pub reads: u64,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 use super::array::DISKS_MAX;
 use crate::{DeviceError, DeviceErrorKind};
@@ -46,7 +46,7 @@ struct ModelFile {
 }
 
 /// Throughput figures of a drive, as data sheets and papers print them.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Figures {
     /// Random reads per second.
