@@ -1,9 +1,9 @@
 //! SQLite's C interface as far as a VFS needs it.
 //!
-//! These are SQLite's own documented structures (`sqlite3.h`, "OS Interface Objects"), which it never changes but only appends to. They
-//! are written down here, and not taken from a binding crate, so that one VFS serves two builds that must not
-//! meet: rusqlite with its bundled SQLite, and an extension loaded into a SQLite that is already there. Nothing here names a symbol of
-//! SQLite; every call goes through [`Api`](crate::ffi::Api).
+//! These are SQLite's own documented structures (`sqlite3.h`, "OS Interface Objects"), which it never changes but
+//! only appends to. They are written down here, and not taken from a binding crate, so that one VFS serves two
+//! builds that must not meet: rusqlite with its bundled SQLite, and an extension loaded into a SQLite that is
+//! already there. Nothing here names a symbol of SQLite; every call goes through [`Api`](crate::ffi::Api).
 
 #![allow(non_snake_case, reason = "the fields carry SQLite's names")]
 
@@ -66,7 +66,8 @@ pub(crate) struct File {
     pub(crate) pMethods: *const IoMethods,
 }
 
-/// `sqlite3_io_methods`, up to version 2 (shared memory); version 3 adds memory-mapped pages, which a tier cannot offer.
+/// `sqlite3_io_methods`, up to version 2 (shared memory); version 3 adds memory-mapped pages, which a tier cannot
+/// offer.
 #[repr(C)]
 pub(crate) struct IoMethods {
     pub(crate) iVersion: c_int,
@@ -89,6 +90,31 @@ pub(crate) struct IoMethods {
     pub(crate) xShmUnmap: Option<unsafe extern "C" fn(*mut File, c_int) -> c_int>,
     pub(crate) xFetch: Option<unsafe extern "C" fn(*mut File, i64, c_int, *mut *mut c_void) -> c_int>,
     pub(crate) xUnfetch: Option<unsafe extern "C" fn(*mut File, i64, *mut c_void) -> c_int>,
+}
+
+impl IoMethods {
+    /// No method at all, version 1.
+    pub(crate) const NONE: Self = Self {
+        iVersion: 1,
+        xClose: None,
+        xRead: None,
+        xWrite: None,
+        xTruncate: None,
+        xSync: None,
+        xFileSize: None,
+        xLock: None,
+        xUnlock: None,
+        xCheckReservedLock: None,
+        xFileControl: None,
+        xSectorSize: None,
+        xDeviceCharacteristics: None,
+        xShmMap: None,
+        xShmLock: None,
+        xShmBarrier: None,
+        xShmUnmap: None,
+        xFetch: None,
+        xUnfetch: None,
+    };
 }
 
 pub(crate) type Symbol = Option<unsafe extern "C" fn()>;
@@ -122,8 +148,8 @@ pub(crate) struct Vfs {
     pub(crate) xNextSystemCall: Option<unsafe extern "C" fn(*mut Vfs, *const c_char) -> *const c_char>,
 }
 
-/// Places of the functions that we use in `sqlite3_api_routines`, the table that SQLite hands to a loaded extension. The table only grows at
-/// its end, so these numbers hold for every SQLite since [`OLDEST_VERSION`].
+/// Places of the functions that we use in `sqlite3_api_routines`, the table that SQLite hands to a loaded
+/// extension. The table only grows at its end, so these numbers hold for every SQLite since [`OLDEST_VERSION`].
 pub(crate) mod routine {
     pub(crate) const LIBVERSION_NUMBER: usize = 67;
     pub(crate) const MALLOC: usize = 68;
@@ -134,12 +160,54 @@ pub(crate) mod routine {
     pub(crate) const URI_PARAMETER: usize = 189;
 }
 
-/// The oldest SQLite that the VFS is tried with; 3.7.17 would have the functions, but none since the WAL overwrite fix of 3.11 is too much
-/// to ask for.
-pub(crate) const OLDEST_VERSION: c_int = 3_011_000;
+/// The oldest SQLite that is accepted: it has every function and structure in this form. The oldest that the VFS has
+/// been run with is 3.40.
+pub(crate) const OLDEST_VERSION: c_int = 3_031_000;
 
 #[cfg(target_pointer_width = "64")]
 const _: () = {
     assert!(size_of::<Vfs>() == 168);
     assert!(size_of::<IoMethods>() == 152);
 };
+
+#[cfg(all(test, feature = "rusqlite"))]
+mod tests {
+    use super::{File, IoMethods, Vfs};
+    use rusqlite::ffi::{sqlite3_file, sqlite3_io_methods, sqlite3_vfs};
+    use std::mem::offset_of;
+
+    macro_rules! same_places {
+        ($ours:ty, $theirs:ty: $($field:ident),*) => {
+            assert_eq!(size_of::<$ours>(), size_of::<$theirs>());
+            $(assert_eq!(offset_of!($ours, $field), offset_of!($theirs, $field), stringify!($field));)*
+        };
+    }
+
+    #[test]
+    fn structures_are_those_of_sqlite() {
+        same_places!(File, sqlite3_file: pMethods);
+        same_places!(IoMethods, sqlite3_io_methods: iVersion, xClose, xRead, xWrite, xTruncate, xSync, xFileSize,
+            xLock, xUnlock, xCheckReservedLock, xFileControl, xSectorSize, xDeviceCharacteristics, xShmMap, xShmLock,
+            xShmBarrier, xShmUnmap, xFetch, xUnfetch);
+        same_places!(Vfs, sqlite3_vfs: iVersion, szOsFile, mxPathname, pNext, zName, pAppData, xOpen, xDelete, xAccess,
+            xFullPathname, xDlOpen, xDlError, xDlSym, xDlClose, xRandomness, xSleep, xCurrentTime, xGetLastError,
+            xCurrentTimeInt64, xSetSystemCall, xGetSystemCall, xNextSystemCall);
+    }
+
+    #[test]
+    fn numbers_are_those_of_sqlite() {
+        use rusqlite::ffi as theirs;
+        assert_eq!(super::CANTOPEN, theirs::SQLITE_CANTOPEN);
+        assert_eq!(super::IOERR_SHORT_READ, theirs::SQLITE_IOERR_SHORT_READ);
+        assert_eq!(super::IOERR_SHMMAP, theirs::SQLITE_IOERR_SHMMAP);
+        assert_eq!(super::IOERR_NOMEM, theirs::SQLITE_IOERR_NOMEM);
+        assert_eq!(super::OPEN_WAL, theirs::SQLITE_OPEN_WAL);
+        assert_eq!(super::OPEN_MAIN_JOURNAL, theirs::SQLITE_OPEN_MAIN_JOURNAL);
+        assert_eq!(super::FCNTL_PRAGMA, theirs::SQLITE_FCNTL_PRAGMA);
+        assert_eq!(super::FCNTL_HAS_MOVED, theirs::SQLITE_FCNTL_HAS_MOVED);
+        assert_eq!(super::FCNTL_POWERSAFE_OVERWRITE, theirs::SQLITE_FCNTL_POWERSAFE_OVERWRITE);
+        assert_eq!(super::IOCAP_POWERSAFE_OVERWRITE, theirs::SQLITE_IOCAP_POWERSAFE_OVERWRITE);
+        assert_eq!(super::SHM_EXCLUSIVE, theirs::SQLITE_SHM_EXCLUSIVE);
+        assert_eq!(super::SHM_SLOTS as i32, theirs::SQLITE_SHM_NLOCK);
+    }
+}

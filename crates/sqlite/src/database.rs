@@ -24,8 +24,9 @@ pub(crate) struct Database {
     writable: bool,
     locks: Mutex<LockTable>,
     index: Mutex<WalIndex>,
-    /// The newest header. SQLite reads the change counter in it at the start of every transaction in rollback mode, which would cost a read of the
-    /// flash device each time. All writers are in this process and pass by here, so the copy is never old.
+    /// The newest header. SQLite reads the change counter in it at the start of every transaction in rollback mode,
+    /// which would cost a read of the flash device each time. All writers are in this process and pass by here, so
+    /// the copy is never old.
     header: Mutex<Option<[u8; HEADER_BYTES]>>,
     warned: AtomicBool,
     /// Withdrawn when a log file is opened on something that does not keep this promise.
@@ -184,9 +185,9 @@ impl Connection {
             return None;
         }
         Some(format!(
-            "{} has pages of {theirs} bytes and its tier pages of {ours}: it works, but each write of a page that is not a whole page of the \
-             tier reads first; for full speed set PRAGMA page_size={ours} and VACUUM (not in WAL mode), or format the flash with \
-             page_size={theirs}",
+            "{} has pages of {theirs} bytes and its tier pages of {ours}: it works, but a write of what is no whole \
+             page of the tier reads first; for full speed set PRAGMA page_size={ours} and VACUUM (not in WAL mode), \
+             or format the flash with page_size={theirs}",
             db.path.display()
         ))
     }
@@ -241,11 +242,12 @@ impl Connection {
 
     /// Whether writing some bytes leaves the bytes beside them as they were, whatever happens.
     ///
-    /// On flash a page is replaced as a whole: a group is used only if it verifies, else the version before it. On disk a page
-    /// is written while its flash copy is still in force (`durable`), or as any SQLite writes it (`through`, or after the tier was given up), and then the promise
-    /// is the one that SQLite's own VFS makes for that disk. SQLite asks the database's file on behalf of the logs, too, so they
-    /// must keep it as well. A file that is still empty promises nothing, since SQLite then takes the sector size, which is the tier's page size,
-    /// for the page size of the new database.
+    /// On flash a page is replaced as a whole: a group is used only if it verifies, else the version before it. On
+    /// disk a page is written while its flash copy is still in force (`durable`), or as any SQLite writes it
+    /// (`through`, or after the tier was given up), and then the promise is the one that SQLite's own VFS makes for
+    /// that disk. SQLite asks the database's file on behalf of the logs, too, so they must keep it as well. A file
+    /// that is still empty promises nothing, since SQLite then takes the sector size, which is the tier's page
+    /// size, for the page size of the new database.
     pub(crate) fn is_powersafe(&self) -> bool {
         self.powersafe.get() && self.database.logs_powersafe.load(Ordering::Relaxed) && self.len() > 0
     }
@@ -276,7 +278,8 @@ impl Connection {
     }
 }
 
-/// Turns the debugging form of a plain structure into lines of `name value`, so that a counter that the volume gains is shown without more ado.
+/// Turns the debugging form of a plain structure into lines of `name value`, so that a counter that the volume
+/// gains is shown without more ado.
 fn counters(debug: &str) -> String {
     let lines = debug.lines().filter_map(|line| {
         let (name, value) = line.trim().trim_end_matches(',').split_once(": ")?;

@@ -1,4 +1,5 @@
-//! The one error type of this crate: a stable kind to decide by, and a message that names the thing, the reason and the next step.
+//! The one error type of this crate: a stable kind to decide by, and a message that names the thing, the reason and
+//! the next step.
 
 use std::error::Error as StdError;
 use std::ffi::c_int;

@@ -1,7 +1,8 @@
 //! SQLite on a flash tier: a VFS that keeps the pages of databases in a [`Volume`](mezzanine_volume::Volume).
 //!
-//! Main database files go through the volume. Journals, write-ahead logs and temporary files are left to SQLite's own VFS; syncs of the logs
-//! can be charged to a modelled drive ([`LogTimer`]). All connections are in one process; other processes are kept out.
+//! Main database files go through the volume. Journals, write-ahead logs and temporary files are left to SQLite's
+//! own VFS; syncs of the logs can be charged to a modelled drive ([`LogTimer`]). All connections are in one
+//! process; other processes are kept out.
 //!
 //! For rusqlite there is the builder:
 //! ```no_run
@@ -21,8 +22,8 @@
 //! # #[cfg(not(feature = "rusqlite"))]
 //! # fn main() {}
 //! ```
-//! For a stock `sqlite3` there is the loadable extension in the crate `mezzanine-sqlite-extension`, which is this VFS without the feature
-//! `rusqlite`.
+//! For a stock `sqlite3` there is the loadable extension in the crate `mezzanine-sqlite-extension`, which is this
+//! VFS without the feature `rusqlite`.
 
 #![deny(unsafe_code)]
 
@@ -33,6 +34,7 @@ mod params;
 mod vfs;
 
 mod mount;
+mod process_lock;
 
 mod database;
 mod lock;
@@ -42,12 +44,14 @@ mod logs;
 mod timing;
 
 mod pragma;
+mod report;
 
-#[allow(unsafe_code, reason = "the one file where C meets Rust")]
+#[allow(unsafe_code, reason = "the one module where C meets Rust")]
 mod ffi;
 
 pub use error::{Error, ErrorKind};
-pub use ffi::{extension_init, last_error};
+pub use ffi::extension_init;
 pub use logs::unfinished_logs;
+pub use report::last_error;
 pub use timing::{Discarding, Extent, LogDrive, LogTimer, RealSync};
 pub use vfs::{Builder, DEFAULT_NAME, MezzanineVfs};

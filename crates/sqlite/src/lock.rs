@@ -10,11 +10,14 @@
 //!              \-------> (PENDING) ------------^                hot-journal rollback
 //!   any  -> SHARED | NONE                                       `unlock`
 //! ```
-//! PENDING is never asked for: it is where a connection waits for readers to leave on its way to EXCLUSIVE ("File Locking And
-//! Concurrency In SQLite Version 3"). Other processes are kept out altogether, by [`ProcessLock`](crate::ffi::ProcessLock), so these
-//! locks live in memory.
+//! PENDING is never asked for: it is where a connection waits for readers to leave on its way to EXCLUSIVE ("File
+//! Locking And Concurrency In SQLite Version 3"). Other processes are kept out altogether, by
+//! [`ProcessLock`](crate::process_lock::ProcessLock), so these locks live in memory.
 
 use std::collections::HashMap;
+use std::ffi::c_int;
+
+use crate::abi;
 
 /// How much of a file a connection holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,6 +27,23 @@ pub(crate) enum Level {
     Reserved,
     Pending,
     Exclusive,
+}
+
+// SQLite's numbers are ours.
+const _: () = assert!(
+    Level::None as c_int == abi::LOCK_NONE
+        && Level::Shared as c_int == abi::LOCK_SHARED
+        && Level::Reserved as c_int == abi::LOCK_RESERVED
+        && Level::Pending as c_int == abi::LOCK_PENDING
+        && Level::Exclusive as c_int == abi::LOCK_EXCLUSIVE
+);
+
+impl Level {
+    /// The level of SQLite's number, if it is one that a connection may ask for.
+    pub(crate) fn asked_for(number: c_int) -> Option<Self> {
+        let all = [Self::None, Self::Shared, Self::Reserved, Self::Exclusive];
+        all.into_iter().find(|level| *level as c_int == number)
+    }
 }
 
 /// A lock could not be had because of another connection; the caller's busy handler decides what comes next.
@@ -51,8 +71,8 @@ impl LockTable {
         self.held.values().copied().max().unwrap_or(Level::None)
     }
 
-    /// Raises `who` to `wanted`. On the way to EXCLUSIVE a busy answer may leave PENDING behind, which keeps new readers out until `who`
-    /// tries again or unlocks.
+    /// Raises `who` to `wanted`. On the way to EXCLUSIVE a busy answer may leave PENDING behind, which keeps new
+    /// readers out until `who` tries again or unlocks.
     pub(crate) fn lock(&mut self, who: Holder, wanted: Level) -> Result<(), Busy> {
         let own = self.level(who);
         if own >= wanted {

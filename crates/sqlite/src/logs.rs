@@ -1,9 +1,9 @@
 //! Where the rollback journal and the write-ahead log of a database live, and why a stock SQLite keeps away from them.
 //!
-//! While a database belongs to a tier, a stock SQLite must not roll back its journal or read its write-ahead log: it would do so over pages
-//! on disk that are older than the log expects, and then delete the log. It does both *before* it looks at the database's
-//! header, so the header guard of the volume does not stop it. Therefore the logs are kept in a directory that has
-//! the name of the write-ahead log:
+//! While a database belongs to a tier, a stock SQLite must not roll back its journal or read its write-ahead log:
+//! it would do so over pages on disk that are older than the log expects, and then delete the log. It does both
+//! *before* it looks at the database's header, so the header guard of the volume does not stop it. Therefore the
+//! logs are kept in a directory that has the name of the write-ahead log:
 //!
 //! ```text
 //!   app.db              the database
@@ -12,9 +12,9 @@
 //!     journal           the rollback journal, if any
 //!     README            whose it is, and what to do
 //! ```
-//! A stock SQLite looks for `app.db-wal` whenever it opens `app.db`, in every journal mode; it finds something that is no file and
-//! says "unable to open database file", with nothing changed. The directory appears and goes by one atomic system call
-//! each. It goes when the last connection has closed and no log is left.
+//! A stock SQLite looks for `app.db-wal` whenever it opens `app.db`, in every journal mode; it finds something that
+//! is no file and says "unable to open database file", with nothing changed. The directory appears and goes by one
+//! atomic system call each. It goes when the last connection has closed and no log is left.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
@@ -41,8 +41,8 @@ fn with_suffix(stem: &[u8], suffix: &str) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes))
 }
 
-/// Where the log that SQLite calls `name` is. Logs of databases without a log directory (those that another VFS has attached and that a
-/// super-journal names) are where SQLite thinks they are.
+/// Where the log that SQLite calls `name` is. Logs of databases without a log directory (those that another VFS has
+/// attached and that a super-journal names) are where SQLite thinks they are.
 pub(crate) fn place(name: &Path) -> PathBuf {
     let bytes = name.as_os_str().as_bytes();
     let (stem, file) = if let Some(stem) = bytes.strip_suffix(WAL_SUFFIX) {
@@ -56,8 +56,8 @@ pub(crate) fn place(name: &Path) -> PathBuf {
     if directory.is_dir() { directory.join(file) } else { name.to_owned() }
 }
 
-/// The logs of `database` that hold something a database needs: a hot journal or a write-ahead log. While there is one, draining a tier does not
-/// make the file complete; it must be opened through the VFS once.
+/// The logs of `database` that hold something a database needs: a hot journal or a write-ahead log. While there is
+/// one, draining a tier does not make the file complete; it must be opened through the VFS once.
 pub fn unfinished_logs(database: &Path) -> Vec<PathBuf> {
     let directory = directory(database);
     [directory.join(WAL), directory.join(JOURNAL)]
@@ -76,8 +76,9 @@ fn is_cold(log: &Path) -> io::Result<bool> {
     }
 }
 
-/// Takes the logs of `database` into their directory, which is made if need be. Logs that a stock SQLite left at their usual places come along,
-/// so that they are recovered by the next reader. The caller has locked the database against other processes.
+/// Takes the logs of `database` into their directory, which is made if need be. Logs that a stock SQLite left at
+/// their usual places come along, so that they are recovered by the next reader. The caller has locked the database
+/// against other processes.
 pub(crate) fn enter(database: &Path) -> Result<(), Error> {
     let failed = |source| Error::io("make the log directory of", database.display(), source);
     let directory = directory(database);
@@ -95,7 +96,8 @@ pub(crate) fn enter(database: &Path) -> Result<(), Error> {
     sync_parent(database).map_err(failed)
 }
 
-/// Puts a directory holding the write-ahead log in the place of the log, in one step: a second link to the log in a new directory, then an exchange of names.
+/// Puts a directory holding the write-ahead log in the place of the log, in one step: a second link to the log in a
+/// new directory, then an exchange of names.
 fn adopt_wal(wal: &Path) -> io::Result<()> {
     let new = with_suffix(wal.as_os_str().as_bytes(), ".new");
     // Whatever a crash left here is the first half of this function, or the emptied second.

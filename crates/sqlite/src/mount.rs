@@ -1,7 +1,8 @@
 //! Volumes in use by this process, and the databases on them.
 //!
-//! There is one tier per flash file in a process, whoever opens it. A database file belongs to one tier. All of this is one registry
-//! behind one lock, which is held while connections open and close (recovery of a tier included), never while they read or write.
+//! There is one tier per flash file in a process, whoever opens it. A database file belongs to one tier. All of
+//! this is one registry behind one lock, which is held while connections open and close (recovery of a tier
+//! included), never while they read or write.
 //!
 //! Lock order: the registry, then what a [`Database`] has.
 
@@ -18,15 +19,15 @@ use mezzanine_volume::{
 
 use crate::database::Database;
 use crate::error::{Error, ErrorKind};
-use crate::ffi::{Acquired, ProcessLock};
 use crate::logs;
 use crate::params::Params;
+use crate::process_lock::{Acquired, ProcessLock};
 
 /// Opens the disk copy of a database: the path to a device, which may be a file on a modelled drive.
 pub(crate) type OpenDisk = Arc<dyn Fn(&Path) -> Result<Arc<dyn Device>, DeviceError> + Send + Sync>;
 
-/// What stands in place of SQLite's header on disk while the newest pages are on flash only. It is as long as the header, so
-/// that no field of it can be read.
+/// What stands in place of SQLite's header on disk while the newest pages are on flash only. It is as long as the
+/// header, so that no field of it can be read.
 const GUARD: &[u8; 100] =
     b"Mezzanine: the newest pages of this database are in its flash tier. Open it through the tier.      \n";
 
@@ -64,8 +65,8 @@ pub(crate) struct Mount {
     owned: bool,
 }
 
-/// A database that is attached to a volume, and keeps other processes out as long as it is: the tier may hold its newest pages, or clean ones that
-/// would grow old behind it.
+/// A database that is attached to a volume, and keeps other processes out as long as it is: the tier may hold its
+/// newest pages, or clean ones that would grow old behind it.
 struct Attached {
     mount: Arc<Mount>,
     database: Arc<Database>,
@@ -195,7 +196,8 @@ pub(crate) fn close(database: &Arc<Database>) -> Result<(), Error> {
     if !mount.owned {
         return left;
     }
-    // Other databases of the tier may still be open; only together do they close it, so this one stays attached, and locked, until then.
+    // Other databases of the tier may still be open; only together do they close it, so this one stays attached,
+    // and locked, until then.
     let unused = |attached: &Attached| !Arc::ptr_eq(&attached.mount, &mount) || attached.connections == 0;
     if registry.databases.values().all(unused) {
         let closed = registry.close(&mount);
@@ -205,7 +207,8 @@ pub(crate) fn close(database: &Arc<Database>) -> Result<(), Error> {
     left
 }
 
-/// Gives back a volume that its owner closes: its databases are no longer locked against other processes. Refused while connections are open.
+/// Gives back a volume that its owner closes: its databases are no longer locked against other processes. Refused
+/// while connections are open.
 pub(crate) fn release(
     mount: &Arc<Mount>,
     close: impl FnOnce(&Volume) -> Result<(), Error>,

@@ -1,12 +1,15 @@
 //! The locks of a WAL-index between the connections of one process.
 //!
-//! SQLite keeps the index of its write-ahead log in memory shared by all connections, guarded by eight slots that are each held by one writer or
-//! any number of readers. Here all connections are in one process, so the memory is this process's heap
-//! ([`SharedMemory`](crate::ffi::SharedMemory)) and a slot is a counter. The index is rebuilt from the log at the first open: heap memory
-//! starts as zeros, which SQLite takes for "no index yet".
+//! SQLite keeps the index of its write-ahead log in memory shared by all connections, guarded by eight slots that
+//! are each held by one writer or any number of readers. Here all connections are in one process, so the memory is
+//! this process's heap ([`SharedMemory`]) and a slot is a counter. The index is rebuilt from the log at the first
+//! open: heap memory starts as zeros, which SQLite takes for "no index yet".
+
+use std::ffi::c_void;
+use std::ptr;
+use std::sync::atomic::AtomicU64;
 
 use crate::abi::SHM_SLOTS;
-use crate::ffi::SharedMemory;
 use crate::lock::Busy;
 
 /// What one connection holds: a bit per slot.
@@ -24,6 +27,28 @@ pub(crate) struct WalIndex {
     /// Connections that have mapped the index.
     users: usize,
     pub(crate) memory: SharedMemory,
+}
+
+/// The memory of a WAL-index: regions that stay where they are until the last connection leaves.
+#[derive(Default)]
+pub(crate) struct SharedMemory {
+    /// Atomic, since SQLite writes to what is shared here; nothing else reads it.
+    regions: Vec<Box<[AtomicU64]>>,
+}
+
+impl SharedMemory {
+    /// Region number `index` of `bytes` bytes, zeros at first. Null if it does not exist and is not to be made;
+    /// `None` if the size is not that of the other regions.
+    pub(crate) fn region(&mut self, index: usize, bytes: usize, make: bool) -> Option<*mut c_void> {
+        let words = bytes.div_ceil(size_of::<AtomicU64>());
+        if words == 0 || self.regions.first().is_some_and(|region| region.len() != words) {
+            return None;
+        }
+        while make && self.regions.len() <= index {
+            self.regions.push((0..words).map(|_| AtomicU64::new(0)).collect());
+        }
+        Some(self.regions.get(index).map_or(ptr::null_mut(), |region| region.as_ptr().cast_mut().cast()))
+    }
 }
 
 /// The mask of `count` slots from `first`, or nothing if there are no such slots.
@@ -142,6 +167,20 @@ mod tests {
         index.lock(&mut b, 0, 8, true).unwrap();
         index.leave(&mut b);
         assert_eq!(index.users, 0);
+    }
+
+    #[test]
+    fn regions_stay_in_place_and_go_with_the_last_connection() {
+        let (mut index, mut a) = (WalIndex::default(), Held::default());
+        index.enter();
+        assert_eq!(index.memory.region(0, 32_768, false), Some(ptr::null_mut()));
+        let first = index.memory.region(0, 32_768, true).unwrap();
+        assert!(!first.is_null());
+        index.memory.region(9, 32_768, true).unwrap();
+        assert_eq!(index.memory.region(0, 32_768, false), Some(first));
+        assert_eq!(index.memory.region(0, 4096, true), None);
+        index.leave(&mut a);
+        assert!(index.memory.regions.is_empty());
     }
 
     #[test]

@@ -24,7 +24,8 @@ pub(crate) struct Settings {
     pub(crate) complain: bool,
 }
 
-/// The disk copy of a database as a plain file, read and written through the operating system's cache as SQLite itself does.
+/// The disk copy of a database as a plain file, read and written through the operating system's cache as SQLite
+/// itself does.
 pub(crate) fn plain_disk() -> OpenDisk {
     Arc::new(|path: &Path| {
         let writable = !std::fs::metadata(path).is_ok_and(|found| found.permissions().readonly());
@@ -63,7 +64,8 @@ impl MezzanineVfs {
         }
     }
 
-    /// The name to open databases with: `file:app.db?vfs=NAME`, or the `vfs` argument of `Connection::open_with_flags_and_vfs`.
+    /// The name to open databases with: `file:app.db?vfs=NAME`, or the `vfs` argument of
+    /// `Connection::open_with_flags_and_vfs`.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -71,12 +73,14 @@ impl MezzanineVfs {
     /// Ends the VFS and closes its volume, if it was given one; the tier keeps its pages for the next time.
     ///
     /// # Errors
-    /// `Busy` while connections are open, or the volume's failure to close; the VFS is registered still in the first case only.
+    /// `Busy` while connections are open, or the volume's failure to close; the VFS is registered still in the
+    /// first case only.
     pub fn close(self) -> Result<(), Error> {
         self.end(|volume| Ok(volume.close()?))
     }
 
-    /// As [`close`](Self::close), with every page written to the disk first: the files are then ordinary SQLite databases.
+    /// As [`close`](Self::close), with every page written to the disk first: the files are then ordinary SQLite
+    /// databases.
     ///
     /// # Errors
     /// As those of [`close`](Self::close).
@@ -102,16 +106,16 @@ impl MezzanineVfs {
 }
 
 impl Builder {
-    /// Puts every database that is opened through this VFS on `volume`, whatever the URI says. `flash` names it in messages; `tier` is
-    /// the configuration that it was opened with.
+    /// Puts every database that is opened through this VFS on `volume`, whatever the URI says. `flash` names it in
+    /// messages; `tier` is the configuration that it was opened with.
     #[must_use]
     pub fn volume(mut self, volume: Arc<Volume>, flash: &str, tier: &TierConfig) -> Self {
         self.volume = Some((volume, flash.to_owned(), tier.page_size, tier.sync_mode));
         self
     }
 
-    /// Opens the disk copies of databases with `open`, for example as files on a modelled drive, rather than as plain files. For use with
-    /// [`volume`](Self::volume).
+    /// Opens the disk copies of databases with `open`, for example as files on a modelled drive, rather than as
+    /// plain files. For use with [`volume`](Self::volume).
     #[must_use]
     pub fn disk<F>(mut self, open: F) -> Self
     where

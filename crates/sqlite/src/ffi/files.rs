@@ -1,0 +1,501 @@
+//! Open files: databases, which go through a volume, and their logs, which the base VFS keeps.
+//!
+//! "Contract" means the list in the module above.
+
+use std::cell::Cell;
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::{Path, PathBuf};
+use std::ptr;
+use std::sync::atomic::{Ordering, fence};
+
+use super::{Core, base_open, c_string, log_name, path};
+use crate::abi::{self, File, IoMethods};
+use crate::database::{Connection, Fill};
+use crate::error::{Error, ErrorKind};
+use crate::lock::{Busy, Level};
+use crate::logs;
+use crate::mount::{self, Wish};
+use crate::params::Params;
+use crate::pragma::{self, Answer};
+use crate::report::{self, guarded, last_error};
+use crate::timing::{RealSync, Unsynced};
+
+/// What SQLite has to reserve for a file of ours.
+pub(super) const SLOT_BYTES: usize = size_of::<Slot<()>>();
+
+/// An open file of ours, in the memory that SQLite gives us.
+#[repr(C)]
+struct Slot<T> {
+    head: File,
+    /// Ours until `xClose`.
+    state: *mut T,
+}
+
+struct OpenDatabase {
+    core: &'static Core,
+    connection: Option<Connection>,
+}
+
+/// # Safety
+/// As for `xOpen`; `path` is `name`.
+pub(super) unsafe fn open_database(
+    core: &'static Core,
+    name: *const c_char,
+    path: &Path,
+    file: *mut File,
+    flags: c_int,
+    out: *mut c_int,
+) -> c_int {
+    let parameter = |key: &str| {
+        let key = c_string(key);
+        // SAFETY: `name` is the one that SQLite gave to `xOpen` for a main database, as this function demands.
+        let value = unsafe { (core.api.uri_parameter)(name, key.as_ptr()) };
+        // SAFETY: null or a text that lives as long as `name`.
+        (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }.to_string_lossy().into_owned())
+    };
+    let wish = Wish {
+        writable: flags & abi::OPEN_READWRITE != 0,
+        create: flags & abi::OPEN_CREATE != 0,
+        exclusive: flags & abi::OPEN_EXCLUSIVE != 0,
+    };
+    let powersafe =
+        parameter("psow").is_none_or(|value| !matches!(value.as_str(), "0" | "no" | "off" | "false"));
+    let opened = Params::read(parameter)
+        .and_then(|params| mount::open(path, wish, core.settings.mount.as_ref(), &params));
+    let database = match opened {
+        Ok(database) => database,
+        Err(error) => {
+            let code = if error.kind() == ErrorKind::Busy { abi::BUSY } else { abi::CANTOPEN };
+            return core.fail(&error, code);
+        }
+    };
+    let read_only = !wish.writable || !database.writable();
+    let state = OpenDatabase { core, connection: Some(Connection::new(database, powersafe)) };
+    if !out.is_null() {
+        let access = if read_only { abi::OPEN_READONLY } else { abi::OPEN_READWRITE };
+        let other = flags & !(abi::OPEN_READONLY | abi::OPEN_READWRITE);
+        // SAFETY: contract 4.
+        unsafe { out.write(other | access) };
+    }
+    let slot = Slot { head: File { pMethods: &DATABASE_METHODS }, state: Box::into_raw(Box::new(state)) };
+    // SAFETY: contract 2, and `szOsFile` is at least the size of a slot.
+    unsafe { file.cast::<Slot<OpenDatabase>>().write(slot) };
+    abi::OK
+}
+
+static DATABASE_METHODS: IoMethods = IoMethods {
+    iVersion: 2,
+    xClose: Some(db_close),
+    xRead: Some(db_read),
+    xWrite: Some(db_write),
+    xTruncate: Some(db_truncate),
+    xSync: Some(db_sync),
+    xFileSize: Some(db_file_size),
+    xLock: Some(db_lock),
+    xUnlock: Some(db_unlock),
+    xCheckReservedLock: Some(db_check_reserved_lock),
+    xFileControl: Some(db_file_control),
+    xSectorSize: Some(db_sector_size),
+    xDeviceCharacteristics: Some(db_device_characteristics),
+    xShmMap: Some(db_shm_map),
+    xShmLock: Some(db_shm_lock),
+    xShmBarrier: Some(db_shm_barrier),
+    xShmUnmap: Some(db_shm_unmap),
+    ..IoMethods::NONE
+};
+
+/// What is behind an open database file.
+///
+/// # Safety
+/// `file` has [`DATABASE_METHODS`] and is not closed; nobody else uses it while the result lives (contract 3).
+unsafe fn opened<'a>(file: *mut File) -> &'a mut OpenDatabase {
+    // SAFETY: by the caller.
+    let slot = unsafe { &*file.cast::<Slot<OpenDatabase>>() };
+    // SAFETY: `open_database` put it there and `db_close` alone takes it away.
+    unsafe { &mut *slot.state }
+}
+
+impl OpenDatabase {
+    /// Runs a method's body.
+    fn on(&mut self, otherwise: c_int, body: impl FnOnce(&'static Core, &mut Connection) -> c_int) -> c_int {
+        let core = self.core;
+        guarded(otherwise, || {
+            self.connection.as_mut().map_or(abi::MISUSE, |connection| body(core, connection))
+        })
+    }
+}
+
+unsafe extern "C" fn db_close(file: *mut File) -> c_int {
+    // SAFETY: a method of this file.
+    let state: *mut OpenDatabase = unsafe { opened(file) };
+    // SAFETY: contract 2: the slot is still ours.
+    unsafe { (*file).pMethods = ptr::null() };
+    // SAFETY: contract 3: this was the last call for this file, so the state is ours alone.
+    let mut state = unsafe { Box::from_raw(state) };
+    let core = state.core;
+    guarded(abi::IOERR, || core.check(state.connection.take().map_or(Ok(()), Connection::close), abi::IOERR))
+}
+
+/// A range of a file that fits the types that we read and write with.
+fn range(amount: c_int, offset: i64) -> Option<(usize, u64)> {
+    Some((usize::try_from(amount).ok()?, u64::try_from(offset).ok()?))
+}
+
+unsafe extern "C" fn db_read(file: *mut File, out: *mut c_void, amount: c_int, offset: i64) -> c_int {
+    let Some((amount, offset)) = range(amount, offset) else { return abi::MISUSE };
+    // SAFETY: contract 4; SQLite's page buffers are memory that it has initialised.
+    let buf = unsafe { std::slice::from_raw_parts_mut(out.cast::<u8>(), amount) };
+    // SAFETY: a method of this file.
+    unsafe { opened(file) }.on(abi::IOERR_READ, |core, connection| match connection.read(buf, offset) {
+        Ok(Fill::Whole) => abi::OK,
+        Ok(Fill::Short) => abi::IOERR_SHORT_READ,
+        Err(error) => core.fail(&error, abi::IOERR_READ),
+    })
+}
+
+unsafe extern "C" fn db_write(file: *mut File, data: *const c_void, amount: c_int, offset: i64) -> c_int {
+    let Some((amount, offset)) = range(amount, offset) else { return abi::MISUSE };
+    // SAFETY: contract 4.
+    let buf = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), amount) };
+    // SAFETY: a method of this file.
+    unsafe { opened(file) }.on(abi::IOERR_WRITE, |core, connection| {
+        let result = core.check(connection.write(buf, offset), abi::IOERR_WRITE);
+        if offset == 0 {
+            if let Some(warning) = connection.page_size_warning() {
+                core.api.log(abi::WARNING, &warning);
+            }
+        }
+        result
+    })
+}
+
+unsafe extern "C" fn db_truncate(file: *mut File, len: i64) -> c_int {
+    let Ok(len) = u64::try_from(len) else { return abi::MISUSE };
+    // SAFETY: a method of this file.
+    unsafe { opened(file) }
+        .on(abi::IOERR_TRUNCATE, |core, c| core.check(c.truncate(len), abi::IOERR_TRUNCATE))
+}
+
+unsafe extern "C" fn db_sync(file: *mut File, _flags: c_int) -> c_int {
+    // SAFETY: a method of this file.
+    unsafe { opened(file) }.on(abi::IOERR_FSYNC, |core, c| core.check(c.sync(), abi::IOERR_FSYNC))
+}
+
+unsafe extern "C" fn db_file_size(file: *mut File, out: *mut i64) -> c_int {
+    // SAFETY: contract 4.
+    let out = unsafe { &mut *out };
+    // SAFETY: a method of this file.
+    unsafe { opened(file) }.on(abi::IOERR_FSTAT, |_, connection| match i64::try_from(connection.len()) {
+        Ok(len) => {
+            *out = len;
+            abi::OK
+        }
+        Err(_) => abi::IOERR_FSTAT,
+    })
+}
+
+unsafe extern "C" fn db_lock(file: *mut File, wanted: c_int) -> c_int {
+    let Some(wanted) = Level::asked_for(wanted) else { return abi::MISUSE };
+    // SAFETY: a method of this file.
+    unsafe { opened(file) }.on(abi::IOERR, |_, connection| granted(connection.lock(wanted)))
+}
+
+unsafe extern "C" fn db_unlock(file: *mut File, wanted: c_int) -> c_int {
+    let Some(wanted) = Level::asked_for(wanted) else { return abi::MISUSE };
+    // SAFETY: a method of this file.
+    unsafe { opened(file) }.on(abi::IOERR, |_, connection| {
+        connection.unlock(wanted);
+        abi::OK
+    })
+}
+
+unsafe extern "C" fn db_check_reserved_lock(file: *mut File, out: *mut c_int) -> c_int {
+    // SAFETY: contract 4.
+    let out = unsafe { &mut *out };
+    // SAFETY: a method of this file.
+    unsafe { opened(file) }.on(abi::IOERR, |_, connection| {
+        *out = c_int::from(connection.is_reserved());
+        abi::OK
+    })
+}
+
+fn granted(result: Result<(), Busy>) -> c_int {
+    if result == Err(Busy) { abi::BUSY } else { abi::OK }
+}
+
+unsafe extern "C" fn db_sector_size(file: *mut File) -> c_int {
+    // SAFETY: a method of this file.
+    unsafe { opened(file) }.on(4096, |_, connection| connection.database().mount().page_size as c_int)
+}
+
+unsafe extern "C" fn db_device_characteristics(file: *mut File) -> c_int {
+    // Of the other promises none holds for a volume in every state: ATOMIC ends when the tier is given up and pages go
+    // straight to the disk; SAFE_APPEND and SEQUENTIAL would be read as promises about the journal, which is on the
+    // base VFS.
+    // SAFETY: a method of this file.
+    unsafe { opened(file) }.on(0, |_, c| if c.is_powersafe() { abi::IOCAP_POWERSAFE_OVERWRITE } else { 0 })
+}
+
+unsafe extern "C" fn db_file_control(file: *mut File, operation: c_int, arg: *mut c_void) -> c_int {
+    // SAFETY: a method of this file.
+    unsafe { opened(file) }.on(abi::IOERR, |core, connection| {
+        // SAFETY: `arg` is what the operation is documented to take: where this is read or written, a number.
+        let number = |wanted: &dyn Fn(&mut c_int)| wanted(unsafe { &mut *arg.cast::<c_int>() });
+        match operation {
+            abi::FCNTL_LOCKSTATE => number(&|out| *out = connection.level() as c_int),
+            abi::FCNTL_LAST_ERRNO => number(&|out| *out = report::last_errno()),
+            // A volume grows page by page; the hint needs no answer.
+            abi::FCNTL_SIZE_HINT => {}
+            abi::FCNTL_PERSIST_WAL => number(&|out| flag(out, &connection.persist_wal)),
+            abi::FCNTL_POWERSAFE_OVERWRITE => number(&|out| flag(out, &connection.powersafe)),
+            abi::FCNTL_HAS_MOVED => number(&|out| *out = c_int::from(!connection.database().path().exists())),
+            abi::FCNTL_VFSNAME => {
+                let name = core.api.text(&format!("{}/unix", core.settings.name));
+                // SAFETY: this operation takes a pointer to a text, which SQLite frees.
+                unsafe { arg.cast::<*mut c_char>().write(name) };
+            }
+            // SAFETY: this operation takes an array of four texts.
+            abi::FCNTL_PRAGMA => return unsafe { pragma(core, connection, arg.cast()) },
+            _ => return abi::NOTFOUND,
+        }
+        abi::OK
+    })
+}
+
+/// Answers a negative number with the flag; any other number sets it.
+fn flag(number: &mut c_int, value: &Cell<bool>) {
+    if *number < 0 {
+        *number = c_int::from(value.get());
+    } else {
+        value.set(*number != 0);
+    }
+}
+
+/// # Safety
+/// `args` is the array of `SQLITE_FCNTL_PRAGMA`: result, name, argument or null.
+unsafe fn pragma(core: &Core, connection: &Connection, args: *mut [*mut c_char; 4]) -> c_int {
+    // SAFETY: by the caller.
+    let args = unsafe { &mut *args };
+    // SAFETY: the name of a pragma ends with a zero.
+    let Some(name) = (unsafe { path(args[1]) }).and_then(Path::to_str) else { return abi::NOTFOUND };
+    let (text, code) = match pragma::answer(name, connection, last_error()) {
+        Answer::NotOurs => return abi::NOTFOUND,
+        Answer::Text(text) => (text, abi::OK),
+        Answer::Failed(error) => (error.to_string(), core.fail(&error, abi::ERROR)),
+    };
+    args[0] = core.api.text(&text);
+    code
+}
+
+unsafe extern "C" fn db_shm_map(
+    file: *mut File,
+    region: c_int,
+    size: c_int,
+    extend: c_int,
+    out: *mut *mut c_void,
+) -> c_int {
+    let Some((size, region)) = range(size, i64::from(region)) else { return abi::MISUSE };
+    // SAFETY: contract 4.
+    let out = unsafe { &mut *out };
+    // SAFETY: a method of this file.
+    unsafe { opened(file) }.on(abi::IOERR_SHMMAP, |_, connection| {
+        let memory =
+            connection.with_index(|index, _| index.memory.region(region as usize, size, extend != 0));
+        *out = memory.unwrap_or(ptr::null_mut());
+        if memory.is_none() { abi::IOERR_NOMEM } else { abi::OK }
+    })
+}
+
+unsafe extern "C" fn db_shm_lock(file: *mut File, first: c_int, count: c_int, flags: c_int) -> c_int {
+    let Some((count, first)) = range(count, i64::from(first)) else { return abi::MISUSE };
+    let (first, exclusive) = (first as usize, flags & abi::SHM_EXCLUSIVE != 0);
+    // SAFETY: a method of this file.
+    unsafe { opened(file) }.on(abi::IOERR, |_, connection| {
+        connection.with_index(|index, held| {
+            if flags & abi::SHM_UNLOCK != 0 {
+                index.unlock(held, first, count);
+                return abi::OK;
+            }
+            granted(index.lock(held, first, count, exclusive))
+        })
+    })
+}
+
+unsafe extern "C" fn db_shm_barrier(_file: *mut File) {
+    fence(Ordering::SeqCst);
+}
+
+unsafe extern "C" fn db_shm_unmap(file: *mut File, _delete: c_int) -> c_int {
+    // SAFETY: a method of this file.
+    unsafe { opened(file) }.on(abi::IOERR, |_, connection| {
+        connection.leave_index();
+        abi::OK
+    })
+}
+
+// ----------------------------------------------------------------------------------------------------
+// Log files: files of the base VFS under another name, whose syncs may be timed
+
+struct OpenLog {
+    core: &'static Core,
+    path: PathBuf,
+    /// The base VFS keeps a pointer to the name.
+    _name: CString,
+    /// The base VFS's file; words, for its alignment.
+    base: Box<[u64]>,
+    unsynced: Unsynced,
+}
+
+static LOG_METHODS: IoMethods = IoMethods {
+    xClose: Some(log_close),
+    xRead: Some(log_read),
+    xWrite: Some(log_write),
+    xTruncate: Some(log_truncate),
+    xSync: Some(log_sync),
+    xFileSize: Some(log_file_size),
+    xLock: Some(log_lock),
+    xUnlock: Some(log_unlock),
+    xCheckReservedLock: Some(log_check_reserved_lock),
+    xFileControl: Some(log_file_control),
+    xSectorSize: Some(log_sector_size),
+    xDeviceCharacteristics: Some(log_device_characteristics),
+    ..IoMethods::NONE
+};
+
+/// # Safety
+/// As for `xOpen`.
+pub(super) unsafe fn open_log(
+    core: &'static Core,
+    path: &Path,
+    file: *mut File,
+    flags: c_int,
+    out: *mut c_int,
+) -> c_int {
+    let place = logs::place(path);
+    let name = log_name(&place);
+    // SAFETY: the base VFS is never freed.
+    let bytes = usize::try_from(unsafe { (*core.base).szOsFile }).unwrap_or(0);
+    let mut base = vec![0_u64; bytes.div_ceil(8).max(1)].into_boxed_slice();
+    let inner = base.as_mut_ptr().cast::<File>();
+    // Without URI parameters there is nothing to look for behind the name.
+    // SAFETY: `inner` has the size that the base VFS asks for, and with `name` stays until `log_close`.
+    let code = unsafe { base_open(core, name.as_ptr(), inner, flags & !abi::OPEN_URI, out) };
+    if code != abi::OK {
+        // SAFETY: a file that could not be opened but has methods is to be closed.
+        unsafe { close_base(inner) };
+        return code;
+    }
+    let state = OpenLog { core, path: place, _name: name, base, unsynced: Unsynced::default() };
+    let slot = Slot { head: File { pMethods: &LOG_METHODS }, state: Box::into_raw(Box::new(state)) };
+    // SAFETY: contract 2, and `szOsFile` is at least the size of a slot.
+    unsafe { file.cast::<Slot<OpenLog>>().write(slot) };
+    // SAFETY: the file was just opened.
+    let promises = unsafe { log_device_characteristics(file) };
+    if promises & abi::IOCAP_POWERSAFE_OVERWRITE == 0 {
+        mount::withdraw_powersafe(path);
+    }
+    abi::OK
+}
+
+/// # Safety
+/// `inner` is a file of the base VFS, opened or zeroed.
+unsafe fn close_base(inner: *mut File) -> c_int {
+    // SAFETY: by the caller.
+    let methods = unsafe { (*inner).pMethods };
+    // SAFETY: null or the base VFS's static table.
+    match unsafe { methods.as_ref() }.and_then(|methods| methods.xClose) {
+        // SAFETY: by the caller.
+        Some(close) => unsafe { close(inner) },
+        None => abi::OK,
+    }
+}
+
+/// The state of a log file.
+///
+/// # Safety
+/// `file` has [`LOG_METHODS`] and is not closed; nobody else uses it while the result lives (contract 3).
+unsafe fn log<'a>(file: *mut File) -> &'a mut OpenLog {
+    // SAFETY: by the caller.
+    let slot = unsafe { &*file.cast::<Slot<OpenLog>>() };
+    // SAFETY: `open_log` put it there and `log_close` alone takes it away.
+    unsafe { &mut *slot.state }
+}
+
+impl OpenLog {
+    fn inner(&mut self) -> *mut File {
+        self.base.as_mut_ptr().cast()
+    }
+}
+
+unsafe extern "C" fn log_close(file: *mut File) -> c_int {
+    // SAFETY: a method of this file.
+    let state: *mut OpenLog = unsafe { log(file) };
+    // SAFETY: contract 2: the slot is still ours.
+    unsafe { (*file).pMethods = ptr::null() };
+    // SAFETY: contract 3: this was the last call for this file, so the state is ours alone.
+    let mut state = unsafe { Box::from_raw(state) };
+    // SAFETY: the base file was opened and is closed only here.
+    unsafe { close_base(state.inner()) }
+}
+
+/// Callbacks that the base VFS answers, after something of ours has been done to the state.
+macro_rules! log_methods {
+    ($($name:ident = $method:ident($($arg:ident: $type:ty),*), else $otherwise:expr, first $note:expr;)*) => {$(
+        unsafe extern "C" fn $name(file: *mut File, $($arg: $type),*) -> c_int {
+            // SAFETY: a method of this file.
+            let state = unsafe { log(file) };
+            let early = guarded($otherwise, || {
+                let note: fn(&mut OpenLog, $($type),*) -> c_int = $note;
+                note(state, $($arg),*)
+            });
+            if early != CONTINUE {
+                return early;
+            }
+            let inner = state.inner();
+            // SAFETY: the base file is open.
+            let methods = unsafe { (*inner).pMethods };
+            // SAFETY: the table of an open file is static.
+            match unsafe { (*methods).$method } {
+                // SAFETY: the arguments are passed on.
+                Some(method) => unsafe { method(inner, $($arg),*) },
+                None => $otherwise,
+            }
+        }
+    )*};
+}
+
+/// Not a code of SQLite: the base VFS is still to be asked.
+const CONTINUE: c_int = -1;
+
+log_methods! {
+    log_read = xRead(out: *mut c_void, amount: c_int, offset: i64), else abi::IOERR_READ, first |_, _, _, _| CONTINUE;
+    log_write = xWrite(data: *const c_void, amount: c_int, offset: i64), else abi::IOERR_WRITE,
+        first |log, _, amount, offset| {
+            if let (Some((len, offset)), true) = (range(amount, offset), log.core.settings.log_timer.is_some()) {
+                log.unsynced.add(offset, len as u64);
+            }
+            CONTINUE
+        };
+    log_truncate = xTruncate(len: i64), else abi::IOERR_TRUNCATE, first |log, len| {
+        log.unsynced.truncate(u64::try_from(len).unwrap_or(0));
+        CONTINUE
+    };
+    log_sync = xSync(flags: c_int), else abi::IOERR_FSYNC, first |log, _| {
+        let Some(timer) = &log.core.settings.log_timer else { return CONTINUE };
+        match timer.sync(&log.path, &log.unsynced.take()) {
+            Ok(RealSync::Keep) => CONTINUE,
+            Ok(RealSync::Skip) => abi::OK,
+            Err(source) => {
+                log.core.fail(&Error::device("sync the log", log.path.display(), source), abi::IOERR_FSYNC)
+            }
+        }
+    };
+    log_file_size = xFileSize(out: *mut i64), else abi::IOERR_FSTAT, first |_, _| CONTINUE;
+    log_lock = xLock(level: c_int), else abi::OK, first |_, _| CONTINUE;
+    log_unlock = xUnlock(level: c_int), else abi::OK, first |_, _| CONTINUE;
+    log_check_reserved_lock = xCheckReservedLock(out: *mut c_int), else abi::IOERR, first |_, _| CONTINUE;
+    log_file_control = xFileControl(operation: c_int, arg: *mut c_void), else abi::NOTFOUND,
+        first |_, _, _| CONTINUE;
+    log_sector_size = xSectorSize(), else 4096, first |_| CONTINUE;
+    log_device_characteristics = xDeviceCharacteristics(), else 0, first |_| CONTINUE;
+}

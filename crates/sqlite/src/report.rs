@@ -1,0 +1,28 @@
+//! What is remembered of failures: SQLite has a number for each, people want words.
+
+use std::cell::RefCell;
+use std::ffi::c_int;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+thread_local! {
+    static LAST: RefCell<Option<(String, c_int)>> = const { RefCell::new(None) };
+}
+
+/// The newest failure of a VFS of this crate in the calling thread, in words. SQLite itself has only numbers for them.
+pub fn last_error() -> Option<String> {
+    LAST.with_borrow(|last| last.as_ref().map(|(message, _)| message.clone()))
+}
+
+/// The operating system's number of that failure, or 0.
+pub(crate) fn last_errno() -> c_int {
+    LAST.with_borrow(|last| last.as_ref().map_or(0, |(_, errno)| *errno))
+}
+
+pub(crate) fn remember(message: String, errno: c_int) {
+    LAST.set(Some((message, errno)));
+}
+
+/// Runs a callback's body; a panic, which must not cross into C, becomes `otherwise`.
+pub(crate) fn guarded(otherwise: c_int, body: impl FnOnce() -> c_int) -> c_int {
+    catch_unwind(AssertUnwindSafe(body)).unwrap_or(otherwise)
+}
