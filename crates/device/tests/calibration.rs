@@ -83,6 +83,37 @@ calibrated! {
 }
 
 #[test]
+fn every_figure_of_a_shipped_model_has_a_source() {
+    for entry in std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/models")).unwrap() {
+        let path = entry.unwrap().path();
+        let model = Model::load(&path).unwrap();
+        assert_eq!(path.file_stem().unwrap().to_str().unwrap(), model.name);
+        assert!(model::catalogue().contains(&model), "{} does not ship", model.name);
+        let file: toml::Table = std::fs::read_to_string(&path).unwrap().parse().unwrap();
+        let mechanism = file.get("drive").or(file.get("hdd")).unwrap().as_table().unwrap();
+        for key in mechanism.keys().map(String::as_str).chain(["capacity_bytes", "volatile_cache", "figures"])
+        {
+            // One source may stand for several keys: `window` for `read_window` and `write_window`.
+            let stated = model.sources.iter().any(|(source, text)| {
+                !text.is_empty() && source.split('_').all(|word| key.split('_').any(|part| part == word))
+            });
+            assert!(stated, "{}: {key} has no source", model.name);
+        }
+    }
+}
+
+#[test]
+fn throughput_of_a_drive_obeys_the_bounds_of_queueing() {
+    // X = min(N / R, 1 / D), exact for constant service: 840 Pro, R = 101 us alone, D = 1/65,803 s.
+    let model = model::find("samsung-840-pro").unwrap();
+    for clients in [1, 2, 4, 6, 8, 16, 64] {
+        let bound = (clients as f64 / 101e-6).min(65_803.0);
+        let outcome = random(&model, OperationKind::Read, clients, 1.0);
+        assert_near(&format!("{clients} clients"), outcome.per_second, bound, 0.01);
+    }
+}
+
+#[test]
 fn a_lone_request_of_the_disk_takes_seek_rotation_and_transfer() {
     // 3.4 ms + 2 ms + 0.03 ms and 3.9 ms + 2 ms + 0.03 ms.
     let model = model::find("cheetah-15k").unwrap();

@@ -110,6 +110,20 @@ fn a_disk_serves_a_deep_queue_faster_in_real_time_too() {
 }
 
 #[test]
+fn a_batch_larger_than_the_queue_of_the_drive_is_taken_in_parts() {
+    let drive = drive("cheetah-15k-x4", 0.001);
+    let device = drive.attach(memory(32 << 20), 0);
+    let mut numbers = Numbers::new(2);
+    let page = [3; 512];
+    let mut batch: Vec<Request<'_>> =
+        (0..2_000).map(|_| Request::Write { offset: numbers.next() % 65_536 * 512, buf: &page }).collect();
+    assert!(device.run(&mut batch).iter().all(Result::is_ok));
+    let statistics = drive.statistics();
+    assert_eq!((statistics.writes, statistics.bytes_written), (2_000, 2_000 * 512));
+    assert!(statistics.write_response_ns > 0 && statistics.utilisation() > 0.0);
+}
+
+#[test]
 fn devices_at_different_places_share_one_drive() {
     let drive = drive("cloud-volume", 1.0);
     let (first, second) = (drive.attach(memory(1 << 20), 0), drive.attach(memory(1 << 20), 1 << 30));

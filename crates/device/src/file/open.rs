@@ -262,8 +262,13 @@ impl Opening<'_> {
             Some(parent) if !parent.as_os_str().is_empty() => parent.to_path_buf(),
             _ => PathBuf::from("."),
         };
-        let synced = File::open(&parent).and_then(|directory| directory.sync_all());
-        synced.map_err(|error| DeviceError::from_io("flush", parent.display().to_string(), error))
+        match File::open(&parent).and_then(|directory| directory.sync_all()) {
+            // Some network and pass-through file systems have no such operation; there is nothing more to be done then.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => Ok(()),
+            synced => {
+                synced.map_err(|error| DeviceError::from_io("flush", parent.display().to_string(), error))
+            }
+        }
     }
 }
 

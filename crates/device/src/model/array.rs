@@ -90,8 +90,11 @@ impl Array {
 
     pub(super) fn flush(&self, state: &mut ArrayState, now: u64) -> ArrayTicket {
         let disks = &mut state.disks[..self.disks];
-        let flushes =
-            disks.iter_mut().enumerate().map(|(index, disk)| (index, disk.want_flushed())).collect();
+        let flushes = disks
+            .iter_mut()
+            .enumerate()
+            .map(|(index, disk)| (index, disk.want_flushed(&self.disk, now)))
+            .collect();
         ArrayTicket { floor: now + self.flush, pieces: Vec::new(), flushes }
     }
 

@@ -78,6 +78,8 @@ pub(super) struct DiskState {
     cached_bytes: u64,
     /// Cached writes up to this sequence are wanted on the medium.
     flush_wanted: u64,
+    /// When the last of them was on the medium.
+    flushed_at: u64,
     sequence: u64,
     /// Time in ns the disk was busy.
     busy: u64,
@@ -193,6 +195,7 @@ impl DiskState {
         waiting: 0,
         cached_bytes: 0,
         flush_wanted: 0,
+        flushed_at: 0,
         sequence: 0,
         busy: 0,
     };
@@ -333,6 +336,9 @@ impl DiskState {
         if slot.cached != 0 {
             self.cached_bytes = self.cached_bytes.saturating_sub(slot.len);
             served.phase = FREE;
+            if slot.sequence <= self.flush_wanted {
+                self.flushed_at = completion;
+            }
         }
     }
 
@@ -353,8 +359,12 @@ impl DiskState {
     }
 
     /// Asks for everything cached so far to be put on the medium; the number to wait for.
-    pub(super) fn want_flushed(&mut self) -> u64 {
+    pub(super) fn want_flushed(&mut self, disk: &Disk, now: u64) -> u64 {
+        // What was chosen before now was chosen without knowing of the flush.
+        self.advance(disk, now, false);
         self.flush_wanted = self.sequence;
+        // What is on its way to the medium counts too.
+        self.flushed_at = if disk.cache_bytes > 0 { self.free_at } else { 0 };
         self.sequence
     }
 
@@ -364,10 +374,8 @@ impl DiskState {
         let is_left = |slot: &Slot| slot.phase == WAITING && slot.cached != 0 && slot.sequence <= wanted;
         if self.slots.iter().any(is_left) {
             Reached::NotBefore(self.free_at.max(now + 1))
-        } else if disk.cache_bytes > 0 {
-            Reached::At(self.free_at)
         } else {
-            Reached::At(0)
+            Reached::At(self.flushed_at)
         }
     }
 
