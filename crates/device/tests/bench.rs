@@ -59,7 +59,7 @@ fn a_modelled_drive_measures_as_its_model_says() {
     let measured = bench::measure(&*device, &setup, &mut |_| {}).unwrap();
     // Never faster than the model; how much slower depends on the machine.
     let random = &measured[0];
-    assert!(random.per_second < 3_100.0 && random.per_second > 300.0, "{random:?}");
+    assert!(random.per_second < 3_100.0 && random.per_second > 100.0, "{random:?}");
     assert!(random.latency_us_p50 > 990.0, "{random:?}");
     assert!(measured[1].mb_per_s < 130.0, "{:?}", measured[1]);
 }

@@ -159,6 +159,8 @@ fn block_devices_work_like_files_of_fixed_length() {
         let capabilities = device.capabilities();
         assert_eq!((capabilities.len, capabilities.can_resize), (LEN, false));
         assert!(capabilities.atomic_write >= 512);
+        let longer = OpenOptions { len: Some(LEN + 1), exclusive_lock: false, ..options.clone() };
+        assert_eq!(FileDevice::open(&block.0, &longer).err().unwrap().kind(), DeviceErrorKind::NoSpace);
         assert_eq!(FileDevice::open(&block.0, &options).err().unwrap().kind(), DeviceErrorKind::Busy);
         device.write_at(&[7; 10_000], 1_000).unwrap();
         let mut back = [0; 10_000];

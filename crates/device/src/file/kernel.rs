@@ -68,16 +68,16 @@ pub(super) fn lock_exclusively(file: &File) -> io::Result<()> {
 
 /// The alignment in bytes of memory, offset and length that direct I/O on this file asks for, or `None` if the file
 /// system says that it has no direct I/O. Kernels before 6.1 do not tell, and get the alignment that suits all.
-pub(super) fn direct_alignment(file: &File) -> io::Result<Option<u32>> {
+pub(super) fn direct_alignment(file: &File) -> Option<u32> {
     let mut status = MaybeUninit::<libc::statx>::zeroed();
     let (fd, flags, mask) = (file.as_raw_fd(), libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN);
     // SAFETY: the path is a NUL-terminated literal, and the kernel fills at most one `statx` behind the pointer.
-    check(unsafe { libc::statx(fd, c"".as_ptr(), flags, mask, status.as_mut_ptr()) })?;
+    let told = check(unsafe { libc::statx(fd, c"".as_ptr(), flags, mask, status.as_mut_ptr()) });
     // SAFETY: all bytes zero is a valid `statx`, so it is initialised whatever the kernel has written.
     let status = unsafe { status.assume_init() };
-    if status.stx_mask & libc::STATX_DIOALIGN == 0 {
-        return Ok(Some(DIRECT_ALIGNMENT_DEFAULT));
+    if told.is_err() || status.stx_mask & libc::STATX_DIOALIGN == 0 {
+        return Some(DIRECT_ALIGNMENT_DEFAULT);
     }
     let alignment = status.stx_dio_mem_align.max(status.stx_dio_offset_align);
-    Ok((alignment != 0).then(|| alignment.next_power_of_two()))
+    (alignment != 0).then(|| alignment.next_power_of_two())
 }

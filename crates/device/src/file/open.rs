@@ -3,11 +3,11 @@
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::kernel;
-use crate::{DeviceError, DeviceErrorKind};
+use crate::{AlignedBuf, DeviceError, DeviceErrorKind};
 
 /// Whether the page cache of the operating system lies between us and the device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -182,7 +182,14 @@ impl Opening<'_> {
             }
         }
         let block_device_len = if is_block_device {
-            Some(kernel::block_device_len(&buffered).map_err(|error| self.io_error(error))?)
+            let len = kernel::block_device_len(&buffered).map_err(|error| self.io_error(error))?;
+            if self.options.len.is_some_and(|wanted| wanted > len) {
+                let error = self.error(DeviceErrorKind::NoSpace);
+                return Err(
+                    error.advise(format!("the device has only {len} bytes; ask for a shorter length"))
+                );
+            }
+            Some(len)
         } else {
             self.extend(&buffered)?;
             None
@@ -226,8 +233,13 @@ impl Opening<'_> {
             return Ok(None);
         }
         let opened = self.reopen(buffered, libc::O_DIRECT).and_then(|direct| {
-            let alignment = kernel::direct_alignment(&direct)?;
-            Ok(alignment.map(|alignment| (direct, alignment)))
+            let Some(alignment) = kernel::direct_alignment(&direct) else { return Ok(None) };
+            // Some file systems take the flag and refuse the transfers.
+            let mut block = AlignedBuf::zeroed(alignment as usize);
+            match direct.read_at(&mut block, 0) {
+                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Err(error),
+                _ => Ok(Some((direct, alignment))),
+            }
         });
         match opened {
             Ok(Some(direct)) => Ok(Some(direct)),

@@ -10,7 +10,7 @@ use super::array::DISKS_MAX;
 use crate::{DeviceError, DeviceErrorKind};
 
 /// A drive: what it is called, where its figures come from, and how its operations take their time.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Model {
     /// The name to ask for it by.
     pub name: String,
@@ -66,7 +66,8 @@ pub struct Figures {
 }
 
 /// The two kinds of model.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Mechanism {
     /// Costs computed from a table of figures.
     Drive(TableParameters),
@@ -75,8 +76,8 @@ pub enum Mechanism {
 }
 
 /// How the cost of an operation and the cost of its bytes add up in a table-driven drive.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum CostRule {
     /// Random operations cost a fixed amount and their bytes; sequential ones only their bytes.
     Sum,
@@ -85,7 +86,7 @@ pub enum CostRule {
 }
 
 /// Parameters of a table-driven drive beyond its [`Figures`].
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TableParameters {
     /// Time of a lone random read of the stated size.
@@ -102,7 +103,7 @@ pub struct TableParameters {
 
 /// Parameters of a disk or of a RAID-0 of equal disks. Seeks take `track + stroke * sqrt(distance)`, the distance as a
 /// fraction of the full stroke.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskParameters {
     /// Number of disks.
