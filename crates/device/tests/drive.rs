@@ -86,7 +86,8 @@ fn the_time_scale_can_be_changed_while_the_drive_runs() {
 fn a_disk_serves_a_deep_queue_faster_in_real_time_too() {
     // A tenth of real time, so that the test is short: the shape is what counts.
     let drive = drive("cheetah-15k", 0.1);
-    let attachment = Attachment { spread: 146_800.0 / 16.0, ..Attachment::default() };
+    let spread = drive.spread_to_cover(16 << 20, 1.0);
+    let attachment = Attachment { spread, ..Attachment::default() };
     let device = drive.attach_as(memory(16 << 20), attachment);
     let mut numbers = Numbers::new(1);
     let mut per_second = |depth: usize, batches: usize| {
@@ -170,6 +171,9 @@ fn shared_file(directory: &Path) -> Arc<dyn Device> {
 fn child_process() {
     let Ok(role) = std::env::var(ROLE) else { return };
     let directory = std::path::PathBuf::from(std::env::var(DIRECTORY).unwrap());
+    if role == "hot" {
+        return use_until_killed(&directory);
+    }
     let drive = shared_drive(&directory);
     let device = drive.attach(shared_file(&directory), 0);
     let number: u64 = role.parse().unwrap();
@@ -228,6 +232,59 @@ fn a_killed_process_neither_hangs_the_others_nor_loses_what_had_completed() {
         assert_eq!(back, [9; 4096]);
     }
     device.flush().unwrap();
+}
+
+fn hot_drive(directory: &Path) -> Arc<Drive> {
+    // So fast that its users spend their time under its lock.
+    Drive::open_shared(model::find("cheetah-15k-x4").unwrap(), Some(&directory.join("hot")), 1e-5).unwrap()
+}
+
+fn use_until_killed(directory: &Path) {
+    let drive = hot_drive(directory);
+    std::thread::scope(|scope| {
+        for thread in 0..3 {
+            let device = drive.attach(memory(1 << 20), 0);
+            scope.spawn(move || {
+                let mut numbers = Numbers::new(thread);
+                loop {
+                    let mut buffers = [[0_u8; 512]; 8];
+                    let mut batch: Vec<Request<'_>> = buffers
+                        .iter_mut()
+                        .map(|buf| Request::Read { offset: numbers.next() % 2048 * 512, buf })
+                        .collect();
+                    assert!(device.run(&mut batch).iter().all(Result::is_ok));
+                }
+            });
+        }
+    });
+}
+
+#[test]
+fn users_killed_at_any_moment_leave_a_drive_that_works() {
+    let scratch = Scratch::new("hot");
+    let directory = scratch.path("");
+    let drive = hot_drive(&directory);
+    let device = drive.attach(memory(1 << 20), 0);
+    let mut numbers = Numbers::new(20_261_120);
+    for round in 0..15 {
+        let mut children = [spawn("hot", &directory), spawn("hot", &directory)];
+        let before = drive.statistics().reads;
+        let began = Instant::now();
+        while drive.statistics().reads < before + 200 {
+            assert!(began.elapsed() < Duration::from_secs(30), "round {round}: nobody gets anything done");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        std::thread::sleep(Duration::from_micros(numbers.next() % 20_000));
+        for child in &mut children {
+            child.kill().unwrap();
+        }
+        for _ in 0..50 {
+            device.read_at(&mut [0; 512], numbers.next() % 2048 * 512).unwrap();
+        }
+        for child in &mut children {
+            child.wait().unwrap();
+        }
+    }
 }
 
 #[test]

@@ -90,6 +90,11 @@ impl Drive {
         Arc::new(Attached { drive: Arc::clone(self), inner, attachment })
     }
 
+    /// The [`Attachment::spread`] with which a device of `len` bytes covers this share of the drive; at least 1.
+    pub fn spread_to_cover(&self, len: u64, share: f64) -> f64 {
+        (share * self.model.capacity_bytes as f64 / len.max(1) as f64).max(1.0)
+    }
+
     /// How many times slower than real time the drive is; 0 = no delay.
     pub fn time_scale(&self) -> f64 {
         self.lock().clock.scale()
