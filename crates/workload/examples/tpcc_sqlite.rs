@@ -1,4 +1,4 @@
-//! Loads TPC-C into a stock SQLite and runs it: `tpcc_sqlite WAREHOUSES CLIENTS SECONDS [PATH [wal|delete]]`.
+//! Loads TPC-C into a stock SQLite and runs it: `tpcc_sqlite WAREHOUSES CLIENTS SECONDS [PATH [wal|delete [PAGE_SIZE]]]`.
 //! Without a path the database is in memory.
 
 use std::time::Duration;
@@ -11,13 +11,14 @@ use mezzanine_workload::{
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [warehouses, clients, seconds, rest @ ..] = arguments.as_slice() else {
-        return Err("usage: tpcc_sqlite WAREHOUSES CLIENTS SECONDS [PATH [wal|delete]]".into());
+        return Err("usage: tpcc_sqlite WAREHOUSES CLIENTS SECONDS [PATH [wal|delete [PAGE_SIZE]]]".into());
     };
     let journal_mode = match rest.get(1).map(String::as_str) {
         Some("delete") => JournalMode::Delete,
         _ => JournalMode::Wal,
     };
-    let options = SqliteOptions { page_size: Some(8192), journal_mode, ..SqliteOptions::default() };
+    let page_size = rest.get(2).map_or(Ok(8192), |bytes| bytes.parse())?;
+    let options = SqliteOptions { page_size: Some(page_size), journal_mode, ..SqliteOptions::default() };
     let database = match rest.first() {
         Some(path) => SqliteDatabase::new(path, None, options),
         None => SqliteDatabase::in_memory(options)?,
@@ -57,6 +58,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             of.latency.max()
         );
     }
+    println!(
+        "grown by {:.2} MB in {} transactions, the warm-up included",
+        (database.size_bytes()? - loaded.database_bytes) as f64 / 1e6,
+        report.committed() + report.warm_up_transactions
+    );
     let mut session = database.open_session()?;
     for checked in check_consistency(session.as_mut())? {
         if !checked.holds() {

@@ -52,6 +52,19 @@ fn the_plans_are_the_expected_ones() {
         let statement = TRANSACTION_STATEMENTS.iter().find(|statement| statement.name == name).unwrap();
         plan(&database, statement.sql).join("; ")
     };
+    // Warehouse first: a warehouse's rows lie together.
+    assert_eq!(
+        plan_of("CUSTOMER_PAY"),
+        "SEARCH customer USING INDEX sqlite_autoindex_customer_1 (c_w_id=? AND c_d_id=? AND c_id=?)"
+    );
+    assert_eq!(
+        plan_of("STOCK_TAKE"),
+        "SEARCH stock USING INDEX sqlite_autoindex_stock_1 (s_w_id=? AND s_i_id=?)"
+    );
+    assert_eq!(
+        plan_of("ORDER_LINES"),
+        "SEARCH order_line USING PRIMARY KEY (ol_w_id=? AND ol_d_id=? AND ol_o_id=?)"
+    );
     // No sorting: the index has the first names in order.
     assert_eq!(
         plan_of("CUSTOMERS_BY_NAME"),
