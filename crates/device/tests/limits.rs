@@ -46,12 +46,16 @@ fn child_process() {
 
 const LIMIT: u64 = 1 << 20;
 
+fn limit_files_to(len: u64) {
+    let limit = libc::rlimit { rlim_cur: len, rlim_max: LIMIT };
+    // SAFETY: the pointer is valid for the duration of the call, and this process has nothing else to do.
+    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
+}
+
 /// A limit on file sizes is the full file system that needs no privileges: the kernel cuts a write short at the limit,
 /// and refuses the next one, as it does when no block is left.
 fn write_until_full(directory: &Path) {
-    let limit = libc::rlimit { rlim_cur: LIMIT, rlim_max: LIMIT };
-    // SAFETY: the pointer is valid for the duration of the call, and this process has nothing else to do.
-    assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
+    limit_files_to(LIMIT);
     // SAFETY: ignoring a signal runs no code.
     unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
     for direct in [DirectIo::Never, DirectIo::IfPossible] {
@@ -79,6 +83,21 @@ fn write_until_full(directory: &Path) {
             let mut back = AlignedBuf::zeroed(4096);
             device.read_at(&mut back, LIMIT - 65_536).unwrap();
             assert_eq!(*back, [1; 4096]);
+            // A limit that is not aligned is met by a direct write that could only go half way.
+            limit_files_to(LIMIT - 4096 + 100);
+            for _ in 0..2 {
+                let aligned = AlignedBuf::copy_of(&[4; 8192]);
+                let mut batch = [
+                    Request::Write { offset: LIMIT - 8192, buf: &aligned },
+                    Request::Write { offset: 0, buf: &before },
+                ];
+                let results = device.run(&mut batch);
+                assert_eq!(results[0].as_ref().unwrap_err().kind(), DeviceErrorKind::NoSpace);
+                assert!(results[1].is_ok());
+                let error = device.write_at(&aligned, LIMIT - 8192).unwrap_err();
+                assert_eq!(error.kind(), DeviceErrorKind::NoSpace, "{error}");
+            }
+            limit_files_to(LIMIT);
             device.flush().unwrap();
             assert_eq!(device.len(), LIMIT);
         }

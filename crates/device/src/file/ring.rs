@@ -139,8 +139,8 @@ impl<'s, 'a> Submission<'s, 'a> {
                     transfer.done = moved as usize;
                     Ok(())
                 }
-                // Nothing was moved: `carry_out` tries once more on this thread.
-                error if matches!(-error, libc::EINTR | libc::EAGAIN) => Ok(()),
+                // Nothing was moved: `carry_out` tries once more on this thread, and finds out why.
+                error if matches!(-error, libc::EINTR | libc::EAGAIN | libc::EINVAL) => Ok(()),
                 error => Err(io::Error::from_raw_os_error(-error)),
             };
             self.completed += 1;

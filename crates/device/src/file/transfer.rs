@@ -14,8 +14,9 @@ pub(super) enum Memory<'a> {
 pub(super) struct Transfer<'a> {
     /// Where the transfer goes; opened for direct I/O where the device is.
     pub(super) file: &'a File,
-    /// The same file through the page cache, for what is left after a short direct transfer: the rest need not be
-    /// aligned, and the kernel would answer "invalid argument" in place of the true reason.
+    /// The same file through the page cache, for what a direct transfer leaves over or refuses: a transfer that meets the
+    /// end of a file or a limit need not end aligned, and the kernel then answers "invalid argument" in place of the true
+    /// reason.
     pub(super) buffered: &'a File,
     pub(super) memory: Memory<'a>,
     pub(super) offset: u64,
@@ -33,8 +34,10 @@ impl Transfer<'_> {
 
     /// Carries out what is not done yet, on this thread.
     pub(super) fn carry_out(&mut self) -> io::Result<()> {
+        let mut refused = false;
         while self.done < self.len() {
-            let file = if self.done == 0 { self.file } else { self.buffered };
+            let direct = self.done == 0 && !refused;
+            let file = if direct { self.file } else { self.buffered };
             let position = self.offset + self.done as u64;
             let moved = match &mut self.memory {
                 Memory::Read(buf) => file.read_at(&mut buf[self.done..], position),
@@ -44,6 +47,7 @@ impl Transfer<'_> {
                 Ok(0) => return Err(self.nothing_moved()),
                 Ok(count) => self.done += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if direct && error.raw_os_error() == Some(libc::EINVAL) => refused = true,
                 Err(error) => return Err(error),
             }
         }

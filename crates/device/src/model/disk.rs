@@ -200,6 +200,12 @@ impl DiskState {
         busy: 0,
     };
 
+    #[cfg(test)]
+    pub(super) fn leave_torn(&mut self) {
+        (self.free_at, self.waiting, self.cached_bytes) = (u64::MAX, 3, u64::MAX);
+        self.slots.iter_mut().for_each(|slot| slot.phase = WAITING);
+    }
+
     /// Time in ns the disk was busy since it came into being.
     pub(super) fn busy(&self) -> u64 {
         self.busy

@@ -218,3 +218,43 @@ impl Timing {
         (state.read_streams, state.write_streams) = (Streams::EMPTY, Streams::EMPTY);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::model;
+
+    #[test]
+    fn a_state_left_in_the_middle_of_a_change_is_usable_after_a_reset() {
+        for model in model::catalogue() {
+            let timing = Timing::new(&model);
+            let mut state = State::new();
+            let write = timing.operation(OperationKind::Write, 0, 4096);
+            let mut lost: Vec<Ticket> =
+                (0..100).map(|_| timing.submit(&mut state, 1_000, write).unwrap().ticket).collect();
+            state.array.leave_torn();
+            timing.reset(&mut state, 5_000);
+            for _ in 0..200 {
+                let mut ticket = timing.submit(&mut state, 5_000, write).unwrap().ticket;
+                let mut now = 5_000;
+                let at = loop {
+                    match timing.progress(&mut state, now, &mut ticket) {
+                        Progress::At(at) => break at,
+                        Progress::NotBefore(later) => now = later,
+                    }
+                };
+                assert!(at < 100_000_000_000, "{}: complete at {at}", model.name);
+            }
+            // Whoever waited before the reset is let go.
+            for ticket in &mut lost {
+                assert!(
+                    matches!(timing.progress(&mut state, 6_000, ticket), Progress::At(_)),
+                    "{}",
+                    model.name
+                );
+            }
+        }
+    }
+}
