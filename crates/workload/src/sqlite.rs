@@ -6,6 +6,10 @@
 //! whose busy handler sleeps for longer than a transaction lasts. Read-only transactions begin deferred, so in WAL
 //! mode they run beside the writer.
 //!
+//! A turn lasts until COMMIT returns, and a commit that fills the write-ahead log checkpoints before it returns. So
+//! nobody writes meanwhile, the checkpoint completes unless a reader holds it up, and the log starts over: it cannot
+//! grow without bounds while a slow disk is left behind, which would flatter that disk.
+//!
 //! SQLite drops a connection's whole page cache when another connection has committed since its last transaction.
 //! With several sessions the cache therefore rarely survives from one transaction to the next.
 
