@@ -18,6 +18,8 @@ pub enum Kind {
     Memory,
     WalFile,
     RollbackFile,
+    /// A file in WAL mode whose sessions share one page cache.
+    SharedCache,
 }
 
 pub const KINDS: [Kind; 3] = [Kind::Memory, Kind::WalFile, Kind::RollbackFile];
@@ -37,7 +39,7 @@ impl TestDatabase {
                 let database = SqliteDatabase::in_memory(SqliteOptions::default()).unwrap();
                 return Self { database, directory: None };
             }
-            Kind::WalFile => JournalMode::Wal,
+            Kind::WalFile | Kind::SharedCache => JournalMode::Wal,
             Kind::RollbackFile => JournalMode::Delete,
         };
         let number = NEXT_DIRECTORY.fetch_add(1, Ordering::Relaxed);
@@ -52,7 +54,11 @@ impl TestDatabase {
             synchronous: Synchronous::Off,
             wal_autocheckpoint: Some(100),
         };
-        let database = SqliteDatabase::new(directory.join("tpcc.db"), None, options);
+        let mut path = directory.join("tpcc.db").display().to_string();
+        if let Kind::SharedCache = kind {
+            path = format!("file:{path}?cache=shared");
+        }
+        let database = SqliteDatabase::new(path, None, options);
         Self { database, directory: Some(directory) }
     }
 
