@@ -44,8 +44,10 @@ pub enum VolumeErrorKind {
     NewerTier,
     /// The tier may hold the only copy of pages, which the requested operation would lose.
     OnlyCopy,
-    /// A file that the tier knows has no sidecar, or was not attached.
+    /// A file that the tier knows was not attached.
     FileNotAttached,
+    /// The sidecar of a file that is not current on disk is missing.
+    SidecarMissing,
     /// The file on disk was changed behind the tier.
     ChangedFile,
     /// The newest version of a page cannot be read.
@@ -99,6 +101,19 @@ impl VolumeError {
             DeviceErrorKind::ReadOnly | DeviceErrorKind::FlushFailed => VolumeErrorKind::ReadOnly,
             DeviceErrorKind::Busy => VolumeErrorKind::Busy,
             DeviceErrorKind::NotFound => VolumeErrorKind::Missing,
+            _ => VolumeErrorKind::Io,
+        };
+        Self::new(kind, operation, subject, source.to_string()).because(source)
+    }
+
+    /// The volume's view of an error of the operating system.
+    pub fn from_io(operation: &'static str, subject: impl Into<String>, source: std::io::Error) -> Self {
+        let kind = match source.kind() {
+            std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => VolumeErrorKind::NoSpace,
+            std::io::ErrorKind::ReadOnlyFilesystem | std::io::ErrorKind::PermissionDenied => {
+                VolumeErrorKind::ReadOnly
+            }
+            std::io::ErrorKind::NotFound => VolumeErrorKind::Missing,
             _ => VolumeErrorKind::Io,
         };
         Self::new(kind, operation, subject, source.to_string()).because(source)

@@ -9,17 +9,53 @@
 #![forbid(unsafe_code)]
 
 mod config;
+
 mod error;
+
 mod statistics;
 
 mod sidecar;
 
+mod note;
+
+mod roster;
+
+mod identity;
+
+mod condition;
+
+mod signal;
+
+mod home;
+
+mod registry;
+
+mod core;
+
+mod open;
+
+mod attach;
+
+mod read;
+
+mod write;
+
+mod shape;
+
+mod jobs;
+
+mod settle;
+
 mod file;
+
 mod volume;
 
-pub use config::{Admission, AttachOptions, Design, HeaderGuard, SyncMode, TierConfig, VolumeConfig};
+pub use config::{AttachOptions, HeaderGuard, VolumeConfig};
 pub use error::{VolumeError, VolumeErrorKind};
 pub use file::VolumeFile;
-pub use sidecar::{MemorySidecar, PathSidecar, SidecarStore};
+pub use mezzanine_engine::{Admission, Design, SyncMode, TierConfig};
+pub use open::{create_flash, open_flash};
+pub use registry::OpenReport;
+pub use sidecar::{MemorySidecar, PathSidecar, Sidecar, SidecarState, SidecarStore};
 pub use statistics::VolumeStatistics;
 pub use volume::{Volume, VolumeState};

@@ -1,31 +1,112 @@
 //! Counters of a volume.
 
-/// What a volume has done since it was opened. All counters only grow.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct VolumeStatistics {
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mezzanine_engine::Statistics;
+
+macro_rules! counters {
+    ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
+        /// The counters as they are counted.
+        #[derive(Default)]
+        pub(crate) struct Counters {
+            $(pub(crate) $name: AtomicU64,)+
+        }
+
+        /// What a volume has done since it was opened. All counters only grow.
+        #[derive(Debug, Clone, Default, PartialEq)]
+        #[non_exhaustive]
+        pub struct VolumeStatistics {
+            $($(#[doc = $doc])+ pub $name: u64,)+
+            /// The tier's own counters; `None` without a tier.
+            pub tier: Option<Statistics>,
+        }
+
+        impl Counters {
+            pub(crate) fn snapshot(&self, tier: Option<Statistics>) -> VolumeStatistics {
+                VolumeStatistics { $($name: self.$name.load(Ordering::Relaxed),)+ tier }
+            }
+        }
+
+        impl VolumeStatistics {
+            /// What happened between `earlier` and this snapshot of the same volume.
+            pub fn since(&self, earlier: &Self) -> Self {
+                let tier = match (&self.tier, &earlier.tier) {
+                    (Some(now), Some(then)) => Some(now.since(then)),
+                    (now, _) => *now,
+                };
+                Self { $($name: self.$name.wrapping_sub(earlier.$name),)+ tier }
+            }
+
+            /// Every counter of the volume itself with its name, in order.
+            pub fn named(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name)),+]
+            }
+        }
+    };
+}
+
+counters! {
     /// Calls of `read_at`.
-    pub reads: u64,
+    reads,
     /// Calls of `write_at`.
-    pub writes: u64,
+    writes,
     /// Calls of `sync`.
-    pub syncs: u64,
+    syncs,
     /// Calls of `sync` that found nothing to make durable and did no I/O.
-    pub syncs_without_io: u64,
+    syncs_without_io,
+    /// Pages that readers found in staging memory.
+    page_hits_memory,
+    /// Pages that readers found on flash.
+    page_hits_flash,
+    /// Pages that readers took from disk.
+    page_misses,
+    /// Pages that writers gave to the tier or, where it did not take them, to disk.
+    page_writes,
+    /// Clean pages on flash that could not be read or were damaged, and were read from disk instead.
+    pages_damaged,
     /// Read requests to backing devices.
-    pub disk_reads: u64,
+    disk_reads,
     /// Bytes read from backing devices.
-    pub disk_bytes_read: u64,
+    disk_bytes_read,
     /// Write requests to backing devices.
-    pub disk_writes: u64,
+    disk_writes,
     /// Bytes written to backing devices.
-    pub disk_bytes_written: u64,
+    disk_bytes_written,
+    /// Pages written to backing devices, part pages included.
+    disk_pages_written,
     /// Flushes of backing devices.
-    pub disk_flushes: u64,
+    disk_flushes,
+    /// Read requests to the flash device.
+    flash_reads,
     /// Write requests to the flash device.
-    pub flash_writes: u64,
+    flash_writes,
     /// Bytes written to the flash device.
-    pub flash_bytes_written: u64,
+    flash_bytes_written,
     /// Flushes of the flash device.
-    pub flash_flushes: u64,
+    flash_flushes,
+    /// Jobs that callers carried out because the tier had no room for their pages or a sync waited.
+    jobs_by_callers,
+}
+
+pub(crate) fn count(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Ordering::Relaxed);
+}
+
+impl VolumeStatistics {
+    /// Share of the pages read that came from the tier, memory staging included; `None` before the first read.
+    pub fn hit_ratio(&self) -> Option<f64> {
+        let hits = self.page_hits_memory + self.page_hits_flash;
+        let all = hits + self.page_misses;
+        (all > 0).then(|| hits as f64 / all as f64)
+    }
+
+    /// 1 - pages written to disk / pages written; `None` before the first write.
+    pub fn write_reduction(&self) -> Option<f64> {
+        (self.page_writes > 0).then(|| 1.0 - self.disk_pages_written as f64 / self.page_writes as f64)
+    }
+
+    /// Mean size of a write to the flash device in bytes; `None` before the first.
+    pub fn flash_write_bytes_mean(&self) -> Option<f64> {
+        (self.flash_writes > 0).then(|| self.flash_bytes_written as f64 / self.flash_writes as f64)
+    }
 }

@@ -1,15 +1,20 @@
 //! The volume: one tier and the files whose pages it holds.
 
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::thread::JoinHandle;
 
-use mezzanine_device::Device;
+use mezzanine_device::{Device, FileDevice, OpenOptions};
 
+use crate::attach::Candidate;
+use crate::condition::{Condition, Mode};
 use crate::config::{AttachOptions, VolumeConfig};
-use crate::error::{VolumeError, VolumeErrorKind};
-use crate::file::{FileInner, VolumeFile};
-use crate::sidecar::SidecarStore;
+use crate::core::{Shared, lock};
+use crate::error::VolumeError;
+use crate::file::VolumeFile;
+use crate::open::open_tier;
+use crate::registry::{OpenReport, Registry};
+use crate::sidecar::{PathSidecar, SidecarStore};
 use crate::statistics::VolumeStatistics;
 
 /// How well a volume is.
@@ -30,132 +35,94 @@ pub enum VolumeState {
 }
 
 /// One flash tier and the files whose pages it holds. All methods may be called from any thread.
+///
+/// Dropping a volume without closing it is as safe as a crash: what was synced is kept.
 pub struct Volume {
-    pub(crate) shared: Arc<Shared>,
-}
-
-pub(crate) struct Shared {
-    flash: Option<Arc<dyn Device>>,
-    files: Mutex<Vec<VolumeFile>>,
-    closed: AtomicBool,
-}
-
-impl Shared {
-    fn files(&self) -> MutexGuard<'_, Vec<VolumeFile>> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    pub(crate) fn check_open(&self, operation: &'static str, subject: &str) -> Result<(), VolumeError> {
-        if self.closed.load(Ordering::Acquire) {
-            return Err(VolumeError::new(
-                VolumeErrorKind::Closed,
-                operation,
-                subject,
-                "the volume was closed",
-            ));
-        }
-        Ok(())
-    }
+    shared: Arc<Shared>,
+    workers: Vec<JoinHandle<()>>,
 }
 
 impl Volume {
-    /// Makes an empty tier on `flash`.
-    ///
-    /// # Errors
-    /// `Unrecognised` if the device holds something else and `OnlyCopy` if it holds a tier that was not drained, unless
-    /// `force`; `InvalidConfig`; `NoSpace`; `Truncated` if the device is too small.
-    pub fn format(flash: &dyn Device, config: &VolumeConfig, force: bool) -> Result<(), VolumeError> {
-        let needed = config.tier.frames.saturating_mul(u64::from(config.tier.page_size));
-        let capabilities = flash.capabilities();
-        if capabilities.len < needed && !capabilities.can_resize {
-            return Err(VolumeError::new(
-                VolumeErrorKind::Truncated,
-                "format",
-                flash.describe(),
-                format!("it has {} bytes and the tier needs {needed}", capabilities.len),
-            )
-            .advise("choose fewer frames"));
-        }
-        let mut head = [0; 4096];
-        flash
-            .read_at_or_zero(&mut head, 0)
-            .map_err(|error| VolumeError::from_device("format", flash.describe(), error))?;
-        if !force && head.iter().any(|&byte| byte != 0) {
-            return Err(VolumeError::new(
-                VolumeErrorKind::Unrecognised,
-                "format",
-                flash.describe(),
-                "it holds something that is not a tier",
-            )
-            .advise("check the path; force formatting only if its contents may be lost"));
-        }
-        Ok(())
-    }
-
     /// Opens the tier on `flash`. Nothing is written before the first file is attached.
     ///
     /// # Errors
-    /// `Unrecognised`, `NewerFormat`, `Damaged`, `Truncated`, `OnlyCopy` if the sync mode cannot take over what the
-    /// tier holds, `InvalidConfig`, or the device's failure.
-    pub fn open(flash: Arc<dyn Device>, _config: VolumeConfig) -> Result<Self, VolumeError> {
-        Ok(Self::new(Some(flash)))
+    /// `Unrecognised`, `NewerFormat`, `Damaged`, `Truncated`, `OnlyCopy` if the sync mode or admission wanted cannot take
+    /// over what the tier holds, `InvalidConfig`, or the device's failure.
+    pub fn open(flash: Arc<dyn Device>, config: VolumeConfig) -> Result<Self, VolumeError> {
+        let (host, opened) = open_tier(flash, &config)?;
+        let registry = Registry { tier: Some(opened), next_number: 1 };
+        let shared = Arc::new(Shared::new(Some(host), Condition::new(Mode::Normal, ""), registry));
+        let mut volume = Self { shared, workers: Vec::new() };
+        for number in 0..config.workers {
+            let shared = Arc::clone(&volume.shared);
+            let work = move || {
+                let Some(host) = &shared.host else { return };
+                shared.signal.work_until_stopped(|| shared.run_job(host));
+            };
+            let thread = std::thread::Builder::new().name(format!("mezzanine-{number}")).spawn(work);
+            volume.workers.push(
+                thread.map_err(|error| VolumeError::from_io("start a worker of", "the volume", error))?,
+            );
+        }
+        Ok(volume)
     }
 
     /// A volume that has no tier at all: every read and write goes to the backing devices.
     pub fn without_tier() -> Self {
-        Self::new(None)
-    }
-
-    fn new(flash: Option<Arc<dyn Device>>) -> Self {
-        let shared = Shared { flash, files: Mutex::new(Vec::new()), closed: AtomicBool::new(false) };
-        Self { shared: Arc::new(shared) }
+        let condition = Condition::new(Mode::Bypass, "the volume was opened without a tier");
+        let registry = Registry { tier: None, next_number: 1 };
+        Self { shared: Arc::new(Shared::new(None, condition, registry)), workers: Vec::new() }
     }
 
     /// Adds a file to the volume, or takes it up again after a restart. `path` names it in messages.
     ///
     /// # Errors
     /// `AlreadyAttached`, `TooManyFiles`, and the refusals of identity: `ForeignTier`, `OlderTier`, `NewerTier`,
-    /// `ChangedFile`, `Damaged`, `NewerFormat`, each with the next step; nothing was changed then.
+    /// `ChangedFile`, `SidecarMissing`, `FileNotAttached`, `OnlyCopy`, `Damaged`, `NewerFormat`, each with the next
+    /// step; nothing was changed then.
     pub fn attach(
         &self,
         path: &Path,
         backing: Arc<dyn Device>,
-        _sidecar: Arc<dyn SidecarStore>,
-        _options: AttachOptions,
+        sidecar: Arc<dyn SidecarStore>,
+        options: AttachOptions,
     ) -> Result<VolumeFile, VolumeError> {
-        let name = path.display().to_string();
-        self.shared.check_open("attach", &name)?;
-        let mut files = self.shared.files();
-        if files.iter().any(|file| file.path() == path) {
-            return Err(VolumeError::new(
-                VolumeErrorKind::AlreadyAttached,
-                "attach",
-                name,
-                "it is attached to this volume already",
-            ));
-        }
-        let file = VolumeFile::new(FileInner::new(path, backing), Arc::clone(&self.shared));
-        files.push(file.clone());
-        Ok(file)
+        let page_size = self.shared.host.as_ref().map_or(4096, |host| host.page_size() as u32);
+        let candidate = Candidate::new(path, backing, sidecar, options, page_size)?;
+        let file = self.shared.attach(candidate)?;
+        Ok(VolumeFile::new(file, Arc::clone(&self.shared)))
+    }
+
+    /// Opens the file at `path`, created if it is missing and locked against other processes, and attaches it with its
+    /// sidecar beside it.
+    ///
+    /// # Errors
+    /// As [`Self::attach`], and `Busy` if another process has the file open so.
+    pub fn attach_path(&self, path: &Path, options: AttachOptions) -> Result<VolumeFile, VolumeError> {
+        let open = OpenOptions { exclusive_lock: true, ..OpenOptions::read_write_create() };
+        let failed = |error| VolumeError::from_device("attach", path.display().to_string(), error);
+        let backing = FileDevice::open(path, &open).map_err(failed)?;
+        self.attach(path, Arc::new(backing), Arc::new(PathSidecar::beside(path)), options)
     }
 
     /// The attached file of that path.
     pub fn file(&self, path: &Path) -> Option<VolumeFile> {
-        self.shared.files().iter().find(|file| file.path() == path).cloned()
+        let found = self.shared.all_files().into_iter().find(|file| file.path == path);
+        found.map(|file| VolumeFile::new(file, Arc::clone(&self.shared)))
     }
 
     /// Carries out one job of the tier in the calling thread. Returns whether there was one.
     pub fn step(&self) -> bool {
-        false
+        self.shared.host.as_ref().is_some_and(|host| self.shared.run_job(host))
     }
 
-    /// Writes every page that is newer than its disk copy to disk and syncs; the tier stays in use.
+    /// Writes every page that is newer than its disk copy to disk and syncs; the tier stays in use. Writers wait
+    /// meanwhile.
     ///
     /// # Errors
-    /// The failure of a read or write; the tier still holds what was not written.
+    /// The failure of a read or write; the volume is read-only then, and the tier still holds what was not written.
     pub fn drain(&self) -> Result<(), VolumeError> {
-        let files = self.shared.files().clone();
-        files.iter().try_for_each(VolumeFile::sync)
+        self.shared.drain()
     }
 
     /// Makes everything durable, marks the tier closed and refuses further use. The tier keeps its pages for the next
@@ -164,33 +131,55 @@ impl Volume {
     /// # Errors
     /// The failure of the last sync; the volume is closed all the same, as if it had crashed.
     pub fn close(&self) -> Result<(), VolumeError> {
-        let drained = self.drain();
-        self.shared.closed.store(true, Ordering::Release);
-        drained
+        self.shared.close(false)
     }
 
-    /// As [`Self::close`], with everything written to disk first, so that the files can be used without the tier.
+    /// As [`Self::close`], with everything written to disk first, so that the files can be used without the tier: their
+    /// sidecars are removed, and the tier is left empty.
     ///
     /// # Errors
     /// As [`Self::drain`] and [`Self::close`].
     pub fn close_drained(&self) -> Result<(), VolumeError> {
-        self.close()
+        self.shared.close(true)
     }
 
     /// How well the volume is.
     pub fn state(&self) -> VolumeState {
-        match &self.shared.flash {
-            Some(_) => VolumeState::Ok,
-            None => VolumeState::Bypass { reason: "the volume was opened without a tier".to_owned() },
+        let reason = self.shared.condition.reason();
+        match self.shared.condition.mode() {
+            Mode::Normal | Mode::Settling => VolumeState::Ok,
+            Mode::Bypass => VolumeState::Bypass { reason },
+            Mode::ReadOnly | Mode::Closed => VolumeState::ReadOnly { reason },
         }
     }
 
     /// What the volume has done so far.
     pub fn statistics(&self) -> VolumeStatistics {
-        let mut total = VolumeStatistics::default();
-        for file in self.shared.files().iter() {
-            file.count_into(&mut total);
+        self.shared.counters.snapshot(self.shared.host.as_ref().map(|host| host.tier.statistics()))
+    }
+
+    /// What opening the tier found; `None` without a tier.
+    pub fn report(&self) -> Option<OpenReport> {
+        lock(&self.shared.registry).tier.as_ref().map(|opened| opened.report.clone())
+    }
+
+    /// Checks the whole structure of the tier, for tests: nothing else may use the volume meanwhile.
+    ///
+    /// # Panics
+    /// If a rule does not hold.
+    pub fn check(&self) {
+        if let Some(host) = &self.shared.host {
+            host.tier.check();
         }
-        total
+    }
+}
+
+impl Drop for Volume {
+    fn drop(&mut self) {
+        self.shared.signal.stop();
+        for worker in self.workers.drain(..) {
+            // A worker that panicked has said so on standard error already.
+            let _ = worker.join();
+        }
     }
 }

@@ -1,10 +1,16 @@
 //! Where the few bytes about a file live that bind it to its tier.
 
+mod record;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+
+pub use record::{Sidecar, SidecarState};
+
+pub(crate) use record::SidecarError;
 
 /// A small file beside a backing file, replaced as a whole.
 pub trait SidecarStore: Send + Sync {

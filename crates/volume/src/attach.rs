@@ -1,0 +1,471 @@
+//! Attaching a file to a volume, and making it ready for changes.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, RwLock};
+
+use mezzanine_device::Device;
+use mezzanine_engine::{IdRange, StageIn, StageKind};
+
+use crate::condition::Route;
+use crate::config::{AttachOptions, GUARD_BYTES_MAX};
+use crate::core::{Shared, TierHost, exclusive, lock};
+use crate::error::{VolumeError, VolumeErrorKind};
+use crate::home::{FileInner, Head};
+use crate::identity::{Bond, FileEvidence, TierEvidence, judge};
+use crate::jobs::Cut;
+use crate::note::FILES_MAX;
+use crate::registry::Registry;
+use crate::sidecar::{Sidecar, SidecarError, SidecarState, SidecarStore};
+
+/// What attaching begins with.
+pub(crate) struct Candidate<'a> {
+    pub(crate) path: &'a Path,
+    pub(crate) name: String,
+    pub(crate) backing: Arc<dyn Device>,
+    pub(crate) store: Arc<dyn SidecarStore>,
+    pub(crate) guard: Vec<u8>,
+}
+
+impl<'a> Candidate<'a> {
+    pub(crate) fn new(
+        path: &'a Path,
+        backing: Arc<dyn Device>,
+        store: Arc<dyn SidecarStore>,
+        options: AttachOptions,
+        page_size: u32,
+    ) -> Result<Self, VolumeError> {
+        let name = path.display().to_string();
+        let guard = options.guard.map(|guard| guard.bytes);
+        let longest = GUARD_BYTES_MAX.min(page_size as usize);
+        if guard.as_ref().is_some_and(|guard| guard.is_empty() || guard.len() > longest) {
+            let reason = format!("the header guard must have 1 to {longest} bytes");
+            return Err(VolumeError::new(VolumeErrorKind::InvalidConfig, "attach", name, reason));
+        }
+        Ok(Self { path, name, backing, store, guard: guard.unwrap_or_default() })
+    }
+
+    fn io(&self, error: mezzanine_device::DeviceError) -> VolumeError {
+        VolumeError::from_device("attach", &self.name, error)
+    }
+
+    fn read_sidecar(&self) -> Result<Option<Sidecar>, VolumeError> {
+        let subject = self.store.describe();
+        let failed = |error| VolumeError::from_io("read the sidecar", subject.clone(), error);
+        let Some(bytes) = self.store.read().map_err(failed)? else { return Ok(None) };
+        match Sidecar::decode(&bytes) {
+            Ok(sidecar) => Ok(Some(sidecar)),
+            Err(SidecarError::NewerFormat(version)) => Err(VolumeError::new(
+                VolumeErrorKind::NewerFormat { version },
+                "read the sidecar",
+                subject,
+                format!("its format version {version} is newer than this build's"),
+            )
+            .advise("use the build that wrote it")),
+            Err(SidecarError::Damaged(what)) => {
+                Err(VolumeError::new(VolumeErrorKind::Damaged, "read the sidecar", subject, what).advise(
+                    "put back an undamaged copy of the same moment; without it the file cannot be told from an older one",
+                ))
+            }
+        }
+    }
+
+    /// Ends whatever a crash left between the states of the guard (see `home`): the head goes back to its place.
+    fn restore_head(&self, sidecar: &Sidecar, head_on_disk: &[u8]) -> Result<(), VolumeError> {
+        if sidecar.guard.is_empty() || !head_on_disk.starts_with(&sidecar.guard) {
+            return Ok(());
+        }
+        let keep = sidecar.head.len().min(usize::try_from(sidecar.length).unwrap_or(usize::MAX));
+        self.backing.write_at(&sidecar.head[..keep], 0).map_err(|error| self.io(error))?;
+        if self.backing.capabilities().can_resize {
+            self.backing.set_len(sidecar.length).map_err(|error| self.io(error))?;
+        }
+        self.backing.flush().map_err(|error| self.io(error))
+    }
+
+    fn into_file(self, number: u32, page_size: u64) -> FileInner {
+        let capabilities = self.backing.capabilities();
+        FileInner {
+            path: self.path.to_owned(),
+            name: self.name,
+            number,
+            resizable: capabilities.can_resize,
+            page_size,
+            layout: RwLock::new(()),
+            len: AtomicU64::new(capabilities.len),
+            clip: AtomicU64::new(capabilities.len),
+            physical: AtomicU64::new(capabilities.len),
+            unsynced: AtomicBool::new(false),
+            staged_out: AtomicBool::new(false),
+            ready: AtomicBool::new(false),
+            arming: Mutex::new(()),
+            dirty: AtomicBool::new(false),
+            trim: AtomicBool::new(false),
+            head: Mutex::new(Head { bytes: vec![0; self.guard.len()], changed: false }),
+            guarded: AtomicBool::new(false),
+            guard: self.guard,
+            backing: self.backing,
+            sidecar: self.store,
+        }
+    }
+}
+
+impl Shared {
+    /// Attaches a file. On refusal nothing has changed.
+    pub(crate) fn attach(&self, candidate: Candidate<'_>) -> Result<Arc<FileInner>, VolumeError> {
+        let mut registry = lock(&self.registry);
+        self.condition.route("attach", &candidate.name)?;
+        if self.all_files().iter().any(|file| file.path == candidate.path) {
+            let reason = "it is attached to this volume already";
+            return Err(VolumeError::new(VolumeErrorKind::AlreadyAttached, "attach", candidate.name, reason));
+        }
+        let found = candidate.read_sidecar()?;
+        let guard_len = found.as_ref().map_or(0, |sidecar| sidecar.guard.len()).max(candidate.guard.len());
+        let mut head = vec![0; guard_len];
+        candidate.backing.read_at_or_zero(&mut head, 0).map_err(|error| candidate.io(error))?;
+        let bond = self.judge(&candidate, found.as_ref(), &head, &registry)?;
+        match (&found, bond) {
+            (Some(sidecar), Bond::Dirty { number }) => {
+                self.attach_dirty(&mut registry, candidate, sidecar, number)
+            }
+            (_, bond) => {
+                if let Some(sidecar) = &found {
+                    candidate.restore_head(sidecar, &head)?;
+                }
+                self.attach_current(&mut registry, candidate, bond)
+            }
+        }
+    }
+
+    fn judge(
+        &self,
+        candidate: &Candidate<'_>,
+        sidecar: Option<&Sidecar>,
+        head: &[u8],
+        registry: &Registry,
+    ) -> Result<Bond, VolumeError> {
+        let failed = |error| VolumeError::from_io("attach", &candidate.name, error);
+        let fingerprint = match sidecar {
+            Some(sidecar) if !sidecar.fingerprint.is_empty() => {
+                candidate.store.fingerprint().map_err(failed)?
+            }
+            _ => None,
+        };
+        let file = FileEvidence {
+            name: &candidate.name,
+            sidecar_name: candidate.store.describe(),
+            sidecar,
+            head,
+            guard: &candidate.guard,
+            fingerprint: fingerprint.as_deref(),
+        };
+        let (Some(host), Some(opened)) = (self.tier_in_use(), &registry.tier) else {
+            return judge(&file, None);
+        };
+        let note = lock(&host.table);
+        let tier = TierEvidence {
+            name: &host.flash_name,
+            opened,
+            table: &note.table,
+            attached: self.all_files().iter().map(|file| (file.number, file.name.clone())).collect(),
+            provably_clean: host.provably_clean,
+        };
+        judge(&file, Some(&tier))
+    }
+
+    /// Attaches a file whose disk is current.
+    fn attach_current(
+        &self,
+        registry: &mut Registry,
+        candidate: Candidate<'_>,
+        bond: Bond,
+    ) -> Result<Arc<FileInner>, VolumeError> {
+        let (Some(host), Some(opened)) = (self.tier_in_use(), registry.tier.as_mut()) else {
+            let number = registry.next_number;
+            registry.next_number += 1;
+            let file = candidate.into_file(number, 4096);
+            file.ready.store(true, Ordering::Release);
+            return Ok(self.register(file));
+        };
+        let length = candidate.backing.len();
+        let number = {
+            let note = lock(&host.table);
+            match bond {
+                Bond::Warm { number } => number,
+                Bond::New { .. }
+                    if note.table.entries.len() - forgettable(&note.table, bond) >= FILES_MAX =>
+                {
+                    let reason = format!("the volume has {FILES_MAX} files already");
+                    let error =
+                        VolumeError::new(VolumeErrorKind::TooManyFiles, "attach", candidate.name, reason);
+                    return Err(error.advise("use another tier for it"));
+                }
+                _ => note.table.next_file,
+            }
+        };
+        opened.start(&*host.flash)?;
+        if opened.roster.set(number, candidate.path) {
+            let failed = |error| VolumeError::from_device("attach a file to", &host.flash_name, error);
+            opened.roster.write(&*host.flash).map_err(failed)?;
+        }
+        {
+            let mut note = lock(&host.table);
+            if let Bond::New { forget } = bond {
+                if let Some(old) = forget {
+                    note.table.remove(old);
+                    opened.roster.paths.remove(&old);
+                    opened.forget.push(old);
+                }
+                note.table.add(host.epoch, length);
+            } else if let Some(entry) = note.table.get_mut(number) {
+                (entry.epoch, entry.length) = (host.epoch, length);
+            }
+        }
+        let file = candidate.into_file(number, host.page_size() as u64);
+        // Where the tier is provably clean, nothing has to be durable before a change.
+        file.ready.store(host.provably_clean, Ordering::Release);
+        let file = self.register(file);
+        self.completed(registry, host)?;
+        Ok(file)
+    }
+
+    /// Takes up a file whose newest pages may be in the tier.
+    fn attach_dirty(
+        &self,
+        registry: &mut Registry,
+        candidate: Candidate<'_>,
+        sidecar: &Sidecar,
+        number: u32,
+    ) -> Result<Arc<FileInner>, VolumeError> {
+        let (Some(host), Some(opened)) = (self.tier_in_use(), registry.tier.as_mut()) else {
+            let reason = "the tier was given up meanwhile";
+            return Err(VolumeError::new(VolumeErrorKind::OnlyCopy, "attach", candidate.name, reason));
+        };
+        opened.start(&*host.flash)?;
+        if opened.roster.set(number, candidate.path) {
+            let failed = |error| VolumeError::from_device("attach a file to", &host.flash_name, error);
+            opened.roster.write(&*host.flash).map_err(failed)?;
+        }
+        let mut candidate = candidate;
+        candidate.guard.clone_from(&sidecar.guard);
+        let file = candidate.into_file(number, host.page_size() as u64);
+        let length = lock(&host.table).table.get(number).map_or(0, |entry| entry.length);
+        for word in [&file.len, &file.clip] {
+            word.store(length, Ordering::Release);
+        }
+        file.guarded.store(!file.guard.is_empty(), Ordering::Release);
+        file.head().bytes.clone_from(&sidecar.head);
+        file.head().bytes.resize(file.guard.len(), 0);
+        file.dirty.store(true, Ordering::Release);
+        mask_head(&file, length);
+        // A truncation was durable in the tier and not yet done on disk, or a stage-out came before its length did.
+        let physical = length.max(file.physical_min());
+        if file.physical.load(Ordering::Acquire) > physical && file.resizable {
+            let failed = |error| VolumeError::from_device("attach", &file.name, error);
+            file.resize(physical).map_err(failed)?;
+            file.flush(&self.counters).map_err(failed)?;
+        }
+        // After a crash the tier may hold pages past the end that no sync covered: an extension must not find them.
+        file.trim.store(!opened.was_closed(), Ordering::Release);
+        // The sidecar confirms the epoch before the table does (see `identity`).
+        self.write_sidecar(&file, SidecarState::Dirty)?;
+        if let Some(entry) = lock(&host.table).table.get_mut(number) {
+            entry.epoch = host.epoch;
+        }
+        let file = self.register(file);
+        self.completed(registry, host)?;
+        Ok(file)
+    }
+
+    fn register(&self, file: FileInner) -> Arc<FileInner> {
+        let file = Arc::new(file);
+        exclusive(&self.files).insert(file.number, Arc::clone(&file));
+        file
+    }
+
+    /// Once every file that the tier knows is attached, jobs may run; what is not to be believed is invalidated.
+    fn completed(&self, registry: &mut Registry, host: &TierHost) -> Result<(), VolumeError> {
+        let Some(opened) = registry.tier.as_mut() else { return Ok(()) };
+        let missing = self.missing_files(host);
+        host.incomplete.store(!missing.is_empty(), Ordering::Release);
+        if missing.is_empty() {
+            for number in std::mem::take(&mut opened.forget) {
+                let range = IdRange::blocks_from(u64::from(number), 0);
+                self.with_room(host, || host.tier.invalidate_range(&range))?;
+            }
+            self.signal.offer_work();
+        }
+        Ok(())
+    }
+
+    /// Numbers of files that may have dirty pages in the tier and are not attached.
+    pub(crate) fn missing_files(&self, host: &TierHost) -> Vec<u32> {
+        if host.provably_clean {
+            return Vec::new();
+        }
+        let note = lock(&host.table);
+        let numbers = note.table.entries.iter().map(|entry| entry.file);
+        numbers.filter(|number| self.file(*number).is_none()).collect()
+    }
+
+    /// Makes a file ready for its first change since it was attached: what must be durable before it, is.
+    pub(crate) fn make_ready(&self, host: &TierHost, file: &FileInner) -> Result<(), VolumeError> {
+        let _arming = lock(&file.arming);
+        if file.ready.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let missing = self.missing_files(host);
+        if !missing.is_empty() {
+            let numbers: Vec<String> = missing.iter().map(u32::to_string).collect();
+            let reason = format!(
+                "the tier {} also holds pages of files that are not attached (numbers {})",
+                host.flash_name,
+                numbers.join(", ")
+            );
+            return Err(VolumeError::new(VolumeErrorKind::FileNotAttached, "change", &file.name, reason)
+                .advise("attach every file of the volume before changing one"));
+        }
+        if file.trim.load(Ordering::Acquire) {
+            self.trim(host, file)?;
+            file.trim.store(false, Ordering::Release);
+        }
+        if !file.dirty.load(Ordering::Acquire) {
+            self.arm(host, file)?;
+        }
+        if file.dirty.load(Ordering::Acquire) {
+            file.ready.store(true, Ordering::Release);
+        }
+        Ok(())
+    }
+
+    /// From `current` to `dirty`, by the steps in `home`.
+    fn arm(&self, host: &TierHost, file: &FileInner) -> Result<(), VolumeError> {
+        // The tier knows the file durably before the sidecar says that its pages are there.
+        host.changed();
+        self.sync_tier(host)?;
+        // Not while the volume is settled: whoever settles it must know which files are dirty.
+        let Some(_inside) = host.enter(&self.condition) else { return Ok(()) };
+        if !file.guard.is_empty() {
+            let failed = |error| VolumeError::from_device("guard the header of", &file.name, error);
+            let mut head = vec![0; file.guard.len()];
+            file.read_home(&mut head, 0, &self.counters).map_err(failed)?;
+            file.head().bytes = head;
+            self.write_sidecar(file, SidecarState::Current)?;
+            // From now on readers put the head over what they read.
+            file.guarded.store(true, Ordering::Release);
+            file.write_plain(&file.guard, 0, &self.counters).map_err(failed)?;
+            file.flush(&self.counters).map_err(failed)?;
+        }
+        self.write_sidecar(file, SidecarState::Dirty)?;
+        file.dirty.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// After a crash: what lies past the end of the file is gone, in the tier and in the last page.
+    fn trim(&self, host: &TierHost, file: &FileInner) -> Result<(), VolumeError> {
+        let _layout = exclusive(&file.layout);
+        let end = file.blocks();
+        let range = IdRange::blocks_from(u64::from(file.number), end);
+        let cut = Cut { file: file.number, first: end, end: u64::MAX };
+        self.reshape(host, cut, || Ok(host.tier.invalidate_range(&range).is_ok()))?;
+        self.zero_tail(host, file, file.len())?;
+        host.changed();
+        Ok(())
+    }
+
+    /// Makes what the last page holds beyond `len` zero. Under the file's exclusive layout lock.
+    pub(crate) fn zero_tail(&self, host: &TierHost, file: &FileInner, len: u64) -> Result<(), VolumeError> {
+        let inside = (len % file.page_size) as usize;
+        if inside == 0 {
+            return Ok(());
+        }
+        let block = len / file.page_size;
+        let mut page = vec![0; host.page_size()];
+        self.read_page(host, file, block, &mut page)?;
+        if page[inside..].iter().any(|&byte| byte != 0) {
+            page[inside..].fill(0);
+            self.stage_page(host, file, block, &page)?;
+        }
+        Ok(())
+    }
+
+    /// Gives a page to the tier, or to the disk if the tier is given up meanwhile. The caller excludes other writers of
+    /// the page.
+    pub(crate) fn stage_page(
+        &self,
+        host: &TierHost,
+        file: &FileInner,
+        block: u64,
+        page: &[u8],
+    ) -> Result<(), VolumeError> {
+        let id = mezzanine_engine::PageId::volume(u64::from(file.number), block);
+        loop {
+            match self.condition.route("write", &file.name)? {
+                Route::Tier => {}
+                Route::Disk => {
+                    let start = block * file.page_size;
+                    let keep = file.len().saturating_sub(start).min(file.page_size) as usize;
+                    let failed = |error| VolumeError::from_device("write", &file.name, error).at(start);
+                    return file.write_plain(&page[..keep], start, &self.counters).map_err(failed);
+                }
+            }
+            let Some(inside) = host.enter(&self.condition) else { continue };
+            let staged = host.tier.stage_in(&id, page, StageKind::Dirty, 0);
+            drop(inside);
+            match staged {
+                StageIn::Staged { .. } => {
+                    self.count_staged(host);
+                    return Ok(());
+                }
+                // Refused: admission has stopped, so somebody settles the volume right now, or is about to.
+                StageIn::Full | StageIn::Refused | StageIn::Dropped => self.work_or_wait(host)?,
+            }
+        }
+    }
+
+    /// The sidecar of a file as it should be now.
+    pub(crate) fn sidecar_of(&self, host: &TierHost, file: &FileInner, state: SidecarState) -> Sidecar {
+        let config = host.tier.geometry().config();
+        Sidecar {
+            state,
+            volume_uuid: host.database_uuid,
+            tier_uuid: host.tier.uuid(),
+            tier_path: host.flash_name.clone(),
+            epoch: host.epoch,
+            file: file.number,
+            sync_mode: config.sync_mode,
+            page_size: config.page_size,
+            length: file.len(),
+            guard: file.guard.clone(),
+            head: file.head().bytes.clone(),
+            fingerprint: Vec::new(),
+            reason: String::new(),
+        }
+    }
+
+    /// Replaces the sidecar of a file, durably.
+    pub(crate) fn write_sidecar(&self, file: &FileInner, state: SidecarState) -> Result<(), VolumeError> {
+        let Some(host) = &self.host else { return Ok(()) };
+        self.replace_sidecar(file, &self.sidecar_of(host, file, state))
+    }
+
+    pub(crate) fn replace_sidecar(&self, file: &FileInner, sidecar: &Sidecar) -> Result<(), VolumeError> {
+        let failed = |error| VolumeError::from_io("write the sidecar", file.sidecar.describe(), error);
+        file.sidecar.replace(&sidecar.encode()).map_err(failed)
+    }
+}
+
+fn forgettable(table: &crate::note::Table, bond: Bond) -> usize {
+    match bond {
+        Bond::New { forget: Some(old) } => usize::from(table.get(old).is_some()),
+        _ => 0,
+    }
+}
+
+/// What lies past the end of the file is zero in its head too.
+pub(crate) fn mask_head(file: &FileInner, len: u64) {
+    let mut head = file.head();
+    let keep = usize::try_from(len).unwrap_or(usize::MAX).min(head.bytes.len());
+    head.bytes[keep..].fill(0);
+}

@@ -1,0 +1,120 @@
+//! How well the volume is, and who waits until that is settled.
+//!
+//! ```text
+//!            drain, close, or a failure being handled       done
+//!   Normal ----------------------------------> Settling ---------> Normal | Bypass | Closed
+//!     |                                            |
+//!     | a sync failed, a disk failed               | a page could not be saved
+//!     +--------------------> ReadOnly <------------+
+//!                               |
+//!   Bypass ---------------------+---> Closed
+//! ```
+
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::{Condvar, Mutex, PoisonError};
+
+use crate::error::{VolumeError, VolumeErrorKind};
+
+/// See the module's diagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Mode {
+    /// The tier takes pages.
+    Normal,
+    /// Somebody writes the tier's dirty pages to disk; writers and syncs wait, readers do not.
+    Settling,
+    /// No tier: the disk is current.
+    Bypass,
+    /// Changes are refused.
+    ReadOnly,
+    /// Everything is refused.
+    Closed,
+}
+
+const MODES: [Mode; 5] = [Mode::Normal, Mode::Settling, Mode::Bypass, Mode::ReadOnly, Mode::Closed];
+
+/// What writers may do now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Route {
+    /// To the tier.
+    Tier,
+    /// To the disk.
+    Disk,
+}
+
+pub(crate) struct Condition {
+    mode: AtomicU8,
+    reason: Mutex<String>,
+    settled: Condvar,
+}
+
+impl Condition {
+    pub(crate) fn new(mode: Mode, reason: &str) -> Self {
+        Self {
+            mode: AtomicU8::new(mode as u8),
+            reason: Mutex::new(reason.to_owned()),
+            settled: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        // Sequentially consistent, as `TierHost::enter` needs it.
+        MODES[usize::from(self.mode.load(Ordering::SeqCst))]
+    }
+
+    /// Why the mode is what it is; empty for `Normal`.
+    pub(crate) fn reason(&self) -> String {
+        self.reason.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Moves to `mode` if the mode is one of `from`. Returns whether it did.
+    pub(crate) fn change(&self, from: &[Mode], mode: Mode, reason: &str) -> bool {
+        let mut current = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
+        if !from.contains(&self.mode()) {
+            return false;
+        }
+        self.mode.store(mode as u8, Ordering::SeqCst);
+        reason.clone_into(&mut current);
+        drop(current);
+        self.settled.notify_all();
+        true
+    }
+
+    /// Waits until nobody settles anything.
+    pub(crate) fn wait_settled(&self) {
+        let mut guard = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
+        while self.mode() == Mode::Settling {
+            guard = self.settled.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Where changes go, waiting while that is being settled.
+    pub(crate) fn route(&self, operation: &'static str, subject: &str) -> Result<Route, VolumeError> {
+        loop {
+            match self.mode() {
+                Mode::Normal => return Ok(Route::Tier),
+                Mode::Bypass => return Ok(Route::Disk),
+                Mode::Settling => self.wait_settled(),
+                Mode::ReadOnly => return Err(self.read_only(operation, subject)),
+                Mode::Closed => return Err(closed(operation, subject)),
+            }
+        }
+    }
+
+    /// The error of a change that is refused since an earlier failure.
+    pub(crate) fn read_only(&self, operation: &'static str, subject: &str) -> VolumeError {
+        let reason = format!("the volume is read-only since a failure: {}", self.reason());
+        VolumeError::new(VolumeErrorKind::ReadOnly, operation, subject, reason).advise(
+            "close it, see to the device and open it again; what was synced before the failure is kept",
+        )
+    }
+
+    /// Refuses everything on a closed volume.
+    pub(crate) fn check_readable(&self, operation: &'static str, subject: &str) -> Result<(), VolumeError> {
+        if self.mode() == Mode::Closed { Err(closed(operation, subject)) } else { Ok(()) }
+    }
+}
+
+fn closed(operation: &'static str, subject: &str) -> VolumeError {
+    VolumeError::new(VolumeErrorKind::Closed, operation, subject, "the volume was closed")
+}

@@ -1,0 +1,338 @@
+//! What the handles of one volume share, and the small operations that everything else is made of.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use mezzanine_device::Device;
+use mezzanine_engine::{NoRoom, PageId, SyncState, SyncTicket, Tier};
+
+use crate::condition::{Condition, Mode, Route};
+use crate::error::{VolumeError, VolumeErrorKind};
+use crate::home::FileInner;
+use crate::jobs::Cut;
+use crate::note::Table;
+use crate::registry::Registry;
+use crate::signal::Signal;
+use crate::statistics::Counters;
+
+/// Writers of the same page exclude each other by one of these.
+pub(crate) const STRIPES: usize = 64;
+
+/// Looks for a job in vain before their lack is called a defect: what another thread has just finished shows at the next
+/// look.
+pub(crate) const FRUITLESS_MAX: u32 = 10_000;
+
+/// The state behind all handles of one volume. The README of the crate states who may touch what, and the lock order.
+pub(crate) struct Shared {
+    pub(crate) host: Option<TierHost>,
+    pub(crate) condition: Condition,
+    pub(crate) registry: Mutex<Registry>,
+    pub(crate) files: RwLock<BTreeMap<u32, Arc<FileInner>>>,
+    stripes: [Mutex<()>; STRIPES],
+    pub(crate) signal: Signal,
+    pub(crate) counters: Counters,
+}
+
+/// A tier in use.
+pub(crate) struct TierHost {
+    pub(crate) tier: Tier,
+    pub(crate) flash: Arc<dyn Device>,
+    pub(crate) flash_name: String,
+    pub(crate) database_uuid: [u8; 16],
+    pub(crate) epoch: u32,
+    /// The tier can never hold the only copy of a page: writes go to disk first.
+    pub(crate) provably_clean: bool,
+    pub(crate) takes_clean: bool,
+    pub(crate) takes_writes: bool,
+    pub(crate) workers: usize,
+    /// Files that the tier knows are not attached yet, so their pages could not be staged out: no changes, no jobs.
+    pub(crate) incomplete: AtomicBool,
+    /// The lengths as they go into the tier's note.
+    pub(crate) table: Mutex<NoteState>,
+    /// Held shared from the hand-out of a disk job to its end; exclusively by who changes the shape of a file on disk.
+    pub(crate) disk_gate: RwLock<()>,
+    /// What was cut off files since the list of the disk job to come was made.
+    pub(crate) cuts: Mutex<Vec<Cut>>,
+    /// Looks for a job that found none since the last that did.
+    fruitless: AtomicU32,
+    /// Threads that are inside of a job or looking for one.
+    pub(crate) running: AtomicUsize,
+    /// Threads inside of a short operation that changes the tier.
+    inside: AtomicUsize,
+    /// Pages given to the tier since workers were last woken.
+    staged: AtomicU32,
+    /// What the failed device said, for messages.
+    pub(crate) cause: Mutex<Option<String>>,
+    /// Counts changes that need a sync.
+    changes: AtomicU64,
+    /// How many of them are durable.
+    synced: AtomicU64,
+}
+
+/// While it lives, nobody settles the volume: who wants to waits for its end.
+pub(crate) struct Inside<'h>(&'h AtomicUsize);
+
+impl Drop for Inside<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// The table and what of it the tier was told.
+pub(crate) struct NoteState {
+    pub(crate) table: Table,
+    pub(crate) told: Table,
+}
+
+pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(crate) fn shared<T: ?Sized>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+pub(crate) fn exclusive<T: ?Sized>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl TierHost {
+    pub(crate) fn new(parts: TierParts) -> Self {
+        let config = parts.tier.geometry().config();
+        Self {
+            provably_clean: parts.tier.geometry().provably_clean(),
+            takes_clean: config.admission != mezzanine_engine::Admission::Dirty,
+            takes_writes: config.admission != mezzanine_engine::Admission::Clean,
+            flash_name: parts.flash.describe(),
+            flash: parts.flash,
+            database_uuid: parts.database_uuid,
+            epoch: parts.epoch,
+            workers: parts.workers,
+            incomplete: AtomicBool::new(false),
+            table: Mutex::new(NoteState { told: parts.table.clone(), table: parts.table }),
+            disk_gate: RwLock::new(()),
+            cuts: Mutex::new(Vec::new()),
+            running: AtomicUsize::new(0),
+            inside: AtomicUsize::new(0),
+            fruitless: AtomicU32::new(0),
+            staged: AtomicU32::new(0),
+            cause: Mutex::new(None),
+            changes: AtomicU64::new(0),
+            synced: AtomicU64::new(0),
+            tier: parts.tier,
+        }
+    }
+
+    pub(crate) fn page_size(&self) -> usize {
+        self.tier.geometry().page_size()
+    }
+
+    /// Something changed that the next sync must make durable. Called when the tier holds the change.
+    pub(crate) fn changed(&self) {
+        self.changes.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// Begins something that nobody may settle the volume in the middle of; `None` if it is not in order now.
+    ///
+    /// The count is raised before the mode is looked at, and [`Self::wait_outside`] looks at the count after the mode
+    /// was changed, all sequentially consistent: one of the two sees the other.
+    pub(crate) fn enter(&self, condition: &Condition) -> Option<Inside<'_>> {
+        self.inside.fetch_add(1, Ordering::SeqCst);
+        let inside = Inside(&self.inside);
+        (condition.mode() == Mode::Normal).then_some(inside)
+    }
+
+    /// After the mode was changed: waits until everybody who entered before has left.
+    pub(crate) fn wait_outside(&self) {
+        while self.inside.load(Ordering::SeqCst) > 0 {
+            std::thread::yield_now();
+        }
+    }
+
+    pub(crate) fn is_incomplete(&self) -> bool {
+        self.incomplete.load(Ordering::Acquire)
+    }
+}
+
+/// What a [`TierHost`] is made of.
+pub(crate) struct TierParts {
+    pub(crate) tier: Tier,
+    pub(crate) flash: Arc<dyn Device>,
+    pub(crate) database_uuid: [u8; 16],
+    pub(crate) epoch: u32,
+    pub(crate) workers: usize,
+    pub(crate) table: Table,
+}
+
+impl Shared {
+    pub(crate) fn new(host: Option<TierHost>, condition: Condition, registry: Registry) -> Self {
+        Self {
+            host,
+            condition,
+            registry: Mutex::new(registry),
+            files: RwLock::new(BTreeMap::new()),
+            stripes: [const { Mutex::new(()) }; STRIPES],
+            signal: Signal::default(),
+            counters: Counters::default(),
+        }
+    }
+
+    /// The tier, if it may be believed now.
+    pub(crate) fn tier_in_use(&self) -> Option<&TierHost> {
+        match self.condition.mode() {
+            Mode::Bypass => None,
+            _ => self.host.as_ref(),
+        }
+    }
+
+    pub(crate) fn file(&self, number: u32) -> Option<Arc<FileInner>> {
+        shared(&self.files).get(&number).cloned()
+    }
+
+    /// All files, in the order of their numbers.
+    pub(crate) fn all_files(&self) -> Vec<Arc<FileInner>> {
+        shared(&self.files).values().cloned().collect()
+    }
+
+    /// Excludes other writers of `pages` pages from `block` on: the stripes' locks, taken in ascending order.
+    pub(crate) fn lock_pages(&self, file: &FileInner, block: u64, pages: u64) -> Vec<MutexGuard<'_, ()>> {
+        const { assert!(STRIPES == 64, "the set of stripes is a 64-bit word") };
+        let mut wanted = 0u64;
+        for block in block..block + pages.min(STRIPES as u64) {
+            // Neighbouring blocks fall on neighbouring stripes, files apart from one another.
+            let stripe = (block + u64::from(file.number) * 17) % STRIPES as u64;
+            wanted |= 1 << stripe;
+        }
+        (0..STRIPES)
+            .filter(|stripe| wanted >> stripe & 1 == 1)
+            .map(|stripe| lock(&self.stripes[stripe]))
+            .collect()
+    }
+
+    /// Carries out a job, or waits until somebody else has. Returns at once when the volume is no longer in order; the
+    /// caller looks at its condition again.
+    pub(crate) fn work_or_wait(&self, host: &TierHost) -> Result<(), VolumeError> {
+        let seen = self.signal.progress();
+        if self.run_job(host) {
+            host.fruitless.store(0, Ordering::Release);
+            crate::statistics::count(&self.counters.jobs_by_callers, 1);
+            return Ok(());
+        }
+        match self.condition.mode() {
+            Mode::Normal => {}
+            Mode::Settling => {
+                self.condition.wait_settled();
+                return Ok(());
+            }
+            _ => return Ok(()),
+        }
+        if host.workers == 0 && host.running.load(Ordering::SeqCst) == 0 {
+            // Another thread may have made room since the caller looked; but if nobody ever finds a job, waiting would
+            // never end. The tier promises that this cannot be.
+            if host.fruitless.fetch_add(1, Ordering::AcqRel) < FRUITLESS_MAX {
+                return Ok(());
+            }
+            let reason = "the tier wants room and has no job to offer; this is a defect of the software";
+            return Err(VolumeError::new(VolumeErrorKind::Io, "use", &host.flash_name, reason));
+        }
+        self.signal.wait_for_progress(seen);
+        Ok(())
+    }
+
+    /// Repeats an operation that needs room in the tier until it has some, or the tier is given up.
+    pub(crate) fn with_room(
+        &self,
+        host: &TierHost,
+        operation: impl Fn() -> Result<(), NoRoom>,
+    ) -> Result<(), VolumeError> {
+        loop {
+            if self.condition.route("change", &host.flash_name)? == Route::Disk {
+                return Ok(());
+            }
+            let Some(inside) = host.enter(&self.condition) else { continue };
+            let done = operation().is_ok();
+            drop(inside);
+            if done {
+                return Ok(());
+            }
+            self.work_or_wait(host)?;
+        }
+    }
+
+    /// Invalidates one page: the disk has a newer version.
+    pub(crate) fn forget_page(&self, host: &TierHost, id: &PageId) -> Result<(), VolumeError> {
+        self.with_room(host, || host.tier.invalidate(id))
+    }
+
+    /// Counts a page given to the tier, and wakes a worker once per group.
+    pub(crate) fn count_staged(&self, host: &TierHost) {
+        let group = host.tier.geometry().group_pages() as u32;
+        if (host.staged.fetch_add(1, Ordering::Relaxed) + 1) % group == 0 {
+            self.signal.offer_work();
+        }
+    }
+
+    /// Tells the tier the files' present lengths if they differ from what it was told, and begins a sync.
+    pub(crate) fn begin_sync(&self, host: &TierHost) -> Result<SyncTicket, NoRoom> {
+        let mut note = lock(&host.table);
+        for file in self.all_files() {
+            if let Some(entry) = note.table.get_mut(file.number) {
+                entry.length = file.len();
+            }
+        }
+        if note.told != note.table {
+            host.tier.set_note(&note.table.encode());
+            note.told = note.table.clone();
+        }
+        host.tier.request_sync()
+    }
+
+    /// Makes every change that the tier holds durable; no I/O if there is none (invariant 3). Returns whether there was
+    /// anything to do.
+    pub(crate) fn sync_tier(&self, host: &TierHost) -> Result<bool, VolumeError> {
+        let upto = host.changes.load(Ordering::Acquire);
+        if host.synced.load(Ordering::Acquire) >= upto {
+            return Ok(false);
+        }
+        let ticket = loop {
+            if !self.is_tier_alive(host)? {
+                return Ok(true);
+            }
+            let Some(inside) = host.enter(&self.condition) else { continue };
+            let ticket = self.begin_sync(host);
+            drop(inside);
+            match ticket {
+                Ok(ticket) => break ticket,
+                Err(NoRoom) => self.work_or_wait(host)?,
+            }
+        };
+        self.signal.offer_work();
+        loop {
+            match host.tier.sync_state(&ticket) {
+                SyncState::Durable => break,
+                SyncState::Failed => self.handle_failure(host),
+                SyncState::Pending => {}
+            }
+            if !self.is_tier_alive(host)? {
+                return Ok(true);
+            }
+            self.work_or_wait(host)?;
+        }
+        host.synced.fetch_max(upto, Ordering::AcqRel);
+        Ok(true)
+    }
+
+    /// Whether a sync may go on waiting for the tier. If the tier was given up, everything is on disk and synced; if it
+    /// could not be given up in order, the sync fails (invariant 11).
+    fn is_tier_alive(&self, host: &TierHost) -> Result<bool, VolumeError> {
+        if self.condition.mode() == Mode::Settling {
+            self.condition.wait_settled();
+        }
+        match self.condition.mode() {
+            Mode::Bypass => Ok(false),
+            Mode::ReadOnly | Mode::Closed => Err(self.condition.read_only("sync", &host.flash_name)),
+            Mode::Normal | Mode::Settling => Ok(true),
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! A file's home: the backing device, and what stands in for its first bytes while a guard is there.
+//!
+//! # The guard, step by step
+//! While a guarded file is not current on disk, its first bytes there are the guard and its true head is in the sidecar
+//! (and in [`Head`]). The steps, each durable before the next, and what a crash after each leaves:
+//! 1. sidecar `current` with guard and head: the disk file is whole and current, and readable by anyone.
+//! 2. the guard over the head on disk: unreadable for others; the sidecar says what belongs there, and that the rest is
+//!    current. The next attachment puts the head back.
+//! 3. sidecar `dirty`: unreadable for others, as it must be, for from now on the tier takes dirty pages.
+//!
+//! Then the first page may be staged out: guard and the rest of the page go to disk, and before the frame may be reused
+//! (that is, before the disk sync is reported as done) the sidecar gets the new head. A crash between leaves the dirty
+//! frame in the tier, which answers for the whole page, so that disk and sidecar need not agree until then.
+//!
+//! The way back, when everything is on disk:
+//! 4. sidecar `current` with guard and head: as after 2.
+//! 5. the head over the guard on disk: as after 1.
+//! 6. no sidecar.
+//!
+//! So a file whose sidecar says `dirty` and that does not begin with the guard was replaced by someone, and is refused.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use mezzanine_device::{AlignedBuf, Device, DeviceError, Request};
+
+use crate::sidecar::SidecarStore;
+use crate::statistics::{Counters, count};
+
+/// One attached file.
+pub(crate) struct FileInner {
+    pub(crate) path: PathBuf,
+    pub(crate) name: String,
+    /// Number within the volume: the file of its page ids.
+    pub(crate) number: u32,
+    pub(crate) backing: Arc<dyn Device>,
+    pub(crate) sidecar: Arc<dyn SidecarStore>,
+    pub(crate) resizable: bool,
+    pub(crate) page_size: u64,
+    /// Shared by reads and writes, exclusive to changes of the file's shape.
+    pub(crate) layout: RwLock<()>,
+    /// Logical length in bytes.
+    pub(crate) len: AtomicU64,
+    /// Pages are written to disk up to here: the logical length, but while a truncation is not yet durable the old one.
+    pub(crate) clip: AtomicU64,
+    /// Length on disk in bytes; only this volume changes it.
+    pub(crate) physical: AtomicU64,
+    /// Written to disk directly since the last disk sync.
+    pub(crate) unsynced: AtomicBool,
+    /// Written to disk by stage-out since the last disk sync.
+    pub(crate) staged_out: AtomicBool,
+    /// The file may be changed: its sidecar is durable in the state that this needs.
+    pub(crate) ready: AtomicBool,
+    /// Held while it is made ready.
+    pub(crate) arming: Mutex<()>,
+    /// The sidecar says `dirty`.
+    pub(crate) dirty: AtomicBool,
+    /// Pages past the end may be in the tier, from before a crash.
+    pub(crate) trim: AtomicBool,
+    /// What stands on disk instead of the head while the file is not current; empty if nothing does.
+    pub(crate) guard: Vec<u8>,
+    pub(crate) guarded: AtomicBool,
+    pub(crate) head: Mutex<Head>,
+}
+
+/// The true first bytes of a guarded file, as long as its guard.
+#[derive(Debug, Default)]
+pub(crate) struct Head {
+    pub(crate) bytes: Vec<u8>,
+    /// Newer than the head in the sidecar.
+    pub(crate) changed: bool,
+}
+
+impl FileInner {
+    pub(crate) fn head(&self) -> MutexGuard<'_, Head> {
+        self.head.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.len.load(Ordering::Acquire)
+    }
+
+    /// First block past the end.
+    pub(crate) fn blocks(&self) -> u64 {
+        self.len().div_ceil(self.page_size)
+    }
+
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.guarded.load(Ordering::Acquire)
+    }
+
+    /// Shortest length on disk: the guard must fit.
+    pub(crate) fn physical_min(&self) -> u64 {
+        if self.is_guarded() { self.guard.len() as u64 } else { 0 }
+    }
+
+    /// Fills `buf` from `offset` with what belongs there, zeros past the physical end.
+    pub(crate) fn read_home(
+        &self,
+        buf: &mut [u8],
+        offset: u64,
+        counters: &Counters,
+    ) -> Result<(), DeviceError> {
+        let physical = self.physical.load(Ordering::Acquire);
+        let available = physical.saturating_sub(offset).min(buf.len() as u64) as usize;
+        let (bytes, beyond) = buf.split_at_mut(available);
+        beyond.fill(0);
+        if !bytes.is_empty() {
+            count(&counters.disk_reads, 1);
+            count(&counters.disk_bytes_read, bytes.len() as u64);
+            self.backing.read_at(bytes, offset)?;
+        }
+        self.unmask(buf, offset);
+        Ok(())
+    }
+
+    /// Puts the true head over the guard in bytes that were read from `offset`.
+    pub(crate) fn unmask(&self, buf: &mut [u8], offset: u64) {
+        if self.is_guarded() && offset < self.guard.len() as u64 {
+            let head = self.head();
+            let from = offset as usize;
+            let count = buf.len().min(head.bytes.len() - from);
+            buf[..count].copy_from_slice(&head.bytes[from..from + count]);
+        }
+    }
+
+    /// Writes pages of the tier to their places on disk: `pages` in ascending order of block, each whole. Contiguous
+    /// ones go as one request, all of them as one batch.
+    pub(crate) fn write_pages(&self, pages: &[(u64, &[u8])], counters: &Counters) -> Result<(), DeviceError> {
+        let clip = self.clip.load(Ordering::Acquire);
+        let masked = self.masked_first_page(pages);
+        let mut runs: Vec<(u64, Vec<&[u8]>)> = Vec::with_capacity(pages.len());
+        let mut end = u64::MAX;
+        let mut written = 0;
+        for (block, page) in pages {
+            let start = block * self.page_size;
+            let page = if *block == 0 { masked.as_deref().unwrap_or(page) } else { page };
+            let shortest = if *block == 0 { self.physical_min() } else { 0 };
+            let keep = clip.saturating_sub(start).max(shortest).min(self.page_size) as usize;
+            if keep == 0 {
+                continue;
+            }
+            written += 1;
+            if start == end {
+                if let Some((_, run)) = runs.last_mut() {
+                    run.push(&page[..keep]);
+                }
+            } else {
+                runs.push((start, vec![&page[..keep]]));
+            }
+            end = start + keep as u64;
+        }
+        self.write_runs(&runs, counters)?;
+        count(&counters.disk_pages_written, written);
+        if masked.is_some() {
+            let mut head = self.head();
+            let first = pages[0].1;
+            let len = head.bytes.len();
+            head.bytes.copy_from_slice(&first[..len]);
+            head.changed = true;
+        }
+        Ok(())
+    }
+
+    /// The first page with the guard over its head, if it is among `pages` and a guard stands.
+    fn masked_first_page(&self, pages: &[(u64, &[u8])]) -> Option<AlignedBuf> {
+        let &(0, first) = pages.first()? else { return None };
+        self.is_guarded().then(|| {
+            let mut masked = AlignedBuf::copy_of(first);
+            masked[..self.guard.len()].copy_from_slice(&self.guard);
+            masked
+        })
+    }
+
+    fn write_runs(&self, runs: &[(u64, Vec<&[u8]>)], counters: &Counters) -> Result<(), DeviceError> {
+        // Copying a run of pages together costs less than a second request to any disk.
+        let joined: Vec<Option<AlignedBuf>> = runs.iter().map(|(_, run)| join(run)).collect();
+        let mut requests: Vec<Request<'_>> = runs
+            .iter()
+            .zip(&joined)
+            .map(|((offset, run), joined)| Request::Write {
+                offset: *offset,
+                buf: joined.as_deref().unwrap_or_else(|| run[0]),
+            })
+            .collect();
+        if requests.is_empty() {
+            return Ok(());
+        }
+        let end = requests.iter().filter_map(Request::range).map(|(offset, len)| offset + len).max();
+        let bytes = requests.iter().filter_map(Request::range).map(|(_, len)| len).sum();
+        count(&counters.disk_writes, requests.len() as u64);
+        count(&counters.disk_bytes_written, bytes);
+        let result = self.backing.run(&mut requests).into_iter().collect();
+        self.grown(&result, end.unwrap_or(0));
+        result
+    }
+
+    /// Notes that the disk file may have grown to `end`; after a failed write only the device knows.
+    fn grown(&self, result: &Result<(), DeviceError>, end: u64) {
+        match result {
+            Ok(()) => self.physical.fetch_max(end, Ordering::AcqRel),
+            Err(_) => self.physical.swap(self.backing.len(), Ordering::AcqRel),
+        };
+    }
+
+    /// Writes bytes to disk as they are.
+    pub(crate) fn write_plain(
+        &self,
+        buf: &[u8],
+        offset: u64,
+        counters: &Counters,
+    ) -> Result<(), DeviceError> {
+        count(&counters.disk_writes, 1);
+        count(&counters.disk_bytes_written, buf.len() as u64);
+        self.unsynced.store(true, Ordering::Release);
+        let result = self.backing.write_at(buf, offset);
+        self.grown(&result, offset + buf.len() as u64);
+        result
+    }
+
+    /// Zeros a range of the disk, and gives its space back where that is possible.
+    pub(crate) fn zero(&self, offset: u64, end: u64, counters: &Counters) -> Result<(), DeviceError> {
+        let end = end.min(self.physical.load(Ordering::Acquire));
+        let zeros = AlignedBuf::zeroed(1 << 18);
+        let mut at = offset;
+        while at < end {
+            let part = (end - at).min(zeros.len() as u64);
+            self.write_plain(&zeros[..part as usize], at, counters)?;
+            at += part;
+        }
+        if self.resizable && offset < end {
+            // The zeros are written already, so whether the device can do this does not matter.
+            let _ = self.backing.discard(offset, end - offset);
+        }
+        Ok(())
+    }
+
+    /// Syncs the disk.
+    pub(crate) fn flush(&self, counters: &Counters) -> Result<(), DeviceError> {
+        self.unsynced.store(false, Ordering::Release);
+        count(&counters.disk_flushes, 1);
+        self.backing.flush()
+    }
+
+    /// Cuts the disk file at `len`, or extends it with zeros.
+    pub(crate) fn resize(&self, len: u64) -> Result<(), DeviceError> {
+        self.unsynced.store(true, Ordering::Release);
+        self.backing.set_len(len)?;
+        self.physical.store(len, Ordering::Release);
+        Ok(())
+    }
+}
+
+fn join(run: &[&[u8]]) -> Option<AlignedBuf> {
+    if run.len() < 2 {
+        return None;
+    }
+    let mut joined = AlignedBuf::zeroed(run.iter().map(|page| page.len()).sum());
+    let mut at = 0;
+    for page in run {
+        joined[at..at + page.len()].copy_from_slice(page);
+        at += page.len();
+    }
+    Some(joined)
+}

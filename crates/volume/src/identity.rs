@@ -1,0 +1,204 @@
+//! Whether a file and a tier belong together (invariant 10).
+//!
+//! Three things bear witness: the sidecar beside the file, the superblock of the tier, and the table of files that
+//! travels in the tier's note. The order in which they become durable makes every mix tell its story:
+//! - the superblock's epoch E is durable before any sidecar says E: a sidecar ahead of the superblock means that the
+//!   tier is an older snapshot;
+//! - a sidecar that says E is durable before the table says E for its file: a table ahead of the sidecar means that the
+//!   file and its sidecar are older, restored from a backup;
+//! - the table knows a file durably before its sidecar says `dirty`: a dirty file that the table does not know has lost
+//!   its tier;
+//! - numbers of files are never given twice, so nothing of one file is ever taken for another's.
+
+use mezzanine_engine::format::Superblock;
+
+use crate::error::{VolumeError, VolumeErrorKind};
+use crate::note::Table;
+use crate::registry::OpenedTier;
+use crate::sidecar::{Sidecar, SidecarState};
+
+/// How a file goes on with the tier.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Bond {
+    /// The tier knows nothing of it that may be believed. An older number of it is to be forgotten.
+    New { forget: Option<u32> },
+    /// The disk is current, and the tier's pages of it are clean and still right.
+    Warm { number: u32 },
+    /// The tier may hold the only copy of its pages.
+    Dirty { number: u32 },
+}
+
+/// What is known of a file that is to be attached.
+pub(crate) struct FileEvidence<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) sidecar_name: String,
+    pub(crate) sidecar: Option<&'a Sidecar>,
+    /// First bytes on disk, zeros past the end.
+    pub(crate) head: &'a [u8],
+    /// What the caller wants to stand there while the file is not current; empty for nothing.
+    pub(crate) guard: &'a [u8],
+    pub(crate) fingerprint: Option<&'a [u8]>,
+}
+
+/// What is known of the tier.
+pub(crate) struct TierEvidence<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) opened: &'a OpenedTier,
+    pub(crate) table: &'a Table,
+    /// Numbers of the files attached so far, with the paths they were attached under.
+    pub(crate) attached: Vec<(u32, String)>,
+    pub(crate) provably_clean: bool,
+}
+
+/// Decides how the file goes on, or refuses.
+pub(crate) fn judge(file: &FileEvidence<'_>, tier: Option<&TierEvidence<'_>>) -> Result<Bond, VolumeError> {
+    let Some(sidecar) = file.sidecar else { return judge_without_sidecar(file, tier) };
+    if sidecar.state == SidecarState::Dirty {
+        return judge_dirty(file, sidecar, tier);
+    }
+    let Some(tier) = tier else { return Ok(Bond::New { forget: None }) };
+    if sidecar.tier_uuid != tier.opened.found.tier_uuid {
+        return Ok(Bond::New { forget: None });
+    }
+    let Some(entry) = tier.table.get(sidecar.file) else { return Ok(Bond::New { forget: None }) };
+    refuse_attached_number(file, sidecar, tier)?;
+    let unchanged = !sidecar.fingerprint.is_empty() && file.fingerprint == Some(&sidecar.fingerprint);
+    let warm = sidecar.state == SidecarState::Current
+        && tier.opened.was_closed()
+        && entry.epoch == sidecar.epoch
+        && unchanged;
+    Ok(if warm { Bond::Warm { number: sidecar.file } } else { Bond::New { forget: Some(sidecar.file) } })
+}
+
+fn refuse(file: &FileEvidence<'_>, kind: VolumeErrorKind, reason: String, advice: &str) -> VolumeError {
+    VolumeError::new(kind, "attach", file.name, reason).advise(advice)
+}
+
+fn judge_without_sidecar(
+    file: &FileEvidence<'_>,
+    tier: Option<&TierEvidence<'_>>,
+) -> Result<Bond, VolumeError> {
+    if !file.guard.is_empty() && file.head.starts_with(file.guard) {
+        return Err(refuse(
+            file,
+            VolumeErrorKind::SidecarMissing,
+            format!(
+                "it is not current on disk, and the sidecar {} that says where its pages are is missing",
+                file.sidecar_name
+            ),
+            "put the sidecar back beside the file, or restore both from a backup",
+        ));
+    }
+    let Some(tier) = tier.filter(|tier| !tier.provably_clean) else { return Ok(Bond::New { forget: None }) };
+    let waiting: Vec<String> = tier
+        .table
+        .entries
+        .iter()
+        .filter(|entry| !tier.opened.forget.contains(&entry.file))
+        .filter(|entry| !tier.attached.iter().any(|(number, _)| *number == entry.file))
+        .map(|entry| tier.opened.roster.name(entry.file))
+        .collect();
+    if waiting.is_empty() {
+        return Ok(Bond::New { forget: None });
+    }
+    Err(refuse(
+        file,
+        VolumeErrorKind::FileNotAttached,
+        format!(
+            "it has no sidecar, and the tier {} holds pages of files that are not attached: {}",
+            tier.name,
+            waiting.join(", ")
+        ),
+        "attach those first; if this is one of them, put its sidecar back or restore it from a backup with the \
+         tier formatted anew",
+    ))
+}
+
+/// A dirty file goes on with its own tier, in the state in which it left it, or not at all.
+fn judge_dirty(
+    file: &FileEvidence<'_>,
+    sidecar: &Sidecar,
+    tier: Option<&TierEvidence<'_>>,
+) -> Result<Bond, VolumeError> {
+    let Some(tier) = tier else {
+        return Err(refuse(
+            file,
+            VolumeErrorKind::OnlyCopy,
+            format!("its newest pages are in the tier {}, and it is being opened without", sidecar.tier_path),
+            "open it with that tier, or drain the tier first",
+        ));
+    };
+    let found: &Superblock = &tier.opened.found;
+    if sidecar.tier_uuid != found.tier_uuid {
+        let what = if sidecar.volume_uuid == found.database_uuid {
+            "another tier"
+        } else {
+            "a tier of another database"
+        };
+        return Err(refuse(
+            file,
+            VolumeErrorKind::ForeignTier,
+            format!("its newest pages are in the tier {}, but {} is {what}", sidecar.tier_path, tier.name),
+            "open it with its own tier; formatting that tier or deleting the sidecar would lose those pages",
+        ));
+    }
+    if found.epoch < sidecar.epoch || found.origin_epoch > sidecar.epoch {
+        return Err(refuse(
+            file,
+            VolumeErrorKind::OlderTier,
+            format!(
+                "the tier {} is older than the file: it is at epoch {} (begun at {}), the file was last used at epoch {}",
+                tier.name, found.epoch, found.origin_epoch, sidecar.epoch
+            ),
+            "put the newest tier back, or restore file and sidecar from a backup and format the tier",
+        ));
+    }
+    let Some(entry) = tier.table.get(sidecar.file) else {
+        return Err(refuse(
+            file,
+            VolumeErrorKind::OlderTier,
+            format!("its newest pages were in the tier {}, which knows nothing of it", tier.name),
+            "put the newest tier back, or restore file and sidecar from a backup and format the tier",
+        ));
+    };
+    if entry.epoch > sidecar.epoch {
+        return Err(refuse(
+            file,
+            VolumeErrorKind::NewerTier,
+            format!(
+                "the tier {} is newer than the file: it was last used at epoch {}, the file's sidecar says {}; \
+                 the file or its sidecar was restored from a backup",
+                tier.name, entry.epoch, sidecar.epoch
+            ),
+            "put the newest file and sidecar back; or, to go on with the backup, delete its sidecar after restoring a \
+             drained copy, and format the tier",
+        ));
+    }
+    if !sidecar.guard.is_empty() && !file.head.starts_with(&sidecar.guard) {
+        return Err(refuse(
+            file,
+            VolumeErrorKind::ChangedFile,
+            "it was replaced or rewritten while its newest pages were in the tier".to_owned(),
+            "put the file back that belongs to the tier; or, to go on with the new one, delete its sidecar and format \
+             the tier",
+        ));
+    }
+    refuse_attached_number(file, sidecar, tier)?;
+    Ok(Bond::Dirty { number: sidecar.file })
+}
+
+fn refuse_attached_number(
+    file: &FileEvidence<'_>,
+    sidecar: &Sidecar,
+    tier: &TierEvidence<'_>,
+) -> Result<(), VolumeError> {
+    let Some((_, other)) = tier.attached.iter().find(|(number, _)| *number == sidecar.file) else {
+        return Ok(());
+    };
+    Err(refuse(
+        file,
+        VolumeErrorKind::AlreadyAttached,
+        format!("its sidecar is that of {other}, which is attached"),
+        "a copy of a file with a tier cannot be used beside it; delete the copy's sidecar only if the copy is whole",
+    ))
+}

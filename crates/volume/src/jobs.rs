@@ -1,0 +1,184 @@
+//! Carrying out the tier's jobs.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use mezzanine_device::{DeviceError, Request};
+use mezzanine_engine::{Job, JobError};
+
+use crate::condition::{Mode, Route};
+use crate::core::{Shared, TierHost, exclusive, lock, shared};
+use crate::error::VolumeError;
+use crate::home::FileInner;
+use crate::sidecar::SidecarState;
+use crate::statistics::count;
+
+/// The one process that uses a heap region.
+pub(crate) const OWNER: u32 = 1;
+
+/// Blocks that were cut off a file, or discarded in it.
+///
+/// The list of pages of a disk job is made when the front of the queue has been read. If a page of it is cut off before
+/// the job is carried out, writing it would bring it back (invariant 6), so it is left out. A cut is forgotten when the
+/// next list is made, which no longer contains its pages in their old versions.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Cut {
+    pub(crate) file: u32,
+    pub(crate) first: u64,
+    pub(crate) end: u64,
+}
+
+impl Shared {
+    /// Looks for a job and carries it out. Returns whether there was one.
+    pub(crate) fn run_job(&self, host: &TierHost) -> bool {
+        if host.is_incomplete() {
+            return false;
+        }
+        host.running.fetch_add(1, Ordering::SeqCst);
+        let found = self.run_one(host, Mode::Normal);
+        if found && host.tier.failure().is_some() {
+            self.handle_failure(host);
+        }
+        // Before the count goes down: whoever sees that nobody is working sees the progress that was made.
+        if found {
+            self.signal.made_progress();
+        }
+        host.running.fetch_sub(1, Ordering::SeqCst);
+        // Who settles the volume waits for those that were only looking, too.
+        if self.condition.mode() != Mode::Normal {
+            self.signal.made_progress();
+        }
+        found
+    }
+
+    /// Carries out one job if the volume is in `mode`.
+    pub(crate) fn run_one(&self, host: &TierHost, mode: Mode) -> bool {
+        let gate = shared(&host.disk_gate);
+        // Looked at under the gate: who settles the volume closes the gate after changing the mode.
+        if self.condition.mode() != mode {
+            return false;
+        }
+        let Some(mut job) = host.tier.next_job(OWNER) else { return false };
+        // The gate stays shared from the hand-out of disk work to its end, and while the list for it is made.
+        let on_disk = matches!(job, Job::WriteDisk(_) | Job::ReadFront(_) | Job::SyncDisk(_));
+        let gate = on_disk.then_some(gate);
+        let outcome = self.carry_out(host, &mut job);
+        let makes_list = matches!(job, Job::ReadFront(_));
+        host.tier.complete(job, outcome.map_err(|_| JobError));
+        if makes_list {
+            lock(&host.cuts).clear();
+        }
+        drop(gate);
+        true
+    }
+
+    fn carry_out(&self, host: &TierHost, job: &mut Job<'_>) -> Result<(), VolumeError> {
+        let failed = |error: DeviceError| VolumeError::from_device("use", &host.flash_name, error);
+        let result = match job {
+            Job::WriteGroup(job) => {
+                let mut writes: Vec<Request<'_>> =
+                    job.writes().map(|(offset, buf)| Request::Write { offset, buf }).collect();
+                self.write_flash(host, &mut writes).map_err(failed)
+            }
+            Job::WriteSegment(job) => {
+                let (offset, buf) = job.write();
+                self.write_flash(host, &mut [Request::Write { offset, buf }]).map_err(failed)
+            }
+            Job::FlushFlash(_) => {
+                count(&self.counters.flash_flushes, 1);
+                host.flash.flush().map_err(failed)
+            }
+            Job::ReadFront(job) => {
+                let mut reads: Vec<Request<'_>> =
+                    job.reads().into_iter().map(|(offset, buf)| Request::Read { offset, buf }).collect();
+                count(&self.counters.flash_reads, reads.len() as u64);
+                host.flash.run(&mut reads).into_iter().collect::<Result<(), _>>().map_err(failed)
+            }
+            Job::WriteDisk(job) => {
+                let cuts = lock(&host.cuts).clone();
+                let mut by_file: BTreeMap<u32, Vec<(u64, &[u8])>> = BTreeMap::new();
+                for (id, page) in job.pages() {
+                    let (file, block) = (id.file() as u32, id.block());
+                    if !cuts.iter().any(|cut| cut.file == file && (cut.first..cut.end).contains(&block)) {
+                        by_file.entry(file).or_default().push((block, page));
+                    }
+                }
+                by_file.iter().try_for_each(|(number, pages)| self.write_home(*number, pages))
+            }
+            Job::SyncDisk(_) => self.sync_staged_out(),
+        };
+        if let Err(error) = &result {
+            lock(&host.cause).get_or_insert_with(|| error.to_string());
+        }
+        result
+    }
+
+    pub(crate) fn write_flash(&self, host: &TierHost, writes: &mut [Request<'_>]) -> Result<(), DeviceError> {
+        let bytes: u64 = writes.iter().filter_map(Request::range).map(|(_, len)| len).sum();
+        count(&self.counters.flash_writes, writes.len() as u64);
+        count(&self.counters.flash_bytes_written, bytes);
+        host.flash.run(writes).into_iter().collect()
+    }
+
+    /// Writes pages of the file with this number to disk.
+    pub(crate) fn write_home(&self, number: u32, pages: &[(u64, &[u8])]) -> Result<(), VolumeError> {
+        let Some(file) = self.file(number) else {
+            // A number that the tier gave up: its file has got another one, and its pages are tombstones by now.
+            return Ok(());
+        };
+        file.staged_out.store(true, Ordering::Release);
+        file.write_pages(pages, &self.counters)
+            .map_err(|error| VolumeError::from_device("write pages of the tier to", &file.name, error))
+    }
+
+    /// Syncs every file that stage-out has written since it was last synced.
+    pub(crate) fn sync_staged_out(&self) -> Result<(), VolumeError> {
+        let written: Vec<Arc<FileInner>> = self
+            .all_files()
+            .into_iter()
+            .filter(|file| file.staged_out.swap(false, Ordering::AcqRel))
+            .collect();
+        for file in written {
+            count(&self.counters.disk_flushes, 1);
+            file.backing.flush().map_err(|error| VolumeError::from_device("sync", &file.name, error))?;
+            self.save_head(&file)?;
+        }
+        Ok(())
+    }
+
+    /// After the first page of a guarded file went to disk under its guard: its head goes to the sidecar, before the
+    /// frame that still answers for the page may be reused.
+    fn save_head(&self, file: &FileInner) -> Result<(), VolumeError> {
+        if !file.is_guarded() || !file.head().changed {
+            return Ok(());
+        }
+        file.head().changed = false;
+        self.write_sidecar(file, SidecarState::Dirty)
+    }
+
+    /// Keeps disk jobs out while the shape of a file changes, and remembers what was cut off for the disk job whose list
+    /// is made already. `change` answers whether there was room in the tier for it; if not, jobs are carried out with
+    /// the gate open and all is done again. False if the tier is given up meanwhile: then only the disk counts.
+    pub(crate) fn reshape(
+        &self,
+        host: &TierHost,
+        cut: Cut,
+        change: impl Fn() -> Result<bool, VolumeError>,
+    ) -> Result<bool, VolumeError> {
+        loop {
+            if self.condition.route("change", &host.flash_name)? == Route::Disk {
+                return Ok(false);
+            }
+            let gate = exclusive(&host.disk_gate);
+            let Some(inside) = host.enter(&self.condition) else { continue };
+            if change()? {
+                lock(&host.cuts).push(cut);
+                return Ok(true);
+            }
+            drop(inside);
+            drop(gate);
+            self.work_or_wait(host)?;
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! The table of files that travels in the tier's note: which files the tier knows, when each was last attached, and how
+//! long each is.
+//!
+//! ```text
+//! 0    CRC-32C of all that follows       u32
+//! 4    version 1                         u8
+//! 5    files                             u8
+//! 6    zero                              u16
+//! 8    number of the next new file       u32
+//! 12   zero                              u32
+//! 16   per file: number u32, epoch of its last attachment u32, length u64
+//! ```
+//! All little-endian. Eleven files fill the note.
+
+use mezzanine_engine::NOTE_BYTES;
+
+const VERSION: u8 = 1;
+const HEADER_BYTES: usize = 16;
+const ENTRY_BYTES: usize = 16;
+/// Files that one volume can have.
+pub(crate) const FILES_MAX: usize = (NOTE_BYTES - HEADER_BYTES) / ENTRY_BYTES;
+const _: () = assert!(FILES_MAX == 11);
+
+/// What the tier knows of one file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Entry {
+    pub(crate) file: u32,
+    pub(crate) epoch: u32,
+    pub(crate) length: u64,
+}
+
+/// The decoded table, in the order of file numbers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Table {
+    pub(crate) next_file: u32,
+    pub(crate) entries: Vec<Entry>,
+}
+
+impl Table {
+    /// The table of a tier that has never held a page.
+    pub(crate) fn empty() -> Self {
+        Self { next_file: 1, entries: Vec::new() }
+    }
+
+    pub(crate) fn get(&self, file: u32) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.file == file)
+    }
+
+    pub(crate) fn get_mut(&mut self, file: u32) -> Option<&mut Entry> {
+        self.entries.iter_mut().find(|entry| entry.file == file)
+    }
+
+    /// Adds a file that the tier has not known before. A number is never given twice (invariant 6); `None` if the table
+    /// is full.
+    pub(crate) fn add(&mut self, epoch: u32, length: u64) -> Option<u32> {
+        if self.entries.len() == FILES_MAX {
+            return None;
+        }
+        let file = self.next_file;
+        self.next_file = file.checked_add(1)?;
+        self.entries.push(Entry { file, epoch, length });
+        Some(file)
+    }
+
+    pub(crate) fn remove(&mut self, file: u32) {
+        self.entries.retain(|entry| entry.file != file);
+    }
+
+    pub(crate) fn encode(&self) -> [u8; NOTE_BYTES] {
+        let mut note = [0; NOTE_BYTES];
+        note[4] = VERSION;
+        note[5] = self.entries.len() as u8;
+        note[8..12].copy_from_slice(&self.next_file.to_le_bytes());
+        let slots = note[HEADER_BYTES..].chunks_exact_mut(ENTRY_BYTES);
+        for (entry, slot) in self.entries.iter().zip(slots) {
+            slot[..4].copy_from_slice(&entry.file.to_le_bytes());
+            slot[4..8].copy_from_slice(&entry.epoch.to_le_bytes());
+            slot[8..].copy_from_slice(&entry.length.to_le_bytes());
+        }
+        let checksum = crc32c::crc32c(&note[4..]);
+        note[..4].copy_from_slice(&checksum.to_le_bytes());
+        note
+    }
+
+    /// Reads a note; all zeros is what a tier carries before its first file.
+    pub(crate) fn decode(note: &[u8; NOTE_BYTES]) -> Result<Self, String> {
+        if note.iter().all(|&byte| byte == 0) {
+            return Ok(Self::empty());
+        }
+        let word = |at: usize| u32::from_le_bytes([note[at], note[at + 1], note[at + 2], note[at + 3]]);
+        if word(0) != crc32c::crc32c(&note[4..]) {
+            return Err("the table of files in the tier does not match its checksum".to_owned());
+        }
+        if note[4] != VERSION {
+            return Err(format!("the table of files in the tier has the unknown version {}", note[4]));
+        }
+        let count = usize::from(note[5]);
+        if count > FILES_MAX {
+            return Err(format!("the table of files in the tier claims {count} files"));
+        }
+        let entry = |index: usize| {
+            let at = HEADER_BYTES + index * ENTRY_BYTES;
+            let length = u64::from(word(at + 8)) | u64::from(word(at + 12)) << 32;
+            Entry { file: word(at), epoch: word(at + 4), length }
+        };
+        Ok(Self { next_file: word(8), entries: (0..count).map(entry).collect() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    #[test]
+    fn the_table_survives_its_encoding_and_is_full_at_eleven() {
+        let mut table = Table::empty();
+        assert_eq!(Table::decode(&[0; NOTE_BYTES]).unwrap(), table);
+        for n in 0..11 {
+            assert_eq!(table.add(n, u64::from(n) << 33), Some(n + 1));
+        }
+        assert_eq!(table.add(12, 0), None);
+        table.remove(4);
+        table.get_mut(5).unwrap().length = u64::MAX;
+        assert_eq!(Table::decode(&table.encode()).unwrap(), table);
+        assert_eq!(table.add(13, 5), Some(12), "numbers are not given twice");
+    }
+
+    #[test]
+    fn damage_is_noticed() {
+        let mut table = Table::empty();
+        table.add(1, 8192);
+        let note = table.encode();
+        for at in 0..NOTE_BYTES {
+            let mut damaged = note;
+            damaged[at] ^= 1;
+            assert!(Table::decode(&damaged).is_err(), "byte {at}");
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Formatting a tier, and opening one that lies at rest.
+
+use std::io::Read;
+use std::path::Path;
+use std::sync::Arc;
+
+use mezzanine_device::{Device, DirectIo, FileDevice, OpenOptions};
+use mezzanine_engine::format::{FormatError, Superblock, TierState, read_superblock};
+use mezzanine_engine::{
+    ConfigError, Geometry, ReadError, ReadFlash, Recovered, RecoveryError, Region, Tier, TierConfig,
+};
+
+use crate::config::{VolumeConfig, provably_clean};
+use crate::core::{TierHost, TierParts};
+use crate::error::{VolumeError, VolumeErrorKind};
+use crate::jobs::OWNER;
+use crate::note::Table;
+use crate::registry::{OpenReport, OpenedTier, write_superblock};
+use crate::roster::Roster;
+use crate::volume::Volume;
+
+/// Reads a device for the engine.
+pub(crate) struct Reader<'d>(pub(crate) &'d dyn Device);
+
+impl ReadFlash for Reader<'_> {
+    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
+        self.0.read_at(bytes, offset).map_err(|error| ReadError(error.to_string()))
+    }
+}
+
+/// How a flash file is opened: locked against others, not through links, past the page cache where that is possible.
+fn flash_options() -> OpenOptions {
+    OpenOptions {
+        exclusive_lock: true,
+        no_follow: true,
+        direct: DirectIo::IfPossible,
+        ..OpenOptions::read_write()
+    }
+}
+
+/// Opens the flash file or block device at `path` as a volume opens it: locked, and not through a link.
+///
+/// # Errors
+/// `Missing`, `Busy`, `ReadOnly`, or the failure.
+pub fn open_flash(path: &Path) -> Result<Arc<dyn Device>, VolumeError> {
+    let name = path.display().to_string();
+    match FileDevice::open(path, &flash_options()) {
+        Ok(device) => Ok(Arc::new(device)),
+        Err(error) => {
+            let error = VolumeError::from_device("open the tier on", name, error);
+            Err(match error.kind() {
+                VolumeErrorKind::Missing => error.advise(
+                    "check the path and whether the flash device is mounted; files whose sidecars say 'dirty' need it",
+                ),
+                VolumeErrorKind::Busy => error.advise("only one process can use a tier; close the other one"),
+                _ => error,
+            })
+        }
+    }
+}
+
+/// Creates or opens the file at `path` for a tier of this configuration, with all of its blocks reserved, so that a full
+/// file system is met now and not later.
+///
+/// # Errors
+/// `NoSpace`, `Busy`, `InvalidConfig`, or the failure.
+pub fn create_flash(path: &Path, config: &TierConfig) -> Result<Arc<dyn Device>, VolumeError> {
+    let name = path.display().to_string();
+    let geometry = geometry_of(config, "create", &name)?;
+    let options =
+        OpenOptions { create: true, len: Some(geometry.flash_bytes()), preallocate: true, ..flash_options() };
+    let device =
+        FileDevice::open(path, &options).map_err(|error| VolumeError::from_device("create", name, error))?;
+    Ok(Arc::new(device))
+}
+
+fn geometry_of(config: &TierConfig, operation: &'static str, subject: &str) -> Result<Geometry, VolumeError> {
+    config.geometry().map_err(|error: ConfigError| {
+        VolumeError::new(
+            VolumeErrorKind::InvalidConfig,
+            operation,
+            subject,
+            format!("{}: {}", error.parameter, error.reason),
+        )
+        .advise(error.advice.clone())
+    })
+}
+
+impl Volume {
+    /// Makes an empty tier on `flash`. Sidecars of files that used a tier there before refuse the new one.
+    ///
+    /// # Errors
+    /// `Unrecognised` if the device holds something else and `OnlyCopy` if it holds a tier that was not drained, unless
+    /// `force`; `InvalidConfig`; `NoSpace`; `Truncated` if the device is too small.
+    pub fn format(flash: &dyn Device, config: &VolumeConfig, force: bool) -> Result<(), VolumeError> {
+        let name = flash.describe();
+        let geometry = geometry_of(&config.tier, "format", &name)?;
+        let failed = |error| VolumeError::from_device("format", flash.describe(), error);
+        if !force {
+            refuse_contents(flash, &name)?;
+        }
+        let capabilities = flash.capabilities();
+        let needed = geometry.flash_bytes();
+        if capabilities.len < needed {
+            if !capabilities.can_resize {
+                let reason = format!("it has {} bytes and the tier needs {needed}", capabilities.len);
+                return Err(VolumeError::new(VolumeErrorKind::Truncated, "format", name, reason)
+                    .advise("give the tier fewer frames or a larger device"));
+            }
+            flash.set_len(needed).map_err(failed)?;
+        }
+        let (tier_uuid, database_uuid) = identities(config.identity_seed, &name)?;
+        // An old superblock is destroyed before a new one stands: at no moment can a mix of the two be read.
+        let nothing = mezzanine_device::AlignedBuf::zeroed(mezzanine_engine::format::SUPERBLOCK_BYTES);
+        for offset in mezzanine_engine::format::SUPERBLOCK_OFFSETS {
+            flash.write_at(&nothing, offset).map_err(failed)?;
+        }
+        Roster::default().write(flash).map_err(failed)?;
+        flash.flush().map_err(failed)?;
+        write_superblock(flash, &Superblock::new(&geometry, tier_uuid, database_uuid)).map_err(failed)
+    }
+}
+
+/// Refuses to format over what is not recognised, and over pages that may be the only copies.
+fn refuse_contents(flash: &dyn Device, name: &str) -> Result<(), VolumeError> {
+    match read_superblock(&mut Reader(flash)) {
+        Ok(superblock) if provably_clean(&superblock.config) || superblock.state == TierState::Drained => {
+            Ok(())
+        }
+        Ok(_) => Err(VolumeError::new(
+            VolumeErrorKind::OnlyCopy,
+            "format",
+            name,
+            "it holds a tier with pages that may be nowhere else",
+        )
+        .advise("drain it first, or force formatting if those pages may be lost")),
+        Err(FormatError::NewerFormat(version)) => Err(newer("format", name, version)),
+        Err(FormatError::Damaged(what)) => Err(VolumeError::new(
+            VolumeErrorKind::Damaged,
+            "format",
+            name,
+            format!("it holds a damaged tier ({what}), whose pages may be nowhere else"),
+        )
+        .advise("force formatting if they may be lost")),
+        Err(FormatError::Unreadable(_) | FormatError::Unrecognised) => {
+            let mut head = vec![0; 64 * 1024];
+            flash
+                .read_at_or_zero(&mut head, 0)
+                .map_err(|error| VolumeError::from_device("format", name, error))?;
+            if head.iter().all(|&byte| byte == 0) {
+                return Ok(());
+            }
+            Err(VolumeError::new(
+                VolumeErrorKind::Unrecognised,
+                "format",
+                name,
+                "it holds something that is not a tier",
+            )
+            .advise("check the path; force formatting only if its contents may be lost"))
+        }
+    }
+}
+
+fn newer(operation: &'static str, name: &str, version: u32) -> VolumeError {
+    let reason = format!("its format version {version} is newer than this build's");
+    VolumeError::new(VolumeErrorKind::NewerFormat { version }, operation, name, reason)
+        .advise("use the build that wrote it")
+}
+
+/// Reads and checks the superblock of a tier at rest.
+pub(crate) fn find_superblock(
+    flash: &dyn Device,
+    operation: &'static str,
+) -> Result<Superblock, VolumeError> {
+    let name = flash.describe();
+    let superblock = read_superblock(&mut Reader(flash)).map_err(|error| {
+        let kind = match &error {
+            FormatError::NewerFormat(version) => return newer(operation, &name, *version),
+            FormatError::Unrecognised => VolumeErrorKind::Unrecognised,
+            FormatError::Damaged(_) => VolumeErrorKind::Damaged,
+            FormatError::Unreadable(_) if flash.len() < 8192 => VolumeErrorKind::Truncated,
+            FormatError::Unreadable(_) => VolumeErrorKind::Io,
+        };
+        let advice = match kind {
+            VolumeErrorKind::Unrecognised => "check the path, or format it as a tier",
+            VolumeErrorKind::Truncated => "put the whole flash file back",
+            _ => "put back an undamaged copy of the same moment; if no sidecar says 'dirty', format it anew",
+        };
+        VolumeError::new(kind, operation, &name, error.to_string()).advise(advice)
+    })?;
+    let geometry = geometry_of(&superblock.config, operation, &name)?;
+    if flash.len() < geometry.flash_bytes() {
+        let reason = format!("it has {} bytes and its tier {}", flash.len(), geometry.flash_bytes());
+        return Err(VolumeError::new(VolumeErrorKind::Truncated, operation, name, reason)
+            .advise("put the whole flash file back; nothing was changed"));
+    }
+    Ok(superblock)
+}
+
+/// The superblock as the tier is to be opened: the shape from flash, the policies from the caller.
+fn merged(found: &Superblock, config: &VolumeConfig, name: &str) -> Result<Superblock, VolumeError> {
+    let wanted = TierConfig {
+        design: config.tier.design,
+        admission: config.tier.admission,
+        sync_mode: config.tier.sync_mode,
+        survivors_max: config.tier.survivors_max.min(found.config.group_pages - 1),
+        ..found.config.clone()
+    };
+    let was_clean = provably_clean(&found.config);
+    if provably_clean(&wanted) && !was_clean && found.state != TierState::Drained {
+        let reason = format!(
+            "it may hold the only copy of pages, and sync mode {} with admission {} would not keep them",
+            wanted.sync_mode, wanted.admission
+        );
+        return Err(VolumeError::new(VolumeErrorKind::OnlyCopy, "open the tier on", name, reason)
+            .advise("open it as before, or drain it first"));
+    }
+    // Left without closing while it could hold no only copies: a page on disk may be newer than its copy here. If it goes
+    // on as provably clean, recovery empties it by itself.
+    let base = if was_clean && found.state == TierState::Open && !provably_clean(&wanted) {
+        found.discarded()
+    } else {
+        found.clone()
+    };
+    Ok(Superblock { config: wanted, ..base })
+}
+
+/// Opens a tier at rest. Nothing on flash changes before the first file is attached.
+pub(crate) fn open_tier(
+    flash: Arc<dyn Device>,
+    config: &VolumeConfig,
+) -> Result<(TierHost, OpenedTier), VolumeError> {
+    const OPERATION: &str = "open the tier on";
+    let name = flash.describe();
+    // What is read back must be durable: after a crash of this process alone the last writes may still be in the cache.
+    flash.flush().map_err(|error| VolumeError::from_device(OPERATION, &name, error))?;
+    let found = find_superblock(&*flash, OPERATION)?;
+    let superblock = merged(&found, config, &name)?;
+    let geometry = geometry_of(&superblock.config, OPERATION, &name)?;
+    let region = Region::heap(geometry.region_bytes());
+    let recovered = Tier::recover(region, &superblock, OWNER, &mut Reader(&*flash));
+    let Recovered { tier, writes, superblock, report, note } =
+        recovered.map_err(|error| unrecovered(&name, error))?;
+    let mut table = Table::decode(&note).map_err(|what| {
+        VolumeError::new(VolumeErrorKind::Damaged, OPERATION, &name, what)
+            .advise("put back an undamaged copy of the same moment")
+    })?;
+    // Numbers of files must not return even if the tier was emptied and its table with it.
+    table.next_file = table.next_file.max(superblock.epoch << 8 | 1);
+    let report = OpenReport {
+        files: table.entries.iter().map(|entry| entry.file).collect(),
+        region_bytes: geometry.region_bytes(),
+        recovery: report,
+    };
+    let host = TierHost::new(TierParts {
+        tier,
+        database_uuid: superblock.database_uuid,
+        epoch: superblock.epoch,
+        workers: config.workers,
+        table,
+        flash: Arc::clone(&flash),
+    });
+    let roster = Roster::read(&*flash);
+    let opened = OpenedTier { superblock, found, writes, started: false, forget: Vec::new(), roster, report };
+    host.incomplete
+        .store(!host.provably_clean && !opened.report.files.is_empty(), std::sync::atomic::Ordering::Release);
+    Ok((host, opened))
+}
+
+fn unrecovered(name: &str, error: RecoveryError) -> VolumeError {
+    const OPERATION: &str = "recover the tier on";
+    match error {
+        RecoveryError::NewerFormat(version) => newer(OPERATION, name, version),
+        RecoveryError::Damaged { what, offset } => VolumeError::new(VolumeErrorKind::Damaged, OPERATION, name, what)
+            .at(offset)
+            .advise(
+                "pages that were acknowledged are lost: restore the files from a backup and format the tier; if it was \
+                 used in sync mode 'through', its files are whole without it",
+            ),
+        RecoveryError::Read(error) => VolumeError::new(VolumeErrorKind::Io, OPERATION, name, error.to_string()),
+        error @ (RecoveryError::Config(_) | RecoveryError::RegionTooSmall(_)) => {
+            VolumeError::new(VolumeErrorKind::InvalidConfig, OPERATION, name, error.to_string())
+        }
+    }
+}
+
+/// Two fresh identities: of the tier, and of the database that it belongs to.
+fn identities(seed: Option<u64>, name: &str) -> Result<([u8; 16], [u8; 16]), VolumeError> {
+    let mut bytes = [0; 32];
+    match seed {
+        Some(seed) => {
+            for (index, word) in bytes.chunks_exact_mut(8).enumerate() {
+                word.copy_from_slice(&mezzanine_device::memory::splitmix(seed ^ index as u64).to_le_bytes());
+            }
+        }
+        None => {
+            let failed = |error| VolumeError::from_io("draw an identity for", name, error);
+            let mut random = std::fs::File::open("/dev/urandom").map_err(failed)?;
+            random.read_exact(&mut bytes).map_err(failed)?;
+        }
+    }
+    let (mut tier, mut database) = ([0; 16], [0; 16]);
+    tier.copy_from_slice(&bytes[..16]);
+    database.copy_from_slice(&bytes[16..]);
+    Ok((tier, database))
+}

@@ -1,0 +1,77 @@
+//! What attaching, draining and closing need, one caller at a time: the tier's superblock, and whether the new epoch is
+//! durable yet.
+
+use mezzanine_device::{Device, DeviceError};
+use mezzanine_engine::RecoveryReport;
+use mezzanine_engine::format::{SUPERBLOCK_OFFSETS, Superblock, TierState};
+
+use crate::error::VolumeError;
+use crate::roster::Roster;
+
+/// Behind the volume's registry lock.
+pub(crate) struct Registry {
+    pub(crate) tier: Option<OpenedTier>,
+    /// Number of the next file of a volume without a tier.
+    pub(crate) next_number: u32,
+}
+
+/// A tier at rest that was opened.
+pub(crate) struct OpenedTier {
+    /// Of the epoch that begins with the first attachment.
+    pub(crate) superblock: Superblock,
+    /// As it was found on flash.
+    pub(crate) found: Superblock,
+    /// Metadata that recovery wants written before the superblock.
+    pub(crate) writes: Vec<(u64, Vec<u8>)>,
+    /// The new epoch is durable.
+    pub(crate) started: bool,
+    /// Files whose pages in the tier are not to be believed, and were not yet invalidated.
+    pub(crate) forget: Vec<u32>,
+    pub(crate) roster: Roster,
+    pub(crate) report: OpenReport,
+}
+
+/// What opening a tier found and did.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct OpenReport {
+    /// What recovery did.
+    pub recovery: RecoveryReport,
+    /// Numbers of the files that the tier knew.
+    pub files: Vec<u32>,
+    /// Bytes of memory that the tier takes.
+    pub region_bytes: usize,
+}
+
+impl OpenedTier {
+    pub(crate) fn was_closed(&self) -> bool {
+        self.found.state != TierState::Open
+    }
+
+    /// Makes the new epoch durable (invariant 7): once, before anything depends on it. Until then opening a tier has
+    /// changed nothing on it.
+    pub(crate) fn start(&mut self, flash: &dyn Device) -> Result<(), VolumeError> {
+        if self.started {
+            return Ok(());
+        }
+        let failed = |error| VolumeError::from_device("open the tier on", flash.describe(), error);
+        for (offset, bytes) in &self.writes {
+            flash.write_at(bytes, *offset).map_err(failed)?;
+        }
+        if !self.writes.is_empty() {
+            flash.flush().map_err(failed)?;
+        }
+        write_superblock(flash, &self.superblock).map_err(failed)?;
+        self.started = true;
+        Ok(())
+    }
+}
+
+/// Writes both copies, one after the other, so that one of them is whole at any moment.
+pub(crate) fn write_superblock(flash: &dyn Device, superblock: &Superblock) -> Result<(), DeviceError> {
+    let bytes = mezzanine_device::AlignedBuf::copy_of(&superblock.encode());
+    for offset in SUPERBLOCK_OFFSETS {
+        flash.write_at(&bytes, offset)?;
+        flash.flush()?;
+    }
+    Ok(())
+}

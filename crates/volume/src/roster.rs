@@ -1,0 +1,104 @@
+//! Paths of the files whose pages a tier holds, kept on flash between the superblocks and the metadata so that messages
+//! and `drain` can name them. Advice only: nothing else depends on it, and damage is taken for absence.
+//!
+//! ```text
+//! 16384   one copy: magic "MEZZFILE", CRC-32C of what follows u32, files u32,
+//!         per file: number u32, length of the path u32, the path
+//! ```
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use mezzanine_device::{AlignedBuf, Device, DeviceError};
+
+const ROSTER_OFFSET: u64 = 16 * 1024;
+const ROSTER_BYTES: usize = 16 * 1024;
+const MAGIC: &[u8; 8] = b"MEZZFILE";
+const HEADER_BYTES: usize = 16;
+
+/// File numbers and paths.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Roster {
+    pub(crate) paths: BTreeMap<u32, PathBuf>,
+}
+
+impl Roster {
+    pub(crate) fn read(flash: &dyn Device) -> Self {
+        let mut bytes = AlignedBuf::zeroed(ROSTER_BYTES);
+        let read = flash.read_at(&mut bytes, ROSTER_OFFSET);
+        read.ok().and_then(|()| Self::decode(&bytes)).unwrap_or_default()
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let word = |at: usize| {
+            let bytes = bytes.get(at..at + 4)?;
+            Some(u32::from_le_bytes(bytes.try_into().ok()?))
+        };
+        if !bytes.starts_with(MAGIC) || word(8)? != crc32c::crc32c(&bytes[12..]) {
+            return None;
+        }
+        let mut paths = BTreeMap::new();
+        let mut at = HEADER_BYTES;
+        for _ in 0..word(12)? {
+            let (number, len) = (word(at)?, word(at + 4)? as usize);
+            let path = bytes.get(at + 8..(at + 8).checked_add(len)?)?;
+            paths.insert(number, PathBuf::from(OsStr::from_bytes(path)));
+            at += 8 + len;
+        }
+        Some(Self { paths })
+    }
+
+    /// Writes the roster; the next flush makes it durable.
+    pub(crate) fn write(&self, flash: &dyn Device) -> Result<(), DeviceError> {
+        let mut bytes = AlignedBuf::zeroed(ROSTER_BYTES);
+        let mut at = HEADER_BYTES;
+        let mut files = 0u32;
+        for (number, path) in &self.paths {
+            let path = path.as_os_str().as_bytes();
+            if at + 8 + path.len() > ROSTER_BYTES {
+                break;
+            }
+            bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
+            bytes[at + 4..at + 8].copy_from_slice(&(path.len() as u32).to_le_bytes());
+            bytes[at + 8..at + 8 + path.len()].copy_from_slice(path);
+            at += 8 + path.len();
+            files += 1;
+        }
+        bytes[..8].copy_from_slice(MAGIC);
+        bytes[12..16].copy_from_slice(&files.to_le_bytes());
+        let checksum = crc32c::crc32c(&bytes[12..]);
+        bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
+        flash.write_at(&bytes, ROSTER_OFFSET)
+    }
+
+    /// "file 3 (/srv/a.db)", as far as the path is known.
+    pub(crate) fn name(&self, number: u32) -> String {
+        match self.paths.get(&number) {
+            Some(path) => path.display().to_string(),
+            None => format!("file number {number}"),
+        }
+    }
+
+    /// Notes the path of a file. Returns whether that changed anything.
+    pub(crate) fn set(&mut self, number: u32, path: &Path) -> bool {
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        self.paths.insert(number, path.clone()) != Some(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn garbage_is_absence() {
+        assert_eq!(Roster::decode(&[0; ROSTER_BYTES]), None);
+        let mut bytes = vec![0xFF; ROSTER_BYTES];
+        bytes[..8].copy_from_slice(MAGIC);
+        let checksum = crc32c::crc32c(&bytes[12..]);
+        bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
+        assert_eq!(Roster::decode(&bytes), None);
+    }
+}

@@ -1,0 +1,430 @@
+//! Everything that brings the tier and the disk to one state: failures, drains, closing.
+//!
+//! Whoever settles changes the mode first, so that writers and syncs wait and jobs stop; waits until nobody is inside of
+//! a change any more; and then has the tier to itself but for readers.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use mezzanine_device::{AlignedBuf, Request};
+use mezzanine_engine::format::{Superblock, TierState};
+use mezzanine_engine::{DirtyPage, DrainCursor, Failure, NoRoom, SyncState};
+
+use crate::condition::Mode;
+use crate::core::{FRUITLESS_MAX, Shared, TierHost, exclusive, lock};
+use crate::error::{VolumeError, VolumeErrorKind};
+use crate::home::FileInner;
+use crate::registry::{Registry, write_superblock};
+use crate::sidecar::{Sidecar, SidecarState};
+use crate::statistics::count;
+
+/// Pages that a drain reads from flash as one batch.
+const DRAIN_PAGES: usize = 256;
+
+impl Shared {
+    /// Acts on a failure that the tier has latched (invariant 11).
+    pub(crate) fn handle_failure(&self, host: &TierHost) {
+        let Some(failure) = host.tier.failure() else { return };
+        let cause = lock(&host.cause).clone().unwrap_or_default();
+        let reason = if cause.is_empty() { failure.to_string() } else { format!("{failure}: {cause}") };
+        match failure {
+            Failure::FlashWrite | Failure::FlashSync if host.provably_clean => {
+                host.tier.stop_admission();
+                self.condition.change(&[Mode::Normal], Mode::Bypass, &reason);
+            }
+            Failure::FlashWrite => self.give_up_tier(host, &reason),
+            Failure::FlashRead { .. } => {
+                let reason = match host.tier.stuck_page() {
+                    Some((id, _)) => {
+                        let name =
+                            self.file(id.file() as u32).map_or_else(String::new, |file| file.name.clone());
+                        let offset = id.block() * host.page_size() as u64;
+                        format!("{reason}; it is the page at offset {offset} of {name}")
+                    }
+                    None => reason,
+                };
+                self.condition.change(&[Mode::Normal], Mode::ReadOnly, &reason);
+            }
+            Failure::FlashSync | Failure::DiskWrite | Failure::DiskSync => {
+                self.condition.change(&[Mode::Normal], Mode::ReadOnly, &reason);
+            }
+        }
+        self.signal.made_progress();
+    }
+
+    /// Refuses changes from now on: what is durable on disk is no longer known.
+    pub(crate) fn refuse_changes(&self, error: &VolumeError) {
+        self.condition.change(&[Mode::Normal, Mode::Bypass], Mode::ReadOnly, &error.to_string());
+        self.signal.made_progress();
+    }
+
+    /// The flash device cannot be written: everything dirty goes to disk, the files are detached from the tier durably,
+    /// and the volume goes on without it. Writers and syncs wait meanwhile, so nothing is acknowledged before it holds.
+    fn give_up_tier(&self, host: &TierHost, reason: &str) {
+        if !self.condition.change(&[Mode::Normal], Mode::Settling, reason) {
+            return;
+        }
+        host.wait_outside();
+        host.tier.stop_admission();
+        let gate = exclusive(&host.disk_gate);
+        let given_up = self.drain_pages(host).and_then(|()| {
+            self.all_files().iter().try_for_each(|file| {
+                self.leave_tier(file, || {
+                    let detached = Sidecar {
+                        reason: reason.to_owned(),
+                        ..self.sidecar_of(host, file, SidecarState::Detached)
+                    };
+                    self.replace_sidecar(file, &detached)
+                })
+            })
+        });
+        drop(gate);
+        match given_up {
+            Ok(()) => self.condition.change(&[Mode::Settling], Mode::Bypass, reason),
+            Err(error) => {
+                let reason = format!("{reason}; then the tier's pages could not be saved: {error}");
+                self.condition.change(&[Mode::Settling], Mode::ReadOnly, &reason)
+            }
+        };
+    }
+
+    /// Writes every dirty page of the tier to disk and syncs. The caller has the tier to itself.
+    fn drain_pages(&self, host: &TierHost) -> Result<(), VolumeError> {
+        let mut cursor = DrainCursor::default();
+        let mut drained: Vec<DirtyPage> = Vec::new();
+        loop {
+            let mut pages = host.tier.drain_batch(&mut cursor, DRAIN_PAGES);
+            if pages.is_empty() {
+                break;
+            }
+            pages.sort_unstable_by_key(|page| page.id);
+            let bytes = self.read_dirty(host, &pages)?;
+            let numbered: Vec<(u32, u64, &[u8])> = pages
+                .iter()
+                .zip(bytes.chunks_exact(host.page_size()))
+                .map(|(page, bytes)| (page.id.file() as u32, page.id.block(), bytes))
+                .collect();
+            for file in numbered.chunk_by(|a, b| a.0 == b.0) {
+                let of_file: Vec<(u64, &[u8])> =
+                    file.iter().map(|(_, block, bytes)| (*block, *bytes)).collect();
+                self.write_home(file[0].0, &of_file)?;
+            }
+            drained.extend(pages);
+        }
+        self.sync_staged_out()?;
+        host.tier.mark_clean(&drained);
+        Ok(())
+    }
+
+    /// The bytes of dirty pages, from staging memory or flash.
+    fn read_dirty(&self, host: &TierHost, pages: &[DirtyPage]) -> Result<AlignedBuf, VolumeError> {
+        let size = host.page_size();
+        let mut bytes = AlignedBuf::zeroed(pages.len() * size);
+        let staged: Vec<bool> = pages
+            .iter()
+            .zip(bytes.chunks_exact_mut(size))
+            .map(|(page, out)| host.tier.read_staged(&page.flash, out))
+            .collect();
+        let mut requests = Vec::new();
+        for ((page, buf), staged) in pages.iter().zip(bytes.chunks_exact_mut(size)).zip(&staged) {
+            if !staged {
+                requests.push(Request::Read { offset: page.flash.offset, buf });
+            }
+        }
+        count(&self.counters.flash_reads, requests.len() as u64);
+        let mut results =
+            if requests.is_empty() { Vec::new() } else { host.flash.run(&mut requests) }.into_iter();
+        for ((page, buf), staged) in pages.iter().zip(bytes.chunks_exact(size)).zip(&staged) {
+            if *staged {
+                continue;
+            }
+            let read = results.next().unwrap_or(Ok(()));
+            if read.is_err() || !host.tier.verify(&page.flash, buf) {
+                let Some(file) = self.file(page.id.file() as u32) else { continue };
+                return Err(self.lost_page(host, &file, page.id.block(), &page.flash, read.err()));
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// A file whose pages are all on disk leaves the tier, by the steps in `home`; `last` replaces or removes its
+    /// sidecar.
+    fn leave_tier(
+        &self,
+        file: &FileInner,
+        last: impl FnOnce() -> Result<(), VolumeError>,
+    ) -> Result<(), VolumeError> {
+        self.declare_current(file)?;
+        self.restore_head(file)?;
+        last()
+    }
+
+    /// The first half: the disk is whole but for the guard, and the sidecar says so.
+    fn declare_current(&self, file: &FileInner) -> Result<(), VolumeError> {
+        if !file.dirty.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let failed = |error| VolumeError::from_device("detach", &file.name, error);
+        let physical = file.len().max(file.physical_min());
+        if file.resizable && file.physical.load(Ordering::Acquire) != physical {
+            file.resize(physical).map_err(failed)?;
+            file.flush(&self.counters).map_err(failed)?;
+        }
+        self.write_sidecar(file, SidecarState::Current)?;
+        file.dirty.store(false, Ordering::Release);
+        file.ready.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    /// The second half: the head takes its place again.
+    fn restore_head(&self, file: &FileInner) -> Result<(), VolumeError> {
+        if !file.is_guarded() {
+            return Ok(());
+        }
+        let failed = |error| VolumeError::from_device("restore the header of", &file.name, error);
+        let len = file.len();
+        let head = file.head().bytes.clone();
+        let keep = head.len().min(usize::try_from(len).unwrap_or(usize::MAX));
+        file.write_plain(&head[..keep], 0, &self.counters).map_err(failed)?;
+        if file.resizable && file.physical.load(Ordering::Acquire) != len {
+            file.resize(len).map_err(failed)?;
+        }
+        file.flush(&self.counters).map_err(failed)?;
+        file.guarded.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    /// Syncs what was written to the disk of a file directly. A failure ends all changes (invariant 11).
+    pub(crate) fn flush_direct(&self, file: &FileInner) -> Result<(), VolumeError> {
+        if !file.unsynced.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        file.flush(&self.counters)
+            .map_err(|error| VolumeError::from_device("sync", &file.name, error))
+            .inspect_err(|error| self.refuse_changes(error))
+    }
+
+    /// See [`crate::VolumeFile::sync`].
+    pub(crate) fn sync_file(&self, file: &FileInner) -> Result<(), VolumeError> {
+        count(&self.counters.syncs, 1);
+        self.condition.route("sync", &file.name)?;
+        let mut worked = false;
+        if let Some(host) = self.tier_in_use().filter(|host| !host.provably_clean) {
+            worked = self.sync_tier(host)?;
+        }
+        if file.unsynced.load(Ordering::Acquire) {
+            worked = true;
+            self.flush_direct(file)?;
+        }
+        if !worked {
+            count(&self.counters.syncs_without_io, 1);
+        }
+        Ok(())
+    }
+
+    /// Begins to settle the volume: no changes, no jobs, no disk writes of the tier under way. False if there is no tier
+    /// in use.
+    fn begin_settling(&self, host: &TierHost, operation: &'static str) -> Result<bool, VolumeError> {
+        loop {
+            if self.condition.route(operation, &host.flash_name)? == crate::condition::Route::Disk {
+                return Ok(false);
+            }
+            if self.condition.change(&[Mode::Normal], Mode::Settling, operation) {
+                break;
+            }
+        }
+        host.wait_outside();
+        host.tier.stop_admission();
+        host.tier.begin_drain();
+        if let Err(error) = self.work_alone(host, operation, || host.tier.stage_out_idle()) {
+            self.stop_settling(host);
+            self.handle_failure(host);
+            return Err(error);
+        }
+        Ok(true)
+    }
+
+    /// Lets writers and jobs go on as before.
+    fn stop_settling(&self, host: &TierHost) {
+        host.tier.end_drain();
+        host.tier.resume_admission();
+        self.condition.change(&[Mode::Settling], Mode::Normal, "");
+        self.signal.made_progress();
+    }
+
+    /// Carries out jobs while the volume is being settled, and waits for those that others have begun before, until
+    /// `done`.
+    fn work_alone(
+        &self,
+        host: &TierHost,
+        operation: &'static str,
+        done: impl Fn() -> bool,
+    ) -> Result<(), VolumeError> {
+        let mut fruitless = 0;
+        loop {
+            // Noted before looking: whatever happens after this is noticed below.
+            let seen = self.signal.progress();
+            if done() {
+                return Ok(());
+            }
+            if let Some(failure) = host.tier.failure() {
+                let cause = lock(&host.cause).clone().unwrap_or_default();
+                let reason = format!("{failure}: {cause}");
+                return Err(VolumeError::new(VolumeErrorKind::Io, operation, &host.flash_name, reason));
+            }
+            fruitless += 1;
+            if self.run_one(host, Mode::Settling) {
+                fruitless = 0;
+                self.signal.made_progress();
+            } else if host.running.load(Ordering::SeqCst) > 0 {
+                self.signal.wait_for_progress(seen);
+            } else if fruitless > FRUITLESS_MAX {
+                let reason =
+                    "the tier is not at rest and has no job to offer; this is a defect of the software";
+                return Err(VolumeError::new(VolumeErrorKind::Io, operation, &host.flash_name, reason));
+            }
+        }
+    }
+
+    /// Makes everything in the tier durable while the volume is being settled, and waits until no job is under way.
+    fn sync_alone(&self, host: &TierHost, operation: &'static str) -> Result<(), VolumeError> {
+        self.work_alone(host, operation, || match self.begin_sync(host) {
+            // A job may have appended something since the last look, so only a sync with nothing to do is the last.
+            Ok(ticket) => {
+                host.tier.sync_state(&ticket) == SyncState::Durable
+                    && host.running.load(Ordering::SeqCst) == 0
+            }
+            Err(NoRoom) => {
+                // Only stage-out makes room.
+                host.tier.end_drain();
+                false
+            }
+        })
+    }
+
+    fn refuse_incomplete(&self, registry: &Registry, operation: &'static str) -> Result<(), VolumeError> {
+        let (Some(host), Some(opened)) = (&self.host, &registry.tier) else { return Ok(()) };
+        let missing = self.missing_files(host);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let names: Vec<String> = missing.iter().map(|number| opened.roster.name(*number)).collect();
+        let reason = format!("it holds pages of files that are not attached: {}", names.join(", "));
+        Err(VolumeError::new(VolumeErrorKind::FileNotAttached, operation, &host.flash_name, reason)
+            .advise("attach every file of the volume first"))
+    }
+
+    /// See [`crate::Volume::drain`].
+    pub(crate) fn drain(&self) -> Result<(), VolumeError> {
+        let registry = lock(&self.registry);
+        if let Some(host) = self.tier_in_use() {
+            self.refuse_incomplete(&registry, "drain")?;
+            if self.begin_settling(host, "drain")? {
+                let gate = exclusive(&host.disk_gate);
+                let drained = self.drain_pages(host);
+                drop(gate);
+                host.tier.end_drain();
+                host.tier.resume_admission();
+                match &drained {
+                    Ok(()) => self.condition.change(&[Mode::Settling], Mode::Normal, ""),
+                    Err(error) => {
+                        self.condition.change(&[Mode::Settling], Mode::ReadOnly, &error.to_string())
+                    }
+                };
+                self.signal.made_progress();
+                drained?;
+            }
+        }
+        self.all_files().iter().try_for_each(|file| self.flush_direct(file))
+    }
+
+    /// See [`crate::Volume::close`] and [`crate::Volume::close_drained`].
+    pub(crate) fn close(&self, drained: bool) -> Result<(), VolumeError> {
+        let mut registry = lock(&self.registry);
+        let outcome = self.close_in_order(&mut registry, drained);
+        let reason = "it was closed";
+        self.condition.change(
+            &[Mode::Normal, Mode::Settling, Mode::Bypass, Mode::ReadOnly],
+            Mode::Closed,
+            reason,
+        );
+        self.signal.made_progress();
+        outcome
+    }
+
+    fn close_in_order(&self, registry: &mut Registry, drained: bool) -> Result<(), VolumeError> {
+        let operation = if drained { "drain and close" } else { "close" };
+        if drained {
+            self.refuse_incomplete(registry, operation)?;
+        }
+        if self.condition.mode() == Mode::ReadOnly {
+            return Err(self.condition.read_only(operation, "the volume"));
+        }
+        let host = match self.tier_in_use() {
+            Some(host) if self.begin_settling(host, operation)? => host,
+            _ => return self.all_files().iter().try_for_each(|file| self.flush_direct(file)),
+        };
+        let files = self.all_files();
+        files.iter().try_for_each(|file| self.flush_direct(file))?;
+        let started = registry.tier.as_ref().is_some_and(|opened| opened.started);
+        if !started {
+            return Ok(());
+        }
+        if drained {
+            self.leave_drained(host, registry, &files)
+        } else {
+            self.leave_warm(host, registry, &files)
+        }
+    }
+
+    /// Closes the tier with its pages in it.
+    fn leave_warm(
+        &self,
+        host: &TierHost,
+        registry: &mut Registry,
+        files: &[Arc<FileInner>],
+    ) -> Result<(), VolumeError> {
+        self.sync_alone(host, "close")?;
+        let Some(opened) = registry.tier.as_mut() else { return Ok(()) };
+        self.put_superblock(host, host.tier.closed(&opened.superblock))?;
+        for file in files.iter().filter(|file| !file.dirty.load(Ordering::Acquire)) {
+            let failed = |error| VolumeError::from_io("close", &file.name, error);
+            let fingerprint = file.sidecar.fingerprint().map_err(failed)?.unwrap_or_default();
+            let current = self.sidecar_of(host, file, SidecarState::Current);
+            self.replace_sidecar(
+                file,
+                &Sidecar { fingerprint, guard: Vec::new(), head: Vec::new(), ..current },
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Writes everything to disk and lets all files go; the tier is left empty.
+    fn leave_drained(
+        &self,
+        host: &TierHost,
+        registry: &mut Registry,
+        files: &[Arc<FileInner>],
+    ) -> Result<(), VolumeError> {
+        {
+            let _gate = exclusive(&host.disk_gate);
+            self.drain_pages(host)?;
+        }
+        files.iter().try_for_each(|file| self.declare_current(file))?;
+        // Every sidecar says `current` before the tier forgets, and is removed only afterwards: a crash between leaves
+        // either a tier that nobody needs, or files that need none.
+        let Some(opened) = registry.tier.as_mut() else { return Ok(()) };
+        self.put_superblock(host, Superblock { state: TierState::Drained, ..opened.superblock.discarded() })?;
+        for file in files {
+            self.restore_head(file)?;
+            let failed = |error| VolumeError::from_io("remove the sidecar", file.sidecar.describe(), error);
+            file.sidecar.remove().map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    fn put_superblock(&self, host: &TierHost, superblock: Superblock) -> Result<(), VolumeError> {
+        let failed = |error| VolumeError::from_device("close the tier on", &host.flash_name, error);
+        write_superblock(&*host.flash, &superblock).map_err(failed)
+    }
+}

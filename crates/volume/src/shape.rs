@@ -1,0 +1,206 @@
+//! Changes of a file's shape: its length, and ranges given up.
+//!
+//! What is cut off must not come back (invariant 6), neither from the tier nor from the disk, at no crash between:
+//! - *Shortening, durable:* first the tier forgets the pages and learns the new length, both in one group; then a sync;
+//!   then the disk file is cut and synced. A crash before the sync leaves the old file, after it the next attachment
+//!   cuts the disk file. Only then may the file grow again.
+//! - *Discarding, durable:* first the disk range is zeroed and synced, while the tier still answers for its pages; then
+//!   the tier forgets them; then a sync. A crash leaves each page old or zero.
+//! - Where the tier is provably clean, a crash empties it, so only the order of what is visible matters.
+
+use std::sync::atomic::Ordering;
+
+use mezzanine_engine::IdRange;
+
+use crate::attach::mask_head;
+use crate::condition::Route;
+use crate::core::{Shared, TierHost, exclusive, lock};
+use crate::error::{VolumeError, VolumeErrorKind};
+use crate::home::FileInner;
+use crate::jobs::Cut;
+use crate::sidecar::SidecarState;
+
+const RESIZE: &str = "set the length of";
+
+impl Shared {
+    /// See [`crate::VolumeFile::set_len`].
+    pub(crate) fn set_len(&self, file: &FileInner, len: u64) -> Result<(), VolumeError> {
+        if !file.resizable && len != file.len() {
+            let reason = format!("it is a device of {} bytes", file.len());
+            return Err(VolumeError::new(VolumeErrorKind::Io, RESIZE, &file.name, reason));
+        }
+        self.prepare(file, RESIZE)?;
+        let _layout = exclusive(&file.layout);
+        let old = file.len();
+        if len == old {
+            return Ok(());
+        }
+        match (self.condition.route(RESIZE, &file.name)?, &self.host) {
+            (Route::Tier, Some(host)) if !host.provably_clean => {
+                if len < old {
+                    return self.shorten_durable(host, file, len);
+                }
+                for word in [&file.len, &file.clip] {
+                    word.store(len, Ordering::Release);
+                }
+                host.changed();
+                Ok(())
+            }
+            (Route::Tier, Some(host)) => {
+                if len < old {
+                    // The page that the new end cuts through as well: its tail changes on disk.
+                    let range = IdRange::blocks_from(u64::from(file.number), len / file.page_size);
+                    self.with_room(host, || host.tier.invalidate_range(&range))?;
+                }
+                self.resize_disk(file, len)
+            }
+            _ => self.resize_disk(file, len),
+        }
+    }
+
+    fn resize_disk(&self, file: &FileInner, len: u64) -> Result<(), VolumeError> {
+        let failed = |error| VolumeError::from_device(RESIZE, &file.name, error);
+        let shorter = len < file.len();
+        file.resize(len).map_err(failed)?;
+        for word in [&file.len, &file.clip] {
+            word.store(len, Ordering::Release);
+        }
+        if shorter {
+            self.flush_direct(file)?;
+        }
+        Ok(())
+    }
+
+    fn shorten_durable(&self, host: &TierHost, file: &FileInner, len: u64) -> Result<(), VolumeError> {
+        self.zero_tail(host, file, len)?;
+        let first = len.div_ceil(file.page_size);
+        let range = IdRange::blocks_from(u64::from(file.number), first);
+        let cut = Cut { file: file.number, first, end: u64::MAX };
+        self.reshape(host, cut, || {
+            let mut note = lock(&host.table);
+            let mut table = note.table.clone();
+            if let Some(entry) = table.get_mut(file.number) {
+                entry.length = len;
+            }
+            let room = host.tier.truncate(&range, &table.encode()).is_ok();
+            if room {
+                note.told.clone_from(&table);
+                note.table = table;
+                file.len.store(len, Ordering::Release);
+            }
+            Ok(room)
+        })?;
+        host.changed();
+        self.sync_tier(host)?;
+        self.cut_disk(host, file, len)
+    }
+
+    /// The tier has forgotten, durably, what lies past `len`: now the disk does.
+    fn cut_disk(&self, host: &TierHost, file: &FileInner, len: u64) -> Result<(), VolumeError> {
+        let failed = |error| VolumeError::from_device(RESIZE, &file.name, error);
+        let result = (|| {
+            if file.is_guarded() && len < file.guard.len() as u64 {
+                mask_head(file, len);
+                self.write_sidecar(file, SidecarState::Dirty)?;
+            }
+            let _gate = exclusive(&host.disk_gate);
+            file.len.store(len, Ordering::Release);
+            file.clip.store(len, Ordering::Release);
+            let physical = len.max(file.physical_min());
+            if file.physical.load(Ordering::Acquire) > physical {
+                file.resize(physical).map_err(failed)?;
+                file.flush(&self.counters).map_err(failed)?;
+            }
+            Ok(())
+        })();
+        result.inspect_err(|error: &VolumeError| self.refuse_changes(error))
+    }
+
+    /// See [`crate::VolumeFile::discard`].
+    pub(crate) fn discard(&self, file: &FileInner, offset: u64, len: u64) -> Result<(), VolumeError> {
+        self.prepare(file, "discard")?;
+        let _layout = exclusive(&file.layout);
+        let end = offset.saturating_add(len).min(file.len());
+        if offset >= end {
+            return Ok(());
+        }
+        match (self.condition.route("discard", &file.name)?, &self.host) {
+            (Route::Tier, Some(host)) if !host.provably_clean => {
+                self.discard_durable(host, file, offset, end)
+            }
+            (route, host) => {
+                let failed = |error| VolumeError::from_device("discard", &file.name, error);
+                let zeroed = file.zero(offset, end, &self.counters).map_err(failed);
+                if let (Route::Tier, Some(host)) = (route, host) {
+                    let first = offset / file.page_size;
+                    let blocks = end.div_ceil(file.page_size) - first;
+                    let range = IdRange::blocks(u64::from(file.number), first, blocks);
+                    self.with_room(host, || host.tier.invalidate_range(&range))?;
+                }
+                zeroed?;
+                self.flush_direct(file)
+            }
+        }
+    }
+
+    fn discard_durable(
+        &self,
+        host: &TierHost,
+        file: &FileInner,
+        offset: u64,
+        end: u64,
+    ) -> Result<(), VolumeError> {
+        let size = file.page_size;
+        // Whole pages are given up; parts of pages, and the first page while a guard stands in it, are written as zeros.
+        let mut first = offset.div_ceil(size);
+        if file.is_guarded() {
+            first = first.max(1);
+        }
+        let last = if end == file.len() { end.div_ceil(size) } else { end / size };
+        let (inner, outer) = (first * size, last * size);
+        self.write_zeros(host, file, offset, end.min(inner))?;
+        if last <= first {
+            self.write_zeros(host, file, inner.max(offset), end)?;
+        } else {
+            self.write_zeros(host, file, outer, end)?;
+            let range = IdRange::blocks(u64::from(file.number), first, last - first);
+            let cut = Cut { file: file.number, first, end: last };
+            let failed = |error| VolumeError::from_device("discard", &file.name, error);
+            let forgotten = self.reshape(host, cut, || {
+                // Again at each attempt: a disk job may have written to the range meanwhile.
+                let zeroed =
+                    file.zero(inner, outer, &self.counters).and_then(|()| file.flush(&self.counters));
+                zeroed.map_err(failed).inspect_err(|error| self.refuse_changes(error))?;
+                Ok(host.tier.invalidate_range(&range).is_ok())
+            })?;
+            if !forgotten {
+                file.zero(inner, outer, &self.counters).map_err(failed)?;
+                return self.flush_direct(file);
+            }
+        }
+        host.changed();
+        self.sync_tier(host).map(|_| ())
+    }
+
+    /// Zeros a range that lies in one or two pages, through the tier.
+    fn write_zeros(
+        &self,
+        host: &TierHost,
+        file: &FileInner,
+        offset: u64,
+        end: u64,
+    ) -> Result<(), VolumeError> {
+        let mut at = offset;
+        while at < end {
+            let block = at / file.page_size;
+            let part = (end - at).min(file.page_size - at % file.page_size);
+            let inside = (at % file.page_size) as usize;
+            let mut page = vec![0; host.page_size()];
+            self.read_page(host, file, block, &mut page)?;
+            page[inside..inside + part as usize].fill(0);
+            self.stage_page(host, file, block, &page)?;
+            at += part;
+        }
+        Ok(())
+    }
+}

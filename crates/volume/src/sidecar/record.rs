@@ -1,0 +1,253 @@
+//! What a sidecar says: the bond between one file and its tier.
+//!
+//! A small text, one field per line, so that a person who finds it beside a database can read it. The last line is a
+//! CRC-32C of everything before it.
+//!
+//! ```text
+//! mezzanine sidecar 1
+//! # This file belongs to a database ... (a fixed comment)
+//! state dirty
+//! volume 00112233445566778899aabbccddeeff
+//! tier ffeeddccbbaa99887766554433221100
+//! tier-path /flash/tier.mez
+//! epoch 7
+//! file 1
+//! mode durable
+//! page-size 8192
+//! length 40960
+//! guard 4d455a...            while the first bytes on disk may be replaced
+//! head 53514c69...           what belongs there
+//! fingerprint 00a0...        of a file that was closed in order
+//! reason the flash device failed: ...
+//! crc32c 1a2b3c4d
+//! ```
+//!
+//! # States
+//! * `current`: the disk holds every synced page. If `guard` is set and the file begins with it, `head` belongs there
+//!   instead; if the file begins with anything else, the file is right as it is. So the state holds before the guard is
+//!   written, while it is there, and after it was taken away, whichever of these a crash leaves behind.
+//! * `dirty`: the tier may hold the only copy of pages. If `guard` is set, the file begins with it.
+//! * `detached`: as `current`; the tier was given up after a failure and must not be believed any more.
+
+use std::fmt::Write;
+
+use mezzanine_engine::SyncMode;
+
+const FIRST_LINE: &str = "mezzanine sidecar ";
+/// The version of the sidecar's format that this build writes and reads.
+pub(crate) const SIDECAR_VERSION: u32 = 1;
+const COMMENT: &str = "# The file beside this one has a flash tier. While the state is dirty its newest pages are\n\
+                       # there: do not open, copy or restore the file without the tier, and keep this sidecar.\n";
+
+/// Where the newest synced pages of a file are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SidecarState {
+    /// On disk.
+    Current,
+    /// On disk or in the tier.
+    Dirty,
+    /// On disk; the tier was given up.
+    Detached,
+}
+
+impl SidecarState {
+    const ALL: [Self; 3] = [Self::Current, Self::Dirty, Self::Detached];
+
+    /// The word in the sidecar.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Current => "current",
+            Self::Dirty => "dirty",
+            Self::Detached => "detached",
+        }
+    }
+}
+
+/// The decoded sidecar.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sidecar {
+    /// Where the newest synced pages are.
+    pub state: SidecarState,
+    /// Identity of the volume: the tier's database.
+    pub volume_uuid: [u8; 16],
+    /// Identity of the tier.
+    pub tier_uuid: [u8; 16],
+    /// Where the tier was, for messages.
+    pub tier_path: String,
+    /// The tier's epoch when the file was last attached to it.
+    pub epoch: u32,
+    /// Number of the file within the volume.
+    pub file: u32,
+    /// Sync mode of the volume.
+    pub sync_mode: SyncMode,
+    /// Page size in bytes.
+    pub page_size: u32,
+    /// Length of the file in bytes when the sidecar was written; while dirty the tier knows better.
+    pub length: u64,
+    /// What stands at the start of the file on disk while it is not current there; may be empty.
+    pub guard: Vec<u8>,
+    /// What belongs there.
+    pub head: Vec<u8>,
+    /// Of the backing file when it was closed in order; empty otherwise.
+    pub fingerprint: Vec<u8>,
+    /// Why the tier was given up.
+    pub reason: String,
+}
+
+/// Why bytes are no sidecar.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum SidecarError {
+    NewerFormat(u32),
+    Damaged(String),
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    if !text.is_ascii() || text.len() % 2 != 0 {
+        return None;
+    }
+    (0..text.len() / 2).map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()).collect()
+}
+
+/// Line breaks would end the field.
+fn one_line(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
+impl Sidecar {
+    /// The bytes of the sidecar.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut text = format!("{FIRST_LINE}{SIDECAR_VERSION}\n{COMMENT}");
+        let mut field = |name: &str, value: &str| {
+            if !value.is_empty() {
+                let _ = writeln!(text, "{name} {value}");
+            }
+        };
+        field("state", self.state.name());
+        field("volume", &hex(&self.volume_uuid));
+        field("tier", &hex(&self.tier_uuid));
+        field("tier-path", &one_line(&self.tier_path));
+        field("epoch", &self.epoch.to_string());
+        field("file", &self.file.to_string());
+        field("mode", self.sync_mode.name());
+        field("page-size", &self.page_size.to_string());
+        field("length", &self.length.to_string());
+        field("guard", &hex(&self.guard));
+        field("head", &hex(&self.head));
+        field("fingerprint", &hex(&self.fingerprint));
+        field("reason", &one_line(&self.reason));
+        let _ = writeln!(text, "crc32c {:08x}", crc32c::crc32c(text.as_bytes()));
+        text.into_bytes()
+    }
+
+    /// Reads a sidecar.
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, SidecarError> {
+        let damaged = |what: &str| SidecarError::Damaged(what.to_owned());
+        let text = std::str::from_utf8(bytes).map_err(|_| damaged("it is not text"))?;
+        let rest =
+            text.strip_prefix(FIRST_LINE).ok_or_else(|| damaged("it does not begin as a sidecar does"))?;
+        let (version, _) = rest.split_once('\n').ok_or_else(|| damaged("it ends in its first line"))?;
+        let version: u32 = version.parse().map_err(|_| damaged("its version is no number"))?;
+        if version > SIDECAR_VERSION {
+            return Err(SidecarError::NewerFormat(version));
+        }
+        let at = text.rfind("crc32c ").ok_or_else(|| damaged("its checksum is missing"))?;
+        let expected = format!("crc32c {:08x}\n", crc32c::crc32c(&bytes[..at]));
+        if text[at..] != expected {
+            return Err(damaged("its checksum does not match"));
+        }
+        let find = |name: &str| {
+            text[..at]
+                .lines()
+                .find_map(|line| line.strip_prefix(name).and_then(|rest| rest.strip_prefix(' ')))
+                .unwrap_or("")
+        };
+        let uuid = |name: &str| {
+            let bytes = unhex(find(name)).and_then(|bytes| <[u8; 16]>::try_from(bytes).ok());
+            bytes.ok_or_else(|| damaged(&format!("its field '{name}' is no identity")))
+        };
+        let number = |name: &str| {
+            find(name).parse::<u64>().map_err(|_| damaged(&format!("its field '{name}' is no number")))
+        };
+        let small = |name: &str| {
+            u32::try_from(number(name)?).map_err(|_| damaged(&format!("its field '{name}' is too large")))
+        };
+        let blob =
+            |name: &str| unhex(find(name)).ok_or_else(|| damaged(&format!("its field '{name}' is no hex")));
+        let state = SidecarState::ALL.into_iter().find(|state| state.name() == find("state"));
+        Ok(Self {
+            state: state.ok_or_else(|| damaged("its state is unknown"))?,
+            volume_uuid: uuid("volume")?,
+            tier_uuid: uuid("tier")?,
+            tier_path: find("tier-path").to_owned(),
+            epoch: small("epoch")?,
+            file: small("file")?,
+            sync_mode: find("mode").parse().map_err(|_| damaged("its sync mode is unknown"))?,
+            page_size: small("page-size")?,
+            length: number("length")?,
+            guard: blob("guard")?,
+            head: blob("head")?,
+            fingerprint: blob("fingerprint")?,
+            reason: find("reason").to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    fn example() -> Sidecar {
+        Sidecar {
+            state: SidecarState::Dirty,
+            volume_uuid: [7; 16],
+            tier_uuid: [0xAB; 16],
+            tier_path: "/flash/a tier\nwith a break".to_owned(),
+            epoch: 9,
+            file: 3,
+            sync_mode: SyncMode::Durable,
+            page_size: 8192,
+            length: 1 << 40,
+            guard: b"guard".to_vec(),
+            head: b"head!".to_vec(),
+            fingerprint: Vec::new(),
+            reason: String::new(),
+        }
+    }
+
+    #[test]
+    fn a_sidecar_survives_its_encoding() {
+        let mut sidecar = example();
+        let decoded = Sidecar::decode(&sidecar.encode()).unwrap();
+        sidecar.tier_path = "/flash/a tier with a break".to_owned();
+        assert_eq!(decoded, sidecar);
+    }
+
+    #[test]
+    fn every_flipped_bit_is_noticed() {
+        let bytes = example().encode();
+        for at in 0..bytes.len() {
+            for bit in 0..8 {
+                let mut flipped = bytes.clone();
+                flipped[at] ^= 1 << bit;
+                assert!(Sidecar::decode(&flipped).is_err(), "bit {bit} of byte {at}");
+            }
+        }
+        for len in 0..bytes.len() {
+            assert!(Sidecar::decode(&bytes[..len]).is_err(), "cut to {len} bytes");
+        }
+    }
+
+    #[test]
+    fn a_newer_version_is_refused_by_its_number() {
+        let newer = b"mezzanine sidecar 12\nwhatever\n";
+        assert_eq!(Sidecar::decode(newer), Err(SidecarError::NewerFormat(12)));
+    }
+}

@@ -1,0 +1,90 @@
+//! How threads wait for one another: workers for something to do, callers for progress.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+#[derive(Default)]
+struct State {
+    /// Counts everything that may let a waiting caller go on.
+    progress: u64,
+    /// Counts everything that may be work.
+    work: u64,
+    stop: bool,
+}
+
+/// Two condition variables over one pair of counters. A waiter notes the counter, looks for itself, and sleeps only as
+/// long as the counter stays what it noted, so no wake-up is lost.
+#[derive(Default)]
+pub(crate) struct Signal {
+    state: Mutex<State>,
+    progress: Condvar,
+    work: Condvar,
+    idle_workers: AtomicUsize,
+}
+
+impl Signal {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The counter of progress, to be noted before looking.
+    pub(crate) fn progress(&self) -> u64 {
+        self.state().progress
+    }
+
+    /// Sleeps until there has been progress since `seen` was noted.
+    pub(crate) fn wait_for_progress(&self, seen: u64) {
+        let mut state = self.state();
+        while state.progress == seen {
+            state = self.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Tells everybody that a job ended or that the volume's condition changed.
+    pub(crate) fn made_progress(&self) {
+        let mut state = self.state();
+        state.progress += 1;
+        state.work += 1;
+        drop(state);
+        self.progress.notify_all();
+        self.work.notify_all();
+    }
+
+    /// Tells idle workers that there may be work. Costs one load when all are busy.
+    pub(crate) fn offer_work(&self) {
+        // A worker raises this count before it looks for a job for the last time, and the caller made the job visible
+        // before this load; both are sequentially consistent, so one of the two sees the other.
+        if self.idle_workers.load(Ordering::SeqCst) > 0 {
+            self.state().work += 1;
+            self.work.notify_one();
+        }
+    }
+
+    /// A worker's loop: `run` carries out one job and says whether there was one.
+    pub(crate) fn work_until_stopped(&self, run: impl Fn() -> bool) {
+        loop {
+            if self.state().stop {
+                return;
+            }
+            if run() {
+                continue;
+            }
+            let seen = self.state().work;
+            self.idle_workers.fetch_add(1, Ordering::SeqCst);
+            if !run() {
+                let mut state = self.state();
+                while state.work == seen && !state.stop {
+                    state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+            self.idle_workers.fetch_sub(1, Ordering::SeqCst);
+        }
+    }
+
+    /// Ends the workers' loops.
+    pub(crate) fn stop(&self) {
+        self.state().stop = true;
+        self.work.notify_all();
+        self.progress.notify_all();
+    }
+}

@@ -1,0 +1,219 @@
+//! Writing: a page written is a dirty page that leaves its writer's memory.
+
+use mezzanine_engine::{Lookup, PageId};
+
+use crate::condition::Route;
+use crate::core::{Shared, TierHost, shared};
+use crate::error::VolumeError;
+use crate::home::FileInner;
+use crate::statistics::count;
+use std::sync::atomic::Ordering;
+
+/// Pages whose writers are excluded together.
+const BATCH_PAGES: u64 = 64;
+
+impl Shared {
+    /// Writes `buf` at `offset`, to wherever the volume's condition says.
+    pub(crate) fn write_range(&self, file: &FileInner, buf: &[u8], offset: u64) -> Result<(), VolumeError> {
+        let end = offset.checked_add(buf.len() as u64).filter(|end| i64::try_from(*end).is_ok());
+        let Some(end) = end else {
+            let reason = "the range ends past the largest possible file";
+            return Err(VolumeError::new(crate::VolumeErrorKind::Io, "write", &file.name, reason).at(offset));
+        };
+        if !file.resizable && end > file.len() {
+            let reason = format!("the device ends at byte {}", file.len());
+            return Err(VolumeError::new(crate::VolumeErrorKind::Io, "write", &file.name, reason).at(offset));
+        }
+        self.prepare(file, "write")?;
+        let _layout = shared(&file.layout);
+        match (self.condition.route("write", &file.name)?, &self.host) {
+            (Route::Tier, Some(host)) if host.provably_clean => self.write_through(host, file, buf, offset),
+            (Route::Tier, Some(host)) => {
+                // The length first: what is staged in past the end would not be written to disk.
+                for word in [&file.len, &file.clip] {
+                    word.fetch_max(end, Ordering::AcqRel);
+                }
+                let written = self.write_back(host, file, buf, offset);
+                host.changed();
+                written
+            }
+            _ => {
+                let failed = |error| VolumeError::from_device("write", &file.name, error).at(offset);
+                file.write_plain(buf, offset, &self.counters).map_err(failed)?;
+                count(&self.counters.page_writes, pages(buf.len() as u64, offset, file.page_size));
+                for word in [&file.len, &file.clip] {
+                    word.fetch_max(end, Ordering::AcqRel);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Waits until the file may be changed, by whichever way.
+    pub(crate) fn prepare(&self, file: &FileInner, operation: &'static str) -> Result<(), VolumeError> {
+        loop {
+            match (self.condition.route(operation, &file.name)?, &self.host) {
+                (Route::Tier, Some(host)) if !file.ready.load(Ordering::Acquire) => {
+                    self.make_ready(host, file)?
+                }
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Sync mode `durable`: the pages go to the tier.
+    fn write_back(
+        &self,
+        host: &TierHost,
+        file: &FileInner,
+        buf: &[u8],
+        offset: u64,
+    ) -> Result<(), VolumeError> {
+        let size = file.page_size;
+        let mut at = 0usize;
+        while at < buf.len() {
+            let position = offset + at as u64;
+            let block = position / size;
+            let end = (block + BATCH_PAGES).saturating_mul(size).min(offset + buf.len() as u64);
+            let part = &buf[at..at + (end - position) as usize];
+            let _pages = self.lock_pages(file, block, pages(part.len() as u64, position, size));
+            self.write_back_locked(host, file, part, position)?;
+            at += part.len();
+        }
+        Ok(())
+    }
+
+    fn write_back_locked(
+        &self,
+        host: &TierHost,
+        file: &FileInner,
+        buf: &[u8],
+        offset: u64,
+    ) -> Result<(), VolumeError> {
+        let size = file.page_size as usize;
+        let mut rest = buf;
+        let mut position = offset;
+        while !rest.is_empty() {
+            let (block, inside) = (position / size as u64, (position % size as u64) as usize);
+            let (part, after) = rest.split_at(rest.len().min(size - inside));
+            if part.len() == size {
+                self.stage_page(host, file, block, part)?;
+            } else {
+                let mut page = vec![0; size];
+                self.read_page(host, file, block, &mut page)?;
+                page[inside..inside + part.len()].copy_from_slice(part);
+                self.stage_page(host, file, block, &page)?;
+            }
+            count(&self.counters.page_writes, 1);
+            rest = after;
+            position += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Where the tier is provably clean the disk is written first, so that a failure of either device leaves disk right
+    /// (sync mode `through`, and writes that admission does not take).
+    fn write_through(
+        &self,
+        host: &TierHost,
+        file: &FileInner,
+        buf: &[u8],
+        offset: u64,
+    ) -> Result<(), VolumeError> {
+        let size = file.page_size;
+        let mut at = 0usize;
+        while at < buf.len() {
+            let position = offset + at as u64;
+            let block = position / size;
+            let end = (block + BATCH_PAGES).saturating_mul(size).min(offset + buf.len() as u64);
+            let part = &buf[at..at + (end - position) as usize];
+            let _pages = self.lock_pages(file, block, pages(part.len() as u64, position, size));
+            let written = file.write_plain(part, position, &self.counters);
+            if written.is_ok() {
+                for word in [&file.len, &file.clip] {
+                    word.fetch_max(end, Ordering::AcqRel);
+                }
+            }
+            self.follow_disk(host, file, part, position, written.is_ok())?;
+            written.map_err(|error| VolumeError::from_device("write", &file.name, error).at(position))?;
+            at += part.len();
+        }
+        Ok(())
+    }
+
+    /// After a disk write: the tier gets whole pages and those that it holds already; any other copy is forgotten, and
+    /// all of them if the write failed, for then disk holds what nobody knows.
+    fn follow_disk(
+        &self,
+        host: &TierHost,
+        file: &FileInner,
+        buf: &[u8],
+        offset: u64,
+        written: bool,
+    ) -> Result<(), VolumeError> {
+        let size = file.page_size as usize;
+        let mut rest = buf;
+        let mut position = offset;
+        while !rest.is_empty() {
+            let (block, inside) = (position / size as u64, (position % size as u64) as usize);
+            let (part, after) = rest.split_at(rest.len().min(size - inside));
+            let id = PageId::volume(u64::from(file.number), block);
+            count(&self.counters.page_writes, 1);
+            count(&self.counters.disk_pages_written, 1);
+            if !written || !host.takes_writes {
+                self.forget_page(host, &id)?;
+            } else if part.len() == size {
+                self.stage_written(host, &id, part)?;
+            } else if let Some(mut page) = self.held_page(host, &id) {
+                page[inside..inside + part.len()].copy_from_slice(part);
+                self.stage_written(host, &id, &page)?;
+            } else {
+                self.forget_page(host, &id)?;
+            }
+            rest = after;
+            position += part.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// The page as the tier holds it, whole and right.
+    fn held_page(&self, host: &TierHost, id: &PageId) -> Option<Vec<u8>> {
+        let mut page = vec![0; host.page_size()];
+        match host.tier.lookup(id, &mut page) {
+            Lookup::Memory => Some(page),
+            Lookup::Flash(found) => {
+                let read = host.flash.read_at(&mut page, found.offset);
+                let right = read.is_ok() && host.tier.verify(&found, &page) && host.tier.confirm(&found);
+                right.then_some(page)
+            }
+            Lookup::Miss(_) => None,
+        }
+    }
+
+    /// Stages in a page that is on disk already.
+    fn stage_written(&self, host: &TierHost, id: &PageId, page: &[u8]) -> Result<(), VolumeError> {
+        use mezzanine_engine::{StageIn, StageKind};
+        loop {
+            if self.condition.route("write", &host.flash_name)? == Route::Disk {
+                // The tier was given up; nobody will look there again.
+                return Ok(());
+            }
+            let Some(inside) = host.enter(&self.condition) else { continue };
+            let staged = host.tier.stage_in(id, page, StageKind::Dirty, 0);
+            drop(inside);
+            match staged {
+                StageIn::Staged { .. } => {
+                    self.count_staged(host);
+                    return Ok(());
+                }
+                StageIn::Full => self.work_or_wait(host)?,
+                StageIn::Refused | StageIn::Dropped => return self.forget_page(host, id),
+            }
+        }
+    }
+}
+
+/// Pages that a range touches.
+fn pages(len: u64, offset: u64, size: u64) -> u64 {
+    if len == 0 { 0 } else { (offset + len - 1) / size - offset / size + 1 }
+}

@@ -1,0 +1,227 @@
+//! What the tests of this crate share: devices in memory, small tiers, and a file as a plain array of bytes.
+
+#![allow(clippy::unwrap_used, dead_code, unreachable_pub)]
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use mezzanine_device::memory::{MemoryDevice, Random};
+use mezzanine_volume::{
+    Admission, AttachOptions, Design, HeaderGuard, MemorySidecar, SidecarStore, SyncMode, TierConfig, Volume,
+    VolumeConfig, VolumeError, VolumeErrorKind, VolumeFile,
+};
+
+pub const PAGE: usize = 4096;
+
+/// A small tier that wraps often: groups of 4 pages, 96 frames.
+pub fn small_tier(design: Design, admission: Admission, sync_mode: SyncMode) -> TierConfig {
+    TierConfig {
+        group_pages: 4,
+        staging_groups: 3,
+        segment_frames: 24,
+        shards: 4,
+        survivors_max: 2,
+        band_frames: 8,
+        design,
+        admission,
+        sync_mode,
+        ..TierConfig::new(PAGE as u32, 96)
+    }
+}
+
+pub fn durable() -> VolumeConfig {
+    config(Design::FaceGsc, Admission::Both, SyncMode::Durable, 0)
+}
+
+pub fn through() -> VolumeConfig {
+    config(Design::FaceGsc, Admission::Both, SyncMode::Through, 0)
+}
+
+pub fn config(design: Design, admission: Admission, sync_mode: SyncMode, workers: usize) -> VolumeConfig {
+    VolumeConfig {
+        workers,
+        identity_seed: Some(7),
+        ..VolumeConfig::new(small_tier(design, admission, sync_mode))
+    }
+}
+
+/// Every combination of design, admission and sync mode.
+pub fn every_configuration() -> Vec<(Design, Admission, SyncMode)> {
+    let mut all = Vec::new();
+    for &design in Design::ALL {
+        for &admission in Admission::ALL {
+            for &sync_mode in SyncMode::ALL {
+                all.push((design, admission, sync_mode));
+            }
+        }
+    }
+    all
+}
+
+/// A sidecar in memory whose file can be changed behind the tier's back.
+#[derive(Default)]
+pub struct TestSidecar {
+    inner: MemorySidecar,
+    pub fingerprint: Mutex<Option<Vec<u8>>>,
+}
+
+impl SidecarStore for TestSidecar {
+    fn describe(&self) -> String {
+        "test.mezzanine".to_owned()
+    }
+    fn read(&self) -> io::Result<Option<Vec<u8>>> {
+        self.inner.read()
+    }
+    fn replace(&self, bytes: &[u8]) -> io::Result<()> {
+        self.inner.replace(bytes)
+    }
+    fn remove(&self) -> io::Result<()> {
+        self.inner.remove()
+    }
+    fn fingerprint(&self) -> io::Result<Option<Vec<u8>>> {
+        Ok(self.fingerprint.lock().unwrap().clone())
+    }
+}
+
+/// One backing file and its sidecar.
+#[derive(Clone)]
+pub struct Backing {
+    pub path: PathBuf,
+    pub disk: Arc<MemoryDevice>,
+    pub sidecar: Arc<TestSidecar>,
+    pub guard: Option<HeaderGuard>,
+}
+
+impl Backing {
+    pub fn new(name: &str) -> Self {
+        let sidecar = Arc::new(TestSidecar::default());
+        *sidecar.fingerprint.lock().unwrap() = Some(vec![1]);
+        Self { path: PathBuf::from(name), disk: Arc::new(MemoryDevice::file(0)), sidecar, guard: None }
+    }
+
+    pub fn guarded(name: &str) -> Self {
+        Self { guard: Some(HeaderGuard { bytes: b"guarded by a tier".to_vec() }), ..Self::new(name) }
+    }
+
+    pub fn attach(&self, volume: &Volume) -> Result<VolumeFile, VolumeError> {
+        let options = AttachOptions { guard: self.guard.clone() };
+        volume.attach(&self.path, self.disk.clone(), self.sidecar.clone(), options)
+    }
+}
+
+pub fn flash_for(config: &VolumeConfig) -> Arc<MemoryDevice> {
+    Arc::new(MemoryDevice::new(config.tier.geometry().unwrap().flash_bytes()))
+}
+
+/// A formatted flash device.
+pub fn formatted(config: &VolumeConfig) -> Arc<MemoryDevice> {
+    let flash = flash_for(config);
+    Volume::format(&*flash, config, false).unwrap();
+    flash
+}
+
+pub fn open(flash: &Arc<MemoryDevice>, config: &VolumeConfig) -> Volume {
+    Volume::open(flash.clone(), config.clone()).unwrap()
+}
+
+/// A page that says what it is.
+pub fn page(block: u64, version: u64) -> Vec<u8> {
+    let mut page = vec![(block * 31 + version * 7) as u8; PAGE];
+    page[..8].copy_from_slice(&block.to_le_bytes());
+    page[8..16].copy_from_slice(&version.to_le_bytes());
+    page
+}
+
+/// What a file should hold.
+#[derive(Default, Clone)]
+pub struct Model {
+    pub bytes: Vec<u8>,
+}
+
+impl Model {
+    pub fn write(&mut self, buf: &[u8], offset: usize) {
+        let end = offset + buf.len();
+        if self.bytes.len() < end {
+            self.bytes.resize(end, 0);
+        }
+        self.bytes[offset..end].copy_from_slice(buf);
+    }
+
+    pub fn check(&self, file: &VolumeFile) {
+        assert_eq!(file.len(), self.bytes.len() as u64);
+        let mut found = vec![0xEE; self.bytes.len()];
+        file.read_at(&mut found, 0).unwrap();
+        self.compare(&found, 0);
+    }
+
+    pub fn compare(&self, found: &[u8], offset: usize) {
+        if let Some(at) = found.iter().zip(&self.bytes[offset..]).position(|(a, b)| a != b) {
+            let at = offset + at;
+            panic!("byte {at} (page {}) is {:#x}, not {:#x}", at / PAGE, found[at - offset], self.bytes[at]);
+        }
+    }
+}
+
+/// Carries out `steps` random operations on a file and its model.
+pub fn random_operations(
+    file: &VolumeFile,
+    model: &mut Model,
+    random: &mut Random,
+    steps: usize,
+    pages: u64,
+) {
+    for step in 0..steps {
+        let limit = pages * PAGE as u64;
+        match random.below(20) {
+            0..=8 => {
+                let block = random.below(pages);
+                let count = if random.chance(1, 5) { random.between(1, 9) } else { 1 };
+                let mut bytes = Vec::new();
+                for index in 0..count {
+                    bytes.extend(page(block + index, step as u64));
+                }
+                file.write_at(&bytes, block * PAGE as u64).unwrap();
+                model.write(&bytes, block as usize * PAGE);
+            }
+            9 | 10 => {
+                let offset = random.below(limit);
+                let bytes = vec![step as u8; random.between(1, 3 * PAGE as u64) as usize];
+                file.write_at(&bytes, offset).unwrap();
+                model.write(&bytes, offset as usize);
+            }
+            11..=15 => {
+                let offset = random.below(model.bytes.len() as u64 + 1) as usize;
+                let len = random.between(1, 12 * PAGE as u64) as usize;
+                let mut found = vec![0xEE; len];
+                let available = len.min(model.bytes.len() - offset);
+                match file.read_at(&mut found, offset as u64) {
+                    Ok(()) => assert_eq!(available, len),
+                    Err(error) => assert_eq!(error.kind(), VolumeErrorKind::ShortRead { available }),
+                }
+                model.compare(&found[..available], offset);
+                assert!(found[available..].iter().all(|&byte| byte == 0));
+            }
+            16 | 17 => file.sync().unwrap(),
+            18 => {
+                let len =
+                    if random.chance(1, 2) { random.below(limit) } else { random.below(pages) * PAGE as u64 };
+                file.set_len(len).unwrap();
+                model.bytes.resize(len as usize, 0);
+            }
+            _ => {
+                let offset = random.below(limit);
+                let len = random.between(1, 20 * PAGE as u64);
+                file.discard(offset, len).unwrap();
+                let end = (offset + len).min(model.bytes.len() as u64);
+                if offset < end {
+                    model.bytes[offset as usize..end as usize].fill(0);
+                }
+            }
+        }
+    }
+}
+
+pub fn path(name: &str) -> &Path {
+    Path::new(name)
+}

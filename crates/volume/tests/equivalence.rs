@@ -1,0 +1,59 @@
+//! Whatever the design, the admission, the sync mode and the number of workers: a file of a volume is an array of bytes.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Backing, Model, config, every_configuration, formatted, open, random_operations};
+use mezzanine_device::memory::Random;
+
+fn run(seed: u64, workers: usize, guarded: bool) {
+    for (design, admission, sync_mode) in every_configuration() {
+        let config = config(design, admission, sync_mode, workers);
+        println!("seed {seed}, {design}, {admission}, {sync_mode}, {workers} workers");
+        let flash = formatted(&config);
+        let backing = if guarded { Backing::guarded("a") } else { Backing::new("a") };
+        let mut random = Random::new(seed);
+        let mut model = Model::default();
+        for round in 0..4 {
+            let volume = open(&flash, &config);
+            let file = backing.attach(&volume).unwrap();
+            model.check(&file);
+            random_operations(&file, &mut model, &mut random, 400, 150);
+            model.check(&file);
+            match round {
+                0 => volume.close().unwrap(),
+                // Left without closing: a sync is enough to keep everything.
+                1 => file.sync().unwrap(),
+                2 => {
+                    volume.drain().unwrap();
+                    random_operations(&file, &mut model, &mut random, 50, 150);
+                    volume.close().unwrap();
+                }
+                _ => {
+                    let statistics = volume.statistics();
+                    volume.close_drained().unwrap();
+                    backing.disk.inspect(|disk| assert!(disk == model.bytes, "the disk is not current"));
+                    assert!(statistics.tier.unwrap().groups_staged_out > 0, "the queue did not wrap");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn without_workers() {
+    for seed in [1, 2] {
+        run(seed, 0, false);
+    }
+}
+
+#[test]
+fn with_two_workers() {
+    run(3, 2, false);
+}
+
+#[test]
+fn behind_a_guard() {
+    run(4, 0, true);
+}
