@@ -187,15 +187,19 @@ impl TierConfig {
         // that makes a new front durable.
         let staging_groups = u64::from(self.staging_groups);
         let ready_frames = self.band_frames + (RESERVED_GROUPS + 3 + staging_groups / 2) * group_frames;
-        let needed = ready_frames + (staging_groups + 4) * group_frames;
+        // Recovery scans at most two segments' worth of groups and those in staging memory; until they are
+        // in a durable segment they keep their frames, beside those that are kept ready.
+        let scanned = 2 * (u64::from(self.segment_frames) + group_frames) + staging_groups * group_frames;
+        let needed = scanned + ready_frames + group_frames;
         if self.frames < needed {
             return Err(ConfigError::new(
                 "frames",
                 format!(
-                    "{} frames are too few for {} staging groups of {} pages and bands of {} frames",
-                    self.frames, self.staging_groups, self.group_pages, self.band_frames
+                    "{} frames are too few for {} staging groups of {} pages, bands of {} frames and \
+                     metadata segments of {} frames",
+                    self.frames, self.staging_groups, self.group_pages, self.band_frames, self.segment_frames
                 ),
-                format!("give the tier at least {needed} frames, or make groups or bands smaller"),
+                format!("give the tier at least {needed} frames, or make groups, bands or segments smaller"),
             ));
         }
         let mut geometry = Geometry {

@@ -68,6 +68,10 @@ pub(crate) struct Control {
     pub(crate) segment_number: Word,
     pub(crate) segment_current: Word,
     pub(crate) segment_unflushed: Word,
+    /// Where the newest segment on flash ends, and the newest durable one: recovery scans the groups
+    /// from there on, so their frames must not be given to others.
+    pub(crate) segment_written_end: Word,
+    pub(crate) segment_durable_end: Word,
     pub(crate) segments: [SegmentBuffer; 2],
     /// Admission has stopped; what is staged in is refused.
     pub(crate) stopped: Word,

@@ -220,10 +220,11 @@ impl Tier {
         // A sync is served by one flush, once all its groups are written.
         let sync = control.sync_wanted.get() > flushed && written >= control.sync_wanted.get();
         let memory = written > flushed && control.next_sequence.get() - control.retired.get() >= slots / 2;
-        let pressing = written > flushed && self.pressing();
-        let segment = control.segment_unflushed.get() == UNFLUSHED
-            && control.segments.iter().any(|buffer| buffer.state.get() == FULL);
-        (sync || memory || pressing || segment).then_some(written)
+        let pressing = self.pressing();
+        let unflushed = control.segment_unflushed.get() == UNFLUSHED;
+        let waits = pressing || control.segments.iter().any(|buffer| buffer.state.get() == FULL);
+        let segment = unflushed && waits;
+        (sync || memory || (written > flushed && pressing) || segment).then_some(written)
     }
 
     fn disk_job(&self, owner: u32) -> Option<Job<'_>> {
@@ -313,6 +314,7 @@ impl Tier {
             control.flushed.set(control.flushed.get().max(target));
             if control.segment_unflushed.get() == BEING_FLUSHED {
                 control.segment_unflushed.set(COVERED);
+                control.segment_durable_end.set(control.segment_written_end.get());
             }
             self.retire();
         }

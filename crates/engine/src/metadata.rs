@@ -204,6 +204,7 @@ impl Tier {
         let buffer = &control.segments[index];
         self.segment_end(buffer.number.get()).set(buffer.end_position.get());
         buffer.state.set(EMPTY);
+        control.segment_written_end.set(buffer.end_position.get());
         control.segment_unflushed.set(UNFLUSHED);
         self.retire();
     }

@@ -37,6 +37,8 @@ pub enum Bug {
     TailNotScanned,
     /// Invariant 9: a metadata segment names other pages than the groups it stands for.
     SegmentMisnamed,
+    /// Invariant 9: frames are overwritten though no durable segment covers the groups that lie there.
+    ReuseBeforeSegment,
     /// Invariant 10: the durable front found in group summaries is ignored.
     FrontIgnored,
     /// Invariant 11: a failed flash flush counts as done.
@@ -45,7 +47,7 @@ pub enum Bug {
 
 impl Bug {
     /// Every switch.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::StaleOfferAdmitted,
         Self::ReadUnconfirmed,
         Self::SyncWithoutFlush,
@@ -61,6 +63,7 @@ impl Bug {
         Self::ChainUnchecked,
         Self::TailNotScanned,
         Self::SegmentMisnamed,
+        Self::ReuseBeforeSegment,
         Self::FrontIgnored,
         Self::FailedFlushIgnored,
     ];
@@ -77,7 +80,7 @@ impl Bug {
             Self::NoTombstone | Self::RangeTombstoneIgnored => 6,
             Self::EpochNotRaised | Self::SecondChanceUnchecked => 7,
             Self::TornGroupUsed | Self::ChainUnchecked => 8,
-            Self::TailNotScanned | Self::SegmentMisnamed => 9,
+            Self::TailNotScanned | Self::SegmentMisnamed | Self::ReuseBeforeSegment => 9,
             Self::FrontIgnored => 10,
             Self::FailedFlushIgnored => 11,
         }

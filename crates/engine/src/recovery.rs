@@ -259,6 +259,7 @@ impl Scan<'_, '_> {
         self.load_segments(&tier, &segments, front)?;
         let control = tier.control();
         control.segment_number.set(newest.map_or(0, |header| header.number + 1));
+        control.segment_durable_end.set(newest.map_or(0, |header| header.end_position));
         let mut note = [0; NOTE_BYTES];
         let mut writes = Vec::new();
         for group in &found {
@@ -661,7 +662,9 @@ impl Scan<'_, '_> {
             if buffer.state.get() == FULL {
                 let (offset, bytes) = tier.segment_bytes(index);
                 writes.push((offset, bytes.to_vec()));
+                // The host makes these durable before it uses the tier.
                 tier.segment_end(buffer.number.get()).set(buffer.end_position.get());
+                control.segment_durable_end.set(buffer.end_position.get());
                 buffer.state.set(crate::metadata::EMPTY);
             }
         }

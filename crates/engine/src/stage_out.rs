@@ -42,17 +42,15 @@ pub(crate) const SYNC_BARRIER: u64 = 2;
 pub(crate) const SYNC_RELEASING: u64 = 3;
 
 impl Tier {
-    /// Frames that new groups may take before stage-out falls behind.
-    fn free_frames(&self, behind: u64) -> u64 {
-        (behind + self.geometry.frames()).saturating_sub(self.control().rear.get())
+    /// Frames from the rear up to `end`.
+    fn frames_before(&self, end: u64) -> u64 {
+        end.saturating_sub(self.control().rear.get())
     }
 
     /// New groups will soon find no frames: flushes and syncs that could wait are issued now.
     pub(crate) fn pressing(&self) -> bool {
-        let control = self.control();
         self.segment_blocked()
-            || self.free_frames(control.durable_front.get())
-                < (RESERVED_GROUPS + 2) * self.geometry.group_frames
+            || self.frames_before(self.writable_end()) < (RESERVED_GROUPS + 2) * self.geometry.group_frames
     }
 
     fn lane_memory(&self, page: u64) -> usize {
@@ -75,7 +73,7 @@ impl Tier {
         let control = self.control();
         while control.lane.get() == LANE_IDLE && control.draining.get() == 0 {
             let position = control.cleaned.get();
-            let ahead = self.free_frames(position) < self.geometry.ready_frames;
+            let ahead = self.frames_before(position + self.geometry.frames()) < self.geometry.ready_frames;
             // Groups still in staging memory are not taken: they are not durable yet.
             if position >= control.staged_from.get() || !(ahead || self.segment_blocked()) {
                 return false;

@@ -209,7 +209,11 @@ impl Tier {
         } else {
             control.durable_front.get()
         };
-        front + self.geometry.frames()
+        if planted::is(Bug::ReuseBeforeSegment) {
+            return front + self.geometry.frames();
+        }
+        // Invariant 9: the groups that recovery would have to scan keep their frames.
+        front.min(control.segment_durable_end.get()) + self.geometry.frames()
     }
 
     /// Closes the open group: it keeps only the frames it has filled. Under the control lock.
