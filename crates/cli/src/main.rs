@@ -1,2 +1,72 @@
-//! `mezz`
-fn main() {}
+//! `mezz`: the command of Mezzanine.
+//!
+//! Nouns, then verbs. Results go to stdout, as tables or with `--json` as one JSON object; everything else goes to stderr. The exit
+//! code is part of the interface: see [`failure::Exit`].
+
+#![forbid(unsafe_code)]
+
+mod failure;
+mod output;
+mod size;
+
+mod machine;
+
+mod demo;
+mod device;
+mod tier;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+const EXIT_CODES: &str = "Exit codes:
+  0  done, and everything that was checked holds
+  1  done, but a check does not hold (not consistent, damaged, lost)
+  2  the command line makes no sense
+  3  refused, or an error of the system; nothing was overwritten
+
+Sizes are written 10GB (10^10 bytes) or 10GiB (10 * 2^30 bytes).";
+
+/// A flash tier for transactional databases.
+#[derive(Debug, Parser)]
+#[command(name = "mezz", version, after_help = EXIT_CODES, max_term_width = 110, propagate_version = true)]
+struct Cli {
+    /// Print the result as one JSON object on stdout.
+    #[arg(long, global = true)]
+    json: bool,
+
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Show a database with and without the tier: TPC-C, modelled drives, kill -9, a report.
+    Demo(Box<demo::DemoArgs>),
+    /// A flash tier at rest: make, look at, check, empty it.
+    #[command(subcommand)]
+    Tier(tier::TierVerb),
+    /// List drives and models, and measure them.
+    #[command(subcommand)]
+    Device(device::DeviceVerb),
+    /// One run of the demo, in a process that can be killed.
+    #[command(hide = true)]
+    DemoChild(demo::child::ChildArgs),
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let done = match cli.verb {
+        Verb::Demo(args) => demo::run(&args, cli.json),
+        Verb::Tier(verb) => tier::run(&verb, cli.json),
+        Verb::Device(verb) => device::run(&verb, cli.json),
+        Verb::DemoChild(args) => demo::child::run(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("mezz: {failure}");
+            failure.exit_code()
+        }
+    }
+}

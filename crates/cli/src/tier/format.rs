@@ -1,0 +1,205 @@
+//! `mezz tier format`.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use mezzanine_device::{Device as _, FileDevice, OpenOptions};
+use mezzanine_engine::{Admission, Design, Geometry, SyncMode, TierConfig};
+use mezzanine_volume::{Volume, VolumeConfig, VolumeErrorKind};
+use serde::Serialize;
+
+use super::open::open_failure;
+use crate::failure::{Failure, chain};
+use crate::output::{self, facts};
+use crate::size::Size;
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  mezz tier format /mnt/nvme/app.mezz --size 10GiB
+  mezz tier format /mnt/nvme/app.mezz --size 10GiB --page-size 8KiB --sync-mode through
+  mezz tier format /dev/nvme1n1 --page-size 8KiB
+
+Choose the page size of the database: SQLite's default is 4KiB, PostgreSQL's 8KiB. With sync mode durable the flash becomes part of the
+database, and the database is lost with it; with through it may be lost at any time.";
+
+#[derive(Debug, Args)]
+pub(crate) struct FormatArgs {
+    /// A file, which is created if it does not exist, or a block device.
+    flash: PathBuf,
+
+    /// Bytes of flash (default: all of what exists already).
+    #[arg(long, value_name = "SIZE")]
+    size: Option<Size>,
+
+    /// Page size of the database.
+    #[arg(long, value_name = "SIZE", default_value = "4KiB")]
+    page_size: Size,
+
+    /// How pages leave the queue: face-basic, face-gr or face-gsc.
+    #[arg(long, default_value = "face-gsc")]
+    design: Design,
+
+    /// Which pages enter: clean, dirty or both.
+    #[arg(long, default_value = "both")]
+    admission: Admission,
+
+    /// Where a page must be before a sync returns: through (on disk) or durable (on flash).
+    #[arg(long, default_value = "durable")]
+    sync_mode: SyncMode,
+
+    /// Pages that are written together.
+    #[arg(long, value_name = "PAGES")]
+    group_pages: Option<u32>,
+
+    /// Overwrite what is not recognised, and a tier that may hold the only copy of pages.
+    #[arg(long)]
+    force: bool,
+}
+
+#[derive(Serialize)]
+struct Formatted {
+    flash: String,
+    flash_bytes: u64,
+    metadata_bytes: u64,
+    page_bytes: u32,
+    frames: u64,
+    group_pages: u32,
+    design: &'static str,
+    admission: &'static str,
+    sync_mode: &'static str,
+    memory_bytes: u64,
+    memory_bytes_per_frame: f64,
+}
+
+pub(crate) fn run(args: &FormatArgs, json: bool) -> Result<(), Failure> {
+    let exists = args.flash.exists();
+    let bytes = match (args.size, exists) {
+        (Some(size), _) => size.0,
+        (None, true) => existing_len(&args.flash)?,
+        (None, false) => {
+            return Err(Failure::usage(
+                args.flash.display(),
+                "it does not exist, and no size is given for it",
+            )
+            .next("say how much flash the tier may use, for example --size 10GiB"));
+        }
+    };
+    let (config, geometry) = configure(args, bytes)?;
+    let volume = VolumeConfig::new(config.clone());
+    if exists {
+        let options = OpenOptions { exclusive_lock: true, no_follow: true, ..OpenOptions::read_write() };
+        let device =
+            FileDevice::open(&args.flash, &options).map_err(|error| open_failure(&args.flash, &error))?;
+        format(&device, &volume, args)?;
+    } else {
+        create_and_format(&volume, &geometry, args)?;
+    }
+    report(args, &config, &geometry, json)
+}
+
+fn existing_len(path: &Path) -> Result<u64, Failure> {
+    let device =
+        FileDevice::open(path, &OpenOptions::default()).map_err(|error| open_failure(path, &error))?;
+    match device.len() {
+        0 => Err(Failure::usage(path.display(), "it is empty, and no size is given for it")
+            .next("say how much flash the tier may use, for example --size 10GiB")),
+        len => Ok(len),
+    }
+}
+
+fn configure(args: &FormatArgs, bytes: u64) -> Result<(TierConfig, Geometry), Failure> {
+    let usage = |reason: &dyn std::fmt::Display| Failure::usage(args.flash.display(), reason);
+    let page_size = u32::try_from(args.page_size.0).map_err(|_| {
+        usage(&format!("pages of {} are too large", args.page_size)).next("use 4KiB, 8KiB, 16KiB or 32KiB")
+    })?;
+    let fitted = TierConfig::for_flash_bytes(page_size, bytes);
+    let config = TierConfig {
+        design: args.design,
+        admission: args.admission,
+        sync_mode: args.sync_mode,
+        group_pages: args.group_pages.unwrap_or(fitted.group_pages),
+        ..fitted
+    };
+    let config = TierConfig {
+        survivors_max: config.survivors_max.min(config.group_pages.saturating_sub(1)),
+        ..config
+    };
+    let geometry = config
+        .geometry()
+        .map_err(|error| usage(&format!("no tier can be made of {}: {error}", Size(bytes))))?;
+    Ok((config, geometry))
+}
+
+/// A file that is new is removed again when it cannot be formatted.
+fn create_and_format(volume: &VolumeConfig, geometry: &Geometry, args: &FormatArgs) -> Result<(), Failure> {
+    let options = OpenOptions {
+        write: true,
+        create_new: true,
+        len: Some(geometry.flash_bytes()),
+        preallocate: true,
+        exclusive_lock: true,
+        no_follow: true,
+        ..OpenOptions::default()
+    };
+    let device =
+        FileDevice::open(&args.flash, &options).map_err(|error| open_failure(&args.flash, &error))?;
+    let formatted = format(&device, volume, args);
+    if formatted.is_err() {
+        if let Err(error) = std::fs::remove_file(&args.flash) {
+            output::note(&format!("{}: cannot be removed: {error}", args.flash.display()));
+        }
+    }
+    formatted
+}
+
+fn format(device: &FileDevice, volume: &VolumeConfig, args: &FormatArgs) -> Result<(), Failure> {
+    Volume::format(device, volume, args.force).map_err(|error| {
+        let failure = Failure::refused(args.flash.display(), chain(&error));
+        match error.kind() {
+            VolumeErrorKind::Unrecognised
+            | VolumeErrorKind::Damaged
+            | VolumeErrorKind::NewerFormat { .. } => {
+                failure.next("nothing was changed; give --force if what it holds may be lost")
+            }
+            VolumeErrorKind::OnlyCopy => failure.next(
+                "nothing was changed; run `mezz tier drain` first, or give --force to lose those pages",
+            ),
+            _ => failure,
+        }
+    })
+}
+
+fn report(args: &FormatArgs, config: &TierConfig, geometry: &Geometry, json: bool) -> Result<(), Failure> {
+    let formatted = Formatted {
+        flash: args.flash.display().to_string(),
+        flash_bytes: geometry.flash_bytes(),
+        metadata_bytes: geometry.metadata_bytes(),
+        page_bytes: config.page_size,
+        frames: config.frames,
+        group_pages: config.group_pages,
+        design: config.design.name(),
+        admission: config.admission.name(),
+        sync_mode: config.sync_mode.name(),
+        memory_bytes: geometry.region_bytes() as u64,
+        memory_bytes_per_frame: geometry.bytes_per_frame(),
+    };
+    if json {
+        return output::json(&formatted);
+    }
+    let f = &formatted;
+    output::print(&facts(&[
+        (
+            "flash",
+            format!("{}, {} ({} of it metadata)", f.flash, Size(f.flash_bytes), Size(f.metadata_bytes)),
+        ),
+        ("queue", format!("{} frames of {} bytes, groups of {}", f.frames, f.page_bytes, f.group_pages)),
+        ("design", format!("{}, admission {}, sync mode {}", f.design, f.admission, f.sync_mode)),
+        (
+            "memory needed",
+            format!(
+                "{} ({:.1} bytes per frame, staging apart)",
+                Size(f.memory_bytes),
+                f.memory_bytes_per_frame
+            ),
+        ),
+    ]))
+}

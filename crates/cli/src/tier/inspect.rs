@@ -1,0 +1,155 @@
+//! `mezz tier inspect`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use mezzanine_engine::format::{FORMAT_VERSION, TierState};
+use serde::Serialize;
+
+use super::open::{Flash, hex};
+use crate::failure::Failure;
+use crate::output::{self, facts};
+use crate::size::Size;
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  mezz tier inspect /mnt/nvme/app.mezz
+  mezz tier inspect /mnt/nvme/app.mezz --json";
+
+#[derive(Debug, Args)]
+pub(crate) struct InspectArgs {
+    /// The tier's file or block device.
+    flash: PathBuf,
+}
+
+#[derive(Serialize)]
+struct Inspection {
+    flash: String,
+    format_version: u32,
+    tier: String,
+    database: String,
+    state: &'static str,
+    generation: u64,
+    epoch: u32,
+    design: &'static str,
+    admission: &'static str,
+    sync_mode: &'static str,
+    page_bytes: u32,
+    frames: u64,
+    group_pages: u32,
+    flash_bytes: u64,
+    metadata_bytes: u64,
+    memory_bytes: u64,
+    memory_bytes_per_frame: f64,
+    /// What opening the tier now would find; its pages are gone if it would be emptied.
+    recovery: Recovery,
+}
+
+#[derive(Serialize)]
+struct Recovery {
+    pages: u64,
+    /// Pages that are newer than their disk copies.
+    pages_dirty: u64,
+    emptied: bool,
+    groups_scanned: u64,
+    groups_torn: u64,
+    segments_read: u64,
+    bytes_read: u64,
+    seconds: f64,
+}
+
+/// A tier's state as users know it.
+pub(crate) fn state_name(state: TierState) -> &'static str {
+    match state {
+        TierState::Open => "open",
+        TierState::Closed => "closed",
+        TierState::Drained => "drained",
+    }
+}
+
+fn state_meaning(state: TierState) -> &'static str {
+    match state {
+        TierState::Open => "open (in use, or not closed in order: it will be recovered)",
+        TierState::Closed => "closed in order; it holds pages that are newer than the files",
+        TierState::Drained => "drained: the files are current without it",
+    }
+}
+
+pub(crate) fn run(args: &InspectArgs, json: bool) -> Result<(), Failure> {
+    let mut flash = Flash::open(&args.flash)?;
+    let superblock = flash.superblock()?;
+    let geometry = flash.geometry(&superblock)?;
+    let bar = output::spinner("reading the tier");
+    let started = std::time::Instant::now();
+    let recovered = flash.recover(&superblock, &geometry)?;
+    let seconds = started.elapsed().as_secs_f64();
+    bar.finish_and_clear();
+    let (config, report) = (&superblock.config, &recovered.report);
+    let inspection = Inspection {
+        flash: flash.name.clone(),
+        format_version: FORMAT_VERSION,
+        tier: hex(&superblock.tier_uuid),
+        database: hex(&superblock.database_uuid),
+        state: state_name(superblock.state),
+        generation: superblock.generation,
+        epoch: superblock.epoch,
+        design: config.design.name(),
+        admission: config.admission.name(),
+        sync_mode: config.sync_mode.name(),
+        page_bytes: config.page_size,
+        frames: config.frames,
+        group_pages: config.group_pages,
+        flash_bytes: geometry.flash_bytes(),
+        metadata_bytes: geometry.metadata_bytes(),
+        memory_bytes: geometry.region_bytes() as u64,
+        memory_bytes_per_frame: geometry.bytes_per_frame(),
+        recovery: Recovery {
+            pages: report.valid,
+            pages_dirty: report.dirty,
+            emptied: report.discarded,
+            groups_scanned: report.groups_scanned,
+            groups_torn: report.groups_torn,
+            segments_read: report.segments_read,
+            bytes_read: report.bytes_read,
+            seconds,
+        },
+    };
+    if json { output::json(&inspection) } else { output::print(&text(&inspection, superblock.state)) }
+}
+
+fn text(i: &Inspection, state: TierState) -> String {
+    let r = &i.recovery;
+    let pages = if r.emptied {
+        "none: it was not closed in order, and what it holds may be older than the files".to_owned()
+    } else {
+        format!("{} ({} newer than their files)", r.pages, r.pages_dirty)
+    };
+    let found = format!(
+        "{} groups after {} segments, {} read in {:.3} s",
+        r.groups_scanned,
+        r.segments_read,
+        Size(r.bytes_read),
+        r.seconds
+    );
+    facts(&[
+        ("flash", i.flash.clone()),
+        ("format", i.format_version.to_string()),
+        ("tier", i.tier.clone()),
+        ("database", i.database.clone()),
+        ("state", state_meaning(state).to_owned()),
+        ("generation", i.generation.to_string()),
+        ("epoch", i.epoch.to_string()),
+        ("design", format!("{}, admission {}, sync mode {}", i.design, i.admission, i.sync_mode)),
+        ("queue", format!("{} frames of {} bytes, groups of {}", i.frames, i.page_bytes, i.group_pages)),
+        ("flash needed", format!("{} ({} of it metadata)", Size(i.flash_bytes), Size(i.metadata_bytes))),
+        (
+            "memory needed",
+            format!(
+                "{} ({:.1} bytes per frame, staging apart)",
+                Size(i.memory_bytes),
+                i.memory_bytes_per_frame
+            ),
+        ),
+        ("pages", pages),
+        ("recovery", found),
+    ])
+}

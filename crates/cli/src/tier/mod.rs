@@ -1,0 +1,36 @@
+//! `mezz tier`: a flash tier at rest.
+
+mod drain;
+mod format;
+mod inspect;
+mod open;
+mod verify;
+
+use clap::Subcommand;
+
+use crate::failure::Failure;
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum TierVerb {
+    /// Make a tier on a file or block device. Refuses what it does not recognise.
+    #[command(after_help = format::EXAMPLES)]
+    Format(format::FormatArgs),
+    /// Show what a tier says of itself and what recovery would find. Changes nothing.
+    #[command(after_help = inspect::EXAMPLES)]
+    Inspect(inspect::InspectArgs),
+    /// Check a tier: superblocks, metadata, the groups after it, and every page of which flash holds the only copy. Changes nothing.
+    #[command(after_help = verify::EXAMPLES)]
+    Verify(verify::VerifyArgs),
+    /// Write every page that is newer in the tier to its file, so that the files can be used without the tier.
+    #[command(after_help = drain::EXAMPLES)]
+    Drain(drain::DrainArgs),
+}
+
+pub(crate) fn run(verb: &TierVerb, json: bool) -> Result<(), Failure> {
+    match verb {
+        TierVerb::Format(args) => format::run(args, json),
+        TierVerb::Inspect(args) => inspect::run(args, json),
+        TierVerb::Verify(args) => verify::run(args, json),
+        TierVerb::Drain(args) => drain::run(args, json),
+    }
+}

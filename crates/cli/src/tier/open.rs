@@ -1,0 +1,130 @@
+//! Opening a tier at rest: its file, its superblock, its recovery; nothing here writes.
+
+use std::path::Path;
+
+use mezzanine_device::{Device, DeviceError, DeviceErrorKind, FileDevice, OpenOptions};
+use mezzanine_engine::format::{
+    FormatError, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, read_superblock,
+};
+use mezzanine_engine::{Geometry, ReadError, ReadFlash, Recovered, RecoveryError, Region, Tier};
+
+use crate::failure::{Failure, chain};
+use crate::machine::memory_available;
+use crate::size::Size;
+
+/// Locks of the tier that is recovered here name this owner; there is only one.
+const OWNER: u32 = 1;
+
+/// A flash file or device, opened for reading and locked, so that no database changes it meanwhile.
+pub(crate) struct Flash {
+    pub(crate) name: String,
+    pub(crate) device: FileDevice,
+}
+
+impl ReadFlash for Flash {
+    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
+        self.device.read_at(bytes, offset).map_err(|error| ReadError(chain(&error)))
+    }
+}
+
+/// What to do about a device that cannot be opened, where the error does not say so itself.
+pub(crate) fn open_failure(path: &Path, error: &DeviceError) -> Failure {
+    let failure = Failure::refused(path.display(), chain(error));
+    match error.kind() {
+        DeviceErrorKind::NotFound => failure.next("check the path; `mezz tier format` makes a new tier"),
+        DeviceErrorKind::Busy => failure.next("a database is using the tier: stop it first"),
+        _ => failure,
+    }
+}
+
+impl Flash {
+    pub(crate) fn open(path: &Path) -> Result<Flash, Failure> {
+        let options = OpenOptions { exclusive_lock: true, no_follow: true, ..OpenOptions::default() };
+        let device = FileDevice::open(path, &options).map_err(|error| open_failure(path, &error))?;
+        Ok(Flash { name: path.display().to_string(), device })
+    }
+
+    /// The newest whole superblock.
+    pub(crate) fn superblock(&mut self) -> Result<Superblock, Failure> {
+        let name = self.name.clone();
+        read_superblock(self).map_err(|error| match error {
+            FormatError::Unrecognised => {
+                Failure::refused(&name, "it holds no flash tier").next("check the path; `mezz tier format` makes a new tier")
+            }
+            FormatError::NewerFormat(_) => Failure::refused(&name, error),
+            FormatError::Damaged(_) => Failure::check(&name, format!("both superblocks are lost: {error}"))
+                .next("the tier cannot be opened; restore the database from its backup, or use its files alone if they are current"),
+            FormatError::Unreadable(_) => Failure::refused(&name, error).next("the device or its file system fails; see the kernel's log"),
+        })
+    }
+
+    /// What each of the two superblock copies is: `None` when whole, else the reason.
+    pub(crate) fn superblock_copies(&mut self) -> Vec<Option<String>> {
+        SUPERBLOCK_OFFSETS
+            .iter()
+            .map(|offset| {
+                let mut bytes = vec![0; SUPERBLOCK_BYTES];
+                match self.read(*offset, &mut bytes) {
+                    Ok(()) => Superblock::decode(&bytes).err().map(|error| error.to_string()),
+                    Err(error) => Some(error.to_string()),
+                }
+            })
+            .collect()
+    }
+
+    /// The sizes that follow from a superblock, after checking that the file is as long as they say.
+    pub(crate) fn geometry(&self, superblock: &Superblock) -> Result<Geometry, Failure> {
+        let geometry = superblock.config.geometry().map_err(|error| {
+            Failure::check(&self.name, format!("the superblock describes an impossible tier: {error}"))
+                .next("restore the database from its backup, or use its files alone if they are current")
+        })?;
+        let len = self.device.len();
+        if len < geometry.flash_bytes() {
+            return Err(Failure::check(
+                &self.name,
+                format!("it is truncated: {len} bytes of {} are there", geometry.flash_bytes()),
+            )
+            .next("bring back the whole file; nothing in it was changed"));
+        }
+        Ok(geometry)
+    }
+
+    /// Recovers the tier in memory, as opening it would, without writing anything.
+    pub(crate) fn recover(
+        &mut self,
+        superblock: &Superblock,
+        geometry: &Geometry,
+    ) -> Result<Recovered, Failure> {
+        let needed = geometry.region_bytes() as u64;
+        // A size from a file is not to be trusted with all of the memory.
+        if memory_available().is_some_and(|available| needed > available) {
+            return Err(Failure::refused(&self.name, format!("reading it takes {} of memory", Size(needed)))
+                .next("run this on a machine with more memory"));
+        }
+        let name = self.name.clone();
+        Tier::recover(Region::heap(geometry.region_bytes()), superblock, OWNER, self).map_err(|error| {
+            match error {
+                RecoveryError::Damaged { .. } => Failure::check(&name, error)
+                    .next("pages that were acknowledged are lost; restore the database from its backup"),
+                RecoveryError::Read(_) => Failure::refused(&name, error)
+                    .next("the device or its file system fails; see the kernel's log"),
+                _ => Failure::refused(&name, error),
+            }
+        })
+    }
+}
+
+/// An identity as people read it.
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identities_keep_their_leading_zeros() {
+        assert_eq!(hex(&[0, 0x0a, 0xff]), "000aff");
+    }
+}

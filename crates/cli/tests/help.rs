@@ -1,0 +1,69 @@
+//! Every verb explains itself, with an example, and nothing else does anything without being asked properly.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::mezz;
+
+const VERBS: &[&[&str]] = &[
+    &["demo"],
+    &["tier", "format"],
+    &["tier", "inspect"],
+    &["tier", "verify"],
+    &["tier", "drain"],
+    &["device", "list"],
+    &["device", "bench"],
+];
+
+#[test]
+fn every_verb_has_help_with_an_example() {
+    for verb in VERBS {
+        let done = mezz(&[verb, &["--help"][..]].concat()).expect(0);
+        let example = format!("  mezz {}", verb.join(" "));
+        assert!(
+            done.stdout.contains("Examples:") && done.stdout.contains(&example),
+            "{verb:?}:\n{}",
+            done.stdout
+        );
+        assert!(done.stdout.contains("--json"), "{verb:?}");
+    }
+}
+
+#[test]
+fn the_overview_names_all_verbs_and_the_exit_codes() {
+    let text = mezz(&["--help"]).expect(0).stdout;
+    for part in ["demo", "tier", "device", "Exit codes:", "  3  refused", "10GiB"] {
+        assert!(text.contains(part), "{part}:\n{text}");
+    }
+    assert!(!text.contains("demo-child"), "internals are not shown");
+}
+
+#[test]
+fn senseless_command_lines_end_with_2() {
+    let cases: &[&[&str]] = &[
+        &[],
+        &["nonsense"],
+        &["demo", "--flash-share", "0"],
+        &["demo", "--flash-share", "2"],
+        &["demo", "--database-size", "10G"],
+        &["demo", "--warehouses", "0"],
+        &["demo", "--warehouses", "1", "--database-size", "1GB"],
+        &["demo", "--seconds", "0"],
+        &["demo", "--time-scale", "-1"],
+        &["demo", "--clients", "0"],
+        &["tier", "format"],
+        &["tier", "format", "x", "--size", "ten"],
+        &["tier", "format", "x", "--design", "lru"],
+        &["tier", "drain", "x"],
+        &["device", "bench"],
+    ];
+    for case in cases {
+        let done = mezz(case).expect(2);
+        assert!(!done.stderr.is_empty() && done.stdout.is_empty(), "{case:?}");
+    }
+}
+
+#[test]
+fn a_wrong_size_is_answered_with_the_right_notation() {
+    mezz(&["demo", "--database-size", "10G"]).expect(2).complains(&["10GB", "10GiB"]);
+}

@@ -1,0 +1,85 @@
+//! `mezz tier` on a tier that holds pages newer than their file: it is looked at, checked, damaged, drained.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Scratch, mezz};
+use rusqlite::{Connection, OpenFlags};
+
+/// Text that is in every row, to find pages on flash by.
+const NEEDLE: &str = "a page whose only copy is on flash";
+const ROWS: u32 = 400;
+
+/// A database whose newest pages are in its tier, closed in order.
+fn database(scratch: &Scratch, vfs: &str) -> (String, String) {
+    let (db, flash) = (scratch.file("app.db"), scratch.file("app.mezz"));
+    let registered = mezzanine_sqlite::MezzanineVfs::builder(vfs).register().unwrap();
+    let uri = format!("file:{db}?vfs={vfs}&flash={flash}&flash_size=16MiB");
+    let connection =
+        Connection::open_with_flags(uri, OpenFlags::default() | OpenFlags::SQLITE_OPEN_URI).unwrap();
+    connection
+        .execute_batch("PRAGMA journal_mode = wal; CREATE TABLE t (id INTEGER PRIMARY KEY, text TEXT);")
+        .unwrap();
+    for id in 0..ROWS {
+        connection.execute("INSERT INTO t VALUES (?1, ?2)", (id, NEEDLE.repeat(10))).unwrap();
+    }
+    connection.close().unwrap();
+    registered.close().unwrap();
+    (db, flash)
+}
+
+fn rows_without_tier(db: &str) -> rusqlite::Result<u32> {
+    Connection::open(db)?.query_row("SELECT count(*) FROM t", [], |row| row.get(0))
+}
+
+#[test]
+fn a_drained_database_opens_without_its_tier() {
+    let scratch = Scratch::new();
+    let (db, flash) = database(&scratch, "drained");
+    assert!(rows_without_tier(&db).is_err(), "old pages are not shown");
+    let seen = mezz(&["tier", "inspect", &flash, "--json"]).expect(0).json();
+    assert_eq!(seen["state"], "closed");
+    assert!(seen["recovery"]["pages_dirty"].as_u64().unwrap() > 0, "{seen}");
+    mezz(&["tier", "format", &flash]).expect(3).complains(&[
+        "app.mezz",
+        "may be nowhere else",
+        "mezz tier drain",
+    ]);
+    let checked = mezz(&["tier", "verify", &flash, "--json"]).expect(0).json();
+    assert_eq!(checked["pages_dirty_damaged"], 0);
+    let drained = mezz(&["tier", "drain", &flash, &db, "--json"]).expect(0).json();
+    assert!(drained["pages_written"].as_u64().unwrap() > 0, "{drained}");
+    assert_eq!(rows_without_tier(&db).unwrap(), ROWS);
+    assert_eq!(mezz(&["tier", "inspect", &flash, "--json"]).expect(0).json()["state"], "drained");
+    mezz(&["tier", "format", &flash]).expect(0);
+}
+
+#[test]
+fn a_tier_is_drained_only_into_its_own_files() {
+    let scratch = Scratch::new();
+    let (db, flash) = database(&scratch, "foreign");
+    let other = scratch.file("other.db");
+    Connection::open(&other).unwrap().execute_batch("CREATE TABLE o (x)").unwrap();
+    let before = std::fs::read(&other).unwrap();
+    mezz(&["tier", "drain", &flash, &other]).expect(3).complains(&["other.db"]);
+    assert_eq!(std::fs::read(&other).unwrap(), before);
+    mezz(&["tier", "drain", &flash, &scratch.file("missing.db")])
+        .expect(3)
+        .complains(&["missing.db", "not exist"]);
+    mezz(&["tier", "drain", &flash, &db]).expect(0);
+    assert_eq!(rows_without_tier(&db).unwrap(), ROWS);
+}
+
+#[test]
+fn a_rotten_only_copy_is_named() {
+    let scratch = Scratch::new();
+    let (_, flash) = database(&scratch, "rotten");
+    let mut bytes = std::fs::read(&flash).unwrap();
+    let page = bytes.windows(NEEDLE.len()).rposition(|window| window == NEEDLE.as_bytes()).unwrap();
+    bytes[page] ^= 1;
+    std::fs::write(&flash, &bytes).unwrap();
+    let done = mezz(&["tier", "verify", &flash, "--json"]).expect(1).complains(&["app.mezz", "damaged"]);
+    if !done.stdout.is_empty() {
+        assert_eq!(done.json()["pages_dirty_damaged"], 1, "{}", done.stdout);
+    }
+}
