@@ -120,6 +120,8 @@ impl Shared {
             let reason = "it is attached to this volume already";
             return Err(VolumeError::new(VolumeErrorKind::AlreadyAttached, "attach", candidate.name, reason));
         }
+        // After a crash of the process alone its unsynced writes can still be read; what is read now must not go back.
+        candidate.backing.flush().map_err(|error| candidate.io(error))?;
         let found = candidate.read_sidecar()?;
         let guard_len = found.as_ref().map_or(0, |sidecar| sidecar.guard.len()).max(candidate.guard.len());
         let mut head = vec![0; guard_len];
@@ -209,6 +211,17 @@ impl Shared {
             let failed = |error| VolumeError::from_device("attach a file to", &host.flash_name, error);
             opened.roster.write(&*host.flash).map_err(failed)?;
         }
+        let file = candidate.into_file(number, host.page_size() as u64);
+        if !host.provably_clean {
+            // The sidecar tells the file's number before the table can become durable with it: otherwise a crash between
+            // the two would leave a tier that waits for a file which nobody can name.
+            let previous = match bond {
+                Bond::New { forget } => forget.unwrap_or(0),
+                _ => 0,
+            };
+            let current = Sidecar { previous, ..self.sidecar_of(host, &file, SidecarState::Current) };
+            self.replace_sidecar(&file, &current)?;
+        }
         {
             let mut note = lock(&host.table);
             if let Bond::New { forget } = bond {
@@ -222,7 +235,6 @@ impl Shared {
                 (entry.epoch, entry.length) = (host.epoch, length);
             }
         }
-        let file = candidate.into_file(number, host.page_size() as u64);
         // Where the tier is provably clean, nothing has to be durable before a change.
         file.ready.store(host.provably_clean, Ordering::Release);
         let file = self.register(file);
@@ -266,8 +278,9 @@ impl Shared {
             file.resize(physical).map_err(failed)?;
             file.flush(&self.counters).map_err(failed)?;
         }
-        // After a crash the tier may hold pages past the end that no sync covered: an extension must not find them.
-        file.trim.store(!opened.was_closed(), Ordering::Release);
+        // After a crash the tier may hold pages past the end that no sync covered: an extension must not find them. The
+        // crash may lie some clean closes back, if nothing was changed since.
+        file.trim.store(true, Ordering::Release);
         // The sidecar confirms the epoch before the table does (see `identity`).
         self.write_sidecar(&file, SidecarState::Dirty)?;
         if let Some(entry) = lock(&host.table).table.get_mut(number) {
@@ -434,6 +447,7 @@ impl Shared {
             tier_path: host.flash_name.clone(),
             epoch: host.epoch,
             file: file.number,
+            previous: 0,
             sync_mode: config.sync_mode,
             page_size: config.page_size,
             length: file.len(),

@@ -60,7 +60,10 @@ pub(crate) fn judge(file: &FileEvidence<'_>, tier: Option<&TierEvidence<'_>>) ->
     if sidecar.tier_uuid != tier.opened.found.tier_uuid {
         return Ok(Bond::New { forget: None });
     }
-    let Some(entry) = tier.table.get(sidecar.file) else { return Ok(Bond::New { forget: None }) };
+    let Some(entry) = tier.table.get(sidecar.file) else {
+        // A crash after the sidecar was written and before the table was durable.
+        return Ok(Bond::New { forget: tier.table.get(sidecar.previous).map(|entry| entry.file) });
+    };
     refuse_attached_number(file, sidecar, tier)?;
     let unchanged = !sidecar.fingerprint.is_empty() && file.fingerprint == Some(&sidecar.fingerprint);
     let warm = sidecar.state == SidecarState::Current

@@ -4,13 +4,13 @@
 //! - *Shortening, durable:* first the tier forgets the pages and learns the new length, both in one group; then a sync;
 //!   then the disk file is cut and synced. A crash before the sync leaves the old file, after it the next attachment
 //!   cuts the disk file. Only then may the file grow again.
-//! - *Discarding, durable:* first the disk range is zeroed and synced, while the tier still answers for its pages; then
-//!   the tier forgets them; then a sync. A crash leaves each page old or zero.
+//! - *Discarding, durable:* first the pages that the tier holds become zero there, durably; then the disk range is zeroed
+//!   and synced; then the tier forgets them; then a sync. A crash leaves each page old or zero, and so it stays.
 //! - Where the tier is provably clean, a crash empties it, so only the order of what is visible matters.
 
 use std::sync::atomic::Ordering;
 
-use mezzanine_engine::IdRange;
+use mezzanine_engine::{IdRange, Lookup, PageId};
 
 use crate::attach::mask_head;
 use crate::condition::Route;
@@ -166,6 +166,7 @@ impl Shared {
             let range = IdRange::blocks(u64::from(file.number), first, last - first);
             let cut = Cut { file: file.number, first, end: last };
             let failed = |error| VolumeError::from_device("discard", &file.name, error);
+            self.zero_held(host, file, first, last)?;
             let forgotten = self.reshape(host, cut, || {
                 // Again at each attempt: a disk job may have written to the range meanwhile.
                 let zeroed =
@@ -179,6 +180,21 @@ impl Shared {
             }
         }
         host.changed();
+        self.sync_tier(host).map(|_| ())
+    }
+
+    /// Makes the pages of a range that the tier holds zero there, durably. A clean page would otherwise outlive a crash
+    /// between the zeroing of the disk and the tombstone, be read, and turn to zeros when its frame leaves.
+    fn zero_held(&self, host: &TierHost, file: &FileInner, first: u64, last: u64) -> Result<(), VolumeError> {
+        let zeros = vec![0; host.page_size()];
+        let mut page = vec![0; host.page_size()];
+        for block in first..last {
+            let id = PageId::volume(u64::from(file.number), block);
+            if !matches!(host.tier.lookup(&id, &mut page), Lookup::Miss(_)) {
+                self.stage_page(host, file, block, &zeros)?;
+                host.changed();
+            }
+        }
         self.sync_tier(host).map(|_| ())
     }
 

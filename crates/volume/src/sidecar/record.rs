@@ -12,6 +12,7 @@
 //! tier-path /flash/tier.mez
 //! epoch 7
 //! file 1
+//! previous 257               the number before, which the tier may still know instead
 //! mode durable
 //! page-size 8192
 //! length 40960
@@ -78,6 +79,8 @@ pub struct Sidecar {
     pub epoch: u32,
     /// Number of the file within the volume.
     pub file: u32,
+    /// Number of the file before, which the tier may know instead after a crash, all of whose pages are on disk; 0 if none.
+    pub previous: u32,
     /// Sync mode of the volume.
     pub sync_mode: SyncMode,
     /// Page size in bytes.
@@ -135,6 +138,7 @@ impl Sidecar {
         field("tier-path", &one_line(&self.tier_path));
         field("epoch", &self.epoch.to_string());
         field("file", &self.file.to_string());
+        field("previous", &if self.previous == 0 { String::new() } else { self.previous.to_string() });
         field("mode", self.sync_mode.name());
         field("page-size", &self.page_size.to_string());
         field("length", &self.length.to_string());
@@ -188,6 +192,7 @@ impl Sidecar {
             tier_path: find("tier-path").to_owned(),
             epoch: small("epoch")?,
             file: small("file")?,
+            previous: if find("previous").is_empty() { 0 } else { small("previous")? },
             sync_mode: find("mode").parse().map_err(|_| damaged("its sync mode is unknown"))?,
             page_size: small("page-size")?,
             length: number("length")?,
@@ -212,6 +217,7 @@ mod tests {
             tier_path: "/flash/a tier\nwith a break".to_owned(),
             epoch: 9,
             file: 3,
+            previous: 2,
             sync_mode: SyncMode::Durable,
             page_size: 8192,
             length: 1 << 40,
