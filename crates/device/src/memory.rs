@@ -47,6 +47,7 @@ struct State {
     /// Decides what an injected fault does. Power cuts bring their own seed.
     random: Random,
     flush_failed: bool,
+    changes: u64,
 }
 
 impl MemoryDevice {
@@ -68,6 +69,7 @@ impl MemoryDevice {
             plan: Plan::default(),
             random: Random::new(len),
             flush_failed: false,
+            changes: 0,
         };
         Self { name, resizable, power: power.clone(), state: Mutex::new(state) }
     }
@@ -141,6 +143,17 @@ impl MemoryDevice {
     /// How many changes a power cut could still undo.
     pub fn unflushed(&self) -> usize {
         self.state().cache.len()
+    }
+
+    /// How many writes, discards and changes of the length have reached the device since it was made, in the manner of a
+    /// file's time of last change: it grows with every change and never returns to an earlier value.
+    pub fn changes(&self) -> u64 {
+        self.state().changes
+    }
+
+    /// Sets what [`Self::changes`] counts on from, as when a file is copied together with its times.
+    pub fn set_changes(&self, changes: u64) {
+        self.state().changes = changes;
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -264,6 +277,7 @@ impl State {
             self.image.resize(end as usize, 0);
         }
         let after = self.image.len() as u64;
+        self.changes += 1;
         self.cache.record(&self.image, offset, buf.len() as u64, before, after);
         self.image[offset as usize..end as usize].copy_from_slice(buf);
         Ok(())
@@ -274,6 +288,7 @@ impl State {
         let range = self.range(offset, len).ok_or(DeviceErrorKind::OutOfRange)?;
         let before = self.image.len() as u64;
         if self.random.chance(1, 2) {
+            self.changes += 1;
             self.cache.record(&self.image, offset, len, before, before);
             self.image[range].fill(0);
         }
@@ -300,6 +315,7 @@ impl State {
     fn set_len(&mut self, len: u64) {
         let before = self.image.len() as u64;
         let (from, removed) = (len.min(before), before.saturating_sub(len));
+        self.changes += 1;
         self.cache.record(&self.image, from, removed, before, len);
         self.image.resize(len as usize, 0);
     }

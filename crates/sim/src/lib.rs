@@ -1,1 +1,10 @@
-//! Placeholder until the first module lands.
+//! The tier in a world where time, devices and scheduling are simulated, all from one seed.
+//!
+//! [`crash`] drives the shipped volume and engine over devices whose power fails anywhere, and checks what is found
+//! afterwards against a model that shares no code with them.
+//!
+//! *Architecture invariant:* nothing here reimplements what it tests. Devices are replaced, the code above them is not.
+
+#![forbid(unsafe_code)]
+
+pub mod crash;

@@ -1,0 +1,110 @@
+//! Power cuts, thousands a second, on the code that ships.
+//!
+//! Invariants checked: those of [`report::Invariant`], by the [`checkers`]; [`world`] says when.
+//!
+//! A run is a row of *worlds*. Each draws its configuration from its own seed, formats a tier over simulated devices and lives
+//! through [`CUTS_PER_WORLD`] power cuts. A violation names the seed of its world and the cut, and `World::run(seed, cut + 1)`
+//! shows it again, as does a run with that seed and so many cuts.
+//!
+//! *Architecture invariant:* the simulated hardware ([`machine`]) and the model of what a file may contain ([`model`]) share no
+//! code with the tier; the volume and the engine are the shipped ones.
+
+pub mod pattern;
+
+pub mod model;
+
+pub mod meanwhile;
+
+pub mod machine;
+
+pub mod scenario;
+
+mod panics;
+
+pub mod world;
+
+mod operations;
+
+pub mod checkers;
+
+pub mod report;
+
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+pub use report::{Coverage, Invariant, Report, VERSION, Violation};
+pub use world::{Outcome, World};
+
+/// Power cuts in the life of one world. Long enough that a tiny queue wraps many times, short enough that many
+/// configurations get their turn.
+pub const CUTS_PER_WORLD: u64 = 64;
+
+/// More violations than anyone reads; a run ends with them.
+const VIOLATIONS_MAX: usize = 20;
+
+/// Called with the number of cuts done so far, from any of the threads, in no particular order.
+pub type Progress<'a> = &'a (dyn Fn(u64) + Sync);
+
+/// What to run.
+pub struct Options<'a> {
+    /// The seed of the first world; the following worlds have the following seeds.
+    pub seed: u64,
+    /// How many power cuts to simulate, at least.
+    pub cuts: u64,
+    /// How many threads to use; 0 counts as 1. The result does not depend on it.
+    pub threads: usize,
+    /// Told about the progress.
+    pub progress: Option<Progress<'a>>,
+}
+
+impl Options<'_> {
+    /// One thread and no progress.
+    pub fn new(seed: u64, cuts: u64) -> Self {
+        Self { seed, cuts, threads: 1, progress: None }
+    }
+}
+
+/// Runs as many worlds as the cuts need. Violations are ordered by seed.
+pub fn run(options: &Options<'_>) -> Report {
+    let worlds = options.cuts.div_ceil(CUTS_PER_WORLD);
+    let (next, done, enough) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
+    let total = Mutex::new(Report { seed: options.seed, ..Report::default() });
+    let work = || {
+        while !enough.load(Ordering::Relaxed) {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= worlds {
+                break;
+            }
+            let cuts = CUTS_PER_WORLD.min(options.cuts - number * CUTS_PER_WORLD);
+            let outcome = World::run(options.seed.wrapping_add(number), cuts);
+            let sum = done.fetch_add(outcome.cuts, Ordering::Relaxed) + outcome.cuts;
+            let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
+            total.take(outcome);
+            enough.fetch_or(total.violations.len() >= VIOLATIONS_MAX, Ordering::Relaxed);
+            drop(total);
+            if let Some(progress) = options.progress {
+                progress(sum);
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..options.threads.max(1) {
+            scope.spawn(work);
+        }
+        work();
+    });
+    let mut report = total.into_inner().unwrap_or_else(PoisonError::into_inner);
+    report.violations.sort_by_key(|violation| violation.seed);
+    report
+}
+
+impl Report {
+    fn take(&mut self, outcome: Outcome) {
+        self.worlds += 1;
+        self.cuts += outcome.cuts;
+        self.operations += outcome.operations;
+        self.coverage.add(&outcome.coverage);
+        self.violations.extend(outcome.violation);
+    }
+}

@@ -1,0 +1,5 @@
+//! What is looked at, and when. Each checker knows the model and the devices, never the tier.
+
+pub mod disk;
+pub mod pages;
+pub mod recovery;

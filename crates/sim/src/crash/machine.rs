@@ -1,0 +1,162 @@
+//! The hardware of one world: a flash device, a disk and a sidecar for each file, one power supply.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use mezzanine_device::Device;
+use mezzanine_device::memory::{CutReport, MemoryDevice, Power, Random, Spent, splitmix};
+use mezzanine_volume::SidecarStore;
+
+use super::meanwhile::{InterruptedDevice, Meanwhile};
+
+/// A sidecar on the machine's power: a replacement is atomic and durable, and when power fails in it, it is the old one
+/// or the new one.
+pub struct Sidecar {
+    power: Power,
+    bytes: Mutex<Option<Vec<u8>>>,
+    /// The file that it stands beside; its changes make up the fingerprint.
+    disk: Arc<MemoryDevice>,
+    fingerprints: bool,
+    seed: u64,
+}
+
+impl Sidecar {
+    fn bytes(&self) -> MutexGuard<'_, Option<Vec<u8>>> {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn spend(&self) -> io::Result<()> {
+        match self.power.spend() {
+            Spent::On => Ok(()),
+            Spent::Cut | Spent::Off => Err(no_power()),
+        }
+    }
+
+    fn put(&self, value: Option<Vec<u8>>) -> io::Result<()> {
+        match self.power.spend() {
+            Spent::On => {
+                *self.bytes() = value;
+                Ok(())
+            }
+            Spent::Cut => {
+                if splitmix(self.seed ^ self.power.operations()) & 1 == 1 {
+                    *self.bytes() = value;
+                }
+                Err(no_power())
+            }
+            Spent::Off => Err(no_power()),
+        }
+    }
+}
+
+fn no_power() -> io::Error {
+    io::Error::other("the machine has no power")
+}
+
+impl SidecarStore for Sidecar {
+    fn describe(&self) -> String {
+        "simulated sidecar".to_owned()
+    }
+
+    fn read(&self) -> io::Result<Option<Vec<u8>>> {
+        self.spend()?;
+        Ok(self.bytes().clone())
+    }
+
+    fn replace(&self, bytes: &[u8]) -> io::Result<()> {
+        self.put(Some(bytes.to_vec()))
+    }
+
+    fn remove(&self) -> io::Result<()> {
+        self.put(None)
+    }
+
+    fn fingerprint(&self) -> io::Result<Option<Vec<u8>>> {
+        self.spend()?;
+        Ok(self.fingerprints.then(|| self.disk.changes().to_le_bytes().to_vec()))
+    }
+}
+
+/// The hardware.
+pub struct Machine {
+    /// One supply for everything.
+    pub power: Power,
+    /// The flash device.
+    pub flash: Arc<MemoryDevice>,
+    /// The disk of each file.
+    pub disks: Vec<Arc<MemoryDevice>>,
+    /// The sidecar of each file.
+    pub sidecars: Vec<Arc<Sidecar>>,
+    /// What is to happen during a read.
+    pub meanwhile: Meanwhile,
+}
+
+/// Everything that outlives a power cut.
+pub struct Snapshot {
+    flash: Vec<u8>,
+    disks: Vec<Vec<u8>>,
+    sidecars: Vec<Option<Vec<u8>>>,
+}
+
+impl Machine {
+    /// A machine with `flash_bytes` of flash and `files` empty files.
+    pub fn new(flash_bytes: u64, files: usize, fingerprints: bool, seed: u64) -> Self {
+        let power = Power::new();
+        let flash = Arc::new(MemoryDevice::on(&power, "simulated flash", flash_bytes, false));
+        let names = ["simulated disk 0", "simulated disk 1", "simulated disk 2"];
+        let disks: Vec<_> =
+            (0..files).map(|file| Arc::new(MemoryDevice::on(&power, names[file], 0, true))).collect();
+        let sidecar = |disk: &Arc<MemoryDevice>| {
+            let (power, disk) = (power.clone(), Arc::clone(disk));
+            Arc::new(Sidecar { power, bytes: Mutex::new(None), disk, fingerprints, seed })
+        };
+        let sidecars = disks.iter().map(sidecar).collect();
+        Self { power, flash, disks, sidecars, meanwhile: Meanwhile::default() }
+    }
+
+    /// A device as the software sees it.
+    pub fn connect(&self, device: &Arc<MemoryDevice>) -> Arc<dyn Device> {
+        Arc::new(InterruptedDevice::new(Arc::clone(device), self.meanwhile.clone()))
+    }
+
+    /// The path under which a file is attached.
+    pub fn path(file: usize) -> PathBuf {
+        PathBuf::from(format!("/simulated/{file}"))
+    }
+
+    /// Lets every volatile cache lose what it loses, and turns power on again. Returns what happened to flash and disks.
+    pub fn cut(&self, random: &mut Random) -> (CutReport, CutReport) {
+        let flash = self.flash.power_cut(random.next_u64());
+        let mut disks = CutReport::default();
+        for disk in &self.disks {
+            let cut = disk.power_cut(random.next_u64());
+            disks.kept += cut.kept;
+            disks.lost += cut.lost;
+            disks.torn += cut.torn;
+        }
+        self.power.restore();
+        (flash, disks)
+    }
+
+    /// A copy of everything durable. To be taken right after a cut, when nothing is unflushed.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot {
+            flash: self.flash.image(),
+            disks: self.disks.iter().map(|disk| disk.image()).collect(),
+            sidecars: self.sidecars.iter().map(|sidecar| sidecar.bytes().clone()).collect(),
+        }
+    }
+
+    /// Another machine in the state of `snapshot`, on a supply of its own.
+    pub fn from_snapshot(snapshot: &Snapshot, fingerprints: bool, like: &Self) -> Self {
+        let machine = Self::new(0, snapshot.disks.len(), fingerprints, 0);
+        machine.flash.load(&snapshot.flash);
+        for (file, disk) in machine.disks.iter().enumerate() {
+            disk.load(&snapshot.disks[file]);
+            disk.set_changes(like.disks[file].changes());
+            *machine.sidecars[file].bytes() = snapshot.sidecars[file].clone();
+        }
+        machine
+    }
+}

@@ -1,0 +1,204 @@
+//! What a run found, and what it went through to find it.
+
+use std::fmt;
+
+use mezzanine_volume::{TierConfig, VolumeStatistics};
+use serde::Serialize;
+
+/// The version that a violation is reported with: together with the seed it replays the failure.
+pub const VERSION: &str = match option_env!("MEZZANINE_VERSION") {
+    Some(described) => described,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
+/// What must hold, whatever the devices do within their rights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "kebab-case")]
+#[non_exhaustive]
+pub enum Invariant {
+    /// A page reads as a version between the last acknowledged durable one and the last issued one.
+    Versions,
+    /// What was read once after a recovery never goes back.
+    NoGoingBack,
+    /// What was discarded or cut off never returns.
+    NoResurrection,
+    /// A torn page is noticed; it never mixes versions where pages are promised whole.
+    WholePages,
+    /// A recovery that was interrupted, however often, finds what one undisturbed recovery finds.
+    RepeatableRecovery,
+    /// Without a fault a read returns exactly what was written last.
+    ReadYourWrites,
+    /// After a drain the backing file alone is complete.
+    DiskAlone,
+    /// While a file is not current on disk its header there says so.
+    Guarded,
+    /// In sync mode `through` the loss of the flash device loses nothing.
+    FlashExpendable,
+    /// An operation fails only if a device did.
+    NoUnprovokedError,
+    /// A failed operation is reported and never acknowledged.
+    ErrorsReported,
+    /// The software's own assertions hold.
+    Assertion,
+}
+
+impl Invariant {
+    /// The name in reports.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Versions => "versions",
+            Self::NoGoingBack => "no-going-back",
+            Self::NoResurrection => "no-resurrection",
+            Self::WholePages => "whole-pages",
+            Self::RepeatableRecovery => "repeatable-recovery",
+            Self::ReadYourWrites => "read-your-writes",
+            Self::DiskAlone => "disk-alone",
+            Self::Guarded => "guarded",
+            Self::FlashExpendable => "flash-expendable",
+            Self::NoUnprovokedError => "no-unprovoked-error",
+            Self::ErrorsReported => "errors-reported",
+            Self::Assertion => "assertion",
+        }
+    }
+}
+
+/// One broken invariant.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// Which one.
+    pub invariant: Invariant,
+    /// The seed of the world in which it showed: `World::run(seed, cut + 1)` shows it again.
+    pub seed: u64,
+    /// How many power cuts that world had gone through.
+    pub cut: u64,
+    /// The version of the software.
+    pub version: String,
+    /// What was found and what was expected.
+    pub text: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { invariant, seed, cut, version, text } = self;
+        write!(
+            f,
+            "{} broken: {text} (version {version}; replay with: mezz sim crash --seed {seed} --cuts {})",
+            invariant.name(),
+            cut + 1
+        )
+    }
+}
+
+/// Evidence that a run reached the states where things go wrong.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Coverage {
+    /// Power cuts while a volume was being opened, its files attached or the tier recovered.
+    pub cuts_inside_recovery: u64,
+    /// Power cuts while something was open for use.
+    pub cuts_in_use: u64,
+    /// Processes that ended without closing, with the devices still powered.
+    pub kills: u64,
+    /// Clean closes and drained closes.
+    pub closes: u64,
+    /// Unflushed changes of the flash device that survived a cut in part.
+    pub torn_flash_writes: u64,
+    /// Unflushed changes of the backing devices that survived a cut in part.
+    pub torn_disk_writes: u64,
+    /// Unflushed changes that a cut took away.
+    pub lost_writes: u64,
+    /// Pages found in doubt after a cut and settled by reading.
+    pub pages_settled: u64,
+    /// Pages appended again at the rear because they had been referenced.
+    pub second_chances: u64,
+    /// Times that one session filled the queue all round.
+    pub wraps: u64,
+    /// Bytes appended to the queue.
+    pub queue_bytes: u64,
+    /// Metadata segments written.
+    pub segments: u64,
+    /// Groups written to flash.
+    pub groups: u64,
+    /// Of these, at least so many of more than one page.
+    pub groups_of_several_pages: u64,
+    /// Pages that left the tier for the disk.
+    pub stage_outs: u64,
+    /// Reads answered by the tier.
+    pub hits: u64,
+    /// Reads during which pages were written and jobs carried out.
+    pub reads_interrupted: u64,
+    /// Flash devices lost in sync mode `through`.
+    pub flash_losses: u64,
+    /// Recoveries compared with an undisturbed one.
+    pub recoveries_compared: u64,
+    /// Times a backing file was found current, or guarded, on its own.
+    pub disks_compared: u64,
+    /// Device errors injected.
+    pub errors_injected: u64,
+}
+
+macro_rules! add_fields {
+    ($into:expr, $from:expr, $($field:ident),+ $(,)?) => { $($into.$field += $from.$field;)+ };
+}
+
+impl Coverage {
+    /// Adds what a volume with this tier did in one session.
+    pub(super) fn count(&mut self, config: &TierConfig, statistics: &VolumeStatistics) {
+        self.hits += statistics.page_hits_memory + statistics.page_hits_flash;
+        let Some(tier) = &statistics.tier else { return };
+        self.second_chances += tier.second_chances;
+        self.groups += tier.groups_written;
+        self.stage_outs += tier.disk_writes;
+        self.segments += tier.segments_written;
+        self.queue_bytes += tier.group_bytes_written;
+        self.wraps += tier.group_bytes_written / (config.frames * u64::from(config.page_size));
+        // At least so many groups had more than one page.
+        let beyond_the_first = tier.pages_written.saturating_sub(tier.groups_written - tier.groups_empty);
+        self.groups_of_several_pages += beyond_the_first.div_ceil(u64::from(config.group_pages.max(2) - 1));
+    }
+
+    /// Adds the counts of another run.
+    pub fn add(&mut self, other: &Self) {
+        add_fields!(
+            self,
+            other,
+            cuts_inside_recovery,
+            cuts_in_use,
+            kills,
+            closes,
+            torn_flash_writes,
+            torn_disk_writes,
+            lost_writes,
+            pages_settled,
+            second_chances,
+            wraps,
+            queue_bytes,
+            segments,
+            groups,
+            groups_of_several_pages,
+            stage_outs,
+            hits,
+            reads_interrupted,
+            flash_losses,
+            recoveries_compared,
+            disks_compared,
+            errors_injected,
+        );
+    }
+}
+
+/// The result of [`super::run`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// The seed that was asked for.
+    pub seed: u64,
+    /// Power cuts simulated.
+    pub cuts: u64,
+    /// Worlds, each with its own configuration.
+    pub worlds: u64,
+    /// Reads, writes, syncs, discards, changes of length and steps carried out.
+    pub operations: u64,
+    /// What was found; the world that shows one is not taken further.
+    pub violations: Vec<Violation>,
+    /// What was reached.
+    pub coverage: Coverage,
+}

@@ -1,0 +1,207 @@
+//! What one world is like, drawn from its seed.
+
+use mezzanine_device::memory::Random;
+use mezzanine_volume::{Admission, Design, SyncMode, TierConfig, VolumeConfig};
+
+/// The configuration of one world.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// The seed.
+    pub seed: u64,
+    /// The tier's configuration.
+    pub tier: TierConfig,
+    /// Number of files.
+    pub files: usize,
+    /// Greatest length of each file in pages.
+    pub pages_max: u64,
+    /// Pages of each file that take most of the accesses.
+    pub pages_hot: u64,
+    /// Of 16 accesses, how many go to them.
+    pub hot_share: u64,
+    /// How often each operation is drawn.
+    pub weights: Weights,
+    /// The most device operations before a power cut.
+    pub cut_after_max: u64,
+    /// Of 16 recoveries, after how many everything is read and checked at once.
+    pub full_checks: u64,
+    /// Whether sidecars can tell that their file was changed.
+    pub fingerprints: bool,
+    /// Whether the head of each file on disk is replaced while it is not current there.
+    pub guards: bool,
+}
+
+/// How often each operation is drawn, as shares of their sum.
+#[derive(Debug, Clone, Copy)]
+pub struct Weights {
+    /// Writes of one page.
+    pub write_page: u64,
+    /// Writes of several pages.
+    pub write_pages: u64,
+    /// Writes of any bytes.
+    pub write_bytes: u64,
+    /// Reads of one page.
+    pub read_page: u64,
+    /// Reads of any bytes.
+    pub read_bytes: u64,
+    /// Syncs of one file.
+    pub sync: u64,
+    /// Carrying out one job.
+    pub step: u64,
+    /// Carrying out jobs until there are none.
+    pub settle: u64,
+    /// Discards.
+    pub discard: u64,
+    /// Truncations.
+    pub shrink: u64,
+    /// Extensions.
+    pub extend: u64,
+    /// Drains.
+    pub drain: u64,
+}
+
+impl Weights {
+    fn draw(random: &mut Random) -> Self {
+        let steps = *random.pick(&[0, 5, 20, 60]);
+        Self {
+            write_page: *random.pick(&[10, 30, 60]),
+            write_pages: random.between(0, 8),
+            write_bytes: random.between(0, 8),
+            read_page: *random.pick(&[5, 30, 90]),
+            read_bytes: random.between(0, 5),
+            sync: *random.pick(&[1, 5, 20]),
+            step: steps,
+            settle: random.between(0, 4),
+            discard: random.between(0, 3),
+            shrink: random.between(0, 2),
+            extend: random.between(0, 2),
+            drain: random.below(2),
+        }
+    }
+
+    /// All shares, in the order of the fields.
+    pub fn shares(&self) -> [u64; 12] {
+        let Self {
+            write_page,
+            write_pages,
+            write_bytes,
+            read_page,
+            read_bytes,
+            sync,
+            step,
+            settle,
+            discard,
+            shrink,
+            extend,
+            drain,
+        } = *self;
+        [
+            write_page,
+            write_pages,
+            write_bytes,
+            read_page,
+            read_bytes,
+            sync,
+            step,
+            settle,
+            discard,
+            shrink,
+            extend,
+            drain,
+        ]
+    }
+}
+
+impl Scenario {
+    /// The world of `seed`.
+    pub fn draw(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let page_size = *random.pick(&[4096, 4096, 4096, 4096, 4096, 8192, 8192, 16384]);
+        let mut tier = TierConfig::new(page_size, 0);
+        tier.group_pages = *random.pick(&[1, 2, 2, 3, 4, 4, 6, 8, 16]);
+        tier.staging_groups = random.between(2, 4) as u32;
+        tier.segment_frames = *random.pick(&[8, 8, 10, 13, 20, 33]);
+        tier.shards = *random.pick(&[1, 2, 16]);
+        tier.survivors_max = random.below(u64::from(tier.group_pages)) as u32;
+        tier.band_frames = random.between(1, 2 * u64::from(tier.group_pages));
+        draw_policy(&mut tier, &mut random);
+        let group_frames = u64::from(tier.group_pages) + 1;
+        let least = 2 * (tier.band_frames + 4 * group_frames) + u64::from(tier.staging_groups) * group_frames;
+        // What no metadata segment covers yet must lie within the queue.
+        let uncovered = 2 * (u64::from(tier.segment_frames) + group_frames)
+            + u64::from(tier.staging_groups) * group_frames;
+        tier.frames = least.max(uncovered + tier.band_frames + 5 * group_frames) + random.magnitude(64);
+        while tier.geometry().is_err() {
+            tier.frames += 1;
+        }
+        let pages_max = random.between(8, 96) * 4096 / u64::from(page_size).max(4096) + 2;
+        let pages_hot = random.magnitude(pages_max);
+        Self {
+            seed,
+            files: random.between(1, 2) as usize,
+            pages_max,
+            pages_hot,
+            hot_share: random.between(4, 15),
+            weights: Weights::draw(&mut random),
+            cut_after_max: *random.pick(&[32, 128, 512, 1024]),
+            full_checks: *random.pick(&[2, 8, 16]),
+            fingerprints: random.chance(1, 2),
+            guards: random.chance(1, 2),
+            tier,
+        }
+    }
+
+    /// The page size in bytes.
+    pub fn page_bytes(&self) -> u64 {
+        u64::from(self.tier.page_size)
+    }
+
+    /// Bytes of flash that the tier needs.
+    pub fn flash_bytes(&self) -> u64 {
+        self.tier.geometry().map_or(0, |geometry| geometry.flash_bytes())
+    }
+
+    /// The configuration of the volume.
+    pub fn volume(&self) -> VolumeConfig {
+        let mut config = VolumeConfig::new(self.tier.clone());
+        config.workers = 0;
+        config.identity_seed = Some(self.seed);
+        config
+    }
+
+    /// Whether the loss of the flash device may lose nothing.
+    pub fn flash_is_expendable(&self) -> bool {
+        self.tier.sync_mode == SyncMode::Through || self.tier.admission == Admission::Clean
+    }
+
+    /// The configuration in one line, for reports.
+    pub fn summary(&self) -> String {
+        let tier = &self.tier;
+        format!(
+            "{:?} {:?} {:?}, page {}, {} frames, group {}, staging {}, band {}, segment {}, survivors {}, {} files of {} pages",
+            tier.design,
+            tier.admission,
+            tier.sync_mode,
+            tier.page_size,
+            tier.frames,
+            tier.group_pages,
+            tier.staging_groups,
+            tier.band_frames,
+            tier.segment_frames,
+            tier.survivors_max,
+            self.files,
+            self.pages_max
+        )
+    }
+
+    /// Whether a page that was not synced is found whole after a cut: not where it goes to the disk as well, or alone.
+    pub fn pages_are_whole(&self) -> bool {
+        self.tier.sync_mode == SyncMode::Durable && self.tier.admission != Admission::Clean
+    }
+}
+
+/// Draws what may differ from one opening of a tier to the next.
+pub fn draw_policy(tier: &mut TierConfig, random: &mut Random) {
+    tier.design = *random.pick(&[Design::FaceGsc, Design::FaceGsc, Design::FaceGr, Design::FaceBasic]);
+    tier.admission = *random.pick(&[Admission::Both, Admission::Both, Admission::Dirty, Admission::Clean]);
+    tier.sync_mode = *random.pick(&[SyncMode::Durable, SyncMode::Durable, SyncMode::Through]);
+}

@@ -1,0 +1,358 @@
+//! One world: a machine, a volume on it, the model of its files, and the life that they lead from cut to cut.
+//!
+//! Invariants checked:
+//! - `versions`, `no-going-back`, `no-resurrection`, `whole-pages`, `read-your-writes`: by [`super::checkers::pages`], on every
+//!   page that is read.
+//! - `repeatable-recovery`: by [`super::checkers::recovery`].
+//! - `disk-alone`, `flash-expendable`, `guarded`: by [`super::checkers::disk`], on the images of the disks.
+//! - `no-unprovoked-error`, `assertion`: everywhere.
+//!
+//! ```text
+//!           open -> check -> operate ... -> close | close_drained | kill
+//!            ^                                              |
+//!            +---------------- (power cut anywhere) <-------+
+//! ```
+
+use std::sync::Arc;
+
+use mezzanine_device::memory::{Random, splitmix};
+use mezzanine_volume::{AttachOptions, HeaderGuard, Volume, VolumeError, VolumeFile};
+
+use super::checkers::{disk, pages, recovery};
+use super::machine::Machine;
+use super::model::FileModel;
+use super::operations;
+use super::panics;
+use super::report::{Coverage, Invariant, VERSION, Violation};
+use super::scenario::{Scenario, draw_policy};
+
+/// Tells what happens on standard error, in a world that was asked to.
+macro_rules! trace {
+    ($world:expr, $($text:tt)+) => {
+        if $world.traced {
+            eprintln!("{:>6} {}", $world.machine.power.operations(), format_args!($($text)+));
+        }
+    };
+}
+
+pub(super) use trace;
+
+/// What stands at the head of a guarded file on disk while it is not current there.
+pub(super) const GUARD: &[u8] = b"not current on disk: in use by a simulated tier\n";
+
+/// Why a session ended before its time.
+#[derive(Debug)]
+pub(super) enum Stop {
+    PowerFailed,
+    Violated(Invariant, String),
+}
+
+/// How complete the disks are on their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Drained {
+    /// Something changed since the last drain.
+    No,
+    /// All pages are there.
+    Pages,
+    /// Nothing has been written since a drained close.
+    Files,
+}
+
+/// What one world went through.
+#[derive(Debug, Default)]
+pub struct Outcome {
+    /// Power cuts.
+    pub cuts: u64,
+    /// Operations carried out.
+    pub operations: u64,
+    /// What was reached.
+    pub coverage: Coverage,
+    /// What was found, if anything: it ends the world.
+    pub violation: Option<Violation>,
+}
+
+/// A world. See the module.
+pub struct World {
+    pub(super) scenario: Scenario,
+    pub(super) machine: Machine,
+    pub(super) models: Vec<FileModel>,
+    pub(super) random: Random,
+    pub(super) coverage: Coverage,
+    pub(super) operations: u64,
+    pub(super) cuts: u64,
+    /// The number of the last change that was issued: the version that stands in the contents.
+    pub(super) version: u32,
+    /// How complete the disks are on their own.
+    pub(super) drained: Drained,
+    /// How often the flash device was formatted or begun to be; makes each tier's identity its own.
+    formats: u64,
+    formatted: bool,
+    pub(super) traced: bool,
+    opening: bool,
+    /// Which files were written to since they were attached.
+    pub(super) written: Vec<bool>,
+    /// Reused for what is written and read.
+    pub(super) buffer: Vec<u8>,
+}
+
+/// An open volume and its files.
+pub(super) struct Session {
+    pub(super) volume: Arc<Volume>,
+    pub(super) files: Vec<VolumeFile>,
+}
+
+impl World {
+    /// The world of `seed`, before its first opening.
+    pub fn new(seed: u64) -> Self {
+        Self::of(Scenario::draw(seed))
+    }
+
+    /// A world whose configuration was changed after it was drawn.
+    pub fn of(scenario: Scenario) -> Self {
+        let page = scenario.page_bytes();
+        let model = |file| FileModel::new(file as u8, page, (scenario.pages_max + 4) * page);
+        Self {
+            machine: Machine::new(
+                scenario.flash_bytes(),
+                scenario.files,
+                scenario.fingerprints,
+                scenario.seed,
+            ),
+            models: (0..scenario.files).map(model).collect(),
+            random: Random::new(splitmix(scenario.seed)),
+            coverage: Coverage::default(),
+            operations: 0,
+            cuts: 0,
+            version: 0,
+            drained: Drained::Files,
+            formats: 0,
+            formatted: false,
+            traced: false,
+            opening: false,
+            written: Vec::new(),
+            buffer: Vec::new(),
+            scenario,
+        }
+    }
+
+    /// Lets the world tell on standard error what it does.
+    #[must_use]
+    pub fn traced(mut self) -> Self {
+        self.traced = true;
+        self
+    }
+
+    /// Runs the world of `seed` through `cuts` power cuts or to its first violation. The same seed always leads the same
+    /// life; more cuts only make it longer.
+    pub fn run(seed: u64, cuts: u64) -> Outcome {
+        Self::new(seed).live(cuts)
+    }
+
+    /// Lives through `cuts` power cuts or to the first violation.
+    pub fn live(mut self, cuts: u64) -> Outcome {
+        let found = match panics::catch(|| self.sessions(cuts)) {
+            Ok(Stop::PowerFailed) => None,
+            Ok(Stop::Violated(invariant, text)) => Some((invariant, text)),
+            Err(message) => Some((Invariant::Assertion, message)),
+        };
+        let violation = found.map(|(invariant, text)| Violation {
+            invariant,
+            seed: self.scenario.seed,
+            cut: self.cuts,
+            version: VERSION.to_owned(),
+            text: format!("{text}; operation {}, {}", self.version, self.scenario.summary()),
+        });
+        Outcome { cuts: self.cuts, operations: self.operations, coverage: self.coverage, violation }
+    }
+
+    /// One session after the other; returns at the last cut, or what was violated.
+    fn sessions(&mut self, cuts: u64) -> Stop {
+        while self.cuts < cuts {
+            if self.random.chance(1, 4) {
+                self.machine.power.crash_after(self.random.magnitude(64));
+            }
+            match self.session() {
+                Ok(()) => self.machine.power.restore(),
+                Err(Stop::PowerFailed) => {
+                    if let Err(stop) = self.power_failed() {
+                        return stop;
+                    }
+                }
+                Err(violated) => return violated,
+            }
+        }
+        Stop::PowerFailed
+    }
+
+    /// Opens, checks, operates and ends in one of the ways in which the devices keep their power.
+    fn session(&mut self) -> Result<(), Stop> {
+        let session = self.open()?;
+        let result = self.use_session(&session);
+        self.release(session);
+        result
+    }
+
+    /// Ends a session like a killed process: without power nothing that dropping the volume does can reach a device.
+    pub(super) fn release(&mut self, session: Session) {
+        self.coverage.count(&self.scenario.tier, &session.volume.statistics());
+        let was_on = self.machine.power.is_on();
+        if was_on {
+            self.machine.power.crash_after(1);
+        }
+        drop(session);
+        if was_on {
+            self.machine.power.restore();
+        }
+    }
+
+    fn use_session(&mut self, session: &Session) -> Result<(), Stop> {
+        if self.random.chance(7, 8) {
+            self.machine.power.crash_after(self.random.magnitude(self.scenario.cut_after_max));
+        }
+        pages::check_after_open(self, session)?;
+        for _ in 0..self.random.magnitude(400) {
+            operations::one(self, session)?;
+            self.power_is_on()?;
+        }
+        self.end(session)
+    }
+
+    fn end(&mut self, session: &Session) -> Result<(), Stop> {
+        match self.random.below(4) {
+            0 | 1 => {
+                trace!(self, "kill");
+                self.coverage.kills += 1;
+                self.models_crashed();
+                self.power_is_on()?;
+                disk::check_guards(self)
+            }
+            2 => {
+                trace!(self, "close");
+                let closed = session.volume.close();
+                self.done("close", closed)?;
+                self.models.iter_mut().for_each(FileModel::sync_acknowledged);
+                self.coverage.closes += 1;
+                disk::check_guards(self)
+            }
+            _ => {
+                trace!(self, "close drained");
+                let closed = session.volume.close_drained();
+                self.done("close drained", closed)?;
+                self.models.iter_mut().for_each(FileModel::sync_acknowledged);
+                self.coverage.closes += 1;
+                self.drained = Drained::Files;
+                disk::check_drained(self)?;
+                self.change_what_may_change();
+                Ok(())
+            }
+        }
+    }
+
+    /// After a drained close nothing depends on the tier: policies may change, and the flash device may be lost.
+    fn change_what_may_change(&mut self) {
+        if self.random.chance(1, 2) {
+            draw_policy(&mut self.scenario.tier, &mut self.random);
+        }
+        if self.random.chance(1, 4) {
+            self.lose_flash();
+        }
+    }
+
+    /// Puts another flash device into the machine: an empty one, or one full of rubbish.
+    pub(super) fn lose_flash(&mut self) {
+        let mut image = vec![0; self.scenario.flash_bytes() as usize];
+        if self.random.chance(1, 2) {
+            image
+                .chunks_exact_mut(8)
+                .for_each(|word| word.copy_from_slice(&self.random.next_u64().to_le_bytes()));
+        }
+        self.machine.flash.load(&image);
+        self.formatted = false;
+        self.coverage.flash_losses += 1;
+        trace!(self, "the flash device is lost");
+    }
+
+    /// Power fails and comes back. Returns nothing but counts.
+    pub(super) fn cut_again(&mut self) {
+        self.cuts += 1;
+        trace!(self, "power cut {} (opening: {})", self.cuts, self.opening);
+        match self.opening {
+            true => self.coverage.cuts_inside_recovery += 1,
+            false => self.coverage.cuts_in_use += 1,
+        }
+        self.models_crashed();
+        let (flash, disks) = self.machine.cut(&mut self.random);
+        self.coverage.torn_flash_writes += flash.torn;
+        self.coverage.torn_disk_writes += disks.torn;
+        self.coverage.lost_writes += flash.lost + disks.lost;
+    }
+
+    fn models_crashed(&mut self) {
+        let whole = self.scenario.pages_are_whole();
+        self.models.iter_mut().for_each(|model| model.crashed(whole));
+    }
+
+    /// The power has failed: decides what the devices keep, and looks at what can be seen without the software.
+    fn power_failed(&mut self) -> Result<(), Stop> {
+        self.cut_again();
+        disk::check_after_cut(self)?;
+        if self.formatted && self.random.chance(1, 32) {
+            recovery::check_repeatable(self)?;
+        }
+        if self.scenario.flash_is_expendable() && self.random.chance(1, 16) {
+            self.lose_flash();
+        }
+        Ok(())
+    }
+
+    /// Formats if need be, opens the volume and attaches all files.
+    pub(super) fn open(&mut self) -> Result<Session, Stop> {
+        self.opening = true;
+        trace!(self, "open");
+        let mut config = self.scenario.volume();
+        if !self.formatted {
+            self.formats += 1;
+            config.identity_seed = Some(splitmix(self.scenario.seed ^ self.formats));
+            let formatted = Volume::format(&*self.machine.flash, &config, true);
+            self.done("format", formatted)?;
+            self.formatted = true;
+        }
+        let session = self.open_on(&self.machine)?;
+        self.power_is_on()?;
+        self.opening = false;
+        self.written = vec![false; self.models.len()];
+        Ok(session)
+    }
+
+    /// Opens the volume on `machine`, which is this world's or a copy of it.
+    pub(super) fn open_on(&self, machine: &Machine) -> Result<Session, Stop> {
+        let opened = Volume::open(machine.connect(&machine.flash), self.scenario.volume());
+        let volume = opened.map_err(|error| self.failed("open", &error))?;
+        let mut files = Vec::with_capacity(machine.disks.len());
+        for (file, disk) in machine.disks.iter().enumerate() {
+            let guard = self.scenario.guards.then(|| HeaderGuard { bytes: GUARD.to_vec() });
+            let options = AttachOptions { guard };
+            let sidecar = machine.sidecars[file].clone();
+            let attached = volume.attach(&Machine::path(file), machine.connect(disk), sidecar, options);
+            files.push(attached.map_err(|error| self.failed("attach", &error))?);
+        }
+        Ok(Session { volume: Arc::new(volume), files })
+    }
+
+    /// What a failed operation means: nothing when the power has failed, else a finding.
+    pub(super) fn failed(&self, operation: &str, error: &VolumeError) -> Stop {
+        match self.machine.power.is_on() {
+            false => Stop::PowerFailed,
+            true => Stop::Violated(Invariant::NoUnprovokedError, format!("{operation} failed: {error:?}")),
+        }
+    }
+
+    pub(super) fn done<T>(&self, operation: &str, result: Result<T, VolumeError>) -> Result<T, Stop> {
+        result.map_err(|error| self.failed(operation, &error))
+    }
+
+    /// Ends the session if the power has failed without anyone noticing, in the background.
+    pub(super) fn power_is_on(&self) -> Result<(), Stop> {
+        if self.machine.power.is_on() { Ok(()) } else { Err(Stop::PowerFailed) }
+    }
+}

@@ -1,0 +1,33 @@
+//! The volume and the engine, as shipped, through many power cuts.
+
+#![allow(clippy::unwrap_used)]
+
+use mezzanine_sim::crash::{Options, run};
+
+#[test]
+fn many_power_cuts_lose_nothing() {
+    let cuts: u64 = std::env::var("MEZZANINE_CUTS").ok().map_or(50_000, |cuts| cuts.parse().unwrap());
+    let seed: u64 = std::env::var("MEZZANINE_SEED").ok().map_or(1, |seed| seed.parse().unwrap());
+    let started = std::time::Instant::now();
+    let mut options = Options::new(seed, cuts);
+    options.threads = std::env::var("MEZZANINE_THREADS").ok().map_or(2, |threads| threads.parse().unwrap());
+    let report = run(&options);
+    let seconds = started.elapsed().as_secs_f64();
+    println!("{} cuts in {seconds:.1} s, {:.0} cuts/s", report.cuts, report.cuts as f64 / seconds);
+    println!("{} operations in {} worlds, {:?}", report.operations, report.worlds, report.coverage);
+    for violation in &report.violations {
+        println!("{violation}");
+    }
+    assert!(report.violations.is_empty());
+    assert!(report.cuts >= cuts);
+}
+
+/// Tells the life of one world: `MEZZANINE_SEED=7 MEZZANINE_CUTS=12 cargo test -p mezzanine-sim --test crash -- --ignored --nocapture`.
+#[test]
+#[ignore = "for a person who looks for the cause of a violation"]
+fn replay_aloud() {
+    let cuts: u64 = std::env::var("MEZZANINE_CUTS").unwrap().parse().unwrap();
+    let seed: u64 = std::env::var("MEZZANINE_SEED").unwrap().parse().unwrap();
+    let outcome = mezzanine_sim::crash::World::new(seed).traced().live(cuts);
+    println!("{:?}", outcome.violation);
+}
