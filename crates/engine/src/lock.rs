@@ -16,7 +16,11 @@ const SPINS: u32 = 200;
 pub(crate) struct SpinLock(AtomicU32);
 
 /// Holds the lock until dropped.
-pub(crate) struct Guard<'l>(&'l AtomicU32);
+pub(crate) struct Guard<'l> {
+    word: &'l AtomicU32,
+    /// The thread was unwinding already when it took the lock: what is dropped on the way may use the tier in good order.
+    unwinding: bool,
+}
 
 impl SpinLock {
     /// Waits for the lock. `owner` must not be 0 nor `u32::MAX`.
@@ -41,7 +45,7 @@ impl SpinLock {
     pub(crate) fn try_lock(&self, owner: u32) -> Option<Guard<'_>> {
         debug_assert!(owner != FREE && owner != POISONED);
         match self.0.compare_exchange(FREE, owner, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => Some(Guard(&self.0)),
+            Ok(_) => Some(Guard { word: &self.0, unwinding: std::thread::panicking() }),
             Err(POISONED) => panic!("the tier's region is poisoned: rebuild it from flash"),
             Err(_) => None,
         }
@@ -63,8 +67,8 @@ impl SpinLock {
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        let next = if std::thread::panicking() { POISONED } else { FREE };
-        self.0.store(next, Ordering::Release);
+        let next = if std::thread::panicking() && !self.unwinding { POISONED } else { FREE };
+        self.word.store(next, Ordering::Release);
     }
 }
 
@@ -82,6 +86,24 @@ mod tests {
         assert!(died.is_err());
         let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(lock.try_lock(7))));
         assert!(refused.is_err());
+    }
+
+    /// A database connection that is dropped by a panic elsewhere closes its files through the tier.
+    #[test]
+    fn a_lock_taken_while_unwinding_is_not_poisoned_by_that_panic() {
+        struct UsesTheLock<'l>(&'l SpinLock);
+        impl Drop for UsesTheLock<'_> {
+            fn drop(&mut self) {
+                drop(self.0.lock(7));
+            }
+        }
+        let lock = SpinLock(AtomicU32::new(FREE));
+        let died = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let _user = UsesTheLock(&lock);
+            panic!("outside");
+        }));
+        assert!(died.is_err());
+        assert!(lock.try_lock(8).is_some());
     }
 
     #[test]
