@@ -255,7 +255,7 @@ impl Connection {
     pub(crate) fn close(mut self) -> Result<(), Error> {
         self.leave_index();
         self.unlock(Level::None);
-        crate::mount::close(&self.database)
+        crate::mount::close(self.database)
     }
 
     /// Lines of `name value`, for people.
@@ -283,6 +283,10 @@ impl Connection {
 fn counters(debug: &str) -> String {
     let lines = debug.lines().filter_map(|line| {
         let (name, value) = line.trim().trim_end_matches(',').split_once(": ")?;
+        // The head of a nested structure has no value of its own.
+        if value.ends_with(['(', '{']) {
+            return None;
+        }
         Some(format!("{name} {value}"))
     });
     lines.collect::<Vec<_>>().join("\n")

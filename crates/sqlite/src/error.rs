@@ -95,11 +95,11 @@ impl Error {
         &self.0.subject
     }
 
-    /// The result code that SQLite is told, where the operation has a code of its own for failures of no special kind.
+    /// The result code that SQLite is told. Only a full device is told apart: SQLite gives up a transaction whose write
+    /// failed after FULL and the IOERR family, and might go on after any other code.
     pub(crate) fn code(&self, otherwise: c_int) -> c_int {
         match self.0.kind {
             ErrorKind::Volume(VolumeErrorKind::NoSpace) => abi::FULL,
-            ErrorKind::Volume(VolumeErrorKind::ReadOnly) if otherwise != abi::IOERR_READ => abi::READONLY,
             _ => otherwise,
         }
     }

@@ -10,9 +10,12 @@ use std::collections::HashMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mezzanine_device::{Device, DeviceError, FileDevice, OpenOptions};
+use mezzanine_device::{Device, DeviceError};
+use mezzanine_engine::format::read_superblock;
+use mezzanine_engine::{ReadError, ReadFlash};
 use mezzanine_volume::{
     AttachOptions, HeaderGuard, PathSidecar, SyncMode, TierConfig, Volume, VolumeConfig, VolumeFile,
 };
@@ -63,6 +66,8 @@ pub(crate) struct Mount {
     disk: OpenDisk,
     /// Whether the volume was opened for a URI and is closed with its last database.
     owned: bool,
+    /// Whether that is to leave ordinary files and an empty tier.
+    drained_at_close: AtomicBool,
 }
 
 /// A database that is attached to a volume, and keeps other processes out as long as it is: the tier may hold its
@@ -112,7 +117,23 @@ impl Mount {
         sync_mode: SyncMode,
         disk: OpenDisk,
     ) -> Arc<Self> {
-        Arc::new(Self { volume, flash, page_size, sync_mode, disk, owned: false })
+        Arc::new(Self {
+            volume,
+            flash,
+            page_size,
+            sync_mode,
+            disk,
+            owned: false,
+            drained_at_close: AtomicBool::new(false),
+        })
+    }
+
+    /// Writes every page to its disk. A tier that was opened for a URI leaves ordinary databases behind when it is closed; of
+    /// another its owner decides. Says which.
+    pub(crate) fn drain(&self) -> Result<bool, Error> {
+        self.volume.drain()?;
+        self.drained_at_close.store(self.owned, Ordering::Relaxed);
+        Ok(self.owned)
     }
 
     fn database(self: &Arc<Self>, path: &Path, lock: &ProcessLock) -> Result<Arc<Database>, Error> {
@@ -179,19 +200,20 @@ fn attach(mount: &Arc<Mount>, path: &Path, lock: &ProcessLock) -> Result<Arc<Dat
 }
 
 /// A connection closes.
-pub(crate) fn close(database: &Arc<Database>) -> Result<(), Error> {
+pub(crate) fn close(database: Arc<Database>) -> Result<(), Error> {
     let mut locked = lock();
+    // Whoever opens the flash file next, once the registry is free, must find it free as well.
+    let database = database;
     let registry = locked.registry();
-    let Some((id, attached)) =
-        registry.databases.iter_mut().find(|(_, attached)| Arc::ptr_eq(&attached.database, database))
-    else {
+    let attached = registry.databases.values_mut().find(|a| Arc::ptr_eq(&a.database, &database));
+    let Some(attached) = attached else {
         return Ok(());
     };
     attached.connections -= 1;
     if attached.connections > 0 {
         return Ok(());
     }
-    let (id, mount) = (*id, Arc::clone(&attached.mount));
+    let mount = Arc::clone(&attached.mount);
     let left = if database.writable() { logs::leave(database.path()).map(|_| ()) } else { Ok(()) };
     if !mount.owned {
         return left;
@@ -203,7 +225,6 @@ pub(crate) fn close(database: &Arc<Database>) -> Result<(), Error> {
         let closed = registry.close(&mount);
         return left.and(closed);
     }
-    debug_assert!(registry.databases.contains_key(&id), "an attached database is in the registry");
     left
 }
 
@@ -324,7 +345,8 @@ impl Registry {
 
     /// Closes a tier that was opened for a URI. What cannot be closed cleanly is recovered at the next opening.
     fn close(&mut self, mount: &Arc<Mount>) -> Result<(), Error> {
-        let closed = mount.volume.close();
+        let drained = mount.drained_at_close.load(Ordering::Relaxed);
+        let closed = if drained { mount.volume.close_drained() } else { mount.volume.close() };
         self.by_flash.retain(|_, known| !Arc::ptr_eq(known, mount));
         self.databases.retain(|_, attached| !Arc::ptr_eq(&attached.mount, mount));
         Ok(closed?)
@@ -337,58 +359,74 @@ fn canonical(path: &Path) -> std::io::Result<PathBuf> {
 
 /// Opens the tier on a flash file; a file that does not exist, or is empty, becomes one if its size is given.
 fn open_flash(flash: &Path, database: &Path, params: &Params) -> Result<Mount, Error> {
-    let failed = |source| Error::device("open the flash file", flash.display(), source);
     let fresh = fs::metadata(flash).map_or(true, |found| found.len() == 0);
-    let page_size = params.page_size.or_else(|| page_size_of(database)).unwrap_or(DEFAULT_PAGE_SIZE);
-    let mut options =
-        OpenOptions { write: true, exclusive_lock: true, no_follow: true, ..OpenOptions::default() };
-    if fresh {
-        let Some(bytes) = params.flash_bytes else {
-            return Err(Error::new(
-                ErrorKind::NoFlash,
-                "open the flash file",
-                flash.display(),
-                "it does not exist",
-            )
-            .advise("check the path, or add flash_size=1GiB to the URI to have it made"));
-        };
-        options.create = true;
-        options.len = Some(bytes);
-        options.preallocate = true;
-    }
-    let device: Arc<dyn Device> = Arc::new(FileDevice::open(flash, &options).map_err(failed)?);
-    let config = volume_config(page_size, device.len(), params);
-    if fresh {
-        if let Err(error) = Volume::format(&*device, &config, false) {
-            // The file was made here and never was a tier.
-            let _ = fs::remove_file(flash);
-            return Err(error.into());
-        }
-    }
-    let sync_mode = config.tier.sync_mode;
-    let volume = Arc::new(Volume::open(device, config)?);
+    let (device, tier) =
+        if fresh { make_flash(flash, database, params)? } else { find_flash(flash, params)? };
+    let volume = Arc::new(Volume::open(device, VolumeConfig::new(tier.clone()))?);
     let name =
         canonical(flash).map_err(|source| Error::io("open the flash file", flash.display(), source))?;
-    let disk = crate::vfs::plain_disk();
-    Ok(Mount { volume, flash: name.display().to_string(), page_size, sync_mode, disk, owned: true })
+    Ok(Mount {
+        volume,
+        flash: name.display().to_string(),
+        page_size: tier.page_size,
+        sync_mode: tier.sync_mode,
+        disk: crate::vfs::plain_disk(),
+        owned: true,
+        drained_at_close: AtomicBool::new(false),
+    })
+}
+
+/// A new flash file with an empty tier whose pages are as large as those of the database.
+fn make_flash(
+    flash: &Path,
+    database: &Path,
+    params: &Params,
+) -> Result<(Arc<dyn Device>, TierConfig), Error> {
+    let Some(bytes) = params.flash_bytes else {
+        return Err(Error::new(
+            ErrorKind::NoFlash,
+            "open the flash file",
+            flash.display(),
+            "it does not exist",
+        )
+        .advise("check the path, or add flash_size=1GiB to the URI to have it made"));
+    };
+    let page_size = params.page_size.or_else(|| page_size_of(database)).unwrap_or(DEFAULT_PAGE_SIZE);
+    let tier = with_wishes(TierConfig::for_flash_bytes(page_size, bytes), params);
+    let device = mezzanine_volume::create_flash(flash, &tier)?;
+    if let Err(error) = Volume::format(&*device, &VolumeConfig::new(tier.clone()), false) {
+        // The file was made here and never was a tier.
+        let _ = fs::remove_file(flash);
+        return Err(error.into());
+    }
+    Ok((device, tier))
+}
+
+/// The tier on an existing flash file: its shape is what it is, its policies are what the URI wants.
+fn find_flash(flash: &Path, params: &Params) -> Result<(Arc<dyn Device>, TierConfig), Error> {
+    let device = mezzanine_volume::open_flash(flash)?;
+    // Where there is no superblock to be read, opening the volume will say why.
+    let found = read_superblock(&mut Reader(&*device)).map(|superblock| superblock.config);
+    let tier = found.unwrap_or_else(|_| TierConfig::for_flash_bytes(DEFAULT_PAGE_SIZE, device.len()));
+    Ok((device, with_wishes(tier, params)))
+}
+
+struct Reader<'d>(&'d dyn Device);
+
+impl ReadFlash for Reader<'_> {
+    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
+        self.0.read_at(bytes, offset).map_err(|error| ReadError(error.to_string()))
+    }
 }
 
 /// SQLite's own default.
 const DEFAULT_PAGE_SIZE: u32 = 4096;
 
-fn volume_config(page_size: u32, flash_bytes: u64, params: &Params) -> VolumeConfig {
-    let frames = flash_bytes / u64::from(page_size);
-    let mut tier = TierConfig::new(page_size, frames);
-    if let Some(design) = params.design {
-        tier.design = design;
-    }
-    if let Some(admission) = params.admission {
-        tier.admission = admission;
-    }
-    if let Some(sync_mode) = params.sync_mode {
-        tier.sync_mode = sync_mode;
-    }
-    VolumeConfig::new(tier)
+fn with_wishes(mut tier: TierConfig, params: &Params) -> TierConfig {
+    tier.design = params.design.unwrap_or(tier.design);
+    tier.admission = params.admission.unwrap_or(tier.admission);
+    tier.sync_mode = params.sync_mode.unwrap_or(tier.sync_mode);
+    tier
 }
 
 /// The page size in the header of an existing database, if it is one that a tier can have.

@@ -1,0 +1,188 @@
+//! SQLite does through the VFS what it does without it, in every journal mode.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use rusqlite::Connection;
+use support::{Folder, Random, check, count, journal_mode, open, open_with, pragma_text};
+
+const MODES: [&str; 4] = ["delete", "truncate", "persist", "wal"];
+
+/// One random statement of a workload, the same for the database and its model.
+fn statement(random: &mut Random) -> String {
+    let (a, b) = (random.below(400), random.below(1 << 40));
+    match random.below(100) {
+        0..40 => format!("INSERT OR REPLACE INTO t VALUES ({a}, {b}, printf('%0{}d', {b}))", 1 + b % 3000),
+        40..60 => format!("UPDATE t SET v = v + 1, w = w || 'x' WHERE k BETWEEN {a} AND {}", a + 5),
+        60..75 => format!("DELETE FROM t WHERE k BETWEEN {a} AND {}", a + 9),
+        75..80 => "DELETE FROM u".to_owned(),
+        80..94 => format!("INSERT INTO u SELECT k, v FROM t WHERE k % 7 = {} ORDER BY k", a % 7),
+        94..96 => "REINDEX".to_owned(),
+        96..98 => "VACUUM".to_owned(),
+        _ => format!(
+            "DROP TABLE IF EXISTS x; CREATE TABLE x AS SELECT * FROM t WHERE v % 3 = {} ORDER BY k",
+            b % 3
+        ),
+    }
+}
+
+const SCHEMA: &str = "CREATE TABLE t (k INTEGER PRIMARY KEY, v INTEGER, w TEXT);
+    CREATE INDEX t_v ON t (v); CREATE INDEX t_w ON t (substr(w, -20));
+    CREATE TABLE u (a INTEGER, b INTEGER); CREATE INDEX u_b ON u (b, a);";
+
+fn digest(db: &Connection) -> Vec<String> {
+    let tables: Vec<String> = db
+        .prepare("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+        .unwrap()
+        .query_map([], |row| row.get(0))
+        .unwrap()
+        .collect::<Result<_, _>>()
+        .unwrap();
+    let mut lines = Vec::new();
+    for table in tables {
+        let mut rows = db.prepare(&format!("SELECT * FROM {table} ORDER BY 1, 2")).unwrap();
+        let columns = rows.column_count();
+        let found = rows
+            .query_map([], |row| {
+                let cells: Result<Vec<_>, _> =
+                    (0..columns).map(|c| row.get::<_, rusqlite::types::Value>(c)).collect();
+                Ok(format!("{table} {:?}", cells?))
+            })
+            .unwrap();
+        lines.extend(found.map(Result::unwrap));
+    }
+    lines
+}
+
+fn random_workload(mode: &str, seed: u64, more: &str) {
+    let folder = Folder::new();
+    let model = Connection::open_in_memory().unwrap();
+    let mut db = open_with(&folder, "app.db", more).unwrap();
+    journal_mode(&db, mode);
+    // A small cache makes pages leave, and come back, in the middle of transactions.
+    db.pragma_update(None, "cache_size", 10).unwrap();
+    for side in [&model, &db] {
+        side.execute_batch(SCHEMA).unwrap();
+    }
+    let mut random = Random(seed);
+    for round in 0..60 {
+        let statements: Vec<String> = (0..1 + random.below(8)).map(|_| statement(&mut random)).collect();
+        let rolled_back = random.below(5) == 0;
+        for side in [&model, &db] {
+            let within = !statements.iter().any(|s| s == "VACUUM");
+            if within {
+                side.execute_batch("BEGIN").unwrap();
+            }
+            for sql in &statements {
+                side.execute_batch(sql).unwrap();
+            }
+            if within {
+                side.execute_batch(if rolled_back { "ROLLBACK" } else { "COMMIT" }).unwrap();
+            }
+        }
+        if round % 20 == 19 {
+            db.close().unwrap();
+            db = open_with(&folder, "app.db", more).unwrap();
+            db.pragma_update(None, "cache_size", 10).unwrap();
+            assert_eq!(pragma_text(&db, "journal_mode") == "wal", mode == "wal");
+            if mode != "wal" {
+                journal_mode(&db, mode);
+            }
+        }
+    }
+    check(&db);
+    assert_eq!(digest(&db), digest(&model), "journal mode {mode}, seed {seed}");
+}
+
+#[test]
+fn random_workloads_end_like_those_in_memory() {
+    for (number, mode) in MODES.into_iter().enumerate() {
+        for seed in [1, 20_260_731] {
+            random_workload(mode, seed + 1000 * number as u64, "");
+        }
+    }
+}
+
+#[test]
+fn random_workloads_with_pages_that_are_not_those_of_the_tier() {
+    random_workload("wal", 7, "&page_size=8192");
+    random_workload("delete", 8, "&page_size=16384");
+}
+
+#[test]
+fn the_vfs_says_its_name_and_its_state() {
+    let folder = Folder::new();
+    let db = open(&folder, "app.db");
+    db.execute_batch("CREATE TABLE t (a)").unwrap();
+    let status = pragma_text(&db, "mezzanine_status");
+    for part in ["app.db", "flash.mezz", "tier_page_size 4096", "database_page_size 4096", "writes "] {
+        assert!(status.contains(part), "{status}");
+    }
+    assert!(pragma_text(&db, "mezzanine_drain").starts_with("drained;"));
+}
+
+#[test]
+fn a_new_database_gets_the_page_size_of_the_tier() {
+    let folder = Folder::new();
+    let db = open_with(&folder, "app.db", "&page_size=8192").unwrap();
+    db.execute_batch("CREATE TABLE t (a)").unwrap();
+    assert_eq!(count(&db, "PRAGMA page_size"), 8192);
+}
+
+#[test]
+fn vacuum_shrinks_the_file() {
+    for mode in MODES {
+        let folder = Folder::new();
+        let db = open(&folder, "app.db");
+        journal_mode(&db, mode);
+        db.execute_batch(
+            "CREATE TABLE t (a); WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
+             INSERT INTO t SELECT randomblob(1000) FROM n;",
+        )
+        .unwrap();
+        let before = count(&db, "PRAGMA page_count");
+        db.execute_batch("DELETE FROM t WHERE rowid % 10 > 0; VACUUM;").unwrap();
+        check(&db);
+        assert!(count(&db, "PRAGMA page_count") < before / 5, "{mode}");
+        assert_eq!(count(&db, "SELECT count(*) FROM t"), 200);
+    }
+}
+
+#[test]
+fn attached_databases_share_the_tier_and_commit_together() {
+    let folder = Folder::new();
+    let db = open(&folder, "one.db");
+    db.execute_batch("CREATE TABLE t (a)").unwrap();
+    let two = support::uri(&folder.file("two.db"), &folder.file("flash.mezz"), "");
+    db.execute("ATTACH ?1 AS two", [&two]).unwrap();
+    db.execute_batch(
+        "CREATE TABLE two.t (a);
+         BEGIN; INSERT INTO main.t VALUES (1); INSERT INTO two.t VALUES (2); COMMIT;
+         BEGIN; INSERT INTO main.t VALUES (3); INSERT INTO two.t VALUES (4); ROLLBACK;",
+    )
+    .unwrap();
+    drop(db);
+    assert_eq!(count(&open(&folder, "one.db"), "SELECT sum(a) FROM t"), 1);
+    assert_eq!(count(&open(&folder, "two.db"), "SELECT sum(a) FROM t"), 2);
+}
+
+#[test]
+fn logs_stand_in_their_directory_and_go_with_the_last_connection() {
+    let folder = Folder::new();
+    let db = open(&folder, "app.db");
+    journal_mode(&db, "wal");
+    db.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)").unwrap();
+    assert!(folder.file("app.db-wal/wal").is_file());
+    let readme = std::fs::read_to_string(folder.file("app.db-wal/README")).unwrap();
+    assert!(readme.contains(&format!("process {}", std::process::id())), "{readme}");
+    assert_eq!(mezzanine_sqlite::unfinished_logs(&folder.file("app.db")), [folder.file("app.db-wal/wal")]);
+    drop(db);
+    assert!(!folder.file("app.db-wal").exists());
+    let db = open(&folder, "app.db");
+    journal_mode(&db, "persist");
+    db.execute_batch("INSERT INTO t VALUES (2)").unwrap();
+    assert!(folder.file("app.db-wal/journal").is_file());
+    drop(db);
+    assert!(!folder.file("app.db-wal").exists());
+}

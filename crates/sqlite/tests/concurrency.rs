@@ -1,0 +1,154 @@
+//! Several connections and threads of one process on one database.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Barrier};
+use std::thread;
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+use support::{Folder, check, count, journal_mode, open};
+
+const WRITERS: i64 = 3;
+const EACH: i64 = 60;
+
+fn in_every_mode(test: impl Fn(&str)) {
+    for mode in ["delete", "persist", "wal"] {
+        test(mode);
+    }
+}
+
+/// Writers add to two rows, so that the sum is always even for a reader that sees whole transactions only.
+#[test]
+fn readers_see_whole_transactions_and_no_update_is_lost() {
+    in_every_mode(|mode| {
+        let folder = Arc::new(Folder::new());
+        let db = open(&folder, "app.db");
+        journal_mode(&db, mode);
+        db.execute_batch(
+            "CREATE TABLE t (k INTEGER PRIMARY KEY, v, w);
+             INSERT INTO t VALUES (1, 0, zeroblob(5000)), (2, 0, '')",
+        )
+        .unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let start = Arc::new(Barrier::new(WRITERS as usize + 2));
+        let readers: Vec<_> = (0..2)
+            .map(|_| {
+                let (folder, stop, start) = (Arc::clone(&folder), Arc::clone(&stop), Arc::clone(&start));
+                thread::spawn(move || {
+                    let db = open(&folder, "app.db");
+                    start.wait();
+                    let (mut reads, mut last) = (0, 0);
+                    while !stop.load(Ordering::Relaxed) {
+                        let sum = count(&db, "SELECT sum(v) FROM t");
+                        assert!(sum % 2 == 0 && sum >= last, "{sum} after {last}");
+                        (reads, last) = (reads + 1, sum);
+                    }
+                    reads
+                })
+            })
+            .collect();
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|_| {
+                let (folder, start) = (Arc::clone(&folder), Arc::clone(&start));
+                thread::spawn(move || {
+                    let mut db = open(&folder, "app.db");
+                    db.pragma_update(None, "synchronous", "OFF").unwrap();
+                    start.wait();
+                    for _ in 0..EACH {
+                        let tx = db.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+                        tx.execute_batch(
+                            "UPDATE t SET v = v + 1 WHERE k = 1; UPDATE t SET v = v + 1 WHERE k = 2",
+                        )
+                        .unwrap();
+                        tx.commit().unwrap();
+                    }
+                })
+            })
+            .collect();
+        for writer in writers {
+            writer.join().unwrap();
+        }
+        stop.store(true, Ordering::Relaxed);
+        let reads: i64 = readers.into_iter().map(|reader| reader.join().unwrap()).sum();
+        assert!(reads > 0, "{mode}: the readers never read");
+        assert_eq!(count(&db, "SELECT sum(v) FROM t"), 2 * WRITERS * EACH, "{mode}");
+        check(&db);
+    });
+}
+
+fn code(result: rusqlite::Result<()>) -> Option<ErrorCode> {
+    result.err().and_then(|error| error.sqlite_error_code())
+}
+
+fn two(folder: &Folder, mode: &str) -> (Connection, Connection) {
+    let (a, b) = (open(folder, "app.db"), open(folder, "app.db"));
+    journal_mode(&a, mode);
+    a.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)").unwrap();
+    for db in [&a, &b] {
+        db.busy_timeout(Duration::ZERO).unwrap();
+    }
+    (a, b)
+}
+
+#[test]
+fn there_is_one_writer_at_a_time() {
+    in_every_mode(|mode| {
+        let folder = Folder::new();
+        let (a, b) = two(&folder, mode);
+        a.execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES (2)").unwrap();
+        assert_eq!(code(b.execute_batch("BEGIN IMMEDIATE")), Some(ErrorCode::DatabaseBusy), "{mode}");
+        assert_eq!(count(&b, "SELECT count(*) FROM t"), 1, "{mode}: an uncommitted row was read");
+        a.execute_batch("COMMIT").unwrap();
+        assert_eq!(count(&b, "SELECT count(*) FROM t"), 2, "{mode}: a committed row was not read");
+        b.execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES (3); COMMIT").unwrap();
+        assert_eq!(count(&a, "SELECT count(*) FROM t"), 3, "{mode}");
+    });
+}
+
+#[test]
+fn a_reader_holds_up_a_commit_in_rollback_mode_and_keeps_its_snapshot_in_wal_mode() {
+    in_every_mode(|mode| {
+        let folder = Folder::new();
+        let (a, b) = two(&folder, mode);
+        b.execute_batch("BEGIN").unwrap();
+        assert_eq!(count(&b, "SELECT count(*) FROM t"), 1);
+        let committed = a.execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES (2); COMMIT");
+        if mode == "wal" {
+            committed.unwrap();
+            assert_eq!(count(&b, "SELECT count(*) FROM t"), 1, "the snapshot changed");
+            let blocked: i64 = a.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).unwrap();
+            assert_eq!(blocked, 1, "a checkpoint overtook a reader");
+            b.execute_batch("COMMIT").unwrap();
+        } else {
+            assert_eq!(code(committed), Some(ErrorCode::DatabaseBusy));
+            // The writer waits with PENDING, and a new reader is kept out.
+            let c = open(&folder, "app.db");
+            c.busy_timeout(Duration::ZERO).unwrap();
+            let late = c.query_row("SELECT 1 FROM t", [], |_| Ok(()));
+            assert_eq!(code(late), Some(ErrorCode::DatabaseBusy));
+            b.execute_batch("COMMIT").unwrap();
+            a.execute_batch("COMMIT").unwrap();
+        }
+        assert_eq!(count(&b, "SELECT count(*) FROM t"), 2);
+    });
+}
+
+#[test]
+fn exclusive_mode_and_a_change_of_mode_need_the_database_alone() {
+    let folder = Folder::new();
+    let (a, b) = two(&folder, "wal");
+    assert_eq!(count(&b, "SELECT count(*) FROM t"), 1);
+    let refused = a.query_row("PRAGMA journal_mode = delete", [], |row| row.get::<_, String>(0));
+    assert_eq!(refused.unwrap_err().sqlite_error_code(), Some(ErrorCode::DatabaseBusy));
+    drop(b);
+    journal_mode(&a, "delete");
+    a.execute_batch("PRAGMA locking_mode = exclusive; INSERT INTO t VALUES (2)").unwrap();
+    let b = open(&folder, "app.db");
+    b.busy_timeout(Duration::ZERO).unwrap();
+    let refused = b.query_row("SELECT 1 FROM t", [], |_| Ok(()));
+    assert_eq!(code(refused), Some(ErrorCode::DatabaseBusy));
+}
