@@ -144,7 +144,7 @@ pub(crate) fn leave(database: &Path) -> Result<bool, Error> {
     Ok(true)
 }
 
-fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
+pub(crate) fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         other => other,
@@ -178,11 +178,11 @@ fn readme(database: &Path) -> String {
     )
 }
 
-pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
+fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
-fn sync_parent(path: &Path) -> io::Result<()> {
+pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => sync_directory(parent),
         _ => sync_directory(Path::new(".")),

@@ -333,11 +333,30 @@ impl Registry {
         }
         let mount = Arc::new(open_flash(flash, database, params)?);
         self.by_flash.insert(PathBuf::from(&mount.flash), Arc::clone(&mount));
+        for other in mount.volume.unattached().iter().filter(|other| *other != database) {
+            // What cannot be attached is named by the volume's error as soon as somebody wants to change a file.
+            let _ = self.attach_idle(&mount, other);
+        }
         Ok(mount)
     }
 
+    /// A database that nobody has open here, but whose pages are in the tier: it must be there before any can leave it.
+    fn attach_idle(&mut self, mount: &Arc<Mount>, path: &Path) -> Result<(), Error> {
+        let id = FileId::expect(path)?;
+        let lock = match ProcessLock::acquire(path, Wish { writable: true, create: false, exclusive: false })?
+        {
+            Acquired::Locked(lock) => lock,
+            Acquired::HeldElsewhere => return Err(held_elsewhere(path)),
+        };
+        let database = mount.database(path, &lock)?;
+        self.databases
+            .insert(id, Attached { mount: Arc::clone(mount), database, connections: 0, _lock: lock });
+        Ok(())
+    }
+
     fn unmount_if_unused(&mut self, mount: &Arc<Mount>) -> Result<(), Error> {
-        if mount.owned && !self.databases.values().any(|attached| Arc::ptr_eq(&attached.mount, mount)) {
+        let in_use = |attached: &Attached| Arc::ptr_eq(&attached.mount, mount) && attached.connections > 0;
+        if mount.owned && !self.databases.values().any(in_use) {
             return self.close(mount);
         }
         Ok(())
@@ -359,7 +378,8 @@ fn canonical(path: &Path) -> std::io::Result<PathBuf> {
 
 /// Opens the tier on a flash file; a file that does not exist, or is empty, becomes one if its size is given.
 fn open_flash(flash: &Path, database: &Path, params: &Params) -> Result<Mount, Error> {
-    let fresh = fs::metadata(flash).map_or(true, |found| found.len() == 0);
+    // A block device says that it has no bytes, too; it is formatted by hand, if at all.
+    let fresh = fs::metadata(flash).map_or(true, |found| found.is_file() && found.len() == 0);
     let (device, tier) =
         if fresh { make_flash(flash, database, params)? } else { find_flash(flash, params)? };
     let volume = Arc::new(Volume::open(device, VolumeConfig::new(tier.clone()))?);
@@ -393,13 +413,24 @@ fn make_flash(
     };
     let page_size = params.page_size.or_else(|| page_size_of(database)).unwrap_or(DEFAULT_PAGE_SIZE);
     let tier = with_wishes(TierConfig::for_flash_bytes(page_size, bytes), params);
-    let device = mezzanine_volume::create_flash(flash, &tier)?;
-    if let Err(error) = Volume::format(&*device, &VolumeConfig::new(tier.clone()), false) {
-        // The file was made here and never was a tier.
-        let _ = fs::remove_file(flash);
-        return Err(error.into());
+    // Under another name until it is a tier: whoever dies in between leaves no file that is neither a tier nor empty.
+    let mut unfinished = flash.as_os_str().to_owned();
+    unfinished.push(".formatting");
+    let unfinished = PathBuf::from(unfinished);
+    let failed = |source| Error::io("make the flash file", flash.display(), source);
+    logs::absent_is_fine(fs::remove_file(&unfinished)).map_err(failed)?;
+    let formatted = format_flash(&unfinished, &tier);
+    if formatted.is_err() {
+        let _ = fs::remove_file(&unfinished);
     }
-    Ok((device, tier))
+    formatted?;
+    fs::rename(&unfinished, flash).and_then(|()| logs::sync_parent(flash)).map_err(failed)?;
+    Ok((mezzanine_volume::open_flash(flash)?, tier))
+}
+
+fn format_flash(path: &Path, tier: &TierConfig) -> Result<(), Error> {
+    let device = mezzanine_volume::create_flash(path, tier)?;
+    Ok(Volume::format(&*device, &VolumeConfig::new(tier.clone()), false)?)
 }
 
 /// The tier on an existing flash file: its shape is what it is, its policies are what the URI wants.

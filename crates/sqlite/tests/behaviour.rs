@@ -167,6 +167,34 @@ fn attached_databases_share_the_tier_and_commit_together() {
     assert_eq!(count(&open(&folder, "two.db"), "SELECT sum(a) FROM t"), 2);
 }
 
+/// The tier may have to write pages of all of its databases to disk, whichever of them is open.
+#[test]
+fn one_of_several_databases_on_a_tier_can_be_opened_alone() {
+    let folder = Folder::new();
+    let fill = "CREATE TABLE IF NOT EXISTS t (a);
+        WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 3000)
+        INSERT INTO t SELECT randomblob(900) FROM n;";
+    let (one, two) = (open(&folder, "one.db"), open(&folder, "two.db"));
+    for db in [&one, &two] {
+        db.execute_batch(fill).unwrap();
+    }
+    drop((one, two));
+    // Enough to push the pages of the other out of the queue.
+    let one = open(&folder, "one.db");
+    for _ in 0..4 {
+        one.execute_batch(fill).unwrap();
+    }
+    drop(one);
+    let three = open(&folder, "three.db");
+    three.execute_batch(fill).unwrap();
+    let two = open(&folder, "two.db");
+    check(&two);
+    assert_eq!(count(&two, "SELECT count(*) FROM t"), 3000);
+    let one = open(&folder, "one.db");
+    check(&one);
+    assert_eq!(count(&one, "SELECT count(*) FROM t"), 15_000);
+}
+
 #[test]
 fn logs_stand_in_their_directory_and_go_with_the_last_connection() {
     let folder = Folder::new();

@@ -1,6 +1,6 @@
 //! The volume: one tier and the files whose pages it holds.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -109,6 +109,15 @@ impl Volume {
     pub fn file(&self, path: &Path) -> Option<VolumeFile> {
         let found = self.shared.all_files().into_iter().find(|file| file.path == path);
         found.map(|file| VolumeFile::new(file, Arc::clone(&self.shared)))
+    }
+
+    /// Paths, as far as the tier remembers them, of files that may have newer pages there than on disk and are not
+    /// attached. Until they are, no file of the volume can be changed.
+    pub fn unattached(&self) -> Vec<PathBuf> {
+        let registry = lock(&self.shared.registry);
+        let (Some(host), Some(opened)) = (&self.shared.host, &registry.tier) else { return Vec::new() };
+        let missing = self.shared.missing_files(host);
+        missing.iter().filter_map(|number| opened.roster.paths.get(number).cloned()).collect()
     }
 
     /// Carries out one job of the tier in the calling thread. Returns whether there was one.
