@@ -73,7 +73,10 @@ impl<'a> Candidate<'a> {
 
     /// Ends whatever a crash left between the states of the guard (see `home`): the head goes back to its place.
     fn restore_head(&self, sidecar: &Sidecar, head_on_disk: &[u8]) -> Result<(), VolumeError> {
-        if sidecar.guard.is_empty() || !head_on_disk.starts_with(&sidecar.guard) {
+        let guard_len = sidecar.guard.len() as u64;
+        // A file shorter than its guard grows by it, and a crash may keep the length without the bytes.
+        let stretched = sidecar.length < guard_len && (1..=guard_len).contains(&self.backing.len());
+        if sidecar.guard.is_empty() || !(head_on_disk.starts_with(&sidecar.guard) || stretched) {
             return Ok(());
         }
         let keep = sidecar.head.len().min(usize::try_from(sidecar.length).unwrap_or(usize::MAX));
@@ -102,6 +105,7 @@ impl<'a> Candidate<'a> {
             arming: Mutex::new(()),
             dirty: AtomicBool::new(false),
             trim: AtomicBool::new(false),
+            discarding: Mutex::new(None),
             head: Mutex::new(Head { bytes: vec![0; self.guard.len()], changed: false }),
             guarded: AtomicBool::new(false),
             guard: self.guard,
@@ -195,9 +199,7 @@ impl Shared {
             let note = lock(&host.table);
             match bond {
                 Bond::Warm { number } => number,
-                Bond::New { .. }
-                    if note.table.entries.len() - forgettable(&note.table, bond) >= FILES_MAX =>
-                {
+                Bond::New { .. } if note.table.entries.len() - forgettable(&bond) >= FILES_MAX => {
                     let reason = format!("the volume has {FILES_MAX} files already");
                     let error =
                         VolumeError::new(VolumeErrorKind::TooManyFiles, "attach", candidate.name, reason);
@@ -212,20 +214,15 @@ impl Shared {
             opened.roster.write(&*host.flash).map_err(failed)?;
         }
         let file = candidate.into_file(number, host.page_size() as u64);
-        if !host.provably_clean {
-            // The sidecar tells the file's number before the table can become durable with it: otherwise a crash between
-            // the two would leave a tier that waits for a file which nobody can name.
-            let previous = match bond {
-                Bond::New { forget } => forget.unwrap_or(0),
-                _ => 0,
-            };
-            let current = Sidecar { previous, ..self.sidecar_of(host, &file, SidecarState::Current) };
-            self.replace_sidecar(&file, &current)?;
+        if !host.provably_clean && matches!(bond, Bond::New { .. }) {
+            // A file that the table knows has a sidecar with its number, so the number goes to the sidecar first.
+            let former = if let Bond::New { forget } = &bond { forget.clone() } else { Vec::new() };
+            self.replace_sidecar(&file, &Sidecar { former, ..self.plain_sidecar(host, &file) })?;
         }
         {
             let mut note = lock(&host.table);
             if let Bond::New { forget } = bond {
-                if let Some(old) = forget {
+                for old in forget {
                     note.table.remove(old);
                     opened.roster.paths.remove(&old);
                     opened.forget.push(old);
@@ -277,6 +274,16 @@ impl Shared {
             let failed = |error| VolumeError::from_device("attach", &file.name, error);
             file.resize(physical).map_err(failed)?;
             file.flush(&self.counters).map_err(failed)?;
+        }
+        if let Some((first, end)) = sidecar.discarding {
+            // The pages of these that the tier holds are zero there already; the others are zero, or were to be.
+            let failed = |error| VolumeError::from_device("attach", &file.name, error);
+            let zeroed = file.zero(
+                first.saturating_mul(file.page_size),
+                end.saturating_mul(file.page_size),
+                &self.counters,
+            );
+            zeroed.and_then(|()| file.flush(&self.counters)).map_err(failed)?;
         }
         // After a crash the tier may hold pages past the end that no sync covered: an extension must not find them. The
         // crash may lie some clean closes back, if nothing was changed since.
@@ -447,15 +454,22 @@ impl Shared {
             tier_path: host.flash_name.clone(),
             epoch: host.epoch,
             file: file.number,
-            previous: 0,
+            former: Vec::new(),
             sync_mode: config.sync_mode,
             page_size: config.page_size,
             length: file.len(),
+            discarding: *lock(&file.discarding),
             guard: file.guard.clone(),
             head: file.head().bytes.clone(),
             fingerprint: Vec::new(),
             reason: String::new(),
         }
+    }
+
+    /// The sidecar of a file that is current on disk, its head in place.
+    pub(crate) fn plain_sidecar(&self, host: &TierHost, file: &FileInner) -> Sidecar {
+        let current = self.sidecar_of(host, file, SidecarState::Current);
+        Sidecar { guard: Vec::new(), head: Vec::new(), ..current }
     }
 
     /// Replaces the sidecar of a file, durably.
@@ -470,11 +484,9 @@ impl Shared {
     }
 }
 
-fn forgettable(table: &crate::note::Table, bond: Bond) -> usize {
-    match bond {
-        Bond::New { forget: Some(old) } => usize::from(table.get(old).is_some()),
-        _ => 0,
-    }
+/// Entries of the table that the new one replaces.
+fn forgettable(bond: &Bond) -> usize {
+    if let Bond::New { forget } = bond { forget.len() } else { 0 }
 }
 
 /// What lies past the end of the file is zero in its head too.
