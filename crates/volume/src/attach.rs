@@ -421,6 +421,7 @@ impl Shared {
     ) -> Result<(), VolumeError> {
         let id = mezzanine_engine::PageId::volume(u64::from(file.number), block);
         loop {
+            let seen = self.signal.progress();
             match self.condition.route("write", &file.name)? {
                 Route::Tier => {}
                 Route::Disk => {
@@ -439,7 +440,7 @@ impl Shared {
                     return Ok(());
                 }
                 // Refused: admission has stopped, so somebody settles the volume right now, or is about to.
-                StageIn::Full | StageIn::Refused | StageIn::Dropped => self.work_or_wait(host)?,
+                StageIn::Full | StageIn::Refused | StageIn::Dropped => self.work_or_wait(host, seen)?,
             }
         }
     }
