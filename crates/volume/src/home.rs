@@ -58,8 +58,6 @@ pub(crate) struct FileInner {
     pub(crate) dirty: AtomicBool,
     /// Pages past the end may be in the tier, from before a crash.
     pub(crate) trim: AtomicBool,
-    /// Pages that are being discarded, for the sidecar.
-    pub(crate) discarding: Mutex<Option<(u64, u64)>>,
     /// What stands on disk instead of the head while the file is not current; empty if nothing does.
     pub(crate) guard: Vec<u8>,
     pub(crate) guarded: AtomicBool,
@@ -160,6 +158,8 @@ impl FileInner {
             let first = pages[0].1;
             let len = head.bytes.len();
             head.bytes.copy_from_slice(&first[..len]);
+            // As on disk: what the page holds past the end of the file is from before a crash, and must not come back.
+            head.bytes[usize::try_from(clip).unwrap_or(usize::MAX).min(len)..].fill(0);
             head.changed = true;
         }
         Ok(())
