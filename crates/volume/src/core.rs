@@ -212,10 +212,8 @@ impl Shared {
 
     /// Carries out a job, or waits until somebody else has. Returns at once when the volume is no longer in order; the
     /// caller looks at its condition again.
-    ///
-    /// `seen` is the counter of progress as it was before the caller found that it cannot go on: what happened since may
-    /// be all that it was waiting for.
-    pub(crate) fn work_or_wait(&self, host: &TierHost, seen: u64) -> Result<(), VolumeError> {
+    pub(crate) fn work_or_wait(&self, host: &TierHost) -> Result<(), VolumeError> {
+        let seen = self.signal.progress();
         if self.run_job(host) {
             host.fruitless.store(0, Ordering::Release);
             crate::statistics::count(&self.counters.jobs_by_callers, 1);
@@ -249,7 +247,6 @@ impl Shared {
         operation: impl Fn() -> Result<(), NoRoom>,
     ) -> Result<(), VolumeError> {
         loop {
-            let seen = self.signal.progress();
             if self.condition.route("change", &host.flash_name)? == Route::Disk {
                 return Ok(());
             }
@@ -259,7 +256,7 @@ impl Shared {
             if done {
                 return Ok(());
             }
-            self.work_or_wait(host, seen)?;
+            self.work_or_wait(host)?;
         }
     }
 
@@ -299,7 +296,6 @@ impl Shared {
             return Ok(false);
         }
         let ticket = loop {
-            let seen = self.signal.progress();
             if !self.is_tier_alive(host)? {
                 return Ok(true);
             }
@@ -308,12 +304,11 @@ impl Shared {
             drop(inside);
             match ticket {
                 Ok(ticket) => break ticket,
-                Err(NoRoom) => self.work_or_wait(host, seen)?,
+                Err(NoRoom) => self.work_or_wait(host)?,
             }
         };
         self.signal.offer_work();
         loop {
-            let seen = self.signal.progress();
             match host.tier.sync_state(&ticket) {
                 SyncState::Durable => break,
                 SyncState::Failed => self.handle_failure(host),
@@ -322,7 +317,7 @@ impl Shared {
             if !self.is_tier_alive(host)? {
                 return Ok(true);
             }
-            self.work_or_wait(host, seen)?;
+            self.work_or_wait(host)?;
         }
         host.synced.fetch_max(upto, Ordering::AcqRel);
         Ok(true)

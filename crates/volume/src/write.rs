@@ -194,7 +194,6 @@ impl Shared {
     fn stage_written(&self, host: &TierHost, id: &PageId, page: &[u8]) -> Result<(), VolumeError> {
         use mezzanine_engine::{StageIn, StageKind};
         loop {
-            let seen = self.signal.progress();
             if self.condition.route("write", &host.flash_name)? == Route::Disk {
                 // The tier was given up; nobody will look there again.
                 return Ok(());
@@ -207,7 +206,7 @@ impl Shared {
                     self.count_staged(host);
                     return Ok(());
                 }
-                StageIn::Full => self.work_or_wait(host, seen)?,
+                StageIn::Full => self.work_or_wait(host)?,
                 StageIn::Refused | StageIn::Dropped => return self.forget_page(host, id),
             }
         }
