@@ -212,8 +212,10 @@ impl Shared {
 
     /// Carries out a job, or waits until somebody else has. Returns at once when the volume is no longer in order; the
     /// caller looks at its condition again.
-    pub(crate) fn work_or_wait(&self, host: &TierHost) -> Result<(), VolumeError> {
-        let seen = self.signal.progress();
+    ///
+    /// `seen` is the counter of progress as it was before the caller found that it cannot go on: what happened since may
+    /// be all that it was waiting for.
+    pub(crate) fn work_or_wait(&self, host: &TierHost, seen: u64) -> Result<(), VolumeError> {
         if self.run_job(host) {
             host.fruitless.store(0, Ordering::Release);
             crate::statistics::count(&self.counters.jobs_by_callers, 1);
@@ -247,6 +249,7 @@ impl Shared {
         operation: impl Fn() -> Result<(), NoRoom>,
     ) -> Result<(), VolumeError> {
         loop {
+            let seen = self.signal.progress();
             if self.condition.route("change", &host.flash_name)? == Route::Disk {
                 return Ok(());
             }
@@ -256,7 +259,7 @@ impl Shared {
             if done {
                 return Ok(());
             }
-            self.work_or_wait(host)?;
+            self.work_or_wait(host, seen)?;
         }
     }
 
@@ -296,6 +299,7 @@ impl Shared {
             return Ok(false);
         }
         let ticket = loop {
+            let seen = self.signal.progress();
             if !self.is_tier_alive(host)? {
                 return Ok(true);
             }
@@ -304,11 +308,12 @@ impl Shared {
             drop(inside);
             match ticket {
                 Ok(ticket) => break ticket,
-                Err(NoRoom) => self.work_or_wait(host)?,
+                Err(NoRoom) => self.work_or_wait(host, seen)?,
             }
         };
         self.signal.offer_work();
         loop {
+            let seen = self.signal.progress();
             match host.tier.sync_state(&ticket) {
                 SyncState::Durable => break,
                 SyncState::Failed => self.handle_failure(host),
@@ -317,7 +322,7 @@ impl Shared {
             if !self.is_tier_alive(host)? {
                 return Ok(true);
             }
-            self.work_or_wait(host)?;
+            self.work_or_wait(host, seen)?;
         }
         host.synced.fetch_max(upto, Ordering::AcqRel);
         Ok(true)

@@ -58,6 +58,8 @@ pub(crate) struct FileInner {
     pub(crate) dirty: AtomicBool,
     /// Pages past the end may be in the tier, from before a crash.
     pub(crate) trim: AtomicBool,
+    /// Pages that are being discarded, for the sidecar.
+    pub(crate) discarding: Mutex<Option<(u64, u64)>>,
     /// What stands on disk instead of the head while the file is not current; empty if nothing does.
     pub(crate) guard: Vec<u8>,
     pub(crate) guarded: AtomicBool,

@@ -18,10 +18,10 @@ use crate::registry::OpenedTier;
 use crate::sidecar::{Sidecar, SidecarState};
 
 /// How a file goes on with the tier.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Bond {
-    /// The tier knows nothing of it that may be believed. An older number of it is to be forgotten.
-    New { forget: Option<u32> },
+    /// The tier knows nothing of it that may be believed. Older numbers of it are to be forgotten.
+    New { forget: Vec<u32> },
     /// The disk is current, and the tier's pages of it are clean and still right.
     Warm { number: u32 },
     /// The tier may hold the only copy of its pages.
@@ -56,21 +56,21 @@ pub(crate) fn judge(file: &FileEvidence<'_>, tier: Option<&TierEvidence<'_>>) ->
     if sidecar.state == SidecarState::Dirty {
         return judge_dirty(file, sidecar, tier);
     }
-    let Some(tier) = tier else { return Ok(Bond::New { forget: None }) };
+    let Some(tier) = tier else { return Ok(Bond::New { forget: Vec::new() }) };
     if sidecar.tier_uuid != tier.opened.found.tier_uuid {
-        return Ok(Bond::New { forget: None });
+        return Ok(Bond::New { forget: Vec::new() });
     }
-    let Some(entry) = tier.table.get(sidecar.file) else {
-        // A crash after the sidecar was written and before the table was durable.
-        return Ok(Bond::New { forget: tier.table.get(sidecar.previous).map(|entry| entry.file) });
-    };
+    let mut forget = sidecar.former.clone();
+    forget.push(sidecar.file);
+    forget.retain(|number| tier.table.get(*number).is_some());
+    let Some(entry) = tier.table.get(sidecar.file) else { return Ok(Bond::New { forget }) };
     refuse_attached_number(file, sidecar, tier)?;
     let unchanged = !sidecar.fingerprint.is_empty() && file.fingerprint == Some(&sidecar.fingerprint);
     let warm = sidecar.state == SidecarState::Current
         && tier.opened.was_closed()
         && entry.epoch == sidecar.epoch
         && unchanged;
-    Ok(if warm { Bond::Warm { number: sidecar.file } } else { Bond::New { forget: Some(sidecar.file) } })
+    Ok(if warm { Bond::Warm { number: sidecar.file } } else { Bond::New { forget } })
 }
 
 fn refuse(file: &FileEvidence<'_>, kind: VolumeErrorKind, reason: String, advice: &str) -> VolumeError {
@@ -92,7 +92,9 @@ fn judge_without_sidecar(
             "put the sidecar back beside the file, or restore both from a backup",
         ));
     }
-    let Some(tier) = tier.filter(|tier| !tier.provably_clean) else { return Ok(Bond::New { forget: None }) };
+    let Some(tier) = tier.filter(|tier| !tier.provably_clean) else {
+        return Ok(Bond::New { forget: Vec::new() });
+    };
     let waiting: Vec<String> = tier
         .table
         .entries
@@ -102,7 +104,7 @@ fn judge_without_sidecar(
         .map(|entry| tier.opened.roster.name(entry.file))
         .collect();
     if waiting.is_empty() {
-        return Ok(Bond::New { forget: None });
+        return Ok(Bond::New { forget: Vec::new() });
     }
     Err(refuse(
         file,

@@ -167,6 +167,7 @@ impl Shared {
         change: impl Fn() -> Result<bool, VolumeError>,
     ) -> Result<bool, VolumeError> {
         loop {
+            let seen = self.signal.progress();
             if self.condition.route("change", &host.flash_name)? == Route::Disk {
                 return Ok(false);
             }
@@ -178,7 +179,7 @@ impl Shared {
             }
             drop(inside);
             drop(gate);
-            self.work_or_wait(host)?;
+            self.work_or_wait(host, seen)?;
         }
     }
 }

@@ -236,8 +236,12 @@ impl Shared {
         }
         host.wait_outside();
         host.tier.stop_admission();
+        // Whatever is written to disk from now on has a durable copy on flash, in case the disk tears it.
+        let synced = self.sync_alone(host, operation);
         host.tier.begin_drain();
-        if let Err(error) = self.work_alone(host, operation, || host.tier.stage_out_idle()) {
+        if let Err(error) =
+            synced.and_then(|()| self.work_alone(host, operation, || host.tier.stage_out_idle()))
+        {
             self.stop_settling(host);
             self.handle_failure(host);
             return Err(error);
@@ -303,14 +307,6 @@ impl Shared {
         })
     }
 
-    /// Makes the tier durable before its pages go to disk, and brings stage-out, which may have been needed for that, to
-    /// rest again: a list of pages that it has yet to write would overwrite newer ones.
-    fn make_drainable(&self, host: &TierHost, operation: &'static str) -> Result<(), VolumeError> {
-        self.sync_alone(host, operation)?;
-        host.tier.begin_drain();
-        self.work_alone(host, operation, || host.tier.stage_out_idle())
-    }
-
     fn refuse_incomplete(&self, registry: &Registry, operation: &'static str) -> Result<(), VolumeError> {
         let (Some(host), Some(opened)) = (&self.host, &registry.tier) else { return Ok(()) };
         let missing = self.missing_files(host);
@@ -329,10 +325,9 @@ impl Shared {
         if let Some(host) = self.tier_in_use() {
             self.refuse_incomplete(&registry, "drain")?;
             if self.begin_settling(host, "drain")? {
-                let drained = self.make_drainable(host, "drain").and_then(|()| {
-                    let _gate = exclusive(&host.disk_gate);
-                    self.drain_pages(host)
-                });
+                let gate = exclusive(&host.disk_gate);
+                let drained = self.drain_pages(host);
+                drop(gate);
                 host.tier.end_drain();
                 host.tier.resume_admission();
                 match &drained {
@@ -416,7 +411,6 @@ impl Shared {
         registry: &mut Registry,
         files: &[Arc<FileInner>],
     ) -> Result<(), VolumeError> {
-        self.make_drainable(host, "drain and close")?;
         {
             let _gate = exclusive(&host.disk_gate);
             self.drain_pages(host)?;

@@ -4,8 +4,10 @@
 //! - *Shortening, durable:* first the tier forgets the pages and learns the new length, both in one group; then a sync;
 //!   then the disk file is cut and synced. A crash before the sync leaves the old file, after it the next attachment
 //!   cuts the disk file. Only then may the file grow again.
-//! - *Discarding, durable:* first the pages that the tier holds become zero there, durably; then the disk range is zeroed
-//!   and synced; then the tier forgets them; then a sync. A crash leaves each page old or zero, and so it stays.
+//! - *Discarding, durable:* first the pages that the tier holds become zero there, durably; then the sidecar says what is
+//!   being discarded; then the disk range is zeroed and synced; then the tier forgets the pages; then a sync; then the
+//!   sidecar says so no longer. A crash leaves each page old or zero, and so it stays: a page that the disk tore is
+//!   zeroed at the next attachment.
 //! - Where the tier is provably clean, a crash empties it, so only the order of what is visible matters.
 
 use std::sync::atomic::Ordering;
@@ -167,6 +169,8 @@ impl Shared {
             let cut = Cut { file: file.number, first, end: last };
             let failed = |error| VolumeError::from_device("discard", &file.name, error);
             self.zero_held(host, file, first, last)?;
+            *lock(&file.discarding) = Some((first, last));
+            self.write_sidecar(file, SidecarState::Dirty).inspect_err(|error| self.refuse_changes(error))?;
             let forgotten = self.reshape(host, cut, || {
                 // Again at each attempt: a disk job may have written to the range meanwhile.
                 let zeroed =
@@ -175,12 +179,18 @@ impl Shared {
                 Ok(host.tier.invalidate_range(&range).is_ok())
             })?;
             if !forgotten {
+                *lock(&file.discarding) = None;
                 file.zero(inner, outer, &self.counters).map_err(failed)?;
                 return self.flush_direct(file);
             }
         }
         host.changed();
-        self.sync_tier(host).map(|_| ())
+        self.sync_tier(host)?;
+        // Before anything new is written there, or a crash would zero that.
+        if lock(&file.discarding).take().is_some() && file.dirty.load(Ordering::Acquire) {
+            self.write_sidecar(file, SidecarState::Dirty).inspect_err(|error| self.refuse_changes(error))?;
+        }
+        Ok(())
     }
 
     /// Makes the pages of a range that the tier holds zero there, durably. A clean page would otherwise outlive a crash

@@ -1,12 +1,10 @@
 //! How threads wait for one another: workers for something to do, callers for progress.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 #[derive(Default)]
 struct State {
-    /// Counts everything that may let a waiting caller go on.
-    progress: u64,
     /// Counts everything that may be work.
     work: u64,
     stop: bool,
@@ -17,6 +15,8 @@ struct State {
 #[derive(Default)]
 pub(crate) struct Signal {
     state: Mutex<State>,
+    /// Counts everything that may let a waiting caller go on. Raised under the lock, read without it.
+    made: AtomicU64,
     progress: Condvar,
     work: Condvar,
     idle_workers: AtomicUsize,
@@ -29,13 +29,13 @@ impl Signal {
 
     /// The counter of progress, to be noted before looking.
     pub(crate) fn progress(&self) -> u64 {
-        self.state().progress
+        self.made.load(Ordering::SeqCst)
     }
 
     /// Sleeps until there has been progress since `seen` was noted.
     pub(crate) fn wait_for_progress(&self, seen: u64) {
         let mut state = self.state();
-        while state.progress == seen {
+        while self.progress() == seen {
             state = self.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
     }
@@ -43,7 +43,7 @@ impl Signal {
     /// Tells everybody that a job ended or that the volume's condition changed.
     pub(crate) fn made_progress(&self) {
         let mut state = self.state();
-        state.progress += 1;
+        self.made.fetch_add(1, Ordering::SeqCst);
         state.work += 1;
         drop(state);
         self.progress.notify_all();

@@ -194,6 +194,7 @@ impl Shared {
     fn stage_written(&self, host: &TierHost, id: &PageId, page: &[u8]) -> Result<(), VolumeError> {
         use mezzanine_engine::{StageIn, StageKind};
         loop {
+            let seen = self.signal.progress();
             if self.condition.route("write", &host.flash_name)? == Route::Disk {
                 // The tier was given up; nobody will look there again.
                 return Ok(());
@@ -206,7 +207,7 @@ impl Shared {
                     self.count_staged(host);
                     return Ok(());
                 }
-                StageIn::Full => self.work_or_wait(host)?,
+                StageIn::Full => self.work_or_wait(host, seen)?,
                 StageIn::Refused | StageIn::Dropped => return self.forget_page(host, id),
             }
         }

@@ -11,11 +11,12 @@
 //! tier ffeeddccbbaa99887766554433221100
 //! tier-path /flash/tier.mez
 //! epoch 7
-//! file 1
-//! previous 257               the number before, which the tier may still know instead
+//! file 3
+//! former 1,2                 numbers it had before, if the tier may still know them
 //! mode durable
 //! page-size 8192
 //! length 40960
+//! discarding 2 4             pages 2 and 3 are being zeroed on disk
 //! guard 4d455a...            while the first bytes on disk may be replaced
 //! head 53514c69...           what belongs there
 //! fingerprint 00a0...        of a file that was closed in order
@@ -79,14 +80,17 @@ pub struct Sidecar {
     pub epoch: u32,
     /// Number of the file within the volume.
     pub file: u32,
-    /// Number of the file before, which the tier may know instead after a crash, all of whose pages are on disk; 0 if none.
-    pub previous: u32,
+    /// Numbers that it had before and that the tier may still know.
+    pub former: Vec<u32>,
     /// Sync mode of the volume.
     pub sync_mode: SyncMode,
     /// Page size in bytes.
     pub page_size: u32,
     /// Length of the file in bytes when the sidecar was written; while dirty the tier knows better.
     pub length: u64,
+    /// First and end of the pages that are being discarded: to be zeroed on disk again after a crash, for a disk may tear
+    /// a page that is overwritten.
+    pub discarding: Option<(u64, u64)>,
     /// What stands at the start of the file on disk while it is not current there; may be empty.
     pub guard: Vec<u8>,
     /// What belongs there.
@@ -118,6 +122,18 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
     (0..text.len() / 2).map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).ok()).collect()
 }
 
+fn numbers(text: &str) -> Option<Vec<u32>> {
+    text.split(',').filter(|number| !number.is_empty()).map(|number| number.parse().ok()).collect()
+}
+
+fn pair(text: &str) -> Option<Option<(u64, u64)>> {
+    if text.is_empty() {
+        return Some(None);
+    }
+    let (first, end) = text.split_once(' ')?;
+    Some(Some((first.parse().ok()?, end.parse().ok()?)))
+}
+
 /// Line breaks would end the field.
 fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
@@ -138,10 +154,14 @@ impl Sidecar {
         field("tier-path", &one_line(&self.tier_path));
         field("epoch", &self.epoch.to_string());
         field("file", &self.file.to_string());
-        field("previous", &if self.previous == 0 { String::new() } else { self.previous.to_string() });
+        let former: Vec<String> = self.former.iter().map(u32::to_string).collect();
+        field("former", &former.join(","));
         field("mode", self.sync_mode.name());
         field("page-size", &self.page_size.to_string());
         field("length", &self.length.to_string());
+        if let Some((first, end)) = self.discarding {
+            field("discarding", &format!("{first} {end}"));
+        }
         field("guard", &hex(&self.guard));
         field("head", &hex(&self.head));
         field("fingerprint", &hex(&self.fingerprint));
@@ -192,10 +212,13 @@ impl Sidecar {
             tier_path: find("tier-path").to_owned(),
             epoch: small("epoch")?,
             file: small("file")?,
-            previous: if find("previous").is_empty() { 0 } else { small("previous")? },
+            former: numbers(find("former"))
+                .ok_or_else(|| damaged("its field 'former' is no list of numbers"))?,
             sync_mode: find("mode").parse().map_err(|_| damaged("its sync mode is unknown"))?,
             page_size: small("page-size")?,
             length: number("length")?,
+            discarding: pair(find("discarding"))
+                .ok_or_else(|| damaged("its field 'discarding' is no range"))?,
             guard: blob("guard")?,
             head: blob("head")?,
             fingerprint: blob("fingerprint")?,
@@ -217,10 +240,11 @@ mod tests {
             tier_path: "/flash/a tier\nwith a break".to_owned(),
             epoch: 9,
             file: 3,
-            previous: 2,
+            former: vec![1, 2],
             sync_mode: SyncMode::Durable,
             page_size: 8192,
             length: 1 << 40,
+            discarding: Some((5, 9)),
             guard: b"guard".to_vec(),
             head: b"head!".to_vec(),
             fingerprint: Vec::new(),

@@ -14,19 +14,19 @@ use mezzanine_volume::{
 
 pub const PAGE: usize = 4096;
 
-/// A small tier that wraps often: groups of 4 pages, 96 frames.
+/// A small tier that wraps often: groups of 4 pages, 104 frames.
 pub fn small_tier(design: Design, admission: Admission, sync_mode: SyncMode) -> TierConfig {
     TierConfig {
         group_pages: 4,
         staging_groups: 3,
-        segment_frames: 24,
+        segment_frames: 12,
         shards: 4,
         survivors_max: 2,
         band_frames: 8,
         design,
         admission,
         sync_mode,
-        ..TierConfig::new(PAGE as u32, 96)
+        ..TierConfig::new(PAGE as u32, 104)
     }
 }
 
