@@ -13,6 +13,7 @@ mod machine;
 
 mod demo;
 mod device;
+mod sim;
 mod tier;
 
 use std::process::ExitCode;
@@ -49,6 +50,9 @@ enum Verb {
     /// List drives and models, and measure them.
     #[command(subcommand)]
     Device(device::DeviceVerb),
+    /// The tier in a simulated world that loses power.
+    #[command(subcommand)]
+    Sim(sim::SimVerb),
     /// One run of the demo, in a process that can be killed.
     #[command(hide = true)]
     DemoChild(demo::child::ChildArgs),
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
     let done = match cli.verb {
         Verb::Demo(args) => demo::run(&args, cli.json),
         Verb::Tier(verb) => tier::run(&verb, cli.json),
+        Verb::Sim(verb) => sim::run(&verb, cli.json),
         Verb::Device(verb) => device::run(&verb, cli.json),
         Verb::DemoChild(args) => demo::child::run(&args),
     };

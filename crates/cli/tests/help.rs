@@ -13,6 +13,7 @@ const VERBS: &[&[&str]] = &[
     &["tier", "drain"],
     &["device", "list"],
     &["device", "bench"],
+    &["sim", "crash"],
 ];
 
 #[test]
@@ -32,7 +33,7 @@ fn every_verb_has_help_with_an_example() {
 #[test]
 fn the_overview_names_all_verbs_and_the_exit_codes() {
     let text = mezz(&["--help"]).expect(0).stdout;
-    for part in ["demo", "tier", "device", "Exit codes:", "  3  refused", "10GiB"] {
+    for part in ["demo", "tier", "device", "sim", "Exit codes:", "  3  refused", "10GiB"] {
         assert!(text.contains(part), "{part}:\n{text}");
     }
     assert!(!text.contains("demo-child"), "internals are not shown");
@@ -56,6 +57,8 @@ fn senseless_command_lines_end_with_2() {
         &["tier", "format", "x", "--design", "lru"],
         &["tier", "drain", "x"],
         &["device", "bench"],
+        &["sim", "crash", "--cuts", "0"],
+        &["sim", "crash", "--seed", "x"],
     ];
     for case in cases {
         let done = mezz(case).expect(2);

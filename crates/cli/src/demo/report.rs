@@ -476,7 +476,6 @@ mod tests {
     #[test]
     fn the_report_needs_nothing_from_elsewhere() {
         let html = render(&sample());
-        std::fs::write("/tmp/cli-report.html", &html).unwrap();
         for foreign in ["http:", "https:", "<script", "<link", "<img", "@import", "url("] {
             assert!(!html.contains(foreign), "{foreign}");
         }
