@@ -35,6 +35,7 @@ pub(crate) const OPEN_EXCLUSIVE: c_int = 0x10;
 pub(crate) const OPEN_URI: c_int = 0x40;
 pub(crate) const OPEN_MAIN_DB: c_int = 0x100;
 pub(crate) const OPEN_MAIN_JOURNAL: c_int = 0x800;
+pub(crate) const OPEN_SUPER_JOURNAL: c_int = 0x4000;
 pub(crate) const OPEN_WAL: c_int = 0x80000;
 
 pub(crate) const LOCK_NONE: c_int = 0;
@@ -201,6 +202,7 @@ mod tests {
         assert_eq!(super::IOERR_SHMMAP, theirs::SQLITE_IOERR_SHMMAP);
         assert_eq!(super::IOERR_NOMEM, theirs::SQLITE_IOERR_NOMEM);
         assert_eq!(super::OPEN_WAL, theirs::SQLITE_OPEN_WAL);
+        assert_eq!(super::OPEN_SUPER_JOURNAL, theirs::SQLITE_OPEN_SUPER_JOURNAL);
         assert_eq!(super::OPEN_MAIN_JOURNAL, theirs::SQLITE_OPEN_MAIN_JOURNAL);
         assert_eq!(super::FCNTL_PRAGMA, theirs::SQLITE_FCNTL_PRAGMA);
         assert_eq!(super::FCNTL_HAS_MOVED, theirs::SQLITE_FCNTL_HAS_MOVED);

@@ -177,11 +177,15 @@ impl Connection {
         Ok(())
     }
 
-    /// A sentence about a page size that is not the tier's, the first time that it is noticed.
+    /// A sentence about a page size that is not the tier's, the first time that it is asked for.
     pub(crate) fn page_size_warning(&self) -> Option<String> {
+        self.page_size_mismatch().filter(|_| !self.database.warned.swap(true, Ordering::Relaxed))
+    }
+
+    fn page_size_mismatch(&self) -> Option<String> {
         let db = &*self.database;
         let (ours, theirs) = (db.mount.page_size, db.page_size()?);
-        if ours == theirs || db.warned.swap(true, Ordering::Relaxed) {
+        if ours == theirs {
             return None;
         }
         Some(format!(
@@ -266,9 +270,10 @@ impl Connection {
             SyncMode::Through => "through",
             SyncMode::Durable => "durable",
         };
+        let warning = self.page_size_mismatch().map(|text| format!("warning {text}\n")).unwrap_or_default();
         let page_size = db.page_size().map_or_else(|| "not known yet".to_owned(), |size| size.to_string());
         format!(
-            "database {}\nflash {}\nstate {:?}\nsync_mode {mode}\ntier_page_size {}\ndatabase_page_size {page_size}\n{}",
+            "database {}\nflash {}\nstate {:?}\nsync_mode {mode}\ntier_page_size {}\ndatabase_page_size {page_size}\n{warning}{}",
             db.path.display(),
             mount.flash,
             mount.volume.state(),

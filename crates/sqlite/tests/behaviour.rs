@@ -131,6 +131,23 @@ fn a_new_database_gets_the_page_size_of_the_tier() {
 }
 
 #[test]
+fn another_page_size_than_the_tiers_works_and_is_said() {
+    let folder = Folder::new();
+    let db = open_with(&folder, "app.db", "&page_size=8192").unwrap();
+    db.execute_batch("PRAGMA page_size = 4096; CREATE TABLE t (a); INSERT INTO t VALUES (1)").unwrap();
+    assert_eq!(count(&db, "PRAGMA page_size"), 4096);
+    let status = pragma_text(&db, "mezzanine_status");
+    let warning = status.lines().find(|line| line.starts_with("warning ")).unwrap();
+    for part in ["app.db", "pages of 4096", "tier pages of 8192", "PRAGMA page_size=8192 and VACUUM"] {
+        assert!(warning.contains(part), "{warning}");
+    }
+    db.execute_batch("PRAGMA page_size = 8192; VACUUM").unwrap();
+    assert_eq!(count(&db, "PRAGMA page_size"), 8192);
+    assert!(!pragma_text(&db, "mezzanine_status").contains("warning"));
+    check(&db);
+}
+
+#[test]
 fn vacuum_shrinks_the_file() {
     for mode in MODES {
         let folder = Folder::new();

@@ -302,6 +302,8 @@ fn log_name(place: &Path) -> CString {
     CString::new(place.as_os_str().as_bytes()).unwrap_or_default()
 }
 
+const LOG_KINDS: c_int = abi::OPEN_WAL | abi::OPEN_MAIN_JOURNAL | abi::OPEN_SUPER_JOURNAL;
+
 unsafe extern "C" fn open(
     vfs: *mut Vfs,
     name: *const c_char,
@@ -321,7 +323,8 @@ unsafe extern "C" fn open(
             Some(path) if flags & abi::OPEN_MAIN_DB != 0 => unsafe {
                 open_database(core, name, path, file, flags, out)
             },
-            Some(path) if flags & (abi::OPEN_WAL | abi::OPEN_MAIN_JOURNAL) != 0 => {
+            // A journal that a super-journal names is opened as if it were one itself.
+            Some(path) if flags & LOG_KINDS != 0 => {
                 // SAFETY: the arguments are passed on.
                 unsafe { open_log(core, path, file, flags, out) }
             }
