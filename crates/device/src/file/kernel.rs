@@ -66,6 +66,13 @@ pub(super) fn lock_exclusively(file: &File) -> io::Result<()> {
     check(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) })
 }
 
+/// Gives the lock of [`lock_exclusively`] back, if there is one. Closing the file does so too, but not as long as a
+/// child that was forked meanwhile has the descriptor and has not yet started its program.
+pub(super) fn unlock(file: &File) {
+    // SAFETY: the call takes no pointers; the descriptor is open as long as `file` is borrowed.
+    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
+}
+
 /// The alignment in bytes of memory, offset and length that direct I/O on this file asks for, or `None` if the file
 /// system says that it has no direct I/O. Kernels before 6.1 do not tell, and get the alignment that suits all.
 pub(super) fn direct_alignment(file: &File) -> Option<u32> {

@@ -41,6 +41,12 @@ pub struct FileDevice {
     flush: FlushState,
 }
 
+impl Drop for FileDevice {
+    fn drop(&mut self) {
+        kernel::unlock(&self.opened.buffered);
+    }
+}
+
 /// Who flushes when. A flush that begins after a call was made covers that call too, so callers that wait for one
 /// another share flushes.
 #[derive(Default)]
