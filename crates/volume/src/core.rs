@@ -19,9 +19,9 @@ use crate::statistics::Counters;
 /// Writers of the same page exclude each other by one of these.
 pub(crate) const STRIPES: usize = 64;
 
-/// Looks for a job in vain before their lack is called a defect: what another thread has just finished shows at the next
-/// look.
-pub(crate) const FRUITLESS_MAX: u32 = 10_000;
+/// Looks for a job in vain before their lack is called a defect. What another thread has just finished shows at the next
+/// look, but a thread that lost the processor in the middle of a copy needs some time.
+pub(crate) const FRUITLESS_MAX: u32 = 2_000_000;
 
 /// The state behind all handles of one volume. The README of the crate states who may touch what, and the lock order.
 pub(crate) struct Shared {
@@ -216,9 +216,11 @@ impl Shared {
     /// `seen` is the counter of progress as it was before the caller found that it cannot go on: what happened since may
     /// be all that it was waiting for.
     pub(crate) fn work_or_wait(&self, host: &TierHost, seen: u64) -> Result<(), VolumeError> {
-        if self.run_job(host) {
-            host.fruitless.store(0, Ordering::Release);
-            crate::statistics::count(&self.counters.jobs_by_callers, 1);
+        if self.run_counted(host) {
+            return Ok(());
+        }
+        let _waiting = self.signal.announce();
+        if self.run_counted(host) {
             return Ok(());
         }
         match self.condition.mode() {
@@ -233,6 +235,7 @@ impl Shared {
             // Another thread may have made room since the caller looked; but if nobody ever finds a job, waiting would
             // never end. The tier promises that this cannot be.
             if host.fruitless.fetch_add(1, Ordering::AcqRel) < FRUITLESS_MAX {
+                std::thread::yield_now();
                 return Ok(());
             }
             let reason = "the tier wants room and has no job to offer; this is a defect of the software";
@@ -240,6 +243,15 @@ impl Shared {
         }
         self.signal.wait_for_progress(seen);
         Ok(())
+    }
+
+    fn run_counted(&self, host: &TierHost) -> bool {
+        let found = self.run_job(host);
+        if found {
+            host.fruitless.store(0, Ordering::Release);
+            crate::statistics::count(&self.counters.jobs_by_callers, 1);
+        }
+        found
     }
 
     /// Repeats an operation that needs room in the tier until it has some, or the tier is given up.
@@ -270,6 +282,7 @@ impl Shared {
 
     /// Counts a page given to the tier, and wakes a worker once per group.
     pub(crate) fn count_staged(&self, host: &TierHost) {
+        self.signal.page_given();
         let group = host.tier.geometry().group_pages() as u32;
         if (host.staged.fetch_add(1, Ordering::Relaxed) + 1) % group == 0 {
             self.signal.offer_work();

@@ -147,6 +147,7 @@ fn judge_dirty(
             "open it with its own tier; formatting that tier or deleting the sidecar would lose those pages",
         ));
     }
+    refuse_attached_number(file, sidecar, tier)?;
     if found.epoch < sidecar.epoch || found.origin_epoch > sidecar.epoch {
         return Err(refuse(
             file,
@@ -188,7 +189,6 @@ fn judge_dirty(
              the tier",
         ));
     }
-    refuse_attached_number(file, sidecar, tier)?;
     Ok(Bond::Dirty { number: sidecar.file })
 }
 

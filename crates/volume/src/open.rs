@@ -237,8 +237,19 @@ pub(crate) fn open_tier(
     let found = find_superblock(&*flash, OPERATION)?;
     let superblock = merged(&found, config, &name)?;
     let geometry = geometry_of(&superblock.config, OPERATION, &name)?;
-    let region = Region::heap(geometry.region_bytes());
-    let recovered = Tier::recover(region, &superblock, OWNER, &mut Reader(&*flash));
+    let recover = |superblock: &Superblock| {
+        Tier::recover(Region::heap(geometry.region_bytes()), superblock, OWNER, &mut Reader(&*flash))
+    };
+    let recovered = match recover(&superblock) {
+        // Invariant 8: what is damaged can be had from disk.
+        Err(RecoveryError::Damaged { .. }) if provably_clean(&found.config) => {
+            recover(&superblock.discarded()).map(|mut recovered| {
+                recovered.report.discarded = true;
+                recovered
+            })
+        }
+        recovered => recovered,
+    };
     let Recovered { tier, writes, superblock, report, note } =
         recovered.map_err(|error| unrecovered(&name, error))?;
     let mut table = Table::decode(&note).map_err(|what| {

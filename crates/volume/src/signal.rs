@@ -1,6 +1,6 @@
 //! How threads wait for one another: workers for something to do, callers for progress.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 #[derive(Default)]
@@ -20,6 +20,16 @@ pub(crate) struct Signal {
     progress: Condvar,
     work: Condvar,
     idle_workers: AtomicUsize,
+    waiting: AtomicUsize,
+}
+
+/// Somebody is about to wait for progress.
+pub(crate) struct Waiting<'s>(&'s AtomicUsize);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl Signal {
@@ -30,6 +40,22 @@ impl Signal {
     /// The counter of progress, to be noted before looking.
     pub(crate) fn progress(&self) -> u64 {
         self.made.load(Ordering::SeqCst)
+    }
+
+    /// Announces that the caller will wait unless it finds something to do in one more look.
+    pub(crate) fn announce(&self) -> Waiting<'_> {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        Waiting(&self.waiting)
+    }
+
+    /// After a page was given to the tier: that may have completed a group which others wait for. One fence and one load
+    /// if nobody does.
+    pub(crate) fn page_given(&self) {
+        fence(Ordering::SeqCst);
+        if self.waiting.load(Ordering::SeqCst) > 0 {
+            self.made_progress();
+        }
     }
 
     /// Sleeps until there has been progress since `seen` was noted.

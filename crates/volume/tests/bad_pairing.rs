@@ -1,0 +1,175 @@
+//! A file and a tier that do not belong together are not used together (invariant 10), and nothing is lost by the try.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{Backing, PAGE, durable, formatted, open, page, through};
+use mezzanine_device::Device;
+use mezzanine_device::memory::MemoryDevice;
+use mezzanine_volume::{SidecarStore, Volume, VolumeConfig, VolumeErrorKind, VolumeState};
+
+fn write(flash: &Arc<MemoryDevice>, backing: &Backing, version: u64) {
+    let volume = open(flash, &durable());
+    let file = backing.attach(&volume).unwrap();
+    file.write_at(&page(3, version), 3 * PAGE as u64).unwrap();
+    volume.close().unwrap();
+}
+
+fn read(flash: &Arc<MemoryDevice>, backing: &Backing) -> Vec<u8> {
+    let volume = open(flash, &durable());
+    let mut found = vec![0; PAGE];
+    backing.attach(&volume).unwrap().read_at(&mut found, 3 * PAGE as u64).unwrap();
+    found
+}
+
+fn refused(flash: &Arc<MemoryDevice>, backing: &Backing) -> VolumeErrorKind {
+    let before = (flash.image(), backing.disk.image(), backing.sidecar.read().unwrap());
+    let volume = open(flash, &durable());
+    let error = backing.attach(&volume).expect_err("it must be refused");
+    let text = error.to_string();
+    assert!(text.contains(" a:") || text.contains("test.mezzanine"), "it must name the file: {text}");
+    assert!(text.contains("; "), "it must say what to do: {text}");
+    drop(volume);
+    assert!(
+        (flash.image(), backing.disk.image(), backing.sidecar.read().unwrap()) == before,
+        "something changed"
+    );
+    error.kind()
+}
+
+fn copy(device: &MemoryDevice) -> Arc<MemoryDevice> {
+    let copy = Arc::new(MemoryDevice::new(device.len()));
+    copy.load(&device.image());
+    copy
+}
+
+#[test]
+fn a_tier_of_another_database() {
+    let (flash, backing) = (formatted(&durable()), Backing::new("a"));
+    write(&flash, &backing, 1);
+    let other = formatted(&VolumeConfig { identity_seed: Some(99), ..durable() });
+    assert_eq!(refused(&other, &backing), VolumeErrorKind::ForeignTier);
+    assert!(read(&flash, &backing) == page(3, 1));
+}
+
+#[test]
+fn the_same_device_formatted_anew() {
+    let (flash, backing) = (formatted(&durable()), Backing::new("a"));
+    write(&flash, &backing, 1);
+    Volume::format(&*flash, &VolumeConfig { identity_seed: Some(8), ..durable() }, true).unwrap();
+    assert_eq!(refused(&flash, &backing), VolumeErrorKind::ForeignTier);
+}
+
+#[test]
+fn an_older_snapshot_of_the_tier() {
+    let (flash, backing) = (formatted(&durable()), Backing::new("a"));
+    write(&flash, &backing, 1);
+    let snapshot = copy(&flash);
+    write(&flash, &backing, 2);
+    assert_eq!(refused(&snapshot, &backing), VolumeErrorKind::OlderTier);
+    assert!(read(&flash, &backing) == page(3, 2));
+}
+
+#[test]
+fn a_file_and_sidecar_restored_from_a_backup() {
+    let (flash, backing) = (formatted(&durable()), Backing::new("a"));
+    write(&flash, &backing, 1);
+    let backup = (backing.disk.image(), backing.sidecar.read().unwrap().unwrap());
+    write(&flash, &backing, 2);
+    backing.disk.load(&backup.0);
+    backing.sidecar.replace(&backup.1).unwrap();
+    assert_eq!(refused(&flash, &backing), VolumeErrorKind::NewerTier);
+}
+
+#[test]
+fn a_lost_sidecar() {
+    let (flash, backing) = (formatted(&durable()), Backing::guarded("a"));
+    write(&flash, &backing, 1);
+    backing.sidecar.remove().unwrap();
+    assert_eq!(refused(&flash, &backing), VolumeErrorKind::SidecarMissing);
+    // Without a guard the tier still knows that a file of its is missing.
+    let (flash, backing) = (formatted(&durable()), Backing::new("a"));
+    write(&flash, &backing, 1);
+    backing.sidecar.remove().unwrap();
+    assert_eq!(refused(&flash, &backing), VolumeErrorKind::FileNotAttached);
+}
+
+#[test]
+fn a_damaged_or_newer_sidecar() {
+    let (flash, backing) = (formatted(&durable()), Backing::new("a"));
+    write(&flash, &backing, 1);
+    let whole = backing.sidecar.read().unwrap().unwrap();
+    let mut damaged = whole.clone();
+    damaged[300] ^= 4;
+    backing.sidecar.replace(&damaged).unwrap();
+    assert_eq!(refused(&flash, &backing), VolumeErrorKind::Damaged);
+    backing.sidecar.replace(b"mezzanine sidecar 9\n").unwrap();
+    assert_eq!(refused(&flash, &backing), VolumeErrorKind::NewerFormat { version: 9 });
+    backing.sidecar.replace(&whole).unwrap();
+    assert!(read(&flash, &backing) == page(3, 1));
+}
+
+#[test]
+fn a_guarded_file_that_was_replaced() {
+    let (flash, backing) = (formatted(&durable()), Backing::guarded("a"));
+    write(&flash, &backing, 1);
+    let guarded = backing.disk.image();
+    backing.disk.load(&vec![7; 3 * PAGE]);
+    assert_eq!(refused(&flash, &backing), VolumeErrorKind::ChangedFile);
+    backing.disk.load(&guarded);
+    assert!(read(&flash, &backing) == page(3, 1));
+}
+
+#[test]
+fn a_dirty_file_without_its_tier() {
+    let (flash, backing) = (formatted(&durable()), Backing::new("a"));
+    write(&flash, &backing, 1);
+    let volume = Volume::without_tier();
+    assert_eq!(backing.attach(&volume).unwrap_err().kind(), VolumeErrorKind::OnlyCopy);
+    let volume = open(&flash, &durable());
+    backing.attach(&volume).unwrap();
+    volume.close_drained().unwrap();
+    let volume = Volume::without_tier();
+    assert!(matches!(volume.state(), VolumeState::Bypass { .. }));
+    let mut found = vec![0; PAGE];
+    backing.attach(&volume).unwrap().read_at(&mut found, 3 * PAGE as u64).unwrap();
+    assert!(found == page(3, 1));
+}
+
+#[test]
+fn a_copy_of_a_file_beside_it() {
+    let (flash, backing) = (formatted(&durable()), Backing::new("a"));
+    write(&flash, &backing, 1);
+    let twin = Backing::new("b");
+    twin.disk.load(&backing.disk.image());
+    twin.sidecar.replace(&backing.sidecar.read().unwrap().unwrap()).unwrap();
+    let volume = open(&flash, &durable());
+    backing.attach(&volume).unwrap();
+    assert_eq!(backing.attach(&volume).unwrap_err().kind(), VolumeErrorKind::AlreadyAttached);
+    assert_eq!(twin.attach(&volume).unwrap_err().kind(), VolumeErrorKind::AlreadyAttached);
+}
+
+#[test]
+fn a_file_changed_behind_a_clean_tier_is_read_from_disk() {
+    let (flash, backing) = (formatted(&through()), Backing::new("a"));
+    let volume = open(&flash, &through());
+    let file = backing.attach(&volume).unwrap();
+    file.write_at(&page(0, 1), 0).unwrap();
+    volume.close().unwrap();
+    let found = |expected: Vec<u8>, hits: u64| {
+        let volume = open(&flash, &through());
+        let mut found = vec![0; PAGE];
+        backing.attach(&volume).unwrap().read_at(&mut found, 0).unwrap();
+        assert!(found == expected);
+        let statistics = volume.statistics();
+        assert_eq!(statistics.page_hits_flash + statistics.page_hits_memory, hits);
+        volume.close().unwrap();
+    };
+    found(page(0, 1), 1);
+    backing.disk.write_at(&page(0, 2), 0).unwrap();
+    *backing.sidecar.fingerprint.lock().unwrap() = Some(vec![2]);
+    found(page(0, 2), 0);
+}
