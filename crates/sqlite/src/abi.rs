@@ -38,10 +38,16 @@ pub(crate) const OPEN_MAIN_JOURNAL: c_int = 0x800;
 pub(crate) const OPEN_SUPER_JOURNAL: c_int = 0x4000;
 pub(crate) const OPEN_WAL: c_int = 0x80000;
 
+// A compile-time assertion alone uses these, which Rust 1.85 does not count as a use.
+#[allow(dead_code)]
 pub(crate) const LOCK_NONE: c_int = 0;
+#[allow(dead_code)]
 pub(crate) const LOCK_SHARED: c_int = 1;
+#[allow(dead_code)]
 pub(crate) const LOCK_RESERVED: c_int = 2;
+#[allow(dead_code)]
 pub(crate) const LOCK_PENDING: c_int = 3;
+#[allow(dead_code)]
 pub(crate) const LOCK_EXCLUSIVE: c_int = 4;
 
 pub(crate) const SHM_UNLOCK: c_int = 1;
