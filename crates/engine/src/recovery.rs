@@ -242,15 +242,10 @@ impl Scan<'_, '_> {
             return Err(damaged("the queue's front and rear do not fit together", offset));
         }
 
-        let epoch = self.superblock.epoch + u32::from(!planted::is(Bug::EpochNotRaised));
         let superblock = Superblock {
             generation: self.superblock.generation + 1,
-            epoch,
-            epoch_sequence: if epoch == self.superblock.epoch {
-                self.superblock.epoch_sequence
-            } else {
-                chain.sequence
-            },
+            epoch: self.superblock.epoch + 1,
+            epoch_sequence: chain.sequence,
             state: TierState::Open,
             front,
             ..self.superblock.clone()
@@ -707,6 +702,9 @@ impl Tier {
             RecordKind::Page { id, dirty, checksum, .. } => {
                 let shard = directory.lock(directory.slot(id), self.owner);
                 if let Some(older) = shard.find(id) {
+                    if planted::is(Bug::OlderVersionWins) {
+                        return position + 1;
+                    }
                     shard.unlink(older);
                 }
                 if position >= front {

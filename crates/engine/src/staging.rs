@@ -204,14 +204,8 @@ impl Tier {
     /// Frames before this position may be overwritten.
     pub(crate) fn writable_end(&self) -> u64 {
         let control = self.control();
-        let front = if planted::is(Bug::ReuseBeforeDurableFront) {
-            control.front.get()
-        } else {
-            control.durable_front.get()
-        };
-        if planted::is(Bug::ReuseBeforeSegment) {
-            return front + self.geometry.frames();
-        }
+        let unchecked = planted::is(Bug::ReuseBeforeDurableFront) || planted::is(Bug::ReuseBeforeSuperseder);
+        let front = if unchecked { control.front.get() } else { control.durable_front.get() };
         // Invariant 9: the groups that recovery would have to scan keep their frames.
         front.min(control.segment_durable_end.get()) + self.geometry.frames()
     }
