@@ -1,0 +1,84 @@
+//! A change of a file's shape is cut at every one of its I/Os. What is read after the recovery stays, also when the pages
+//! have left the tier: a clean copy must not outlive the disk that it was a copy of.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{Backing, PAGE, durable, formatted, open, page};
+use mezzanine_device::Device;
+use mezzanine_device::memory::{MemoryDevice, Power};
+use mezzanine_volume::{VolumeError, VolumeFile};
+
+const PAGES: u64 = 20;
+
+fn read(file: &VolumeFile) -> Vec<u8> {
+    let mut found = vec![0; file.len().min(PAGES * PAGE as u64) as usize];
+    file.read_at(&mut found, 0).unwrap();
+    found
+}
+
+/// Cuts `change` at its `n`th I/O. False if it has fewer.
+fn cut_at(n: u64, seed: u64, change: impl Fn(&VolumeFile) -> Result<(), VolumeError>) -> bool {
+    let config = durable();
+    let power = Power::new();
+    let formatted = formatted(&config);
+    let flash = Arc::new(MemoryDevice::on(&power, "flash", formatted.len(), false));
+    flash.load(&formatted.image());
+    let backing = Backing { disk: Arc::new(MemoryDevice::on(&power, "disk", 0, true)), ..Backing::new("a") };
+    let old: Vec<u8> = (0..PAGES).flat_map(|n| page(n, 1)).collect();
+    backing.disk.write_at(&old, 0).unwrap();
+    let volume = open(&flash, &config);
+    let file = backing.attach(&volume).unwrap();
+    // Clean copies of some pages, dirty ones of others, none of the rest.
+    file.write_at(&page(3, 2), 3 * PAGE as u64).unwrap();
+    let mut clean = vec![0; 8 * PAGE];
+    file.read_at(&mut clean, 6 * PAGE as u64).unwrap();
+    file.sync().unwrap();
+    power.crash_after(n);
+    let complete = change(&file).is_ok();
+    drop(volume);
+    power.restore();
+    flash.power_cut(seed);
+    backing.disk.power_cut(seed + 1);
+    let volume = open(&flash, &config);
+    let file = backing.attach(&volume).unwrap();
+    let found = read(&file);
+    for (block, page_found) in found.chunks_exact(PAGE).enumerate() {
+        let newest = page(block as u64, if block == 3 { 2 } else { 1 });
+        let known = page_found == newest || page_found.iter().all(|&byte| byte == 0);
+        assert!(known, "page {block} is torn after a cut at {n}, seed {seed}");
+    }
+    // Everything leaves the queue.
+    for round in 0..8 {
+        for n in PAGES..PAGES + 40 {
+            file.write_at(&page(n, round), n * PAGE as u64).unwrap();
+        }
+        file.sync().unwrap();
+    }
+    let again = read(&file);
+    for (block, (before, after)) in found.chunks(PAGE).zip(again.chunks(PAGE)).enumerate() {
+        assert!(before == after, "page {block} changed by itself after a cut at {n}, seed {seed}");
+    }
+    !complete
+}
+
+fn check(change: impl Fn(&VolumeFile) -> Result<(), VolumeError>) {
+    let mut n = 1;
+    while (0..12).map(|seed| cut_at(n, seed, &change)).fold(false, |cut, this| cut | this) {
+        n += 1;
+    }
+    assert!(n > 4, "the change must have several I/Os to be cut at");
+}
+
+#[test]
+fn a_discard() {
+    check(|file| file.discard(2 * PAGE as u64, 12 * PAGE as u64));
+}
+
+#[test]
+fn a_shortening() {
+    check(|file| file.set_len(5 * PAGE as u64));
+}
