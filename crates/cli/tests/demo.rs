@@ -82,3 +82,37 @@ fn what_cannot_be_done_is_refused_before_anything_is_spent() {
         .expect(3)
         .complains(&["report.html", "--report"]);
 }
+
+#[test]
+fn an_interrupted_demo_leaves_nothing_behind() {
+    let scratch = Scratch::new();
+    let directory = scratch.file("work");
+    let arguments = [
+        "demo",
+        "--tiny",
+        "--warehouses",
+        "24",
+        "--flash-share",
+        "0.5",
+        "--seconds",
+        "60",
+        "--time-scale",
+        "1",
+    ];
+    let mut demo = std::process::Command::new(env!("CARGO_BIN_EXE_mezz"))
+        .args(arguments)
+        .args(["--directory", &directory, "--report", &scratch.file("report.html")])
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    let entries = || std::fs::read_dir(&directory).map_or(0, |entries| entries.count());
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(30);
+    while entries() == 0 && std::time::Instant::now() < until {
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    assert_eq!(entries(), 1, "the run has its directory");
+    let id = rustix::process::Pid::from_raw(i32::try_from(demo.id()).unwrap()).unwrap();
+    rustix::process::kill_process(id, rustix::process::Signal::TERM).unwrap();
+    assert_eq!(demo.wait().unwrap().code(), Some(130));
+    assert_eq!(entries(), 0);
+}

@@ -16,7 +16,7 @@ starts. It measures for about three minutes and takes a few more to load and to 
 
 /// Loads TPC-C into SQLite and measures it in three configurations: on modelled disks without flash (disk), on the disks with the flash
 /// tier (face-gsc), and with everything on the flash drive (flash). Each run is ended by kill -9, opened again and checked: TPC-C's
-/// consistency conditions, and every acknowledged commit.
+/// consistency conditions, SQLite's integrity check, and every acknowledged commit.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DemoArgs {

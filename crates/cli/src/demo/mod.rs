@@ -37,6 +37,9 @@ const CPU_BUSY_AIM: f64 = 0.55;
 /// Share of the measured time that is run with delays before measuring, so that queues have formed.
 const WARM_UP_SHARE: f64 = 0.15;
 
+/// What shells report for a program that was interrupted.
+const INTERRUPTED: i32 = 130;
+
 /// Runs the demo and prints its result.
 pub(crate) fn run(args: &DemoArgs, json: bool) -> Result<(), Failure> {
     let plan = Plan::new(args)?;
@@ -85,7 +88,31 @@ impl Workspace {
         std::fs::create_dir_all(&parent)
             .and_then(|()| std::fs::create_dir(&path))
             .map_err(|e| Failure::refused(path.display(), e).next("choose another place with --directory"))?;
-        Ok(Workspace { path, keep: args.keep })
+        let workspace = Workspace { path, keep: args.keep };
+        workspace.remove_when_interrupted();
+        Ok(workspace)
+    }
+
+    /// Ctrl-C ends the children as well, since the terminal tells the whole group; their gigabyte should not stay behind.
+    fn remove_when_interrupted(&self) {
+        if self.keep {
+            return;
+        }
+        let path = self.path.clone();
+        let handled = ctrlc::set_handler(move || {
+            // A child that is still dying may write once more.
+            for _ in 0..10 {
+                let _ = std::fs::remove_dir_all(&path);
+                std::thread::sleep(Duration::from_millis(50));
+                if !path.exists() {
+                    break;
+                }
+            }
+            std::process::exit(INTERRUPTED);
+        });
+        if let Err(error) = handled {
+            output::note(&format!("{} will stay when this is interrupted: {error}", self.path.display()));
+        }
     }
 }
 

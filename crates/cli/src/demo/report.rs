@@ -279,7 +279,7 @@ fn safety(html: &mut String, result: &DemoResult) {
     html.push_str(
         "<p>Each client writes down a commit only after SQLite has acknowledged it, through a pipe that survives the process. The process is \
          killed while transactions are running. Then the database is opened again, the consistency conditions of TPC-C (clause 3.3.2) are \
-         evaluated, and each commit that was written down is looked for.</p>\n<dl>\n",
+         evaluated, SQLite checks the structure of every page, and each commit that was written down is looked for.</p>\n<dl>\n",
     );
     for row in &result.rows {
         let commits = number(row.acknowledged_commits as f64, 0);
