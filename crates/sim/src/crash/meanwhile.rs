@@ -65,7 +65,9 @@ impl InterruptedDevice {
     }
 
     fn around<T>(&self, reads: bool, run: impl FnOnce() -> T) -> T {
-        match if reads { self.meanwhile.due() } else { None } {
+        // Once the power has failed whoever reads is cleaning up after that, and nobody else would come through.
+        let due = if reads && self.inner.power().is_on() { self.meanwhile.due() } else { None };
+        match due {
             Some(Planned { work, after_the_read: true, .. }) => {
                 let result = run();
                 work();

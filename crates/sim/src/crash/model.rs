@@ -179,10 +179,9 @@ impl FileModel {
     }
 
     /// A range is about to become zeros, by a discard or because the file ends before it. Units that it covers in part
-    /// must not be in doubt. Pages may be zero in part until it is acknowledged.
+    /// must not be in doubt.
     pub fn zero_issued(&mut self, version: u32, offset: u64, len: u64) {
         for unit in self.units_of(offset, len) {
-            self.units[unit].torn = true;
             let start = unit as u64 * UNIT_BYTES as u64;
             let from = (offset.max(start) - start) as usize;
             let to = ((offset + len).min(start + UNIT_BYTES as u64) - start) as usize;

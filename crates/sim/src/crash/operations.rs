@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use mezzanine_volume::{Volume, VolumeError, VolumeErrorKind, VolumeFile};
+use mezzanine_volume::{Volume, VolumeError, VolumeErrorKind, VolumeFile, VolumeState};
 
 use super::checkers::{disk, pages};
 use super::model::FileModel;
@@ -38,7 +38,10 @@ pub(super) fn one(world: &mut World, session: &Session) -> Result<(), Stop> {
         }
         7 => {
             settle(world, session);
-            Ok(())
+            match world.random.chance(1, 2) {
+                true => step_meanwhile(world, session, file),
+                false => Ok(()),
+            }
         }
         8 => discard(world, session, file),
         9 => shrink(world, session, file),
@@ -172,6 +175,34 @@ fn read_page_meanwhile(world: &mut World, session: &Session, file: usize, page: 
     Err(Stop::Violated(Invariant::ReadYourWrites, text))
 }
 
+/// Fills a group, and while the next job reads flash, a page is written: perhaps one of those that the job has read.
+///
+/// After all jobs are done there is room for this in staging memory, so the write does not have to wait for the job.
+fn step_meanwhile(world: &mut World, session: &Session, file: usize) -> Result<(), Stop> {
+    world.power_is_on()?;
+    if !world.written[file] || session.volume.state() != VolumeState::Ok {
+        return Ok(());
+    }
+    let pages = world.models[file].len() / world.scenario.page_bytes();
+    for _ in 0..world.random.below(u64::from(world.scenario.tier.group_pages) + 1) {
+        write_pages(world, session, file, 1)?;
+    }
+    let target = page(world);
+    if target >= pages {
+        return Ok(());
+    }
+    let work = Meantime::of(world, session, file, &[target], 0);
+    let failure = Arc::clone(&work.failure);
+    world.machine.meanwhile.plan(0, world.random.chance(1, 2), move || work.carry_out());
+    for _ in 0..world.random.between(1, 4) {
+        session.volume.step();
+    }
+    world.machine.meanwhile.make_up();
+    let failed = failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+    world.coverage.jobs_interrupted += 1;
+    failed.map_or(Ok(()), |error| Err(world.failed("write during a job", &error)))
+}
+
 /// Writes and jobs that happen during a read.
 struct Meantime {
     /// Page and version of each write.
@@ -188,21 +219,30 @@ impl Meantime {
     fn draw(world: &mut World, session: &Session, file: usize, page: u64) -> Self {
         let page_bytes = world.scenario.page_bytes();
         let pages = world.models[file].len() / page_bytes;
-        let mut writes = Vec::new();
+        let mut targets = Vec::new();
         let itself = world.random.chance(1, 2);
         for number in 0..world.random.magnitude(24) {
             let target = if number == 0 && itself { page } else { self::page(world) };
             // At most one write of the page that is read, so that it has one version before and one after.
-            if target >= pages || (target == page && number > 0) {
-                continue;
+            if target < pages && (target != page || number == 0) {
+                targets.push(target);
             }
-            let version = changing(world);
-            world.models[file].write_issued(version, target * page_bytes, page_bytes);
-            writes.push((target, version));
         }
+        let steps = world.random.between(0, 3);
+        Self::of(world, session, file, &targets, steps)
+    }
+
+    fn of(world: &mut World, session: &Session, file: usize, targets: &[u64], steps: u64) -> Self {
+        let page_bytes = world.scenario.page_bytes();
+        let issue = |&target: &u64| {
+            let version = changing(world);
+            trace!(world, "write {version} meanwhile: page {target} of file {file}");
+            world.models[file].write_issued(version, target * page_bytes, page_bytes);
+            (target, version)
+        };
         Self {
-            writes,
-            steps: world.random.between(0, 3),
+            writes: targets.iter().map(issue).collect(),
+            steps,
             file: session.files[file].clone(),
             number: file as u8,
             page_bytes,

@@ -126,6 +126,8 @@ pub struct Coverage {
     pub hits: u64,
     /// Reads during which pages were written and jobs carried out.
     pub reads_interrupted: u64,
+    /// Jobs during which a page was written.
+    pub jobs_interrupted: u64,
     /// Flash devices lost in sync mode `through`.
     pub flash_losses: u64,
     /// Recoveries compared with an undisturbed one.
@@ -178,6 +180,7 @@ impl Coverage {
             stage_outs,
             hits,
             reads_interrupted,
+            jobs_interrupted,
             flash_losses,
             recoveries_compared,
             disks_compared,

@@ -123,15 +123,18 @@ impl Scenario {
         tier.shards = *random.pick(&[1, 2, 16]);
         tier.survivors_max = random.below(u64::from(tier.group_pages)) as u32;
         tier.band_frames = random.between(1, 2 * u64::from(tier.group_pages));
+        if random.chance(1, 4) {
+            // Many small groups under way at once, and bands of many groups: orders that a small staging memory never sees.
+            tier.group_pages = *random.pick(&[1, 1, 2, 3]);
+            tier.survivors_max = random.below(u64::from(tier.group_pages)) as u32;
+            tier.staging_groups = random.between(6, 12) as u32;
+            tier.band_frames = random.between(2, 9) * (u64::from(tier.group_pages) + 1);
+        }
         draw_policy(&mut tier, &mut random);
-        let group_frames = u64::from(tier.group_pages) + 1;
-        let least = 2 * (tier.band_frames + 4 * group_frames) + u64::from(tier.staging_groups) * group_frames;
-        // What no metadata segment covers yet must lie within the queue.
-        let uncovered = 2 * (u64::from(tier.segment_frames) + group_frames)
-            + u64::from(tier.staging_groups) * group_frames;
-        tier.frames = least.max(uncovered + tier.band_frames + 5 * group_frames) + random.magnitude(64);
+        tier.frames = random.magnitude(64);
+        // From there on the least number that the configuration can have, so that the queue comes round often.
         while tier.geometry().is_err() {
-            tier.frames += 1;
+            tier.frames += random.magnitude(8);
         }
         let pages_max = random.between(8, 96) * 4096 / u64::from(page_size).max(4096) + 2;
         let pages_hot = random.magnitude(pages_max);
