@@ -301,7 +301,8 @@ fn conditions(html: &mut String, result: &DemoResult) {
         "<p>The bytes are in files of this machine. The drives are models: every request is held back until the moment at which the modelled drive \
          would have completed it, so that the figures do not depend on the disk of the machine. The three configurations run the same code over the same \
          files; they differ in the drive under the data and in whether the tier is there. The database was loaded once and copied for each. Each \
-         configuration first ran without delays, until the flash queue had gone round, then with delays, and only then was measured.</p>\n<dl>\n",
+         configuration first ran without delays, until the flash queue had gone round, then with delays, and only then was measured. The transactions are those of TPC-C, \
+         without think times; the figures are no audited TPC results.</p>\n<dl>\n",
     );
     let wraps = row(result, "face-gsc").and_then(|row| row.queue_wraps_before);
     let facts: Vec<(&str, String)> = vec![

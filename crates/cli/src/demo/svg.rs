@@ -208,8 +208,12 @@ pub(crate) fn bars(width: Width, items: &[Bar<'_>], label: &str) -> String {
 }
 
 fn open(width: Width, height: f64, label: &str) -> String {
+    let class = if matches!(width, Width::Full) { "full" } else { "half" };
     let width = width as u16;
-    format!(r#"<svg viewBox="0 0 {width} {height}" role="img" aria-label="{}">"#, escape(label))
+    format!(
+        r#"<svg class="{class}" viewBox="0 0 {width} {height}" role="img" aria-label="{}">"#,
+        escape(label)
+    )
 }
 
 #[cfg(test)]
