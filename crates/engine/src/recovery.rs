@@ -119,7 +119,7 @@ pub struct Recovered {
     pub tier: Tier,
     /// (Byte offset, bytes) of metadata segments to be written and flushed first.
     pub writes: Vec<(u64, Vec<u8>)>,
-    /// Then the superblock of the new epoch: one copy, flush, the other copy, flush.
+    /// Then the superblock of the new epoch: the copy that is worth less, flush, the other, flush.
     pub superblock: Superblock,
     /// What was found.
     pub report: RecoveryReport,

@@ -286,13 +286,16 @@ impl Connection {
 /// Turns the debugging form of a plain structure into lines of `name value`, so that a counter that the volume
 /// gains is shown without more ado.
 fn counters(debug: &str) -> String {
-    let lines = debug.lines().filter_map(|line| {
-        let (name, value) = line.trim().trim_end_matches(',').split_once(": ")?;
-        // The head of a nested structure has no value of its own.
+    let mut lines = Vec::new();
+    // Counters of a nested structure carry its name, so that two of the same name are told apart.
+    let mut prefix = String::new();
+    for line in debug.lines() {
+        let Some((name, value)) = line.trim().trim_end_matches(',').split_once(": ") else { continue };
         if value.ends_with(['(', '{']) {
-            return None;
+            prefix = format!("{name}_");
+        } else {
+            lines.push(format!("{prefix}{name} {value}"));
         }
-        Some(format!("{name} {value}"))
-    });
-    lines.collect::<Vec<_>>().join("\n")
+    }
+    lines.join("\n")
 }

@@ -411,6 +411,15 @@ fn make_flash(
         )
         .advise("check the path, or add flash_size=1GiB to the URI to have it made"));
     };
+    // A new tier in the place of the one that is needed would only hide what is wrong.
+    if let Some(needed) = PathSidecar::beside(database).needed_tier() {
+        let reason = format!(
+            "it does not exist, and the newest pages of {} are in the tier that was {needed}",
+            database.display()
+        );
+        return Err(Error::new(ErrorKind::NoFlash, "open the flash file", flash.display(), reason)
+            .advise("put that flash file back, or name the path where it is now"));
+    }
     let page_size = params.page_size.or_else(|| page_size_of(database)).unwrap_or(DEFAULT_PAGE_SIZE);
     let tier = with_wishes(TierConfig::for_flash_bytes(page_size, bytes), params);
     // Under another name until it is a tier: whoever dies in between leaves no file that is neither a tier nor empty.

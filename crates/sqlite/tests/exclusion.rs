@@ -228,6 +228,22 @@ fn what_is_missing_or_misspelt_is_named() {
 }
 
 #[test]
+fn a_missing_tier_that_a_database_needs_is_not_replaced_by_a_new_one() {
+    let folder = Folder::new();
+    let flash = folder.file("flash.mezz");
+    fill(&open(&folder, "app.db"));
+    fs::rename(&flash, folder.file("elsewhere")).unwrap();
+    let (code, message) = refused(&uri(&folder.file("app.db"), &flash, ""));
+    assert_eq!(code, ErrorCode::CannotOpen, "{message}");
+    for part in ["flash.mezz", "does not exist", "newest pages", "put that flash file back"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    assert!(!flash.exists(), "a new tier took the place of the one that is needed");
+    fs::rename(folder.file("elsewhere"), &flash).unwrap();
+    assert_eq!(count(&open(&folder, "app.db"), "SELECT count(*) FROM t"), 500);
+}
+
+#[test]
 fn a_flash_file_that_is_something_else_is_left_alone() {
     let folder = Folder::new();
     let letter = b"Dear reader, this is no tier. ".repeat(1000);

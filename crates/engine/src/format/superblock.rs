@@ -1,7 +1,8 @@
 //! The superblock: identity, geometry, epoch and state of a tier.
 //!
-//! It is kept twice. A host writes the first copy, flushes, writes the second, flushes: one of the
-//! two is whole at any moment, and a rotten sector in one is survived.
+//! It is kept twice. A host writes one copy, flushes, writes the other, flushes: one of the two is
+//! whole at any moment, and a rotten sector in one is survived. It begins with the copy that is worth
+//! less (damaged, or of the lower generation): a crash may have torn the other one the last time.
 
 use super::fields::{Reader, Writer};
 use super::{FORMAT_VERSION, FormatError};

@@ -68,6 +68,14 @@ impl PathSidecar {
         PathBuf::from(name)
     }
 
+    /// The tier that holds the file's newest pages, by its path when it was last used, if the sidecar says that they are
+    /// not on disk. A sidecar that cannot be read says nothing here; attaching the file will tell what is wrong with it.
+    pub fn needed_tier(&self) -> Option<String> {
+        let bytes = self.read().ok()??;
+        let sidecar = Sidecar::decode(&bytes).ok()?;
+        (sidecar.state == SidecarState::Dirty).then_some(sidecar.tier_path)
+    }
+
     fn sync_directory(&self) -> io::Result<()> {
         let directory = match self.path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
