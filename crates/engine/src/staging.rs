@@ -183,6 +183,8 @@ impl Tier {
             Reserve::StageOut => 1,
             Reserve::Carrier => 0,
         };
+        // The distance that is kept between rear and front would hide most of what the two faults break.
+        let reserved = if self.reuse_unchecked() { 0 } else { reserved };
         let rear = control.rear.get();
         let group = self.geometry.group_frames;
         // Invariant 5: a frame is overwritten only when a durable front lies past it.
@@ -201,11 +203,15 @@ impl Tier {
         Some(sequence)
     }
 
+    /// Whether a planted fault lets frames be overwritten before the front that passed them is durable.
+    fn reuse_unchecked(&self) -> bool {
+        planted::is(Bug::ReuseBeforeDurableFront) || planted::is(Bug::ReuseBeforeSuperseder)
+    }
+
     /// Frames before this position may be overwritten.
     pub(crate) fn writable_end(&self) -> u64 {
         let control = self.control();
-        let unchecked = planted::is(Bug::ReuseBeforeDurableFront) || planted::is(Bug::ReuseBeforeSuperseder);
-        let front = if unchecked { control.front.get() } else { control.durable_front.get() };
+        let front = if self.reuse_unchecked() { control.front.get() } else { control.durable_front.get() };
         // Invariant 9: the groups that recovery would have to scan keep their frames.
         front.min(control.segment_durable_end.get()) + self.geometry.frames()
     }
