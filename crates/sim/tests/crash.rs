@@ -20,6 +20,26 @@ fn many_power_cuts_lose_nothing() {
     }
     assert!(report.violations.is_empty());
     assert!(report.cuts >= cuts);
+    // A run that never got into trouble proves nothing.
+    let coverage = &report.coverage;
+    for (what, count) in [
+        ("second chances", coverage.second_chances),
+        ("rounds of the queue", coverage.wraps),
+        ("groups of several pages", coverage.groups_of_several_pages),
+        ("pages staged out", coverage.stage_outs),
+        ("metadata segments", coverage.segments),
+        ("cuts inside recovery", coverage.cuts_inside_recovery),
+        ("torn flash writes", coverage.torn_flash_writes),
+        ("torn disk writes", coverage.torn_disk_writes),
+        ("pages in doubt", coverage.pages_settled),
+        ("flash devices lost", coverage.flash_losses),
+        ("recoveries compared", coverage.recoveries_compared),
+        ("disks compared", coverage.disks_compared),
+        ("reads interrupted", coverage.reads_interrupted),
+        ("jobs interrupted", coverage.jobs_interrupted),
+    ] {
+        assert!(count >= cuts / 1000, "only {count} {what} in {cuts} cuts");
+    }
 }
 
 /// Tells the life of one world: `MEZZANINE_SEED=7 MEZZANINE_CUTS=12 cargo test -p mezzanine-sim --test crash -- --ignored --nocapture`.

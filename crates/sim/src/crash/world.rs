@@ -15,7 +15,7 @@
 
 use std::sync::Arc;
 
-use mezzanine_device::memory::{Random, splitmix};
+use mezzanine_device::memory::{Fault, Injection, Operation, Random, splitmix};
 use mezzanine_volume::{AttachOptions, HeaderGuard, Volume, VolumeError, VolumeFile};
 
 use super::checkers::{disk, pages, recovery};
@@ -321,6 +321,11 @@ impl World {
         self.power_is_on()?;
         self.opening = false;
         self.written = vec![false; self.models.len()];
+        if self.scenario.lying_flushes {
+            let after = self.random.magnitude(16);
+            let lie = Injection { operation: Operation::Flush, after, count: 1, fault: Fault::Lie };
+            self.machine.disks.iter().chain([&self.machine.flash]).for_each(|device| device.inject(lie));
+        }
         Ok(session)
     }
 
