@@ -46,8 +46,8 @@ fn many_power_cuts_lose_nothing() {
 #[test]
 #[ignore = "for a person who looks for the cause of a violation"]
 fn replay_aloud() {
-    let cuts: u64 = std::env::var("MEZZANINE_CUTS").unwrap().parse().unwrap();
-    let seed: u64 = std::env::var("MEZZANINE_SEED").unwrap().parse().unwrap();
+    let cuts: u64 = std::env::var("MEZZANINE_CUTS").ok().map_or(4, |cuts| cuts.parse().unwrap());
+    let seed: u64 = std::env::var("MEZZANINE_SEED").ok().map_or(1, |seed| seed.parse().unwrap());
     let outcome = mezzanine_sim::crash::World::new(seed).traced().live(cuts);
     println!("{:?}", outcome.violation);
 }
