@@ -137,3 +137,31 @@ fn a_tier_in_use_is_not_touched() {
         mezz(&arguments).expect(3).complains(&["flash", "open"]);
     }
 }
+
+#[test]
+fn a_newer_format_is_refused_by_its_number() {
+    use std::os::unix::fs::FileExt as _;
+    let scratch = Scratch::new();
+    let flash = formatted(&scratch);
+    let file = std::fs::OpenOptions::new().write(true).open(&flash).unwrap();
+    // The version follows the eight bytes of the magic number in both superblocks.
+    for superblock in [0, 4096] {
+        file.write_all_at(&99u32.to_le_bytes(), superblock + 8).unwrap();
+    }
+    let before = std::fs::read(&flash).unwrap();
+    for verb in ["inspect", "verify"] {
+        mezz(&["tier", verb, &flash]).expect(3).complains(&["flash", "version 99", "newer"]);
+    }
+    mezz(&["tier", "format", &flash]).expect(3).complains(&["99", "--force"]);
+    assert_eq!(std::fs::read(&flash).unwrap(), before, "nothing is changed");
+}
+
+#[test]
+fn a_read_only_file_is_not_formatted() {
+    let scratch = Scratch::new();
+    // Nobody, not even root, writes to a file of the process table.
+    mezz(&["tier", "format", "/proc/version", "--size", "16MiB"]).expect(3).complains(&["/proc/version"]);
+    mezz(&["tier", "format", &scratch.0.display().to_string(), "--size", "16MiB"])
+        .expect(3)
+        .complains(&["directory"]);
+}

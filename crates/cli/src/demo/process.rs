@@ -11,9 +11,8 @@ use std::time::{Duration, Instant};
 use super::protocol::{ChildSpec, Event};
 use crate::failure::Failure;
 
-/// How long a child may say nothing before it counts as hung. The longest silences are a transaction on a slow modelled drive and the
-/// check of a large database.
-const SILENCE_MAX: Duration = Duration::from_secs(600);
+/// How long a child may say nothing before it counts as hung. The longest silences are the indexes and the check of a large database.
+const SILENCE_MAX: Duration = Duration::from_secs(3600);
 
 /// A running child; killed when dropped, so that none outlives an error of the demo.
 pub(crate) struct Process {
