@@ -17,6 +17,10 @@
 //! 5. the head over the guard on disk: as after 1.
 //! 6. no sidecar.
 //!
+//! Step 5 is one write where the file is at least as long as the guard. A shorter one is also cut to its length, and a crash
+//! in between leaves it with the guard's length for others (the next attachment mends it): a guard promises nothing for
+//! files that are shorter than itself.
+//!
 //! So a file whose sidecar says `dirty` and that does not begin with the guard was replaced by someone, and is refused.
 
 use std::path::PathBuf;
