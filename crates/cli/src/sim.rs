@@ -110,7 +110,14 @@ fn text(crash: &Crash<'_>) -> String {
             format!("{} on flash, {} on disk", count(c.torn_flash_writes), count(c.torn_disk_writes)),
         ),
         ("writes lost", count(c.lost_writes)),
-        ("device errors", count(c.errors_injected)),
+        (
+            "interrupted",
+            format!(
+                "{} reads and {} jobs, by other writes",
+                count(c.reads_interrupted),
+                count(c.jobs_interrupted)
+            ),
+        ),
         (
             "queue",
             format!(

@@ -36,8 +36,6 @@ pub enum Invariant {
     FlashExpendable,
     /// An operation fails only if a device did.
     NoUnprovokedError,
-    /// A failed operation is reported and never acknowledged.
-    ErrorsReported,
     /// The software's own assertions hold.
     Assertion,
 }
@@ -56,7 +54,6 @@ impl Invariant {
             Self::Guarded => "guarded",
             Self::FlashExpendable => "flash-expendable",
             Self::NoUnprovokedError => "no-unprovoked-error",
-            Self::ErrorsReported => "errors-reported",
             Self::Assertion => "assertion",
         }
     }
@@ -134,8 +131,6 @@ pub struct Coverage {
     pub recoveries_compared: u64,
     /// Times a backing file was found current, or guarded, on its own.
     pub disks_compared: u64,
-    /// Device errors injected.
-    pub errors_injected: u64,
 }
 
 macro_rules! add_fields {
@@ -184,7 +179,6 @@ impl Coverage {
             flash_losses,
             recoveries_compared,
             disks_compared,
-            errors_injected,
         );
     }
 }
