@@ -7,7 +7,7 @@ use mezzanine_sim::crash::{CUTS_PER_WORLD, Violation, World};
 /// Cuts after which a fault must have shown. The slowest needs a fifth.
 const CUTS_MAX: u64 = 100_000;
 
-/// Faults that one thread cannot make visible through a volume, and why.
+/// Faults that one thread cannot make visible through a volume, and why. The engine's own `tests/planted.rs` finds them.
 const ELSEWHERE: [(Bug, &str); 2] = [
     (
         Bug::ReadUnconfirmed,

@@ -1,0 +1,130 @@
+//! Two rules that the crash world cannot take out visibly, because one thread drives it: each is tested here with the rule in
+//! and with the rule out, and only the second may go wrong.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use common::{Host, page};
+use mezzanine_engine::planted::{Bug, set};
+use mezzanine_engine::{Job, Lookup, PageId, StageIn, StageKind, Tier, TierConfig};
+
+mod common;
+
+/// A reader looks a page up, sleeps while the queue goes round, and reads: is it told that the frame is another's?
+fn overwritten_frame_is_told() -> bool {
+    let mut host = Host::new(&TierConfig::new(4096, 256), 3);
+    let id = PageId::volume(1, 7);
+    host.write(id, &page(4096, 1));
+    host.sync();
+    while host.step() {}
+    let mut out = vec![0; 4096];
+    let mut next = 1000;
+    let found = loop {
+        match host.tier.lookup(&id, &mut out) {
+            Lookup::Flash(found) => break found,
+            Lookup::Memory => {
+                host.write(PageId::volume(2, next), &page(4096, next));
+                next += 1;
+                host.step();
+            }
+            Lookup::Miss(_) => panic!("the page left before it was read"),
+        }
+    };
+    assert!(host.tier.confirm(&found));
+    for block in 0..2 * 256 {
+        host.write(PageId::volume(3, block), &page(4096, block));
+    }
+    !host.tier.confirm(&found)
+}
+
+#[test]
+fn a_reader_is_told_that_its_frame_was_overwritten() {
+    assert!(overwritten_frame_is_told());
+    set(Some(Bug::ReadUnconfirmed));
+    let told = overwritten_frame_is_told();
+    set(None);
+    assert!(!told, "the planted fault went unnoticed");
+}
+
+/// So many that a page is still valid when it reaches the front, and so few that most are in the tier.
+const PAGES: u64 = 150;
+
+/// One thread rewrites pages at random, reading each before; another gives them second chances. Returns whether a page was
+/// ever older than it must be.
+fn old_version_returns(bug: Option<Bug>, at_most: Duration) -> bool {
+    let mut config = TierConfig::new(4096, 256);
+    config.survivors_max = config.group_pages - 1;
+    let Host { tier, flash, .. } = Host::new(&config, 3);
+    let flash = Mutex::new(flash);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            set(bug);
+            while !stop.load(Ordering::Relaxed) {
+                step(&tier, &flash);
+            }
+        });
+        let end = Instant::now() + at_most;
+        let mut versions = [0u64; PAGES as usize];
+        let (mut older, mut random) = (false, 1u64);
+        while !older && Instant::now() < end {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            let block = (random >> 33) % PAGES;
+            let (id, version) = (PageId::volume(1, block), &mut versions[block as usize]);
+            older = read(&tier, &flash, &id).is_some_and(|found| found != page(4096, *version));
+            *version += 1;
+            while tier.stage_in(&id, &page(4096, *version), StageKind::Dirty, 0) == StageIn::Full {
+                std::hint::spin_loop();
+            }
+        }
+        stop.store(true, Ordering::Relaxed);
+        older
+    })
+}
+
+/// What the tier holds of a page, if anything.
+fn read(tier: &Tier, flash: &Mutex<common::Flash>, id: &PageId) -> Option<Vec<u8>> {
+    let mut out = vec![0; 4096];
+    match tier.lookup(id, &mut out) {
+        Lookup::Memory => Some(out),
+        Lookup::Flash(found) => {
+            let at = found.offset as usize;
+            out.copy_from_slice(&flash.lock().unwrap().0[at..at + 4096]);
+            (tier.verify(&found, &out) && tier.confirm(&found)).then_some(out)
+        }
+        Lookup::Miss(_) => None,
+    }
+}
+
+fn step(tier: &Tier, flash: &Mutex<common::Flash>) {
+    let Some(mut job) = tier.next_job(1) else { return std::hint::spin_loop() };
+    let mut flash = flash.lock().unwrap();
+    match &mut job {
+        Job::WriteGroup(job) => {
+            for (offset, bytes) in job.writes() {
+                flash.write(offset, bytes);
+            }
+        }
+        Job::WriteSegment(job) => {
+            let (offset, bytes) = job.write();
+            flash.write(offset, bytes);
+        }
+        Job::ReadFront(job) => {
+            for (offset, bytes) in job.reads() {
+                bytes.copy_from_slice(&flash.0[offset as usize..offset as usize + bytes.len()]);
+            }
+        }
+        Job::FlushFlash(_) | Job::WriteDisk(_) | Job::SyncDisk(_) => {}
+    }
+    drop(flash);
+    tier.complete(job, Ok(()));
+}
+
+#[test]
+fn a_second_chance_never_brings_an_old_version_back() {
+    assert!(!old_version_returns(None, Duration::from_secs(5)));
+    let found = old_version_returns(Some(Bug::SecondChanceUnchecked), Duration::from_secs(60));
+    assert!(found, "the planted fault went unnoticed");
+}
