@@ -40,15 +40,19 @@ pub enum Bug {
     TailNotScanned,
     /// Invariant 9: a metadata segment names other pages than the groups it stands for.
     SegmentMisnamed,
-    /// Invariant 10: the durable front found in group summaries is ignored.
+    /// Invariant 6: the durable front found in group summaries is ignored.
     FrontIgnored,
+    /// Invariant 10: a tier is taken for a file's though it is older than the file. (The volume's part.)
+    IdentityUnchecked,
     /// Invariant 11: a failed flash flush counts as done.
     FailedFlushIgnored,
+    /// Invariant 12: the jobs of an owner that has died are not handed out again.
+    DeadOwnersJobsLost,
 }
 
 impl Bug {
     /// Every switch.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 19] = [
         Self::StaleOfferAdmitted,
         Self::ReadUnconfirmed,
         Self::SyncWithoutFlush,
@@ -65,7 +69,9 @@ impl Bug {
         Self::TailNotScanned,
         Self::SegmentMisnamed,
         Self::FrontIgnored,
+        Self::IdentityUnchecked,
         Self::FailedFlushIgnored,
+        Self::DeadOwnersJobsLost,
     ];
 
     /// The durability invariant that the switch breaks.
@@ -77,12 +83,13 @@ impl Bug {
             | Self::ReuseBeforeSuperseder
             | Self::ReuseBeforeDurableFront
             | Self::DirtyDroppedAtFront => 5,
-            Self::NoTombstone | Self::RangeTombstoneIgnored => 6,
+            Self::NoTombstone | Self::RangeTombstoneIgnored | Self::FrontIgnored => 6,
             Self::OlderVersionWins | Self::SecondChanceUnchecked => 7,
             Self::TornGroupUsed | Self::ChainUnchecked => 8,
             Self::TailNotScanned | Self::SegmentMisnamed => 9,
-            Self::FrontIgnored => 10,
+            Self::IdentityUnchecked => 10,
             Self::FailedFlushIgnored => 11,
+            Self::DeadOwnersJobsLost => 12,
         }
     }
 }
@@ -101,19 +108,18 @@ mod switch {
         CURRENT.with(|current| current.set(bug.map_or(0, |bug| bug as u32)));
     }
 
-    pub(crate) fn is(bug: super::Bug) -> bool {
+    /// Whether a fault is switched on for this thread.
+    pub fn is(bug: super::Bug) -> bool {
         CURRENT.with(|current| current.get() == bug as u32)
     }
 }
 
 #[cfg(feature = "planted")]
-pub use switch::set;
+pub use switch::{is, set};
 
-#[cfg(feature = "planted")]
-pub(crate) use switch::is;
-
+/// Whether a fault is switched on: never, without the feature `planted`.
 #[cfg(not(feature = "planted"))]
 #[inline(always)]
-pub(crate) const fn is(_bug: Bug) -> bool {
+pub const fn is(_bug: Bug) -> bool {
     false
 }

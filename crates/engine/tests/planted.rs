@@ -1,5 +1,5 @@
-//! Two rules that the crash world cannot take out visibly, because one thread drives it: each is tested here with the rule in
-//! and with the rule out, and only the second may go wrong.
+//! Rules that the crash world cannot take out visibly, because one thread of one process drives it: each is tested here with
+//! the rule in and with the rule out, and only the second may go wrong.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::{Host, page};
 use mezzanine_engine::planted::{Bug, set};
-use mezzanine_engine::{Job, Lookup, PageId, StageIn, StageKind, Tier, TierConfig};
+use mezzanine_engine::{Job, Lookup, PageId, StageIn, StageKind, SyncState, Tier, TierConfig};
 
 mod common;
 
@@ -127,4 +127,26 @@ fn a_second_chance_never_brings_an_old_version_back() {
     assert!(!old_version_returns(None, Duration::from_secs(5)));
     let found = old_version_returns(Some(Bug::SecondChanceUnchecked), Duration::from_secs(60));
     assert!(found, "the planted fault went unnoticed");
+}
+
+/// An owner dies with the write of a group in its hands: does the sync that waits for it end?
+fn sync_outlives_a_dead_owner() -> bool {
+    let mut host = Host::new(&TierConfig::new(4096, 256), 3);
+    host.write(PageId::volume(1, 5), &page(4096, 77));
+    let ticket = host.tier.request_sync().unwrap();
+    let job = host.tier.next_job(99).unwrap();
+    assert!(matches!(job, Job::WriteGroup(_)));
+    std::mem::forget(job);
+    host.tier.abandon(99).unwrap();
+    while host.step() {}
+    host.tier.sync_state(&ticket) == SyncState::Durable
+}
+
+#[test]
+fn the_jobs_of_a_dead_owner_are_not_lost() {
+    assert!(sync_outlives_a_dead_owner());
+    set(Some(Bug::DeadOwnersJobsLost));
+    let outlived = sync_outlives_a_dead_owner();
+    set(None);
+    assert!(!outlived, "the planted fault went unnoticed");
 }

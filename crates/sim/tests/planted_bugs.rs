@@ -7,8 +7,8 @@ use mezzanine_sim::crash::{CUTS_PER_WORLD, Violation, World};
 /// Cuts after which a fault must have shown. The slowest needs a fifth.
 const CUTS_MAX: u64 = 100_000;
 
-/// Faults that one thread cannot make visible through a volume, and why. The engine's own `tests/planted.rs` finds them.
-const ELSEWHERE: [(Bug, &str); 2] = [
+/// Faults that this world cannot show, and why. `tests/planted.rs` of the engine and of the volume find them.
+const ELSEWHERE: [(Bug, &str); 4] = [
     (
         Bug::ReadUnconfirmed,
         "the page's checksum is compared as well and tells an overwritten frame from its page",
@@ -17,6 +17,8 @@ const ELSEWHERE: [(Bug, &str); 2] = [
         Bug::SecondChanceUnchecked,
         "another thread would have to come between two steps of one call of the engine",
     ),
+    (Bug::IdentityUnchecked, "the world does not swap devices"),
+    (Bug::DeadOwnersJobsLost, "the world has one process"),
 ];
 
 /// Looks for a violation with `bug` switched on, in worlds from `seed` on. Returns the cuts that it took.
