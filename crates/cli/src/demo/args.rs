@@ -11,7 +11,7 @@ const EXAMPLES: &str = "Examples:
   mezz demo --database-size 1GB --flash-share 0.1 --report report.html
   mezz demo --disk-model cloud-volume --flash-model nvme-local --seconds 30 --json
 
-`mezz device list` names the models. The run needs about four times the database's size in --directory and says how much before it
+`mezz device list` names the models. The run needs about four times the database's size in --directory and says how much before it \
 starts. It measures for about three minutes and takes a few more to load and to warm up.";
 
 /// Loads TPC-C into SQLite and measures it in three configurations: on modelled disks without flash (disk), on the disks with the flash

@@ -18,7 +18,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   mezz tier format /mnt/nvme/app.mezz --size 10GiB --page-size 8KiB --sync-mode through
   mezz tier format /dev/nvme1n1 --page-size 8KiB
 
-Choose the page size of the database: SQLite's default is 4KiB, PostgreSQL's 8KiB. With sync mode durable the flash becomes part of the
+Choose the page size of the database: SQLite's default is 4KiB, PostgreSQL's 8KiB. With sync mode durable the flash becomes part of the \
 database, and the database is lost with it; with through it may be lost at any time.";
 
 #[derive(Debug, Args)]

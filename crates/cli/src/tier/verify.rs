@@ -17,7 +17,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   mezz tier verify /mnt/nvme/app.mezz
   mezz tier verify /mnt/nvme/app.mezz --json
 
-Clean pages are not read: a damaged one is noticed when it is used, and read from its file instead. A last group that rotted on flash
+Clean pages are not read: a damaged one is noticed when it is used, and read from its file instead. A last group that rotted on flash \
 cannot be told from one that was torn by a power cut, and counts as never written.";
 
 /// Damaged pages that are listed one by one; more are counted.
