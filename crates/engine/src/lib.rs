@@ -67,6 +67,8 @@ mod jobs;
 
 mod recovery;
 
+mod replay;
+
 mod drain;
 
 mod check;

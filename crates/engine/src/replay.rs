@@ -1,0 +1,88 @@
+//! Records applied to the directory at recovery, and passes over the whole directory.
+
+use crate::directory::{DIRTY, VALID};
+use crate::format::{Record, RecordKind};
+use crate::ids::{IdRange, PageId};
+use crate::planted::{self, Bug};
+use crate::tier::Tier;
+
+impl Tier {
+    /// Applies one record in the order of the queue: the last of a page counts. Returns the position
+    /// of the next page.
+    pub(crate) fn replay(&self, record: &Record, position: u64, front: u64) -> u64 {
+        let directory = self.directory();
+        match &record.kind {
+            RecordKind::Page { id, dirty, checksum, .. } => {
+                let shard = directory.lock(directory.slot(id), self.owner);
+                if let Some(older) = shard.find(id) {
+                    if planted::is(Bug::OlderVersionWins) {
+                        return position + 1;
+                    }
+                    shard.unlink(older);
+                }
+                if position >= front {
+                    let flags = if *dirty { DIRTY } else { 0 };
+                    shard.link(self.geometry.frame_of(position), id, flags, *checksum);
+                }
+                position + 1
+            }
+            RecordKind::Tombstone(range) => {
+                if !(planted::is(Bug::RangeTombstoneIgnored) && range.shift > 0) {
+                    self.replay_tombstone(range);
+                }
+                position
+            }
+            RecordKind::Group { .. } => position,
+        }
+    }
+
+    fn replay_tombstone(&self, range: &IdRange) {
+        let directory = self.directory();
+        let single = range.shift == 0 && range.count == 1;
+        let frames = if single { 0 } else { self.geometry.frames() as u32 };
+        let drop = |id: &PageId| {
+            let shard = directory.lock(directory.slot(id), self.owner);
+            if let Some(frame) = shard.find(id) {
+                shard.unlink(frame);
+            }
+        };
+        if single {
+            drop(&range.start);
+        }
+        for frame in 0..frames {
+            if directory.state(frame) & VALID != 0 && range.contains(&directory.id(frame)) {
+                drop(&directory.id(frame));
+            }
+        }
+    }
+
+    /// Whether groups follow one another from `front` to `end`; else the position where none begins.
+    pub(crate) fn groups_meet(&self, front: u64, end: u64) -> Result<(), u64> {
+        let mut position = front;
+        while position < end {
+            let head = self.directory().head(self.geometry.frame_of(position)).ok_or(position)?;
+            position += self.geometry.summary_frames() + u64::from(head.pages);
+        }
+        if position == end { Ok(()) } else { Err(position) }
+    }
+
+    pub(crate) fn mark_all_clean(&self) {
+        let directory = self.directory();
+        for frame in 0..self.geometry.frames() as u32 {
+            if directory.state(frame) & VALID != 0 {
+                let id = directory.id(frame);
+                directory.lock(directory.slot(&id), self.owner).clear_flags(frame, DIRTY);
+            }
+        }
+    }
+
+    /// Pages in the tier, and how many of them are dirty. A pass over the directory.
+    pub fn valid_and_dirty(&self) -> (u64, u64) {
+        let directory = self.directory();
+        (0..self.geometry.frames() as u32).fold((0, 0), |(valid, dirty), frame| {
+            let state = directory.state(frame);
+            let is = |flags: u32| u64::from(state & flags == flags);
+            (valid + is(VALID), dirty + is(VALID | DIRTY))
+        })
+    }
+}
