@@ -120,7 +120,7 @@ fn housekeeping(uri: &str, seed: u64) {
         };
         let _ = db.prepare(sql).and_then(|mut s| s.query([]).and_then(|mut rows| rows.next().map(|_| ())));
         let status = pragma_text(&db, "mezzanine_status");
-        let staged_out = status.lines().find_map(|line| line.strip_prefix("groups_staged_out "));
+        let staged_out = status.lines().find_map(|line| line.strip_prefix("tier_groups_staged_out "));
         say(&format!("wrapped {}", staged_out.unwrap()));
     }
 }
