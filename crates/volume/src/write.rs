@@ -70,15 +70,9 @@ impl Shared {
         offset: u64,
     ) -> Result<(), VolumeError> {
         let size = file.page_size;
-        let mut at = 0usize;
-        while at < buf.len() {
-            let position = offset + at as u64;
-            let block = position / size;
-            let end = (block + BATCH_PAGES).saturating_mul(size).min(offset + buf.len() as u64);
-            let part = &buf[at..at + (end - position) as usize];
-            let _pages = self.lock_pages(file, block, pages(part.len() as u64, position, size));
+        for (position, part) in pieces(buf, offset, size, BATCH_PAGES) {
+            let _pages = self.lock_pages(file, position / size, pages(part.len() as u64, position, size));
             self.write_back_locked(host, file, part, position)?;
-            at += part.len();
         }
         Ok(())
     }
@@ -90,23 +84,18 @@ impl Shared {
         buf: &[u8],
         offset: u64,
     ) -> Result<(), VolumeError> {
-        let size = file.page_size as usize;
-        let mut rest = buf;
-        let mut position = offset;
-        while !rest.is_empty() {
-            let (block, inside) = (position / size as u64, (position % size as u64) as usize);
-            let (part, after) = rest.split_at(rest.len().min(size - inside));
-            if part.len() == size {
+        let size = file.page_size;
+        for (position, part) in pieces(buf, offset, size, 1) {
+            let (block, inside) = (position / size, (position % size) as usize);
+            if part.len() as u64 == size {
                 self.stage_page(host, file, block, part)?;
             } else {
-                let mut page = vec![0; size];
+                let mut page = vec![0; size as usize];
                 self.read_page(host, file, block, &mut page)?;
                 page[inside..inside + part.len()].copy_from_slice(part);
                 self.stage_page(host, file, block, &page)?;
             }
             count(&self.counters.page_writes, 1);
-            rest = after;
-            position += part.len() as u64;
         }
         Ok(())
     }
@@ -121,22 +110,16 @@ impl Shared {
         offset: u64,
     ) -> Result<(), VolumeError> {
         let size = file.page_size;
-        let mut at = 0usize;
-        while at < buf.len() {
-            let position = offset + at as u64;
-            let block = position / size;
-            let end = (block + BATCH_PAGES).saturating_mul(size).min(offset + buf.len() as u64);
-            let part = &buf[at..at + (end - position) as usize];
-            let _pages = self.lock_pages(file, block, pages(part.len() as u64, position, size));
+        for (position, part) in pieces(buf, offset, size, BATCH_PAGES) {
+            let _pages = self.lock_pages(file, position / size, pages(part.len() as u64, position, size));
             let written = file.write_plain(part, position, &self.counters);
             if written.is_ok() {
                 for word in [&file.len, &file.clip] {
-                    word.fetch_max(end, Ordering::AcqRel);
+                    word.fetch_max(position + part.len() as u64, Ordering::AcqRel);
                 }
             }
             self.follow_disk(host, file, part, position, written.is_ok())?;
             written.map_err(|error| VolumeError::from_device("write", &file.name, error).at(position))?;
-            at += part.len();
         }
         Ok(())
     }
@@ -151,18 +134,15 @@ impl Shared {
         offset: u64,
         written: bool,
     ) -> Result<(), VolumeError> {
-        let size = file.page_size as usize;
-        let mut rest = buf;
-        let mut position = offset;
-        while !rest.is_empty() {
-            let (block, inside) = (position / size as u64, (position % size as u64) as usize);
-            let (part, after) = rest.split_at(rest.len().min(size - inside));
+        let size = file.page_size;
+        for (position, part) in pieces(buf, offset, size, 1) {
+            let (block, inside) = (position / size, (position % size) as usize);
             let id = PageId::volume(u64::from(file.number), block);
             count(&self.counters.page_writes, 1);
             count(&self.counters.disk_pages_written, 1);
             if !written || !host.takes_writes {
                 self.forget_page(host, &id)?;
-            } else if part.len() == size {
+            } else if part.len() as u64 == size {
                 self.stage_written(host, &id, part)?;
             } else if let Some(mut page) = self.held_page(host, &id) {
                 page[inside..inside + part.len()].copy_from_slice(part);
@@ -170,8 +150,6 @@ impl Shared {
             } else {
                 self.forget_page(host, &id)?;
             }
-            rest = after;
-            position += part.len() as u64;
         }
         Ok(())
     }
@@ -212,6 +190,20 @@ impl Shared {
             }
         }
     }
+}
+
+/// Splits what is written at `offset` where pages of `size` bytes end, `count` pages to a piece at most: the position and
+/// the bytes of each piece.
+fn pieces(buf: &[u8], offset: u64, size: u64, count: u64) -> impl Iterator<Item = (u64, &[u8])> {
+    let end = offset + buf.len() as u64;
+    let mut rest = buf;
+    std::iter::from_fn(move || {
+        let position = end - rest.len() as u64;
+        let piece_end = (position / size + count).saturating_mul(size).min(end);
+        let (part, after) = rest.split_at((piece_end - position) as usize);
+        rest = after;
+        (!part.is_empty()).then_some((position, part))
+    })
 }
 
 /// Pages that a range touches.
