@@ -16,6 +16,8 @@ pub mod file;
 
 pub mod memory;
 
+mod null;
+
 pub mod model;
 
 pub mod drive;
@@ -29,3 +31,4 @@ pub use error::{DeviceError, DeviceErrorKind};
 pub use file::{DirectIo, FileDevice, IoEngine, OpenOptions};
 pub use memory::MemoryDevice;
 pub use model::Model;
+pub use null::NullDevice;

@@ -53,5 +53,5 @@ pub use error::{Error, ErrorKind};
 pub use ffi::extension_init;
 pub use logs::unfinished_logs;
 pub use report::last_error;
-pub use timing::{Discarding, Extent, LogDrive, LogTimer, RealSync};
+pub use timing::{Extent, LogDrive, LogTimer, RealSync};
 pub use vfs::{Builder, DEFAULT_NAME, MezzanineVfs};

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use mezzanine_device::{Capabilities, Device, DeviceError, Request};
+use mezzanine_device::{Device, DeviceError, Request};
 
 /// A run of bytes of a log file that was written since its last sync.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ const REQUEST_MAX: u64 = 1 << 20;
 
 impl LogDrive {
     /// Logs lie on `device` from `base_offset` on. Their bytes are not stored there, only written; attach
-    /// [`Discarding`] to a modelled drive to get a device that only takes time.
+    /// [`NullDevice`](mezzanine_device::NullDevice) to a modelled drive to get a device that only takes time.
     pub fn new(device: Arc<dyn Device>, base_offset: u64) -> Self {
         Self { device, base_offset, real_sync: RealSync::Keep }
     }
@@ -88,41 +88,6 @@ impl LogTimer for LogDrive {
         }
         self.device.flush()?;
         Ok(self.real_sync)
-    }
-}
-
-/// A device without end that forgets what is written to it and reads zeros: what a modelled drive is attached to
-/// when only its time is wanted.
-#[derive(Debug, Default, Clone, Copy)]
-pub struct Discarding;
-
-impl Device for Discarding {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            len: 1 << 50,
-            block_size: 512,
-            atomic_write: 512,
-            volatile_cache: false,
-            can_resize: false,
-            zones: None,
-        }
-    }
-
-    fn run(&self, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>> {
-        for request in batch.iter_mut() {
-            if let Request::Read { buf, .. } = request {
-                buf.fill(0);
-            }
-        }
-        batch.iter().map(|_| Ok(())).collect()
-    }
-
-    fn set_len(&self, _len: u64) -> Result<(), DeviceError> {
-        Err(DeviceError::new(mezzanine_device::DeviceErrorKind::Unsupported, "resize", self.describe()))
-    }
-
-    fn describe(&self) -> String {
-        "a device that forgets".to_owned()
     }
 }
 

@@ -8,9 +8,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use mezzanine_device::{
-    Capabilities, Device, DeviceError, DeviceErrorKind, FileDevice, OpenOptions, Request,
+    Capabilities, Device, DeviceError, DeviceErrorKind, FileDevice, NullDevice, OpenOptions, Request,
 };
-use mezzanine_sqlite::{Discarding, Extent, LogDrive, LogTimer, MezzanineVfs, RealSync};
+use mezzanine_sqlite::{Extent, LogDrive, LogTimer, MezzanineVfs, RealSync};
 use mezzanine_volume::{TierConfig, Volume};
 use rusqlite::Connection;
 use support::{Folder, count, flags, journal_mode};
@@ -79,7 +79,7 @@ struct Drive {
 
 impl Device for Drive {
     fn capabilities(&self) -> Capabilities {
-        Discarding.capabilities()
+        NullDevice::ENDLESS.capabilities()
     }
 
     fn run(&self, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>> {
@@ -96,7 +96,7 @@ impl Device for Drive {
     }
 
     fn set_len(&self, len: u64) -> Result<(), DeviceError> {
-        Discarding.set_len(len)
+        NullDevice::ENDLESS.set_len(len)
     }
 
     fn describe(&self) -> String {

@@ -7,7 +7,7 @@ use mezzanine_device::{
     Device, DeviceError, DirectIo, Drive, FileDevice, OpenOptions, Statistics as DriveStatistics,
 };
 use mezzanine_engine::TierConfig;
-use mezzanine_sqlite::{Discarding, LogDrive, MezzanineVfs};
+use mezzanine_sqlite::{LogDrive, MezzanineVfs};
 use mezzanine_volume::{Volume, VolumeConfig, VolumeState, VolumeStatistics};
 
 use super::protocol::{ChildSpec, Configuration, TierFigures};
@@ -73,7 +73,10 @@ impl Stack {
         let vfs = MezzanineVfs::builder(VFS)
             .volume(Arc::clone(&volume), &spec.flash.display().to_string(), &tier)
             .disk(move |path| Ok(data.attach(open_file(path, OpenOptions::default())?, 0)))
-            .log_timer(Arc::new(LogDrive::new(log.attach(Arc::new(Discarding), 0), 0).without_real_sync()))
+            .log_timer(Arc::new(
+                LogDrive::new(log.attach(Arc::new(mezzanine_device::NullDevice::ENDLESS), 0), 0)
+                    .without_real_sync(),
+            ))
             .register()
             .map_err(|error| failed(&error))?;
         Ok(Stack { drives, volume, queue, vfs })

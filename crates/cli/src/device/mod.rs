@@ -9,9 +9,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use mezzanine_device::bench::{CLIENTS_MAX, Measurement, Phase, Setup, Writes, measure, measure_new_file};
 use mezzanine_device::model::{self, Model};
-use mezzanine_device::{
-    Capabilities, Device, DeviceError, DeviceErrorKind, Drive, FileDevice, OpenOptions, Request,
-};
+use mezzanine_device::{Device, DeviceError, DeviceErrorKind, Drive, FileDevice, NullDevice, OpenOptions};
 use serde::Serialize;
 
 use crate::failure::{Failure, chain};
@@ -317,7 +315,7 @@ fn bench_model(args: &BenchArgs) -> Result<Benchmark, Failure> {
     let (description, capacity) = (model.title.clone(), model.capacity_bytes);
     let refused = |e: DeviceError| Failure::refused(&args.target, chain(&e));
     let drive = Drive::open_shared(model, None, args.time_scale).map_err(refused)?;
-    let device = drive.attach(Arc::new(Nowhere { len: capacity }), 0);
+    let device = drive.attach(Arc::new(NullDevice { len: capacity }), 0);
     let mut rows = measured(args, Writes::DestroyContents, |setup, begin| measure(&*device, setup, begin))
         .map_err(refused)?;
     for row in &mut rows {
@@ -381,39 +379,4 @@ where
     });
     bar.finish_and_clear();
     rows
-}
-
-/// Where the bytes of a modelled drive go when only its time is wanted: reads are zeros, writes are forgotten.
-struct Nowhere {
-    len: u64,
-}
-
-impl Device for Nowhere {
-    fn capabilities(&self) -> Capabilities {
-        Capabilities {
-            len: self.len,
-            block_size: 512,
-            atomic_write: 512,
-            volatile_cache: false,
-            can_resize: false,
-            zones: None,
-        }
-    }
-
-    fn run(&self, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>> {
-        for request in batch.iter_mut() {
-            if let Request::Read { buf, .. } = request {
-                buf.fill(0);
-            }
-        }
-        batch.iter().map(|_| Ok(())).collect()
-    }
-
-    fn set_len(&self, _len: u64) -> Result<(), DeviceError> {
-        Err(DeviceError::new(DeviceErrorKind::Unsupported, "resize", self.describe()))
-    }
-
-    fn describe(&self) -> String {
-        "a device without bytes".to_owned()
-    }
 }
