@@ -12,6 +12,10 @@ mod buffer;
 
 mod device;
 
+mod mapping;
+
+mod shared;
+
 pub mod file;
 
 pub mod memory;
@@ -32,3 +36,4 @@ pub use file::{DirectIo, FileDevice, IoEngine, OpenOptions};
 pub use memory::MemoryDevice;
 pub use model::Model;
 pub use null::NullDevice;
+pub use shared::{Setup, SharedMemory};

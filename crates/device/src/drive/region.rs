@@ -21,6 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::clock::ModelClock;
 use super::statistics::Counters;
+use crate::mapping::Mapping;
 use crate::model::State;
 use crate::{DeviceError, DeviceErrorKind};
 
@@ -47,15 +48,10 @@ struct Shared {
 
 /// A mapping of a [`Shared`].
 pub(super) struct Region {
-    shared: NonNull<Shared>,
+    mapping: Mapping,
     /// Keeps the shared `flock`; none for anonymous memory.
     _file: Option<File>,
 }
-
-// SAFETY: the mapping is owned by the region and its body is touched only under the mutex (rule 1).
-unsafe impl Send for Region {}
-// SAFETY: as above.
-unsafe impl Sync for Region {}
 
 impl Region {
     /// Memory shared with the children that this process forks from now on.
@@ -91,24 +87,18 @@ impl Region {
     }
 
     fn map(file: Option<File>) -> io::Result<Self> {
-        let (fd, flags) = match &file {
-            Some(file) => (file.as_raw_fd(), libc::MAP_SHARED),
-            None => (-1, libc::MAP_SHARED | libc::MAP_ANONYMOUS),
-        };
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing; a file is as long as `Shared`.
-        let start = unsafe { libc::mmap(ptr::null_mut(), size_of::<Shared>(), protection, flags, fd, 0) };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let shared = NonNull::new(start.cast::<Shared>()).ok_or_else(io::Error::last_os_error)?;
-        Ok(Self { shared, _file: file })
+        let mapping = Mapping::new(file.as_ref(), size_of::<Shared>())?;
+        Ok(Self { mapping, _file: file })
+    }
+
+    fn start(&self) -> NonNull<Shared> {
+        self.mapping.base().cast()
     }
 
     /// Writes an idle state over whatever is there. Nobody else may be using the memory.
     fn start_afresh(&self, fingerprint: u64, clock: ModelClock) -> io::Result<()> {
         // SAFETY: the mapping is as large as `Shared`, writable, and used by nobody else.
-        unsafe { ptr::write_bytes(self.shared.as_ptr(), 0, 1) };
+        unsafe { ptr::write_bytes(self.start().as_ptr(), 0, 1) };
         let shared = self.shared();
         initialise(shared.mutex.get())?;
         // SAFETY: nobody else has the memory yet.
@@ -122,7 +112,7 @@ impl Region {
     fn shared(&self) -> &Shared {
         // SAFETY: the mapping lives as long as `self` and is as large as `Shared`, of which every byte pattern is valid;
         // what changes in it lies behind atomics and cells.
-        unsafe { self.shared.as_ref() }
+        unsafe { self.start().as_ref() }
     }
 
     fn share_lock(&self) -> io::Result<()> {
@@ -150,13 +140,6 @@ impl Region {
         }
         assert!(result == 0 || holder_died, "a robust mutex is locked or handed over: error {result}");
         (Guard { region: self, _not_send: PhantomData }, holder_died)
-    }
-}
-
-impl Drop for Region {
-    fn drop(&mut self) {
-        // SAFETY: the mapping was made in `map` with this length, and no guard outlives the region.
-        unsafe { libc::munmap(self.shared.as_ptr().cast(), size_of::<Shared>()) };
     }
 }
 
