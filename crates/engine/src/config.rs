@@ -269,7 +269,7 @@ pub struct ConfigError {
 }
 
 impl ConfigError {
-    fn new(parameter: &'static str, reason: String, advice: String) -> Self {
+    pub(crate) fn new(parameter: &'static str, reason: String, advice: String) -> Self {
         Self { parameter, reason, advice }
     }
 

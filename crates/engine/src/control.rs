@@ -4,8 +4,6 @@
 //! Everything here changes under the control lock, which is taken after a shard's lock and never
 //! before it. The words are readable without it where a comment says so.
 
-use std::sync::atomic::AtomicU32;
-
 use crate::lock::SpinLock;
 use crate::region::{Word, shared};
 use crate::statistics::Counters;
@@ -17,8 +15,6 @@ pub(crate) const NONE: u64 = u64::MAX;
 #[repr(C, align(64))]
 pub(crate) struct Control {
     pub(crate) lock: SpinLock,
-    /// 1 once recovery has set everything up.
-    pub(crate) ready: AtomicU32,
     /// Next position to be given out; while a group is open, past all that it may use. Read without
     /// the lock to turn frames into positions.
     pub(crate) rear: Word,

@@ -160,6 +160,10 @@ impl<'r> Directory<'r> {
         }
     }
 
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.shards.iter().any(|shard| shard.lock.is_poisoned())
+    }
+
     fn word(&self, frame: u32, word: usize) -> &'r AtomicU32 {
         &self.entries[frame as usize * ENTRY_WORDS + word]
     }

@@ -1,5 +1,6 @@
 //! Where everything lies in the region.
 
+use crate::attach::HEADER_BYTES;
 use crate::config::Geometry;
 use crate::control::{Control, Slot};
 use crate::directory::{COUNTERS_PER_SHARD, ENTRY_WORDS, Shard};
@@ -45,6 +46,8 @@ impl Layout {
         let frames = geometry.frames() as usize;
         let buckets_per_shard = frames.div_ceil(shards);
         let group_bytes = geometry.group_frames as usize * geometry.page_size();
+        // What other processes find the tier by lies at the start (see `attach`).
+        take(HEADER_BYTES, 64);
         let control = take(size_of::<Control>(), 64);
         let slots = take(staging_groups * size_of::<Slot>(), 64);
         // One note per staging group and the current one after them.

@@ -69,12 +69,15 @@ mod recovery;
 
 mod replay;
 
+mod attach;
+
 mod drain;
 
 mod check;
 
 pub mod planted;
 
+pub use attach::AttachError;
 pub use config::{
     Admission, ConfigError, Design, FRAMES_MAX, GROUP_PAGES_MAX, Geometry, PAGE_SIZE_MAX, PAGE_SIZE_MIN,
     STAGING_GROUPS_MAX, SyncMode, TierConfig,

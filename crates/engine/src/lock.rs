@@ -2,7 +2,8 @@
 //!
 //! Critical sections are a few hundred instructions and never call the host, so spinning is cheaper
 //! than sleeping. A panic inside a critical section poisons the lock: the region can no longer be
-//! trusted and is rebuilt from flash (invariant 12).
+//! trusted and is rebuilt from flash (invariant 12). So does the host, through `Tier::abandon`, when a
+//! process has died inside one. Whoever waits for a poisoned lock panics; poison is never washed off.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -18,6 +19,7 @@ pub(crate) struct SpinLock(AtomicU32);
 /// Holds the lock until dropped.
 pub(crate) struct Guard<'l> {
     word: &'l AtomicU32,
+    owner: u32,
     /// The thread was unwinding already when it took the lock: what is dropped on the way may use the tier in good order.
     unwinding: bool,
 }
@@ -45,7 +47,7 @@ impl SpinLock {
     pub(crate) fn try_lock(&self, owner: u32) -> Option<Guard<'_>> {
         debug_assert!(owner != FREE && owner != POISONED);
         match self.0.compare_exchange(FREE, owner, Ordering::Acquire, Ordering::Relaxed) {
-            Ok(_) => Some(Guard { word: &self.0, unwinding: std::thread::panicking() }),
+            Ok(_) => Some(Guard { word: &self.0, owner, unwinding: std::thread::panicking() }),
             Err(POISONED) => panic!("the tier's region is poisoned: rebuild it from flash"),
             Err(_) => None,
         }
@@ -59,16 +61,24 @@ impl SpinLock {
         }
     }
 
-    /// Makes every later attempt to take the lock panic.
+    /// Makes every later attempt to take the lock panic. If somebody alive holds it, he finishes.
     pub(crate) fn poison(&self) {
         self.0.store(POISONED, Ordering::Release);
+    }
+
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.0.load(Ordering::Acquire) == POISONED
     }
 }
 
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        let next = if std::thread::panicking() && !self.unwinding { POISONED } else { FREE };
-        self.word.store(next, Ordering::Release);
+        if std::thread::panicking() && !self.unwinding {
+            self.word.store(POISONED, Ordering::Release);
+        } else {
+            // Not a plain store: the lock may have been poisoned while it was held, and stays so.
+            let _ = self.word.compare_exchange(self.owner, FREE, Ordering::Release, Ordering::Relaxed);
+        }
     }
 }
 
@@ -104,6 +114,16 @@ mod tests {
         }));
         assert!(died.is_err());
         assert!(lock.try_lock(8).is_some());
+    }
+
+    /// A process has died elsewhere while this one is inside a critical section of its own.
+    #[test]
+    fn a_lock_that_is_poisoned_while_it_is_held_stays_poisoned() {
+        let lock = SpinLock(AtomicU32::new(FREE));
+        let guard = lock.lock(7);
+        lock.poison();
+        drop(guard);
+        assert!(lock.is_poisoned());
     }
 
     #[test]

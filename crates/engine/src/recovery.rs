@@ -16,6 +16,7 @@
 
 use std::fmt;
 
+use crate::attach::check_owner;
 use crate::config::{ConfigError, Geometry};
 use crate::control::NONE;
 use crate::directory::GroupHead;
@@ -157,7 +158,8 @@ struct Scan<'s, 'f> {
 }
 
 impl Tier {
-    /// Opens the tier that `superblock` describes. `owner` names this process in locks; not 0.
+    /// Opens the tier that `superblock` describes. `owner` names this process in locks and jobs: any number but
+    /// 0 and `u32::MAX`. Other processes join it with [`Tier::attach`] after [`Tier::publish`].
     ///
     /// # Errors
     /// [`RecoveryError`]: the region holds nothing useful then, and nothing on flash has changed.
@@ -168,6 +170,7 @@ impl Tier {
         flash: &mut dyn ReadFlash,
     ) -> Result<Recovered, RecoveryError> {
         let geometry = superblock.config.geometry().map_err(RecoveryError::Config)?;
+        check_owner(owner).map_err(RecoveryError::Config)?;
         if region.bytes() < geometry.region_bytes() {
             return Err(RecoveryError::RegionTooSmall(geometry.region_bytes()));
         }
@@ -199,7 +202,6 @@ impl Tier {
         control.open.set(NONE);
         control.next_version.set(next_version);
         control.epoch.set(superblock.epoch.into());
-        control.ready.store(1, std::sync::atomic::Ordering::Release);
     }
 }
 

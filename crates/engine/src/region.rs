@@ -10,6 +10,7 @@
 //! it copied. While a job holds page memory it is borrowed as a plain slice ([`Region::lease`]).
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,11 +21,23 @@ pub const REGION_ALIGNMENT: usize = 4096;
 pub struct Region {
     base: NonNull<u8>,
     bytes: usize,
-    owned: Option<Layout>,
+    memory: Memory,
+}
+
+/// Where a region's bytes come from, and so how they are given back.
+enum Memory {
+    Heap(Layout),
+    /// The caller's own affair.
+    Raw,
+    /// Kept alive by its owner, which is dropped with the region.
+    Owned {
+        _owner: Box<dyn Any + Send>,
+    },
 }
 
 // SAFETY: the region is plain memory; everything in it is accessed through atomics or through leases
-// whose exclusivity the tier's state machine provides. The base pointer is never changed.
+// whose exclusivity the tier's state machine provides. The base pointer is never changed. An owner of the memory
+// is `Send` and touched by nobody before it is dropped.
 unsafe impl Send for Region {}
 // SAFETY: as for Send.
 unsafe impl Sync for Region {}
@@ -87,7 +100,7 @@ impl Region {
         // SAFETY: the layout has a size above zero.
         let base = unsafe { alloc_zeroed(layout) };
         let Some(base) = NonNull::new(base) else { handle_alloc_error(layout) };
-        Self { base, bytes: layout.size(), owned: Some(layout) }
+        Self { base, bytes: layout.size(), memory: Memory::Heap(layout) }
     }
 
     /// A region in memory that the caller provides, such as shared memory.
@@ -97,7 +110,22 @@ impl Region {
     /// uses them, that stay mapped for the life of the region and are used by nothing but tiers.
     pub unsafe fn from_raw(base: NonNull<u8>, bytes: usize) -> Self {
         assert_eq!(base.as_ptr() as usize % REGION_ALIGNMENT, 0, "a region must be aligned");
-        Self { base, bytes, owned: None }
+        Self { base, bytes, memory: Memory::Raw }
+    }
+
+    /// A region in memory that it takes over: a mapping that processes share, zeroed before the first tier uses it.
+    ///
+    /// # Panics
+    /// If the memory is not aligned to [`REGION_ALIGNMENT`].
+    pub fn owning<M: AsMut<[u8]> + Send + 'static>(memory: M) -> Self {
+        // Boxed before it is asked for its bytes, so that they stay where they are even if they lie in `M` itself.
+        let mut owner = Box::new(memory);
+        let bytes = (*owner).as_mut();
+        let (base, bytes) = (NonNull::from(&mut *bytes).cast::<u8>(), bytes.len());
+        assert_eq!(base.as_ptr() as usize % REGION_ALIGNMENT, 0, "a region must be aligned");
+        // `M` gave out its bytes as the only reference to them, and is never asked for them again: so nothing in
+        // this process touches them but the region, until it drops their owner.
+        Self { base, bytes, memory: Memory::Owned { _owner: owner } }
     }
 
     /// Size in bytes.
@@ -174,7 +202,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        if let Some(layout) = self.owned {
+        if let Memory::Heap(layout) = self.memory {
             // SAFETY: allocated in `heap` with this layout and not freed before.
             unsafe { dealloc(self.base.as_ptr(), layout) }
         }
