@@ -9,10 +9,11 @@
 //! state, the page's checksum. A frame's position needs no room: of the positions that fall on a
 //! frame only one lies within the last revolution of the queue.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
 
 use crate::config::Geometry;
 use crate::ids::{PAGE_ID_BYTES, PageId};
+use crate::interleave::AtomicU32;
 use crate::lock::{Guard, SpinLock};
 use crate::region::{Region, Word};
 

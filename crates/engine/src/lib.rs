@@ -43,6 +43,8 @@ mod config;
 
 mod layout;
 
+pub mod interleave;
+
 mod region;
 
 mod lock;

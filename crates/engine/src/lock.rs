@@ -5,7 +5,9 @@
 //! trusted and is rebuilt from flash (invariant 12). So does the host, through `Tier::abandon`, when a
 //! process has died inside one. Whoever waits for a poisoned lock panics; poison is never washed off.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::Ordering;
+
+use crate::interleave::{AtomicU32, rest, spin};
 
 const FREE: u32 = 0;
 const POISONED: u32 = u32::MAX;
@@ -36,7 +38,7 @@ impl SpinLock {
                 return guard;
             }
             rounds += 1;
-            if rounds % SPINS == 0 { std::thread::yield_now() } else { std::hint::spin_loop() }
+            if rounds % SPINS == 0 { rest() } else { spin() }
         }
     }
 

@@ -12,10 +12,15 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::any::Any;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64 as PlainU64, Ordering};
+
+use crate::interleave::{AtomicU32, AtomicU64, point};
 
 /// Alignment of a region: page memory in it is used for direct I/O.
 pub const REGION_ALIGNMENT: usize = 4096;
+
+/// Bytes of page memory that are copied between two points at which a test lets another thread run.
+const COPIED_AT_ONCE: usize = 1024;
 
 /// Memory for one tier. See [`crate::Geometry::region_bytes`] for the size it needs.
 pub struct Region {
@@ -58,7 +63,13 @@ pub(crate) struct Word(AtomicU64);
 // SAFETY: a transparent atomic.
 unsafe impl Shared for Word {}
 // SAFETY: an atomic.
-unsafe impl Shared for std::sync::atomic::AtomicU32 {}
+unsafe impl Shared for AtomicU32 {}
+// SAFETY: an atomic.
+unsafe impl Shared for PageWord {}
+
+/// A word of page memory. Copies have their points between pieces, not between words.
+#[repr(transparent)]
+struct PageWord(PlainU64);
 
 /// Declares a type of this crate [`Shared`]; the type is `repr(C)`, at most 64-aligned and made of
 /// `Word`, `AtomicU32`, `AtomicU64` and `SpinLock` (a transparent `AtomicU32`) only, all of which are
@@ -155,11 +166,14 @@ impl Region {
     /// Copies `source` into page memory. Offset and length are multiples of 8.
     pub(crate) fn copy_in(&self, offset: usize, source: &[u8]) {
         assert_eq!(source.len() % 8, 0);
-        let words = self.slice::<Word>(offset, source.len() / 8);
-        for (word, bytes) in words.iter().zip(source.chunks_exact(8)) {
-            let mut eight = [0; 8];
-            eight.copy_from_slice(bytes);
-            word.0.store(u64::from_ne_bytes(eight), Ordering::Relaxed);
+        let words = self.slice::<PageWord>(offset, source.len() / 8);
+        for (words, bytes) in words.chunks(COPIED_AT_ONCE / 8).zip(source.chunks(COPIED_AT_ONCE)) {
+            point();
+            for (word, bytes) in words.iter().zip(bytes.chunks_exact(8)) {
+                let mut eight = [0; 8];
+                eight.copy_from_slice(bytes);
+                word.0.store(u64::from_ne_bytes(eight), Ordering::Relaxed);
+            }
         }
     }
 
@@ -169,9 +183,12 @@ impl Region {
     /// finds out by the state that it re-reads afterwards.
     pub(crate) fn copy_out(&self, offset: usize, target: &mut [u8]) {
         assert_eq!(target.len() % 8, 0);
-        let words = self.slice::<Word>(offset, target.len() / 8);
-        for (word, bytes) in words.iter().zip(target.chunks_exact_mut(8)) {
-            bytes.copy_from_slice(&word.0.load(Ordering::Relaxed).to_ne_bytes());
+        let words = self.slice::<PageWord>(offset, target.len() / 8);
+        for (words, bytes) in words.chunks(COPIED_AT_ONCE / 8).zip(target.chunks_mut(COPIED_AT_ONCE)) {
+            point();
+            for (word, bytes) in words.iter().zip(bytes.chunks_exact_mut(8)) {
+                bytes.copy_from_slice(&word.0.load(Ordering::Relaxed).to_ne_bytes());
+            }
         }
         std::sync::atomic::fence(Ordering::Acquire);
     }

@@ -24,6 +24,7 @@ use crate::control::NONE;
 use crate::directory::{DIRTY, GroupHead, REFERENCED, VALID};
 use crate::format::{GroupSummary, Record, RecordKind};
 use crate::ids::{IdRange, PageId};
+use crate::interleave::AtomicU32;
 use crate::jobs::Failure;
 use crate::planted::{self, Bug};
 use crate::region::Word;
@@ -58,7 +59,7 @@ impl Tier {
         self.geometry.layout.lane_buffer + frames * self.geometry.page_size()
     }
 
-    fn lane_list(&self) -> &[std::sync::atomic::AtomicU32] {
+    fn lane_list(&self) -> &[AtomicU32] {
         let pages = self.geometry.group_pages() as usize;
         self.region.slice(self.geometry.layout.lane_pages, pages)
     }

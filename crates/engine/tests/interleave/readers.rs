@@ -1,0 +1,56 @@
+//! Readers while their page is rewritten, leaves memory, leaves the queue and has its frame overwritten.
+
+use mezzanine_engine::PageId;
+use mezzanine_engine::planted::Bug;
+
+use crate::schedules::{check, finds};
+use crate::world::{Thread, World, tiny};
+
+fn rewritten() {
+    let world = World::new(&tiny(1));
+    let read: Thread = |world| {
+        for _ in 0..3 {
+            world.read(&PageId::volume(1, 0));
+            world.read(&PageId::volume(1, 1));
+        }
+    };
+    let write: Thread = |world| {
+        for n in 0..4 {
+            world.write(&PageId::volume(1, n % 2));
+        }
+    };
+    world.run(1, &[read, write]);
+}
+
+#[test]
+fn a_page_that_is_rewritten() {
+    check(rewritten);
+}
+
+fn overwritten() {
+    let world = World::new(&tiny(1));
+    let id = PageId::volume(1, 0);
+    world.write(&id);
+    world.push_to_front(&id);
+    let read: Thread = |world| {
+        for _ in 0..2 {
+            world.read(&PageId::volume(1, 0));
+        }
+    };
+    let write: Thread = |world| {
+        for n in 0..12 {
+            world.write(&PageId::volume(3, n));
+        }
+    };
+    world.run(1, &[read, write]);
+}
+
+#[test]
+fn a_page_whose_frame_is_overwritten() {
+    check(overwritten);
+}
+
+#[test]
+fn a_read_that_is_not_confirmed_is_noticed() {
+    finds(Bug::ReadUnconfirmed, overwritten, 1000);
+}

@@ -1,0 +1,177 @@
+//! The real tier in a real region, devices that forget what was not flushed, and what was promised about each page.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use mezzanine_engine::format::Superblock;
+use mezzanine_engine::interleave::explore;
+use mezzanine_engine::{Lookup, PageId, ReadError, ReadFlash, Region, Tier, TierConfig};
+use shuttle::sync::RwLock;
+
+pub(crate) const PAGE: usize = 4096;
+/// Names the process in the tier's locks and jobs.
+pub(crate) const OWNER: u32 = 1;
+
+/// One of several threads that run side by side.
+pub(crate) type Thread = fn(&World);
+
+/// A flash device and what of it would survive a power cut.
+#[derive(Clone)]
+pub(crate) struct Flash {
+    pub(crate) now: Vec<u8>,
+    pub(crate) durable: Vec<u8>,
+    pub(crate) unflushed: Vec<(usize, Vec<u8>)>,
+}
+
+/// The versions of pages on disk, and those that are synced.
+#[derive(Default)]
+pub(crate) struct Disk {
+    pub(crate) now: BTreeMap<PageId, u64>,
+    pub(crate) synced: BTreeMap<PageId, u64>,
+}
+
+/// What was promised about a page: its versions only grow.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Known {
+    /// The newest version that some thread has begun to write.
+    pub(crate) issued: u64,
+    /// The newest version that was taken or read: whoever begins to read now finds nothing older.
+    pub(crate) seen: u64,
+}
+
+pub(crate) struct World {
+    pub(crate) tier: Tier,
+    superblock: Superblock,
+    // Standard locks: none is held at a point, so no thread of shuttle's ever waits for one.
+    pub(crate) flash: Mutex<Flash>,
+    pub(crate) disk: Mutex<Disk>,
+    pub(crate) known: Mutex<BTreeMap<PageId, Known>>,
+    pub(crate) finished: AtomicBool,
+    /// Readers of pages against writers past the tier.
+    pub(crate) host_lock: RwLock<()>,
+}
+
+impl ReadFlash for Flash {
+    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
+        let offset = offset as usize;
+        bytes.copy_from_slice(&self.durable[offset..offset + bytes.len()]);
+        Ok(())
+    }
+}
+
+/// The smallest tier with groups of `group_pages` pages.
+pub(crate) fn tiny(group_pages: u32) -> TierConfig {
+    let mut config = TierConfig::new(PAGE as u32, 1024);
+    config.group_pages = group_pages;
+    config.survivors_max = group_pages - 1;
+    config.staging_groups = 2;
+    config.segment_frames = 8;
+    config.band_frames = 1;
+    config.shards = 2;
+    config.frames = 8;
+    while config.geometry().is_err() {
+        config.frames += 1;
+    }
+    config
+}
+
+pub(crate) fn page_of(id: &PageId, version: u64) -> Vec<u8> {
+    let words = [id.file() << 32 | id.block(), version];
+    words.iter().flat_map(|word| word.to_le_bytes()).cycle().take(PAGE).collect()
+}
+
+/// The version of a whole page of `id`.
+pub(crate) fn version_of(id: &PageId, bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[8..16]);
+    let version = u64::from_le_bytes(word);
+    assert!(bytes == page_of(id, version), "{id:?} is torn, or another page's");
+    version
+}
+
+impl World {
+    pub(crate) fn new(config: &TierConfig) -> Self {
+        explore(false);
+        let geometry = config.geometry().unwrap();
+        let superblock = Superblock::new(&geometry, [7; 16], [9; 16]);
+        let zeros = vec![0; geometry.flash_bytes() as usize];
+        let mut flash = Flash { now: zeros.clone(), durable: zeros, unflushed: Vec::new() };
+        let region = Region::heap(geometry.region_bytes());
+        let recovered = Tier::recover(region, &superblock, OWNER, &mut flash).unwrap();
+        Self {
+            tier: recovered.tier,
+            superblock: recovered.superblock,
+            flash: Mutex::new(flash),
+            disk: Mutex::default(),
+            known: Mutex::default(),
+            finished: AtomicBool::new(false),
+            host_lock: RwLock::new(()),
+        }
+    }
+
+    /// Runs `threads` side by side, and `workers` threads that carry out jobs until those have returned. Then checks the tier,
+    /// as it is and as it would be after a power cut.
+    pub(crate) fn run(self, workers: usize, threads: &[Thread]) {
+        let world = Arc::new(self);
+        let spawn = |thread: Thread| {
+            let world = Arc::clone(&world);
+            shuttle::thread::spawn(move || thread(&world))
+        };
+        let work: Thread = |world| {
+            while !world.finished.load(Ordering::Relaxed) {
+                world.work_or_wait(OWNER);
+            }
+        };
+        explore(true);
+        let workers: Vec<_> = (0..workers).map(|_| spawn(work)).collect();
+        let threads: Vec<_> = threads.iter().copied().map(spawn).collect();
+        for thread in threads {
+            thread.join().unwrap();
+        }
+        world.finished.store(true, Ordering::Relaxed);
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        explore(false);
+        world.settle();
+    }
+
+    /// Makes everything durable and checks that each page has its newest version: now, and after a power cut.
+    fn settle(&self) {
+        let ticket = self.sync_begin();
+        self.sync_end(&ticket);
+        self.tier.check();
+        for (id, version) in self.promised() {
+            assert_eq!(self.read(&id), version, "{id:?} at the end");
+        }
+        self.after_power_cut(&self.promised());
+    }
+
+    /// Every page with the version that it must at least have.
+    pub(crate) fn promised(&self) -> Vec<(PageId, u64)> {
+        self.known.lock().unwrap().iter().map(|(id, known)| (*id, known.seen)).collect()
+    }
+
+    /// Recovers from what is durable at this moment and checks that no page is older than `at_least`.
+    pub(crate) fn after_power_cut(&self, at_least: &[(PageId, u64)]) {
+        let before = explore(false);
+        let mut flash = self.flash.lock().unwrap().clone();
+        let region = Region::heap(self.tier.geometry().region_bytes());
+        let recovered = Tier::recover(region, &self.superblock, OWNER, &mut flash).unwrap();
+        recovered.tier.check();
+        for (id, version) in at_least {
+            let found = match recovered.tier.lookup(id, &mut vec![0; PAGE]) {
+                Lookup::Flash(found) => {
+                    let bytes = &flash.durable[found.offset as usize..][..PAGE];
+                    assert!(recovered.tier.verify(&found, bytes), "{id:?} is damaged after the power cut");
+                    version_of(id, bytes)
+                }
+                Lookup::Miss(_) => self.disk.lock().unwrap().synced.get(id).copied().unwrap_or(0),
+                Lookup::Memory => unreachable!("staging memory is empty after a recovery"),
+            };
+            assert!(found >= *version, "{id:?} fell from version {version} to {found} with the power");
+        }
+        explore(before);
+    }
+}
