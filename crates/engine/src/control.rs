@@ -71,6 +71,8 @@ pub(crate) struct Control {
     pub(crate) segments: [SegmentBuffer; 2],
     /// Admission has stopped; what is staged in is refused.
     pub(crate) stopped: Word,
+    /// Ranges that are being dropped: no second chances meanwhile. Read under the lock, changed without.
+    pub(crate) drops: Word,
     /// Stage-out pauses, because the host drains.
     pub(crate) draining: Word,
     /// The first failure: code and one detail (see `jobs`).

@@ -150,6 +150,13 @@ impl<'r> Directory<'r> {
         })
     }
 
+    /// Returns when everything that was under way under some shard's lock is complete.
+    pub(crate) fn pass_locks(&self, owner: u32) {
+        for shard in self.shards {
+            drop(shard.lock.lock(owner));
+        }
+    }
+
     /// The owners that hold a shard now.
     pub(crate) fn holders(&self) -> impl Iterator<Item = u32> + 'r {
         self.shards.iter().filter_map(|shard| shard.lock.holder())

@@ -97,6 +97,10 @@ impl Word {
         self.0.fetch_add(value, Ordering::AcqRel)
     }
 
+    pub(crate) fn sub(&self, value: u64) -> u64 {
+        self.0.fetch_sub(value, Ordering::AcqRel)
+    }
+
     /// Counts an event where no order is needed.
     pub(crate) fn count(&self, value: u64) {
         self.0.fetch_add(value, Ordering::Relaxed);

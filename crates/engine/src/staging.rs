@@ -108,6 +108,10 @@ impl Tier {
     ) -> Option<Place> {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
+        // Invariant 6: a second chance of a page that is being dropped would lie behind its tombstone and outlive it.
+        if reserve == Reserve::StageOut && control.drops.get() != 0 {
+            return None;
+        }
         let sequence = self.open_group(reserve)?;
         let slot = self.slot_of(sequence);
         self.push_record(slot, kind, version);

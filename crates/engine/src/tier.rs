@@ -50,7 +50,7 @@ pub enum StageIn {
     Dropped,
     /// No room for a dirty page now: carry out a job or wait for one, then call again.
     Full,
-    /// Admission does not take it: the host writes it to disk and then invalidates it here.
+    /// Admission does not take it: the host writes it to disk and then invalidates it here, as [`Tier::invalidate`] says.
     Refused,
 }
 
@@ -291,7 +291,10 @@ impl Tier {
     /// Forgets the page, because the host has written it elsewhere or dropped it (invariant 6).
     ///
     /// If it was overwritten on disk and the tier's version was dirty, that write must be synced
-    /// before the call: the tombstone becomes durable with any later group.
+    /// before the call: the tombstone becomes durable with any later group. A stage-out job may have had
+    /// the dirty version in its hands meanwhile and write it over the newer one: if
+    /// [`Self::stage_out_touches`] the page after the call, the host waits until it does not, and then
+    /// writes and syncs the page again before it lets go of it.
     ///
     /// # Errors
     /// [`NoRoom`]: nothing was done.
@@ -326,6 +329,16 @@ impl Tier {
     }
 
     fn drop_range(&self, range: &IdRange, note: Option<&[u8; NOTE_BYTES]>) -> Result<(), NoRoom> {
+        let control = self.control();
+        // A second chance meanwhile could take a page past the pass below, or behind the tombstone.
+        control.drops.add(1);
+        let dropped = self.drop_range_alone(range, note);
+        control.drops.sub(1);
+        dropped
+    }
+
+    /// While no second chance begins.
+    fn drop_range_alone(&self, range: &IdRange, note: Option<&[u8; NOTE_BYTES]>) -> Result<(), NoRoom> {
         // The record first: if it found no room after the pages were gone, a crash would bring them back.
         self.append_tombstone(*range, note)?;
         if range.shift == 0 && range.count == 1 {
@@ -334,6 +347,8 @@ impl Tier {
         }
         let directory = self.directory();
         let control = self.control();
+        // A second chance that began before may not have linked its new frame yet.
+        directory.pass_locks(self.owner);
         for position in control.front.get()..control.rear.get() {
             let frame = self.geometry.frame_of(position);
             if directory.state(frame) & VALID != 0 {

@@ -22,6 +22,7 @@ impl World {
         let known = known.entry(*id).or_default();
         assert!(version >= before.seen, "{id:?}: read version {version} after {}", before.seen);
         assert!(version <= known.issued, "{id:?}: read version {version}, which nobody wrote");
+        assert!(version == 0 || version > before.gone, "{id:?}: read version {version}, which was dropped");
         known.seen = known.seen.max(version);
         (version, token)
     }
@@ -101,6 +102,22 @@ impl World {
         self.write_disk(id, version);
         self.taken(id, version);
         drop(locked);
+    }
+
+    /// Drops pages that no other thread uses, in the tier and on disk.
+    pub(crate) fn drop_pages(&self, range: &IdRange) {
+        while self.tier.invalidate_range(range).is_err() {
+            self.work_or_wait(OWNER);
+        }
+        while self.tier.stage_out_touches(range) {
+            self.work_or_wait(OWNER);
+        }
+        let mut disk = self.disk.lock().unwrap();
+        disk.now.retain(|id, _| !range.contains(id));
+        disk.synced.retain(|id, _| !range.contains(id));
+        for (_, known) in self.known.lock().unwrap().iter_mut().filter(|(id, _)| range.contains(id)) {
+            (known.gone, known.seen) = (known.issued, 0);
+        }
     }
 
     /// Synced at once.

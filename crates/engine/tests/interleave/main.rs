@@ -19,3 +19,5 @@ mod readers;
 mod offers;
 
 mod second_chances;
+
+mod ranges;

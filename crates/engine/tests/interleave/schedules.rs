@@ -11,7 +11,7 @@ use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 use crate::orders::Orders;
 
 /// Orders tried of every model, unless `MEZZANINE_ORDERS` says otherwise.
-const ORDERS: u64 = 2000;
+const ORDERS: u64 = 1000;
 /// A model that takes more points than this does not end.
 const POINTS_MAX: usize = 1_000_000;
 

@@ -38,7 +38,12 @@ pub(crate) struct Known {
     pub(crate) issued: u64,
     /// The newest version that was taken or read: whoever begins to read now finds nothing older.
     pub(crate) seen: u64,
+    /// Versions up to this one were dropped: they must not return.
+    pub(crate) gone: u64,
 }
+
+/// A page and what is known of it at some moment.
+pub(crate) type Promise = (PageId, Known);
 
 pub(crate) struct World {
     pub(crate) tier: Tier,
@@ -142,25 +147,29 @@ impl World {
         let ticket = self.sync_begin();
         self.sync_end(&ticket);
         self.tier.check();
-        for (id, version) in self.promised() {
-            assert_eq!(self.read(&id), version, "{id:?} at the end");
+        let promised = self.promised(None);
+        for (id, known) in &promised {
+            let newest = if known.issued == known.gone { 0 } else { known.issued };
+            assert_eq!(self.read(id), newest, "{id:?} at the end");
         }
-        self.after_power_cut(&self.promised());
+        self.after_power_cut(&promised);
     }
 
-    /// Every page with the version that it must at least have.
-    pub(crate) fn promised(&self) -> Vec<(PageId, u64)> {
-        self.known.lock().unwrap().iter().map(|(id, known)| (*id, known.seen)).collect()
+    /// What is known of every page, or of those of one file.
+    pub(crate) fn promised(&self, file: Option<u64>) -> Vec<Promise> {
+        let known = self.known.lock().unwrap();
+        let wanted = known.iter().filter(|(id, _)| file.is_none_or(|file| id.file() == file));
+        wanted.map(|(id, known)| (*id, *known)).collect()
     }
 
-    /// Recovers from what is durable at this moment and checks that no page is older than `at_least`.
-    pub(crate) fn after_power_cut(&self, at_least: &[(PageId, u64)]) {
+    /// Recovers from what is durable at this moment and checks that it keeps the promises.
+    pub(crate) fn after_power_cut(&self, promised: &[Promise]) {
         let before = explore(false);
         let mut flash = self.flash.lock().unwrap().clone();
         let region = Region::heap(self.tier.geometry().region_bytes());
         let recovered = Tier::recover(region, &self.superblock, OWNER, &mut flash).unwrap();
         recovered.tier.check();
-        for (id, version) in at_least {
+        for (id, known) in promised {
             let found = match recovered.tier.lookup(id, &mut vec![0; PAGE]) {
                 Lookup::Flash(found) => {
                     let bytes = &flash.durable[found.offset as usize..][..PAGE];
@@ -170,7 +179,8 @@ impl World {
                 Lookup::Miss(_) => self.disk.lock().unwrap().synced.get(id).copied().unwrap_or(0),
                 Lookup::Memory => unreachable!("staging memory is empty after a recovery"),
             };
-            assert!(found >= *version, "{id:?} fell from version {version} to {found} with the power");
+            assert!(found >= known.seen, "{id:?} fell from version {} to {found} with the power", known.seen);
+            assert!(found == 0 || found > known.gone, "{id:?} was dropped and returned with the power");
         }
         explore(before);
     }
