@@ -20,4 +20,10 @@ mod offers;
 
 mod second_chances;
 
+mod workers;
+
 mod ranges;
+
+mod syncs;
+
+mod owners;
