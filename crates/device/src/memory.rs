@@ -89,6 +89,16 @@ impl MemoryDevice {
         report
     }
 
+    /// Promises that a power cut leaves aligned pieces of `bytes` bytes whole, as drives with atomic page writes do. Without a promise
+    /// they are [`SECTOR_BYTES`] long.
+    ///
+    /// # Panics
+    /// When `bytes` is 0.
+    pub fn set_atomic_write(&self, bytes: u64) {
+        assert!(bytes > 0, "a piece has a length");
+        self.state().cache.sector_bytes = bytes;
+    }
+
     /// Makes the device new: `len` zero bytes, nothing unflushed, no planned faults; `seed` decides about injected ones.
     /// Keeps its memory.
     pub fn reset(&self, len: u64, seed: u64) {
@@ -323,10 +333,11 @@ impl State {
 
 impl Device for MemoryDevice {
     fn capabilities(&self) -> Capabilities {
+        let state = self.state();
         Capabilities {
-            len: self.state().image.len() as u64,
+            len: state.image.len() as u64,
             block_size: 1,
-            atomic_write: SECTOR_BYTES as u32,
+            atomic_write: state.cache.sector_bytes as u32,
             volatile_cache: true,
             can_resize: self.resizable,
             zones: None,

@@ -8,7 +8,8 @@
 
 use super::random::Random;
 
-/// The largest unit in bytes that a power cut leaves whole: smaller than any page, so that every page can be torn.
+/// The largest unit in bytes that a power cut leaves whole, unless a device promises more: smaller than any page, so that every page
+/// can be torn.
 pub const SECTOR_BYTES: u64 = 512;
 
 /// One change that is not durable yet.
@@ -40,10 +41,12 @@ pub struct CutReport {
 }
 
 /// The unflushed changes of one device, oldest first.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Cache {
     changes: Vec<Change>,
     arena: Vec<u8>,
+    /// The largest unit that a cut leaves whole, in bytes.
+    pub(super) sector_bytes: u64,
     /// One bit per sector, set while a cut is decided: a surviving newer change has fixed the contents of this sector.
     settled: Vec<u64>,
 }
@@ -118,6 +121,12 @@ fn torn(random: &mut Random) -> Fate {
     })
 }
 
+impl Default for Cache {
+    fn default() -> Self {
+        Self { changes: Vec::new(), arena: Vec::new(), sector_bytes: SECTOR_BYTES, settled: Vec::new() }
+    }
+}
+
 impl Cache {
     /// How many changes there are. Passed to [`Cache::settle`] as the moment up to which a flush reaches.
     pub(super) fn len(&self) -> usize {
@@ -162,7 +171,7 @@ impl Cache {
         let vanished_from =
             self.changes[first_lost_resize..].iter().filter(|c| c.resizes()).map(|c| c.len_after).min();
         self.settled.clear();
-        self.settled.resize(image.len().div_ceil(SECTOR_BYTES as usize).div_ceil(64), 0);
+        self.settled.resize(image.len().div_ceil(self.sector_bytes as usize).div_ceil(64), 0);
         for number in (0..self.changes.len()).rev() {
             let change = self.changes[number];
             let shrinks = change.len_after < change.len_before;
@@ -208,8 +217,8 @@ impl Cache {
         let end = change.offset + change.len;
         let mut at = change.offset;
         while at < end {
-            let sector = at / SECTOR_BYTES;
-            let next = ((sector + 1) * SECTOR_BYTES).min(end);
+            let sector = at / self.sector_bytes;
+            let next = ((sector + 1) * self.sector_bytes).min(end);
             let (word, bit) = ((sector / 64) as usize, 1u64 << (sector % 64));
             if self.settled[word] & bit == 0 {
                 let survives = at < limit
@@ -217,7 +226,7 @@ impl Cache {
                         Fate::Kept => true,
                         Fate::Lost => false,
                         Fate::Torn(pattern) => {
-                            pattern >> ((sector - change.offset / SECTOR_BYTES) % 64) & 1 == 1
+                            pattern >> ((sector - change.offset / self.sector_bytes) % 64) & 1 == 1
                         }
                     };
                 if survives {

@@ -270,3 +270,25 @@ fn a_discard_leaves_old_bytes_or_zeros() {
     }
     assert_eq!(seen.into_iter().collect::<Vec<_>>(), [0, 3]);
 }
+
+#[test]
+fn a_promise_of_atomic_writes_is_kept() {
+    let device = MemoryDevice::new(32 * SECTOR_BYTES);
+    device.set_atomic_write(8 * SECTOR_BYTES);
+    assert_eq!(u64::from(device.capabilities().atomic_write), 8 * SECTOR_BYTES);
+    let mut seen = std::collections::BTreeSet::new();
+    for seed in 0..50 {
+        device.load(&[0; 32 * SECTOR]);
+        write(&device, 0, 16, 7);
+        device.power_cut(seed);
+        let held = sectors(&device);
+        for piece in held.chunks(8) {
+            assert!(piece.iter().all(|sector| *sector == piece[0]), "{held:?}");
+        }
+        seen.insert((held[0], held[8]));
+    }
+    assert!(
+        seen.contains(&(7, 0)) && seen.contains(&(0, 7)),
+        "a write of two pieces is torn between them: {seen:?}"
+    );
+}
