@@ -303,11 +303,18 @@ impl Tier {
         let shard = directory.lock(directory.slot(id), self.owner);
         // Even without a valid version the page changed: offers of what was read before are stale.
         shard.changed();
-        let Some(frame) = shard.find(id) else { return Ok(()) };
-        if !planted::is(Bug::NoTombstone) {
+        let frame = shard.find(id);
+        // A frame that has left the queue, or is just leaving it, is found again after a crash until the front that
+        // passed it is durable.
+        let control = self.control();
+        let left = control.front.get().max(control.disk_sync_end.get());
+        let may_return = control.durable_front.get() < left;
+        if (frame.is_some() || may_return) && !planted::is(Bug::NoTombstone) {
             self.append_tombstone(IdRange { start: *id, count: 1, shift: 0 }, None)?;
         }
-        shard.unlink(frame);
+        if let Some(frame) = frame {
+            shard.unlink(frame);
+        }
         Ok(())
     }
 

@@ -1,0 +1,43 @@
+//! A page that has left the queue is still on flash, and a crash finds it there until the front that passed it is durable.
+//!
+//! Once such a page was overwritten on disk and invalidated, and because the tier did not know it any more, no tombstone was
+//! written: after a crash its old version answered.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Host, page};
+use mezzanine_engine::{Design, Lookup, PageId, TierConfig};
+
+#[test]
+fn an_invalidation_reaches_a_page_that_has_just_left() {
+    let mut config = TierConfig::new(4096, 96);
+    (config.group_pages, config.survivors_max, config.staging_groups, config.segment_frames) = (1, 0, 2, 8);
+    config.band_frames = 5;
+    config.design = Design::FaceGr;
+    let mut host = Host::new(&config, 1);
+    let watched = PageId::volume(1, 1);
+    host.write(watched, &page(4096, 1));
+    let (mut block, mut seen) = (100, page(4096, 0));
+    'left: loop {
+        block += 1;
+        host.write(PageId::volume(1, block), &page(4096, block));
+        loop {
+            if matches!(host.tier.lookup(&watched, &mut seen), Lookup::Miss(_)) {
+                break 'left;
+            }
+            if !host.step() {
+                break;
+            }
+        }
+    }
+    // The host writes the page past the tier, durably, and forgets what the tier holds.
+    host.disk.insert(watched, page(4096, 2));
+    while host.tier.invalidate(&watched).is_err() {
+        assert!(host.step(), "a full tier must have a job");
+    }
+    host.sync();
+    let mut host = host.reopen(false);
+    assert!(host.read(watched) == page(4096, 2), "the old version answers");
+}
