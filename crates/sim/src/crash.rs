@@ -19,7 +19,7 @@ pub mod machine;
 
 pub mod scenario;
 
-mod panics;
+pub(crate) mod panics;
 
 pub mod world;
 

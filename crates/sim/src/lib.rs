@@ -1,10 +1,13 @@
 //! The tier in a world where time, devices and scheduling are simulated, all from one seed.
 //!
 //! [`crash`] drives the shipped volume and engine over devices whose power fails anywhere, and checks what is found
-//! afterwards against a model that shares no code with them.
+//! afterwards against a model that shares no code with them. [`database`] does the same to the engine alone, under a database with a
+//! log and a redo pointer.
 //!
 //! *Architecture invariant:* nothing here reimplements what it tests. Devices are replaced, the code above them is not.
 
 #![forbid(unsafe_code)]
 
 pub mod crash;
+
+pub mod database;

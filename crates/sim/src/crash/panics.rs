@@ -11,7 +11,7 @@ thread_local! {
 
 /// Calls `work`; a panic in it becomes its message and place. Panics of other threads, and of this one outside of
 /// `work`, are reported as before.
-pub(super) fn catch<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+pub(crate) fn catch<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let previous = panic::take_hook();

@@ -34,6 +34,14 @@ pub enum Invariant {
     Guarded,
     /// In sync mode `through` the loss of the flash device loses nothing.
     FlashExpendable,
+    /// Redo finds no page older than the redo pointer promises.
+    RedoPromise,
+    /// No page is newer than the durable log.
+    LogFirst,
+    /// Every acknowledged commit is in the log.
+    Commits,
+    /// A tier that the database does not know is refused, and the right one is not.
+    KnownTier,
     /// An operation fails only if a device did.
     NoUnprovokedError,
     /// The software's own assertions hold.
@@ -53,6 +61,10 @@ impl Invariant {
             Self::DiskAlone => "disk-alone",
             Self::Guarded => "guarded",
             Self::FlashExpendable => "flash-expendable",
+            Self::RedoPromise => "redo-promise",
+            Self::LogFirst => "log-first",
+            Self::Commits => "commits",
+            Self::KnownTier => "known-tier",
             Self::NoUnprovokedError => "no-unprovoked-error",
             Self::Assertion => "assertion",
         }
@@ -131,6 +143,20 @@ pub struct Coverage {
     pub recoveries_compared: u64,
     /// Times a backing file was found current, or guarded, on its own.
     pub disks_compared: u64,
+    /// Checkpoints of a database.
+    pub checkpoints: u64,
+    /// Dirty pages that left a database's pool, or were written by its checkpoints.
+    pub pages_written_out: u64,
+    /// Records of a log repeated in recovery.
+    pub records_redone: u64,
+    /// Records of a log that a crash took away.
+    pub records_lost: u64,
+    /// Pages, forks, relations and databases dropped.
+    pub drops: u64,
+    /// Relations filled without a log.
+    pub loads: u64,
+    /// Processes that died with jobs of the tier in their hands.
+    pub owners_killed: u64,
 }
 
 macro_rules! add_fields {
@@ -179,6 +205,13 @@ impl Coverage {
             flash_losses,
             recoveries_compared,
             disks_compared,
+            checkpoints,
+            pages_written_out,
+            records_redone,
+            records_lost,
+            drops,
+            loads,
+            owners_killed,
         );
     }
 }

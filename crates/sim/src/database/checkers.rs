@@ -1,0 +1,106 @@
+//! What is looked at, and when. The checkers know the history and the devices; of the tier they use what every reader uses.
+//!
+//! Invariants checked:
+//! - `versions`: after redo every page is exactly what the durable log makes of it.
+//! - `no-resurrection`: what was dropped is in the tier no more.
+//! - `disk-alone`: where the control file says that disk and log suffice, they do, without a look at flash.
+//! - `commits`: whatever was acknowledged is in the log.
+
+use super::contents::{self, Content};
+use super::history::Verdict;
+use super::places::Place;
+use super::reading::Source;
+use super::server::Server;
+use super::world::{Stop, World};
+use crate::crash::report::Invariant;
+use mezzanine_engine::Lookup;
+
+impl Server<'_> {
+    /// Right after redo: everything, or some pages.
+    pub(super) fn check_after_redo(&mut self) -> Result<(), Stop> {
+        let places = self.world.scenario.space.places();
+        if self.world.random.chance(self.world.scenario.full_checks, 16) {
+            self.tier.check();
+            for place in 0..places {
+                self.check(place)?;
+            }
+            return Ok(());
+        }
+        for _ in 0..self.world.random.magnitude(8) {
+            let place = self.world.random.below(places.into()) as Place;
+            self.check(place)?;
+        }
+        Ok(())
+    }
+
+    fn check(&mut self, place: Place) -> Result<(), Stop> {
+        match self.world.history.now().version(place) {
+            Some(_) => self.fetch(place).map(|_| ()),
+            None => self.check_absent(place),
+        }
+    }
+
+    /// The tier must not know a page that is not there.
+    pub(super) fn check_absent(&mut self, place: Place) -> Result<(), Stop> {
+        let relation = self.world.scenario.space.relation_of(place);
+        if self.world.orphaned[relation as usize] {
+            return Ok(());
+        }
+        let id = self.world.scenario.space.id(place);
+        let (found, source) = match self.tier.lookup(&id, &mut self.world.page) {
+            Lookup::Miss(_) => return Ok(()),
+            Lookup::Memory => (contents::describe(&self.world.page, place), Source::Staging),
+            Lookup::Flash(found) => (format!("{found:?}"), Source::Flash),
+        };
+        let text = format!("page {place} was dropped, and {source:?} has it: {found}");
+        Err(Stop::violated(Invariant::NoResurrection, text))
+    }
+}
+
+impl World {
+    /// To be called right after a power cut, before the database starts again.
+    pub(super) fn check_after_cut(&mut self) -> Result<(), Stop> {
+        if self.machine.log.end() < self.acknowledged {
+            let text = format!("the log ends at {} before {}", self.machine.log.end(), self.acknowledged);
+            return Err(Stop::violated(Invariant::Commits, text));
+        }
+        if self.machine.control.read().disk_suffices && self.random.chance(1, 2) {
+            self.check_disk_alone()?;
+        }
+        Ok(())
+    }
+
+    /// Repeats the log over the disk as it is, in memory, and compares the outcome with the history.
+    pub(super) fn check_disk_alone(&mut self) -> Result<(), Stop> {
+        let log = &self.machine.log;
+        let redo = self.machine.control.read().redo;
+        let (page_bytes, scratch) = (self.scenario.page_bytes(), &mut self.scratch);
+        let mut found: Vec<Content> = self.machine.disk.inspect(|image| {
+            let pages = (0..).zip(image.chunks_exact(page_bytes));
+            pages.map(|(place, page)| contents::identify(page, place, scratch)).collect()
+        });
+        for (lsn, change) in log.records_from(redo) {
+            let Some((place, version)) = change.page() else { continue };
+            let content = &mut found[place as usize];
+            match self.history.judge(log, lsn, place, *content) {
+                Verdict::Apply => *content = Content::Version(version),
+                Verdict::Skip | Verdict::Doomed => {}
+                verdict => {
+                    let text =
+                        format!("{verdict:?}: page {place} is {content:?} at record {lsn}, {change:?}");
+                    return Err(Stop::violated(Invariant::DiskAlone, text));
+                }
+            }
+        }
+        for place in self.history.now().existing() {
+            let expected = self.history.now().version(place);
+            let content = found[place as usize];
+            if Some(content) != expected.map(Content::Version) {
+                let text = format!("page {place} is {content:?} on disk instead of version {expected:?}");
+                return Err(Stop::violated(Invariant::DiskAlone, text));
+            }
+        }
+        self.coverage.disks_compared += 1;
+        Ok(())
+    }
+}

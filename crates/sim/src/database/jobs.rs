@@ -1,0 +1,136 @@
+//! The tier's jobs, carried out by several processes in any order and at any pace.
+
+use mezzanine_device::{Device, Request};
+use mezzanine_engine::Job;
+
+use super::server::Server;
+use super::world::Stop;
+use crate::crash::report::Invariant;
+
+/// The process that owns the region.
+pub(super) const SERVER: u32 = 1;
+
+/// The first of the processes that carry out jobs.
+const FIRST_WORKER: u32 = 2;
+
+/// After so many jobs in a row without anything else something is wrong.
+const JOBS_IN_A_ROW_MAX: u32 = 10_000;
+
+/// A job in somebody's hands.
+pub(super) struct UnderWay<'t> {
+    owner: u32,
+    job: Job<'t>,
+    /// Its I/O is done.
+    carried_out: bool,
+}
+
+impl Server<'_> {
+    /// Takes one job a part of its way. False if there is none.
+    pub(super) fn work(&mut self) -> Result<bool, Stop> {
+        let scenario = &self.world.scenario;
+        let (jobs_max, owners, patience) = (scenario.jobs_max, scenario.owners, scenario.patience);
+        let under_way = self.jobs.len();
+        if under_way == 0 || (under_way < jobs_max && self.world.random.chance(1, 2)) {
+            let owner = FIRST_WORKER + self.world.random.below(owners.into()) as u32;
+            if let Some(job) = self.tier.next_job(owner) {
+                self.jobs.push(UnderWay { owner, job, carried_out: false });
+                if !self.world.random.chance(patience, 16) {
+                    self.go_on(under_way)?;
+                }
+                return Ok(true);
+            }
+            if under_way == 0 {
+                return Ok(false);
+            }
+        }
+        let which = self.world.random.below(under_way as u64) as usize;
+        self.go_on(which)?;
+        Ok(true)
+    }
+
+    /// Takes the job with this number further.
+    fn go_on(&mut self, which: usize) -> Result<(), Stop> {
+        if !self.jobs[which].carried_out {
+            self.carry_out(which)?;
+            self.jobs[which].carried_out = true;
+            if self.world.random.chance(self.world.scenario.patience, 16) {
+                return Ok(());
+            }
+        }
+        let done = self.jobs.swap_remove(which);
+        self.tier.complete(done.job, Ok(()));
+        Ok(())
+    }
+
+    fn carry_out(&mut self, which: usize) -> Result<(), Stop> {
+        let machine = &self.world.machine;
+        let (flash, disk) = (&machine.flash, &machine.disk);
+        let page_bytes = self.world.scenario.page_bytes() as u64;
+        let space = self.world.scenario.space;
+        let results = match &mut self.jobs[which].job {
+            Job::WriteGroup(job) => {
+                let mut writes: Vec<_> =
+                    job.writes().map(|(offset, buf)| Request::Write { offset, buf }).collect();
+                flash.run(&mut writes)
+            }
+            Job::WriteSegment(job) => {
+                let (offset, buf) = job.write();
+                vec![flash.write_at(buf, offset)]
+            }
+            Job::FlushFlash(_) => vec![flash.flush()],
+            Job::ReadFront(job) => {
+                let mut reads: Vec<_> =
+                    job.reads().into_iter().map(|(offset, buf)| Request::Read { offset, buf }).collect();
+                flash.run(&mut reads)
+            }
+            Job::WriteDisk(job) => {
+                let mut writes = Vec::new();
+                for (id, buf) in job.pages() {
+                    let Some(place) = space.place(&id) else {
+                        let text = format!("a page of nobody goes to disk: {id:?}");
+                        return Err(Stop::violated(Invariant::Versions, text));
+                    };
+                    writes.push(Request::Write { offset: u64::from(place) * page_bytes, buf });
+                }
+                disk.run(&mut writes)
+            }
+            Job::SyncDisk(_) => vec![disk.flush()],
+        };
+        let result = results.into_iter().collect::<Result<(), _>>();
+        self.world.done("carry out a job", result)
+    }
+
+    /// Works because someone waits for `what`; there must be something to do.
+    pub(super) fn work_for(&mut self, what: &str) -> Result<(), Stop> {
+        self.world.waits += 1;
+        if self.world.waits > JOBS_IN_A_ROW_MAX {
+            let text = format!("after {JOBS_IN_A_ROW_MAX} jobs there is still no {what}");
+            return Err(Stop::violated(Invariant::Assertion, text));
+        }
+        if self.work()? {
+            return Ok(());
+        }
+        Err(Stop::violated(Invariant::Assertion, format!("no job is left, and still no {what}")))
+    }
+
+    /// Works until there is nothing to do.
+    pub(super) fn settle(&mut self) -> Result<(), Stop> {
+        for _ in 0..JOBS_IN_A_ROW_MAX {
+            if !self.work()? {
+                return Ok(());
+            }
+        }
+        Err(Stop::violated(Invariant::Assertion, "jobs follow jobs without end"))
+    }
+
+    /// A process that carries out jobs dies, with its jobs at any stage; another will do them again.
+    pub(super) fn worker_dies(&mut self) -> Result<(), Stop> {
+        let owner = FIRST_WORKER + self.world.random.below(self.world.scenario.owners.into()) as u32;
+        self.jobs.retain(|job| job.owner != owner);
+        self.world.coverage.owners_killed += 1;
+        match self.tier.abandon(owner) {
+            Ok(()) => Ok(()),
+            Err(poisoned) => Err(Stop::violated(Invariant::Assertion, poisoned.to_string())),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! The hardware of one world: flash, disk, log and control file on one power supply.
+
+use std::sync::Arc;
+
+use mezzanine_device::memory::{CutReport, MemoryDevice, Power, Random, Spent};
+use mezzanine_device::{Device, DeviceError};
+use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock};
+use mezzanine_engine::{ReadError, ReadFlash};
+
+use super::log::{Log, Lsn, NoPower};
+
+/// What the database knows before it has read anything else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Control {
+    /// Where redo begins.
+    pub redo: Lsn,
+    /// The tier that the database belongs to.
+    pub tier: [u8; 16],
+    /// Whether the disk and the log from `redo` on are the whole database, without the tier.
+    pub disk_suffices: bool,
+}
+
+/// The control file: one value, replaced as a whole or not at all.
+#[derive(Debug)]
+pub struct ControlFile {
+    power: Power,
+    control: Control,
+    /// What was being written when power failed.
+    under_way: Option<Control>,
+}
+
+impl ControlFile {
+    /// The value.
+    pub fn read(&self) -> Control {
+        self.control
+    }
+
+    /// Replaces the value, durably.
+    ///
+    /// # Errors
+    /// [`NoPower`]: it is the old one or the new one.
+    pub fn replace(&mut self, control: Control) -> Result<(), NoPower> {
+        match self.power.spend() {
+            Spent::On => {
+                self.control = control;
+                Ok(())
+            }
+            Spent::Cut => {
+                self.under_way = Some(control);
+                Err(NoPower)
+            }
+            Spent::Off => Err(NoPower),
+        }
+    }
+}
+
+/// The hardware.
+pub struct Machine {
+    /// One supply for everything.
+    pub power: Power,
+    /// The flash device.
+    pub flash: MemoryDevice,
+    /// The disk: every page of the database has its place on it.
+    pub disk: MemoryDevice,
+    /// The log.
+    pub log: Log,
+    /// The control file.
+    pub control: ControlFile,
+}
+
+impl Machine {
+    /// A machine with empty devices of these lengths in bytes. A power cut leaves pieces of `disk_piece` bytes of the disk whole.
+    pub fn new(flash_bytes: u64, disk_bytes: u64, disk_piece: u64) -> Self {
+        let power = Power::new();
+        let disk = MemoryDevice::on(&power, "simulated disk", disk_bytes, false);
+        disk.set_atomic_write(disk_piece);
+        let control = Control { redo: 0, tier: [0; 16], disk_suffices: true };
+        Self {
+            flash: MemoryDevice::on(&power, "simulated flash", flash_bytes, false),
+            disk,
+            log: Log::on(&power),
+            control: ControlFile { power: power.clone(), control, under_way: None },
+            power,
+        }
+    }
+
+    /// Lets everything volatile lose what it loses, and turns power on again. Returns what happened to flash and disk, and how many
+    /// records the log lost.
+    pub fn cut(&mut self, random: &mut Random) -> (CutReport, CutReport, u64) {
+        let flash = self.flash.power_cut(random.next_u64());
+        let disk = self.disk.power_cut(random.next_u64());
+        let records = self.log.power_failed(random);
+        if let Some(control) = self.control.under_way.take() {
+            if random.chance(1, 2) {
+                self.control.control = control;
+            }
+        }
+        self.power.restore();
+        (flash, disk, records)
+    }
+
+    /// Writes both copies of a superblock, the one that is worth less first, each durably.
+    ///
+    /// # Errors
+    /// That of the flash device.
+    pub fn write_superblock(&self, superblock: &Superblock) -> Result<(), DeviceError> {
+        let mut copies: Vec<(u64, u64)> = Vec::with_capacity(SUPERBLOCK_OFFSETS.len());
+        for offset in SUPERBLOCK_OFFSETS {
+            let mut bytes = [0; SUPERBLOCK_BYTES];
+            self.flash.read_at(&mut bytes, offset)?;
+            let generation = Superblock::decode(&bytes).map_or(0, |copy| copy.generation);
+            copies.push((generation, offset));
+        }
+        copies.sort_unstable();
+        let bytes = superblock.encode();
+        for (_, offset) in copies {
+            self.flash.write_at(&bytes, offset)?;
+            self.flash.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Destroys whatever superblock the flash device holds, durably.
+    ///
+    /// # Errors
+    /// That of the flash device.
+    pub fn erase_superblocks(&self) -> Result<(), DeviceError> {
+        for offset in SUPERBLOCK_OFFSETS {
+            self.flash.write_at(&[0; SUPERBLOCK_BYTES], offset)?;
+        }
+        self.flash.flush()
+    }
+}
+
+/// Reads the flash device for a recovery.
+pub struct Reader<'m>(pub &'m MemoryDevice);
+
+impl ReadFlash for Reader<'_> {
+    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
+        self.0.read_at(bytes, offset).map_err(|error| ReadError(error.to_string()))
+    }
+}
+
+/// A flash device's contents, shared because they are large.
+pub type Image = Arc<Vec<u8>>;

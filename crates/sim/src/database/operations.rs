@@ -1,0 +1,157 @@
+//! What the database does: one random operation at a time.
+
+use super::log::Change;
+use super::places::{Place, Unit};
+use super::scenario::Tearing;
+use super::server::Server;
+use super::world::Stop;
+
+impl Server<'_> {
+    /// Draws one operation and carries it out.
+    pub(super) fn operate(&mut self) -> Result<(), Stop> {
+        self.world.operations += 1;
+        self.world.waits = 0;
+        match self.draw() {
+            0 => self.change(),
+            1 => self.read_any(),
+            2 => self.commit(),
+            3 => {
+                let written = self.world.machine.log.write();
+                self.world.done("write the log", written)
+            }
+            4 => self.victim().map_or(Ok(()), |victim| self.evict(victim)),
+            5 => self.work().map(|_| ()),
+            6 => self.settle(),
+            7 => self.step_checkpoint(),
+            8 => self.drop_any(),
+            9 => self.load(),
+            10 => {
+                match self.world.random.chance(1, 2) {
+                    true => self.tier.stop_admission(),
+                    false => self.tier.resume_admission(),
+                }
+                Ok(())
+            }
+            _ => self.worker_dies(),
+        }
+    }
+
+    fn draw(&mut self) -> usize {
+        let shares = self.world.scenario.weights.shares();
+        let mut at = self.world.random.below(shares.iter().sum());
+        for (operation, share) in shares.iter().enumerate() {
+            if at < *share {
+                return operation;
+            }
+            at -= share;
+        }
+        unreachable!("the draw lies below the sum of the shares")
+    }
+
+    /// A place: most of the time a hot one.
+    fn place(&mut self) -> Place {
+        let scenario = &self.world.scenario;
+        let hot = self.world.random.chance(scenario.hot_share, 16);
+        let places = if hot { scenario.places_hot } else { scenario.space.places() };
+        self.world.random.below(places.into()) as Place
+    }
+
+    fn read_any(&mut self) -> Result<(), Stop> {
+        let place = self.place();
+        match self.world.history.now().version(place) {
+            Some(_) => self.fetch(place).map(|_| ()),
+            None => self.check_absent(place),
+        }
+    }
+
+    /// Changes a page, or makes it.
+    fn change(&mut self) -> Result<(), Stop> {
+        let place = self.place();
+        if self.world.history.now().version(place).is_some() {
+            let previous = self.fetch(place)?;
+            // As PostgreSQL with full_page_writes: the first change after a redo pointer.
+            let old = self.world.page_lsn(previous) <= self.redo_begun;
+            let image = old && self.world.scenario.tearing == Tearing::FullPageImages;
+            let version = self.world.history.new_version();
+            let change = match image {
+                true => Change::Image { place, version },
+                false => Change::Update { place, previous, version },
+            };
+            self.log_change(place, version, change);
+        } else if self.world.may_use(place) {
+            self.make_room()?;
+            let version = self.world.history.new_version();
+            self.log_change(place, version, Change::Init { place, version });
+        }
+        Ok(())
+    }
+
+    /// Logs a change of a page and makes it in the pool, where there is room if the page is new.
+    fn log_change(&mut self, place: Place, version: u32, change: Change) {
+        let world = &mut *self.world;
+        let lsn = world.history.append(&mut world.machine.log, change);
+        world.trace(|| format!("record {lsn}: {change:?}"));
+        self.write_in_pool(place, version, lsn);
+    }
+
+    /// The page's newest version is in the pool.
+    pub(super) fn write_in_pool(&mut self, place: Place, version: u32, lsn: u64) {
+        match self.pool.touch(place) {
+            Some(buffer) => (buffer.version, buffer.lsn, buffer.dirty) = (version, lsn, true),
+            None => self.pool.put(place, version, lsn, true),
+        }
+    }
+
+    fn commit(&mut self) -> Result<(), Stop> {
+        let world = &mut *self.world;
+        let lsn = world.history.append(&mut world.machine.log, Change::Commit);
+        let forced = world.machine.log.force(lsn);
+        world.done("force the log", forced)?;
+        world.acknowledged = lsn;
+        Ok(())
+    }
+
+    fn drop_any(&mut self) -> Result<(), Stop> {
+        let units =
+            [Unit::Page, Unit::Page, Unit::Blocks, Unit::Tail, Unit::Fork, Unit::Relation, Unit::Relation];
+        let unit = match self.world.random.chance(1, 16) {
+            true => Unit::Database,
+            false => *self.world.random.pick(&units),
+        };
+        let place = self.place();
+        let count = self.world.random.magnitude(8) as u32;
+        let extent = self.world.scenario.space.extent(unit, place, count);
+        self.drop_extent(extent)
+    }
+
+    /// Fills a relation without logging its pages, makes them durable by flushing its range, and only then logs that they are there.
+    fn load(&mut self) -> Result<(), Stop> {
+        let number = self.world.random.below(self.world.scenario.space.all_relations().into()) as u32;
+        let relation = self.world.scenario.space.relation(number);
+        // Without a drain of the range the disk would not suffice any more.
+        if !self.world.may_load(number) || (self.disk_must_suffice() && !self.tier_is_clean()) {
+            return Ok(());
+        }
+        self.world.orphaned[number as usize] = true;
+        let mut pages = Vec::new();
+        for place in relation.places() {
+            if self.world.random.chance(1, 2) {
+                let version = self.world.history.new_version();
+                self.make_room()?;
+                self.write_in_pool(place, version, 0);
+                pages.push((place, version));
+            }
+        }
+        self.flush_range(&relation)?;
+        let world = &mut *self.world;
+        for (place, version) in pages {
+            let change = Change::Load { place, version };
+            let lsn = world.history.append(&mut world.machine.log, change);
+            world.trace(|| format!("record {lsn}: {change:?}"));
+        }
+        self.commit()?;
+        self.world.orphaned[number as usize] = false;
+        self.world.coverage.loads += 1;
+        Ok(())
+    }
+}

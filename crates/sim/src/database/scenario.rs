@@ -1,0 +1,245 @@
+//! What one world is like, drawn from its seed.
+
+use mezzanine_device::memory::Random;
+use mezzanine_engine::{Admission, Design, SyncMode, TierConfig};
+
+use super::places::Space;
+
+/// What protects pages of the disk that a power cut tears.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tearing {
+    /// The disk writes whole pages or nothing.
+    AtomicDisk,
+    /// The first change of a page after a redo pointer is logged as an image of the page.
+    FullPageImages,
+    /// Nothing but the tier, which keeps each dirty page until its disk copy is synced.
+    TierAlone,
+}
+
+/// The configuration of one world.
+#[derive(Debug, Clone)]
+pub struct Scenario {
+    /// The seed.
+    pub seed: u64,
+    /// The tier's configuration.
+    pub tier: TierConfig,
+    /// What pages there can be.
+    pub space: Space,
+    /// Pages that the pool holds.
+    pub buffers: usize,
+    /// Of 16 victims, how many are the least recently used page; the others are any.
+    pub lru_share: u64,
+    /// Places that take most of the accesses.
+    pub places_hot: u32,
+    /// Of 16 accesses, how many go to them.
+    pub hot_share: u64,
+    /// What protects torn pages.
+    pub tearing: Tearing,
+    /// How often each operation is drawn.
+    pub weights: Weights,
+    /// How many processes carry out jobs.
+    pub owners: u32,
+    /// The most jobs under way at once.
+    pub jobs_max: usize,
+    /// Of 16 times that a job could be taken further, how often it is left where it is.
+    pub patience: u64,
+    /// The most device operations before a power cut.
+    pub cut_after_max: u64,
+    /// Of 16 recoveries, after how many every page is read and checked at once.
+    pub full_checks: u64,
+    /// Whether other flash devices are put in the place of the right one now and then.
+    pub swaps: bool,
+    /// Whether a flush is now and then reported and not done. Never drawn: no software survives that, and a world that
+    /// finds nothing wrong with it is blind.
+    pub lying_flushes: bool,
+}
+
+/// How often each operation is drawn, as shares of their sum.
+#[derive(Debug, Clone, Copy)]
+pub struct Weights {
+    /// Changes of one page, each a record of the log.
+    pub change: u64,
+    /// Reads of one page.
+    pub read: u64,
+    /// Ends of transactions.
+    pub commit: u64,
+    /// The log handed to the operating system in the background.
+    pub write_log: u64,
+    /// Evictions for no reason.
+    pub evict: u64,
+    /// Carrying out a part of one job.
+    pub work: u64,
+    /// Carrying out jobs until there are none.
+    pub settle: u64,
+    /// Steps of a checkpoint.
+    pub checkpoint: u64,
+    /// Drops of anything.
+    pub drop: u64,
+    /// Loads of a relation without a log.
+    pub load: u64,
+    /// Stops and starts of admission.
+    pub admission: u64,
+    /// Deaths of a process that carries out jobs.
+    pub death: u64,
+}
+
+impl Weights {
+    fn draw(random: &mut Random) -> Self {
+        Self {
+            change: *random.pick(&[20, 50, 90]),
+            read: *random.pick(&[5, 30, 90]),
+            commit: *random.pick(&[1, 5, 20]),
+            write_log: random.between(0, 5),
+            evict: random.between(0, 10),
+            work: *random.pick(&[0, 5, 20, 60]),
+            settle: random.between(0, 3),
+            checkpoint: *random.pick(&[2, 10, 30]),
+            drop: random.between(0, 4),
+            load: random.between(0, 2),
+            admission: random.below(2),
+            death: random.below(2),
+        }
+    }
+
+    /// All shares, in the order of the fields.
+    pub fn shares(&self) -> [u64; 12] {
+        let Self {
+            change,
+            read,
+            commit,
+            write_log,
+            evict,
+            work,
+            settle,
+            checkpoint,
+            drop,
+            load,
+            admission,
+            death,
+        } = *self;
+        [change, read, commit, write_log, evict, work, settle, checkpoint, drop, load, admission, death]
+    }
+}
+
+impl Scenario {
+    /// The world of `seed`.
+    pub fn draw(seed: u64) -> Self {
+        let mut random = Random::new(seed);
+        let page_size = *random.pick(&[4096, 4096, 4096, 4096, 4096, 4096, 8192, 16384]);
+        let tier = draw_tier(page_size, &mut random);
+        let pages = random.between(8, 96) * 4096 / u64::from(page_size) + 4;
+        let space = draw_space(pages as u32, &mut random);
+        let heals = tier.sync_mode == SyncMode::Durable && tier.admission != Admission::Clean;
+        let tearing = match random.below(if heals { 4 } else { 3 }) {
+            0 | 1 => Tearing::AtomicDisk,
+            2 => Tearing::FullPageImages,
+            _ => Tearing::TierAlone,
+        };
+        let mut weights = Weights::draw(&mut random);
+        if tearing == Tearing::TierAlone {
+            // While admission is stopped, pages go to the disk directly, and nothing mends them if they are torn.
+            weights.admission = 0;
+        }
+        Self {
+            seed,
+            buffers: random.between(2, 16) as usize,
+            lru_share: *random.pick(&[0, 8, 16]),
+            places_hot: random.magnitude(space.places().into()) as u32,
+            hot_share: random.between(4, 15),
+            tearing,
+            owners: random.between(1, 4) as u32,
+            jobs_max: random.between(1, 6) as usize,
+            patience: *random.pick(&[0, 4, 12]),
+            cut_after_max: *random.pick(&[32, 128, 512, 1024]),
+            full_checks: *random.pick(&[4, 8, 16]),
+            swaps: random.chance(1, 4),
+            lying_flushes: false,
+            weights,
+            space,
+            tier,
+        }
+    }
+
+    /// The page size in bytes.
+    pub fn page_bytes(&self) -> usize {
+        self.tier.page_size as usize
+    }
+
+    /// Bytes of flash that the tier needs.
+    pub fn flash_bytes(&self) -> u64 {
+        self.tier.geometry().map_or(0, |geometry| geometry.flash_bytes())
+    }
+
+    /// Bytes of the disk.
+    pub fn disk_bytes(&self) -> u64 {
+        u64::from(self.space.places()) * u64::from(self.tier.page_size)
+    }
+
+    /// The largest piece of the disk that a power cut leaves whole, in bytes.
+    pub fn disk_piece(&self) -> u64 {
+        match self.tearing {
+            Tearing::AtomicDisk => self.tier.page_size.into(),
+            Tearing::FullPageImages | Tearing::TierAlone => 512,
+        }
+    }
+
+    /// The configuration in one line, for reports.
+    pub fn summary(&self) -> String {
+        let tier = &self.tier;
+        format!(
+            "{} {} {} {:?}, page {}, {} frames, group {}, staging {}, band {}, segment {}, survivors {}, {} buffers, {} places",
+            tier.design,
+            tier.admission,
+            tier.sync_mode,
+            self.tearing,
+            tier.page_size,
+            tier.frames,
+            tier.group_pages,
+            tier.staging_groups,
+            tier.band_frames,
+            tier.segment_frames,
+            tier.survivors_max,
+            self.buffers,
+            self.space.places(),
+        )
+    }
+}
+
+fn draw_tier(page_size: u32, random: &mut Random) -> TierConfig {
+    let mut tier = TierConfig::new(page_size, 0);
+    tier.group_pages = *random.pick(&[1, 2, 2, 3, 4, 4, 6, 8]);
+    tier.staging_groups = random.between(2, 4) as u32;
+    tier.segment_frames = *random.pick(&[8, 8, 10, 13, 20, 33]);
+    tier.shards = *random.pick(&[1, 2, 16]);
+    tier.survivors_max = random.below(u64::from(tier.group_pages)) as u32;
+    tier.band_frames = random.between(1, 2 * u64::from(tier.group_pages));
+    if random.chance(1, 4) {
+        // Many small groups under way at once, and bands of many groups: orders that a small staging memory never sees.
+        tier.group_pages = *random.pick(&[1, 1, 2, 3]);
+        tier.survivors_max = random.below(u64::from(tier.group_pages)) as u32;
+        tier.staging_groups = random.between(6, 12) as u32;
+        tier.band_frames = random.between(2, 9) * (u64::from(tier.group_pages) + 1);
+    }
+    draw_policy(&mut tier, random);
+    tier.frames = random.magnitude(64);
+    // From there on the least number that the configuration can have, so that the queue comes round often.
+    while tier.geometry().is_err() {
+        tier.frames += random.magnitude(8);
+    }
+    tier
+}
+
+/// Databases, relations and forks that hold about `pages` pages.
+fn draw_space(pages: u32, random: &mut Random) -> Space {
+    let databases = random.between(1, 2) as u32;
+    let relations = random.between(1, 4) as u32;
+    let forks = random.between(1, 2) as u32;
+    Space { databases, relations, forks, blocks: (pages / (databases * relations * forks)).max(2) }
+}
+
+/// Draws what may differ from one opening of a tier without only copies to the next.
+pub fn draw_policy(tier: &mut TierConfig, random: &mut Random) {
+    tier.design = *random.pick(&[Design::FaceGsc, Design::FaceGsc, Design::FaceGr, Design::FaceBasic]);
+    tier.admission = *random.pick(&[Admission::Both, Admission::Both, Admission::Dirty, Admission::Clean]);
+    tier.sync_mode = *random.pick(&[SyncMode::Durable, SyncMode::Through]);
+}

@@ -1,0 +1,322 @@
+//! One world: a machine, a database on it, and the life that they lead from cut to cut.
+//!
+//! Invariants checked:
+//! - `redo-promise`, `log-first`: by [`super::recovery`], on every page that redo needs.
+//! - `versions`: by [`super::reading`] on every page that is read, and by [`super::checkers`] after redo.
+//! - `no-resurrection`, `disk-alone`, `commits`: by [`super::checkers`].
+//! - `known-tier`: a tier that does not belong to the database is refused, and the right one is not.
+//! - `no-unprovoked-error`, `assertion`: everywhere.
+//!
+//! ```text
+//!           open the tier -> redo -> check -> operate ... -> shut down | kill
+//!            ^                                                    |
+//!            +------------------- (power cut anywhere) <----------+
+//! ```
+
+use std::fmt::Display;
+
+use mezzanine_device::memory::{Fault, Injection, Operation, Random, splitmix};
+use mezzanine_engine::Tier;
+use mezzanine_engine::format::Superblock;
+
+use super::history::History;
+use super::log::{Change, Lsn};
+use super::machine::{Image, Machine};
+use super::places::{Extent, Place, Unit};
+use super::scenario::{Scenario, Tearing, draw_policy};
+use super::server::Server;
+use crate::crash::panics;
+use crate::crash::report::{Coverage, Invariant, VERSION, Violation};
+use crate::crash::world::Outcome;
+
+/// Why a session ended before its time.
+#[derive(Debug)]
+pub(super) enum Stop {
+    PowerFailed,
+    /// The database refuses to start: why.
+    Refused(String),
+    Violated(Invariant, String),
+}
+
+impl Stop {
+    pub(super) fn violated(invariant: Invariant, text: impl Into<String>) -> Self {
+        Self::Violated(invariant, text.into())
+    }
+}
+
+/// A world. See the module.
+pub struct World {
+    pub(super) scenario: Scenario,
+    pub(super) machine: Machine,
+    pub(super) history: History,
+    pub(super) random: Random,
+    pub(super) coverage: Coverage,
+    pub(super) operations: u64,
+    cuts: u64,
+    /// Up to where the log was promised to survive.
+    pub(super) acknowledged: Lsn,
+    /// Where each relation was last dropped as a whole: its number is free when the redo pointer has passed that.
+    dropped: Vec<Lsn>,
+    /// Where each relation last lost any page.
+    thinned: Vec<Lsn>,
+    /// Relations that may have pages which no record knows, from loads that did not end.
+    pub(super) orphaned: Vec<bool>,
+    /// How often the flash device was formatted or begun to be; makes each tier's identity its own.
+    pub(super) formats: u64,
+    /// The right flash device's contents, while another is in its place.
+    pub(super) swapped: Option<Image>,
+    /// Jobs that someone waited for in the operation under way.
+    pub(super) waits: u32,
+    traced: bool,
+    opening: bool,
+    /// What was read last.
+    pub(super) page: Vec<u8>,
+    /// What is on its way out.
+    pub(super) leaving: Vec<u8>,
+    pub(super) scratch: Vec<u8>,
+}
+
+impl World {
+    /// The world of `seed`, before its first start.
+    pub fn new(seed: u64) -> Self {
+        Self::of(Scenario::draw(seed))
+    }
+
+    /// A world whose configuration was changed after it was drawn.
+    pub fn of(scenario: Scenario) -> Self {
+        let page = vec![0; scenario.page_bytes()];
+        let relations = scenario.space.all_relations() as usize;
+        Self {
+            machine: Machine::new(scenario.flash_bytes(), scenario.disk_bytes(), scenario.disk_piece()),
+            history: History::new(&scenario.space),
+            random: Random::new(splitmix(scenario.seed)),
+            coverage: Coverage::default(),
+            operations: 0,
+            cuts: 0,
+            acknowledged: 0,
+            dropped: vec![0; relations],
+            thinned: vec![0; relations],
+            orphaned: vec![false; relations],
+            formats: 0,
+            swapped: None,
+            waits: 0,
+            traced: false,
+            opening: false,
+            page: page.clone(),
+            leaving: page.clone(),
+            scratch: page,
+            scenario,
+        }
+    }
+
+    /// Lets the world tell on standard error what it does.
+    #[must_use]
+    pub fn traced(mut self) -> Self {
+        self.traced = true;
+        self
+    }
+
+    pub(super) fn trace(&self, text: impl Fn() -> String) {
+        if self.traced {
+            eprintln!("{:>6} {}", self.machine.power.operations(), text());
+        }
+    }
+
+    /// Runs the world of `seed` through `cuts` power cuts or to its first violation. The same seed always leads the same
+    /// life; more cuts only make it longer.
+    pub fn run(seed: u64, cuts: u64) -> Outcome {
+        Self::new(seed).live(cuts)
+    }
+
+    /// Lives through `cuts` power cuts or to the first violation.
+    pub fn live(mut self, cuts: u64) -> Outcome {
+        let found = match panics::catch(|| self.sessions(cuts)) {
+            Ok(Stop::PowerFailed) => None,
+            Ok(Stop::Refused(reason)) => Some((Invariant::KnownTier, reason)),
+            Ok(Stop::Violated(invariant, text)) => Some((invariant, text)),
+            Err(message) => Some((Invariant::Assertion, message)),
+        };
+        let violation = found.map(|(invariant, text)| Violation {
+            invariant,
+            seed: self.scenario.seed,
+            cut: self.cuts,
+            version: VERSION.to_owned(),
+            text: format!("{text}; record {}, {}", self.machine.log.end(), self.scenario.summary()),
+        });
+        Outcome { cuts: self.cuts, operations: self.operations, coverage: self.coverage, violation }
+    }
+
+    /// One session after the other; returns at the last cut, or what was violated.
+    fn sessions(&mut self, cuts: u64) -> Stop {
+        while self.cuts < cuts {
+            if self.random.chance(1, 4) {
+                self.machine.power.crash_after(self.random.magnitude(64));
+            }
+            let ended = match self.session() {
+                Ok(()) => {
+                    self.machine.power.restore();
+                    Ok(())
+                }
+                Err(Stop::PowerFailed) => self.power_failed(),
+                Err(stop) => Err(stop),
+            };
+            if let Err(stop) = ended {
+                return stop;
+            }
+        }
+        Stop::PowerFailed
+    }
+
+    /// Starts, checks, operates and ends in one of the ways in which the devices keep their power.
+    fn session(&mut self) -> Result<(), Stop> {
+        self.opening = true;
+        self.trace(|| "start".to_owned());
+        let (tier, superblock) = self.open_tier()?;
+        let result = self.use_tier(&tier, superblock);
+        self.count(&tier);
+        result
+    }
+
+    fn use_tier(&mut self, tier: &Tier, superblock: Superblock) -> Result<(), Stop> {
+        self.plan_lies();
+        let mut server = Server::new(self, tier, superblock);
+        server.redo()?;
+        if server.world.random.chance(1, 2) {
+            server.checkpoint_at_once()?;
+        }
+        server.world.waits = 0;
+        server.world.opening = false;
+        if server.world.random.chance(7, 8) {
+            let after = server.world.random.magnitude(server.world.scenario.cut_after_max);
+            server.world.machine.power.crash_after(after);
+        }
+        server.check_after_redo()?;
+        for _ in 0..server.world.random.magnitude(400) {
+            server.operate()?;
+            server.world.power_is_on()?;
+        }
+        let ends_in_order = server.world.random.chance(1, 2);
+        if ends_in_order {
+            server.shut_down()?;
+        }
+        self.process_died(ends_in_order);
+        Ok(())
+    }
+
+    fn process_died(&mut self, in_order: bool) {
+        self.trace(|| format!("the process is gone, in order: {in_order}"));
+        self.coverage.kills += u64::from(!in_order);
+        self.coverage.records_lost += self.machine.log.process_died();
+        self.history.log_cut(&self.machine.log);
+        if in_order && self.random.chance(1, 4) && self.scenario.tearing != Tearing::TierAlone {
+            draw_policy(&mut self.scenario.tier, &mut self.random);
+        }
+    }
+
+    /// The power has failed: decides what the devices keep, and looks at what can be seen without the database.
+    fn power_failed(&mut self) -> Result<(), Stop> {
+        self.cuts += 1;
+        match self.opening {
+            true => self.coverage.cuts_inside_recovery += 1,
+            false => self.coverage.cuts_in_use += 1,
+        }
+        let (flash, disk, records) = self.machine.cut(&mut self.random);
+        self.history.log_cut(&self.machine.log);
+        self.trace(|| format!("power cut {}, {:?}", self.cuts, self.machine.control.read()));
+        self.coverage.torn_flash_writes += flash.torn;
+        self.coverage.torn_disk_writes += disk.torn;
+        self.coverage.lost_writes += flash.lost + disk.lost;
+        self.coverage.records_lost += records;
+        self.check_after_cut()?;
+        if self.machine.control.read().disk_suffices && self.random.chance(1, 16) {
+            self.lose_flash();
+        }
+        Ok(())
+    }
+
+    /// Puts another flash device into the machine: an empty one, one full of rubbish, or the same without its head.
+    fn lose_flash(&mut self) {
+        let mut image = self.machine.flash.image();
+        match self.random.below(3) {
+            0 => image.fill(0),
+            1 => image
+                .chunks_exact_mut(8)
+                .for_each(|word| word.copy_from_slice(&self.random.next_u64().to_le_bytes())),
+            _ => image[..8192].fill(0),
+        }
+        self.machine.flash.load(&image);
+        self.coverage.flash_losses += 1;
+        self.trace(|| "the flash device is lost".to_owned());
+    }
+
+    fn plan_lies(&mut self) {
+        if self.scenario.lying_flushes {
+            let after = self.random.magnitude(16);
+            let lie = Injection { operation: Operation::Flush, after, count: 1, fault: Fault::Lie };
+            self.machine.flash.inject(lie);
+            self.machine.disk.inject(lie);
+        }
+    }
+
+    /// Adds what a tier did in one session.
+    fn count(&mut self, tier: &Tier) {
+        let statistics = tier.statistics();
+        let config = tier.geometry().config();
+        let coverage = &mut self.coverage;
+        coverage.hits += statistics.hits_memory + statistics.hits_flash;
+        coverage.second_chances += statistics.second_chances;
+        coverage.groups += statistics.groups_written;
+        coverage.stage_outs += statistics.disk_writes;
+        coverage.segments += statistics.segments_written;
+        coverage.queue_bytes += statistics.group_bytes_written;
+        coverage.wraps += statistics.group_bytes_written / (config.frames * u64::from(config.page_size));
+    }
+
+    /// What a failed operation means: nothing when the power has failed, else a finding.
+    pub(super) fn done<T, E: Display>(&self, operation: &str, result: Result<T, E>) -> Result<T, Stop> {
+        result.map_err(|error| match self.machine.power.is_on() {
+            false => Stop::PowerFailed,
+            true => Stop::violated(Invariant::NoUnprovokedError, format!("{operation} failed: {error}")),
+        })
+    }
+
+    /// Ends the session if the power has failed without anyone noticing.
+    pub(super) fn power_is_on(&self) -> Result<(), Stop> {
+        if self.machine.power.is_on() { Ok(()) } else { Err(Stop::PowerFailed) }
+    }
+
+    /// The LSN of a page in this version: 0 if it was written without a log.
+    pub(super) fn page_lsn(&self, version: u32) -> Lsn {
+        let lsn = self.history.lsn(version).unwrap_or(0);
+        let logged = lsn > 0 && !matches!(self.machine.log.record(lsn), Change::Load { .. });
+        if logged { lsn } else { 0 }
+    }
+
+    /// Notes that an extent was dropped by the record at `lsn`, and all its pages forgotten.
+    pub(super) fn extent_dropped(&mut self, extent: &Extent, lsn: Lsn) {
+        let space = self.scenario.space;
+        let relations = space.relation_of(extent.first)..=space.relation_of(extent.first + extent.count - 1);
+        for relation in relations.map(|relation| relation as usize) {
+            self.thinned[relation] = self.thinned[relation].max(lsn);
+            if matches!(extent.unit, Unit::Relation | Unit::Database) {
+                self.dropped[relation] = self.dropped[relation].max(lsn);
+                self.orphaned[relation] = false;
+            }
+        }
+    }
+
+    /// Whether a page may be made at `place`: a relation's number is used again only when the redo pointer has passed its drop.
+    pub(super) fn may_use(&self, place: Place) -> bool {
+        let relation = self.scenario.space.relation_of(place) as usize;
+        !self.orphaned[relation] && self.dropped[relation] <= self.machine.control.read().redo
+    }
+
+    /// Whether a relation can be loaded without a log: it has no pages, and redo would drop none.
+    pub(super) fn may_load(&self, relation: u32) -> bool {
+        let redo = self.machine.control.read().redo;
+        let pages = self.scenario.space.relation(relation).places();
+        !self.orphaned[relation as usize]
+            && self.thinned[relation as usize] <= redo
+            && pages.into_iter().all(|place| self.history.now().version(place).is_none())
+    }
+}

@@ -1,0 +1,103 @@
+//! A database on the engine, as shipped, through many power cuts.
+
+#![allow(clippy::unwrap_used)]
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use mezzanine_sim::crash::{CUTS_PER_WORLD, Coverage, Violation};
+use mezzanine_sim::database::{Scenario, World};
+
+fn from_environment(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().map_or(default, |value| value.parse().unwrap())
+}
+
+/// Runs `worlds` worlds from `seed` on with two threads. Returns cuts, violations and what was reached.
+fn run(seed: u64, worlds: u64) -> (u64, Vec<Violation>, Coverage) {
+    let next = AtomicU64::new(0);
+    let total = Mutex::new((0, Vec::new(), Coverage::default()));
+    let work = || loop {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        if number >= worlds {
+            return;
+        }
+        let outcome = World::run(seed + number, CUTS_PER_WORLD);
+        let mut total = total.lock().unwrap();
+        total.0 += outcome.cuts;
+        total.1.extend(outcome.violation);
+        total.2.add(&outcome.coverage);
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..from_environment("MEZZANINE_THREADS", 2) {
+            scope.spawn(work);
+        }
+    });
+    total.into_inner().unwrap()
+}
+
+#[test]
+fn many_power_cuts_lose_nothing() {
+    let cuts = from_environment("MEZZANINE_CUTS", 20_000);
+    let started = std::time::Instant::now();
+    let worlds = cuts.div_ceil(CUTS_PER_WORLD);
+    let (cuts, mut violations, coverage) = run(from_environment("MEZZANINE_SEED", 1), worlds);
+    let seconds = started.elapsed().as_secs_f64();
+    println!("{cuts} cuts in {seconds:.1} s, {:.0} cuts/s, {coverage:?}", cuts as f64 / seconds);
+    violations.sort_by_key(|violation| violation.seed);
+    for violation in &violations {
+        println!("{violation}");
+    }
+    assert!(violations.is_empty());
+    // A run that never got into trouble proves nothing.
+    for (what, count) in [
+        ("second chances", coverage.second_chances),
+        ("rounds of the queue", coverage.wraps),
+        ("pages staged out", coverage.stage_outs),
+        ("metadata segments", coverage.segments),
+        ("cuts inside recovery", coverage.cuts_inside_recovery),
+        ("torn flash writes", coverage.torn_flash_writes),
+        ("torn disk writes", coverage.torn_disk_writes),
+        ("flash devices lost", coverage.flash_losses),
+        ("disks compared", coverage.disks_compared),
+        ("reads interrupted", coverage.reads_interrupted),
+        ("checkpoints", coverage.checkpoints),
+        ("records redone", coverage.records_redone),
+        ("records lost", coverage.records_lost),
+        ("drops", coverage.drops),
+        ("loads", coverage.loads),
+        ("owners killed", coverage.owners_killed),
+    ] {
+        assert!(count >= cuts / 1000, "only {count} {what} in {cuts} cuts");
+    }
+}
+
+/// Tells the life of one world: `MEZZANINE_SEED=7 MEZZANINE_CUTS=12 cargo test -p mezzanine-sim --test database -- --ignored --nocapture`.
+#[test]
+#[ignore = "for a person who looks for the cause of a violation"]
+fn replay_aloud() {
+    let cuts = from_environment("MEZZANINE_CUTS", 4);
+    let outcome = World::new(from_environment("MEZZANINE_SEED", 1)).traced().live(cuts);
+    println!("{:?}", outcome.violation);
+}
+
+#[test]
+fn a_seed_leads_the_same_life_each_time() {
+    for seed in 0..8 {
+        let [first, second] = [World::run(seed, CUTS_PER_WORLD), World::run(seed, CUTS_PER_WORLD)];
+        assert_eq!(
+            (first.operations, first.cuts, first.coverage),
+            (second.operations, second.cuts, second.coverage)
+        );
+    }
+}
+
+#[test]
+fn a_lying_flush_is_found_and_found_again() {
+    let lying = |seed| World::of(Scenario { lying_flushes: true, ..Scenario::draw(seed) });
+    let found: Vec<_> = (0..40).filter_map(|seed| lying(seed).live(CUTS_PER_WORLD).violation).collect();
+    let count = found.len();
+    assert!(count >= 10, "only {count} of 40 worlds with lying drives were seen to lose something");
+    for violation in found.iter().take(5) {
+        assert_eq!(lying(violation.seed).live(violation.cut + 1).violation.as_ref(), Some(violation));
+    }
+}
