@@ -51,7 +51,7 @@ impl MemoryHost {
                     bytes.copy_from_slice(&flash[offset as usize..][..bytes.len()]);
                 }
             }
-            Job::FlushFlash(_) | Job::WriteDisk(_) | Job::SyncDisk(_) => {}
+            Job::FlushFlash(_) | Job::WriteDisk(_) | Job::SyncDisk(_) | Job::PullPages(_) => {}
         }
         drop(flash);
         self.tier.complete(job, Ok(()));

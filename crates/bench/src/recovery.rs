@@ -104,7 +104,7 @@ fn step(tier: &Tier, flash: &mut Flash) -> Result<bool, Box<dyn Error>> {
                 flash.read(offset, bytes)?;
             }
         }
-        Job::FlushFlash(_) | Job::WriteDisk(_) | Job::SyncDisk(_) => {}
+        Job::FlushFlash(_) | Job::WriteDisk(_) | Job::SyncDisk(_) | Job::PullPages(_) => {}
     }
     tier.complete(job, Ok(()));
     Ok(true)

@@ -18,7 +18,9 @@ impl Tier {
         let directory = self.directory();
         let (front, rear) = (control.front.get(), control.rear.get());
         assert!(control.durable_front.get() <= front, "the durable front is behind the front");
-        assert!(front <= control.cleaned.get(), "nothing is released before it is staged out");
+        let (releasable, cleaned) = (control.releasable.get(), control.cleaned.get());
+        assert!(front <= releasable, "invariant 5: frames leave only when disk has their pages");
+        assert!(releasable <= cleaned, "invariant 5: disk is synced after it was written");
         assert!(control.cleaned.get() <= control.staged_from.get(), "only durable groups are staged out");
         assert!(control.staged_from.get() <= rear);
         assert!(control.retired.get() <= control.flushed.get());

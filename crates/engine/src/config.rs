@@ -54,6 +54,9 @@ pub enum Admission {
 pub enum SyncMode {
     /// To flash and disk at once: losing the flash device loses nothing.
     Through,
+    /// To flash first; everything older than the redo pointer is on disk before a database's checkpoint
+    /// completes, so that losing the flash device costs an ordinary crash recovery. For hosts with a log.
+    Drained,
     /// Flash is part of the database: FaCE as published.
     Durable,
 }
@@ -99,7 +102,7 @@ macro_rules! names {
 
 names!(Design, "design", FaceBasic = 1 "face-basic", FaceGr = 2 "face-gr", FaceGsc = 3 "face-gsc");
 names!(Admission, "admission", Clean = 1 "clean", Dirty = 2 "dirty", Both = 3 "both");
-names!(SyncMode, "sync mode", Through = 1 "through", Durable = 3 "durable");
+names!(SyncMode, "sync mode", Through = 1 "through", Drained = 2 "drained", Durable = 3 "durable");
 
 /// The parameters of a tier. [`TierConfig::geometry`] checks them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,6 +130,8 @@ pub struct TierConfig {
     pub survivors_max: u32,
     /// Frames staged out between two syncs of the disk.
     pub band_frames: u64,
+    /// Frames staged out ahead of need while the disk is idle; the busier it is, the fewer.
+    pub ahead_frames: u64,
 }
 
 impl TierConfig {
@@ -145,6 +150,7 @@ impl TierConfig {
             sync_mode: SyncMode::Durable,
             survivors_max: group_pages / 2,
             band_frames: (frames / 16).max(u64::from(group_pages)),
+            ahead_frames: frames / 16,
         }
     }
 
@@ -182,11 +188,12 @@ impl TierConfig {
         let segment_slots = self.frames.div_ceil(u64::from(self.segment_frames)) + SPARE_SEGMENTS;
         let frames_offset =
             (SEGMENTS_OFFSET + segment_slots * segment_bytes).next_multiple_of(FRAMES_ALIGNMENT);
-        // Stage-out keeps this many frames ready for new groups: the band whose disk writes are not
-        // yet synced, the groups that only stage-out may use, and those that come in until the flush
-        // that makes a new front durable.
+        // The front moves on while fewer frames than these are free: the groups that only stage-out may
+        // use, and those that come in until the flush that makes a new front durable. Stage-out keeps
+        // more than that ready: the band whose disk writes are not yet synced.
         let staging_groups = u64::from(self.staging_groups);
-        let ready_frames = self.band_frames + (RESERVED_GROUPS + 3 + staging_groups / 2) * group_frames;
+        let free_frames = (RESERVED_GROUPS + 3 + staging_groups / 2) * group_frames;
+        let ready_frames = self.band_frames + free_frames;
         // Recovery scans at most two segments' worth of groups and those in staging memory; until they are
         // in a durable segment they keep their frames, beside those that are kept ready.
         let scanned = 2 * (u64::from(self.segment_frames) + group_frames) + staging_groups * group_frames;
@@ -211,6 +218,7 @@ impl TierConfig {
             segment_bytes,
             segment_slots,
             frames_offset,
+            free_frames,
             ready_frames,
             layout: Layout::default(),
         };
@@ -245,6 +253,8 @@ impl TierConfig {
             .map_err(|error| error.explained("a group must keep one frame for the incoming page"))?;
         range("frames", self.frames, 1, FRAMES_MAX)?;
         range("band_frames", self.band_frames, 1, self.frames)?;
+        range("ahead_frames", self.ahead_frames, 0, self.frames / 2)
+            .map_err(|error| error.explained("half of the queue must be left to its pages"))?;
         range("shards", self.shards.into(), 1, 4096)?;
         if !self.shards.is_power_of_two() {
             return Err(ConfigError::new(
@@ -300,6 +310,7 @@ pub struct Geometry {
     pub(crate) segment_bytes: u64,
     pub(crate) segment_slots: u64,
     pub(crate) frames_offset: u64,
+    pub(crate) free_frames: u64,
     pub(crate) ready_frames: u64,
     pub(crate) layout: Layout,
 }

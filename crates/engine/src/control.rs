@@ -49,17 +49,41 @@ pub(crate) struct Control {
     pub(crate) flushing: Word,
     pub(crate) flush_target: Word,
     pub(crate) flush_owner: Word,
-    /// State of the stage-out lane (see `stage_out`), its group and owner.
+    /// State of the stage-out lane (see `lane`), what it carries, its group and owner.
     pub(crate) lane: Word,
+    pub(crate) lane_load: Word,
     pub(crate) lane_position: Word,
     pub(crate) lane_end: Word,
     pub(crate) lane_pages: Word,
     pub(crate) lane_owner: Word,
-    /// State of the disk sync (see `stage_out`): what it covers and what must be durable first.
+    /// State of the disk sync (see `release`): what it covers and what must be durable first.
     pub(crate) disk_sync: Word,
     pub(crate) disk_sync_end: Word,
     pub(crate) disk_sync_barrier: Word,
     pub(crate) disk_sync_owner: Word,
+    /// Frames before it may leave the queue: disk has their pages for good.
+    pub(crate) releasable: Word,
+    /// 1 while entries are being unlinked; up to where, and by whom.
+    pub(crate) releasing: Word,
+    pub(crate) releasing_end: Word,
+    pub(crate) releasing_owner: Word,
+    /// How idle the host says its disk is, in thousandths; for stage-out ahead of need.
+    pub(crate) disk_idle: Word,
+    /// Number of the last mark (see `checkpoint`). Read without the lock.
+    pub(crate) mark: Word,
+    /// State of the drain that was requested, its number, its scope and how far it is.
+    pub(crate) drain: Word,
+    pub(crate) drain_number: Word,
+    pub(crate) drains_done: Word,
+    pub(crate) drain_before: Word,
+    pub(crate) drain_range: [Word; 5],
+    pub(crate) drain_cursor: Word,
+    pub(crate) drain_end: Word,
+    pub(crate) drain_owner: Word,
+    /// The host can be asked for pages; how many are wanted; who was asked.
+    pub(crate) pulling: Word,
+    pub(crate) pull_wanted: Word,
+    pub(crate) pull_owner: Word,
     /// Number of the segment being filled; the buffers' states (see `metadata`).
     pub(crate) segment_number: Word,
     pub(crate) segment_current: Word,

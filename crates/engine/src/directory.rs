@@ -35,8 +35,33 @@ pub(crate) const VALID: u32 = 1;
 pub(crate) const DIRTY: u32 = 2;
 /// Looked up since it entered; gives a second chance.
 pub(crate) const REFERENCED: u32 = 4;
+/// Written to disk since it was staged in; the next sync of the disk covers it.
+pub(crate) const WRITTEN: u32 = 16;
+/// Written by the drain under way; its last sync makes the page clean.
+pub(crate) const DRAINED: u32 = 32;
 /// First frame of a group: the id holds sequence, pages and records, the checksum the summary's.
 pub(crate) const HEAD: u32 = 8;
+
+/// A dirty page's *dirty since* takes the bits from here on: the number of the last mark before its oldest change
+/// that is not on disk (see `checkpoint`).
+const SINCE_SHIFT: u32 = 8;
+/// Marks after which a page's age is no longer told apart.
+pub(crate) const SINCE_MAX: u64 = (1 << (32 - SINCE_SHIFT)) - 1;
+
+/// The state bits for a page dirty since mark `since`.
+pub(crate) fn dirty_since(since: u64) -> u32 {
+    DIRTY | (since.min(SINCE_MAX) as u32) << SINCE_SHIFT
+}
+
+/// The mark since which a dirty page is dirty.
+pub(crate) fn since(state: u32) -> u64 {
+    u64::from(state >> SINCE_SHIFT)
+}
+
+/// Whether the frame holds a version that is still to be written to disk.
+pub(crate) fn needs_disk(state: u32) -> bool {
+    state & (VALID | DIRTY | WRITTEN) == VALID | DIRTY
+}
 
 /// A shard's lock and the counts of its lookups, together in one cache line: whoever holds the lock has
 /// the line already, so counting costs no second one and needs no atomic addition.

@@ -8,10 +8,11 @@
 //! To leave a tier in order without draining it, the host calls [`Tier::begin_drain`], completes all jobs,
 //! syncs, and writes the superblock that [`Tier::closed`] returns.
 
-use crate::directory::{DIRTY, VALID};
+use crate::directory::{DIRTY, DRAINED, VALID, WRITTEN};
 use crate::format::{Superblock, TierState};
 use crate::ids::{PageId, Position};
-use crate::stage_out::{LANE_IDLE, LANE_STUCK, SYNC_RUNNING};
+use crate::lane::{LANE_IDLE, LANE_STUCK};
+use crate::release::SYNC_RUNNING;
 use crate::tier::{FlashPage, Tier};
 
 /// A page that is newer than its disk copy.
@@ -90,7 +91,7 @@ impl Tier {
             let frame = self.geometry.frame_of(page.flash.position.0);
             let shard = directory.lock(directory.slot(&page.id), self.owner);
             if shard.find(&page.id) == Some(frame) && self.position_of(frame) == page.flash.position.0 {
-                shard.clear_flags(frame, DIRTY);
+                shard.clear_flags(frame, DIRTY | WRITTEN | DRAINED);
             }
         }
     }

@@ -42,6 +42,25 @@ impl PageId {
         be_u64(&self.0[8..16])
     }
 
+    /// The id of a block of a relation's fork, as PostgreSQL names it: database, tablespace, relation number, fork
+    /// number, block number. The database comes first, so that all of it is one range whatever tablespaces it has.
+    pub fn relation(database: u32, tablespace: u32, relation: u32, fork: u32, block: u32) -> Self {
+        let mut bytes = [0; PAGE_ID_BYTES];
+        for (out, part) in bytes.chunks_exact_mut(4).zip([database, tablespace, relation, fork, block]) {
+            out.copy_from_slice(&part.to_be_bytes());
+        }
+        Self(bytes)
+    }
+
+    /// Database, tablespace, relation number, fork number and block number of [`Self::relation`].
+    pub fn relation_parts(&self) -> [u32; 5] {
+        let mut parts = [0; 5];
+        for (part, bytes) in parts.iter_mut().zip(self.0.chunks_exact(4)) {
+            *part = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        }
+        parts
+    }
+
     /// `self + (count << shift)`, or `None` past the largest id.
     fn advanced(&self, count: u64, shift: u8) -> Option<Self> {
         // 160 bits as five 32-bit limbs, least significant first; the addend is spread over them.
@@ -133,9 +152,49 @@ impl IdRange {
         Self::blocks(file, first, u64::MAX - first)
     }
 
+    /// `blocks` blocks from `first` on of a fork that [`PageId::relation`] names.
+    pub fn fork_blocks(
+        database: u32,
+        tablespace: u32,
+        relation: u32,
+        fork: u32,
+        first: u32,
+        blocks: u64,
+    ) -> Self {
+        Self {
+            start: PageId::relation(database, tablespace, relation, fork, first),
+            count: blocks.min(u64::from(u32::MAX) + 1 - u64::from(first)),
+            shift: 0,
+        }
+    }
+
+    /// Every block of a fork.
+    pub fn fork(database: u32, tablespace: u32, relation: u32, fork: u32) -> Self {
+        Self { start: PageId::relation(database, tablespace, relation, fork, 0), count: 1, shift: 32 }
+    }
+
+    /// Every fork of a relation.
+    pub fn relation(database: u32, tablespace: u32, relation: u32) -> Self {
+        Self { start: PageId::relation(database, tablespace, relation, 0, 0), count: 1, shift: 64 }
+    }
+
+    /// Every relation of a database in every tablespace.
+    pub fn database(database: u32) -> Self {
+        Self { start: PageId::relation(database, 0, 0, 0, 0), count: 1, shift: 128 }
+    }
+
     /// Whether `id` lies in the range.
     pub fn contains(&self, id: &PageId) -> bool {
         *id >= self.start && self.end().is_none_or(|end| *id < end)
+    }
+
+    /// Every id of a range of at most `most` single ids; `None` for larger ranges and those whose steps are ranges
+    /// themselves.
+    pub(crate) fn few_ids(&self, most: u64) -> Option<Vec<PageId>> {
+        if self.shift > 0 || self.count > most {
+            return None;
+        }
+        Some((0..self.count).map_while(|step| self.start.advanced(step, 0)).collect())
     }
 
     /// The first id past the range; `None` if the range reaches the largest id.
@@ -169,6 +228,24 @@ mod tests {
         let tail = IdRange::blocks_from(7, 3);
         assert!(tail.contains(&PageId::volume(7, u64::MAX - 1)));
         assert!(!tail.contains(&PageId::volume(8, 0)));
+    }
+
+    #[test]
+    fn forks_relations_and_databases_are_ranges() {
+        let page = PageId::relation(5, 1663, 16_384, 1, 77);
+        assert_eq!(page.relation_parts(), [5, 1663, 16_384, 1, 77]);
+        assert!(IdRange::fork(5, 1663, 16_384, 1).contains(&page));
+        assert!(!IdRange::fork(5, 1663, 16_384, 0).contains(&page));
+        assert!(IdRange::relation(5, 1663, 16_384).contains(&page));
+        assert!(!IdRange::relation(5, 1663, 16_385).contains(&page));
+        assert!(IdRange::database(5).contains(&page));
+        assert!(!IdRange::database(4).contains(&page));
+        assert!(IdRange::database(u32::MAX).contains(&PageId::relation(u32::MAX, 9, 9, 9, 9)));
+        let tail = IdRange::fork_blocks(5, 1663, 16_384, 1, 77, u64::MAX);
+        assert!(tail.contains(&page));
+        assert!(tail.contains(&PageId::relation(5, 1663, 16_384, 1, u32::MAX)));
+        assert!(!tail.contains(&PageId::relation(5, 1663, 16_384, 2, 0)));
+        assert!(!tail.contains(&PageId::relation(5, 1663, 16_384, 1, 76)));
     }
 
     #[test]

@@ -7,12 +7,13 @@
 use std::fmt;
 use std::marker::PhantomData;
 
+use crate::checkpoint::Sweep;
+use crate::directory::DRAINED;
 use crate::ids::{PageId, Position};
+use crate::lane::{DRAIN, GROUP, LANE_IDLE, LANE_READING, LANE_TO_READ, LANE_TO_WRITE, LANE_WRITING};
 use crate::metadata::{BEING_FLUSHED, BEING_WRITTEN, COVERED, FULL, UNFLUSHED};
 use crate::planted::{self, Bug};
-use crate::stage_out::{
-    LANE_IDLE, LANE_READING, LANE_TO_WRITE, LANE_WRITING, SYNC_BARRIER, SYNC_IDLE, SYNC_RUNNING,
-};
+use crate::release::{SYNC_BARRIER, SYNC_IDLE, SYNC_RUNNING};
 use crate::staging::{FAILED, READY, WRITING, WRITTEN};
 use crate::tier::Tier;
 
@@ -23,7 +24,7 @@ pub enum Job<'t> {
     WriteGroup(WriteGroup<'t>),
     /// Flush the flash device.
     FlushFlash(FlushFlash<'t>),
-    /// Read the group at the front of the queue from flash.
+    /// Read pages that are to leave flash: the group at the front of the queue, or what a drain asks for.
     ReadFront(ReadFront<'t>),
     /// Write pages to their places on disk.
     WriteDisk(WriteDisk<'t>),
@@ -31,6 +32,19 @@ pub enum Job<'t> {
     SyncDisk(SyncDisk<'t>),
     /// Write a metadata segment to flash.
     WriteSegment(WriteSegment<'t>),
+    /// Stage in pages from the tail of the buffer pool, as many as there are. Handed out only after
+    /// [`Tier::set_pulling`].
+    PullPages(PullPages<'t>),
+}
+
+/// What the control lock's holder has found to be done.
+enum Picked<'t> {
+    Job(Job<'t>),
+    /// The lane looks for pages of a drain, without the lock.
+    Scan,
+    /// Something moved on by itself: look again.
+    Again,
+    Nothing,
 }
 
 /// A job could not be carried out. The tier latches it; nothing is retried (invariant 11).
@@ -110,6 +124,19 @@ pub struct WriteSegment<'t> {
     buffer: usize,
 }
 
+/// See [`Job::PullPages`].
+pub struct PullPages<'t> {
+    pages: u64,
+    tier: PhantomData<&'t Tier>,
+}
+
+impl PullPages<'_> {
+    /// How many pages fit.
+    pub fn pages(&self) -> u64 {
+        self.pages
+    }
+}
+
 impl WriteGroup<'_> {
     /// (Byte offset on flash, bytes): one write, or two where the ring of frames ends.
     pub fn writes(&self) -> impl Iterator<Item = (u64, &[u8])> {
@@ -153,33 +180,44 @@ impl Tier {
     ///
     /// `None` means that nothing can be done now: jobs that others carry out may bring more.
     pub fn next_job(&self, owner: u32) -> Option<Job<'_>> {
-        let job = {
-            let _guard = self.control().lock.lock(self.owner);
-            self.pick_job(owner)
-        };
-        if job.is_none() {
-            self.release_if_durable();
+        loop {
+            let picked = {
+                let _guard = self.control().lock.lock(self.owner);
+                self.pick_job(owner)
+            };
+            match picked {
+                Picked::Job(job) => return Some(job),
+                Picked::Scan => self.scan_for_drain(),
+                Picked::Again => {}
+                Picked::Nothing if self.release_as_needed() => {}
+                Picked::Nothing => return None,
+            }
         }
-        job
     }
 
-    fn pick_job(&self, owner: u32) -> Option<Job<'_>> {
+    fn pick_job(&self, owner: u32) -> Picked<'_> {
         let failure = self.failure();
         if failure.is_some_and(Failure::ends_writing) {
-            return None;
+            return Picked::Nothing;
         }
         if let Some(job) = self.flash_job(owner) {
-            return Some(job);
+            return Picked::Job(job);
         }
         if failure.is_none() {
-            if let Some(job) = self.disk_job(owner) {
-                return Some(job);
+            let picked = self.disk_job(owner);
+            if !matches!(picked, Picked::Nothing) {
+                return picked;
             }
         }
         if self.seal_for_progress() {
-            return self.flash_job(owner);
+            return self.flash_job(owner).map_or(Picked::Nothing, Picked::Job);
         }
-        None
+        if failure.is_none() {
+            if let Some(pages) = self.take_pull(owner) {
+                return Picked::Job(Job::PullPages(PullPages { pages, tier: PhantomData }));
+            }
+        }
+        Picked::Nothing
     }
 
     /// Flushes before writes: a sync waits for them, and they free staging memory.
@@ -227,26 +265,38 @@ impl Tier {
         (sync || memory || (written > flushed && pressing) || segment).then_some(written)
     }
 
-    fn disk_job(&self, owner: u32) -> Option<Job<'_>> {
+    fn disk_job(&self, owner: u32) -> Picked<'_> {
         let control = self.control();
         if control.lane.get() == LANE_TO_WRITE {
             control.lane.set(LANE_WRITING);
             control.lane_owner.set(owner.into());
-            return Some(Job::WriteDisk(WriteDisk { tier: self }));
+            return Picked::Job(Job::WriteDisk(WriteDisk { tier: self }));
         }
-        if self.take_front() {
+        // A drain and the front take turns, so that neither waits for the end of the other.
+        let fronts_turn = control.lane_load.get() == DRAIN;
+        let front = control.lane.get() == LANE_TO_READ || (fronts_turn && self.take_front());
+        match if front { Sweep::Nothing } else { self.take_drain() } {
+            Sweep::Scan => {
+                control.lane_owner.set(owner.into());
+                return Picked::Scan;
+            }
+            Sweep::Moved => return Picked::Again,
+            Sweep::Nothing => {}
+        }
+        if front || self.take_front() {
+            control.lane.set(LANE_READING);
             control.lane_owner.set(owner.into());
-            return Some(Job::ReadFront(ReadFront { tier: self, reads: self.front_reads() }));
+            return Picked::Job(Job::ReadFront(ReadFront { tier: self, reads: self.lane_reads() }));
         }
         if self.take_disk_sync() {
             if planted::is(Bug::ReuseBeforeDiskSync) {
                 control.disk_sync.set(SYNC_BARRIER);
-                return None;
+                return Picked::Nothing;
             }
             control.disk_sync_owner.set(owner.into());
-            return Some(Job::SyncDisk(SyncDisk { tier: PhantomData }));
+            return Picked::Job(Job::SyncDisk(SyncDisk { tier: PhantomData }));
         }
-        None
+        Picked::Nothing
     }
 
     /// Takes back a job with its outcome.
@@ -260,6 +310,10 @@ impl Tier {
             Job::WriteDisk(_) => self.disk_written(outcome),
             Job::SyncDisk(_) => self.disk_synced(outcome),
             Job::WriteSegment(job) => self.segment_was_written(job.buffer, outcome),
+            Job::PullPages(_) => {
+                let _guard = self.control().lock.lock(self.owner);
+                self.pulled();
+            }
         }
     }
 
@@ -312,7 +366,7 @@ impl Tier {
             }
             self.became_durable(target);
         }
-        self.release_if_durable();
+        self.release_as_needed();
     }
 
     /// Every group before `target` is durable (invariant 3), and so is the front that they state. Under the
@@ -334,30 +388,47 @@ impl Tier {
             self.lane_stuck(control.lane_position.get());
             return;
         }
-        if let Err(position) = self.front_read() {
+        let load = control.lane_load.get();
+        let read = if load == GROUP { self.group_was_read() } else { self.drain_was_read() };
+        if let Err(position) = read {
             self.lane_stuck(position);
             return;
         }
         let _guard = control.lock.lock(self.owner);
-        let bytes = (control.lane_end.get() - control.lane_position.get()) * self.geometry.page_size() as u64;
-        control.counters.stage_out_bytes_read.count(bytes);
+        if load == GROUP {
+            let frames = control.lane_end.get() - control.lane_position.get();
+            control.counters.stage_out_bytes_read.count(frames * self.geometry.page_size() as u64);
+        }
         if control.lane_pages.get() == 0 {
-            self.group_cleaned();
+            self.lane_done();
         } else {
             control.lane.set(LANE_TO_WRITE);
         }
     }
 
+    /// The lane's pages need no more I/O. Under the control lock.
+    fn lane_done(&self) {
+        let control = self.control();
+        if control.lane_load.get() == GROUP { self.group_cleaned() } else { control.lane.set(LANE_IDLE) }
+    }
+
     fn disk_written(&self, outcome: Result<(), JobError>) {
         let control = self.control();
-        let _guard = control.lock.lock(self.owner);
         assert_eq!(control.lane.get(), LANE_WRITING, "a job completed twice");
         if outcome.is_err() {
+            let _guard = control.lock.lock(self.owner);
             self.latch(Failure::DiskWrite);
             return;
         }
-        control.counters.disk_writes.count(control.lane_pages.get());
-        self.group_cleaned();
+        let drained = control.lane_load.get() == DRAIN;
+        self.lane_written(if drained { DRAINED } else { 0 });
+        let _guard = control.lock.lock(self.owner);
+        let pages = control.lane_pages.get();
+        control.counters.disk_writes.count(pages);
+        if drained {
+            control.counters.pages_drained.count(pages);
+        }
+        self.lane_done();
     }
 
     fn disk_synced(&self, outcome: Result<(), JobError>) {
@@ -372,7 +443,8 @@ impl Tier {
             control.counters.disk_syncs.count(1);
             control.disk_sync.set(SYNC_BARRIER);
         }
-        self.release_if_durable();
+        self.drain_synced();
+        self.release_as_needed();
     }
 
     fn segment_was_written(&self, buffer: usize, outcome: Result<(), JobError>) {
@@ -451,12 +523,11 @@ impl Tier {
                 control.segment_unflushed.set(UNFLUSHED);
             }
         }
-        if control.lane_owner.get() == dead {
-            match control.lane.get() {
-                LANE_READING => control.lane.set(LANE_IDLE),
-                LANE_WRITING => control.lane.set(LANE_TO_WRITE),
-                _ => {}
-            }
+        self.abandon_lane(dead);
+        self.abandon_release(dead);
+        self.abandon_drain(dead);
+        if control.pull_owner.get() == dead {
+            self.pulled();
         }
         if control.disk_sync.get() == SYNC_RUNNING && control.disk_sync_owner.get() == dead {
             control.disk_sync.set(SYNC_IDLE);
@@ -472,7 +543,7 @@ impl Tier {
     /// The page and its position at which stage-out is stuck after [`Failure::FlashRead`].
     pub fn stuck_page(&self) -> Option<(PageId, Position)> {
         let Some(Failure::FlashRead { position }) = self.failure() else { return None };
-        Some((self.directory().id(self.geometry.frame_of(position)), Position(position)))
+        Some((self.directory().id(self.frame_of(position)), Position(position)))
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct Layout {
     pub(crate) entries: usize,
     /// End position of the segment in each segment slot.
     pub(crate) segment_ends: usize,
-    /// Frame indexes of the pages that the stage-out lane writes to disk.
+    /// The pages that the stage-out lane carries: position and place in its buffer.
     pub(crate) lane_pages: usize,
     pub(crate) segment_buffers: usize,
     /// Start of page memory.
@@ -57,7 +57,7 @@ impl Layout {
         let buckets = take(shards * buckets_per_shard * 4, 64);
         let entries = take(frames * ENTRY_WORDS * 4, 64);
         let segment_ends = take(geometry.segment_slots as usize * 8, 64);
-        let lane_pages = take(config.group_pages as usize * 4, 64);
+        let lane_pages = take(config.group_pages as usize * 8, 64);
         let segment_buffers = take(2 * geometry.segment_bytes as usize, REGION_ALIGNMENT);
         let lane_buffer = take(group_bytes, REGION_ALIGNMENT);
         let staging = take(staging_groups * group_bytes, REGION_ALIGNMENT);

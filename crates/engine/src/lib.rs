@@ -61,7 +61,15 @@ mod staging;
 
 mod directory;
 
+mod lane;
+
 mod stage_out;
+
+mod release;
+
+mod checkpoint;
+
+mod pull;
 
 mod metadata;
 
@@ -80,14 +88,17 @@ mod check;
 pub mod planted;
 
 pub use attach::AttachError;
+pub use checkpoint::{DrainBusy, DrainScope, DrainState, DrainTicket, Mark};
 pub use config::{
     Admission, ConfigError, Design, FRAMES_MAX, GROUP_PAGES_MAX, Geometry, PAGE_SIZE_MAX, PAGE_SIZE_MIN,
     STAGING_GROUPS_MAX, SyncMode, TierConfig,
 };
 pub use drain::{DirtyPage, DrainCursor};
+pub use format::RedoPoint;
 pub use ids::{IdRange, PAGE_ID_BYTES, PageId, Position};
 pub use jobs::{
-    Failure, FlushFlash, Job, JobError, Poisoned, ReadFront, SyncDisk, WriteDisk, WriteGroup, WriteSegment,
+    Failure, FlushFlash, Job, JobError, Poisoned, PullPages, ReadFront, SyncDisk, WriteDisk, WriteGroup,
+    WriteSegment,
 };
 pub use layout::NOTE_BYTES;
 pub use recovery::{ReadError, ReadFlash, Recovered, RecoveryError, RecoveryReport};

@@ -48,11 +48,13 @@ pub enum Bug {
     FailedFlushIgnored,
     /// Invariant 12: the jobs of an owner that has died are not handed out again.
     DeadOwnersJobsLost,
+    /// Invariant 4: a version does not inherit since when its page is dirty, so that a drain up to a mark misses it.
+    SinceNotInherited,
 }
 
 impl Bug {
     /// Every switch.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::StaleOfferAdmitted,
         Self::ReadUnconfirmed,
         Self::SyncWithoutFlush,
@@ -72,6 +74,7 @@ impl Bug {
         Self::IdentityUnchecked,
         Self::FailedFlushIgnored,
         Self::DeadOwnersJobsLost,
+        Self::SinceNotInherited,
     ];
 
     /// The durability invariant that the switch breaks.
@@ -79,6 +82,7 @@ impl Bug {
         match self {
             Self::StaleOfferAdmitted | Self::ReadUnconfirmed => 2,
             Self::SyncWithoutFlush => 3,
+            Self::SinceNotInherited => 4,
             Self::ReuseBeforeDiskSync
             | Self::ReuseBeforeSuperseder
             | Self::ReuseBeforeDurableFront

@@ -190,7 +190,7 @@ impl Tier {
     /// Sets the queue's ends. Everything before `chain` is durable.
     fn start(&self, superblock: &Superblock, chain: Chain, front: u64, next_version: u64) {
         let control = self.control();
-        for word in [&control.front, &control.durable_front, &control.cleaned] {
+        for word in [&control.front, &control.durable_front, &control.releasable, &control.cleaned] {
             word.set(front);
         }
         control.rear.set(chain.position);
@@ -202,6 +202,8 @@ impl Tier {
         control.open.set(NONE);
         control.next_version.set(next_version);
         control.epoch.set(superblock.epoch.into());
+        // Pages found on flash are dirty since before any mark of this life.
+        control.mark.set(1);
     }
 }
 

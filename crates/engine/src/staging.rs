@@ -99,12 +99,14 @@ impl Tier {
     /// Appends a record to the open group, and for a page gives it a frame.
     ///
     /// A second chance keeps its version (invariant 7); everything else gets the next one. Callers
-    /// that append a page copy it to the place and call [`Self::filled`].
+    /// that append a page copy it to the place and call [`Self::filled`]. `awaited`: a drain waits for the
+    /// version that this one takes the place of.
     pub(crate) fn append(
         &self,
         kind: RecordKind,
         version: Option<(u32, u64)>,
         reserve: Reserve,
+        awaited: bool,
     ) -> Option<Place> {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
@@ -114,6 +116,10 @@ impl Tier {
         }
         let sequence = self.open_group(reserve)?;
         let slot = self.slot_of(sequence);
+        let next = slot.position.get() + self.geometry.summary_frames() + slot.pages.get();
+        if awaited && !self.drain_lets_supersede(next) {
+            return None;
+        }
         self.push_record(slot, kind, version);
         if !matches!(kind, RecordKind::Page { .. }) {
             self.seal_if_full(slot);
@@ -121,11 +127,7 @@ impl Tier {
         }
         let index = slot.pages.add(1);
         let position = slot.position.get() + self.geometry.summary_frames() + index;
-        let place = Place {
-            frame: self.geometry.frame_of(position),
-            memory: self.staged_page(slot, index),
-            sequence,
-        };
+        let place = Place { frame: self.frame_of(position), memory: self.staged_page(slot, index), sequence };
         self.seal_if_full(slot);
         Some(place)
     }
@@ -238,9 +240,9 @@ impl Tier {
             records: slot.records.get() as u32,
             checksum: 0,
         };
-        directory.set_head(self.geometry.frame_of(position), &head);
+        directory.set_head(self.frame_of(position), &head);
         for frame in 1..summary {
-            directory.clear(self.geometry.frame_of(position + frame));
+            directory.clear(self.frame_of(position + frame));
         }
         control.rear.set(position + summary + slot.pages.get());
         control.open.set(NONE);
@@ -284,7 +286,7 @@ impl Tier {
         let (header, checksum) = summary.encode(records);
         self.region.copy_in(memory, &header);
         let head = GroupHead { sequence, pages: summary.pages, records: summary.records, checksum };
-        self.directory().set_head(self.geometry.frame_of(summary.position), &head);
+        self.directory().set_head(self.frame_of(summary.position), &head);
         slot.predecessor.set(control.chain.get());
         slot.checksum.set(checksum.into());
         slot.front.set(summary.front);

@@ -87,6 +87,8 @@ counters! {
     left_clean,
     /// Pages written to disk by stage-out.
     disk_writes,
+    /// Of these, pages that a drain asked for.
+    pages_drained,
     /// Pages appended again.
     second_chances,
     /// Referenced pages that were refused a second chance for want of room.

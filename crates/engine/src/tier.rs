@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::config::{Admission, Geometry, SyncMode};
 use crate::control::{Control, Slot};
-use crate::directory::{DIRTY, Directory, Found, REFERENCED, VALID};
+use crate::directory::{DIRTY, Directory, Found, REFERENCED, VALID, dirty_since};
 use crate::format::RecordKind;
 use crate::ids::{IdRange, PageId, Position};
 use crate::layout::NOTE_BYTES;
@@ -15,6 +15,9 @@ use crate::planted::{self, Bug};
 use crate::region::Region;
 use crate::staging::Reserve;
 use crate::statistics::Statistics;
+
+/// Ranges of at most so many pages are dropped page by page.
+const RANGE_LOOKUPS_MAX: u64 = 256;
 
 /// A flash tier in a region. Cheap to share: every method takes `&self` and may run on any thread.
 pub struct Tier {
@@ -29,6 +32,9 @@ pub struct Tier {
 pub enum StageKind {
     /// It changed since it was read; its log, if it has one, is already forced (invariant 1).
     Dirty,
+    /// The same, and a change in it is older than the mark of the checkpoint under way, so that it must be on disk
+    /// before the checkpoint completes (see [`Tier::begin_checkpoint`]).
+    DirtyBeforeMark,
     /// It equals its disk copy. The token is that of the lookup that missed it, where the host holds
     /// no lock from then to now; `None` where it does.
     Clean(Option<Token>),
@@ -143,12 +149,13 @@ impl Tier {
     pub fn stage_in(&self, id: &PageId, page: &[u8], kind: StageKind, lsn: u64) -> StageIn {
         assert_eq!(page.len(), self.geometry.page_size(), "a page of the wrong size");
         match kind {
-            StageKind::Dirty => self.stage_in_dirty(id, page, lsn),
+            StageKind::Dirty => self.stage_in_dirty(id, page, lsn, false),
+            StageKind::DirtyBeforeMark => self.stage_in_dirty(id, page, lsn, true),
             StageKind::Clean(token) => self.offer_clean(id, page, token, lsn),
         }
     }
 
-    fn stage_in_dirty(&self, id: &PageId, page: &[u8], lsn: u64) -> StageIn {
+    fn stage_in_dirty(&self, id: &PageId, page: &[u8], lsn: u64, before_mark: bool) -> StageIn {
         let control = self.control();
         let config = self.geometry.config();
         if control.stopped.get() != 0 || config.admission == Admission::Clean {
@@ -160,17 +167,22 @@ impl Tier {
         let directory = self.directory();
         let shard = directory.lock(directory.slot(id), self.owner);
         let kind = RecordKind::Page { id: *id, dirty: !through, second_chance: false, lsn, checksum };
-        let Some(place) = self.append(kind, None, Reserve::Foreground) else {
+        let older = shard.find(id);
+        let older_state = older.map(|frame| directory.state(frame));
+        let flags = if through { 0 } else { dirty_since(self.inherited_since(older_state, before_mark)) };
+        let awaited =
+            older.is_some_and(|frame| self.drain_awaits(id, directory.state(frame), self.position_of(frame)));
+        let Some(place) = self.append(kind, None, Reserve::Foreground, awaited) else {
             control.counters.stalls.count(1);
             return StageIn::Full;
         };
         self.region.copy_in(place.memory, page);
         // Invariant 2: the older version leaves the hash under the same lock that the newer one
         // enters it. It is invalidated in memory only; the newer one's record supersedes it on flash.
-        if let Some(older) = shard.find(id) {
+        if let Some(older) = older {
             shard.unlink(older);
         }
-        shard.link(place.frame, id, if through { 0 } else { DIRTY }, checksum);
+        shard.link(place.frame, id, flags, checksum);
         shard.changed();
         self.filled(place);
         control.counters.staged_dirty.count(1);
@@ -202,7 +214,7 @@ impl Tier {
         }
         let checksum = crc32c::crc32c(page);
         let kind = RecordKind::Page { id: *id, dirty: false, second_chance: false, lsn, checksum };
-        let Some(place) = self.append(kind, None, Reserve::Foreground) else {
+        let Some(place) = self.append(kind, None, Reserve::Foreground, false) else {
             counters.dropped_busy.count(1);
             return StageIn::Dropped;
         };
@@ -348,8 +360,9 @@ impl Tier {
     fn drop_range_alone(&self, range: &IdRange, note: Option<&[u8; NOTE_BYTES]>) -> Result<(), NoRoom> {
         // The record first: if it found no room after the pages were gone, a crash would bring them back.
         self.append_tombstone(*range, note)?;
-        if range.shift == 0 && range.count == 1 {
-            self.drop_matching(range, &range.start);
+        // A few pages are looked up one by one; a pass over the directory is for many.
+        if let Some(ids) = range.few_ids(RANGE_LOOKUPS_MAX) {
+            ids.iter().for_each(|id| self.drop_matching(range, id));
             return Ok(());
         }
         let directory = self.directory();

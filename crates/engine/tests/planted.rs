@@ -116,7 +116,7 @@ fn step(tier: &Tier, flash: &Mutex<common::Flash>) {
                 bytes.copy_from_slice(&flash.0[offset as usize..offset as usize + bytes.len()]);
             }
         }
-        Job::FlushFlash(_) | Job::WriteDisk(_) | Job::SyncDisk(_) => {}
+        Job::FlushFlash(_) | Job::WriteDisk(_) | Job::SyncDisk(_) | Job::PullPages(_) => {}
     }
     drop(flash);
     tier.complete(job, Ok(()));

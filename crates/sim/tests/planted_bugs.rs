@@ -8,7 +8,7 @@ use mezzanine_sim::crash::{CUTS_PER_WORLD, Violation, World};
 const CUTS_MAX: u64 = 100_000;
 
 /// Faults that this world cannot show, and why. `tests/planted.rs` of the engine and of the volume find them.
-const ELSEWHERE: [(Bug, &str); 4] = [
+const ELSEWHERE: [(Bug, &str); 5] = [
     (
         Bug::ReadUnconfirmed,
         "the page's checksum is compared as well and tells an overwritten frame from its page",
@@ -19,6 +19,7 @@ const ELSEWHERE: [(Bug, &str); 4] = [
     ),
     (Bug::IdentityUnchecked, "the world does not swap devices"),
     (Bug::DeadOwnersJobsLost, "the world has one process"),
+    (Bug::SinceNotInherited, "a volume has no checkpoints"),
 ];
 
 /// Looks for a violation with `bug` switched on, in worlds from `seed` on. Returns the cuts that it took.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mezzanine_volume::{SyncMode, VolumeErrorKind, VolumeFile};
+use mezzanine_volume::{VolumeErrorKind, VolumeFile};
 
 use crate::error::Error;
 use crate::lock::{Busy, Holder, Level, LockTable};
@@ -266,10 +266,7 @@ impl Connection {
     pub(crate) fn status(&self) -> String {
         let db = &*self.database;
         let mount = &db.mount;
-        let mode = match mount.sync_mode {
-            SyncMode::Through => "through",
-            SyncMode::Durable => "durable",
-        };
+        let mode = mount.sync_mode.name();
         let warning = self.page_size_mismatch().map(|text| format!("warning {text}\n")).unwrap_or_default();
         let page_size = db.page_size().map_or_else(|| "not known yet".to_owned(), |size| size.to_string());
         format!(

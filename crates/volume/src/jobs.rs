@@ -107,6 +107,8 @@ impl Shared {
                 by_file.iter().try_for_each(|(number, pages)| self.write_home(*number, pages))
             }
             Job::SyncDisk(_) => self.sync_staged_out(),
+            // Never asked for: a volume has no buffer pool.
+            Job::PullPages(_) => Ok(()),
         };
         if let Err(error) = &result {
             lock(&host.cause).get_or_insert_with(|| error.to_string());

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use mezzanine_device::{Device, DirectIo, FileDevice, OpenOptions};
 use mezzanine_engine::format::{FormatError, Superblock, TierState, read_superblock};
 use mezzanine_engine::{
-    ConfigError, Geometry, ReadError, ReadFlash, Recovered, RecoveryError, Region, Tier, TierConfig,
+    ConfigError, Geometry, ReadError, ReadFlash, Recovered, RecoveryError, Region, SyncMode, Tier, TierConfig,
 };
 
 use crate::config::{VolumeConfig, provably_clean};
@@ -66,7 +66,7 @@ pub fn open_flash(path: &Path) -> Result<Arc<dyn Device>, VolumeError> {
 /// `NoSpace`, `Busy`, `InvalidConfig`, or the failure.
 pub fn create_flash(path: &Path, config: &TierConfig) -> Result<Arc<dyn Device>, VolumeError> {
     let name = path.display().to_string();
-    let geometry = geometry_of(config, "create", &name)?;
+    let geometry = volume_geometry(config, "create", &name)?;
     let options =
         OpenOptions { create: true, len: Some(geometry.flash_bytes()), preallocate: true, ..flash_options() };
     let device =
@@ -86,6 +86,21 @@ fn geometry_of(config: &TierConfig, operation: &'static str, subject: &str) -> R
     })
 }
 
+/// The sizes of a tier that a volume is to use.
+fn volume_geometry(
+    config: &TierConfig,
+    operation: &'static str,
+    subject: &str,
+) -> Result<Geometry, VolumeError> {
+    if config.sync_mode == SyncMode::Drained {
+        let reason = "sync mode drained is for databases that redo from their log after flash is lost, and a volume \
+                      has no log";
+        return Err(VolumeError::new(VolumeErrorKind::InvalidConfig, operation, subject, reason)
+            .advise("use durable, or through if flash is not to be trusted"));
+    }
+    geometry_of(config, operation, subject)
+}
+
 impl Volume {
     /// Makes an empty tier on `flash`. Sidecars of files that used a tier there before refuse the new one.
     ///
@@ -94,7 +109,7 @@ impl Volume {
     /// `force`; `InvalidConfig`; `NoSpace`; `Truncated` if the device is too small.
     pub fn format(flash: &dyn Device, config: &VolumeConfig, force: bool) -> Result<(), VolumeError> {
         let name = flash.describe();
-        let geometry = geometry_of(&config.tier, "format", &name)?;
+        let geometry = volume_geometry(&config.tier, "format", &name)?;
         let failed = |error| VolumeError::from_device("format", flash.describe(), error);
         if !force {
             refuse_contents(flash, &name)?;
@@ -236,7 +251,7 @@ pub(crate) fn open_tier(
     flash.flush().map_err(|error| VolumeError::from_device(OPERATION, &name, error))?;
     let found = find_superblock(&*flash, OPERATION)?;
     let superblock = merged(&found, config, &name)?;
-    let geometry = geometry_of(&superblock.config, OPERATION, &name)?;
+    let geometry = volume_geometry(&superblock.config, OPERATION, &name)?;
     let recover = |superblock: &Superblock| {
         Tier::recover(Region::heap(geometry.region_bytes()), superblock, OWNER, &mut Reader(&*flash))
     };

@@ -46,6 +46,15 @@ impl TierState {
     }
 }
 
+/// A database's redo pointer: where redo begins after a crash, and on which timeline of the log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RedoPoint {
+    /// Position in the log; 0 if there was no checkpoint yet, or the host has no log.
+    pub redo: u64,
+    /// Timeline of the log.
+    pub timeline: u32,
+}
+
 /// What a tier says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
@@ -67,6 +76,10 @@ pub struct Superblock {
     pub end_sequence: u64,
     /// Frames before this position have left the queue.
     pub front: u64,
+    /// The redo pointer that the database is known to have made its own (invariant 10).
+    pub confirmed: RedoPoint,
+    /// The redo pointer that it may have made its own since.
+    pub pending: RedoPoint,
     /// Parameters.
     pub config: TierConfig,
 }
@@ -84,6 +97,8 @@ impl Superblock {
             state: TierState::Drained,
             end_sequence: 0,
             front: 0,
+            confirmed: RedoPoint::default(),
+            pending: RedoPoint::default(),
             config: geometry.config().clone(),
         }
     }
@@ -109,6 +124,28 @@ impl Superblock {
             front: 0,
             ..self.clone()
         }
+    }
+
+    /// Step one of a database's checkpoint that is otherwise complete: the tier covers everything before
+    /// `point`. Made durable before the database's control file names it.
+    ///
+    /// The checkpoint is complete in the tier's part when the ticket of a [`crate::Tier::request_sync`] after the
+    /// flush of the buffer pool is durable, and with sync mode `drained` the drain up to its mark is done.
+    pub fn with_pending(&self, point: RedoPoint) -> Self {
+        Self { generation: self.generation + 1, pending: point, ..self.clone() }
+    }
+
+    /// Step two: the control file is durable with the pending redo pointer. May be made durable at leisure.
+    pub fn with_confirmed(&self) -> Self {
+        Self { generation: self.generation + 1, confirmed: self.pending, ..self.clone() }
+    }
+
+    /// Whether a database whose control file names `point` is the one that this tier was last used with.
+    ///
+    /// If not, the database or the tier is an older copy, and the tier must not be used if it may hold the only
+    /// copy of a page (invariant 10).
+    pub fn knows(&self, point: RedoPoint) -> bool {
+        point == self.confirmed || point == self.pending
     }
 
     /// The bytes of one copy.
@@ -137,7 +174,12 @@ impl Superblock {
             .u32(config.staging_groups)
             .u32(config.segment_frames)
             .u32(config.shards)
-            .u32(config.survivors_max);
+            .u32(config.survivors_max)
+            .u64(config.ahead_frames)
+            .u64(self.confirmed.redo)
+            .u64(self.pending.redo)
+            .u32(self.confirmed.timeline)
+            .u32(self.pending.timeline);
         let checksum = crc32c::crc32c(&out[..CHECKSUM_AT]);
         out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
         out
@@ -180,10 +222,14 @@ impl Superblock {
             segment_frames: reader.u32(),
             shards: reader.u32(),
             survivors_max: reader.u32(),
+            ahead_frames: reader.u64(),
             design,
             admission,
             sync_mode,
         };
+        let (confirmed, pending) = (reader.u64(), reader.u64());
+        let confirmed = RedoPoint { redo: confirmed, timeline: reader.u32() };
+        let pending = RedoPoint { redo: pending, timeline: reader.u32() };
         config.geometry().map_err(|error| FormatError::Damaged(format!("a superblock with {error}")))?;
         Ok(Self {
             tier_uuid,
@@ -195,6 +241,8 @@ impl Superblock {
             state,
             end_sequence,
             front,
+            confirmed,
+            pending,
             config,
         })
     }

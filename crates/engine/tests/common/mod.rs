@@ -87,7 +87,7 @@ impl Host {
                     self.disk.insert(id, bytes.to_vec());
                 }
             }
-            Job::FlushFlash(_) | Job::SyncDisk(_) => {}
+            Job::FlushFlash(_) | Job::SyncDisk(_) | Job::PullPages(_) => {}
         }
         self.tier.complete(job, Ok(()));
         true

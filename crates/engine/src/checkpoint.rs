@@ -1,0 +1,322 @@
+//! What a database's checkpoint needs of the tier: marks, and drains up to a mark.
+//!
+//! A *mark* is made when the database chooses its redo pointer. Every dirty page remembers the mark since
+//! which it is dirty; a newer version inherits that from the one it supersedes until the older one has
+//! been written to disk. With sync mode `drained` a checkpoint has the newest version of every page that is
+//! dirty since before its mark written to disk and synced; then losing the flash device costs no more than
+//! redo from the redo pointer.
+//!
+//! ```text
+//!           request_drain          all durable frames seen       no page waits        disk synced
+//!   IDLE ----------------> SWEEP ---------------------> LAST ------------> WRITTEN -----------> MARKING -> IDLE
+//! ```
+//!
+//! - SWEEP: the lane takes pages of the scope in the order of the queue. A page that is superseded before it
+//!   was written has its successor behind the sweep's end, which moves with it.
+//! - LAST: what still waits was staged in during the sweep. Everything is made durable, and until a waiting page
+//!   has been written it is not superseded: its stage-in finds the tier full and its caller carries out jobs. So
+//!   the drain ends however often a page is evicted.
+//! - WRITTEN: the disk is synced once more, then what the drain wrote counts as clean.
+
+use crate::control::NONE;
+use crate::directory::{DIRTY, DRAINED, SINCE_MAX, VALID, WRITTEN, needs_disk, since};
+use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
+use crate::lane::{DRAIN, LANE_IDLE, LANE_SCANNING, LANE_TO_READ, LanePage};
+use crate::planted::{self, Bug};
+use crate::release::SYNC_RUNNING;
+use crate::tier::Tier;
+
+const IDLE: u64 = 0;
+const SWEEP: u64 = 1;
+const LAST: u64 = 2;
+const DRAIN_WRITTEN: u64 = 3;
+const SYNCING: u64 = 4;
+const MARKING: u64 = 5;
+
+/// What a drain has for the lane.
+pub(crate) enum Sweep {
+    /// Frames to be looked at.
+    Scan,
+    /// Nothing, but it has come one step further, so that there may be other work now.
+    Moved,
+    Nothing,
+}
+
+/// Frames looked at before the lane can be used for something else.
+const SCAN_FRAMES: u64 = 16 * 1024;
+
+/// The moment at which a database chose a redo pointer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Mark(u64);
+
+/// What a drain covers: by default every dirty page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DrainScope {
+    /// Only pages that are dirty since before this mark.
+    pub before: Option<Mark>,
+    /// Only these pages: a fork, a relation or a database that is copied or moved.
+    pub range: Option<IdRange>,
+}
+
+/// A drain that was requested.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DrainTicket(u64);
+
+/// How far a drain is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrainState {
+    /// Carry out jobs or wait for them.
+    Pending,
+    /// The newest version of every page of the scope is on disk, synced.
+    Done,
+    /// It cannot be completed; see [`Tier::failure`].
+    Failed,
+}
+
+/// Another drain is under way: carry out jobs or wait, then ask again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DrainBusy;
+
+impl std::fmt::Display for DrainBusy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "another drain is under way; try again when it is done")
+    }
+}
+
+impl std::error::Error for DrainBusy {}
+
+impl Tier {
+    /// Starts a database's checkpoint: pages staged in from now on as [`crate::StageKind::Dirty`] are dirty
+    /// since this mark, and those that are dirty already since before it.
+    pub fn begin_checkpoint(&self) -> Mark {
+        let control = self.control();
+        let _guard = control.lock.lock(self.owner);
+        Mark(control.mark.add(1) + 1)
+    }
+
+    /// Has stage-out write the newest version of every dirty page of `scope` to disk, and sync it.
+    ///
+    /// Everything of the scope that must be on disk has been staged in before, and [`Self::request_sync`]'s
+    /// ticket for it is durable: a page reaches disk only after it is durable on flash.
+    ///
+    /// # Errors
+    /// [`DrainBusy`]: one drain at a time.
+    pub fn request_drain(&self, scope: &DrainScope) -> Result<DrainTicket, DrainBusy> {
+        let control = self.control();
+        let _guard = control.lock.lock(self.owner);
+        if control.drain.get() != IDLE {
+            return Err(DrainBusy);
+        }
+        // Without a mark everything counts: no page is dirty since after the next one.
+        control.drain_before.set(scope.before.map_or(u64::MAX, |mark| mark.0));
+        self.set_drain_range(scope.range.as_ref());
+        control.drain_cursor.set(control.cleaned.get());
+        control.drain_end.set(control.rear.get());
+        control.drain.set(SWEEP);
+        Ok(DrainTicket(control.drain_number.add(1) + 1))
+    }
+
+    /// How far a drain is.
+    pub fn drain_state(&self, ticket: &DrainTicket) -> DrainState {
+        if self.control().drains_done.get() >= ticket.0 {
+            DrainState::Done
+        } else if self.failure().is_some() {
+            DrainState::Failed
+        } else {
+            DrainState::Pending
+        }
+    }
+
+    fn set_drain_range(&self, range: Option<&IdRange>) {
+        let control = self.control();
+        let all = IdRange { start: PageId::from_bytes([0; PAGE_ID_BYTES]), count: 0, shift: 0 };
+        let range = range.unwrap_or(&all);
+        let id = range.start.as_bytes();
+        for (word, bytes) in control.drain_range.iter().zip(id.chunks(8)) {
+            let mut eight = [0; 8];
+            eight[..bytes.len()].copy_from_slice(bytes);
+            word.set(u64::from_le_bytes(eight));
+        }
+        control.drain_range[3].set(range.count);
+        control.drain_range[4].set(range.shift.into());
+    }
+
+    /// The scope's range; `None` if it has none.
+    fn drain_range(&self) -> Option<IdRange> {
+        let words = &self.control().drain_range;
+        let mut id = [0; PAGE_ID_BYTES];
+        for (word, bytes) in words.iter().zip(id.chunks_mut(8)) {
+            bytes.copy_from_slice(&word.get().to_le_bytes()[..bytes.len()]);
+        }
+        let range =
+            IdRange { start: PageId::from_bytes(id), count: words[3].get(), shift: words[4].get() as u8 };
+        (range.count > 0).then_some(range)
+    }
+
+    /// The `dirty since` of a version that supersedes one in state `older`.
+    pub(crate) fn inherited_since(&self, older: Option<u32>, before_mark: bool) -> u64 {
+        let mark = self.control().mark.get();
+        let own = if before_mark { mark.saturating_sub(1) } else { mark };
+        match older.filter(|&state| needs_disk(state)) {
+            Some(state) if !planted::is(Bug::SinceNotInherited) => own.min(since(state)),
+            _ => own,
+        }
+    }
+
+    /// Whether the drain under way waits for the page whose version, at `position`, is in `state`.
+    pub(crate) fn drain_awaits(&self, id: &PageId, state: u32, position: u64) -> bool {
+        let control = self.control();
+        let sweeping = matches!(control.drain.get(), SWEEP | LAST);
+        if !sweeping || !needs_disk(state) || position >= control.drain_end.get() {
+            return false;
+        }
+        let before = control.drain_before.get();
+        // Ages beyond the largest are not told apart and count as old.
+        let old = since(state) < before || since(state) == SINCE_MAX;
+        old && self.drain_range().is_none_or(|range| range.contains(id))
+    }
+
+    /// A page that the drain waits for is about to be appended again; false if it must be written first.
+    /// Under the control lock.
+    pub(crate) fn drain_lets_supersede(&self, position: u64) -> bool {
+        let control = self.control();
+        match control.drain.get() {
+            LAST => return false,
+            SWEEP => control.drain_end.set(control.drain_end.get().max(position + 1)),
+            _ => {}
+        }
+        true
+    }
+
+    /// Whether there is a sweep for the lane to carry on with. Under the control lock.
+    pub(crate) fn take_drain(&self) -> Sweep {
+        let control = self.control();
+        let sweeping = matches!(control.drain.get(), SWEEP | LAST);
+        if !sweeping || control.lane.get() != LANE_IDLE || control.draining.get() != 0 {
+            return Sweep::Nothing;
+        }
+        let cursor = control.drain_cursor.get().max(control.cleaned.get());
+        control.drain_cursor.set(cursor);
+        if cursor >= control.drain_end.get() {
+            control.drain.set(DRAIN_WRITTEN);
+            return Sweep::Moved;
+        }
+        if cursor >= control.staged_from.get() {
+            if control.drain.get() == LAST {
+                return Sweep::Nothing;
+            }
+            self.make_last();
+            return Sweep::Moved;
+        }
+        control.lane_load.set(DRAIN);
+        control.lane_pages.set(0);
+        control.lane.set(LANE_SCANNING);
+        Sweep::Scan
+    }
+
+    /// The sweep has met groups that are not durable yet: has them made so.
+    fn make_last(&self) {
+        let control = self.control();
+        let open = control.open.get();
+        if open != NONE && self.slot_of(open).records.get() > 0 {
+            self.seal(self.slot_of(open), true);
+        }
+        control.drain_end.set(control.rear.get());
+        control.drain.set(LAST);
+        let end = if control.open.get() == NONE { control.next_sequence.get() } else { open };
+        control.sync_wanted.set(control.sync_wanted.get().max(end));
+    }
+
+    /// Looks for pages of the scope from the cursor on. The lane is scanning, for the caller alone; no lock
+    /// is held.
+    pub(crate) fn scan_for_drain(&self) {
+        let control = self.control();
+        let directory = self.directory();
+        let from = control.drain_cursor.get();
+        let until = control.drain_end.get().min(control.staged_from.get()).min(from + SCAN_FRAMES);
+        let mut list = Vec::new();
+        let mut cursor = from;
+        while cursor < until && list.len() < self.geometry.group_pages() as usize {
+            let frame = self.frame_of(cursor);
+            let state = directory.state(frame);
+            if needs_disk(state) && self.drain_awaits(&directory.id(frame), state, cursor) {
+                list.push(LanePage { position: cursor, place: list.len() as u64 });
+            }
+            cursor += 1;
+        }
+        self.set_lane_list(&list);
+        let _guard = control.lock.lock(self.owner);
+        control.drain_cursor.set(cursor);
+        control.lane.set(if list.is_empty() { LANE_IDLE } else { LANE_TO_READ });
+    }
+
+    /// The pages of a drain have been read: lists those that are still the newest.
+    ///
+    /// # Errors
+    /// The position of a dirty page that flash no longer holds.
+    pub(crate) fn drain_was_read(&self) -> Result<(), u64> {
+        let mut list: Vec<LanePage> = self.lane_list().collect();
+        list.retain(|page| self.position_needs_disk(page.position));
+        if let Some(torn) = list.iter().find(|page| !self.lane_page_whole(**page)) {
+            // It may have been superseded while it was looked at.
+            if self.position_needs_disk(torn.position) {
+                return Err(torn.position);
+            }
+        }
+        self.set_lane_list_by_id(list);
+        Ok(())
+    }
+
+    /// Whether the drain waits for a sync of the disk. Under the control lock.
+    pub(crate) fn drain_wants_sync(&self) -> bool {
+        self.control().drain.get() == DRAIN_WRITTEN
+    }
+
+    /// A sync of the disk begins. Under the control lock.
+    pub(crate) fn drain_sync_begins(&self) {
+        if self.drain_wants_sync() {
+            self.control().drain.set(SYNCING);
+        }
+    }
+
+    /// The disk is synced: what the drain wrote is clean. No lock is held.
+    pub(crate) fn drain_synced(&self) {
+        let control = self.control();
+        {
+            let _guard = control.lock.lock(self.owner);
+            if control.drain.get() != SYNCING {
+                return;
+            }
+            control.drain.set(MARKING);
+            control.drain_owner.set(self.owner.into());
+        }
+        let directory = self.directory();
+        for position in control.front.get()..control.rear.get() {
+            let frame = self.frame_of(position);
+            let state = directory.state(frame);
+            if state & (VALID | DRAINED) != VALID | DRAINED {
+                continue;
+            }
+            let id = directory.id(frame);
+            let shard = directory.lock(directory.slot(&id), self.owner);
+            if shard.find(&id) == Some(frame) && directory.state(frame) & DRAINED != 0 {
+                shard.clear_flags(frame, DIRTY | WRITTEN | DRAINED);
+            }
+        }
+        let _guard = control.lock.lock(self.owner);
+        control.drain.set(IDLE);
+        control.drains_done.set(control.drain_number.get());
+    }
+
+    /// Takes a drain's sync or marking back from an owner that has died: the disk is synced again. Under
+    /// the control lock.
+    pub(crate) fn abandon_drain(&self, dead: u64) {
+        let control = self.control();
+        let syncing = control.drain.get() == SYNCING && control.disk_sync_owner.get() == dead;
+        let syncing = syncing && control.disk_sync.get() == SYNC_RUNNING;
+        let marking = control.drain.get() == MARKING && control.drain_owner.get() == dead;
+        if syncing || marking {
+            control.drain.set(DRAIN_WRITTEN);
+        }
+    }
+}

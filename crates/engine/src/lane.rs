@@ -1,0 +1,188 @@
+//! The stage-out lane: what one batch of pages goes through from flash to disk.
+//!
+//! ```text
+//!          (a drain)                    ReadFront                     WriteDisk
+//!   IDLE ---> SCANNING ---> TO_READ --+---------> READING --> TO_WRITE ----------> WRITING --+
+//!     ^  |       | (nothing)          |             | (nothing to write)                     |
+//!     |  +-------|----(a group)-------+             |                                        |
+//!     +----------+----------------------------------+----------------------------------------+
+//! ```
+//!
+//! The lane carries either the group at the front of the queue (see `stage_out`) or pages that a drain
+//! wants on disk (see `checkpoint`). There is one lane, so no two writes of one page to disk are ever
+//! under way, and disk never gets an older version after a newer one.
+
+use crate::directory::{VALID, WRITTEN, needs_disk};
+use crate::ids::{IdRange, PageId};
+use crate::jobs::Failure;
+use crate::region::Word;
+use crate::tier::Tier;
+
+pub(crate) const LANE_IDLE: u64 = 0;
+pub(crate) const LANE_READING: u64 = 1;
+pub(crate) const LANE_TO_WRITE: u64 = 2;
+pub(crate) const LANE_WRITING: u64 = 3;
+pub(crate) const LANE_STUCK: u64 = 4;
+pub(crate) const LANE_SCANNING: u64 = 5;
+pub(crate) const LANE_TO_READ: u64 = 6;
+
+/// The lane carries the group at the front.
+pub(crate) const GROUP: u64 = 0;
+/// The lane carries pages of a drain.
+pub(crate) const DRAIN: u64 = 1;
+
+/// A page in the lane: where it was appended, and its place in the lane's buffer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct LanePage {
+    pub(crate) position: u64,
+    pub(crate) place: u64,
+}
+
+/// Bits of a word of the lane's list that hold the place.
+const PLACE_BITS: u32 = 8;
+const _: () = assert!(crate::config::GROUP_PAGES_MAX <= 1 << PLACE_BITS);
+
+impl Tier {
+    /// Where a page of the lane lies in the region.
+    pub(crate) fn lane_memory(&self, place: u64) -> usize {
+        let frames = (self.geometry.summary_frames() + place) as usize;
+        self.geometry.layout.lane_buffer + frames * self.geometry.page_size()
+    }
+
+    fn lane_words(&self) -> &[Word] {
+        let pages = self.geometry.group_pages() as usize;
+        self.region.slice(self.geometry.layout.lane_pages, pages)
+    }
+
+    /// The lane's pages.
+    pub(crate) fn lane_list(&self) -> impl Iterator<Item = LanePage> {
+        self.lane_words()[..self.control().lane_pages.get() as usize].iter().map(|word| LanePage {
+            position: word.get() >> PLACE_BITS,
+            place: word.get() & ((1 << PLACE_BITS) - 1),
+        })
+    }
+
+    /// Replaces the lane's list.
+    pub(crate) fn set_lane_list(&self, pages: &[LanePage]) {
+        for (word, page) in self.lane_words().iter().zip(pages) {
+            word.set(page.position << PLACE_BITS | page.place);
+        }
+        self.control().lane_pages.set(pages.len() as u64);
+    }
+
+    /// Replaces the lane's list in the order of page ids, so that the disk is written in the order of
+    /// addresses.
+    pub(crate) fn set_lane_list_by_id(&self, mut pages: Vec<LanePage>) {
+        let directory = self.directory();
+        pages.sort_by_key(|page| directory.id(self.frame_of(page.position)));
+        self.set_lane_list(&pages);
+    }
+
+    /// Reads of neighbouring pages into neighbouring places, joined: (flash offset, region offset, bytes).
+    pub(crate) fn joined_reads(&self, pages: impl Iterator<Item = LanePage>) -> Vec<(u64, usize, usize)> {
+        let bytes = self.geometry.page_size();
+        let mut reads: Vec<(u64, usize, usize)> = Vec::new();
+        for page in pages {
+            let (offset, memory) = (self.offset_of(page.position), self.lane_memory(page.place));
+            match reads.last_mut() {
+                Some((at, to, len)) if *at + *len as u64 == offset && *to + *len == memory => *len += bytes,
+                _ => reads.push((offset, memory, bytes)),
+            }
+        }
+        reads
+    }
+
+    /// What ReadFront reads.
+    pub(crate) fn lane_reads(&self) -> Vec<(u64, usize, usize)> {
+        match self.control().lane_load.get() {
+            GROUP => self.group_reads(),
+            _ => self.joined_reads(self.lane_list()),
+        }
+    }
+
+    /// The pages that WriteDisk writes.
+    pub(crate) fn lane_writes(&self) -> impl Iterator<Item = (PageId, &[u8])> {
+        self.lane_list().map(move |page| {
+            let bytes = self.region.lease(self.lane_memory(page.place), self.geometry.page_size());
+            (self.directory().id(self.frame_of(page.position)), bytes)
+        })
+    }
+
+    /// Whether the page in the lane is what was appended at its position.
+    pub(crate) fn lane_page_whole(&self, page: LanePage) -> bool {
+        let bytes = self.region.lease(self.lane_memory(page.place), self.geometry.page_size());
+        crc32c::crc32c(bytes) == self.directory().checksum(self.frame_of(page.position))
+    }
+
+    /// Whether the version at a position is still the newest and still to be written.
+    pub(crate) fn position_needs_disk(&self, position: u64) -> bool {
+        needs_disk(self.directory().state(self.frame_of(position)))
+    }
+
+    /// The lane's pages are on disk, unsynced: those that are still the newest are not written again.
+    pub(crate) fn lane_written(&self, flags: u32) {
+        let directory = self.directory();
+        for page in self.lane_list() {
+            let frame = self.frame_of(page.position);
+            let id = directory.id(frame);
+            let shard = directory.lock(directory.slot(&id), self.owner);
+            // The frame is not given to another page while the lane holds it.
+            if directory.state(frame) & VALID != 0 && shard.find(&id) == Some(frame) {
+                shard.set_flags(frame, WRITTEN | flags);
+            }
+        }
+    }
+
+    /// Whether stage-out may still write pages of `range` to disk.
+    ///
+    /// A host that has invalidated the range waits until this is false before it removes the pages from
+    /// disk: a write under way would bring them back.
+    pub fn stage_out_touches(&self, range: &IdRange) -> bool {
+        let control = self.control();
+        let _guard = control.lock.lock(self.owner);
+        let within = |position| range.contains(&self.directory().id(self.frame_of(position)));
+        match (control.lane.get(), control.lane_load.get()) {
+            (LANE_IDLE, _) => false,
+            // What is being looked for is not known yet.
+            (LANE_SCANNING, _) => true,
+            (LANE_READING, GROUP) => {
+                let first = self.page_position(control.lane_position.get(), 0);
+                (first..control.lane_end.get()).any(within)
+            }
+            _ => self.lane_list().any(|page| within(page.position)),
+        }
+    }
+
+    /// A dirty page can be neither read nor dropped: stage-out ends here.
+    pub(crate) fn lane_stuck(&self, position: u64) {
+        let control = self.control();
+        let _guard = control.lock.lock(self.owner);
+        control.lane.set(LANE_STUCK);
+        self.latch(Failure::FlashRead { position });
+    }
+
+    /// Takes the lane back from an owner that has died. Under the control lock.
+    pub(crate) fn abandon_lane(&self, dead: u64) {
+        let control = self.control();
+        if control.lane_owner.get() != dead {
+            return;
+        }
+        match control.lane.get() {
+            // The drain's cursor has passed the pages of the list.
+            LANE_READING if control.lane_load.get() == DRAIN => control.lane.set(LANE_TO_READ),
+            LANE_READING | LANE_SCANNING => control.lane.set(LANE_IDLE),
+            LANE_WRITING => control.lane.set(LANE_TO_WRITE),
+            _ => {}
+        }
+    }
+
+    /// Frame indexes are computed here and nowhere else.
+    pub(crate) fn frame_of(&self, position: u64) -> u32 {
+        self.geometry.frame_of(position)
+    }
+
+    /// Byte offset on flash of the frame at `position`.
+    pub(crate) fn offset_of(&self, position: u64) -> u64 {
+        self.geometry.offset_of(position)
+    }
+}

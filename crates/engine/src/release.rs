@@ -1,0 +1,181 @@
+//! Frames leave the queue: the disk is synced in bands, and the front moves when frames are needed.
+//!
+//! ```text
+//!            SyncDisk             all groups that existed then are durable
+//!   IDLE --------------> RUNNING -> BARRIER ----------> IDLE   `releasable` moves
+//!
+//!   front <= releasable <= cleaned       entries before `front` are unlinked, a few groups at a time
+//! ```
+//!
+//! Between `front` and `cleaned` a page is on disk and still answered from flash: staging out ahead of
+//! need costs no hits. A frame is releasable only when (invariant 5)
+//! - its page's disk write is synced (SyncDisk was issued after the write was complete), and
+//! - every version that superseded it or carries it on, and every tombstone, is durable: all groups
+//!   that existed when the sync was issued (the barrier);
+//!
+//! and it is overwritten only when the new front is durable itself, carried by a later group.
+
+use crate::config::RESERVED_GROUPS;
+use crate::control::NONE;
+use crate::directory::VALID;
+use crate::planted::{self, Bug};
+use crate::staging::{FREE, Reserve};
+use crate::tier::Tier;
+
+pub(crate) const SYNC_IDLE: u64 = 0;
+pub(crate) const SYNC_RUNNING: u64 = 1;
+pub(crate) const SYNC_BARRIER: u64 = 2;
+
+/// Groups released in one go: entries are unlinked between two looks at what is needed.
+const GROUPS_AT_ONCE: usize = 16;
+
+impl Tier {
+    /// Frames from the rear up to `end`.
+    pub(crate) fn frames_before(&self, end: u64) -> u64 {
+        end.saturating_sub(self.control().rear.get())
+    }
+
+    /// New groups will soon find no frames: flushes and syncs that could wait are issued now.
+    pub(crate) fn pressing(&self) -> bool {
+        self.segment_blocked()
+            || self.frames_before(self.writable_end()) < (RESERVED_GROUPS + 2) * self.geometry.group_frames
+    }
+
+    /// Whether the disk is to be synced now; notes what the sync will cover. Under the control lock.
+    pub(crate) fn take_disk_sync(&self) -> bool {
+        let control = self.control();
+        let cleaned = control.cleaned.get();
+        let releasable = control.releasable.get();
+        let band = cleaned - releasable;
+        // Short bands are worth a sync only when nothing else can leave.
+        let short = band > 0 && releasable == control.front.get() && self.pressing();
+        let wanted = band >= self.geometry.config().band_frames || short;
+        if control.disk_sync.get() != SYNC_IDLE || !(wanted || self.drain_wants_sync()) {
+            return false;
+        }
+        control.disk_sync_end.set(cleaned);
+        // The barrier: every group that exists now, the open one included. Without a band nothing waits.
+        let barrier = if band == 0 { 0 } else { control.next_sequence.get() };
+        control.disk_sync_barrier.set(barrier);
+        control.disk_sync.set(SYNC_RUNNING);
+        self.drain_sync_begins();
+        true
+    }
+
+    /// The front may follow if everything that must be durable first is. Under the control lock.
+    fn pass_barrier(&self) {
+        let control = self.control();
+        let durable = control.flushed.get() >= control.disk_sync_barrier.get();
+        let ready = durable || planted::is(Bug::ReuseBeforeSuperseder);
+        if control.disk_sync.get() == SYNC_BARRIER && ready {
+            control.releasable.set(control.disk_sync_end.get());
+            control.disk_sync.set(SYNC_IDLE);
+        }
+    }
+
+    /// Up to where frames are to leave now; the caller is the one who releases them. Under the control
+    /// lock.
+    fn take_release(&self) -> Option<(u64, u64)> {
+        let control = self.control();
+        self.pass_barrier();
+        let front = control.front.get();
+        let (releasable, frames) = (control.releasable.get(), self.geometry.frames());
+        if control.releasing.get() != 0 {
+            return None;
+        }
+        let mut end = front;
+        for _ in 0..GROUPS_AT_ONCE {
+            let free = self.frames_before(end + frames);
+            let needed = free < self.geometry.free_frames || self.segment_blocked();
+            if end >= releasable || !needed {
+                break;
+            }
+            let head = self.directory().head(self.frame_of(end));
+            let Some(head) = head else { panic!("the queue holds no group at position {end}") };
+            end = self.page_position(end, head.pages.into());
+        }
+        if end == front {
+            return None;
+        }
+        control.releasing.set(1);
+        control.releasing_end.set(end);
+        control.releasing_owner.set(self.owner.into());
+        Some((front, end))
+    }
+
+    /// Releases what may leave and is needed. True if the front moved.
+    pub(crate) fn release_as_needed(&self) -> bool {
+        let control = self.control();
+        let taken = {
+            let _guard = control.lock.lock(self.owner);
+            self.take_release()
+        };
+        let Some((front, end)) = taken else { return false };
+        for position in front..end {
+            self.release(position);
+        }
+        let _guard = control.lock.lock(self.owner);
+        control.front.set(end);
+        control.releasing.set(0);
+        true
+    }
+
+    /// Lets others release what an owner that has died was releasing: unlinking is idempotent. Under the
+    /// control lock.
+    pub(crate) fn abandon_release(&self, dead: u64) {
+        let control = self.control();
+        if control.releasing.get() == 1 && control.releasing_owner.get() == dead {
+            control.releasing.set(0);
+        }
+    }
+
+    /// Unlinks what is still valid on a frame that leaves the queue: disk has it.
+    fn release(&self, position: u64) {
+        let frame = self.frame_of(position);
+        let directory = self.directory();
+        let counters = &self.control().counters;
+        let state = directory.state(frame);
+        if state & VALID == 0 {
+            if directory.head(frame).is_none() {
+                counters.left_invalid.count(1);
+            }
+            return;
+        }
+        let id = directory.id(frame);
+        let shard = directory.lock(directory.slot(&id), self.owner);
+        if shard.find(&id) == Some(frame) {
+            shard.unlink(frame);
+            shard.changed();
+            counters.left_clean.count(1);
+        }
+    }
+
+    /// Appends an empty group when only a durable front stands between the writers and free frames.
+    /// True if something was sealed. Under the control lock.
+    pub(crate) fn seal_for_progress(&self) -> bool {
+        let control = self.control();
+        if control.draining.get() != 0 || !self.pressing() {
+            return false;
+        }
+        let open = control.open.get();
+        let barrier_waits =
+            control.disk_sync.get() == SYNC_BARRIER && open != NONE && open < control.disk_sync_barrier.get();
+        let front = control.front.get();
+        let carried = self
+            .slots()
+            .iter()
+            .filter(|slot| slot.state.get() != FREE && slot.sequence.get() >= control.flushed.get())
+            .any(|slot| slot.sequence.get() < control.composed.get() && slot.front.get() >= front);
+        // Groups not yet composed will state the present front.
+        let pending = (control.composed.get()..control.next_sequence.get()).any(|seq| seq != open);
+        let front_waits = front > control.durable_front.get() && !carried && !pending;
+        // A segment that was written waits for a flush, and a flush needs something to flush; but a
+        // flush alone will do, so no group is appended for it.
+        if !(barrier_waits || front_waits) {
+            return false;
+        }
+        let Some(sequence) = self.open_group(Reserve::Carrier) else { return false };
+        self.seal(self.slot_of(sequence), true);
+        true
+    }
+}
