@@ -319,7 +319,7 @@ impl Tier {
         // A frame that has left the queue, or is just leaving it, is found again after a crash until the front that
         // passed it is durable.
         let control = self.control();
-        let left = control.front.get().max(control.disk_sync_end.get());
+        let left = control.front.get().max(control.releasing_end.get());
         let may_return = control.durable_front.get() < left;
         if (frame.is_some() || may_return) && !planted::is(Bug::NoTombstone) {
             self.append_tombstone(IdRange { start: *id, count: 1, shift: 0 }, None)?;

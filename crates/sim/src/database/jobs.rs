@@ -95,6 +95,7 @@ impl Server<'_> {
                 disk.run(&mut writes)
             }
             Job::SyncDisk(_) => vec![disk.flush()],
+            Job::PullPages(_) => Vec::new(),
         };
         let result = results.into_iter().collect::<Result<(), _>>();
         self.world.done("carry out a job", result)
