@@ -176,6 +176,7 @@ impl World {
                     self.disk.lock().unwrap().now.insert(id, version);
                 }
             }
+            Job::PullPages(_) => {}
             Job::SyncDisk(_) => {
                 point();
                 let disk = &mut *self.disk.lock().unwrap();

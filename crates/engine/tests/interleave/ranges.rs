@@ -8,7 +8,11 @@ use crate::world::{Thread, World, tiny};
 /// The file that is dropped.
 const DROPPED: u64 = 1;
 
-const DROP: Thread = |world| world.drop_pages(&IdRange::blocks(DROPPED, 0, 3));
+/// A few pages are looked up one by one.
+const DROP_FEW: Thread = |world| world.drop_pages(&IdRange::blocks(DROPPED, 0, 3));
+
+/// Many take a pass over the queue.
+const DROP_MANY: Thread = |world| world.drop_pages(&IdRange::blocks_from(DROPPED, 0));
 
 const OTHERS: Thread = |world| {
     for n in 0..6 {
@@ -31,7 +35,7 @@ fn staged(pages: u64, read: bool) -> World {
 }
 
 fn leaving() {
-    staged(3, false).run(1, &[DROP, OTHERS]);
+    staged(3, false).run(1, &[DROP_MANY, OTHERS]);
 }
 
 #[test]
@@ -39,18 +43,27 @@ fn a_range_that_is_leaving_the_queue() {
     check(leaving);
 }
 
-fn getting_second_chances() {
-    staged(3, true).run(1, &[DROP, OTHERS]);
+fn few_getting_second_chances() {
+    staged(3, true).run(1, &[DROP_FEW, OTHERS]);
+}
+
+#[test]
+fn a_few_pages_that_get_second_chances() {
+    check(few_getting_second_chances);
+}
+
+fn many_getting_second_chances() {
+    staged(3, true).run(1, &[DROP_MANY, OTHERS]);
 }
 
 #[test]
 fn a_range_whose_pages_get_second_chances() {
-    check(getting_second_chances);
+    check(many_getting_second_chances);
 }
 
 /// Its pass over the queue meets no other page, whose shard's lock would make it wait for the second chance.
 fn one_page() {
-    staged(1, true).run(1, &[DROP]);
+    staged(1, true).run(1, &[DROP_MANY]);
 }
 
 #[test]
@@ -61,7 +74,7 @@ fn a_range_with_one_page_that_gets_a_second_chance() {
 /// The file is created anew at once by whoever dropped it.
 fn used_again() {
     let again: Thread = |world| {
-        DROP(world);
+        DROP_MANY(world);
         world.write(&PageId::volume(DROPPED, 1));
         world.read(&PageId::volume(DROPPED, 0));
         world.read(&PageId::volume(DROPPED, 1));

@@ -73,6 +73,7 @@ pub(crate) fn tiny(group_pages: u32) -> TierConfig {
     config.staging_groups = 2;
     config.segment_frames = 8;
     config.band_frames = 1;
+    config.ahead_frames = 0;
     config.shards = 2;
     config.frames = 8;
     while config.geometry().is_err() {
