@@ -50,7 +50,13 @@ impl Tier {
         // Short bands are worth a sync only when nothing else can leave.
         let short = band > 0 && releasable == control.front.get() && self.pressing();
         let wanted = band >= self.geometry.config().band_frames || short;
-        if control.disk_sync.get() != SYNC_IDLE || !(wanted || self.drain_wants_sync()) {
+        // A drain does not wait for a barrier that may be far away: its sync covers the band before it as well.
+        let ready = match control.disk_sync.get() {
+            SYNC_IDLE => wanted || self.drain_wants_sync(),
+            SYNC_BARRIER => self.drain_wants_sync(),
+            _ => false,
+        };
+        if !ready {
             return false;
         }
         control.disk_sync_end.set(cleaned);
