@@ -35,6 +35,8 @@ mod operations;
 
 mod recovery;
 
+mod swaps;
+
 mod checkers;
 
 pub mod world;

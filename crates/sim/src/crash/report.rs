@@ -155,6 +155,12 @@ pub struct Coverage {
     pub drops: u64,
     /// Relations filled without a log.
     pub loads: u64,
+    /// Pages that the tier asked a database's pool for.
+    pub pages_pulled: u64,
+    /// Drains of a tier up to a mark or of a range, completed.
+    pub drains: u64,
+    /// Wrong flash devices that were refused.
+    pub tiers_refused: u64,
     /// Processes that died with jobs of the tier in their hands.
     pub owners_killed: u64,
 }
@@ -211,6 +217,9 @@ impl Coverage {
             records_lost,
             drops,
             loads,
+            pages_pulled,
+            drains,
+            tiers_refused,
             owners_killed,
         );
     }

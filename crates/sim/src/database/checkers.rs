@@ -8,6 +8,7 @@
 
 use super::contents::{self, Content};
 use super::history::Verdict;
+use super::log::Lsn;
 use super::places::Place;
 use super::reading::Source;
 use super::server::Server;
@@ -70,10 +71,14 @@ impl World {
         Ok(())
     }
 
-    /// Repeats the log over the disk as it is, in memory, and compares the outcome with the history.
-    pub(super) fn check_disk_alone(&mut self) -> Result<(), Stop> {
+    fn check_disk_alone(&mut self) -> Result<(), Stop> {
+        self.check_backup(self.machine.control.read().redo)
+    }
+
+    /// Repeats the log from `redo` over the disk as it is, in memory, and compares the outcome with the history: a backup of the disk
+    /// taken now, together with the log.
+    pub(super) fn check_backup(&mut self, redo: Lsn) -> Result<(), Stop> {
         let log = &self.machine.log;
-        let redo = self.machine.control.read().redo;
         let (page_bytes, scratch) = (self.scenario.page_bytes(), &mut self.scratch);
         let mut found: Vec<Content> = self.machine.disk.inspect(|image| {
             let pages = (0..).zip(image.chunks_exact(page_bytes));

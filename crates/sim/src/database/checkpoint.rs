@@ -2,10 +2,17 @@
 //!
 //! ```text
 //!   begin: redo pointer, mark
-//!     -> WritingPages -> SyncingTier -> Draining | SyncingDisk -> Superblock -> ControlFile -> Confirming
+//!     -> WritingPages -> SyncingTier -> Draining (drained, or before a backup)
+//!                                    -> SyncingDisk (through)                  -> Superblock -> ControlFile
 //! ```
+//!
+//! The superblock names the redo pointer as pending before the control file has it, and as confirmed at leisure: before the next
+//! checkpoint at the latest.
 
-use mezzanine_engine::{SyncState, SyncTicket};
+use mezzanine_engine::format::Superblock;
+use mezzanine_engine::{
+    DrainScope, DrainState, DrainTicket, IdRange, Mark, RedoPoint, SyncMode, SyncState, SyncTicket,
+};
 
 use super::log::Lsn;
 use super::machine::Control;
@@ -19,6 +26,7 @@ use crate::crash::report::Invariant;
 #[derive(Debug)]
 pub(super) struct Checkpoint {
     redo: Lsn,
+    mark: Mark,
     /// Whether the disk alone suffices from this checkpoint on.
     pub(super) drains: bool,
     phase: Phase,
@@ -28,8 +36,15 @@ pub(super) struct Checkpoint {
 enum Phase {
     WritingPages,
     SyncingTier(SyncTicket),
+    Draining(DrainTicket),
     SyncingDisk,
+    Superblock,
     ControlFile,
+}
+
+/// A position in the log as the tier is told it; this database never leaves its timeline.
+pub(super) fn redo_point(redo: Lsn) -> RedoPoint {
+    RedoPoint { redo, timeline: 1 }
 }
 
 impl Server<'_> {
@@ -39,7 +54,7 @@ impl Server<'_> {
             self.begin_checkpoint();
             return Ok(());
         };
-        let redo = checkpoint.redo;
+        let (redo, mark, drains) = (checkpoint.redo, checkpoint.mark, checkpoint.drains);
         let phase = match checkpoint.phase {
             Phase::WritingPages => {
                 let waiting = self.pool.before_mark(&mut self.world.random);
@@ -52,13 +67,29 @@ impl Server<'_> {
                 if !self.is_durable(&ticket)? {
                     return self.work_for("a sync for a checkpoint");
                 }
-                match self.tier_is_clean() {
-                    true => Phase::SyncingDisk,
-                    false => Phase::ControlFile,
+                if self.tier_is_clean() {
+                    Phase::SyncingDisk
+                } else if drains {
+                    // A drain of everything will do as well.
+                    let all = self.world.random.chance(1, 8);
+                    Phase::Draining(self.request_drain((!all).then_some(mark), None)?)
+                } else {
+                    Phase::Superblock
                 }
+            }
+            Phase::Draining(ticket) => {
+                if !self.is_drained(&ticket)? {
+                    return self.work_for("a drain for a checkpoint");
+                }
+                self.world.check_backup(redo)?;
+                Phase::Superblock
             }
             Phase::SyncingDisk => {
                 self.sync_disk()?;
+                Phase::Superblock
+            }
+            Phase::Superblock => {
+                self.promise_redo(redo)?;
                 Phase::ControlFile
             }
             Phase::ControlFile => {
@@ -78,15 +109,44 @@ impl Server<'_> {
         let redo = self.world.machine.log.end();
         self.pool.mark();
         self.redo_begun = redo;
-        self.world.trace(|| format!("checkpoint {redo} begins"));
-        let drains = self.tier_is_clean();
-        self.checkpoint = Some(Checkpoint { redo, drains, phase: Phase::WritingPages });
+        let mark = self.tier.begin_checkpoint();
+        let drains = match self.tier.geometry().config().sync_mode {
+            SyncMode::Through | SyncMode::Drained => true,
+            // To prepare for a backup, for example.
+            SyncMode::Durable => self.tier_is_clean() || self.world.random.chance(1, 6),
+        };
+        self.world.trace(|| format!("checkpoint {redo} begins, {mark:?}, drains: {drains}"));
+        self.checkpoint = Some(Checkpoint { redo, mark, drains, phase: Phase::WritingPages });
+    }
+
+    /// Makes the tier know the redo pointer that the control file will have.
+    fn promise_redo(&mut self, redo: Lsn) -> Result<(), Stop> {
+        let world = &mut *self.world;
+        // The record of the checkpoint itself: a redo pointer that the log may still lose would mean another log one day.
+        let forced = world.machine.log.force(redo);
+        world.done("force the log", forced)?;
+        self.confirm_redo()?;
+        self.write_superblock(self.superblock.with_pending(redo_point(redo)))
+    }
+
+    /// The tier may take the control file's redo pointer for granted.
+    pub(super) fn confirm_redo(&mut self) -> Result<(), Stop> {
+        let redo = redo_point(self.world.machine.control.read().redo);
+        match self.superblock.pending == redo && self.superblock.confirmed != redo {
+            true => self.write_superblock(self.superblock.with_confirmed()),
+            false => Ok(()),
+        }
+    }
+
+    fn write_superblock(&mut self, superblock: Superblock) -> Result<(), Stop> {
+        let written = self.world.machine.write_superblock(&superblock);
+        self.world.done("write the superblock", written)?;
+        self.superblock = superblock;
+        Ok(())
     }
 
     fn move_redo(&mut self, redo: Lsn) -> Result<(), Stop> {
         let world = &mut *self.world;
-        let forced = world.machine.log.force(redo);
-        world.done("force the log", forced)?;
         let disk_suffices = self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.drains)
             && world.scenario.tearing != Tearing::TierAlone;
         let control = Control { redo, disk_suffices, ..world.machine.control.read() };
@@ -153,9 +213,39 @@ impl Server<'_> {
         }
         self.sync_tier()?;
         if self.tier_is_clean() {
-            self.sync_disk()?;
+            self.sync_disk()
+        } else if self.disk_must_suffice() {
+            let ids = self.world.scenario.space.ids(extent);
+            let ticket = self.request_drain(None, Some(ids))?;
+            while !self.is_drained(&ticket)? {
+                self.work_for("a drain of a range")?;
+            }
+            Ok(())
+        } else {
+            Ok(())
         }
-        Ok(())
+    }
+
+    fn request_drain(&mut self, before: Option<Mark>, range: Option<IdRange>) -> Result<DrainTicket, Stop> {
+        loop {
+            match self.tier.request_drain(&DrainScope { before, range }) {
+                Ok(ticket) => return Ok(ticket),
+                Err(_) => self.work_for("the end of another drain")?,
+            }
+        }
+    }
+
+    fn is_drained(&mut self, ticket: &DrainTicket) -> Result<bool, Stop> {
+        match self.tier.drain_state(ticket) {
+            DrainState::Done => {
+                self.world.coverage.drains += 1;
+                Ok(true)
+            }
+            DrainState::Pending => Ok(false),
+            DrainState::Failed => {
+                Err(Stop::violated(Invariant::NoUnprovokedError, "a drain of the tier failed"))
+            }
+        }
     }
 
     /// Leaves the database in order: a checkpoint, and then the tier's superblock.
@@ -169,9 +259,8 @@ impl Server<'_> {
         }
         self.sync_tier()?;
         self.settle()?;
-        self.superblock = self.tier.closed(&self.superblock);
-        let written = self.world.machine.write_superblock(&self.superblock);
-        self.world.done("write the superblock", written)?;
+        self.confirm_redo()?;
+        self.write_superblock(self.tier.closed(&self.superblock))?;
         self.world.coverage.closes += 1;
         Ok(())
     }

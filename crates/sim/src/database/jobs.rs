@@ -1,8 +1,9 @@
 //! The tier's jobs, carried out by several processes in any order and at any pace.
 
 use mezzanine_device::{Device, Request};
-use mezzanine_engine::Job;
+use mezzanine_engine::{Job, StageIn, StageKind};
 
+use super::pool::Buffer;
 use super::server::Server;
 use super::world::Stop;
 use crate::crash::report::Invariant;
@@ -50,6 +51,13 @@ impl Server<'_> {
 
     /// Takes the job with this number further.
     fn go_on(&mut self, which: usize) -> Result<(), Stop> {
+        if let Job::PullPages(job) = &self.jobs[which].job {
+            let pages = job.pages();
+            let pull = self.jobs.swap_remove(which);
+            self.give_pages(pages)?;
+            self.tier.complete(pull.job, Ok(()));
+            return Ok(());
+        }
         if !self.jobs[which].carried_out {
             self.carry_out(which)?;
             self.jobs[which].carried_out = true;
@@ -95,10 +103,43 @@ impl Server<'_> {
                 disk.run(&mut writes)
             }
             Job::SyncDisk(_) => vec![disk.flush()],
-            Job::PullPages(_) => Vec::new(),
+            Job::PullPages(_) => vec![Ok(())],
         };
         let result = results.into_iter().collect::<Result<(), _>>();
         self.world.done("carry out a job", result)
+    }
+
+    /// Stages in up to `pages` pages that would leave the pool next. They stay in it, clean.
+    fn give_pages(&mut self, pages: u64) -> Result<(), Stop> {
+        for buffer in self.pool.tail(pages as usize) {
+            if !buffer.dirty {
+                self.offer(buffer)?;
+            } else if !self.give_dirty(buffer)? {
+                return Ok(());
+            }
+            self.world.coverage.pages_pulled += 1;
+        }
+        Ok(())
+    }
+
+    fn give_dirty(&mut self, buffer: Buffer) -> Result<bool, Stop> {
+        let forced = self.world.machine.log.force(buffer.lsn);
+        self.world.done("force the log", forced)?;
+        let id = self.world.scenario.space.id(buffer.place);
+        let page = self.world.page_of(buffer.place, buffer.version);
+        let kind = if buffer.before_mark { StageKind::DirtyBeforeMark } else { StageKind::Dirty };
+        let staged = self.tier.stage_in(&id, &page, kind, buffer.lsn);
+        let also_disk = match staged {
+            StageIn::Staged { also_disk: true } => self.write_disk(buffer.place, &page),
+            _ => Ok(()),
+        };
+        self.world.leaving = page;
+        also_disk?;
+        let taken = matches!(staged, StageIn::Staged { .. });
+        if taken {
+            self.pool.cleaned(buffer.place);
+        }
+        Ok(taken)
     }
 
     /// Works because someone waits for `what`; there must be something to do.

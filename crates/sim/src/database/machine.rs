@@ -1,7 +1,5 @@
 //! The hardware of one world: flash, disk, log and control file on one power supply.
 
-use std::sync::Arc;
-
 use mezzanine_device::memory::{CutReport, MemoryDevice, Power, Random, Spent};
 use mezzanine_device::{Device, DeviceError};
 use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock};
@@ -140,6 +138,3 @@ impl ReadFlash for Reader<'_> {
         self.0.read_at(bytes, offset).map_err(|error| ReadError(error.to_string()))
     }
 }
-
-/// A flash device's contents, shared because they are large.
-pub type Image = Arc<Vec<u8>>;

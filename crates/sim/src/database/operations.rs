@@ -20,9 +20,15 @@ impl Server<'_> {
                 self.world.done("write the log", written)
             }
             4 => self.victim().map_or(Ok(()), |victim| self.evict(victim)),
-            5 => self.work().map(|_| ()),
+            5 => {
+                self.tier.set_disk_utilisation(self.world.random.below(1001) as u32);
+                self.work().map(|_| ())
+            }
             6 => self.settle(),
-            7 => self.step_checkpoint(),
+            7 => match self.checkpoint.is_none() && self.world.random.chance(1, 4) {
+                true => self.confirm_redo(),
+                false => self.step_checkpoint(),
+            },
             8 => self.drop_any(),
             9 => self.load(),
             10 => {
@@ -128,8 +134,9 @@ impl Server<'_> {
     fn load(&mut self) -> Result<(), Stop> {
         let number = self.world.random.below(self.world.scenario.space.all_relations().into()) as u32;
         let relation = self.world.scenario.space.relation(number);
-        // Without a drain of the range the disk would not suffice any more.
-        if !self.world.may_load(number) || (self.disk_must_suffice() && !self.tier_is_clean()) {
+        // An older tier that knows the redo pointer does as well as the right one, but for pages that no log knows.
+        let older_tier = self.world.scenario.swaps && !self.disk_must_suffice();
+        if older_tier || !self.world.may_load(number) {
             return Ok(());
         }
         self.world.orphaned[number as usize] = true;

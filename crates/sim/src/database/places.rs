@@ -92,19 +92,12 @@ impl Space {
         let fork = place / self.blocks % self.forks;
         let relation = place / self.relation_places() % self.relations;
         let database = place / (self.relation_places() * self.relations);
-        let mut bytes = [0; 20];
-        let words = [database, TABLESPACE, relation, fork, block];
-        for (part, word) in bytes.chunks_exact_mut(4).zip(words) {
-            part.copy_from_slice(&word.to_be_bytes());
-        }
-        PageId::from_bytes(bytes)
+        PageId::relation(database, TABLESPACE, relation, fork, block)
     }
 
     /// The place of a page id, if it is one of this space's.
     pub fn place(&self, id: &PageId) -> Option<Place> {
-        let bytes = id.as_bytes();
-        let word = |at: usize| bytes[at..at + 4].try_into().map_or(0, u32::from_be_bytes);
-        let (database, relation, fork, block) = (word(0), word(8), word(12), word(16));
+        let [database, _, relation, fork, block] = id.relation_parts();
         if database >= self.databases
             || relation >= self.relations
             || fork >= self.forks
@@ -139,19 +132,15 @@ impl Space {
 
     /// The ids of an extent, as the engine is told them: the unit itself, which may name more pages than there are places.
     pub fn ids(&self, extent: &Extent) -> IdRange {
-        let bytes = *self.id(extent.first).as_bytes();
-        let start = self.id(extent.first);
-        let word = |at: usize| bytes[at..at + 4].try_into().map_or(0, u32::from_be_bytes);
+        let [database, tablespace, relation, fork, block] = self.id(extent.first).relation_parts();
         match extent.unit {
-            Unit::Page | Unit::Blocks => IdRange { start, count: extent.count.into(), shift: 0 },
-            Unit::Tail => IdRange { start, count: (1 << 32) - u64::from(word(16)), shift: 0 },
-            Unit::Fork => IdRange { start, count: 1, shift: 32 },
-            Unit::Relation => IdRange { start, count: 1, shift: 64 },
-            Unit::Database => {
-                let mut first = [0; 20];
-                first[..4].copy_from_slice(&bytes[..4]);
-                IdRange { start: PageId::from_bytes(first), count: 1, shift: 128 }
+            Unit::Page | Unit::Blocks => {
+                IdRange::fork_blocks(database, tablespace, relation, fork, block, extent.count.into())
             }
+            Unit::Tail => IdRange::fork_blocks(database, tablespace, relation, fork, block, u64::MAX),
+            Unit::Fork => IdRange::fork(database, tablespace, relation, fork),
+            Unit::Relation => IdRange::relation(database, tablespace, relation),
+            Unit::Database => IdRange::database(database),
         }
     }
 }

@@ -94,6 +94,14 @@ impl Pool {
         (count > 0).then(|| free().nth(random.below(count) as usize).copied()).flatten()
     }
 
+    /// The `count` least recently used pages that stay where they are.
+    pub(super) fn tail(&self, count: usize) -> Vec<Buffer> {
+        let mut tail: Vec<_> = self.buffers.iter().filter(|buffer| !buffer.busy).copied().collect();
+        tail.sort_by_key(|buffer| buffer.used);
+        tail.truncate(count);
+        tail
+    }
+
     /// Every dirty page now waits for the checkpoint that begins.
     pub(super) fn mark(&mut self) {
         self.buffers.iter_mut().for_each(|buffer| buffer.before_mark = buffer.dirty);

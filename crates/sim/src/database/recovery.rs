@@ -5,6 +5,7 @@ use mezzanine_device::memory::splitmix;
 use mezzanine_engine::format::{Superblock, TierState, read_superblock};
 use mezzanine_engine::{Recovered, RecoveryError, Region, Tier};
 
+use super::checkpoint::redo_point;
 use super::contents::{self, Content};
 use super::history::Verdict;
 use super::jobs::SERVER;
@@ -47,10 +48,15 @@ impl World {
 
     /// Whether the tier is the one that belongs to the database as the control file describes it.
     fn fits(superblock: &Superblock, control: &Control) -> Result<(), String> {
+        let redo = redo_point(control.redo);
         if superblock.tier_uuid != control.tier {
-            return Err("another tier lies on the flash device".to_owned());
+            Err("another tier lies on the flash device".to_owned())
+        } else if !superblock.knows(redo) {
+            let Superblock { confirmed, pending, .. } = superblock;
+            Err(format!("the tier knows {confirmed:?} and {pending:?}, and redo begins at {redo:?}"))
+        } else {
+            Ok(())
         }
-        Ok(())
     }
 
     fn format(&mut self, control: &Control) -> Result<Superblock, Stop> {
@@ -61,7 +67,8 @@ impl World {
         let geometry = self.scenario.tier.geometry().map_err(|error| {
             Stop::violated(Invariant::NoUnprovokedError, format!("a configuration was refused: {error}"))
         })?;
-        let superblock = Superblock::new(&geometry, uuid, DATABASE);
+        let confirmed = redo_point(control.redo);
+        let superblock = Superblock { confirmed, ..Superblock::new(&geometry, uuid, DATABASE) };
         let written =
             self.machine.erase_superblocks().and_then(|()| self.machine.write_superblock(&superblock));
         self.done("format the tier", written)?;
@@ -81,8 +88,8 @@ impl World {
             Tier::recover(region, superblock, SERVER, &mut Reader(&self.machine.flash))
         };
         let recovered = match recover(&superblock) {
-            // Another device lies in the slot, and what it holds is not needed.
-            Err(RecoveryError::Damaged { .. }) if self.swapped.is_some() && control.disk_suffices => {
+            Err(RecoveryError::Damaged { what, .. }) if control.disk_suffices && self.swapped.is_some() => {
+                self.trace(|| format!("discarded, for {what}"));
                 recover(&superblock.discarded())
             }
             Err(RecoveryError::Damaged { what, .. }) if self.swapped.is_some() => {
@@ -91,6 +98,8 @@ impl World {
             recovered => recovered,
         };
         self.power_is_on()?;
+        // Whatever lies in the slot has been accepted.
+        self.swapped = None;
         let recovered = recovered
             .map_err(|error| Stop::violated(Invariant::NoUnprovokedError, format!("recovery: {error}")))?;
         let Recovered { tier, writes, superblock, report, .. } = recovered;

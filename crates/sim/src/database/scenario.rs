@@ -43,6 +43,8 @@ pub struct Scenario {
     pub jobs_max: usize,
     /// Of 16 times that a job could be taken further, how often it is left where it is.
     pub patience: u64,
+    /// Whether the tier may ask for pages from the tail of the pool.
+    pub pulling: bool,
     /// The most device operations before a power cut.
     pub cut_after_max: u64,
     /// Of 16 recoveries, after how many every page is read and checked at once.
@@ -150,6 +152,7 @@ impl Scenario {
             owners: random.between(1, 4) as u32,
             jobs_max: random.between(1, 6) as usize,
             patience: *random.pick(&[0, 4, 12]),
+            pulling: random.chance(1, 2),
             cut_after_max: *random.pick(&[32, 128, 512, 1024]),
             full_checks: *random.pick(&[4, 8, 16]),
             swaps: random.chance(1, 4),
@@ -221,11 +224,13 @@ fn draw_tier(page_size: u32, random: &mut Random) -> TierConfig {
         tier.band_frames = random.between(2, 9) * (u64::from(tier.group_pages) + 1);
     }
     draw_policy(&mut tier, random);
+    tier.ahead_frames = 0;
     tier.frames = random.magnitude(64);
     // From there on the least number that the configuration can have, so that the queue comes round often.
     while tier.geometry().is_err() {
         tier.frames += random.magnitude(8);
     }
+    tier.ahead_frames = random.below(tier.frames / 2);
     tier
 }
 
@@ -241,5 +246,11 @@ fn draw_space(pages: u32, random: &mut Random) -> Space {
 pub fn draw_policy(tier: &mut TierConfig, random: &mut Random) {
     tier.design = *random.pick(&[Design::FaceGsc, Design::FaceGsc, Design::FaceGr, Design::FaceBasic]);
     tier.admission = *random.pick(&[Admission::Both, Admission::Both, Admission::Dirty, Admission::Clean]);
-    tier.sync_mode = *random.pick(&[SyncMode::Durable, SyncMode::Through]);
+    tier.sync_mode = *random.pick(&[
+        SyncMode::Durable,
+        SyncMode::Durable,
+        SyncMode::Drained,
+        SyncMode::Drained,
+        SyncMode::Through,
+    ]);
 }

@@ -5,7 +5,6 @@ use mezzanine_engine::format::Superblock;
 use mezzanine_engine::{StageIn, StageKind, Tier};
 
 use super::checkpoint::Checkpoint;
-use super::contents;
 use super::jobs::UnderWay;
 use super::log::Lsn;
 use super::places::Place;
@@ -30,6 +29,7 @@ pub(super) struct Server<'t> {
 impl<'t> Server<'t> {
     pub(super) fn new(world: &'t mut World, tier: &'t Tier, superblock: Superblock) -> Self {
         let redo_begun = world.machine.control.read().redo;
+        tier.set_pulling(world.scenario.pulling);
         Self {
             world,
             tier,
@@ -76,10 +76,12 @@ impl<'t> Server<'t> {
         Ok(())
     }
 
-    fn offer(&mut self, buffer: Buffer) -> Result<(), Stop> {
+    pub(super) fn offer(&mut self, buffer: Buffer) -> Result<(), Stop> {
         let id = self.world.scenario.space.id(buffer.place);
-        contents::fill(&mut self.world.leaving, buffer.place, buffer.version);
-        match self.tier.stage_in(&id, &self.world.leaving, StageKind::Clean(None), buffer.lsn) {
+        let page = self.world.page_of(buffer.place, buffer.version);
+        let staged = self.tier.stage_in(&id, &page, StageKind::Clean(None), buffer.lsn);
+        self.world.leaving = page;
+        match staged {
             StageIn::Staged { also_disk: false } | StageIn::Dropped => Ok(()),
             other => Err(Stop::violated(Invariant::Assertion, format!("a clean page was {other:?}"))),
         }
@@ -93,9 +95,8 @@ impl<'t> Server<'t> {
         let forced = self.world.machine.log.force(buffer.lsn);
         self.world.done("force the log", forced)?;
         let id = self.world.scenario.space.id(place);
-        let kind = StageKind::Dirty;
-        let mut page = std::mem::take(&mut self.world.leaving);
-        contents::fill(&mut page, place, buffer.version);
+        let kind = if buffer.before_mark { StageKind::DirtyBeforeMark } else { StageKind::Dirty };
+        let page = self.world.page_of(place, buffer.version);
         let written = loop {
             match self.tier.stage_in(&id, &page, kind, buffer.lsn) {
                 StageIn::Staged { also_disk: false } => break Ok(()),

@@ -19,9 +19,10 @@ use mezzanine_device::memory::{Fault, Injection, Operation, Random, splitmix};
 use mezzanine_engine::Tier;
 use mezzanine_engine::format::Superblock;
 
+use super::contents;
 use super::history::History;
 use super::log::{Change, Lsn};
-use super::machine::{Image, Machine};
+use super::machine::Machine;
 use super::places::{Extent, Place, Unit};
 use super::scenario::{Scenario, Tearing, draw_policy};
 use super::server::Server;
@@ -64,7 +65,9 @@ pub struct World {
     /// How often the flash device was formatted or begun to be; makes each tier's identity its own.
     pub(super) formats: u64,
     /// The right flash device's contents, while another is in its place.
-    pub(super) swapped: Option<Image>,
+    pub(super) swapped: Option<Vec<u8>>,
+    /// The flash device's contents at some earlier moment.
+    pub(super) older_flash: Option<Vec<u8>>,
     /// Jobs that someone waited for in the operation under way.
     pub(super) waits: u32,
     traced: bool,
@@ -99,6 +102,7 @@ impl World {
             orphaned: vec![false; relations],
             formats: 0,
             swapped: None,
+            older_flash: None,
             waits: 0,
             traced: false,
             opening: false,
@@ -158,6 +162,7 @@ impl World {
                     Ok(())
                 }
                 Err(Stop::PowerFailed) => self.power_failed(),
+                Err(Stop::Refused(reason)) => self.refused(reason),
                 Err(stop) => Err(stop),
             };
             if let Err(stop) = ended {
@@ -228,25 +233,8 @@ impl World {
         self.coverage.lost_writes += flash.lost + disk.lost;
         self.coverage.records_lost += records;
         self.check_after_cut()?;
-        if self.machine.control.read().disk_suffices && self.random.chance(1, 16) {
-            self.lose_flash();
-        }
+        self.swap_flash();
         Ok(())
-    }
-
-    /// Puts another flash device into the machine: an empty one, one full of rubbish, or the same without its head.
-    fn lose_flash(&mut self) {
-        let mut image = self.machine.flash.image();
-        match self.random.below(3) {
-            0 => image.fill(0),
-            1 => image
-                .chunks_exact_mut(8)
-                .for_each(|word| word.copy_from_slice(&self.random.next_u64().to_le_bytes())),
-            _ => image[..8192].fill(0),
-        }
-        self.machine.flash.load(&image);
-        self.coverage.flash_losses += 1;
-        self.trace(|| "the flash device is lost".to_owned());
     }
 
     fn plan_lies(&mut self) {
@@ -290,6 +278,14 @@ impl World {
         let lsn = self.history.lsn(version).unwrap_or(0);
         let logged = lsn > 0 && !matches!(self.machine.log.record(lsn), Change::Load { .. });
         if logged { lsn } else { 0 }
+    }
+
+    /// A page with this version on it. Its memory is given back as `leaving`.
+    pub(super) fn page_of(&mut self, place: Place, version: u32) -> Vec<u8> {
+        let mut page = std::mem::take(&mut self.leaving);
+        page.resize(self.scenario.page_bytes(), 0);
+        contents::fill(&mut page, place, version);
+        page
     }
 
     /// Notes that an extent was dropped by the record at `lsn`, and all its pages forgotten.
