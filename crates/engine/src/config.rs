@@ -4,6 +4,7 @@ use std::fmt;
 
 use crate::format::{RECORD_BYTES, SEGMENT_HEADER_BYTES, SUMMARY_HEADER_BYTES};
 use crate::layout::Layout;
+use crate::references::share_frames;
 
 /// Smallest page in bytes.
 pub const PAGE_SIZE_MIN: u32 = 4096;
@@ -183,8 +184,11 @@ impl TierConfig {
             ((u64::from(summary_frames) * page - SUMMARY_HEADER_BYTES as u64) / RECORD_BYTES as u64) as u32;
         let group_frames = u64::from(summary_frames + self.group_pages);
         let segment_records = 2 * u64::from(self.segment_frames) + u64::from(records_max) + 1;
-        let segment_bytes =
+        let records_end =
             (SEGMENT_HEADER_BYTES as u64 + segment_records * RECORD_BYTES as u64).next_multiple_of(4096);
+        // Room for the reference bits whatever the design, which may change from one opening to the next.
+        let share_bytes = share_frames(self.frames) / 8;
+        let segment_bytes = records_end + share_bytes.next_multiple_of(4096);
         let segment_slots = self.frames.div_ceil(u64::from(self.segment_frames)) + SPARE_SEGMENTS;
         let frames_offset =
             (SEGMENTS_OFFSET + segment_slots * segment_bytes).next_multiple_of(FRAMES_ALIGNMENT);

@@ -73,6 +73,8 @@ mod pull;
 
 mod metadata;
 
+mod references;
+
 mod jobs;
 
 mod recovery;

@@ -164,23 +164,31 @@ impl Tier {
         })
     }
 
-    /// Bytes that the segment in a buffer takes on flash.
+    /// Bytes that the segment in a buffer takes on flash: header, records, reference bits.
     pub(crate) fn segment_size(&self, index: usize) -> usize {
-        let records = self.control().segments[index].records.get() as usize;
+        let buffer = &self.control().segments[index];
+        let records = buffer.records.get() as usize;
+        let (_, frames) = self.geometry.share_of(buffer.number.get());
         (SEGMENT_HEADER_BYTES + records * RECORD_BYTES).next_multiple_of(4096)
+            + (frames.div_ceil(8) as usize).next_multiple_of(4096)
     }
 
-    /// Encodes the header of a buffer that is being written and returns where the segment goes on
-    /// flash and its bytes.
+    /// Completes a buffer that is being written with its header and reference bits, and returns where the
+    /// segment goes on flash and its bytes.
     pub(crate) fn segment_bytes(&self, index: usize) -> (u64, &[u8]) {
         let control = self.control();
         let buffer = &control.segments[index];
         let memory = self.segment_memory(index);
         let bytes = buffer.records.get() as usize * RECORD_BYTES;
         let records = self.region.lease(memory + SEGMENT_HEADER_BYTES, bytes);
+        let number = buffer.number.get();
+        let (share_first, share_frames) = self.geometry.share_of(number);
+        // First the rear: what is appended later than it says is not believed to be what the bits are of.
+        let share_rear = control.rear.get();
+        let bits = self.reference_bits(share_first, share_frames);
         let header = SegmentHeader {
             tier_uuid: self.uuid,
-            number: buffer.number.get(),
+            number,
             epoch: buffer.epoch.get() as u32,
             records: buffer.records.get() as u32,
             first_sequence: buffer.first_sequence.get(),
@@ -192,7 +200,14 @@ impl Tier {
             front: control.front.get(),
             version_max: buffer.version_max.get(),
             records_checksum: crc32c::crc32c(records),
+            share_rear,
+            share_first: share_first as u32,
+            share_frames: share_frames as u32,
+            share_checksum: crc32c::crc32c(&bits),
         };
+        let bits_at = memory + header.records_end() as usize;
+        let padded = bits.len().next_multiple_of(8);
+        self.region.copy_in(bits_at, &[bits, vec![0; padded]].concat()[..padded]);
         self.region.copy_in(memory, &header.encode());
         let size = self.segment_size(index);
         (self.geometry.segment_offset(header.number), self.region.lease(memory, size))

@@ -108,6 +108,8 @@ pub struct RecoveryReport {
     pub valid: u64,
     /// Of these, pages newer than their disk copies.
     pub dirty: u64,
+    /// Of these, pages that are remembered as referenced.
+    pub referenced: u64,
     /// The tier was not closed in order and can hold no only copies, so it was emptied: a page on disk
     /// may be newer than its copy here.
     pub discarded: bool,
@@ -255,6 +257,8 @@ impl Scan<'_, '_> {
         };
         tier.start(&superblock, chain, front, next_version);
         self.load_segments(&tier, &segments, front)?;
+        // Before the scan's groups complete segments, which take bits along themselves.
+        self.load_references(&tier, &segments);
         let control = tier.control();
         control.segment_number.set(newest.map_or(0, |header| header.number + 1));
         control.segment_durable_end.set(newest.map_or(0, |header| header.end_position));
@@ -359,6 +363,26 @@ impl Scan<'_, '_> {
             at = Some(self.end_of(header));
         }
         Ok(())
+    }
+
+    /// The reference bits of the newest segments, oldest first.
+    fn load_references(&mut self, tier: &Tier, segments: &[SegmentHeader]) {
+        if self.geometry.share_bytes() == 0 {
+            return;
+        }
+        for header in &segments[segments.len().saturating_sub(self.geometry.shares() as usize)..] {
+            if header.share_bytes() > self.geometry.share_bytes() {
+                continue;
+            }
+            let mut bits = vec![0; header.share_bytes().next_multiple_of(4096)];
+            let offset = self.geometry.segment_offset(header.number) + header.records_end();
+            // They are hints: what cannot be read is done without.
+            let read = self.read(offset, &mut bits).is_ok();
+            bits.truncate(header.share_bytes());
+            if read && crc32c::crc32c(&bits) == header.share_checksum {
+                self.report.referenced += tier.adopt_references(header, &bits);
+            }
+        }
     }
 
     fn end_of(&self, header: &SegmentHeader) -> Chain {

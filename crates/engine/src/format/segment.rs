@@ -39,6 +39,14 @@ pub struct SegmentHeader {
     pub version_max: u64,
     /// CRC-32C of the records.
     pub records_checksum: u32,
+    /// Rear of the queue when the reference bits were collected.
+    pub share_rear: u64,
+    /// First frame that they are of.
+    pub share_first: u32,
+    /// Number of frames that they are of; their bytes follow the records at the next multiple of 4,096 bytes.
+    pub share_frames: u32,
+    /// CRC-32C of the reference bits.
+    pub share_checksum: u32,
 }
 
 impl SegmentHeader {
@@ -61,7 +69,11 @@ impl SegmentHeader {
             .u32(self.first_predecessor)
             .u32(self.last_checksum)
             .u32(self.records)
-            .u32(self.records_checksum);
+            .u32(self.records_checksum)
+            .u64(self.share_rear)
+            .u32(self.share_first)
+            .u32(self.share_frames)
+            .u32(self.share_checksum);
         debug_assert!(writer.at() <= HEADER_CHECKSUM_AT);
         let checksum = crc32c::crc32c(&out[..HEADER_CHECKSUM_AT]);
         out[HEADER_CHECKSUM_AT..HEADER_CHECKSUM_AT + 4].copy_from_slice(&checksum.to_le_bytes());
@@ -102,7 +114,21 @@ impl SegmentHeader {
             last_checksum: reader.u32(),
             records: reader.u32(),
             records_checksum: reader.u32(),
+            share_rear: reader.u64(),
+            share_first: reader.u32(),
+            share_frames: reader.u32(),
+            share_checksum: reader.u32(),
         })
+    }
+
+    /// Bytes of the header and the records; the reference bits follow.
+    pub fn records_end(&self) -> u64 {
+        (SEGMENT_HEADER_BYTES as u64 + self.records_bytes()).next_multiple_of(4096)
+    }
+
+    /// Bytes of the reference bits.
+    pub fn share_bytes(&self) -> usize {
+        self.share_frames.div_ceil(8) as usize
     }
 
     /// Bytes of the records.
