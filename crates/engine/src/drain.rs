@@ -10,7 +10,7 @@
 
 use crate::directory::{DIRTY, DRAINED, VALID, WRITTEN};
 use crate::format::{Superblock, TierState};
-use crate::ids::{PageId, Position};
+use crate::ids::{IdRange, PageId, Position};
 use crate::lane::{LANE_IDLE, LANE_STUCK};
 use crate::release::SYNC_RUNNING;
 use crate::tier::{FlashPage, Tier};
@@ -92,6 +92,30 @@ impl Tier {
             let shard = directory.lock(directory.slot(&page.id), self.owner);
             if shard.find(&page.id) == Some(frame) && self.position_of(frame) == page.flash.position.0 {
                 shard.clear_flags(frame, DIRTY | WRITTEN | DRAINED);
+            }
+        }
+    }
+
+    /// Every page that the tier holds by now lies before this position of the queue.
+    pub fn rear(&self) -> Position {
+        Position(self.control().rear.get())
+    }
+
+    /// Drops the clean pages of `range` that were appended before `end`, because their disk copies may differ after all.
+    /// For a tier that was just recovered; the next recovery finds them again.
+    pub fn distrust_clean(&self, range: &IdRange, end: Position) {
+        let control = self.control();
+        let directory = self.directory();
+        for position in control.front.get()..control.rear.get().min(end.0) {
+            let frame = self.geometry.frame_of(position);
+            if directory.state(frame) & (VALID | DIRTY) != VALID || !range.contains(&directory.id(frame)) {
+                continue;
+            }
+            let id = directory.id(frame);
+            let shard = directory.lock(directory.slot(&id), self.owner);
+            if shard.find(&id) == Some(frame) {
+                shard.unlink(frame);
+                shard.changed();
             }
         }
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, RwLock};
 
 use mezzanine_device::Device;
-use mezzanine_engine::{IdRange, StageIn, StageKind};
+use mezzanine_engine::{IdRange, Position, StageIn, StageKind};
 
 use crate::condition::Route;
 use crate::config::{AttachOptions, GUARD_BYTES_MAX};
@@ -104,9 +104,12 @@ impl<'a> Candidate<'a> {
             ready: AtomicBool::new(false),
             arming: Mutex::new(()),
             dirty: AtomicBool::new(false),
+            armed: AtomicBool::new(false),
             trim: AtomicBool::new(false),
+            former: Vec::new(),
+            distrusted: AtomicU64::new(0),
             discarding: Mutex::new(None),
-            head: Mutex::new(Head { bytes: vec![0; self.guard.len()], changed: false }),
+            head: Mutex::new(Head { bytes: empty_head(&self.guard), changed: false }),
             guarded: AtomicBool::new(false),
             guard: self.guard,
             backing: self.backing,
@@ -213,11 +216,11 @@ impl Shared {
             let failed = |error| VolumeError::from_device("attach a file to", &host.flash_name, error);
             opened.roster.write(&*host.flash).map_err(failed)?;
         }
-        let file = candidate.into_file(number, host.page_size() as u64);
-        if !host.provably_clean && matches!(bond, Bond::New { .. }) {
+        let mut file = candidate.into_file(number, host.page_size() as u64);
+        if let (false, Bond::New { forget }) = (host.provably_clean, &bond) {
             // A file that the table knows has a sidecar with its number, so the number goes to the sidecar first.
-            let former = if let Bond::New { forget } = &bond { forget.clone() } else { Vec::new() };
-            self.replace_sidecar(&file, &Sidecar { former, ..self.plain_sidecar(host, &file) })?;
+            file.former.clone_from(forget);
+            self.replace_sidecar(&file, &self.plain_sidecar(host, &file))?;
         }
         {
             let mut note = lock(&host.table);
@@ -265,9 +268,13 @@ impl Shared {
         }
         file.guarded.store(!file.guard.is_empty(), Ordering::Release);
         file.head().bytes.clone_from(&sidecar.head);
-        file.head().bytes.resize(file.guard.len(), 0);
+        file.head().bytes.resize(empty_head(&file.guard).len(), 0);
         file.dirty.store(true, Ordering::Release);
         mask_head(&file, length);
+        // Somebody began to give this tier up, and may have written newer pages over those that these are copies of.
+        file.distrusted.store(sidecar.distrusted, Ordering::Release);
+        let pages = IdRange::blocks_from(u64::from(number), 0);
+        host.tier.distrust_clean(&pages, Position(sidecar.distrusted));
         // A truncation was durable in the tier and not yet done on disk, or a stage-out came before its length did.
         let physical = length.max(file.physical_min());
         if file.physical.load(Ordering::Acquire) > physical && file.resizable {
@@ -290,6 +297,7 @@ impl Shared {
         file.trim.store(true, Ordering::Release);
         // The sidecar confirms the epoch before the table does (see `identity`).
         self.write_sidecar(&file, SidecarState::Dirty)?;
+        file.armed.store(true, Ordering::Release);
         if let Some(entry) = lock(&host.table).table.get_mut(number) {
             entry.epoch = host.epoch;
         }
@@ -350,10 +358,10 @@ impl Shared {
             self.trim(host, file)?;
             file.trim.store(false, Ordering::Release);
         }
-        if !file.dirty.load(Ordering::Acquire) {
+        if !file.armed.load(Ordering::Acquire) {
             self.arm(host, file)?;
         }
-        if file.dirty.load(Ordering::Acquire) {
+        if file.armed.load(Ordering::Acquire) {
             file.ready.store(true, Ordering::Release);
         }
         Ok(())
@@ -368,7 +376,7 @@ impl Shared {
         let Some(_inside) = host.enter(&self.condition) else { return Ok(()) };
         if !file.guard.is_empty() {
             let failed = |error| VolumeError::from_device("guard the header of", &file.name, error);
-            let mut head = vec![0; file.guard.len()];
+            let mut head = empty_head(&file.guard);
             file.read_home(&mut head, 0, &self.counters).map_err(failed)?;
             file.head().bytes = head;
             self.write_sidecar(file, SidecarState::Current)?;
@@ -377,8 +385,9 @@ impl Shared {
             file.write_plain(&file.guard, 0, &self.counters).map_err(failed)?;
             file.flush(&self.counters).map_err(failed)?;
         }
-        self.write_sidecar(file, SidecarState::Dirty)?;
         file.dirty.store(true, Ordering::Release);
+        self.write_sidecar(file, SidecarState::Dirty)?;
+        file.armed.store(true, Ordering::Release);
         Ok(())
     }
 
@@ -455,7 +464,8 @@ impl Shared {
             tier_path: host.flash_name.clone(),
             epoch: host.epoch,
             file: file.number,
-            former: Vec::new(),
+            former: file.former.clone(),
+            distrusted: file.distrusted.load(Ordering::Acquire),
             sync_mode: config.sync_mode,
             page_size: config.page_size,
             length: file.len(),
@@ -488,6 +498,11 @@ impl Shared {
 /// Entries of the table that the new one replaces.
 fn forgettable(bond: &Bond) -> usize {
     if let Bond::New { forget } = bond { forget.len() } else { 0 }
+}
+
+/// The head of an empty file with this guard.
+fn empty_head(guard: &[u8]) -> Vec<u8> {
+    vec![0; if guard.is_empty() { 0 } else { GUARD_BYTES_MAX }]
 }
 
 /// What lies past the end of the file is zero in its head too.

@@ -10,7 +10,7 @@
 //!   Bypass ---------------------+---> Closed
 //! ```
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
 
 use crate::error::{VolumeError, VolumeErrorKind};
@@ -44,6 +44,8 @@ pub(crate) enum Route {
 
 pub(crate) struct Condition {
     mode: AtomicU8,
+    /// It was `Bypass` once. Whatever it is now, the disk may be newer than the tier.
+    bypassed: AtomicBool,
     reason: Mutex<String>,
     settled: Condvar,
 }
@@ -52,6 +54,7 @@ impl Condition {
     pub(crate) fn new(mode: Mode, reason: &str) -> Self {
         Self {
             mode: AtomicU8::new(mode as u8),
+            bypassed: AtomicBool::new(mode == Mode::Bypass),
             reason: Mutex::new(reason.to_owned()),
             settled: Condvar::new(),
         }
@@ -60,6 +63,11 @@ impl Condition {
     pub(crate) fn mode(&self) -> Mode {
         // Sequentially consistent, as `TierHost::enter` needs it.
         MODES[usize::from(self.mode.load(Ordering::SeqCst))]
+    }
+
+    /// Whether the tier was given up, or there never was one.
+    pub(crate) fn has_bypassed(&self) -> bool {
+        self.bypassed.load(Ordering::SeqCst)
     }
 
     /// Why the mode is what it is; empty for `Normal`.
@@ -73,6 +81,8 @@ impl Condition {
         if !from.contains(&self.mode()) {
             return false;
         }
+        // Before the first write goes past the tier.
+        self.bypassed.fetch_or(mode == Mode::Bypass, Ordering::SeqCst);
         self.mode.store(mode as u8, Ordering::SeqCst);
         reason.clone_into(&mut current);
         drop(current);

@@ -180,10 +180,7 @@ impl Shared {
 
     /// The tier, if it may be believed now.
     pub(crate) fn tier_in_use(&self) -> Option<&TierHost> {
-        match self.condition.mode() {
-            Mode::Bypass => None,
-            _ => self.host.as_ref(),
-        }
+        if self.condition.has_bypassed() { None } else { self.host.as_ref() }
     }
 
     pub(crate) fn file(&self, number: u32) -> Option<Arc<FileInner>> {

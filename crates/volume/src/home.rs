@@ -29,6 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use mezzanine_device::{AlignedBuf, Device, DeviceError, Request};
 
+use crate::config::GUARD_BYTES_MAX;
 use crate::sidecar::SidecarStore;
 use crate::statistics::{Counters, count};
 
@@ -58,10 +59,16 @@ pub(crate) struct FileInner {
     pub(crate) ready: AtomicBool,
     /// Held while it is made ready.
     pub(crate) arming: Mutex<()>,
-    /// The sidecar says `dirty`.
+    /// The sidecar says `dirty`, or may: a replacement that failed may be in place.
     pub(crate) dirty: AtomicBool,
+    /// The sidecar says `dirty` for certain.
+    pub(crate) armed: AtomicBool,
     /// Pages past the end may be in the tier, from before a crash.
     pub(crate) trim: AtomicBool,
+    /// Numbers that it had before and that the tier may still know, for the sidecar.
+    pub(crate) former: Vec<u32>,
+    /// Clean pages that the tier took before this position of its queue may differ from the disk; 0 for none.
+    pub(crate) distrusted: AtomicU64,
     /// Pages that are being discarded, for the sidecar.
     pub(crate) discarding: Mutex<Option<(u64, u64)>>,
     /// What stands on disk instead of the head while the file is not current; empty if nothing does.
@@ -70,7 +77,8 @@ pub(crate) struct FileInner {
     pub(crate) head: Mutex<Head>,
 }
 
-/// The true first bytes of a guarded file, as long as its guard.
+/// The true first bytes of a guarded file: the sector that its guard stands in, whole, so that after a crash they come
+/// all from the sidecar, as a disk would have kept all of a sector or nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Head {
     pub(crate) bytes: Vec<u8>,
@@ -123,7 +131,7 @@ impl FileInner {
 
     /// Puts the true head over the guard in bytes that were read from `offset`.
     pub(crate) fn unmask(&self, buf: &mut [u8], offset: u64) {
-        if self.is_guarded() && offset < self.guard.len() as u64 {
+        if self.is_guarded() && offset < GUARD_BYTES_MAX as u64 {
             let head = self.head();
             let from = offset as usize;
             let count = buf.len().min(head.bytes.len() - from);

@@ -67,7 +67,7 @@ impl Shared {
         host.wait_outside();
         host.tier.stop_admission();
         let gate = exclusive(&host.disk_gate);
-        let given_up = self.drain_pages(host).and_then(|()| {
+        let given_up = self.distrust_clean(host).and_then(|()| self.drain_pages(host)).and_then(|()| {
             self.all_files().iter().try_for_each(|file| {
                 self.leave_tier(file, || {
                     let detached = Sidecar {
@@ -86,6 +86,17 @@ impl Shared {
                 self.condition.change(&[Mode::Settling], Mode::ReadOnly, &reason)
             }
         };
+    }
+
+    /// Before pages that have no durable copy on flash go to disk: has the sidecars say durably that clean pages in the tier
+    /// may be older than the disk now. If the power fails before the tier is given up altogether, they would answer for a
+    /// while, and then the disk.
+    fn distrust_clean(&self, host: &TierHost) -> Result<(), VolumeError> {
+        let end = host.tier.rear().0;
+        self.all_files().iter().filter(|file| file.dirty.load(Ordering::Acquire)).try_for_each(|file| {
+            file.distrusted.store(end, Ordering::Release);
+            self.write_sidecar(file, SidecarState::Dirty)
+        })
     }
 
     /// Writes every dirty page of the tier to disk and syncs. The caller has the tier to itself, and has made it durable
@@ -172,8 +183,9 @@ impl Shared {
             file.flush(&self.counters).map_err(failed)?;
         }
         self.write_sidecar(file, SidecarState::Current)?;
-        file.dirty.store(false, Ordering::Release);
-        file.ready.store(false, Ordering::Release);
+        for flag in [&file.dirty, &file.armed, &file.ready] {
+            flag.store(false, Ordering::Release);
+        }
         Ok(())
     }
 
@@ -393,6 +405,8 @@ impl Shared {
         let Some(opened) = registry.tier.as_mut() else { return Ok(()) };
         self.put_superblock(host, host.tier.closed(&opened.superblock))?;
         for file in files.iter().filter(|file| !file.dirty.load(Ordering::Acquire)) {
+            // Making it ready for changes may have failed when its guard stood there already.
+            self.restore_head(file)?;
             let failed = |error| VolumeError::from_io("close", &file.name, error);
             let fingerprint = file.sidecar.fingerprint().map_err(failed)?.unwrap_or_default();
             let current = self.sidecar_of(host, file, SidecarState::Current);

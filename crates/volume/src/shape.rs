@@ -16,6 +16,7 @@ use mezzanine_engine::{IdRange, Lookup, PageId};
 
 use crate::attach::mask_head;
 use crate::condition::Route;
+use crate::config::GUARD_BYTES_MAX;
 use crate::core::{Shared, TierHost, exclusive, lock};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::home::FileInner;
@@ -101,9 +102,9 @@ impl Shared {
     fn cut_disk(&self, host: &TierHost, file: &FileInner, len: u64) -> Result<(), VolumeError> {
         let failed = |error| VolumeError::from_device(RESIZE, &file.name, error);
         let result = (|| {
-            if file.is_guarded() && len < file.guard.len() as u64 {
+            if file.is_guarded() && len < GUARD_BYTES_MAX as u64 {
                 mask_head(file, len);
-                self.write_sidecar(file, SidecarState::Dirty)?;
+                self.note(host, file, RESIZE, || {})?;
             }
             let _gate = exclusive(&host.disk_gate);
             file.len.store(len, Ordering::Release);
@@ -169,15 +170,15 @@ impl Shared {
             let cut = Cut { file: file.number, first, end: last };
             let failed = |error| VolumeError::from_device("discard", &file.name, error);
             self.zero_held(host, file, first, last)?;
-            *lock(&file.discarding) = Some((first, last));
-            self.write_sidecar(file, SidecarState::Dirty).inspect_err(|error| self.refuse_changes(error))?;
-            let forgotten = self.reshape(host, cut, || {
-                // Again at each attempt: a disk job may have written to the range meanwhile.
-                let zeroed =
-                    file.zero(inner, outer, &self.counters).and_then(|()| file.flush(&self.counters));
-                zeroed.map_err(failed).inspect_err(|error| self.refuse_changes(error))?;
-                Ok(host.tier.invalidate_range(&range).is_ok())
-            })?;
+            let noted = self.note_discarding(host, file, Some((first, last)))?;
+            let forgotten = noted
+                && self.reshape(host, cut, || {
+                    // Again at each attempt: a disk job may have written to the range meanwhile.
+                    let zeroed =
+                        file.zero(inner, outer, &self.counters).and_then(|()| file.flush(&self.counters));
+                    zeroed.map_err(failed).inspect_err(|error| self.refuse_changes(error))?;
+                    Ok(host.tier.invalidate_range(&range).is_ok())
+                })?;
             if !forgotten {
                 *lock(&file.discarding) = None;
                 file.zero(inner, outer, &self.counters).map_err(failed)?;
@@ -187,10 +188,44 @@ impl Shared {
         host.changed();
         self.sync_tier(host)?;
         // Before anything new is written there, or a crash would zero that.
-        if lock(&file.discarding).take().is_some() && file.dirty.load(Ordering::Acquire) {
-            self.write_sidecar(file, SidecarState::Dirty).inspect_err(|error| self.refuse_changes(error))?;
+        if lock(&file.discarding).is_some() {
+            self.note_discarding(host, file, None)?;
         }
         Ok(())
+    }
+
+    /// Has the sidecar say what is being discarded. False if the tier was given up: then nothing is.
+    fn note_discarding(
+        &self,
+        host: &TierHost,
+        file: &FileInner,
+        pages: Option<(u64, u64)>,
+    ) -> Result<bool, VolumeError> {
+        let noted = self.note(host, file, "discard", || *lock(&file.discarding) = pages);
+        let noted = noted.inspect_err(|error| self.refuse_changes(error))?;
+        if !noted {
+            *lock(&file.discarding) = None;
+        }
+        Ok(noted)
+    }
+
+    /// Makes a change that stands in the sidecar, and replaces that. False if the tier was given up meanwhile: then the
+    /// sidecar says so, and a file that is dirty again would never be believed.
+    fn note(
+        &self,
+        host: &TierHost,
+        file: &FileInner,
+        operation: &'static str,
+        change: impl FnOnce(),
+    ) -> Result<bool, VolumeError> {
+        loop {
+            if self.condition.route(operation, &file.name)? == Route::Disk {
+                return Ok(false);
+            }
+            let Some(_inside) = host.enter(&self.condition) else { continue };
+            change();
+            return self.write_sidecar(file, SidecarState::Dirty).map(|()| true);
+        }
     }
 
     /// Makes the pages of a range that the tier holds zero there, durably. A clean page would otherwise outlive a crash

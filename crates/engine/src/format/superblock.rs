@@ -270,6 +270,8 @@ pub fn read_superblock(flash: &mut dyn ReadFlash) -> Result<Superblock, FormatEr
             }
             Err(error @ FormatError::NewerFormat(_)) => return Err(error),
             Err(FormatError::Unrecognised) => {}
+            // What could not be read may be the whole one.
+            Err(_) if matches!(worst, FormatError::Unreadable(_)) => {}
             Err(error) => worst = error,
         }
     }

@@ -17,8 +17,9 @@
 //! page-size 8192
 //! length 40960
 //! discarding 2 4             pages 2 and 3 are being zeroed on disk
+//! distrusted 4711            clean pages in the tier from before this position may differ from the disk
 //! guard 4d455a...            while the first bytes on disk may be replaced
-//! head 53514c69...           what belongs there
+//! head 53514c69...           what belongs there, to the end of the sector
 //! fingerprint 00a0...        of a file that was closed in order
 //! reason the flash device failed: ...
 //! crc32c 1a2b3c4d
@@ -91,9 +92,12 @@ pub struct Sidecar {
     /// First and end of the pages that are being discarded: to be zeroed on disk again after a crash, for a disk may tear
     /// a page that is overwritten.
     pub discarding: Option<(u64, u64)>,
+    /// The tier began to be given up when its queue had come to this position: clean pages that it took before may differ
+    /// from the disk, and count for nothing. 0 if that never happened.
+    pub distrusted: u64,
     /// What stands at the start of the file on disk while it is not current there; may be empty.
     pub guard: Vec<u8>,
-    /// What belongs there.
+    /// What belongs there, to the end of the sector.
     pub head: Vec<u8>,
     /// Of the backing file when it was closed in order; empty otherwise.
     pub fingerprint: Vec<u8>,
@@ -162,6 +166,9 @@ impl Sidecar {
         if let Some((first, end)) = self.discarding {
             field("discarding", &format!("{first} {end}"));
         }
+        if self.distrusted > 0 {
+            field("distrusted", &self.distrusted.to_string());
+        }
         field("guard", &hex(&self.guard));
         field("head", &hex(&self.head));
         field("fingerprint", &hex(&self.fingerprint));
@@ -219,6 +226,7 @@ impl Sidecar {
             length: number("length")?,
             discarding: pair(find("discarding"))
                 .ok_or_else(|| damaged("its field 'discarding' is no range"))?,
+            distrusted: if find("distrusted").is_empty() { 0 } else { number("distrusted")? },
             guard: blob("guard")?,
             head: blob("head")?,
             fingerprint: blob("fingerprint")?,
@@ -245,6 +253,7 @@ mod tests {
             page_size: 8192,
             length: 1 << 40,
             discarding: Some((5, 9)),
+            distrusted: 4711,
             guard: b"guard".to_vec(),
             head: b"head!".to_vec(),
             fingerprint: Vec::new(),

@@ -64,6 +64,8 @@ pub fn every_configuration() -> Vec<(Design, Admission, SyncMode)> {
 pub struct TestSidecar {
     inner: MemorySidecar,
     pub fingerprint: Mutex<Option<Vec<u8>>>,
+    /// Replacements report a failure, and are in place all the same.
+    pub fails: Mutex<bool>,
 }
 
 impl SidecarStore for TestSidecar {
@@ -74,7 +76,8 @@ impl SidecarStore for TestSidecar {
         self.inner.read()
     }
     fn replace(&self, bytes: &[u8]) -> io::Result<()> {
-        self.inner.replace(bytes)
+        self.inner.replace(bytes)?;
+        if *self.fails.lock().unwrap() { Err(io::Error::other("it failed")) } else { Ok(()) }
     }
     fn remove(&self) -> io::Result<()> {
         self.inner.remove()

@@ -1,0 +1,127 @@
+//! What a volume believes and says after a device has failed it: found by the crash simulator, one by one.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Backing, PAGE, durable, formatted, open, page, through};
+use mezzanine_device::DeviceErrorKind;
+use mezzanine_device::memory::{Fault, Injection, MemoryDevice, Operation};
+use mezzanine_volume::{VolumeErrorKind, VolumeState};
+
+fn fail(device: &MemoryDevice, operation: Operation, after: u64, count: u64) {
+    device.inject(Injection { operation, after, count, fault: Fault::Error(DeviceErrorKind::Io) });
+}
+
+#[test]
+fn a_tier_that_was_given_up_is_not_believed_again_when_the_disk_fails_too() {
+    let flash = formatted(&through());
+    let backing = Backing::new("a");
+    let volume = open(&flash, &through());
+    let file = backing.attach(&volume).unwrap();
+    file.write_at(&page(0, 1), 0).unwrap();
+    fail(&flash, Operation::Write, 0, u64::MAX);
+    // Until a group is full and fails.
+    for n in 1..20 {
+        file.write_at(&page(n, 1), n * PAGE as u64).unwrap();
+    }
+    assert!(matches!(volume.state(), VolumeState::Bypass { .. }));
+    file.write_at(&page(0, 2), 0).unwrap();
+    fail(&backing.disk, Operation::Flush, 0, 1);
+    file.sync().unwrap_err();
+    assert!(matches!(volume.state(), VolumeState::ReadOnly { .. }));
+    let mut found = vec![0; PAGE];
+    file.read_at(&mut found, 0).unwrap();
+    assert!(found == page(0, 2), "the tier has the old page, and the disk the new one");
+}
+
+#[test]
+fn a_discard_in_the_middle_of_which_the_tier_is_given_up_leaves_the_file_detached() {
+    for after in 0..4 {
+        let flash = formatted(&durable());
+        let backing = Backing::guarded("a");
+        let volume = open(&flash, &durable());
+        let file = backing.attach(&volume).unwrap();
+        for n in 0..6 {
+            file.write_at(&page(n, 1), n * PAGE as u64).unwrap();
+        }
+        fail(&flash, Operation::Write, after, u64::MAX);
+        file.discard(PAGE as u64, 4 * PAGE as u64).unwrap();
+        file.write_at(&page(0, 2), 0).unwrap();
+        file.sync().unwrap();
+        drop(volume);
+        flash.heal();
+        let volume = open(&flash, &durable());
+        let file = backing.attach(&volume).unwrap();
+        let mut found = vec![0; 6 * PAGE];
+        file.read_at(&mut found, 0).unwrap();
+        let expected = [page(0, 2), vec![0; 4 * PAGE], page(5, 1)].concat();
+        assert!(found == expected, "flash failed after {after} writes");
+    }
+}
+
+#[test]
+fn a_guard_that_could_not_be_written_whole_does_not_stay() {
+    for operation in [Operation::Write, Operation::Flush] {
+        let flash = formatted(&durable());
+        let backing = Backing::guarded("a");
+        backing.disk.load(&page(0, 1));
+        let volume = open(&flash, &durable());
+        let file = backing.attach(&volume).unwrap();
+        fail(&backing.disk, operation, 0, 1);
+        assert_eq!(file.write_at(&page(0, 2), 0).unwrap_err().kind(), VolumeErrorKind::Io);
+        backing.disk.heal();
+        volume.close().unwrap();
+        backing.disk.inspect(|disk| assert!(disk == page(0, 1), "{operation:?}"));
+        let volume = open(&flash, &durable());
+        let mut found = vec![0; PAGE];
+        backing.attach(&volume).unwrap().read_at(&mut found, 0).unwrap();
+        assert!(found == page(0, 1));
+    }
+}
+
+#[test]
+fn a_sidecar_that_says_dirty_though_its_replacement_failed_is_taken_back() {
+    let flash = formatted(&durable());
+    let backing = Backing::new("a");
+    let volume = open(&flash, &durable());
+    let file = backing.attach(&volume).unwrap();
+    *backing.sidecar.fails.lock().unwrap() = true;
+    file.write_at(&page(0, 1), 0).unwrap_err();
+    *backing.sidecar.fails.lock().unwrap() = false;
+    volume.close_drained().unwrap();
+    let volume = open(&flash, &durable());
+    let file = backing.attach(&volume).unwrap();
+    file.write_at(&page(0, 2), 0).unwrap();
+    file.sync().unwrap();
+}
+
+/// Numbers that a file had before stay in its sidecar until the tier has forgotten them durably, also when the tier is
+/// given up before that.
+#[test]
+fn former_numbers_survive_a_tier_that_is_given_up() {
+    let flash = formatted(&durable());
+    let backings = [Backing::new("a"), Backing::new("b")];
+    let attach = || {
+        let volume = open(&flash, &durable());
+        let files = backings.each_ref().map(|backing| backing.attach(&volume).unwrap());
+        (volume, files)
+    };
+    let (volume, files) = attach();
+    files[1].write_at(&page(0, 1), 0).unwrap();
+    files[1].sync().unwrap();
+    drop(volume);
+    // The first file gets a new number, and flash fails before it knows.
+    let (volume, files) = attach();
+    fail(&flash, Operation::Write, 0, u64::MAX);
+    files[1].write_at(&page(0, 2), 0).unwrap();
+    files[1].sync().unwrap();
+    assert!(matches!(volume.state(), VolumeState::Bypass { .. }));
+    drop(volume);
+    flash.heal();
+    let (_volume, files) = attach();
+    for file in &files {
+        file.write_at(&page(0, 3), 0).unwrap();
+        file.sync().unwrap();
+    }
+}
