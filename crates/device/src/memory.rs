@@ -123,6 +123,11 @@ impl MemoryDevice {
         state.flush_failed = false;
     }
 
+    /// How many operations planned faults have struck since the device was made.
+    pub fn faults_struck(&self) -> u64 {
+        self.state().plan.struck()
+    }
+
     /// A copy of what reads see now. Costs no operation and works without power.
     pub fn image(&self) -> Vec<u8> {
         self.state().image.clone()

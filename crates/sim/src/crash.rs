@@ -21,6 +21,8 @@ pub mod scenario;
 
 pub(crate) mod panics;
 
+mod faults;
+
 pub mod world;
 
 mod operations;

@@ -37,6 +37,9 @@ fn many_power_cuts_lose_nothing() {
         ("disks compared", coverage.disks_compared),
         ("reads interrupted", coverage.reads_interrupted),
         ("jobs interrupted", coverage.jobs_interrupted),
+        ("errors that processes outlived", coverage.errors_outlived),
+        ("errors that processes died of", coverage.errors_fatal),
+        ("errors that nobody saw", coverage.errors_hidden),
     ] {
         assert!(count >= cuts / 1000, "only {count} {what} in {cuts} cuts");
     }

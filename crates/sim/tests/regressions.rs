@@ -3,6 +3,7 @@
 //! A seed replays its story exactly in the version that it was found in; since then the draws have changed and it is one world
 //! like others. The stories stay, because they say what a crash can do to a volume.
 
+use mezzanine_sim::crash::scenario::Scenario;
 use mezzanine_sim::crash::{CUTS_PER_WORLD, World};
 
 /// Seed, and what happened. All were found in version 0.1.0 before its release.
@@ -48,6 +49,58 @@ const STORIES: [(u64, &str); 12] = [
     (103_252, "a guard longer than its file: the cut kept the length and lost the bytes"),
     (905, "a discard was torn by the disk: the page was zeros and old contents by turns"),
 ];
+
+/// As above, in worlds whose devices report errors.
+const STORIES_OF_ERRORS: [(u64, &str); 8] = [
+    (
+        845,
+        "flash failed inside a discard: the tier was given up and the file detached, and then the discard made the sidecar \
+          say `dirty` again: the file was refused as changed",
+    ),
+    (
+        1264,
+        "flash failed before the tier had durably forgotten an older number of a file: the sidecar of the detached file did \
+          not know that number any more, and for ever the tier waited for a file that nobody has",
+    ),
+    (
+        1293,
+        "the guard could not be written, or only in part; closing then wrote a sidecar that knew of no guard, and the head of \
+          the file was gone",
+    ),
+    (
+        1063,
+        "a tier of clean pages was given up and the disk written past it; then the disk failed too, and with the volume \
+          read-only reads found the old pages in the tier again",
+    ),
+    (
+        842,
+        "the replacement of a sidecar failed and was in place all the same: it said `dirty`, a drained close did not take that \
+          back, and the tier no longer knew the file",
+    ),
+    (
+        282,
+        "power failed while a failed flash device was being given up: an older clean copy answered after that, until its frame \
+          left and the disk had a newer page",
+    ),
+    (
+        1650,
+        "the same with a guarded file: its first bytes came from the sidecar and the rest of their sector from the disk",
+    ),
+    (
+        1133,
+        "one copy of the superblock was torn by a failed write and the other could not be read: called damaged, though the \
+          next reading found it whole",
+    ),
+];
+
+#[test]
+fn worlds_with_errors_that_were_wrong_once_are_right() {
+    for (seed, story) in STORIES_OF_ERRORS {
+        let scenario = Scenario { errors: true, ..Scenario::draw(seed) };
+        let outcome = World::of(scenario).live(CUTS_PER_WORLD);
+        assert!(outcome.violation.is_none(), "{story}:\n{:?}", outcome.violation);
+    }
+}
 
 #[test]
 fn worlds_that_were_wrong_once_are_right() {

@@ -48,6 +48,7 @@ pub struct Injection {
 #[derive(Debug, Default)]
 pub(super) struct Plan {
     injections: Vec<Injection>,
+    struck: u64,
 }
 
 impl Plan {
@@ -57,6 +58,11 @@ impl Plan {
 
     pub(super) fn clear(&mut self) {
         self.injections.clear();
+    }
+
+    /// How many operations were struck so far.
+    pub(super) fn struck(&self) -> u64 {
+        self.struck
     }
 
     /// Counts one operation and says what is to go wrong with it.
@@ -73,6 +79,7 @@ impl Plan {
                 struck = struck.or(Some(injection.fault));
             }
         }
+        self.struck += u64::from(struck.is_some());
         struck
     }
 }

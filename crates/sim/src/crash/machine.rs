@@ -19,34 +19,102 @@ pub struct Sidecar {
     disk: Arc<MemoryDevice>,
     fingerprints: bool,
     seed: u64,
+    faults: Mutex<SidecarFaults>,
+}
+
+/// Errors that a sidecar is to report: spares `after` operations and strikes the next `count`.
+#[derive(Debug, Clone, Copy)]
+pub struct SidecarFault {
+    /// How many operations go well before.
+    pub after: u64,
+    /// How many fail then.
+    pub count: u64,
+    /// They fail for lack of space, and not for no reason known.
+    pub no_space: bool,
+}
+
+#[derive(Default)]
+struct SidecarFaults {
+    planned: Option<SidecarFault>,
+    struck: u64,
 }
 
 impl Sidecar {
+    /// Plans errors, instead of those planned before.
+    pub fn inject(&self, fault: SidecarFault) {
+        self.faults().planned = Some(fault);
+    }
+
+    fn faults(&self) -> MutexGuard<'_, SidecarFaults> {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts an operation; fails if it is to.
+    fn strike(&self) -> io::Result<()> {
+        let mut faults = self.faults();
+        let Some(planned) = &mut faults.planned else { return Ok(()) };
+        if planned.after > 0 {
+            planned.after -= 1;
+            return Ok(());
+        }
+        if planned.count == 0 {
+            return Ok(());
+        }
+        planned.count -= u64::from(planned.count != u64::MAX);
+        let kind = if planned.no_space { io::ErrorKind::StorageFull } else { io::ErrorKind::Other };
+        faults.struck += 1;
+        Err(io::Error::new(kind, "an error that was planned"))
+    }
+
     fn bytes(&self) -> MutexGuard<'_, Option<Vec<u8>>> {
         self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn spend(&self) -> io::Result<()> {
         match self.power.spend() {
-            Spent::On => Ok(()),
+            Spent::On => self.strike(),
             Spent::Cut | Spent::Off => Err(no_power()),
         }
     }
 
     fn put(&self, value: Option<Vec<u8>>) -> io::Result<()> {
+        if std::env::var_os("TR").is_some() {
+            eprintln!(
+                "       SIDECAR {}",
+                value.as_deref().map_or_else(
+                    || "removed".to_owned(),
+                    |v| String::from_utf8_lossy(v)
+                        .lines()
+                        .skip(3)
+                        .filter(|l| !l.starts_with("volume")
+                            && !l.starts_with("tier")
+                            && !l.starts_with("crc"))
+                        .collect::<Vec<_>>()
+                        .join(" ")
+                )
+            );
+        }
         match self.power.spend() {
             Spent::On => {
-                *self.bytes() = value;
-                Ok(())
+                let failed = self.strike();
+                if failed.is_ok() || self.takes_effect() {
+                    *self.bytes() = value;
+                }
+                failed
             }
             Spent::Cut => {
-                if splitmix(self.seed ^ self.power.operations()) & 1 == 1 {
+                if self.takes_effect() {
                     *self.bytes() = value;
                 }
                 Err(no_power())
             }
             Spent::Off => Err(no_power()),
         }
+    }
+
+    /// Whether a replacement that was not reported as done is.
+    fn takes_effect(&self) -> bool {
+        splitmix(self.seed ^ self.power.operations()) & 1 == 1
     }
 }
 
@@ -109,7 +177,14 @@ impl Machine {
             (0..files).map(|file| Arc::new(MemoryDevice::on(&power, names[file], 0, true))).collect();
         let sidecar = |disk: &Arc<MemoryDevice>| {
             let (power, disk) = (power.clone(), Arc::clone(disk));
-            Arc::new(Sidecar { power, bytes: Mutex::new(None), disk, fingerprints, seed })
+            Arc::new(Sidecar {
+                power,
+                bytes: Mutex::new(None),
+                disk,
+                fingerprints,
+                seed,
+                faults: Mutex::default(),
+            })
         };
         let sidecars = disks.iter().map(sidecar).collect();
         Self { power, flash, disks, sidecars, meanwhile: Meanwhile::default() }
@@ -137,6 +212,22 @@ impl Machine {
         }
         self.power.restore();
         (flash, disks)
+    }
+
+    /// How many operations failed because they were to.
+    pub fn faults_struck(&self) -> u64 {
+        let devices: u64 = self.devices().map(|device| device.faults_struck()).sum();
+        devices + self.sidecars.iter().map(|sidecar| sidecar.faults().struck).sum::<u64>()
+    }
+
+    /// Forgets everything that is planned to fail, as if devices had been replaced with what they hold.
+    pub fn heal(&self) {
+        self.devices().for_each(|device| device.heal());
+        self.sidecars.iter().for_each(|sidecar| sidecar.faults().planned = None);
+    }
+
+    fn devices(&self) -> impl Iterator<Item = &Arc<MemoryDevice>> {
+        self.disks.iter().chain([&self.flash])
     }
 
     /// A copy of everything durable. To be taken right after a cut, when nothing is unflushed.

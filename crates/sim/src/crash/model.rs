@@ -32,9 +32,24 @@ struct Unit {
     history: Vec<Entry>,
     floor: Floor,
     in_doubt: bool,
+    /// A change of it failed in this session: its present content is one of several, and what is durable is not known
+    /// from reading it.
+    failed: bool,
     /// One of the contents may stand beside contents of its neighbours that never went with it, because a crash struck
     /// where pages are not promised whole.
     torn: bool,
+}
+
+impl Unit {
+    /// Whether its present content is one of several.
+    fn is_in_doubt(&self) -> bool {
+        self.in_doubt || self.failed
+    }
+
+    /// Its present content is the last one.
+    fn is_known(&mut self) {
+        (self.in_doubt, self.failed) = (false, false);
+    }
 }
 
 /// Contents by number; number 0 is all zeros and shared.
@@ -103,6 +118,7 @@ impl FileModel {
             history: vec![Entry { version: 0, slot: 0 }],
             floor: Floor::New,
             in_doubt: false,
+            failed: false,
             torn: false,
         };
         Self {
@@ -137,7 +153,7 @@ impl FileModel {
 
     /// Whether any unit that overlaps the range is in doubt.
     pub fn is_in_doubt(&self, offset: u64, len: u64) -> bool {
-        self.units_of(offset, len).any(|unit| self.units[unit].in_doubt)
+        self.units_of(offset, len).any(|unit| self.units[unit].is_in_doubt())
     }
 
     fn units_of(&self, offset: u64, len: u64) -> std::ops::Range<usize> {
@@ -165,12 +181,12 @@ impl FileModel {
             let start = unit as u64 * UNIT_BYTES as u64;
             let (from, to) = (offset.max(start), (offset + len).min(start + UNIT_BYTES as u64));
             let whole = to - from == UNIT_BYTES as u64;
-            assert!(whole || !self.units[unit].in_doubt, "a unit in doubt is written in part");
+            assert!(whole || !self.units[unit].is_in_doubt(), "a unit in doubt is written in part");
             let mut bytes = *self.slots.get(self.present(unit));
             let (from, to) = ((from - start) as usize, (to - start) as usize);
             pattern::fill(&mut bytes[from..to], self.number, version, start + from as u64);
             self.push(unit, version, &bytes);
-            self.units[unit].in_doubt = false;
+            self.units[unit].is_known();
         }
     }
 
@@ -187,16 +203,60 @@ impl FileModel {
             let to = ((offset + len).min(start + UNIT_BYTES as u64) - start) as usize;
             if to - from == UNIT_BYTES {
                 self.push_slot(unit, version, 0);
-                self.units[unit].in_doubt = false;
+                self.units[unit].is_known();
                 continue;
             }
-            assert!(!self.units[unit].in_doubt, "a unit in doubt is zeroed in part");
-            for number in 0..self.units[unit].history.len() {
-                let mut bytes = *self.slots.get(self.units[unit].history[number].slot);
-                bytes[from..to].fill(0);
-                self.push(unit, version, &bytes);
+            assert!(!self.units[unit].is_in_doubt(), "a unit in doubt is zeroed in part");
+            self.push_zeroed(unit, version, from, to);
+        }
+    }
+
+    /// What zeros in a part of a unit make of each of its contents.
+    fn push_zeroed(&mut self, unit: usize, version: u32, from: usize, to: usize) {
+        for number in 0..self.units[unit].history.len() {
+            let mut bytes = *self.slots.get(self.units[unit].history[number].slot);
+            bytes[from..to].fill(0);
+            self.push(unit, version, &bytes);
+        }
+    }
+
+    /// All changes after `before`, of which `version` is the last, have failed, and the file now has `len` bytes: each unit
+    /// of them was changed or not.
+    ///
+    /// # Errors
+    /// When the file cannot have that length: the lengths that it may have, in words.
+    pub fn change_failed(&mut self, before: u32, version: u32, len: u64) -> Result<(), String> {
+        for number in 0..self.open.len() {
+            let unit = &mut self.units[self.open[number] as usize];
+            unit.failed |= unit.history.last().is_some_and(|entry| entry.version > before);
+            unit.torn |= unit.failed;
+        }
+        if self.lengths.len() == 1 && self.len() == len {
+            return Ok(());
+        }
+        let possible = self.lengths.iter().rposition(|length| (length.low..=length.high).contains(&len));
+        let Some(possible) = possible else { return Err(self.lengths_text()) };
+        // What it has now is the last of those that a crash may leave.
+        self.lengths.truncate(possible + 1);
+        self.lengths.push(Length { low: len, high: len });
+        for unit in self.units_of(len, self.bytes_max() - len) {
+            match len.saturating_sub(unit as u64 * UNIT_BYTES as u64) as usize {
+                0 => {
+                    self.push_slot(unit, version, 0);
+                    self.units[unit].is_known();
+                }
+                kept => self.push_zeroed(unit, version, kept, UNIT_BYTES),
             }
         }
+        Ok(())
+    }
+
+    fn lengths_text(&self) -> String {
+        let text = |length: &Length| match length.low == length.high {
+            true => length.low.to_string(),
+            false => format!("{} to {}", length.low, length.high),
+        };
+        self.lengths.iter().map(text).collect::<Vec<_>>().join(", ")
     }
 
     /// The zeroing of `version` is acknowledged and with it durable: only what it made of older contents is possible.
@@ -229,7 +289,7 @@ impl FileModel {
         let open = std::mem::take(&mut self.open);
         for unit in &open {
             let unit = *unit as usize;
-            if self.units[unit].in_doubt {
+            if self.units[unit].is_in_doubt() {
                 self.open.push(unit as u32);
             } else {
                 let last = self.units[unit].history.len() - 1;
@@ -256,6 +316,7 @@ impl FileModel {
         for unit in &self.open {
             let unit = &mut self.units[*unit as usize];
             unit.in_doubt = unit.history.len() > 1;
+            unit.failed = false;
             unit.torn |= unit.in_doubt && !whole;
         }
         self.open.retain(|unit| self.units[*unit as usize].in_doubt);
@@ -269,11 +330,7 @@ impl FileModel {
     /// When it cannot have: the lengths that it may have, in words.
     pub fn len_observed(&mut self, len: u64) -> Result<(), String> {
         if !self.lengths.iter().any(|possible| (possible.low..=possible.high).contains(&len)) {
-            let text = |length: &Length| match length.low == length.high {
-                true => length.low.to_string(),
-                false => format!("{} to {}", length.low, length.high),
-            };
-            return Err(self.lengths.iter().map(text).collect::<Vec<_>>().join(", "));
+            return Err(self.lengths_text());
         }
         self.lengths.clear();
         self.lengths.push(Length { low: len, high: len });
@@ -289,7 +346,7 @@ impl FileModel {
             if kept == 0 {
                 let last = self.units[unit].history.len() - 1;
                 self.forget_before(unit, last, Floor::Zeroed);
-                self.units[unit].in_doubt = false;
+                self.units[unit].is_known();
             }
         }
         Ok(())
@@ -304,7 +361,10 @@ impl FileModel {
         let mut settled = 0;
         for (unit, bytes) in self.units_of(offset, bytes.len() as u64).zip(bytes.chunks(UNIT_BYTES)) {
             let entry = self.find(unit, bytes).ok_or_else(|| (unit as u64, self.mismatch(unit, bytes)))?;
-            if self.units[unit].in_doubt {
+            if self.units[unit].failed {
+                self.settle_failed(unit, entry);
+                settled += 1;
+            } else if self.units[unit].in_doubt {
                 self.settle(unit, entry);
                 settled += 1;
             }
@@ -317,10 +377,18 @@ impl FileModel {
     fn find(&self, unit: usize, bytes: &[u8]) -> Option<usize> {
         let unit = &self.units[unit];
         let like = |entry: &Entry| self.slots.get(entry.slot)[..bytes.len()] == *bytes;
-        match unit.in_doubt {
+        match unit.is_in_doubt() {
             true => unit.history.iter().rposition(like),
             false => unit.history.last().filter(|entry| like(entry)).map(|_| unit.history.len() - 1),
         }
+    }
+
+    /// After a failed change a unit reads as this content, and goes on doing so. A crash may still bring an older one or
+    /// what failed: a discard that failed is completed by the next recovery, because a disk may have torn it.
+    fn settle_failed(&mut self, unit: usize, entry: usize) {
+        let unit = &mut self.units[unit];
+        unit.history[entry..].rotate_left(1);
+        unit.is_known();
     }
 
     fn settle(&mut self, unit: usize, entry: usize) {
@@ -401,7 +469,7 @@ impl FileModel {
             let at = offset + done as u64;
             let (unit, from) = ((at / UNIT_BYTES as u64) as usize, (at % UNIT_BYTES as u64) as usize);
             let len = (UNIT_BYTES - from).min(out.len() - done);
-            assert!(!self.units[unit].in_doubt, "the content of a unit in doubt was asked for");
+            assert!(!self.units[unit].is_in_doubt(), "the content of a unit in doubt was asked for");
             out[done..done + len].copy_from_slice(&self.slots.get(self.present(unit))[from..from + len]);
             done += len;
         }
@@ -425,8 +493,12 @@ impl FileModel {
 
     /// The contents that a unit may have, in words.
     pub fn expectation(&self, unit: u64) -> String {
-        let Unit { history, floor, in_doubt, .. } = &self.units[unit as usize];
-        let possible = if *in_doubt { &history[..] } else { &history[history.len() - 1..] };
+        let Unit { history, floor, .. } = &self.units[unit as usize];
+        let possible = if self.units[unit as usize].is_in_doubt() {
+            &history[..]
+        } else {
+            &history[history.len() - 1..]
+        };
         format!("{} [{floor:?}]", self.texts(possible, unit * UNIT_BYTES as u64))
     }
 

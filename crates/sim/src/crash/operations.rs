@@ -180,6 +180,10 @@ fn read_page_meanwhile(world: &mut World, session: &Session, file: usize, page: 
 /// After all jobs are done there is room for this in staging memory, so the write does not have to wait for the job.
 fn step_meanwhile(world: &mut World, session: &Session, file: usize) -> Result<(), Stop> {
     world.power_is_on()?;
+    // A job that fails settles the volume, and a write would wait for that: in this one thread, for ever.
+    if world.faults.planned {
+        return Ok(());
+    }
     if !world.written[file] || session.volume.state() != VolumeState::Ok {
         return Ok(());
     }

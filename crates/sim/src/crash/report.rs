@@ -163,6 +163,14 @@ pub struct Coverage {
     pub tiers_refused: u64,
     /// Processes that died with jobs of the tier in their hands.
     pub owners_killed: u64,
+    /// Device errors planned.
+    pub errors_planned: u64,
+    /// Operations that failed because a device did, and whose process went on.
+    pub errors_outlived: u64,
+    /// Processes that ended on a device's error.
+    pub errors_fatal: u64,
+    /// Sessions in which a device failed and no operation did.
+    pub errors_hidden: u64,
 }
 
 macro_rules! add_fields {
@@ -221,6 +229,10 @@ impl Coverage {
             drains,
             tiers_refused,
             owners_killed,
+            errors_planned,
+            errors_outlived,
+            errors_fatal,
+            errors_hidden,
         );
     }
 }

@@ -28,6 +28,8 @@ pub struct Scenario {
     pub fingerprints: bool,
     /// Whether the head of each file on disk is replaced while it is not current there.
     pub guards: bool,
+    /// Whether devices report errors.
+    pub errors: bool,
     /// Whether a flush is now and then reported and not done. Never drawn: no software survives that, and a world that
     /// finds nothing wrong with it is blind.
     pub lying_flushes: bool,
@@ -152,6 +154,7 @@ impl Scenario {
             full_checks: *random.pick(&[2, 8, 16]),
             fingerprints: random.chance(1, 2),
             guards: random.chance(1, 2),
+            errors: random.chance(1, 8),
             lying_flushes: false,
             tier,
         }

@@ -5,7 +5,7 @@
 //!   page that is read.
 //! - `repeatable-recovery`: by [`super::checkers::recovery`].
 //! - `disk-alone`, `flash-expendable`, `guarded`: by [`super::checkers::disk`], on the images of the disks.
-//! - `no-unprovoked-error`, `assertion`: everywhere.
+//! - `no-unprovoked-error`, `assertion`: everywhere; where devices fail, as [`super::faults`] says.
 //!
 //! ```text
 //!           open -> check -> operate ... -> close | close_drained | kill
@@ -16,9 +16,10 @@
 use std::sync::Arc;
 
 use mezzanine_device::memory::{Fault, Injection, Operation, Random, splitmix};
-use mezzanine_volume::{AttachOptions, HeaderGuard, Volume, VolumeError, VolumeFile};
+use mezzanine_volume::{AttachOptions, HeaderGuard, Volume, VolumeError, VolumeFile, VolumeState};
 
 use super::checkers::{disk, pages, recovery};
+use super::faults::Faults;
 use super::machine::Machine;
 use super::model::FileModel;
 use super::operations;
@@ -44,6 +45,8 @@ pub(super) const GUARD: &[u8] = b"not current on disk: in use by a simulated tie
 #[derive(Debug)]
 pub(super) enum Stop {
     PowerFailed,
+    /// An operation failed after a device had.
+    DeviceFailed,
     Violated(Invariant, String),
 }
 
@@ -87,6 +90,7 @@ pub struct World {
     /// How often the flash device was formatted or begun to be; makes each tier's identity its own.
     formats: u64,
     formatted: bool,
+    pub(super) faults: Faults,
     pub(super) traced: bool,
     opening: bool,
     /// Which files were written to since they were attached.
@@ -127,6 +131,7 @@ impl World {
             drained: Drained::Files,
             formats: 0,
             formatted: false,
+            faults: Faults::default(),
             traced: false,
             opening: false,
             written: Vec::new(),
@@ -151,7 +156,7 @@ impl World {
     /// Lives through `cuts` power cuts or to the first violation.
     pub fn live(mut self, cuts: u64) -> Outcome {
         let found = match panics::catch(|| self.sessions(cuts)) {
-            Ok(Stop::PowerFailed) => None,
+            Ok(Stop::PowerFailed | Stop::DeviceFailed) => None,
             Ok(Stop::Violated(invariant, text)) => Some((invariant, text)),
             Err(message) => Some((Invariant::Assertion, message)),
         };
@@ -171,13 +176,18 @@ impl World {
             if self.random.chance(1, 4) {
                 self.machine.power.crash_after(self.random.magnitude(64));
             }
+            self.plan_faults();
             match self.session() {
-                Ok(()) => self.machine.power.restore(),
+                Ok(()) => {
+                    self.coverage.errors_hidden += u64::from(self.has_fault_struck());
+                    self.machine.power.restore();
+                }
                 Err(Stop::PowerFailed) => {
                     if let Err(stop) = self.power_failed() {
                         return stop;
                     }
                 }
+                Err(Stop::DeviceFailed) => self.end_after_failure(),
                 Err(violated) => return violated,
             }
         }
@@ -211,7 +221,13 @@ impl World {
         }
         pages::check_after_open(self, session)?;
         for _ in 0..self.random.magnitude(400) {
-            operations::one(self, session)?;
+            let before = self.version;
+            match operations::one(self, session) {
+                Err(Stop::DeviceFailed) if self.machine.power.is_on() && self.random.chance(3, 4) => {
+                    self.go_on_after_failure(session, before)?;
+                }
+                done => done?,
+            }
             self.power_is_on()?;
         }
         self.end(session)
@@ -236,21 +252,23 @@ impl World {
             }
             _ => {
                 trace!(self, "close drained");
+                let tier_in_order = session.volume.state() == VolumeState::Ok;
                 let closed = session.volume.close_drained();
                 self.done("close drained", closed)?;
                 self.models.iter_mut().for_each(FileModel::sync_acknowledged);
                 self.coverage.closes += 1;
                 self.drained = Drained::Files;
                 disk::check_drained(self)?;
-                self.change_what_may_change();
+                self.change_what_may_change(tier_in_order);
                 Ok(())
             }
         }
     }
 
-    /// After a drained close nothing depends on the tier: policies may change, and the flash device may be lost.
-    fn change_what_may_change(&mut self) {
-        if self.random.chance(1, 2) {
+    /// After a drained close nothing depends on the tier: policies may change, and the flash device may be lost. Where the
+    /// tier was given up before, the files are free of it, but it was not told and keeps its policies.
+    fn change_what_may_change(&mut self, tier_in_order: bool) {
+        if self.random.chance(1, 2) && tier_in_order {
             draw_policy(&mut self.scenario.tier, &mut self.random);
         }
         if self.random.chance(1, 4) {
@@ -287,8 +305,9 @@ impl World {
         self.coverage.lost_writes += flash.lost + disks.lost;
     }
 
-    fn models_crashed(&mut self) {
-        let whole = self.scenario.pages_are_whole();
+    pub(super) fn models_crashed(&mut self) {
+        // A page that goes to disk because its tier fails may be torn there.
+        let whole = self.scenario.pages_are_whole() && !self.has_fault_struck();
         self.models.iter_mut().for_each(|model| model.crashed(whole));
     }
 
@@ -296,7 +315,7 @@ impl World {
     fn power_failed(&mut self) -> Result<(), Stop> {
         self.cut_again();
         disk::check_after_cut(self)?;
-        if self.formatted && self.random.chance(1, 32) {
+        if self.formatted && !self.faults.planned && self.random.chance(1, 32) {
             recovery::check_repeatable(self)?;
         }
         if self.scenario.flash_is_expendable() && self.random.chance(1, 16) {
@@ -348,8 +367,16 @@ impl World {
     pub(super) fn failed(&self, operation: &str, error: &VolumeError) -> Stop {
         match self.machine.power.is_on() {
             false => Stop::PowerFailed,
+            true if self.has_fault_struck() => {
+                self.judge_failure(operation, error.kind(), &error.to_string())
+            }
             true => Stop::Violated(Invariant::NoUnprovokedError, format!("{operation} failed: {error:?}")),
         }
+    }
+
+    /// Whether only the software can be at fault.
+    pub(super) fn is_in_order(&self) -> bool {
+        self.machine.power.is_on() && !self.has_fault_struck()
     }
 
     pub(super) fn done<T>(&self, operation: &str, result: Result<T, VolumeError>) -> Result<T, Stop> {

@@ -94,7 +94,7 @@ pub(in crate::crash) fn read(
     let read = session.files[file].read_at(&mut found, offset);
     let compared = match read {
         Ok(()) => compare(world, file, offset, &found),
-        Err(error) if matches!(error.kind(), VolumeErrorKind::LostPage) && world.machine.power.is_on() => {
+        Err(error) if error.kind() == VolumeErrorKind::LostPage && world.is_in_order() => {
             Err(Stop::Violated(Invariant::Versions, format!("file {file}, page {first} is lost: {error}")))
         }
         Err(error) => Err(world.failed("read", &error)),

@@ -1,0 +1,121 @@
+//! Devices and sidecars that report errors: which, when, and what that means for a session.
+//!
+//! In a session that may fail, an operation may return an error once a device has failed in it; before that an error is as
+//! unprovoked as ever. The process then goes on, or ends there. Whatever it does, what was acknowledged before and after
+//! holds once the devices are in order again.
+
+use mezzanine_device::DeviceErrorKind;
+use mezzanine_device::memory::{Fault, Injection, Operation};
+use mezzanine_volume::VolumeErrorKind;
+
+use super::machine::SidecarFault;
+use super::report::Invariant;
+use super::world::{Drained, Session, Stop, World, trace};
+
+/// What may fail in this session, and what had failed before it.
+#[derive(Debug, Default)]
+pub(super) struct Faults {
+    /// Something is planned to fail.
+    pub(super) planned: bool,
+    struck_before: u64,
+}
+
+impl World {
+    /// Lets devices fail in the session to come, if this is a world in which they do. Some stay broken over sessions.
+    pub(super) fn plan_faults(&mut self) {
+        if self.faults.planned && self.random.chance(3, 4) {
+            self.machine.heal();
+            self.faults.planned = false;
+        }
+        if !self.scenario.errors || self.faults.planned || self.random.chance(1, 2) {
+            return;
+        }
+        self.faults = Faults { planned: true, struck_before: self.machine.faults_struck() };
+        for _ in 0..self.random.between(1, 2) {
+            self.plan_fault();
+        }
+    }
+
+    fn plan_fault(&mut self) {
+        let after = self.random.magnitude(128) - 1;
+        let count = *self.random.pick(&[1, 1, 2, u64::MAX]);
+        let no_space = self.random.chance(1, 2);
+        let file = self.random.below(self.machine.disks.len() as u64) as usize;
+        self.coverage.errors_planned += 1;
+        if self.random.chance(1, 6) {
+            let fault = SidecarFault { after: after % 8, count, no_space };
+            trace!(self, "sidecar {file} is to fail: {fault:?}");
+            self.machine.sidecars[file].inject(fault);
+            return;
+        }
+        let kinds = [
+            Operation::Read,
+            Operation::Write,
+            Operation::Write,
+            Operation::Flush,
+            Operation::Flush,
+            Operation::SetLen,
+            Operation::Discard,
+        ];
+        let kind = if no_space { DeviceErrorKind::NoSpace } else { DeviceErrorKind::Io };
+        let fault = Fault::Error(kind);
+        let injection = Injection { operation: *self.random.pick(&kinds), after, count, fault };
+        let on_flash = self.random.chance(1, 2);
+        trace!(self, "to fail on {}: {injection:?}", if on_flash { "flash" } else { "a disk" });
+        let device = if on_flash { &self.machine.flash } else { &self.machine.disks[file] };
+        device.inject(injection);
+    }
+
+    /// Whether a device has failed in this session: only then an operation may fail.
+    pub(super) fn has_fault_struck(&self) -> bool {
+        self.faults.planned && self.machine.faults_struck() > self.faults.struck_before
+    }
+
+    /// What an error means that an operation returned after a device had failed.
+    ///
+    /// That a device fails can make files and tiers unusable, but never strangers to one another.
+    pub(super) fn judge_failure(&self, operation: &str, kind: VolumeErrorKind, text: &str) -> Stop {
+        match kind {
+            VolumeErrorKind::Io
+            | VolumeErrorKind::NoSpace
+            | VolumeErrorKind::ReadOnly
+            | VolumeErrorKind::LostPage => {
+                trace!(self, "{operation} failed: {text}");
+                Stop::DeviceFailed
+            }
+            _ => Stop::Violated(
+                Invariant::NoUnprovokedError,
+                format!("{operation} failed after a device had, but like this: {text}"),
+            ),
+        }
+    }
+
+    /// An operation failed and its session goes on: each part of its change was made or not. `before` is the number of
+    /// the last change before it.
+    pub(super) fn go_on_after_failure(&mut self, session: &Session, before: u32) -> Result<(), Stop> {
+        self.coverage.errors_outlived += 1;
+        self.drained = Drained::No;
+        for (file, model) in self.models.iter_mut().enumerate() {
+            let len = session.files[file].len();
+            model.change_failed(before, self.version, len).map_err(|possible| {
+                let text =
+                    format!("file {file} has {len} bytes after a failed change; possible are {possible}");
+                Stop::Violated(Invariant::ReadYourWrites, text)
+            })?;
+        }
+        Ok(())
+    }
+
+    /// A device failed and the process ended on that. What was not synced is in doubt, also in its parts.
+    pub(super) fn end_after_failure(&mut self) {
+        self.machine.power.restore();
+        self.models_crashed();
+        self.drained = Drained::No;
+        self.coverage.errors_fatal += 1;
+        if self.random.chance(1, 2) {
+            // A device that failed may have lost what it was to make durable.
+            trace!(self, "the devices lose what was not flushed");
+            self.machine.cut(&mut self.random);
+        }
+    }
+}
