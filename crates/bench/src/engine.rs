@@ -26,8 +26,8 @@ fn ids(seed: u64, count: u64, pages: u64) -> Vec<PageId> {
 
 fn lookups(scale: Scale, frames: u64) -> Outcome {
     let pages = frames * 9 / 10;
-    let host = MemoryHost::new(&TierConfig::new(PAGE as u32, frames))?;
-    let page = vec![7; PAGE];
+    let host = MemoryHost::without_flash(&TierConfig::new(PAGE as u32, frames))?;
+    let page = vec![0; PAGE];
     let mut rival: HashMap<PageId, u32> = HashMap::with_capacity(pages as usize);
     for block in 0..pages * 9 / 10 {
         let id = PageId::volume(1, block);

@@ -1,4 +1,4 @@
-//! A host whose flash and disk are memory: the engine's own cost without any device's.
+//! A host without devices: the engine's own cost.
 
 use mezzanine_engine::format::Superblock;
 use mezzanine_engine::{
@@ -7,9 +7,10 @@ use mezzanine_engine::{
 use std::error::Error;
 use std::sync::{Mutex, PoisonError};
 
-/// A tier over an array of pages.
+/// A tier over an array of pages, or over nothing.
 pub(crate) struct MemoryHost {
     pub(crate) tier: Tier,
+    /// Empty if nothing is kept: then the tier may hold pages of zeros only, and no second chances.
     flash: Mutex<Vec<u8>>,
 }
 
@@ -23,13 +24,23 @@ impl ReadFlash for Empty {
 }
 
 impl MemoryHost {
+    /// A tier that keeps its pages.
     pub(crate) fn new(config: &TierConfig) -> Result<Self, Box<dyn Error>> {
+        let bytes = config.geometry()?.flash_bytes();
+        Self::over(config, vec![0; usize::try_from(bytes)?])
+    }
+
+    /// A tier that keeps nothing but its directory, however large.
+    pub(crate) fn without_flash(config: &TierConfig) -> Result<Self, Box<dyn Error>> {
+        Self::over(config, Vec::new())
+    }
+
+    fn over(config: &TierConfig, flash: Vec<u8>) -> Result<Self, Box<dyn Error>> {
         let geometry = config.geometry()?;
         let superblock = Superblock::new(&geometry, [1; 16], [2; 16]);
         let region = Region::heap(geometry.region_bytes());
         let tier = Tier::recover(region, &superblock, 1, &mut Empty)?.tier;
-        let flash = Mutex::new(vec![0; usize::try_from(geometry.flash_bytes())?]);
-        Ok(Self { tier, flash })
+        Ok(Self { tier, flash: Mutex::new(flash) })
     }
 
     /// Carries out one job; false if there was none.
@@ -37,6 +48,12 @@ impl MemoryHost {
         let Some(mut job) = self.tier.next_job(1) else { return false };
         let mut flash = self.flash.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut job {
+            Job::ReadFront(job) if flash.is_empty() => {
+                for (_, bytes) in job.reads() {
+                    bytes.fill(0);
+                }
+            }
+            _ if flash.is_empty() => {}
             Job::WriteGroup(job) => {
                 for (offset, bytes) in job.writes() {
                     flash[offset as usize..][..bytes.len()].copy_from_slice(bytes);

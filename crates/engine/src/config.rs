@@ -321,16 +321,19 @@ pub struct Geometry {
 
 impl Geometry {
     /// The parameters.
+    #[inline]
     pub fn config(&self) -> &TierConfig {
         &self.config
     }
 
     /// Page size in bytes.
+    #[inline]
     pub fn page_size(&self) -> usize {
         self.config.page_size as usize
     }
 
     /// Frames of the queue.
+    #[inline]
     pub fn frames(&self) -> u64 {
         self.config.frames
     }
@@ -380,13 +383,20 @@ impl Geometry {
         self.config.sync_mode == SyncMode::Through || self.config.admission == Admission::Clean
     }
 
+    #[inline]
     pub(crate) fn frame_of(&self, position: u64) -> u32 {
         (position % self.frames()) as u32
     }
 
     /// Byte offset on flash of the frame at `position`.
     pub(crate) fn offset_of(&self, position: u64) -> u64 {
-        self.frames_offset + u64::from(self.frame_of(position)) * u64::from(self.config.page_size)
+        self.offset_of_frame(self.frame_of(position))
+    }
+
+    /// Byte offset on flash of a frame.
+    #[inline]
+    pub(crate) fn offset_of_frame(&self, frame: u32) -> u64 {
+        self.frames_offset + u64::from(frame) * u64::from(self.config.page_size)
     }
 
     pub(crate) fn segment_offset(&self, number: u64) -> u64 {

@@ -5,29 +5,22 @@
 //! entries of the pages that hash to it while they are linked. An entry that is linked is valid; one
 //! that is not linked is free to be overwritten by the group that takes its frame.
 //!
-//! An entry is eight 32-bit words: five of page id, the link to the next frame of the bucket, the
-//! state, the page's checksum. A frame's position needs no room: of the positions that fall on a
-//! frame only one lies within the last revolution of the queue.
+//! A frame's position needs no room in its entry: of the positions that fall on a frame only one lies
+//! within the last revolution of the queue.
 
-use std::sync::atomic::Ordering;
+use std::cell::Cell;
+use std::sync::atomic::{Ordering, fence};
 
+use crate::bucket::{Bucket, NO_LINK, tag_of};
 use crate::config::Geometry;
-use crate::ids::{PAGE_ID_BYTES, PageId};
-use crate::interleave::AtomicU32;
+use crate::ids::PageId;
+use crate::interleave::{AtomicU32, AtomicU64};
 use crate::lock::{Guard, SpinLock};
 use crate::region::{Region, Word};
 
-/// 32-bit words of an entry.
-pub(crate) const ENTRY_WORDS: usize = 8;
-const _: () = assert!(ENTRY_WORDS * 4 == 32, "the papers' directory entry has 32 bytes");
 /// Counters of changes per shard. Pages share them by hash, so a change elsewhere seldom refuses an
 /// offer, and never admits a stale one.
 pub(crate) const COUNTERS_PER_SHARD: usize = 64;
-
-const LINK: usize = 5;
-const STATE: usize = 6;
-const CHECKSUM: usize = 7;
-const NO_FRAME: u32 = 0;
 
 /// The frame holds the newest version of its page and is linked.
 pub(crate) const VALID: u32 = 1;
@@ -63,52 +56,61 @@ pub(crate) fn needs_disk(state: u32) -> bool {
     state & (VALID | DIRTY | WRITTEN) == VALID | DIRTY
 }
 
-/// A shard's lock and the counts of its lookups, together in one cache line: whoever holds the lock has
-/// the line already, so counting costs no second one and needs no atomic addition.
+/// A shard's lock and the number that tells lookups, which take no lock, of changes.
 #[repr(C, align(64))]
 pub(crate) struct Shard {
     lock: SpinLock,
-    hits_memory: Word,
-    hits_flash: Word,
-    misses: Word,
+    /// Odd while the lock's holder links or unlinks entries; one further after each step into or out of that.
+    changing: Word,
 }
 const _: () = assert!(size_of::<Shard>() == 64);
 
-/// What a lookup found, for the counts.
-#[derive(Clone, Copy)]
-pub(crate) enum Found {
-    InMemory,
-    OnFlash,
-    Nothing,
+/// One frame's entry.
+#[repr(C, align(32))]
+pub(crate) struct Entry {
+    /// The page's id.
+    id: [AtomicU64; 2],
+    id_end: AtomicU32,
+    /// The next of the bucket's chain.
+    link: AtomicU32,
+    state: AtomicU32,
+    /// The page's checksum.
+    checksum: AtomicU32,
 }
+const _: () = assert!(size_of::<Entry>() == 32, "the papers' directory entry has 32 bytes");
 
-crate::region::shared!(Shard);
+crate::region::shared!(Shard, Entry);
+
+/// A walk along a chain of links that others changed on the way.
+pub(crate) struct Astray;
+
+/// How often a lookup looks again before it takes the lock.
+pub(crate) const ATTEMPTS: usize = 8;
+/// Links of a chain that a lookup follows without the lock: more than there will ever be.
+const STEPS_MAX: usize = 32;
 
 /// The directory's parts in a region.
 #[derive(Clone, Copy)]
 pub(crate) struct Directory<'r> {
-    shards: &'r [Shard],
-    counters: &'r [AtomicU32],
-    buckets: &'r [AtomicU32],
-    entries: &'r [AtomicU32],
-    buckets_per_shard: usize,
+    region: &'r Region,
+    geometry: &'r Geometry,
 }
 
 /// A shard under its lock.
 pub(crate) struct LockedShard<'r> {
     directory: Directory<'r>,
     shard: &'r Shard,
-    bucket: usize,
-    counter: usize,
-    _guard: Guard<'r>,
+    slotted: Slotted,
+    /// The holder has made `changing` odd.
+    began: Cell<bool>,
+    guard: Guard<'r>,
 }
 
 /// Where a page's hash leads.
 #[derive(Clone, Copy)]
 pub(crate) struct Slotted {
-    shard: usize,
+    hash: u64,
     bucket: usize,
-    counter: usize,
 }
 
 /// What a group's first entry says of it.
@@ -120,126 +122,221 @@ pub(crate) struct GroupHead {
     pub(crate) checksum: u32,
 }
 
-impl<'r> Directory<'r> {
-    pub(crate) fn new(region: &'r Region, geometry: &Geometry) -> Self {
-        let layout = &geometry.layout;
-        let shards = geometry.config().shards as usize;
-        Self {
-            shards: region.slice(layout.shards, shards),
-            counters: region.slice(layout.counters, shards * COUNTERS_PER_SHARD),
-            buckets: region.slice(layout.buckets, shards * layout.buckets_per_shard),
-            entries: region.slice(layout.entries, geometry.frames() as usize * ENTRY_WORDS),
-            buckets_per_shard: layout.buckets_per_shard,
-        }
+impl Entry {
+    #[inline]
+    fn is(&self, id: &PageId) -> bool {
+        let ([a, b], c) = id.words();
+        self.id[0].load(Ordering::Relaxed) == a
+            && self.id[1].load(Ordering::Relaxed) == b
+            && self.id_end.load(Ordering::Relaxed) == c
     }
 
+    #[inline]
+    pub(crate) fn state(&self) -> u32 {
+        self.state.load(Ordering::Acquire)
+    }
+
+    #[inline]
+    pub(crate) fn checksum(&self) -> u32 {
+        self.checksum.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a lookup has found the entry in `state`. If the state has changed since, the entry may be
+    /// another page's by now, and the note is lost.
+    #[cold]
+    pub(crate) fn refer(&self, state: u32) {
+        // Whichever way it goes: a lost reference costs a page its second chance, no more.
+        let _ = self.state.compare_exchange(state, state | REFERENCED, Ordering::AcqRel, Ordering::Relaxed);
+    }
+}
+
+impl<'r> Directory<'r> {
+    #[inline]
+    pub(crate) fn new(region: &'r Region, geometry: &'r Geometry) -> Self {
+        Self { region, geometry }
+    }
+
+    #[inline]
     pub(crate) fn slot(&self, id: &PageId) -> Slotted {
         let hash = id.hash();
-        let shard = hash as usize & (self.shards.len() - 1);
         // The high half picks the bucket by multiplication, so that their number may be any.
-        let bucket = ((hash >> 32) * self.buckets_per_shard as u64) >> 32;
-        let counter = (hash >> 16) as usize % COUNTERS_PER_SHARD;
-        Slotted {
-            shard,
-            bucket: shard * self.buckets_per_shard + bucket as usize,
-            counter: shard * COUNTERS_PER_SHARD + counter,
-        }
+        let bucket = ((hash >> 32) * self.geometry.layout.buckets as u64) >> 32;
+        Slotted { hash, bucket: bucket as usize }
+    }
+
+    #[inline]
+    fn shard(&self, slotted: Slotted) -> &'r Shard {
+        self.region.item(self.geometry.layout.shards, self.shard_index(slotted))
+    }
+
+    /// Neighbouring buckets belong to different shards.
+    #[inline]
+    fn shard_index(&self, slotted: Slotted) -> usize {
+        slotted.bucket & (self.geometry.config().shards as usize - 1)
+    }
+
+    fn shards(&self) -> &'r [Shard] {
+        self.region.slice(self.geometry.layout.shards, self.geometry.config().shards as usize)
+    }
+
+    #[inline]
+    fn bucket(&self, slotted: Slotted) -> &'r Bucket {
+        self.region.item(self.geometry.layout.bucket_table, slotted.bucket)
+    }
+
+    #[inline]
+    fn counter(&self, slotted: Slotted) -> &'r AtomicU32 {
+        let within = (slotted.hash >> 8) as usize % COUNTERS_PER_SHARD;
+        let index = self.shard_index(slotted) * COUNTERS_PER_SHARD + within;
+        self.region.item(self.geometry.layout.counters, index)
+    }
+
+    #[inline]
+    fn entry(&self, frame: u32) -> &'r Entry {
+        assert!(u64::from(frame) < self.geometry.frames(), "no such frame");
+        self.region.item(self.geometry.layout.entries, frame as usize)
     }
 
     pub(crate) fn lock(&self, slotted: Slotted, owner: u32) -> LockedShard<'r> {
-        let guard = self.shards[slotted.shard].lock.lock(owner);
+        let guard = self.shard(slotted).lock.lock(owner);
         self.locked(slotted, guard)
     }
 
     pub(crate) fn try_lock(&self, slotted: Slotted, owner: u32) -> Option<LockedShard<'r>> {
-        let guard = self.shards[slotted.shard].lock.try_lock(owner)?;
+        let guard = self.shard(slotted).lock.try_lock(owner)?;
         Some(self.locked(slotted, guard))
     }
 
     fn locked(&self, slotted: Slotted, guard: Guard<'r>) -> LockedShard<'r> {
-        let shard = &self.shards[slotted.shard];
-        LockedShard {
-            directory: *self,
-            shard,
-            bucket: slotted.bucket,
-            counter: slotted.counter,
-            _guard: guard,
+        let shard = self.shard(slotted);
+        LockedShard { directory: *self, shard, slotted, began: Cell::new(false), guard }
+    }
+
+    /// Looks at a page's entry without the shard's lock. What `look` makes of the frame found (or of none) is
+    /// returned if nothing was linked or unlinked in the shard meanwhile; otherwise `None`.
+    ///
+    /// Why what is returned is what a holder of the lock would have seen (invariant 2):
+    /// 1. Entries are linked and unlinked only between a step to an odd number and the step to the next even
+    ///    one, both under the lock. A page's older version is unlinked and its newer one linked within one
+    ///    such span, so at even numbers every page has the one valid frame that it is to have.
+    /// 2. `before` is even and its load acquires: whatever was changed before that number is seen.
+    /// 3. Should a load below see a change made after `before`, then the store of the odd number that came
+    ///    before the change (release fence in `begin_change`) is seen by the last load, which comes after
+    ///    the acquire fence. The numbers differ and nothing is returned.
+    /// 4. So with equal numbers the chain was the same all the while. Its entries were linked all the while,
+    ///    hence not written to by the owners of unlinked entries either (access rule 1). And a word that
+    ///    moves only once an entry has been unlinked, like the rear that passes its frame again, was not seen
+    ///    moved: the load of such a word acquires, and 3 applies.
+    /// 5. A walk that is led astray by changes ends after `STEPS_MAX` links, all of which are frames: the
+    ///    words of buckets and links never hold anything else.
+    #[inline(always)]
+    pub(crate) fn look<T>(
+        &self,
+        slotted: Slotted,
+        id: &PageId,
+        look: impl FnOnce(Option<(u32, &'r Entry)>) -> T,
+    ) -> Option<T> {
+        let shard = self.shard(slotted);
+        let before = shard.changing.get();
+        if before % 2 == 1 || shard.lock.is_poisoned() {
+            return None;
+        }
+        let seen = look(self.walk(slotted, id, STEPS_MAX).ok()?);
+        fence(Ordering::Acquire);
+        (shard.changing.get() == before).then_some(seen)
+    }
+
+    /// The frame linked for `id`; an error if its bucket's chain goes on after `steps_max` links.
+    #[inline(always)]
+    fn walk(
+        &self,
+        slotted: Slotted,
+        id: &PageId,
+        steps_max: usize,
+    ) -> Result<Option<(u32, &'r Entry)>, Astray> {
+        let bucket = self.bucket(slotted);
+        for link in bucket.candidates(tag_of(slotted.hash as u8)) {
+            let entry = self.entry(link - 1);
+            if entry.is(id) {
+                return Ok(Some((link - 1, entry)));
+            }
+        }
+        match bucket.chain.load(Ordering::Relaxed) {
+            NO_LINK => Ok(None),
+            link => self.walk_chain(link, id, steps_max),
         }
     }
 
-    /// Lookups answered from memory, answered from flash, and not answered.
-    pub(crate) fn lookups(&self) -> (u64, u64, u64) {
-        self.shards.iter().fold((0, 0, 0), |(memory, flash, misses), shard| {
-            let counts = (shard.hits_memory.get(), shard.hits_flash.get(), shard.misses.get());
-            (memory + counts.0, flash + counts.1, misses + counts.2)
-        })
+    #[cold]
+    fn walk_chain(
+        &self,
+        first: u32,
+        id: &PageId,
+        steps_max: usize,
+    ) -> Result<Option<(u32, &'r Entry)>, Astray> {
+        let mut link = first;
+        for _ in 0..steps_max {
+            if link == NO_LINK {
+                return Ok(None);
+            }
+            let entry = self.entry(link - 1);
+            if entry.is(id) {
+                return Ok(Some((link - 1, entry)));
+            }
+            link = entry.link.load(Ordering::Relaxed);
+        }
+        Err(Astray)
+    }
+
+    /// How often pages that share this page's counter have changed.
+    pub(crate) fn changes(&self, slotted: Slotted) -> u32 {
+        self.counter(slotted).load(Ordering::Relaxed)
     }
 
     /// Returns when everything that was under way under some shard's lock is complete.
     pub(crate) fn pass_locks(&self, owner: u32) {
-        for shard in self.shards {
+        for shard in self.shards() {
             drop(shard.lock.lock(owner));
         }
     }
 
     /// The owners that hold a shard now.
     pub(crate) fn holders(&self) -> impl Iterator<Item = u32> + 'r {
-        self.shards.iter().filter_map(|shard| shard.lock.holder())
+        self.shards().iter().filter_map(|shard| shard.lock.holder())
     }
 
     pub(crate) fn poison(&self) {
-        for shard in self.shards {
+        for shard in self.shards() {
             shard.lock.poison();
         }
     }
 
     pub(crate) fn is_poisoned(&self) -> bool {
-        self.shards.iter().any(|shard| shard.lock.is_poisoned())
-    }
-
-    fn word(&self, frame: u32, word: usize) -> &'r AtomicU32 {
-        &self.entries[frame as usize * ENTRY_WORDS + word]
+        self.shards().iter().any(|shard| shard.lock.is_poisoned())
     }
 
     pub(crate) fn state(&self, frame: u32) -> u32 {
-        self.word(frame, STATE).load(Ordering::Acquire)
+        self.entry(frame).state()
     }
 
     pub(crate) fn checksum(&self, frame: u32) -> u32 {
-        self.word(frame, CHECKSUM).load(Ordering::Relaxed)
+        self.entry(frame).checksum()
     }
 
     pub(crate) fn id(&self, frame: u32) -> PageId {
-        let mut bytes = [0; PAGE_ID_BYTES];
-        for (word, out) in bytes.chunks_exact_mut(4).enumerate() {
-            out.copy_from_slice(&self.word(frame, word).load(Ordering::Relaxed).to_be_bytes());
-        }
-        PageId::from_bytes(bytes)
-    }
-
-    fn set_id(&self, frame: u32, id: &PageId) {
-        for (word, bytes) in id.as_bytes().chunks_exact(4).enumerate() {
-            let value = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-            self.word(frame, word).store(value, Ordering::Relaxed);
-        }
-    }
-
-    fn is(&self, frame: u32, id: &PageId) -> bool {
-        id.as_bytes().chunks_exact(4).enumerate().all(|(word, bytes)| {
-            let value = u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-            self.word(frame, word).load(Ordering::Relaxed) == value
-        })
+        let entry = self.entry(frame);
+        let words = [entry.id[0].load(Ordering::Relaxed), entry.id[1].load(Ordering::Relaxed)];
+        PageId::from_words(words, entry.id_end.load(Ordering::Relaxed))
     }
 
     /// Makes the entry of a frame that holds no valid page the head of a group.
     pub(crate) fn set_head(&self, frame: u32, head: &GroupHead) {
         assert_eq!(self.state(frame) & VALID, 0, "invariant 5: a valid frame is being overwritten");
-        let words = [head.sequence as u32, (head.sequence >> 32) as u32, head.pages, head.records];
-        for (word, value) in words.into_iter().enumerate() {
-            self.word(frame, word).store(value, Ordering::Relaxed);
-        }
-        self.word(frame, CHECKSUM).store(head.checksum, Ordering::Relaxed);
-        self.word(frame, STATE).store(HEAD, Ordering::Release);
+        let entry = self.entry(frame);
+        entry.id[0].store(head.sequence, Ordering::Relaxed);
+        entry.id[1].store(u64::from(head.pages) | u64::from(head.records) << 32, Ordering::Relaxed);
+        entry.checksum.store(head.checksum, Ordering::Relaxed);
+        entry.state.store(HEAD, Ordering::Release);
     }
 
     /// The head of a group, if the frame is one.
@@ -247,34 +344,43 @@ impl<'r> Directory<'r> {
         if self.state(frame) & HEAD == 0 {
             return None;
         }
-        let word = |index| self.word(frame, index).load(Ordering::Relaxed);
+        let entry = self.entry(frame);
+        let counts = entry.id[1].load(Ordering::Relaxed);
         Some(GroupHead {
-            sequence: u64::from(word(0)) | u64::from(word(1)) << 32,
-            pages: word(2),
-            records: word(3),
-            checksum: word(CHECKSUM),
+            sequence: entry.id[0].load(Ordering::Relaxed),
+            pages: counts as u32,
+            records: (counts >> 32) as u32,
+            checksum: entry.checksum.load(Ordering::Relaxed),
         })
     }
 
     /// Marks the entry of a frame without a valid page as empty.
     pub(crate) fn clear(&self, frame: u32) {
         assert_eq!(self.state(frame) & VALID, 0, "a linked entry cannot be cleared");
-        self.word(frame, STATE).store(0, Ordering::Release);
+        self.entry(frame).state.store(0, Ordering::Release);
     }
 }
 
-impl LockedShard<'_> {
+impl<'r> LockedShard<'r> {
     /// The frame that holds the valid version of `id`.
     pub(crate) fn find(&self, id: &PageId) -> Option<u32> {
-        let mut link = self.directory.buckets[self.bucket].load(Ordering::Relaxed);
-        while link != NO_FRAME {
-            let frame = link - 1;
-            if self.directory.is(frame, id) {
-                return Some(frame);
-            }
-            link = self.directory.word(frame, LINK).load(Ordering::Relaxed);
+        self.find_entry(id).map(|(frame, _)| frame)
+    }
+
+    /// The frame that holds the valid version of `id`, and its entry.
+    pub(crate) fn find_entry(&self, id: &PageId) -> Option<(u32, &'r Entry)> {
+        let Ok(found) = self.directory.walk(self.slotted, id, usize::MAX) else {
+            unreachable!("a chain of links is no longer than the directory")
+        };
+        found
+    }
+
+    /// Tells lookups that entries are about to change, until the shard is unlocked.
+    fn begin_change(&self) {
+        if !self.began.replace(true) {
+            self.shard.changing.set(self.shard.changing.get() + 1);
+            fence(Ordering::Release);
         }
-        None
     }
 
     /// Makes `frame` the valid version of `id`. No other frame of the page may be linked.
@@ -282,12 +388,19 @@ impl LockedShard<'_> {
         let directory = &self.directory;
         assert_eq!(directory.state(frame) & VALID, 0, "invariant 5: a valid frame is being overwritten");
         debug_assert!(self.find(id).is_none(), "invariant 2: one valid frame per page");
-        directory.set_id(frame, id);
-        directory.word(frame, CHECKSUM).store(checksum, Ordering::Relaxed);
-        let bucket = &directory.buckets[self.bucket];
-        directory.word(frame, LINK).store(bucket.load(Ordering::Relaxed), Ordering::Relaxed);
-        bucket.store(frame + 1, Ordering::Relaxed);
-        directory.word(frame, STATE).store(VALID | flags, Ordering::Release);
+        self.begin_change();
+        let entry = directory.entry(frame);
+        let ([a, b], c) = id.words();
+        entry.id[0].store(a, Ordering::Relaxed);
+        entry.id[1].store(b, Ordering::Relaxed);
+        entry.id_end.store(c, Ordering::Relaxed);
+        entry.checksum.store(checksum, Ordering::Relaxed);
+        let bucket = directory.bucket(self.slotted);
+        if !bucket.insert(tag_of(self.slotted.hash as u8), frame + 1) {
+            entry.link.store(bucket.chain.load(Ordering::Relaxed), Ordering::Relaxed);
+            bucket.chain.store(frame + 1, Ordering::Relaxed);
+        }
+        entry.state.store(VALID | flags, Ordering::Release);
     }
 
     /// Makes `frame` invalid.
@@ -296,44 +409,47 @@ impl LockedShard<'_> {
     /// If it is not linked in this bucket.
     pub(crate) fn unlink(&self, frame: u32) {
         let directory = &self.directory;
-        let mut at = &directory.buckets[self.bucket];
-        loop {
-            let link = at.load(Ordering::Relaxed);
-            assert_ne!(link, NO_FRAME, "invariant 2: a valid frame is linked in its bucket");
-            if link - 1 == frame {
-                break;
+        self.begin_change();
+        let bucket = directory.bucket(self.slotted);
+        if !bucket.remove(frame + 1) {
+            let mut at = &bucket.chain;
+            loop {
+                let link = at.load(Ordering::Relaxed);
+                assert_ne!(link, NO_LINK, "invariant 2: a valid frame is linked in its bucket");
+                if link - 1 == frame {
+                    break;
+                }
+                at = &directory.entry(link - 1).link;
             }
-            at = directory.word(link - 1, LINK);
+            at.store(directory.entry(frame).link.load(Ordering::Relaxed), Ordering::Relaxed);
         }
-        at.store(directory.word(frame, LINK).load(Ordering::Relaxed), Ordering::Relaxed);
-        directory.word(frame, STATE).store(0, Ordering::Release);
+        directory.entry(frame).state.store(0, Ordering::Release);
     }
 
+    // Flags change in one step, because lookups set one without the lock.
     pub(crate) fn set_flags(&self, frame: u32, flags: u32) {
-        let state = self.directory.word(frame, STATE);
-        state.store(state.load(Ordering::Relaxed) | flags, Ordering::Release);
+        self.directory.entry(frame).state.fetch_or(flags, Ordering::AcqRel);
     }
 
     pub(crate) fn clear_flags(&self, frame: u32, flags: u32) {
-        let state = self.directory.word(frame, STATE);
-        state.store(state.load(Ordering::Relaxed) & !flags, Ordering::Release);
-    }
-
-    pub(crate) fn count(&self, found: Found) {
-        let count = match found {
-            Found::InMemory => &self.shard.hits_memory,
-            Found::OnFlash => &self.shard.hits_flash,
-            Found::Nothing => &self.shard.misses,
-        };
-        count.set(count.get() + 1);
+        self.directory.entry(frame).state.fetch_and(!flags, Ordering::AcqRel);
     }
 
     /// Counts a change, so that offers of pages read before it are refused.
     pub(crate) fn changed(&self) {
-        self.directory.counters[self.counter].fetch_add(1, Ordering::Relaxed);
+        self.directory.counter(self.slotted).fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn changes(&self) -> u32 {
-        self.directory.counters[self.counter].load(Ordering::Relaxed)
+        self.directory.changes(self.slotted)
+    }
+}
+
+impl Drop for LockedShard<'_> {
+    fn drop(&mut self) {
+        // What a panic has left half done stays marked as such; then the lock will be poisoned.
+        if self.began.get() && !self.guard.poisons() {
+            self.shard.changing.set(self.shard.changing.get() + 1);
+        }
     }
 }

@@ -79,18 +79,42 @@ impl PageId {
         (!overflow).then_some(Self(out))
     }
 
-    pub(crate) fn hash(&self) -> u64 {
-        // Multiply and fold; the final mix spreads block numbers, which differ in few low bits.
-        const K: u64 = 0x9E37_79B9_7F4A_7C15;
-        let a = be_u64(&self.0[..8]);
-        let b = be_u64(&self.0[8..16]);
-        let c = u64::from(u32::from_be_bytes([self.0[16], self.0[17], self.0[18], self.0[19]]));
-        let mut h = a.wrapping_mul(K).rotate_left(29) ^ b;
-        h = h.wrapping_mul(K).rotate_left(31) ^ c;
-        h = (h ^ (h >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
-        h = (h ^ (h >> 32)).wrapping_mul(0xD6E8_FEB8_6659_FD93);
-        h ^ (h >> 32)
+    /// The id as words in this machine's byte order.
+    #[inline]
+    pub(crate) fn words(&self) -> ([u64; 2], u32) {
+        let words = [u64::from_ne_bytes(part(&self.0, 0)), u64::from_ne_bytes(part(&self.0, 8))];
+        (words, u32::from_ne_bytes(part(&self.0, 16)))
     }
+
+    pub(crate) fn from_words(words: [u64; 2], end: u32) -> Self {
+        let mut bytes = [0; PAGE_ID_BYTES];
+        bytes[..8].copy_from_slice(&words[0].to_ne_bytes());
+        bytes[8..16].copy_from_slice(&words[1].to_ne_bytes());
+        bytes[16..].copy_from_slice(&end.to_ne_bytes());
+        Self(bytes)
+    }
+
+    /// For memory only: it differs between byte orders.
+    #[inline]
+    pub(crate) fn hash(&self) -> u64 {
+        // Products of 128 bits folded to 64: every bit of the factors reaches every bit of the result.
+        const K: [u64; 3] = [0x9E37_79B9_7F4A_7C15, 0xD6E8_FEB8_6659_FD93, 0xA076_1D64_78BD_642F];
+        let ([a, b], c) = self.words();
+        folded(folded(a ^ K[0], b ^ K[1]) ^ u64::from(c), K[2])
+    }
+}
+
+#[inline]
+fn part<const N: usize>(bytes: &[u8; PAGE_ID_BYTES], from: usize) -> [u8; N] {
+    let mut out = [0; N];
+    out.copy_from_slice(&bytes[from..from + N]);
+    out
+}
+
+#[inline]
+fn folded(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
 }
 
 fn be_u64(bytes: &[u8]) -> u64 {

@@ -540,10 +540,13 @@ impl Tier {
         Ok(())
     }
 
-    /// The page and its position at which stage-out is stuck after [`Failure::FlashRead`].
+    /// The page and its position at which stage-out is stuck after [`Failure::FlashRead`]; `None` if it is a
+    /// whole group that cannot be read.
     pub fn stuck_page(&self) -> Option<(PageId, Position)> {
         let Some(Failure::FlashRead { position }) = self.failure() else { return None };
-        Some((self.directory().id(self.frame_of(position)), Position(position)))
+        let frame = self.frame_of(position);
+        let page = self.directory().head(frame).is_none();
+        page.then(|| (self.directory().id(frame), Position(position)))
     }
 }
 

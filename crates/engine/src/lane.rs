@@ -177,6 +177,7 @@ impl Tier {
     }
 
     /// Frame indexes are computed here and nowhere else.
+    #[inline]
     pub(crate) fn frame_of(&self, position: u64) -> u32 {
         self.geometry.frame_of(position)
     }

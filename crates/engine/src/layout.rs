@@ -1,10 +1,12 @@
 //! Where everything lies in the region.
 
 use crate::attach::HEADER_BYTES;
+use crate::bucket::{Bucket, PAGES_PER_BUCKET};
 use crate::config::Geometry;
 use crate::control::{Control, Slot};
-use crate::directory::{COUNTERS_PER_SHARD, ENTRY_WORDS, Shard};
+use crate::directory::{COUNTERS_PER_SHARD, Entry, Shard};
 use crate::region::REGION_ALIGNMENT;
+use crate::tally::{STRIPES, Stripe};
 
 /// Bytes of the host that every group summary carries.
 pub const NOTE_BYTES: usize = 192;
@@ -15,9 +17,10 @@ pub(crate) struct Layout {
     pub(crate) control: usize,
     pub(crate) slots: usize,
     pub(crate) notes: usize,
+    pub(crate) tally: usize,
     pub(crate) shards: usize,
     pub(crate) counters: usize,
-    pub(crate) buckets: usize,
+    pub(crate) bucket_table: usize,
     pub(crate) entries: usize,
     /// End position of the segment in each segment slot.
     pub(crate) segment_ends: usize,
@@ -29,7 +32,8 @@ pub(crate) struct Layout {
     pub(crate) lane_buffer: usize,
     pub(crate) staging: usize,
     pub(crate) bytes: usize,
-    pub(crate) buckets_per_shard: usize,
+    /// Number of buckets: a multiple of that of shards.
+    pub(crate) buckets: usize,
 }
 
 impl Layout {
@@ -44,7 +48,7 @@ impl Layout {
         let staging_groups = config.staging_groups as usize;
         let shards = config.shards as usize;
         let frames = geometry.frames() as usize;
-        let buckets_per_shard = frames.div_ceil(shards);
+        let buckets = frames.div_ceil(shards * PAGES_PER_BUCKET) * shards;
         let group_bytes = geometry.group_frames as usize * geometry.page_size();
         // What other processes find the tier by lies at the start (see `attach`).
         take(HEADER_BYTES, 64);
@@ -52,10 +56,11 @@ impl Layout {
         let slots = take(staging_groups * size_of::<Slot>(), 64);
         // One note per staging group and the current one after them.
         let notes = take((staging_groups + 1) * NOTE_BYTES, 64);
+        let tally = take((STRIPES + 1) * size_of::<Stripe>(), 64);
         let shard_table = take(shards * size_of::<Shard>(), 64);
         let counters = take(shards * COUNTERS_PER_SHARD * 4, 64);
-        let buckets = take(shards * buckets_per_shard * 4, 64);
-        let entries = take(frames * ENTRY_WORDS * 4, 64);
+        let bucket_table = take(buckets * size_of::<Bucket>(), 64);
+        let entries = take(frames * size_of::<Entry>(), 64);
         let segment_ends = take(geometry.segment_slots as usize * 8, 64);
         let lane_pages = take(config.group_pages as usize * 8, 64);
         let segment_buffers = take(2 * geometry.segment_bytes as usize, REGION_ALIGNMENT);
@@ -65,9 +70,10 @@ impl Layout {
             control,
             slots,
             notes,
+            tally,
             shards: shard_table,
             counters,
-            buckets,
+            bucket_table,
             entries,
             segment_ends,
             lane_pages,
@@ -76,7 +82,7 @@ impl Layout {
             lane_buffer,
             staging,
             bytes: next.next_multiple_of(REGION_ALIGNMENT),
-            buckets_per_shard,
+            buckets,
         }
     }
 }

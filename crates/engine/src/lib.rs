@@ -53,11 +53,15 @@ mod control;
 
 mod statistics;
 
+mod tally;
+
 pub mod format;
 
 mod tier;
 
 mod staging;
+
+mod bucket;
 
 mod directory;
 

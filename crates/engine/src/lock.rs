@@ -73,9 +73,16 @@ impl SpinLock {
     }
 }
 
+impl Guard<'_> {
+    /// Whether a panic has come up since the lock was taken, so that dropping it poisons the lock.
+    pub(crate) fn poisons(&self) -> bool {
+        !self.unwinding && std::thread::panicking()
+    }
+}
+
 impl Drop for Guard<'_> {
     fn drop(&mut self) {
-        if std::thread::panicking() && !self.unwinding {
+        if self.poisons() {
             self.word.store(POISONED, Ordering::Release);
         } else {
             // Not a plain store: the lock may have been poisoned while it was held, and stays so.

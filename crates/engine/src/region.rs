@@ -9,7 +9,7 @@
 //! while its group is retired; the lookup notices by the group's state afterwards and discards what
 //! it copied. While a job holds page memory it is borrowed as a plain slice ([`Region::lease`]).
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64 as PlainU64, Ordering};
@@ -21,6 +21,10 @@ pub const REGION_ALIGNMENT: usize = 4096;
 
 /// Bytes of page memory that are copied between two points at which a test lets another thread run.
 const COPIED_AT_ONCE: usize = 1024;
+
+/// Lookups go to entries all over the directory: with pages of 4 KiB nearly each would also miss the
+/// processor's table of translations.
+const HUGE_PAGE: usize = 2 << 20;
 
 /// Memory for one tier. See [`crate::Geometry::region_bytes`] for the size it needs.
 pub struct Region {
@@ -85,14 +89,17 @@ macro_rules! shared {
 pub(crate) use shared;
 
 impl Word {
+    #[inline]
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
 
+    #[inline]
     pub(crate) fn set(&self, value: u64) {
         self.0.store(value, Ordering::Release);
     }
 
+    #[inline]
     pub(crate) fn add(&self, value: u64) -> u64 {
         self.0.fetch_add(value, Ordering::AcqRel)
     }
@@ -101,7 +108,14 @@ impl Word {
         self.0.fetch_sub(value, Ordering::AcqRel)
     }
 
+    /// Sets a word that is 0; false if it is not.
+    #[inline]
+    pub(crate) fn claim(&self, value: u64) -> bool {
+        self.0.compare_exchange(0, value, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
     /// Counts an event where no order is needed.
+    #[inline]
     pub(crate) fn count(&self, value: u64) {
         self.0.fetch_add(value, Ordering::Relaxed);
     }
@@ -110,11 +124,19 @@ impl Word {
 impl Region {
     /// A zeroed region of `bytes` bytes on the heap.
     pub fn heap(bytes: usize) -> Self {
-        let layout = Layout::from_size_align(bytes.max(REGION_ALIGNMENT), REGION_ALIGNMENT)
+        let alignment = if bytes < 2 * HUGE_PAGE { REGION_ALIGNMENT } else { HUGE_PAGE };
+        let layout = Layout::from_size_align(bytes.max(REGION_ALIGNMENT), alignment)
             .expect("a region's size is computed by Geometry and fits the address space");
         // SAFETY: the layout has a size above zero.
-        let base = unsafe { alloc_zeroed(layout) };
+        let base = unsafe { alloc(layout) };
         let Some(base) = NonNull::new(base) else { handle_alloc_error(layout) };
+        if alignment == HUGE_PAGE {
+            // Before the first touch. Refused where the kernel has none; then small pages do.
+            // SAFETY: the range was allocated above, and the advice does not change what it holds.
+            let _ = unsafe { libc::madvise(base.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE) };
+        }
+        // SAFETY: allocated above with this size; nobody else knows of it yet.
+        unsafe { base.as_ptr().write_bytes(0, layout.size()) };
         Self { base, bytes: layout.size(), memory: Memory::Heap(layout) }
     }
 
@@ -125,6 +147,7 @@ impl Region {
     /// uses them, that stay mapped for the life of the region and are used by nothing but tiers.
     pub unsafe fn from_raw(base: NonNull<u8>, bytes: usize) -> Self {
         assert_eq!(base.as_ptr() as usize % REGION_ALIGNMENT, 0, "a region must be aligned");
+        assert!(bytes >= REGION_ALIGNMENT, "a region must have at least one page");
         Self { base, bytes, memory: Memory::Raw }
     }
 
@@ -138,6 +161,7 @@ impl Region {
         let bytes = (*owner).as_mut();
         let (base, bytes) = (NonNull::from(&mut *bytes).cast::<u8>(), bytes.len());
         assert_eq!(base.as_ptr() as usize % REGION_ALIGNMENT, 0, "a region must be aligned");
+        assert!(bytes >= REGION_ALIGNMENT, "a region must have at least one page");
         // `M` gave out its bytes as the only reference to them, and is never asked for them again: so nothing in
         // this process touches them but the region, until it drops their owner.
         Self { base, bytes, memory: Memory::Owned { _owner: owner } }
@@ -148,6 +172,7 @@ impl Region {
         self.bytes
     }
 
+    #[inline]
     fn check<T>(&self, offset: usize, count: usize) {
         let end = count.checked_mul(size_of::<T>()).and_then(|bytes| offset.checked_add(bytes));
         assert!(end.is_some_and(|end| end <= self.bytes), "access outside of the region");
@@ -155,6 +180,7 @@ impl Region {
     }
 
     /// `count` shared values from `offset` on.
+    #[inline]
     pub(crate) fn slice<T: Shared>(&self, offset: usize, count: usize) -> &[T] {
         self.check::<T>(offset, count);
         // SAFETY: in bounds and aligned (checked), zero-initialised and atomic only (Shared), and
@@ -162,9 +188,23 @@ impl Region {
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().wrapping_add(offset).cast::<T>(), count) }
     }
 
+    /// The `index`th of the shared values from `offset` on.
+    #[inline]
+    pub(crate) fn item<T: Shared>(&self, offset: usize, index: usize) -> &T {
+        let at = offset.wrapping_add(index.wrapping_mul(size_of::<T>()));
+        debug_assert_eq!(at % align_of::<T>(), 0, "misaligned access in the region");
+        // Every layout is aligned; the mask is there for what follows to be sound without it.
+        let at = at & !(align_of::<T>() - 1);
+        assert!(at <= self.bytes - size_of::<T>(), "access outside of the region");
+        // SAFETY: in bounds and aligned (above; a region is larger than any `Shared` type and aligned to
+        // more), zero-initialised and atomic only (Shared), and alive as long as the region is borrowed.
+        unsafe { &*self.base.as_ptr().wrapping_add(at).cast::<T>() }
+    }
+
     /// One shared value.
+    #[inline]
     pub(crate) fn value<T: Shared>(&self, offset: usize) -> &T {
-        &self.slice::<T>(offset, 1)[0]
+        self.item(offset, 0)
     }
 
     /// Copies `source` into page memory. Offset and length are multiples of 8.
@@ -219,6 +259,28 @@ impl Region {
         // these bytes until the job is completed.
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().wrapping_add(offset), bytes) }
     }
+}
+
+/// Which of the 16 bytes of two words, the low bytes of `low` first, equal `byte`: one bit each.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub(crate) fn equal_bytes(low: u64, high: u64, byte: u8) -> u32 {
+    use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set_epi64x, _mm_set1_epi8};
+    // SAFETY: every processor of this architecture has SSE2, and none of these touches memory.
+    #[allow(clippy::multiple_unsafe_ops_per_block)]
+    let mask = unsafe {
+        let bytes = _mm_set_epi64x(high as i64, low as i64);
+        _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(byte as i8)))
+    };
+    mask as u32
+}
+
+/// Which of the 16 bytes of two words, the low bytes of `low` first, equal `byte`: one bit each.
+#[cfg(not(target_arch = "x86_64"))]
+#[inline]
+pub(crate) fn equal_bytes(low: u64, high: u64, byte: u8) -> u32 {
+    let bytes = (u128::from(high) << 64 | u128::from(low)).to_le_bytes();
+    bytes.iter().enumerate().fold(0, |mask, (index, found)| mask | u32::from(*found == byte) << index)
 }
 
 impl Drop for Region {

@@ -7,14 +7,16 @@ use std::fmt;
 
 use crate::config::{Admission, Geometry, SyncMode};
 use crate::control::{Control, Slot};
-use crate::directory::{DIRTY, Directory, Found, REFERENCED, VALID, dirty_since};
+use crate::directory::{ATTEMPTS, DIRTY, Directory, Entry, REFERENCED, Slotted, VALID, dirty_since};
 use crate::format::RecordKind;
 use crate::ids::{IdRange, PageId, Position};
+use crate::interleave::spin;
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
 use crate::region::Region;
 use crate::staging::Reserve;
 use crate::statistics::Statistics;
+use crate::tally::{Found, Tally};
 
 /// Ranges of at most so many pages are dropped page by page.
 const RANGE_LOOKUPS_MAX: u64 = 256;
@@ -84,6 +86,36 @@ pub struct FlashPage {
     pub dirty: bool,
 }
 
+/// What a lookup saw of a page.
+struct Seen<'r> {
+    /// The frame linked for it and the frame's entry.
+    found: Option<(u32, &'r Entry)>,
+    /// What was read of the entry.
+    state: u32,
+    checksum: u32,
+    /// The rear that tells the frame's position.
+    rear: u64,
+    /// If there is no frame: the page's counter of changes.
+    changes: u32,
+}
+
+impl<'r> Seen<'r> {
+    /// What there is to know of a page at one moment; the caller sees to that.
+    #[inline(always)]
+    fn new(
+        control: &Control,
+        directory: &Directory<'r>,
+        slotted: Slotted,
+        found: Option<(u32, &'r Entry)>,
+    ) -> Self {
+        let rear = control.rear.get();
+        let (state, checksum) = found.map_or((0, 0), |(_, entry)| (entry.state(), entry.checksum()));
+        // The token is as old as the miss: a change after the one makes the other stale.
+        let changes = if found.is_none() { directory.changes(slotted) } else { 0 };
+        Self { found, state, checksum, rear, changes }
+    }
+}
+
 /// There is no room for a record now: carry out a job or wait for one, then call again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoRoom;
@@ -114,6 +146,11 @@ impl Tier {
         Directory::new(&self.region, &self.geometry)
     }
 
+    #[inline]
+    fn lookup_counts(&self) -> Tally<'_> {
+        Tally::new(&self.region, &self.geometry, self.owner)
+    }
+
     /// The sizes of the tier.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
@@ -127,16 +164,25 @@ impl Tier {
     /// The counters.
     pub fn statistics(&self) -> Statistics {
         let mut statistics = self.control().counters.snapshot();
-        (statistics.hits_memory, statistics.hits_flash, statistics.misses) = self.directory().lookups();
+        (statistics.hits_memory, statistics.hits_flash, statistics.misses) = self.lookup_counts().sums();
         statistics
     }
 
     /// The position at which a frame's content was appended: the only one on that frame within the
     /// last revolution. Only for frames whose entry is linked, under the lock of its shard.
     pub(crate) fn position_of(&self, frame: u32) -> u64 {
-        let last = self.control().rear.get() - 1;
-        let frames = self.geometry.frames();
-        let back = (last % frames + frames - u64::from(frame)) % frames;
+        self.position_before(self.control().rear.get(), frame)
+    }
+
+    #[inline]
+    fn position_before(&self, rear: u64, frame: u32) -> u64 {
+        let last = rear - 1;
+        let newest = self.frame_of(last);
+        let back = if frame <= newest {
+            u64::from(newest - frame)
+        } else {
+            self.geometry.frames() - u64::from(frame - newest)
+        };
         last - back
     }
 
@@ -232,30 +278,55 @@ impl Tier {
     pub fn lookup(&self, id: &PageId, out: &mut [u8]) -> Lookup {
         assert_eq!(out.len(), self.geometry.page_size(), "a page of the wrong size");
         let directory = self.directory();
-        let shard = directory.lock(directory.slot(id), self.owner);
-        let Some(frame) = shard.find(id) else {
-            shard.count(Found::Nothing);
-            return Lookup::Miss(Token(shard.changes()));
+        let slotted = directory.slot(id);
+        let control = self.control();
+        let look = |found| Seen::new(control, &directory, slotted, found);
+        let seen = match directory.look(slotted, id, look) {
+            Some(seen) => seen,
+            None => self.look_again(id),
         };
-        let state = directory.state(frame);
-        if state & REFERENCED == 0 {
-            shard.set_flags(frame, REFERENCED);
+        let counts = self.lookup_counts();
+        let Some((frame, entry)) = seen.found else {
+            counts.count(Found::Nothing);
+            return Lookup::Miss(Token(seen.changes));
+        };
+        if seen.state & REFERENCED == 0 {
+            entry.refer(seen.state);
         }
-        let position = self.position_of(frame);
-        let page = FlashPage {
-            offset: self.geometry.offset_of(position),
-            position: Position(position),
-            checksum: directory.checksum(frame),
-            dirty: state & DIRTY != 0,
-        };
-        let staged = position >= self.control().staged_from.get();
-        shard.count(if staged { Found::InMemory } else { Found::OnFlash });
-        drop(shard);
+        let position = self.position_before(seen.rear, frame);
+        let staged = position >= control.staged_from.get();
+        counts.count(if staged { Found::InMemory } else { Found::OnFlash });
         // If its group left memory between the two looks, flash has it.
-        if staged && self.copy_staged(position, out) { Lookup::Memory } else { Lookup::Flash(page) }
+        if staged && self.copy_staged(position, out) {
+            return Lookup::Memory;
+        }
+        Lookup::Flash(FlashPage {
+            offset: self.geometry.offset_of_frame(frame),
+            position: Position(position),
+            checksum: seen.checksum,
+            dirty: seen.state & DIRTY != 0,
+        })
+    }
+
+    /// A change came between, or is under way.
+    #[cold]
+    #[inline(never)]
+    fn look_again(&self, id: &PageId) -> Seen<'_> {
+        let directory = self.directory();
+        let slotted = directory.slot(id);
+        let look = |found| Seen::new(self.control(), &directory, slotted, found);
+        for _ in 0..ATTEMPTS {
+            spin();
+            if let Some(seen) = directory.look(slotted, id, look) {
+                return seen;
+            }
+        }
+        let shard = directory.lock(slotted, self.owner);
+        look(shard.find_entry(id))
     }
 
     /// Copies the page at `position` out of staging memory, if it is still there afterwards.
+    #[inline(never)]
     pub(crate) fn copy_staged(&self, position: u64, out: &mut [u8]) -> bool {
         let control = self.control();
         if position < control.staged_from.get() {
@@ -290,7 +361,7 @@ impl Tier {
     pub fn forget_clean(&self, id: &PageId, page: &FlashPage) {
         let directory = self.directory();
         let shard = directory.lock(directory.slot(id), self.owner);
-        let frame = self.geometry.frame_of(page.position.0);
+        let frame = self.frame_of(page.position.0);
         if shard.find(id) == Some(frame)
             && self.position_of(frame) == page.position.0
             && directory.state(frame) & DIRTY == 0
@@ -370,7 +441,7 @@ impl Tier {
         // A second chance that began before may not have linked its new frame yet.
         directory.pass_locks(self.owner);
         for position in control.front.get()..control.rear.get() {
-            let frame = self.geometry.frame_of(position);
+            let frame = self.frame_of(position);
             if directory.state(frame) & VALID != 0 {
                 let id = directory.id(frame);
                 if range.contains(&id) {
