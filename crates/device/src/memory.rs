@@ -20,12 +20,15 @@ mod fault;
 
 mod random;
 
+mod window;
+
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use cache::{CutReport, SECTOR_BYTES};
 pub use fault::{Fault, Injection, Operation};
 pub use power::{Power, Spent};
 pub use random::{Random, splitmix};
+pub use window::{Fate, Survival, Unflushed};
 
 use crate::{Capabilities, Device, DeviceError, DeviceErrorKind, Request};
 use cache::Cache;
@@ -82,9 +85,18 @@ impl MemoryDevice {
     /// Decides by `seed` what of the unflushed changes survives a loss of power, and forgets a failed flush, since the
     /// device starts anew. The supply is not touched: cut every device on it, then [`Power::restore`] it.
     pub fn power_cut(&self, seed: u64) -> CutReport {
+        let survival = self.state().cache.draw(&mut Random::new(seed));
+        self.power_cut_as(&survival)
+    }
+
+    /// As [`Self::power_cut`], with the choice made by the caller among what [`Self::window`] lists.
+    ///
+    /// # Panics
+    /// When `survival` has not one fate for each unflushed change.
+    pub fn power_cut_as(&self, survival: &Survival) -> CutReport {
         let mut guard = self.state();
         let state = &mut *guard;
-        let report = state.cache.cut(&mut state.image, &mut Random::new(seed));
+        let report = state.cache.cut(&mut state.image, survival);
         state.flush_failed = false;
         report
     }
@@ -97,6 +109,22 @@ impl MemoryDevice {
     pub fn set_atomic_write(&self, bytes: u64) {
         assert!(bytes > 0, "a piece has a length");
         self.state().cache.sector_bytes = bytes;
+    }
+
+    /// The changes that a power cut could still undo, oldest first.
+    pub fn window(&self) -> Vec<Unflushed> {
+        self.state().cache.window()
+    }
+
+    /// Makes this device what `other` is: contents, unflushed changes, planned faults. It stays on its own supply.
+    pub fn copy_from(&self, other: &Self) {
+        let (mut state, other) = (self.state(), other.state());
+        state.image.clone_from(&other.image);
+        state.cache.clone_from(&other.cache);
+        state.plan.clone_from(&other.plan);
+        state.random.clone_from(&other.random);
+        state.flush_failed = other.flush_failed;
+        state.changes = other.changes;
     }
 
     /// Makes the device new: `len` zero bytes, nothing unflushed, no planned faults; `seed` decides about injected ones.
@@ -293,7 +321,7 @@ impl State {
         }
         let after = self.image.len() as u64;
         self.changes += 1;
-        self.cache.record(&self.image, offset, buf.len() as u64, before, after);
+        self.cache.record(&self.image, self.changes, (offset, buf.len() as u64), (before, after));
         self.image[offset as usize..end as usize].copy_from_slice(buf);
         Ok(())
     }
@@ -304,7 +332,7 @@ impl State {
         let before = self.image.len() as u64;
         if self.random.chance(1, 2) {
             self.changes += 1;
-            self.cache.record(&self.image, offset, len, before, before);
+            self.cache.record(&self.image, self.changes, (offset, len), (before, before));
             self.image[range].fill(0);
         }
         Ok(())
@@ -331,7 +359,7 @@ impl State {
         let before = self.image.len() as u64;
         let (from, removed) = (len.min(before), before.saturating_sub(len));
         self.changes += 1;
-        self.cache.record(&self.image, from, removed, before, len);
+        self.cache.record(&self.image, self.changes, (from, removed), (before, len));
         self.image.resize(len as usize, 0);
     }
 }

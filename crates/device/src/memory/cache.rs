@@ -7,6 +7,7 @@
 //! always something it held at some moment since the flush, whatever its neighbours hold.
 
 use super::random::Random;
+use super::window::{Fate, Survival, Unflushed};
 
 /// The largest unit in bytes that a power cut leaves whole, unless a device promises more: smaller than any page, so that every page
 /// can be torn.
@@ -15,6 +16,8 @@ pub const SECTOR_BYTES: u64 = 512;
 /// One change that is not durable yet.
 #[derive(Debug, Clone, Copy)]
 struct Change {
+    /// Which change of the device it is, counted from its making.
+    number: u64,
     offset: u64,
     len: u64,
     /// Where in the arena the replaced bytes begin.
@@ -41,7 +44,7 @@ pub struct CutReport {
 }
 
 /// The unflushed changes of one device, oldest first.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Cache {
     changes: Vec<Change>,
     arena: Vec<u8>,
@@ -66,14 +69,6 @@ enum Mood {
         keep: u64,
         tear: u64,
     },
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Fate {
-    Kept,
-    Lost,
-    /// Sectors for which this pattern of 64 sectors, repeated, has a bit survive.
-    Torn(u64),
 }
 
 impl Mood {
@@ -140,10 +135,23 @@ impl Cache {
 
     /// Records that `image[offset..offset + len]` is about to change, and the length with it.
     /// The caller has already grown the image with zeros to hold the range.
-    pub(super) fn record(&mut self, image: &[u8], offset: u64, len: u64, len_before: u64, len_after: u64) {
+    /// It is the change of this `number`.
+    pub(super) fn record(&mut self, image: &[u8], number: u64, range: (u64, u64), lens: (u64, u64)) {
         let saved_at = self.arena.len();
+        let ((offset, len), (len_before, len_after)) = (range, lens);
         self.arena.extend_from_slice(&image[offset as usize..(offset + len) as usize]);
-        self.changes.push(Change { offset, len, saved_at, len_before, len_after });
+        self.changes.push(Change { number, offset, len, saved_at, len_before, len_after });
+    }
+
+    /// What a cut could still undo, oldest first.
+    pub(super) fn window(&self) -> Vec<Unflushed> {
+        let unflushed = |change: &Change| Unflushed {
+            number: change.number,
+            offset: change.offset,
+            len: change.len,
+            resizes: change.resizes(),
+        };
+        self.changes.iter().map(unflushed).collect()
     }
 
     /// Makes the oldest `count` changes durable.
@@ -155,8 +163,31 @@ impl Cache {
         }
     }
 
-    /// Decides what of the unflushed changes survives and gives `image` the contents and the length that follow.
-    pub(super) fn cut(&mut self, image: &mut Vec<u8>, random: &mut Random) -> CutReport {
+    /// Draws what survives.
+    pub(super) fn draw(&self, random: &mut Random) -> Survival {
+        if self.changes.is_empty() {
+            return Survival::default();
+        }
+        let mood = Mood::draw(random, self.changes.len());
+        let resizes = self.changes.iter().filter(|change| change.resizes()).count() as u64;
+        let resizes = match mood {
+            _ if resizes == 0 => 0,
+            Mood::LoseAll => 0,
+            Mood::KeepAll => resizes,
+            _ => random.between(0, resizes),
+        };
+        let mut fates: Vec<_> =
+            (0..self.changes.len()).rev().map(|number| mood.fate(random, number)).collect();
+        fates.reverse();
+        Survival { fates, resizes }
+    }
+
+    /// Lets of the unflushed changes `survival` survive, and gives `image` the contents and the length that follow.
+    ///
+    /// # Panics
+    /// When there is not one fate for each change.
+    pub(super) fn cut(&mut self, image: &mut Vec<u8>, survival: &Survival) -> CutReport {
+        assert_eq!(survival.fates.len(), self.changes.len(), "one fate for each unflushed change");
         let mut report = CutReport::default();
         if self.changes.is_empty() {
             return report;
@@ -165,8 +196,7 @@ impl Cache {
         let len = image.len() as u64;
         let longest = self.changes.iter().map(|change| change.len_before).fold(len, u64::max);
         image.resize(longest as usize, 0);
-        let mood = Mood::draw(random, self.changes.len());
-        let (len, first_lost_resize) = self.surviving_len(len, mood, random);
+        let (len, first_lost_resize) = self.surviving_len(len, survival.resizes);
         // A write behind a truncation that never happened has no blocks to be found in.
         let vanished_from =
             self.changes[first_lost_resize..].iter().filter(|c| c.resizes()).map(|c| c.len_after).min();
@@ -175,7 +205,7 @@ impl Cache {
         for number in (0..self.changes.len()).rev() {
             let change = self.changes[number];
             let shrinks = change.len_after < change.len_before;
-            let mut fate = mood.fate(random, number);
+            let mut fate = survival.fates[number];
             if shrinks {
                 fate = if number < first_lost_resize { Fate::Kept } else { Fate::Lost };
             }
@@ -192,18 +222,9 @@ impl Cache {
         report
     }
 
-    /// Changes of the length are journalled in order: picks how many of them survive. Returns the length after the last
-    /// survivor and the number of the first change whose resizing is lost.
-    fn surviving_len(&self, len: u64, mood: Mood, random: &mut Random) -> (u64, usize) {
-        let resizes = self.changes.iter().filter(|change| change.resizes()).count() as u64;
-        if resizes == 0 {
-            return (len, self.changes.len());
-        }
-        let surviving = match mood {
-            Mood::LoseAll => 0,
-            Mood::KeepAll => resizes,
-            _ => random.between(0, resizes),
-        };
+    /// Changes of the length are journalled in order and the first `surviving` of them survive. Returns the length after
+    /// the last of these and the number of the first change whose resizing is lost.
+    fn surviving_len(&self, len: u64, surviving: u64) -> (u64, usize) {
         let lost =
             self.changes.iter().enumerate().filter(|(_, change)| change.resizes()).nth(surviving as usize);
         match lost {

@@ -45,7 +45,7 @@ pub struct Injection {
 }
 
 /// The planned faults of one device.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Clone)]
 pub(super) struct Plan {
     injections: Vec<Injection>,
     struck: u64,

@@ -292,3 +292,33 @@ fn a_promise_of_atomic_writes_is_kept() {
         "a write of two pieces is torn between them: {seen:?}"
     );
 }
+
+#[test]
+fn the_window_lists_what_a_cut_may_undo_and_any_choice_can_be_made() {
+    let device = MemoryDevice::file(0);
+    write(&device, 0, 2, 1);
+    device.flush().unwrap();
+    write(&device, 0, 2, 2);
+    write(&device, 2, 2, 3);
+    let window = device.window();
+    let listed: Vec<_> = window.iter().map(|change| (change.offset, change.len, change.resizes)).collect();
+    assert_eq!(listed, [(0, 2 * SECTOR_BYTES, false), (2 * SECTOR_BYTES, 2 * SECTOR_BYTES, true)]);
+    assert_eq!(window[1].number, window[0].number + 1);
+    let (kept, lost, tail) = (Fate::Kept, Fate::Lost, Fate::Torn(0b10));
+    for (fates, resizes, expected) in [
+        ([lost, lost], 0, &[1, 1][..]),
+        ([kept, lost], 0, &[2, 2]),
+        ([lost, kept], 1, &[1, 1, 3, 3]),
+        // The length was journalled and the bytes never came.
+        ([lost, lost], 1, &[1, 1, 0, 0]),
+        // The bytes came and the length was never journalled.
+        ([tail, kept], 0, &[1, 2]),
+        ([kept, tail], 1, &[2, 2, 0, 3]),
+    ] {
+        let copy = MemoryDevice::file(0);
+        copy.copy_from(&device);
+        copy.power_cut_as(&Survival { fates: fates.to_vec(), resizes });
+        assert_eq!(sectors(&copy), expected, "{fates:?} {resizes}");
+    }
+    assert_eq!(device.unflushed(), 2, "the original is untouched");
+}
