@@ -1,17 +1,20 @@
 //! `mezz sim`: the tier in a simulated world.
 
-use clap::{Args, Subcommand};
-use mezzanine_sim::crash::{Options, Report, run as run_worlds};
-use serde::Serialize;
+mod exhaustive;
+mod random;
 
-use crate::demo::svg::number;
+use clap::{Args, Subcommand};
+use mezzanine_engine::{Design, SyncMode};
+use mezzanine_sim::crash::Violation;
+use mezzanine_sim::crash::exhaustive::CaseName;
+
 use crate::failure::Failure;
-use crate::output::{self, facts};
 
 const EXAMPLES: &str = "Examples:
   mezz sim crash                         ten thousand power cuts
   mezz sim crash --seed 7 --cuts 1000000
-  mezz sim crash --seed 4711 --cuts 12   replay a violation that was reported with this seed and so many cuts";
+  mezz sim crash --seed 4711 --cuts 12   replay a violation that was reported with this seed and so many cuts
+  mezz sim crash --exhaustive            every case of every trace of one step";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SimVerb {
@@ -33,106 +36,49 @@ pub(crate) struct CrashArgs {
     /// Threads (default: all cores). The result does not depend on it.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
+
+    /// Try every case of short traces instead of drawing worlds: power fails in each device operation, and each subset of
+    /// the unflushed writes survives.
+    #[arg(long, conflicts_with_all = ["seed", "cuts"])]
+    exhaustive: bool,
+
+    /// Steps of the longest trace of the exhaustive mode.
+    #[arg(long, default_value_t = 1, requires = "exhaustive", value_parser = clap::value_parser!(u8).range(0..=6))]
+    length: u8,
+
+    /// Only this case of the exhaustive mode, as a violation names it.
+    #[arg(long, requires = "exhaustive", conflicts_with = "length")]
+    case: Option<CaseName>,
+
+    /// Only worlds with this sync mode: through or durable.
+    #[arg(long, conflicts_with = "case")]
+    sync_mode: Option<SyncMode>,
+
+    /// Only worlds with this design: face-basic, face-gr or face-gsc.
+    #[arg(long, conflicts_with = "case")]
+    design: Option<Design>,
 }
 
-#[derive(Serialize)]
-struct Crash<'a> {
-    #[serde(flatten)]
-    report: &'a Report,
-    ok: bool,
-    /// With 95 % confidence violations are rarer than this per cut; null when one was found.
-    violations_per_cut_below: Option<f64>,
-    seconds: f64,
-    cuts_per_second: f64,
+impl CrashArgs {
+    fn threads(&self) -> usize {
+        self.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
+    }
 }
 
 pub(crate) fn run(verb: &SimVerb, json: bool) -> Result<(), Failure> {
     match verb {
-        SimVerb::Crash(args) => crash(args, json),
+        SimVerb::Crash(args) if args.exhaustive => exhaustive::run(args, json),
+        SimVerb::Crash(args) => random::run(args, json),
     }
 }
 
-fn crash(args: &CrashArgs, json: bool) -> Result<(), Failure> {
-    let threads =
-        args.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from);
-    let bar = output::progress(args.cuts, "cutting the power");
-    let started = std::time::Instant::now();
-    let progress = |done| bar.set_position(done);
-    let options = Options { seed: args.seed, cuts: args.cuts, threads, progress: Some(&progress) };
-    let report = run_worlds(&options);
-    bar.finish_and_clear();
-    let seconds = started.elapsed().as_secs_f64();
-    let ok = report.violations.is_empty();
-    let crash = Crash {
-        report: &report,
-        ok,
-        // The rule of three: nothing seen in n trials.
-        violations_per_cut_below: ok.then(|| 3.0 / report.cuts.max(1) as f64),
-        seconds,
-        cuts_per_second: report.cuts as f64 / seconds.max(1e-9),
-    };
-    if json {
-        output::json(&crash)?;
-    } else {
-        output::print(&text(&crash))?;
-    }
-    match report.violations.first() {
+/// How a run ends.
+fn verdict(violations: &[Violation]) -> Result<(), Failure> {
+    match violations.first() {
         None => Ok(()),
         Some(first) => {
-            let found = format!("{} violations, the first: {first}", report.violations.len());
+            let found = format!("{} violations, the first: {first}", violations.len());
             Err(Failure::check("sim crash", found))
         }
     }
-}
-
-fn text(crash: &Crash<'_>) -> String {
-    let (r, c) = (crash.report, &crash.report.coverage);
-    let count = |value: u64| number(value as f64, 0);
-    let rate = number(crash.cuts_per_second, 0);
-    let verdict = match crash.violations_per_cut_below {
-        Some(bound) => format!("none; with 95 % confidence fewer than {bound:.1e} per cut"),
-        None => count(r.violations.len() as u64),
-    };
-    let mut text = facts(&[
-        ("seed", r.seed.to_string()),
-        (
-            "power cuts",
-            format!(
-                "{} ({} inside a recovery), {rate} a second",
-                count(r.cuts),
-                count(c.cuts_inside_recovery)
-            ),
-        ),
-        ("worlds", format!("{} configurations, {} operations", count(r.worlds), count(r.operations))),
-        ("processes", format!("{} killed, {} closed in order", count(c.kills), count(c.closes))),
-        (
-            "writes torn",
-            format!("{} on flash, {} on disk", count(c.torn_flash_writes), count(c.torn_disk_writes)),
-        ),
-        ("writes lost", count(c.lost_writes)),
-        (
-            "interrupted",
-            format!(
-                "{} reads and {} jobs, by other writes",
-                count(c.reads_interrupted),
-                count(c.jobs_interrupted)
-            ),
-        ),
-        (
-            "queue",
-            format!(
-                "{} times round, {} second chances, {} stage-outs",
-                count(c.wraps),
-                count(c.second_chances),
-                count(c.stage_outs)
-            ),
-        ),
-        ("groups", format!("{}, of several pages {}", count(c.groups), count(c.groups_of_several_pages))),
-        ("recoveries repeated", count(c.recoveries_compared)),
-        ("violations", verdict),
-    ]);
-    for violation in &r.violations {
-        text.push_str(&format!("- {violation}\n"));
-    }
-    text
 }

@@ -18,6 +18,8 @@ mod cache;
 
 mod fault;
 
+mod image;
+
 mod random;
 
 mod window;
@@ -33,6 +35,7 @@ pub use window::{Fate, Survival, Unflushed};
 use crate::{Capabilities, Device, DeviceError, DeviceErrorKind, Request};
 use cache::Cache;
 use fault::Plan;
+use image::Image;
 
 /// A simulated device. Contents are gone with the value.
 pub struct MemoryDevice {
@@ -44,7 +47,7 @@ pub struct MemoryDevice {
 
 struct State {
     /// Exactly as long as the device.
-    image: Vec<u8>,
+    image: Image,
     cache: Cache,
     plan: Plan,
     /// Decides what an injected fault does. Power cuts bring their own seed.
@@ -67,7 +70,7 @@ impl MemoryDevice {
     /// A device of `len` zero bytes that shares `power` with others and calls itself `name` in messages.
     pub fn on(power: &Power, name: &'static str, len: u64, resizable: bool) -> Self {
         let state = State {
-            image: vec![0; len as usize],
+            image: Image::zeroed(len as usize),
             cache: Cache::default(),
             plan: Plan::default(),
             random: Random::new(len),
@@ -119,7 +122,7 @@ impl MemoryDevice {
     /// Makes this device what `other` is: contents, unflushed changes, planned faults. It stays on its own supply.
     pub fn copy_from(&self, other: &Self) {
         let (mut state, other) = (self.state(), other.state());
-        state.image.clone_from(&other.image);
+        state.image.copy_from(&other.image);
         state.cache.clone_from(&other.cache);
         state.plan.clone_from(&other.plan);
         state.random.clone_from(&other.random);
@@ -131,8 +134,7 @@ impl MemoryDevice {
     /// Keeps its memory.
     pub fn reset(&self, len: u64, seed: u64) {
         let mut state = self.state();
-        state.image.clear();
-        state.image.resize(len as usize, 0);
+        state.image.replace(|bytes| bytes.resize(len as usize, 0));
         state.cache.clear();
         state.plan.clear();
         state.random = Random::new(seed);
@@ -158,7 +160,7 @@ impl MemoryDevice {
 
     /// A copy of what reads see now. Costs no operation and works without power.
     pub fn image(&self) -> Vec<u8> {
-        self.state().image.clone()
+        self.state().image.to_vec()
     }
 
     /// Calls `look` with what reads see now, without a copy. Costs no operation and works without power.
@@ -169,8 +171,7 @@ impl MemoryDevice {
     /// Replaces contents and length by `image`, durably: another device in the same slot.
     pub fn load(&self, image: &[u8]) {
         let mut state = self.state();
-        state.image.clear();
-        state.image.extend_from_slice(image);
+        state.image.replace(|bytes| bytes.extend_from_slice(image));
         state.cache.clear();
         state.flush_failed = false;
     }
@@ -180,7 +181,8 @@ impl MemoryDevice {
     /// # Panics
     /// When the device has no such bit.
     pub fn flip_bit(&self, bit: u64) {
-        self.state().image[(bit / 8) as usize] ^= 1 << (bit % 8);
+        let byte = (bit / 8) as usize;
+        self.state().image.change(byte..byte + 1)[0] ^= 1 << (bit % 8);
     }
 
     /// How many changes a power cut could still undo.
@@ -317,12 +319,12 @@ impl State {
             if !resizable {
                 return Err(DeviceErrorKind::OutOfRange);
             }
-            self.image.resize(end as usize, 0);
+            self.image.resize(end as usize);
         }
         let after = self.image.len() as u64;
         self.changes += 1;
         self.cache.record(&self.image, self.changes, (offset, buf.len() as u64), (before, after));
-        self.image[offset as usize..end as usize].copy_from_slice(buf);
+        self.image.change(offset as usize..end as usize).copy_from_slice(buf);
         Ok(())
     }
 
@@ -333,7 +335,7 @@ impl State {
         if self.random.chance(1, 2) {
             self.changes += 1;
             self.cache.record(&self.image, self.changes, (offset, len), (before, before));
-            self.image[range].fill(0);
+            self.image.change(range).fill(0);
         }
         Ok(())
     }
@@ -360,7 +362,7 @@ impl State {
         let (from, removed) = (len.min(before), before.saturating_sub(len));
         self.changes += 1;
         self.cache.record(&self.image, self.changes, (from, removed), (before, len));
-        self.image.resize(len as usize, 0);
+        self.image.resize(len as usize);
     }
 }
 

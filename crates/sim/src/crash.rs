@@ -31,6 +31,8 @@ pub mod checkers;
 
 pub mod report;
 
+pub mod exhaustive;
+
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -6,6 +6,7 @@
 //! A sector (512 bytes) that survives one write hides everything older on that sector: what a sector holds after a cut is
 //! always something it held at some moment since the flush, whatever its neighbours hold.
 
+use super::image::Image;
 use super::random::Random;
 use super::window::{Fate, Survival, Unflushed};
 
@@ -29,6 +30,10 @@ struct Change {
 impl Change {
     fn resizes(&self) -> bool {
         self.len_before != self.len_after
+    }
+
+    fn shortens(&self) -> bool {
+        self.len_after < self.len_before
     }
 }
 
@@ -150,6 +155,7 @@ impl Cache {
             offset: change.offset,
             len: change.len,
             resizes: change.resizes(),
+            shortens: change.shortens(),
         };
         self.changes.iter().map(unflushed).collect()
     }
@@ -186,7 +192,7 @@ impl Cache {
     ///
     /// # Panics
     /// When there is not one fate for each change.
-    pub(super) fn cut(&mut self, image: &mut Vec<u8>, survival: &Survival) -> CutReport {
+    pub(super) fn cut(&mut self, image: &mut Image, survival: &Survival) -> CutReport {
         assert_eq!(survival.fates.len(), self.changes.len(), "one fate for each unflushed change");
         let mut report = CutReport::default();
         if self.changes.is_empty() {
@@ -195,7 +201,7 @@ impl Cache {
         // A file that shrank since the flush may get its old end back.
         let len = image.len() as u64;
         let longest = self.changes.iter().map(|change| change.len_before).fold(len, u64::max);
-        image.resize(longest as usize, 0);
+        image.resize(longest as usize);
         let (len, first_lost_resize) = self.surviving_len(len, survival.resizes);
         // A write behind a truncation that never happened has no blocks to be found in.
         let vanished_from =
@@ -204,9 +210,8 @@ impl Cache {
         self.settled.resize(image.len().div_ceil(self.sector_bytes as usize).div_ceil(64), 0);
         for number in (0..self.changes.len()).rev() {
             let change = self.changes[number];
-            let shrinks = change.len_after < change.len_before;
             let mut fate = survival.fates[number];
-            if shrinks {
+            if change.shortens() {
                 fate = if number < first_lost_resize { Fate::Kept } else { Fate::Lost };
             }
             match fate {
@@ -217,7 +222,7 @@ impl Cache {
             let limit = vanished_from.filter(|_| number >= first_lost_resize).unwrap_or(u64::MAX);
             self.apply(image, change, fate, limit);
         }
-        image.resize(len as usize, 0);
+        image.resize(len as usize);
         self.clear();
         report
     }
@@ -234,7 +239,7 @@ impl Cache {
     }
 
     /// Keeps or takes back one change, sector by sector; sectors from byte `limit` on are taken back in any case.
-    fn apply(&mut self, image: &mut [u8], change: Change, fate: Fate, limit: u64) {
+    fn apply(&mut self, image: &mut Image, change: Change, fate: Fate, limit: u64) {
         let end = change.offset + change.len;
         let mut at = change.offset;
         while at < end {
@@ -255,7 +260,7 @@ impl Cache {
                 } else {
                     let from = change.saved_at + (at - change.offset) as usize;
                     let saved = &self.arena[from..from + (next - at) as usize];
-                    image[at as usize..next as usize].copy_from_slice(saved);
+                    image.change(at as usize..next as usize).copy_from_slice(saved);
                 }
             }
             at = next;

@@ -11,6 +11,8 @@ pub struct Unflushed {
     pub len: u64,
     /// Whether the length of the device changed with it.
     pub resizes: bool,
+    /// Whether the device became shorter.
+    pub shortens: bool,
 }
 
 /// What a power cut does to the bytes of one unflushed change.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mezzanine_device::Device;
-use mezzanine_device::memory::{CutReport, MemoryDevice, Power, Random, Spent, splitmix};
+use mezzanine_device::memory::{CutReport, MemoryDevice, Power, Random, Spent, Survival, splitmix};
 use mezzanine_volume::SidecarStore;
 
 use super::meanwhile::{InterruptedDevice, Meanwhile};
@@ -15,6 +15,8 @@ use super::meanwhile::{InterruptedDevice, Meanwhile};
 pub struct Sidecar {
     power: Power,
     bytes: Mutex<Option<Vec<u8>>>,
+    /// The bytes before and after the replacement that power failed in.
+    cut_short: Mutex<Option<[Option<Vec<u8>>; 2]>>,
     /// The file that it stands beside; its changes make up the fingerprint.
     disk: Arc<MemoryDevice>,
     fingerprints: bool,
@@ -70,6 +72,23 @@ impl Sidecar {
         self.bytes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn cut_short(&self) -> MutexGuard<'_, Option<[Option<Vec<u8>>; 2]>> {
+        self.cut_short.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn copy_from(&self, other: &Self) {
+        self.bytes().clone_from(&other.bytes());
+        self.cut_short().clone_from(&other.cut_short());
+    }
+
+    /// The bytes that there are after a cut. If power failed in a replacement, `replaced` says which.
+    pub fn after_cut(&self, replaced: bool) -> Option<Vec<u8>> {
+        match &*self.cut_short() {
+            Some(both) => both[usize::from(replaced)].clone(),
+            None => self.bytes().clone(),
+        }
+    }
+
     fn spend(&self) -> io::Result<()> {
         match self.power.spend() {
             Spent::On => self.strike(),
@@ -78,22 +97,6 @@ impl Sidecar {
     }
 
     fn put(&self, value: Option<Vec<u8>>) -> io::Result<()> {
-        if std::env::var_os("TR").is_some() {
-            eprintln!(
-                "       SIDECAR {}",
-                value.as_deref().map_or_else(
-                    || "removed".to_owned(),
-                    |v| String::from_utf8_lossy(v)
-                        .lines()
-                        .skip(3)
-                        .filter(|l| !l.starts_with("volume")
-                            && !l.starts_with("tier")
-                            && !l.starts_with("crc"))
-                        .collect::<Vec<_>>()
-                        .join(" ")
-                )
-            );
-        }
         match self.power.spend() {
             Spent::On => {
                 let failed = self.strike();
@@ -103,6 +106,7 @@ impl Sidecar {
                 failed
             }
             Spent::Cut => {
+                *self.cut_short() = Some([self.bytes().clone(), value.clone()]);
                 if self.takes_effect() {
                     *self.bytes() = value;
                 }
@@ -180,6 +184,7 @@ impl Machine {
             Arc::new(Sidecar {
                 power,
                 bytes: Mutex::new(None),
+                cut_short: Mutex::new(None),
                 disk,
                 fingerprints,
                 seed,
@@ -210,7 +215,7 @@ impl Machine {
             disks.lost += cut.lost;
             disks.torn += cut.torn;
         }
-        self.power.restore();
+        self.power_returns();
         (flash, disks)
     }
 
@@ -228,6 +233,38 @@ impl Machine {
 
     fn devices(&self) -> impl Iterator<Item = &Arc<MemoryDevice>> {
         self.disks.iter().chain([&self.flash])
+    }
+
+    /// As [`Self::cut`], with the choice made by the caller: what survives on the flash device and on each disk, and which
+    /// sidecars have their new bytes if power failed while they were replaced.
+    pub fn cut_as(&self, flash: &Survival, disks: &[Survival], sidecars: &[bool]) {
+        self.flash.power_cut_as(flash);
+        for (disk, survival) in self.disks.iter().zip(disks) {
+            disk.power_cut_as(survival);
+        }
+        for (sidecar, replaced) in self.sidecars.iter().zip(sidecars) {
+            let bytes = sidecar.after_cut(*replaced);
+            *sidecar.bytes() = bytes;
+        }
+        self.power_returns();
+    }
+
+    fn power_returns(&self) {
+        self.sidecars.iter().for_each(|sidecar| *sidecar.cut_short() = None);
+        self.power.restore();
+    }
+
+    /// For each sidecar whether power failed while it was replaced.
+    pub fn sidecars_cut_short(&self) -> Vec<bool> {
+        self.sidecars.iter().map(|sidecar| sidecar.cut_short().is_some()).collect()
+    }
+
+    /// Makes this machine what `other` is, unflushed changes included, with its power on.
+    pub fn copy_from(&self, other: &Self) {
+        self.power.restore();
+        self.flash.copy_from(&other.flash);
+        self.disks.iter().zip(&other.disks).for_each(|(disk, other)| disk.copy_from(other));
+        self.sidecars.iter().zip(&other.sidecars).for_each(|(sidecar, other)| sidecar.copy_from(other));
     }
 
     /// A copy of everything durable. To be taken right after a cut, when nothing is unflushed.

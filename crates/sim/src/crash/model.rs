@@ -26,7 +26,7 @@ struct Entry {
     slot: u32,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Unit {
     /// Oldest first, never empty.
     history: Vec<Entry>,
@@ -53,7 +53,7 @@ impl Unit {
 }
 
 /// Contents by number; number 0 is all zeros and shared.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Slots {
     contents: Vec<UnitBytes>,
     free: Vec<u32>,
@@ -99,7 +99,7 @@ pub enum Mismatch {
 }
 
 /// One file of the simulated database.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct FileModel {
     number: u8,
     page_bytes: u64,

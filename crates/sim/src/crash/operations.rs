@@ -83,7 +83,14 @@ fn write_bytes(world: &mut World, session: &Session, file: usize) -> Result<(), 
     write(world, session, file, offset, len)
 }
 
-fn write(world: &mut World, session: &Session, file: usize, offset: u64, len: u64) -> Result<(), Stop> {
+/// Writes the next version over a range.
+pub(super) fn write(
+    world: &mut World,
+    session: &Session,
+    file: usize,
+    offset: u64,
+    len: u64,
+) -> Result<(), Stop> {
     // A change of part of a page goes on from what the rest of it is, so that must be known.
     let page_bytes = world.scenario.page_bytes();
     if offset % page_bytes != 0 || len % page_bytes != 0 {
@@ -270,14 +277,15 @@ impl Meantime {
     }
 }
 
-fn sync(world: &mut World, session: &Session, file: usize) -> Result<(), Stop> {
+/// Syncs a file.
+pub(super) fn sync(world: &mut World, session: &Session, file: usize) -> Result<(), Stop> {
     world.done("sync", session.files[file].sync())?;
     world.models[file].sync_acknowledged();
     Ok(())
 }
 
 /// Carries out jobs until there are none; a host whose jobs never end would hang here, so there is a limit.
-fn settle(world: &World, session: &Session) {
+pub(super) fn settle(world: &World, session: &Session) {
     for _ in 0..10_000 {
         if !session.volume.step() || world.power_is_on().is_err() {
             return;
@@ -301,6 +309,17 @@ fn discard(world: &mut World, session: &Session, file: usize) -> Result<(), Stop
     if count == 0 {
         return Ok(());
     }
+    discard_range(world, session, file, offset, count)
+}
+
+/// Discards a range that lies in the file and is not empty.
+pub(super) fn discard_range(
+    world: &mut World,
+    session: &Session,
+    file: usize,
+    offset: u64,
+    count: u64,
+) -> Result<(), Stop> {
     pages::settle(world, session, file, offset, count)?;
     let version = changing(world);
     trace!(world, "discard {version}: {count} bytes at {offset}");
@@ -311,9 +330,7 @@ fn discard(world: &mut World, session: &Session, file: usize) -> Result<(), Stop
 }
 
 fn shrink(world: &mut World, session: &Session, file: usize) -> Result<(), Stop> {
-    let model = &world.models[file];
-    let (len, bytes_max) = (model.len(), model.bytes_max());
-    let page_bytes = world.scenario.page_bytes();
+    let (len, page_bytes) = (world.models[file].len(), world.scenario.page_bytes());
     let new_len = match world.random.below(4) {
         0 => world.random.below(len + 1),
         1 => world.random.below(len / page_bytes + 1) * page_bytes,
@@ -322,6 +339,12 @@ fn shrink(world: &mut World, session: &Session, file: usize) -> Result<(), Stop>
     if new_len >= len {
         return Ok(());
     }
+    shrink_to(world, session, file, new_len)
+}
+
+/// Cuts a file off at a length shorter than it has.
+pub(super) fn shrink_to(world: &mut World, session: &Session, file: usize, new_len: u64) -> Result<(), Stop> {
+    let (len, bytes_max) = (world.models[file].len(), world.models[file].bytes_max());
     pages::settle(world, session, file, new_len, 1)?;
     let version = changing(world);
     trace!(world, "shrink {version}: from {len} to {new_len}");
@@ -344,6 +367,12 @@ fn extend(world: &mut World, session: &Session, file: usize) -> Result<(), Stop>
     let by = world.random.magnitude(most - len);
     let whole = world.random.chance(1, 2);
     let new_len = if whole { (len + by).next_multiple_of(page_bytes).min(most) } else { len + by };
+    extend_to(world, session, file, new_len)
+}
+
+/// Lengthens a file to a length that it does not have yet.
+pub(super) fn extend_to(world: &mut World, session: &Session, file: usize, new_len: u64) -> Result<(), Stop> {
+    let len = world.models[file].len();
     let version = changing(world);
     trace!(world, "extend {version}: from {len} to {new_len}");
     world.models[file].len_issued(new_len);
@@ -351,7 +380,8 @@ fn extend(world: &mut World, session: &Session, file: usize) -> Result<(), Stop>
     check_len(world, session, file)
 }
 
-fn drain(world: &mut World, session: &Session) -> Result<(), Stop> {
+/// Drains the volume.
+pub(super) fn drain(world: &mut World, session: &Session) -> Result<(), Stop> {
     world.done("drain", session.volume.drain())?;
     world.models.iter_mut().for_each(FileModel::sync_acknowledged);
     world.drained = Drained::Pages;

@@ -76,25 +76,23 @@ impl Invariant {
 pub struct Violation {
     /// Which one.
     pub invariant: Invariant,
-    /// The seed of the world in which it showed: `World::run(seed, cut + 1)` shows it again.
+    /// The seed of the world in which it showed; 0 for a case of the exhaustive mode, which has none.
     pub seed: u64,
-    /// How many power cuts that world had gone through.
+    /// How many power cuts that world had gone through; in the exhaustive mode the stop.
     pub cut: u64,
     /// The version of the software.
     pub version: String,
     /// What was found and what was expected.
     pub text: String,
+    /// The command that shows it again.
+    pub replay: String,
 }
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { invariant, seed, cut, version, text } = self;
-        write!(
-            f,
-            "{} broken: {text} (version {version}; replay with: mezz sim crash --seed {seed} --cuts {})",
-            invariant.name(),
-            cut + 1
-        )
+        let Self { invariant, seed, cut, version, text, replay } = self;
+        let name = invariant.name();
+        write!(f, "{name} broken: {text}; seed {seed}, cut {cut}, version {version}; replay: {replay}")
     }
 }
 

@@ -89,7 +89,7 @@ pub struct World {
     pub(super) drained: Drained,
     /// How often the flash device was formatted or begun to be; makes each tier's identity its own.
     formats: u64,
-    formatted: bool,
+    pub(super) formatted: bool,
     pub(super) faults: Faults,
     pub(super) traced: bool,
     opening: bool,
@@ -140,6 +140,19 @@ impl World {
         }
     }
 
+    /// Makes this world what `other` is, which has the same scenario: machine and unflushed changes, models, and what is
+    /// known of both. Coverage, counts of cuts and the generator stay.
+    pub(super) fn copy_from(&mut self, other: &Self) {
+        self.machine.copy_from(&other.machine);
+        self.models.clone_from(&other.models);
+        self.version = other.version;
+        self.drained = other.drained;
+        self.formats = other.formats;
+        self.formatted = other.formatted;
+        self.opening = other.opening;
+        self.written.clone_from(&other.written);
+    }
+
     /// Lets the world tell on standard error what it does.
     #[must_use]
     pub fn traced(mut self) -> Self {
@@ -166,6 +179,7 @@ impl World {
             cut: self.cuts,
             version: VERSION.to_owned(),
             text: format!("{text}; operation {}, {}", self.version, self.scenario.summary()),
+            replay: format!("mezz sim crash --seed {} --cuts {}", self.scenario.seed, self.cuts + 1),
         });
         Outcome { cuts: self.cuts, operations: self.operations, coverage: self.coverage, violation }
     }
@@ -305,6 +319,7 @@ impl World {
         self.coverage.lost_writes += flash.lost + disks.lost;
     }
 
+    /// Whatever is not known to be durable is in doubt from now on.
     pub(super) fn models_crashed(&mut self) {
         // A page that goes to disk because its tier fails may be torn there.
         let whole = self.scenario.pages_are_whole() && !self.has_fault_struck();

@@ -16,8 +16,8 @@ use crate::crash::pattern::{self, UNIT_BYTES};
 use crate::crash::report::Invariant;
 use crate::crash::world::{Session, Stop, World};
 
-/// Compares every file's length, and then all pages or some.
-pub(in crate::crash) fn check_after_open(world: &mut World, session: &Session) -> Result<(), Stop> {
+/// Compares every file's length after an opening.
+pub(in crate::crash) fn check_lengths(world: &mut World, session: &Session) -> Result<(), Stop> {
     for file in 0..world.models.len() {
         let len = session.files[file].len();
         if let Err(possible) = world.models[file].len_observed(len) {
@@ -25,6 +25,12 @@ pub(in crate::crash) fn check_after_open(world: &mut World, session: &Session) -
             return Err(Stop::Violated(Invariant::Versions, text));
         }
     }
+    Ok(())
+}
+
+/// Compares every file's length, and then all pages or some.
+pub(in crate::crash) fn check_after_open(world: &mut World, session: &Session) -> Result<(), Stop> {
+    check_lengths(world, session)?;
     if world.random.chance(world.scenario.full_checks, 16) {
         return read_everything(world, session);
     }

@@ -7,7 +7,7 @@ use crate::crash::report::Invariant;
 use crate::crash::world::{Session, Stop, World};
 
 /// All bytes of each file.
-type Contents = Vec<Vec<u8>>;
+pub(in crate::crash) type Contents = Vec<Vec<u8>>;
 
 /// To be called right after a power cut. Further power cuts follow, all of them inside recovery.
 pub(in crate::crash) fn check_repeatable(world: &mut World) -> Result<(), Stop> {
@@ -37,7 +37,8 @@ pub(in crate::crash) fn check_repeatable(world: &mut World) -> Result<(), Stop> 
     Ok(())
 }
 
-fn contents(world: &World, session: &Session) -> Result<Contents, Stop> {
+/// Reads all files whole.
+pub(in crate::crash) fn contents(world: &World, session: &Session) -> Result<Contents, Stop> {
     let mut contents = Vec::with_capacity(session.files.len());
     for file in &session.files {
         let mut bytes = vec![0; file.len() as usize];
@@ -47,7 +48,8 @@ fn contents(world: &World, session: &Session) -> Result<Contents, Stop> {
     Ok(contents)
 }
 
-fn compare(world: &World, expected: &Contents, found: &Contents) -> Result<(), Stop> {
+/// Compares what an interrupted recovery found with what an undisturbed one did.
+pub(in crate::crash) fn compare(world: &World, expected: &Contents, found: &Contents) -> Result<(), Stop> {
     for (file, (expected, found)) in expected.iter().zip(found).enumerate() {
         if expected != found {
             let at = expected.iter().zip(found).position(|(a, b)| a != b);

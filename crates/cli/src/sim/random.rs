@@ -1,0 +1,98 @@
+//! `mezz sim crash`: worlds drawn from seeds.
+
+use mezzanine_sim::crash::{Options, Report, run as run_worlds};
+use serde::Serialize;
+
+use super::{CrashArgs, verdict};
+use crate::demo::svg::number;
+use crate::failure::Failure;
+use crate::output::{self, facts};
+
+#[derive(Serialize)]
+struct Crash<'a> {
+    #[serde(flatten)]
+    report: &'a Report,
+    ok: bool,
+    /// With 95 % confidence violations are rarer than this per cut; null when one was found.
+    violations_per_cut_below: Option<f64>,
+    seconds: f64,
+    cuts_per_second: f64,
+}
+
+pub(super) fn run(args: &CrashArgs, json: bool) -> Result<(), Failure> {
+    let bar = output::progress(args.cuts, "cutting the power");
+    let started = std::time::Instant::now();
+    let progress = |done| bar.set_position(done);
+    let options =
+        Options { seed: args.seed, cuts: args.cuts, threads: args.threads(), progress: Some(&progress) };
+    let report = run_worlds(&options);
+    bar.finish_and_clear();
+    let seconds = started.elapsed().as_secs_f64();
+    let ok = report.violations.is_empty();
+    let crash = Crash {
+        report: &report,
+        ok,
+        // The rule of three: nothing seen in n trials.
+        violations_per_cut_below: ok.then(|| 3.0 / report.cuts.max(1) as f64),
+        seconds,
+        cuts_per_second: report.cuts as f64 / seconds.max(1e-9),
+    };
+    if json {
+        output::json(&crash)?;
+    } else {
+        output::print(&text(&crash))?;
+    }
+    verdict(&report.violations)
+}
+
+fn text(crash: &Crash<'_>) -> String {
+    let (r, c) = (crash.report, &crash.report.coverage);
+    let count = |value: u64| number(value as f64, 0);
+    let rate = number(crash.cuts_per_second, 0);
+    let verdict = match crash.violations_per_cut_below {
+        Some(bound) => format!("none; with 95 % confidence fewer than {bound:.1e} per cut"),
+        None => count(r.violations.len() as u64),
+    };
+    let mut text = facts(&[
+        ("seed", r.seed.to_string()),
+        (
+            "power cuts",
+            format!(
+                "{} ({} inside a recovery), {rate} a second",
+                count(r.cuts),
+                count(c.cuts_inside_recovery)
+            ),
+        ),
+        ("worlds", format!("{} configurations, {} operations", count(r.worlds), count(r.operations))),
+        ("processes", format!("{} killed, {} closed in order", count(c.kills), count(c.closes))),
+        (
+            "writes torn",
+            format!("{} on flash, {} on disk", count(c.torn_flash_writes), count(c.torn_disk_writes)),
+        ),
+        ("writes lost", count(c.lost_writes)),
+        (
+            "interrupted",
+            format!(
+                "{} reads and {} jobs, by other writes",
+                count(c.reads_interrupted),
+                count(c.jobs_interrupted)
+            ),
+        ),
+        (
+            "queue",
+            format!(
+                "{} times round, {} second chances, {} stage-outs",
+                count(c.wraps),
+                count(c.second_chances),
+                count(c.stage_outs)
+            ),
+        ),
+        ("groups", format!("{}, of several pages {}", count(c.groups), count(c.groups_of_several_pages))),
+        ("recoveries repeated", count(c.recoveries_compared)),
+        ("violations", verdict),
+    ]);
+    for violation in &r.violations {
+        text.push_str(&format!("- {violation}\n"));
+    }
+    text
+}

@@ -1,0 +1,111 @@
+//! The name of a case, as it is printed with a violation and taken on the command line.
+
+use std::fmt;
+use std::str::FromStr;
+
+use super::setting::{Setting, settings};
+use super::stage::Case;
+use super::step::Step;
+
+/// One case: setting, trace, stop, choice, and the stop and the choice inside of the recovery. Written
+/// `used/durable/face-gsc/both/1:wsj:5.12+3.0`. What is left out at the end stands for all of it.
+#[derive(Debug, Clone)]
+pub struct CaseName {
+    pub(super) setting: Setting,
+    pub(super) trace: Vec<Step>,
+    pub(super) case: Case,
+}
+
+impl CaseName {
+    pub(super) fn new(setting: &Setting, trace: &[Step], case: Case) -> Self {
+        Self { setting: setting.clone(), trace: trace.to_vec(), case }
+    }
+
+    /// Another case of the same trace.
+    pub(super) fn at(&self, case: Case) -> Self {
+        Self { case, ..self.clone() }
+    }
+}
+
+impl fmt::Display for CaseName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:", self.setting)?;
+        self.trace.iter().try_for_each(|step| write!(f, "{step}"))?;
+        let Case { stop, choice, nested } = self.case;
+        if stop > 0 {
+            write!(f, ":{stop}")?;
+        }
+        if let Some(choice) = choice {
+            write!(f, ".{choice}")?;
+        }
+        nested.map_or(Ok(()), |(stop, choice)| write!(f, "+{stop}.{choice}"))
+    }
+}
+
+impl FromStr for CaseName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut parts = text.split(':');
+        let name = parts.next().unwrap_or_default();
+        let setting = Setting::named(name).ok_or_else(|| {
+            let known: Vec<_> = settings(None, None).iter().map(Setting::to_string).collect();
+            format!("there is no setting '{name}'; known: {}", known.join(", "))
+        })?;
+        let step = |letter| {
+            let known = || Step::ALL.iter().map(|step| format!("{step} {}", step.text())).collect::<Vec<_>>();
+            Step::of(letter)
+                .ok_or_else(|| format!("there is no step '{letter}'; known: {}", known().join(", ")))
+        };
+        let trace = parts.next().unwrap_or_default().chars().map(step).collect::<Result<_, _>>()?;
+        let case = parts.next().map_or(Ok(Case::default()), case)?;
+        match parts.next() {
+            Some(more) => {
+                Err(format!("':{more}' follows after the case; a case is setting:trace:stop.choice"))
+            }
+            None => Ok(Self { setting, trace, case }),
+        }
+    }
+}
+
+/// Reads `stop.choice+stop.choice`.
+fn case(text: &str) -> Result<Case, String> {
+    let number = |text: &str| {
+        let wrong = |_| format!("'{text}' is not a number; a case is stop.choice or stop.choice+stop.choice");
+        text.parse::<u64>().map_err(wrong)
+    };
+    let (outer, nested) = text.split_once('+').map_or((text, None), |(outer, nested)| (outer, Some(nested)));
+    let (stop, choice) = outer.split_once('.').map_or((outer, None), |(stop, choice)| (stop, Some(choice)));
+    let choice = choice.map(number).transpose()?.map(|choice| choice as usize);
+    let nested = match nested.map(|nested| nested.split_once('.').unwrap_or((nested, ""))) {
+        Some((stop, choice)) => Some((number(stop)?, number(choice)? as usize)),
+        None => None,
+    };
+    Ok(Case { stop: number(stop)?, choice, nested })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_read_as_it_is_written() {
+        for text in [
+            "used/durable/face-gsc/both/1:wsj:5.12+3.0",
+            "new/through/face-gr/both/3::4.0",
+            "new/durable/face-basic/both/1:z:7",
+            "used/durable/face-gsc/clean/3:kk",
+        ] {
+            assert_eq!(text.parse::<CaseName>().map(|name| name.to_string()), Ok(text.to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_wrong_name_is_answered_with_what_there_is() {
+        let complaint = |text: &str| text.parse::<CaseName>().err().unwrap_or_default();
+        assert!(complaint("old/durable").contains("used/durable/face-gsc/both/1"));
+        assert!(complaint("used/durable/face-gsc/both/1:q").contains("w write the first page"));
+        assert!(complaint("used/durable/face-gsc/both/1:w:x").contains("'x' is not a number"));
+        assert!(complaint("used/durable/face-gsc/both/1:w:1.2:3").contains(":3"));
+    }
+}

@@ -1,0 +1,132 @@
+//! The configurations and beginnings that every trace is tried in.
+
+use std::fmt;
+
+use mezzanine_volume::{Admission, Design, SyncMode, TierConfig};
+
+use super::step::{FILE, PAGES};
+use crate::crash::checkers::pages;
+use crate::crash::operations;
+use crate::crash::scenario::Scenario;
+use crate::crash::world::{Stop, World};
+
+/// Rounds after which the queue must have come round.
+const ROUNDS_MAX: u64 = 1000;
+
+/// What the machine is like when a trace begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Beginning {
+    /// An unformatted flash device and an empty file.
+    New,
+    /// A queue that has come round, a file with all its pages, newer in the tier than on disk if that can be, and a process
+    /// that was killed after a sync.
+    Used,
+}
+
+/// One configuration with one beginning.
+#[derive(Debug, Clone)]
+pub(super) struct Setting {
+    pub(super) tier: TierConfig,
+    pub(super) guards: bool,
+    pub(super) beginning: Beginning,
+}
+
+/// Every setting: each sync mode with each design and both kinds of page, groups of one page and of three by turns, and the
+/// other admissions with the third design. A sync mode or a design that is asked for leaves only its own.
+pub(super) fn settings(sync_mode: Option<SyncMode>, design: Option<Design>) -> Vec<Setting> {
+    let modes = SyncMode::ALL.iter().copied().filter(|mode| sync_mode.is_none_or(|only| only == *mode));
+    let mut settings = Vec::new();
+    for mode in modes {
+        for wanted in Design::ALL.iter().copied().filter(|wanted| design.is_none_or(|only| only == *wanted)) {
+            for admission in [Admission::Both, Admission::Dirty, Admission::Clean] {
+                if admission != Admission::Both && wanted != design.unwrap_or(Design::FaceGsc) {
+                    continue;
+                }
+                for beginning in [Beginning::New, Beginning::Used] {
+                    for group_pages in [1, 3] {
+                        let tier = tier(mode, wanted, admission, group_pages);
+                        let guards = (group_pages == 1) == (beginning == Beginning::Used);
+                        settings.push(Setting { tier, guards, beginning });
+                    }
+                }
+            }
+        }
+    }
+    settings
+}
+
+/// The smallest tier of this kind, so that a short trace goes a long way in it.
+fn tier(sync_mode: SyncMode, design: Design, admission: Admission, group_pages: u32) -> TierConfig {
+    let mut tier = TierConfig::new(4096, 1);
+    tier.group_pages = group_pages;
+    tier.staging_groups = 2;
+    tier.segment_frames = 8;
+    tier.shards = 1;
+    tier.survivors_max = group_pages - 1;
+    tier.band_frames = u64::from(group_pages);
+    (tier.sync_mode, tier.design, tier.admission) = (sync_mode, design, admission);
+    while tier.geometry().is_err() {
+        tier.frames += 1;
+    }
+    tier
+}
+
+impl Setting {
+    /// The world in which every trace of this setting begins.
+    pub(super) fn begin(&self) -> Result<World, Stop> {
+        let mut world = World::of(self.scenario());
+        if self.beginning == Beginning::New {
+            return Ok(world);
+        }
+        let page = world.scenario.page_bytes();
+        let session = world.open()?;
+        let round = self.tier.frames * page;
+        for number in 0..ROUNDS_MAX {
+            operations::write(&mut world, &session, FILE, number * 5 % PAGES * page, page)?;
+            pages::read(&mut world, &session, FILE, number % PAGES, 1)?;
+            if number % 3 == 0 {
+                operations::sync(&mut world, &session, FILE)?;
+            }
+            if number % 4 == 0 {
+                operations::settle(&world, &session);
+            }
+            let written = session.volume.statistics().tier.map_or(0, |tier| tier.group_bytes_written);
+            if written > 2 * round && number % PAGES == 5 {
+                break;
+            }
+        }
+        operations::sync(&mut world, &session, FILE)?;
+        world.models_crashed();
+        world.release(session);
+        Ok(world)
+    }
+
+    pub(super) fn scenario(&self) -> Scenario {
+        Scenario {
+            tier: self.tier.clone(),
+            files: 1,
+            pages_max: PAGES,
+            guards: self.guards,
+            fingerprints: true,
+            errors: false,
+            ..Scenario::draw(1)
+        }
+    }
+
+    /// The setting of a name.
+    pub(super) fn named(name: &str) -> Option<Self> {
+        settings(None, None).into_iter().find(|setting| setting.to_string() == name)
+    }
+}
+
+impl fmt::Display for Setting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { tier, beginning, .. } = self;
+        let beginning = match beginning {
+            Beginning::New => "new",
+            Beginning::Used => "used",
+        };
+        let (mode, design, admission) = (tier.sync_mode, tier.design, tier.admission);
+        write!(f, "{beginning}/{mode}/{design}/{admission}/{}", tier.group_pages)
+    }
+}

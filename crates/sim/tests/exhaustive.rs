@@ -1,0 +1,39 @@
+//! Every case of short traces: nothing is found, the same cases are tried each time, and a case can be asked for alone.
+
+#![allow(clippy::unwrap_used)]
+
+use mezzanine_sim::crash::exhaustive::{CaseName, Options, Step, replay, run};
+use mezzanine_volume::{Design, SyncMode};
+
+/// A few of the settings, so that this takes seconds without optimisation; `./test` tries all.
+fn few(length: usize) -> Options<'static> {
+    Options {
+        sync_mode: Some(SyncMode::Durable),
+        design: Some(Design::FaceBasic),
+        threads: 2,
+        ..Options::new(length)
+    }
+}
+
+#[test]
+fn opening_a_tier_loses_nothing_in_any_case_and_the_cases_are_always_the_same() {
+    let report = run(&few(0));
+    assert!(report.violations.is_empty(), "{}", report.violations[0]);
+    let counts = report.counts;
+    assert_eq!(counts.traces, report.settings);
+    assert!(counts.stops > 100 && counts.stops_inside_recovery > 1000, "{counts:?}");
+    assert!(counts.cuts_inside_recovery > 1000 && counts.torn > 1000, "{counts:?}");
+    assert_eq!(run(&Options { threads: 1, ..few(0) }), report);
+}
+
+#[test]
+fn a_trace_can_be_played_alone_and_each_step_does_something() {
+    for step in Step::ALL {
+        let name: CaseName = format!("used/durable/face-gr/both/3:vf{step}:1").parse().unwrap();
+        let report = replay(&name);
+        assert!(report.violations.is_empty(), "{}", report.violations[0]);
+        // Reads, and writes that stay in memory, meet no device; everything else does.
+        let meets_devices = !matches!(step, Step::Read | Step::Write | Step::WriteFar | Step::Grow);
+        assert_eq!(report.counts.stops > 1, meets_devices, "{step}: {:?}", report.counts);
+    }
+}
