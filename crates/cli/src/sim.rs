@@ -5,8 +5,8 @@ mod random;
 
 use clap::{Args, Subcommand};
 use mezzanine_engine::{Design, SyncMode};
-use mezzanine_sim::crash::Violation;
 use mezzanine_sim::crash::exhaustive::CaseName;
+use mezzanine_sim::crash::{Violation, Worlds};
 
 use crate::failure::Failure;
 
@@ -33,6 +33,11 @@ pub(crate) struct CrashArgs {
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     cuts: u64,
 
+    /// What lives in the worlds: volume (files with syncs), database (a pool, a log and a redo pointer) or all (as each seed
+    /// draws it).
+    #[arg(long, default_value = "all", conflicts_with = "exhaustive")]
+    world: Worlds,
+
     /// Threads (default: all cores). The result does not depend on it.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
@@ -50,12 +55,12 @@ pub(crate) struct CrashArgs {
     #[arg(long, requires = "exhaustive", conflicts_with = "length")]
     case: Option<CaseName>,
 
-    /// Only worlds with this sync mode: through or durable.
-    #[arg(long, conflicts_with = "case")]
+    /// Only settings of the exhaustive mode with this sync mode: through or durable.
+    #[arg(long, requires = "exhaustive", conflicts_with = "case")]
     sync_mode: Option<SyncMode>,
 
-    /// Only worlds with this design: face-basic, face-gr or face-gsc.
-    #[arg(long, conflicts_with = "case")]
+    /// Only settings of the exhaustive mode with this design: face-basic, face-gr or face-gsc.
+    #[arg(long, requires = "exhaustive", conflicts_with = "case")]
     design: Option<Design>,
 }
 

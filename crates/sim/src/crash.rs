@@ -2,9 +2,8 @@
 //!
 //! Invariants checked: those of [`report::Invariant`], by the [`checkers`]; [`world`] says when.
 //!
-//! A run is a row of *worlds*. Each draws its configuration from its own seed, formats a tier over simulated devices and lives
-//! through [`CUTS_PER_WORLD`] power cuts. A violation names the seed of its world and the cut, and `World::run(seed, cut + 1)`
-//! shows it again, as does a run with that seed and so many cuts.
+//! A run is a row of *worlds*, of files on a volume or of a database ([`crate::database`]). Each draws its configuration from its own seed, formats a tier over simulated devices and lives
+//! through [`CUTS_PER_WORLD`] power cuts. A violation names the seed of its world and the cut, and says how to see it again.
 //!
 //! *Architecture invariant:* the simulated hardware ([`machine`]) and the model of what a file may contain ([`model`]) share no
 //! code with the tier; the volume and the engine are the shipped ones.
@@ -33,10 +32,13 @@ pub mod report;
 
 pub mod exhaustive;
 
+mod kind;
+
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+pub use kind::{Kind, Worlds};
 pub use report::{Coverage, Invariant, Report, VERSION, Violation};
 pub use world::{Outcome, World};
 
@@ -56,6 +58,8 @@ pub struct Options<'a> {
     pub seed: u64,
     /// How many power cuts to simulate, at least.
     pub cuts: u64,
+    /// In worlds of which kind.
+    pub worlds: Worlds,
     /// How many threads to use; 0 counts as 1. The result does not depend on it.
     pub threads: usize,
     /// Told about the progress.
@@ -63,9 +67,9 @@ pub struct Options<'a> {
 }
 
 impl Options<'_> {
-    /// One thread and no progress.
+    /// Worlds of all kinds, one thread and no progress.
     pub fn new(seed: u64, cuts: u64) -> Self {
-        Self { seed, cuts, threads: 1, progress: None }
+        Self { seed, cuts, worlds: Worlds::All, threads: 1, progress: None }
     }
 }
 
@@ -81,10 +85,12 @@ pub fn run(options: &Options<'_>) -> Report {
                 break;
             }
             let cuts = CUTS_PER_WORLD.min(options.cuts - number * CUTS_PER_WORLD);
-            let outcome = World::run(options.seed.wrapping_add(number), cuts);
+            let seed = options.seed.wrapping_add(number);
+            let kind = options.worlds.kind(seed);
+            let outcome = kind.run(seed, cuts);
             let sum = done.fetch_add(outcome.cuts, Ordering::Relaxed) + outcome.cuts;
             let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
-            total.take(outcome);
+            total.take(kind, outcome);
             enough.fetch_or(total.violations.len() >= VIOLATIONS_MAX, Ordering::Relaxed);
             drop(total);
             if let Some(progress) = options.progress {
@@ -104,8 +110,9 @@ pub fn run(options: &Options<'_>) -> Report {
 }
 
 impl Report {
-    fn take(&mut self, outcome: Outcome) {
+    fn take(&mut self, kind: Kind, outcome: Outcome) {
         self.worlds += 1;
+        self.worlds_database += u64::from(kind == Kind::Database);
         self.cuts += outcome.cuts;
         self.operations += outcome.operations;
         self.coverage.add(&outcome.coverage);

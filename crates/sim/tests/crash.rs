@@ -2,14 +2,14 @@
 
 #![allow(clippy::unwrap_used)]
 
-use mezzanine_sim::crash::{Options, run};
+use mezzanine_sim::crash::{Kind, Options, Worlds, run};
 
 #[test]
 fn many_power_cuts_lose_nothing() {
     let cuts: u64 = std::env::var("MEZZANINE_CUTS").ok().map_or(50_000, |cuts| cuts.parse().unwrap());
     let seed: u64 = std::env::var("MEZZANINE_SEED").ok().map_or(1, |seed| seed.parse().unwrap());
     let started = std::time::Instant::now();
-    let mut options = Options::new(seed, cuts);
+    let mut options = Options { worlds: Worlds::Only(Kind::Volume), ..Options::new(seed, cuts) };
     options.threads = std::env::var("MEZZANINE_THREADS").ok().map_or(2, |threads| threads.parse().unwrap());
     let report = run(&options);
     let seconds = started.elapsed().as_secs_f64();

@@ -23,8 +23,13 @@ pub(super) fn run(args: &CrashArgs, json: bool) -> Result<(), Failure> {
     let bar = output::progress(args.cuts, "cutting the power");
     let started = std::time::Instant::now();
     let progress = |done| bar.set_position(done);
-    let options =
-        Options { seed: args.seed, cuts: args.cuts, threads: args.threads(), progress: Some(&progress) };
+    let options = Options {
+        seed: args.seed,
+        cuts: args.cuts,
+        worlds: args.world,
+        threads: args.threads(),
+        progress: Some(&progress),
+    };
     let report = run_worlds(&options);
     bar.finish_and_clear();
     let seconds = started.elapsed().as_secs_f64();
@@ -63,7 +68,15 @@ fn text(crash: &Crash<'_>) -> String {
                 count(c.cuts_inside_recovery)
             ),
         ),
-        ("worlds", format!("{} configurations, {} operations", count(r.worlds), count(r.operations))),
+        (
+            "worlds",
+            format!(
+                "{} of a volume, {} of a database, {} operations",
+                count(r.worlds - r.worlds_database),
+                count(r.worlds_database),
+                count(r.operations)
+            ),
+        ),
         ("processes", format!("{} killed, {} closed in order", count(c.kills), count(c.closes))),
         (
             "writes torn",

@@ -2,7 +2,7 @@
 //!
 //! A *trace* is a row of [`Step`]s of a small grammar, played in a *setting*: one of many tiny tiers, new or used. Every trace up to
 //! a length is played in every setting; power fails in each device operation of it, and once after it; each time every
-//! choice of what survives is tried ([`window`]): recovered, read, closed, and recovered again with another cut in each
+//! choice of what survives is tried (see its `window`): recovered, read, closed, and recovered again with another cut in each
 //! operation of the recovery. There is no randomness: the same length always means the same cases.
 //!
 //! Stops before the last step of a trace are those of the shorter trace and are not repeated; nor are choices that leave the

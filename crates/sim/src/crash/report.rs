@@ -244,6 +244,8 @@ pub struct Report {
     pub cuts: u64,
     /// Worlds, each with its own configuration.
     pub worlds: u64,
+    /// Of these, worlds of a database; the others are of a volume.
+    pub worlds_database: u64,
     /// Reads, writes, syncs, discards, changes of length and steps carried out.
     pub operations: u64,
     /// What was found; the world that shows one is not taken further.

@@ -20,6 +20,7 @@ use mezzanine_volume::{AttachOptions, HeaderGuard, Volume, VolumeError, VolumeFi
 
 use super::checkers::{disk, pages, recovery};
 use super::faults::Faults;
+use super::kind::Kind;
 use super::machine::Machine;
 use super::model::FileModel;
 use super::operations;
@@ -179,7 +180,7 @@ impl World {
             cut: self.cuts,
             version: VERSION.to_owned(),
             text: format!("{text}; operation {}, {}", self.version, self.scenario.summary()),
-            replay: format!("mezz sim crash --seed {} --cuts {}", self.scenario.seed, self.cuts + 1),
+            replay: Kind::Volume.replay(self.scenario.seed, self.cuts + 1),
         });
         Outcome { cuts: self.cuts, operations: self.operations, coverage: self.coverage, violation }
     }

@@ -26,6 +26,7 @@ use super::machine::Machine;
 use super::places::{Extent, Place, Unit};
 use super::scenario::{Scenario, Tearing, draw_policy};
 use super::server::Server;
+use crate::crash::Kind;
 use crate::crash::panics;
 use crate::crash::report::{Coverage, Invariant, VERSION, Violation};
 use crate::crash::world::Outcome;
@@ -146,6 +147,7 @@ impl World {
             cut: self.cuts,
             version: VERSION.to_owned(),
             text: format!("{text}; record {}, {}", self.machine.log.end(), self.scenario.summary()),
+            replay: Kind::Database.replay(self.scenario.seed, self.cuts + 1),
         });
         Outcome { cuts: self.cuts, operations: self.operations, coverage: self.coverage, violation }
     }

@@ -1,0 +1,85 @@
+//! The kinds of world that a run is made of.
+
+use std::fmt;
+use std::str::FromStr;
+
+use mezzanine_device::memory::splitmix;
+
+use super::world::{Outcome, World};
+use crate::database;
+
+/// What lives in a world.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Files on a volume, with syncs.
+    Volume,
+    /// A database with a pool, a log and a redo pointer, on the engine alone.
+    Database,
+}
+
+impl Kind {
+    /// Every kind.
+    pub const ALL: [Self; 2] = [Self::Volume, Self::Database];
+
+    /// The kind that a seed draws where all are wanted.
+    pub fn drawn(seed: u64) -> Self {
+        Self::ALL[(splitmix(seed) % 2) as usize]
+    }
+
+    /// The name on the command line and in reports.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Volume => "volume",
+            Self::Database => "database",
+        }
+    }
+
+    /// Runs the world of `seed` through `cuts` power cuts or to its first violation.
+    pub fn run(self, seed: u64, cuts: u64) -> Outcome {
+        match self {
+            Self::Volume => World::run(seed, cuts),
+            Self::Database => database::World::run(seed, cuts),
+        }
+    }
+
+    /// The command that shows the first `cuts` cuts of a world again.
+    pub(crate) fn replay(self, seed: u64, cuts: u64) -> String {
+        format!("mezz sim crash --world {self} --seed {seed} --cuts {cuts}")
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Which kinds of world a run is made of.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Worlds {
+    /// Each as its seed draws it.
+    #[default]
+    All,
+    /// Those of one kind.
+    Only(Kind),
+}
+
+impl Worlds {
+    /// The kind of the world of a seed.
+    pub fn kind(self, seed: u64) -> Kind {
+        match self {
+            Self::All => Kind::drawn(seed),
+            Self::Only(kind) => kind,
+        }
+    }
+}
+
+impl FromStr for Worlds {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let only = Kind::ALL.into_iter().find(|kind| kind.name() == text).map(Self::Only);
+        let only = only.or((text == "all").then_some(Self::All));
+        only.ok_or_else(|| format!("unknown kind of world '{text}'; known: all, volume, database"))
+    }
+}
