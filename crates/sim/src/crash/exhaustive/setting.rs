@@ -31,10 +31,13 @@ pub(super) struct Setting {
     pub(super) beginning: Beginning,
 }
 
+/// The sync modes that a volume can have: it has no log that `drained` could fall back on.
+const SYNC_MODES: [SyncMode; 2] = [SyncMode::Through, SyncMode::Durable];
+
 /// Every setting: each sync mode with each design and both kinds of page, groups of one page and of three by turns, and the
 /// other admissions with the third design. A sync mode or a design that is asked for leaves only its own.
 pub(super) fn settings(sync_mode: Option<SyncMode>, design: Option<Design>) -> Vec<Setting> {
-    let modes = SyncMode::ALL.iter().copied().filter(|mode| sync_mode.is_none_or(|only| only == *mode));
+    let modes = SYNC_MODES.into_iter().filter(|mode| sync_mode.is_none_or(|only| only == *mode));
     let mut settings = Vec::new();
     for mode in modes {
         for wanted in Design::ALL.iter().copied().filter(|wanted| design.is_none_or(|only| only == *wanted)) {
