@@ -228,8 +228,8 @@ fn flatten<T>(caught: Result<Result<T, Stop>, String>) -> Result<T, (Invariant, 
     match caught {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(Stop::Violated(invariant, text))) => Err((invariant, text)),
-        Ok(Err(Stop::PowerFailed)) => {
-            Err((Invariant::NoUnprovokedError, "power was lost that nobody cut".to_owned()))
+        Ok(Err(Stop::PowerFailed | Stop::DeviceFailed)) => {
+            Err((Invariant::NoUnprovokedError, "something failed that nobody broke".to_owned()))
         }
         Err(message) => Err((Invariant::Assertion, message)),
     }
