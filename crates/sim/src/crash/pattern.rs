@@ -29,12 +29,23 @@ pub fn fill(buf: &mut [u8], file: u8, version: u32, offset: u64) {
     }
     let mut chunks = rest.chunks_exact_mut(8);
     for chunk in &mut chunks {
-        chunk.copy_from_slice(&word(file, version, number).to_le_bytes());
+        // An array of known length: a copy of a slice would be a call for every eight bytes.
+        if let Ok(chunk) = <&mut [u8; 8]>::try_from(chunk) {
+            *chunk = word(file, version, number).to_le_bytes();
+        }
         number += 1;
     }
     let tail = chunks.into_remainder();
     let len = tail.len();
     tail.copy_from_slice(&word(file, version, number).to_le_bytes()[..len]);
+}
+
+/// Whether `bytes` are exactly `version` as it stands at byte `offset` of `file`; both are multiples of eight.
+pub fn is(bytes: &[u8], file: u8, version: u32, offset: u64) -> bool {
+    let differing = bytes.chunks_exact(8).zip(offset / 8..).fold(0, |differing, (chunk, number)| {
+        differing | (chunk.try_into().map_or(0, u64::from_le_bytes) ^ word(file, version, number))
+    });
+    differing == 0
 }
 
 /// The versions that occur in `bytes`, which stand at byte `offset` of `file`: `None` for zeros and for what the
@@ -100,11 +111,13 @@ mod tests {
         let mut unit = [0; UNIT_BYTES];
         fill(&mut unit, 1, 5, 1024);
         assert_eq!(versions(&unit, 1, 1024), [Some(5)]);
+        assert!(is(&unit, 1, 5, 1024) && !is(&unit, 1, 6, 1024) && !is(&unit, 1, 5, 1536));
         assert_eq!(describe(&unit, 1, 1024), "version 5");
         assert_eq!(versions(&unit, 1, 1536), [None]);
         assert_eq!(describe(&unit, 0, 0), "version 5 of file 1 byte 1024");
         fill(&mut unit[256..], 1, 6, 1280);
         assert_eq!(versions(&unit, 1, 1024), [Some(5), Some(6)]);
+        assert!(!is(&unit, 1, 5, 1024) && !is(&unit, 1, 6, 1024));
         assert_eq!(describe(&unit, 1, 1024), "version 5, then version 6");
         assert_eq!(describe(&[0; 512], 1, 0), "zeros");
     }

@@ -79,10 +79,10 @@ impl World {
     /// taken now, together with the log.
     pub(super) fn check_backup(&mut self, redo: Lsn) -> Result<(), Stop> {
         let log = &self.machine.log;
-        let (page_bytes, scratch) = (self.scenario.page_bytes(), &mut self.scratch);
+        let page_bytes = self.scenario.page_bytes();
         let mut found: Vec<Content> = self.machine.disk.inspect(|image| {
             let pages = (0..).zip(image.chunks_exact(page_bytes));
-            pages.map(|(place, page)| contents::identify(page, place, scratch)).collect()
+            pages.map(|(place, page)| contents::identify(page, place)).collect()
         });
         for (lsn, change) in log.records_from(redo) {
             let Some((place, version)) = change.page() else { continue };

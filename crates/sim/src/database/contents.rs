@@ -25,14 +25,13 @@ pub fn fill(page: &mut [u8], place: Place, version: u32) {
     pattern::fill(page, FILE, version, u64::from(place) * page.len() as u64);
 }
 
-/// What `page`, read for `place`, holds. `scratch` is as long as `page`.
-pub fn identify(page: &[u8], place: Place, scratch: &mut [u8]) -> Content {
+/// What `page`, read for `place`, holds.
+pub fn identify(page: &[u8], place: Place) -> Content {
     let offset = u64::from(place) * page.len() as u64;
     let Some(Some(version)) = pattern::versions(&page[..8], FILE, offset).first().copied() else {
         return if page.iter().all(|&byte| byte == 0) { Content::Zeros } else { Content::Other };
     };
-    fill(scratch, place, version);
-    if page == scratch { Content::Version(version) } else { Content::Other }
+    if pattern::is(page, FILE, version, offset) { Content::Version(version) } else { Content::Other }
 }
 
 /// `page`, read for `place`, in words.
@@ -46,15 +45,15 @@ mod tests {
 
     #[test]
     fn a_page_is_its_version_only_whole_and_in_its_place() {
-        let (mut page, mut scratch) = ([0; 4096], [0; 4096]);
-        assert_eq!(identify(&page, 3, &mut scratch), Content::Zeros);
+        let mut page = [0; 4096];
+        assert_eq!(identify(&page, 3), Content::Zeros);
         fill(&mut page, 3, 77);
-        assert_eq!(identify(&page, 3, &mut scratch), Content::Version(77));
-        assert_eq!(identify(&page, 4, &mut scratch), Content::Other);
+        assert_eq!(identify(&page, 3), Content::Version(77));
+        assert_eq!(identify(&page, 4), Content::Other);
         let mut torn = page;
         fill(&mut page, 3, 78);
         torn[512..].copy_from_slice(&page[512..]);
-        assert_eq!(identify(&torn, 3, &mut scratch), Content::Other);
+        assert_eq!(identify(&torn, 3), Content::Other);
         assert_eq!(describe(&torn, 3), "version 77, then version 78");
     }
 }

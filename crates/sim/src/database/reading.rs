@@ -23,10 +23,7 @@ impl Server<'_> {
         let id = self.world.scenario.space.id(place);
         let mut page = std::mem::take(&mut self.world.page);
         let source = self.read_into(place, &id, &mut page);
-        let source = source.map(|source| {
-            let content = contents::identify(&page, place, &mut self.world.scratch);
-            (content, source)
-        });
+        let source = source.map(|source| (contents::identify(&page, place), source));
         self.world.page = page;
         source
     }

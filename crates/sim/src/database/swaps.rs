@@ -17,7 +17,8 @@ impl World {
             return;
         }
         let mut image = self.machine.flash.image();
-        let right = image.clone();
+        // Where the database starts without it, the right one is never put back.
+        let right = if expendable { Vec::new() } else { image.clone() };
         match self.random.below(if self.scenario.swaps { 8 } else { 3 }) {
             0 => image.fill(0),
             1 => image

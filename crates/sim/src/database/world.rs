@@ -77,7 +77,6 @@ pub struct World {
     pub(super) page: Vec<u8>,
     /// What is on its way out.
     pub(super) leaving: Vec<u8>,
-    pub(super) scratch: Vec<u8>,
 }
 
 impl World {
@@ -107,9 +106,8 @@ impl World {
             waits: 0,
             traced: false,
             opening: false,
-            page: page.clone(),
             leaving: page.clone(),
-            scratch: page,
+            page,
             scenario,
         }
     }
