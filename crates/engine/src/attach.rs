@@ -12,7 +12,7 @@
 
 use std::fmt;
 
-use crate::config::ConfigError;
+use crate::config::{ConfigError, TierConfig};
 use crate::format::{FormatError, SUPERBLOCK_BYTES, Superblock};
 use crate::region::{Region, Word, shared};
 use crate::tier::Tier;
@@ -108,7 +108,9 @@ impl Tier {
     /// If the superblock is another tier's or states another configuration.
     pub fn publish(&self, superblock: &Superblock) {
         assert_eq!(superblock.tier_uuid, self.uuid, "a superblock of another tier");
-        assert_eq!(&superblock.config, self.geometry.config(), "a superblock of another configuration");
+        // The frames in use may have changed since the tier was opened.
+        let config = TierConfig { frames: self.geometry.frames(), ..superblock.config.clone() };
+        assert_eq!(&config, self.geometry.config(), "a superblock of another configuration");
         let _guard = self.control().lock.lock(self.owner);
         let header = header(&self.region);
         header.writes.add(1);

@@ -26,11 +26,11 @@ impl Tier {
         assert!(control.retired.get() <= control.flushed.get());
         assert!(control.flushed.get() <= control.composed.get());
         assert!(control.composed.get() <= control.next_sequence.get());
-        assert!(rear - front <= self.geometry.frames() + 1, "the queue overlaps itself");
+        assert!(rear - front <= self.frames() + 1, "the queue overlaps itself");
         assert!(control.open.get() == NONE || control.open.get() + 1 == control.next_sequence.get());
 
         let mut seen: HashMap<PageId, u32> = HashMap::new();
-        for frame in 0..self.geometry.frames() as u32 {
+        for frame in 0..self.geometry.frames_max() as u32 {
             if directory.state(frame) & VALID == 0 {
                 continue;
             }

@@ -133,6 +133,9 @@ pub struct TierConfig {
     pub band_frames: u64,
     /// Frames staged out ahead of need while the disk is idle; the busier it is, the fewer.
     pub ahead_frames: u64,
+    /// Frames up to which the queue can be made to grow while it is in use: memory and flash are laid out for so many.
+    /// Less than `frames` counts as `frames`.
+    pub frames_max: u64,
 }
 
 impl TierConfig {
@@ -152,6 +155,7 @@ impl TierConfig {
             survivors_max: group_pages / 2,
             band_frames: (frames / 16).max(u64::from(group_pages)),
             ahead_frames: frames / 16,
+            frames_max: frames,
         }
     }
 
@@ -187,9 +191,10 @@ impl TierConfig {
         let records_end =
             (SEGMENT_HEADER_BYTES as u64 + segment_records * RECORD_BYTES as u64).next_multiple_of(4096);
         // Room for the reference bits whatever the design, which may change from one opening to the next.
-        let share_bytes = share_frames(self.frames) / 8;
+        let frames_max = self.frames_max.max(self.frames);
+        let share_bytes = share_frames(frames_max) / 8;
         let segment_bytes = records_end + share_bytes.next_multiple_of(4096);
-        let segment_slots = self.frames.div_ceil(u64::from(self.segment_frames)) + SPARE_SEGMENTS;
+        let segment_slots = frames_max.div_ceil(u64::from(self.segment_frames)) + SPARE_SEGMENTS;
         let frames_offset =
             (SEGMENTS_OFFSET + segment_slots * segment_bytes).next_multiple_of(FRAMES_ALIGNMENT);
         // The front moves on while fewer frames than these are free: the groups that only stage-out may
@@ -256,6 +261,7 @@ impl TierConfig {
         range("survivors_max", self.survivors_max.into(), 0, u64::from(self.group_pages) - 1)
             .map_err(|error| error.explained("a group must keep one frame for the incoming page"))?;
         range("frames", self.frames, 1, FRAMES_MAX)?;
+        range("frames_max", self.frames_max, 0, FRAMES_MAX)?;
         range("band_frames", self.band_frames, 1, self.frames)?;
         range("ahead_frames", self.ahead_frames, 0, self.frames / 2)
             .map_err(|error| error.explained("half of the queue must be left to its pages"))?;
@@ -338,6 +344,11 @@ impl Geometry {
         self.config.frames
     }
 
+    /// Frames up to which the queue can grow.
+    pub fn frames_max(&self) -> u64 {
+        self.config.frames_max.max(self.config.frames)
+    }
+
     /// Pages of a full group.
     pub fn group_pages(&self) -> u64 {
         u64::from(self.config.group_pages)
@@ -365,12 +376,12 @@ impl Geometry {
 
     /// Memory per frame in bytes, staging apart.
     pub fn bytes_per_frame(&self) -> f64 {
-        self.layout.page_memory as f64 / self.frames() as f64
+        self.layout.page_memory as f64 / self.frames_max() as f64
     }
 
     /// Bytes of flash: superblocks, metadata segments and frames.
     pub fn flash_bytes(&self) -> u64 {
-        self.frames_offset + self.frames() * u64::from(self.config.page_size)
+        self.frames_offset + self.frames_max() * u64::from(self.config.page_size)
     }
 
     /// Bytes of flash taken by metadata segments.
@@ -383,16 +394,6 @@ impl Geometry {
         self.config.sync_mode == SyncMode::Through || self.config.admission == Admission::Clean
     }
 
-    #[inline]
-    pub(crate) fn frame_of(&self, position: u64) -> u32 {
-        (position % self.frames()) as u32
-    }
-
-    /// Byte offset on flash of the frame at `position`.
-    pub(crate) fn offset_of(&self, position: u64) -> u64 {
-        self.offset_of_frame(self.frame_of(position))
-    }
-
     /// Byte offset on flash of a frame.
     #[inline]
     pub(crate) fn offset_of_frame(&self, frame: u32) -> u64 {
@@ -401,12 +402,5 @@ impl Geometry {
 
     pub(crate) fn segment_offset(&self, number: u64) -> u64 {
         SEGMENTS_OFFSET + (number % self.segment_slots) * self.segment_bytes
-    }
-
-    /// Splits `frames` frames from `position` on at the end of the ring: (position, frames) runs.
-    pub(crate) fn runs(&self, position: u64, frames: u64) -> [(u64, u64); 2] {
-        let to_end = self.frames() - position % self.frames();
-        let first = frames.min(to_end);
-        [(position, first), (position + first, frames - first)]
     }
 }

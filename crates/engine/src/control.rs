@@ -15,6 +15,12 @@ pub(crate) const NONE: u64 = u64::MAX;
 #[repr(C, align(64))]
 pub(crate) struct Control {
     pub(crate) lock: SpinLock,
+    /// The frames in use, packed (see `ring`). Read without the lock, after `rear`.
+    pub(crate) ring: Word,
+    /// State of a resize, the frames asked for, and from where on frames were kept then.
+    pub(crate) resize: Word,
+    pub(crate) resize_frames: Word,
+    pub(crate) resize_base: Word,
     /// Next position to be given out; while a group is open, past all that it may use. Read without
     /// the lock to turn frames into positions.
     pub(crate) rear: Word,
@@ -131,6 +137,8 @@ pub(crate) struct Slot {
     pub(crate) sequence: Word,
     pub(crate) position: Word,
     pub(crate) pages: Word,
+    /// Pages that it may have.
+    pub(crate) capacity: Word,
     pub(crate) records: Word,
     /// Pages whose copy into the group is complete.
     pub(crate) filled: Word,

@@ -193,7 +193,7 @@ impl<'r> Directory<'r> {
 
     #[inline]
     fn entry(&self, frame: u32) -> &'r Entry {
-        assert!(u64::from(frame) < self.geometry.frames(), "no such frame");
+        assert!(u64::from(frame) < self.geometry.frames_max(), "no such frame");
         self.region.item(self.geometry.layout.entries, frame as usize)
     }
 

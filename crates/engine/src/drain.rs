@@ -59,10 +59,10 @@ impl Tier {
         let mut pages = Vec::new();
         let mut position = cursor.0.max(control.front.get());
         while position < control.rear.get() && pages.len() < max {
-            let frame = self.geometry.frame_of(position);
+            let frame = self.frame_of(position);
             if directory.state(frame) & (VALID | DIRTY) == VALID | DIRTY {
                 let flash = FlashPage {
-                    offset: self.geometry.offset_of(position),
+                    offset: self.offset_of(position),
                     position: Position(position),
                     checksum: directory.checksum(frame),
                     dirty: true,
@@ -88,7 +88,7 @@ impl Tier {
     pub fn mark_clean(&self, pages: &[DirtyPage]) {
         let directory = self.directory();
         for page in pages {
-            let frame = self.geometry.frame_of(page.flash.position.0);
+            let frame = self.frame_of(page.flash.position.0);
             let shard = directory.lock(directory.slot(&page.id), self.owner);
             if shard.find(&page.id) == Some(frame) && self.position_of(frame) == page.flash.position.0 {
                 shard.clear_flags(frame, DIRTY | WRITTEN | DRAINED);
@@ -107,7 +107,7 @@ impl Tier {
         let control = self.control();
         let directory = self.directory();
         for position in control.front.get()..control.rear.get().min(end.0) {
-            let frame = self.geometry.frame_of(position);
+            let frame = self.frame_of(position);
             if directory.state(frame) & (VALID | DIRTY) != VALID || !range.contains(&directory.id(frame)) {
                 continue;
             }

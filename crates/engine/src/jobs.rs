@@ -146,9 +146,9 @@ impl WriteGroup<'_> {
         let frames = tier.geometry.summary_frames() + slot.pages.get();
         let memory = tier.slot_memory(self.sequence);
         let page = tier.geometry.page_size();
-        tier.geometry.runs(position, frames).into_iter().filter(|run| run.1 > 0).map(move |(at, count)| {
+        tier.ring().runs(position, frames).into_iter().filter(|run| run.1 > 0).map(move |(at, count)| {
             let bytes = tier.region.lease(memory + (at - position) as usize * page, count as usize * page);
-            (tier.geometry.offset_of(at), bytes)
+            (tier.offset_of(at), bytes)
         })
     }
 }

@@ -176,14 +176,14 @@ impl Tier {
         }
     }
 
-    /// Frame indexes are computed here and nowhere else.
+    /// The frame on which a position lies.
     #[inline]
     pub(crate) fn frame_of(&self, position: u64) -> u32 {
-        self.geometry.frame_of(position)
+        self.ring().frame_of(position)
     }
 
     /// Byte offset on flash of the frame at `position`.
     pub(crate) fn offset_of(&self, position: u64) -> u64 {
-        self.geometry.offset_of(position)
+        self.geometry.offset_of_frame(self.frame_of(position))
     }
 }

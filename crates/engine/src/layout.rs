@@ -47,7 +47,7 @@ impl Layout {
         };
         let staging_groups = config.staging_groups as usize;
         let shards = config.shards as usize;
-        let frames = geometry.frames() as usize;
+        let frames = geometry.frames_max() as usize;
         let buckets = frames.div_ceil(shards * PAGES_PER_BUCKET) * shards;
         let group_bytes = geometry.group_frames as usize * geometry.page_size();
         // What other processes find the tier by lies at the start (see `attach`).

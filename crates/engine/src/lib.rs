@@ -43,6 +43,10 @@ mod config;
 
 mod layout;
 
+mod ring;
+
+mod resize;
+
 pub mod interleave;
 
 mod region;

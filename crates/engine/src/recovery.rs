@@ -28,6 +28,7 @@ use crate::layout::NOTE_BYTES;
 use crate::metadata::{FULL, RetiringGroup};
 use crate::planted::{self, Bug};
 use crate::region::Region;
+use crate::ring::Ring;
 use crate::tier::Tier;
 
 /// Reads a flash device for recovery. Flush the device before: what is read must be durable.
@@ -153,6 +154,7 @@ struct Chain {
 
 struct Scan<'s, 'f> {
     geometry: Geometry,
+    ring: Ring,
     superblock: &'s Superblock,
     flash: &'f mut dyn ReadFlash,
     report: RecoveryReport,
@@ -186,7 +188,8 @@ impl Tier {
         }
         let summary = vec![0; geometry.summary_frames() as usize * geometry.page_size()];
         let report = RecoveryReport::default();
-        Scan { geometry, superblock, flash, report, summary }.run(tier)
+        let ring = superblock.ring();
+        Scan { geometry, ring, superblock, flash, report, summary }.run(tier)
     }
 
     /// Sets the queue's ends. Everything before `chain` is durable.
@@ -195,6 +198,7 @@ impl Tier {
         for word in [&control.front, &control.durable_front, &control.releasable, &control.cleaned] {
             word.set(front);
         }
+        control.ring.set(superblock.ring().packed());
         control.rear.set(chain.position);
         control.staged_from.set(chain.position);
         for word in [&control.next_sequence, &control.composed, &control.flushed, &control.retired] {
@@ -242,8 +246,8 @@ impl Scan<'_, '_> {
                 front = front.max(group.front);
             }
         }
-        if front > chain.position || chain.position - front > self.geometry.frames() {
-            let offset = self.geometry.offset_of(chain.position);
+        if front > chain.position || chain.position - front > self.ring.frames {
+            let offset = self.offset_of(chain.position);
             return Err(damaged("the queue's front and rear do not fit together", offset));
         }
 
@@ -274,13 +278,17 @@ impl Scan<'_, '_> {
         control.next_version.set(next_version);
         tier.adopt_note(&note);
         if let Err(position) = tier.groups_meet(front, chain.position) {
-            return Err(damaged("the queue has a gap", self.geometry.offset_of(position)));
+            return Err(damaged("the queue has a gap", self.offset_of(position)));
         }
         if self.superblock.state == TierState::Drained {
             tier.mark_all_clean();
         }
         (self.report.valid, self.report.dirty) = tier.valid_and_dirty();
         Ok(Recovered { tier, writes, superblock, report: self.report, note })
+    }
+
+    fn offset_of(&self, position: u64) -> u64 {
+        self.geometry.offset_of_frame(self.ring.frame_of(position))
     }
 
     fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
@@ -399,7 +407,7 @@ impl Scan<'_, '_> {
     ) -> Result<(), RecoveryError> {
         let mut position = from.map_or(front, |chain| chain.position);
         while position < to.position {
-            let offset = self.geometry.offset_of(position);
+            let offset = self.offset_of(position);
             let Some(group) = self.summary_at(position)? else {
                 return Err(damaged("a metadata segment and the group it stands for", offset));
             };
@@ -409,7 +417,7 @@ impl Scan<'_, '_> {
             position = self.after(&group).position;
         }
         if position != to.position && position != front {
-            return Err(damaged("groups that do not meet their metadata", self.geometry.offset_of(position)));
+            return Err(damaged("groups that do not meet their metadata", self.offset_of(position)));
         }
         Ok(())
     }
@@ -419,11 +427,11 @@ impl Scan<'_, '_> {
         let mut summary = std::mem::take(&mut self.summary);
         let page = self.geometry.page_size();
         let mut outcome = Ok(());
-        for (at, frames) in self.geometry.runs(position, self.geometry.summary_frames()) {
+        for (at, frames) in self.ring.runs(position, self.geometry.summary_frames()) {
             let from = (at - position) as usize * page;
             let to = from + frames as usize * page;
             if frames > 0 && outcome.is_ok() {
-                outcome = self.read(self.geometry.offset_of(at), &mut summary[from..to]);
+                outcome = self.read(self.offset_of(at), &mut summary[from..to]);
             }
         }
         self.summary = summary;
@@ -471,7 +479,7 @@ impl Scan<'_, '_> {
     fn follow(&mut self, mut chain: Chain) -> Result<Vec<Found>, RecoveryError> {
         let mut found = Vec::new();
         // Two segments' worth of groups and those in staging memory; a longer chain cannot be.
-        let limit = chain.position + self.geometry.frames();
+        let limit = chain.position + self.ring.frames;
         while chain.position < limit {
             let Some(group) = self.summary_at(chain.position)? else { break };
             let follows = group.sequence == chain.sequence
@@ -523,7 +531,7 @@ impl Scan<'_, '_> {
         for index in 0..records as usize {
             match GroupSummary::record(summary, index) {
                 Some(Record { kind: RecordKind::Page { checksum, .. }, .. }) => {
-                    self.read(self.geometry.offset_of(at), page)?;
+                    self.read(self.offset_of(at), page)?;
                     self.report.pages_verified += 1;
                     if crc32c::crc32c(page) != checksum {
                         return Ok(false);
@@ -544,7 +552,7 @@ impl Scan<'_, '_> {
         segments_end: Chain,
         found: &[Found],
     ) -> Result<(), RecoveryError> {
-        let offset = self.geometry.offset_of(end.position);
+        let offset = self.offset_of(end.position);
         let sequence = end.sequence;
         if self.superblock.state != TierState::Open && self.superblock.end_sequence != sequence {
             let wanted = self.superblock.end_sequence;
@@ -560,7 +568,7 @@ impl Scan<'_, '_> {
         // Groups written after the break may know more. They can lie only within the groups that
         // staging memory held.
         let groups = u64::from(self.geometry.config().staging_groups);
-        let window = (groups * self.geometry.group_frames).min(self.geometry.frames() - 1);
+        let window = (groups * self.geometry.group_frames).min(self.ring.frames - 1);
         for position in end.position + 1..end.position + window {
             let Some(group) = self.summary_at(position)? else { continue };
             let later = group.sequence > sequence
@@ -596,7 +604,7 @@ impl Scan<'_, '_> {
                 end = position + u64::from(pages);
                 if first >= front {
                     let head = GroupHead { sequence, pages, records, checksum };
-                    tier.directory().set_head(self.geometry.frame_of(first), &head);
+                    tier.directory().set_head(self.ring.frame_of(first), &head);
                 }
                 continue;
             }
@@ -625,7 +633,7 @@ impl Scan<'_, '_> {
                 records: group.records,
                 checksum: group.checksum,
             };
-            tier.directory().set_head(self.geometry.frame_of(group.position), &head);
+            tier.directory().set_head(self.ring.frame_of(group.position), &head);
         }
         for index in 0..group.records as usize {
             let record = GroupSummary::record(&self.summary, index);
@@ -635,7 +643,7 @@ impl Scan<'_, '_> {
             else {
                 return Err(damaged(
                     "a group summary whose records make no sense",
-                    self.geometry.offset_of(group.position),
+                    self.offset_of(group.position),
                 ));
             };
             *version_max = (*version_max).max(record.version);
@@ -655,10 +663,7 @@ impl Scan<'_, '_> {
     ) -> Result<u64, RecoveryError> {
         let mut version_max = next_version - 1;
         if self.summary_at(group.position)?.is_none() {
-            return Err(damaged(
-                "a group that was whole a moment ago",
-                self.geometry.offset_of(group.position),
-            ));
+            return Err(damaged("a group that was whole a moment ago", self.offset_of(group.position)));
         }
         self.replay_group(tier, group, front, &mut version_max)?;
         let retiring = RetiringGroup {
@@ -711,7 +716,7 @@ impl Scan<'_, '_> {
         let Some(position) = last else { return Ok([0; NOTE_BYTES]) };
         match self.summary_at(position)? {
             Some(group) => Ok(group.note),
-            None => Err(damaged("the last group's summary", self.geometry.offset_of(position))),
+            None => Err(damaged("the last group's summary", self.offset_of(position))),
         }
     }
 }

@@ -26,19 +26,19 @@ pub(crate) fn share_frames(frames: u64) -> u64 {
 impl Geometry {
     /// Bytes of the bitmap at the end of a segment; 0 for designs that do not use references.
     pub(crate) fn share_bytes(&self) -> usize {
-        if self.config().design == Design::FaceGsc { share_frames(self.frames()) as usize / 8 } else { 0 }
+        if self.config().design == Design::FaceGsc { share_frames(self.frames_max()) as usize / 8 } else { 0 }
     }
 
     /// Segments that together cover all frames.
     pub(crate) fn shares(&self) -> u64 {
-        self.frames().div_ceil(share_frames(self.frames()))
+        self.frames_max().div_ceil(share_frames(self.frames_max()))
     }
 
     /// The frames of the share that goes with a segment: the first and their number.
     pub(crate) fn share_of(&self, number: u64) -> (u64, u64) {
-        let share = share_frames(self.frames());
+        let share = share_frames(self.frames_max());
         let first = (number % self.shares()) * share;
-        let frames = if self.share_bytes() == 0 { 0 } else { self.frames() - first };
+        let frames = if self.share_bytes() == 0 { 0 } else { self.frames_max() - first };
         (first, frames.min(share))
     }
 }
@@ -64,7 +64,7 @@ impl Tier {
         let mut referenced = 0;
         for index in 0..u64::from(header.share_frames) {
             let frame = header.share_first.wrapping_add(index as u32);
-            if u64::from(frame) >= self.geometry.frames() || directory.state(frame) & VALID == 0 {
+            if u64::from(frame) >= self.geometry.frames_max() || directory.state(frame) & VALID == 0 {
                 continue;
             }
             let id = directory.id(frame);

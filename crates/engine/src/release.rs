@@ -85,7 +85,7 @@ impl Tier {
         let control = self.control();
         self.pass_barrier();
         let front = control.front.get();
-        let (releasable, frames) = (control.releasable.get(), self.geometry.frames());
+        let (releasable, frames) = (control.releasable.get(), self.frames_wanted());
         if control.releasing.get() != 0 {
             return None;
         }

@@ -22,7 +22,7 @@ impl Tier {
                 }
                 if position >= front {
                     let flags = if *dirty { DIRTY } else { 0 };
-                    shard.link(self.geometry.frame_of(position), id, flags, *checksum);
+                    shard.link(self.frame_of(position), id, flags, *checksum);
                 }
                 position + 1
             }
@@ -39,7 +39,7 @@ impl Tier {
     fn replay_tombstone(&self, range: &IdRange) {
         let directory = self.directory();
         let single = range.shift == 0 && range.count == 1;
-        let frames = if single { 0 } else { self.geometry.frames() as u32 };
+        let frames = if single { 0 } else { self.geometry.frames_max() as u32 };
         let drop = |id: &PageId| {
             let shard = directory.lock(directory.slot(id), self.owner);
             if let Some(frame) = shard.find(id) {
@@ -60,7 +60,7 @@ impl Tier {
     pub(crate) fn groups_meet(&self, front: u64, end: u64) -> Result<(), u64> {
         let mut position = front;
         while position < end {
-            let head = self.directory().head(self.geometry.frame_of(position)).ok_or(position)?;
+            let head = self.directory().head(self.frame_of(position)).ok_or(position)?;
             position += self.geometry.summary_frames() + u64::from(head.pages);
         }
         if position == end { Ok(()) } else { Err(position) }
@@ -68,7 +68,7 @@ impl Tier {
 
     pub(crate) fn mark_all_clean(&self) {
         let directory = self.directory();
-        for frame in 0..self.geometry.frames() as u32 {
+        for frame in 0..self.geometry.frames_max() as u32 {
             if directory.state(frame) & VALID != 0 {
                 let id = directory.id(frame);
                 directory.lock(directory.slot(&id), self.owner).clear_flags(frame, DIRTY);
@@ -79,7 +79,7 @@ impl Tier {
     /// Pages in the tier, and how many of them are dirty. A pass over the directory.
     pub fn valid_and_dirty(&self) -> (u64, u64) {
         let directory = self.directory();
-        (0..self.geometry.frames() as u32).fold((0, 0), |(valid, dirty), frame| {
+        (0..self.geometry.frames_max() as u32).fold((0, 0), |(valid, dirty), frame| {
             let state = directory.state(frame);
             let is = |flags: u32| u64::from(state & flags == flags);
             (valid + is(VALID), dirty + is(VALID | DIRTY))

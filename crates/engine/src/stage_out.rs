@@ -40,7 +40,7 @@ impl Tier {
         let control = self.control();
         while control.lane.get() == LANE_IDLE && control.draining.get() == 0 {
             let position = control.cleaned.get();
-            let ahead = self.frames_before(position + self.geometry.frames()) < self.frames_ahead();
+            let ahead = self.frames_before(position + self.frames_wanted()) < self.frames_ahead();
             // Groups still in staging memory are not taken: they are not durable yet.
             if position >= control.staged_from.get() || !(ahead || self.segment_blocked()) {
                 return false;
@@ -78,7 +78,7 @@ impl Tier {
         let page_size = self.geometry.page_size();
         if self.geometry.config().design != Design::FaceBasic {
             let buffer = self.geometry.layout.lane_buffer;
-            let runs = self.geometry.runs(position, end - position);
+            let runs = self.ring().runs(position, end - position);
             return runs
                 .into_iter()
                 .filter(|(_, frames)| *frames > 0)

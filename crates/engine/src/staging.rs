@@ -142,7 +142,7 @@ impl Tier {
     }
 
     fn seal_if_full(&self, slot: &Slot) {
-        let full = slot.pages.get() == self.geometry.group_pages()
+        let full = slot.pages.get() == slot.capacity.get()
             || slot.records.get() == u64::from(self.geometry.records_max);
         if full {
             self.seal(slot, false);
@@ -179,6 +179,19 @@ impl Tier {
         if control.open.get() != NONE {
             return Some(control.open.get());
         }
+        let sequence = self.open_next(reserve)?;
+        let slot = self.slot_of(sequence);
+        if slot.capacity.get() > 0 {
+            return Some(sequence);
+        }
+        // It fills the rest of a ring that is being cut, and there is room for its summary only.
+        self.seal(slot, true);
+        self.open_next(reserve)
+    }
+
+    /// Opens the next group, which is the one that `open_group` gives out. Under the control lock.
+    fn open_next(&self, reserve: Reserve) -> Option<u64> {
+        let control = self.control();
         let sequence = control.next_sequence.get();
         let slot = self.slot_of(sequence);
         if slot.state.get() != FREE {
@@ -192,13 +205,14 @@ impl Tier {
         // The distance that is kept between rear and front would hide most of what the two faults break.
         let reserved = if self.reuse_unchecked() { 0 } else { reserved };
         let rear = control.rear.get();
-        let group = self.geometry.group_frames;
+        let group = self.group_frames_allowed()?;
         // Invariant 5: a frame is overwritten only when a durable front lies past it.
-        if rear + group * (1 + reserved) > self.writable_end() {
+        if rear + group + self.geometry.group_frames * reserved > self.writable_end() {
             return None;
         }
         slot.sequence.set(sequence);
         slot.position.set(rear);
+        slot.capacity.set(group - self.geometry.summary_frames());
         for word in [&slot.pages, &slot.records, &slot.filled, &slot.cut_short, &slot.owner] {
             word.set(0);
         }
@@ -214,12 +228,17 @@ impl Tier {
         planted::is(Bug::ReuseBeforeDurableFront) || planted::is(Bug::ReuseBeforeSuperseder)
     }
 
-    /// Frames before this position may be overwritten.
-    pub(crate) fn writable_end(&self) -> u64 {
+    /// From this position on frames are kept: what a crash now would need to find again.
+    pub(crate) fn kept_from(&self) -> u64 {
         let control = self.control();
         let front = if self.reuse_unchecked() { control.front.get() } else { control.durable_front.get() };
         // Invariant 9: the groups that recovery would have to scan keep their frames.
-        front.min(control.segment_durable_end.get()) + self.geometry.frames()
+        front.min(control.segment_durable_end.get())
+    }
+
+    /// Frames before this position may be overwritten.
+    pub(crate) fn writable_end(&self) -> u64 {
+        self.kept_from() + self.frames_allowed()
     }
 
     /// Closes the open group: it keeps only the frames it has filled. Under the control lock.

@@ -14,6 +14,7 @@ use crate::interleave::spin;
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
 use crate::region::Region;
+use crate::ring::Ring;
 use crate::staging::Reserve;
 use crate::statistics::Statistics;
 use crate::tally::{Found, Tally};
@@ -93,8 +94,9 @@ struct Seen<'r> {
     /// What was read of the entry.
     state: u32,
     checksum: u32,
-    /// The rear that tells the frame's position.
+    /// The rear and the ring that tell the frame's position.
     rear: u64,
+    ring: Ring,
     /// If there is no frame: the page's counter of changes.
     changes: u32,
 }
@@ -108,11 +110,13 @@ impl<'r> Seen<'r> {
         slotted: Slotted,
         found: Option<(u32, &'r Entry)>,
     ) -> Self {
+        // In this order: see `Tier::position_of`.
         let rear = control.rear.get();
+        let ring = Ring::from_packed(control.ring.get());
         let (state, checksum) = found.map_or((0, 0), |(_, entry)| (entry.state(), entry.checksum()));
         // The token is as old as the miss: a change after the one makes the other stale.
         let changes = if found.is_none() { directory.changes(slotted) } else { 0 };
-        Self { found, state, checksum, rear, changes }
+        Self { found, state, checksum, rear, ring, changes }
     }
 }
 
@@ -171,19 +175,10 @@ impl Tier {
     /// The position at which a frame's content was appended: the only one on that frame within the
     /// last revolution. Only for frames whose entry is linked, under the lock of its shard.
     pub(crate) fn position_of(&self, frame: u32) -> u64 {
-        self.position_before(self.control().rear.get(), frame)
-    }
-
-    #[inline]
-    fn position_before(&self, rear: u64, frame: u32) -> u64 {
-        let last = rear - 1;
-        let newest = self.frame_of(last);
-        let back = if frame <= newest {
-            u64::from(newest - frame)
-        } else {
-            self.geometry.frames() - u64::from(frame - newest)
-        };
-        last - back
+        // First the rear, then the ring: if the rear has passed a cut, the ring is the one after it; and before,
+        // either ring gives the same (see `resize`).
+        let rear = self.control().rear.get();
+        self.ring().last_position(frame, rear)
     }
 
     /// Takes a page that leaves the host's memory (the paper's Algorithm 1, section 4.3).
@@ -293,7 +288,7 @@ impl Tier {
         if seen.state & REFERENCED == 0 {
             entry.refer(seen.state);
         }
-        let position = self.position_before(seen.rear, frame);
+        let position = seen.ring.last_position(frame, seen.rear);
         let staged = position >= control.staged_from.get();
         counts.count(if staged { Found::InMemory } else { Found::OnFlash });
         // If its group left memory between the two looks, flash has it.

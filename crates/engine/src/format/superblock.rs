@@ -8,6 +8,7 @@ use super::fields::{Reader, Writer};
 use super::{FORMAT_VERSION, FormatError};
 use crate::config::{Admission, Design, Geometry, SyncMode, TierConfig};
 use crate::recovery::ReadFlash;
+use crate::ring::Ring;
 
 /// Bytes of one copy.
 pub const SUPERBLOCK_BYTES: usize = 4096;
@@ -80,6 +81,8 @@ pub struct Superblock {
     pub confirmed: RedoPoint,
     /// The redo pointer that it may have made its own since.
     pub pending: RedoPoint,
+    /// What is added to a position, modulo the frames, to find its frame; 0 until the queue has been resized.
+    pub ring_shift: u32,
     /// Parameters.
     pub config: TierConfig,
 }
@@ -99,8 +102,13 @@ impl Superblock {
             front: 0,
             confirmed: RedoPoint::default(),
             pending: RedoPoint::default(),
+            ring_shift: 0,
             config: geometry.config().clone(),
         }
+    }
+
+    pub(crate) fn ring(&self) -> Ring {
+        Ring { frames: self.config.frames, shift: self.ring_shift.into() }
     }
 
     /// What the first group's summary holds as its predecessor's checksum.
@@ -179,7 +187,9 @@ impl Superblock {
             .u64(self.confirmed.redo)
             .u64(self.pending.redo)
             .u32(self.confirmed.timeline)
-            .u32(self.pending.timeline);
+            .u32(self.pending.timeline)
+            .u64(config.frames_max)
+            .u32(self.ring_shift);
         let checksum = crc32c::crc32c(&out[..CHECKSUM_AT]);
         out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
         out
@@ -213,7 +223,7 @@ impl Superblock {
         let (epoch, origin_epoch) = (reader.u32(), reader.u32());
         let (epoch_sequence, end_sequence, front) = (reader.u64(), reader.u64(), reader.u64());
         let (frames, band_frames) = (reader.u64(), reader.u64());
-        let config = TierConfig {
+        let mut config = TierConfig {
             frames,
             band_frames,
             page_size: reader.u32(),
@@ -223,6 +233,7 @@ impl Superblock {
             shards: reader.u32(),
             survivors_max: reader.u32(),
             ahead_frames: reader.u64(),
+            frames_max: 0,
             design,
             admission,
             sync_mode,
@@ -230,6 +241,11 @@ impl Superblock {
         let (confirmed, pending) = (reader.u64(), reader.u64());
         let confirmed = RedoPoint { redo: confirmed, timeline: reader.u32() };
         let pending = RedoPoint { redo: pending, timeline: reader.u32() };
+        config.frames_max = reader.u64();
+        let ring_shift = reader.u32();
+        if u64::from(ring_shift) >= frames {
+            return Err(odd("ring"));
+        }
         config.geometry().map_err(|error| FormatError::Damaged(format!("a superblock with {error}")))?;
         Ok(Self {
             tier_uuid,
@@ -243,6 +259,7 @@ impl Superblock {
             front,
             confirmed,
             pending,
+            ring_shift,
             config,
         })
     }

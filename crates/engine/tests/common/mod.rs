@@ -64,8 +64,9 @@ impl Host {
         (z ^ (z >> 31)) % below
     }
 
+    /// Carries a job out, or the host's part of a resize. False if there was nothing to do.
     pub fn step(&mut self) -> bool {
-        let Some(mut job) = self.tier.next_job(1) else { return false };
+        let Some(mut job) = self.tier.next_job(1) else { return self.cut() };
         match &mut job {
             Job::WriteGroup(job) => {
                 for (offset, bytes) in job.writes() {
@@ -91,6 +92,15 @@ impl Host {
         }
         self.tier.complete(job, Ok(()));
         true
+    }
+
+    fn cut(&mut self) -> bool {
+        let waits = self.tier.resize_waits();
+        if waits {
+            self.superblock = self.tier.resized(&self.superblock);
+            self.tier.finish_resize();
+        }
+        waits
     }
 
     pub fn write(&mut self, id: PageId, page: &[u8]) {

@@ -1,0 +1,186 @@
+//! Growing and shrinking the queue while it is in use.
+//!
+//! The ring of frames can be cut or extended only where the rear stands at the cut: then every position in the queue
+//! keeps its frame. So a resize is asked for, takes effect when the rear next comes to the end of the ring (when it grows)
+//! or to its new end (when it shrinks, once the queue is short enough), and needs one superblock to be written in between:
+//!
+//! ```text
+//!          begin_resize                the rear is at the cut         superblock durable, finish_resize
+//!   IDLE ---------------> SEEKING ------------------------> AT_CUT ---------------------------------> IDLE
+//! ```
+//!
+//! - SEEKING: a group that would cross the cut is made short, so that it ends there. When shrinking, stage-out works for
+//!   the new length, and new groups get half of the frames that leave, so that the queue gets shorter under load, too.
+//! - AT_CUT: no group is opened; stage-in finds the tier full for the moment of one superblock write. Reads go on.
+//!
+//! What does not fit the new length goes to disk as always, by stage-out. A stop before the cut forgets the request.
+
+use crate::config::{ConfigError, RESERVED_GROUPS, TierConfig};
+use crate::control::NONE;
+use crate::format::Superblock;
+use crate::ring::Ring;
+use crate::tier::Tier;
+
+const IDLE: u64 = 0;
+const SEEKING: u64 = 1;
+const AT_CUT: u64 = 2;
+
+impl Tier {
+    pub(crate) fn ring(&self) -> Ring {
+        Ring::from_packed(self.control().ring.get())
+    }
+
+    /// Frames of the queue now. [`crate::Geometry::frames`] says what they were when the tier was opened.
+    pub fn frames(&self) -> u64 {
+        self.ring().frames
+    }
+
+    /// Asks for a queue of `frames` frames. Carry out jobs as always; when [`Self::resize_waits`], make
+    /// [`Self::resized`] durable and call [`Self::finish_resize`].
+    ///
+    /// # Errors
+    /// `frames` cannot be used with the other parameters, or is more than `frames_max`.
+    pub fn begin_resize(&self, frames: u64) -> Result<(), ConfigError> {
+        let most = self.geometry.frames_max();
+        if frames > most {
+            let reason = format!("{frames} frames are more than the {most} that the tier was laid out for");
+            return Err(ConfigError::new("frames", reason, format!("use at most {most}")));
+        }
+        TierConfig { frames, ..self.geometry.config().clone() }.geometry()?;
+        let control = self.control();
+        let _guard = control.lock.lock(self.owner);
+        control.resize_frames.set(frames);
+        control.resize_base.set(self.kept_from());
+        control.resize.set(if frames == self.frames() { IDLE } else { SEEKING });
+        Ok(())
+    }
+
+    /// Forgets a resize that has not been finished.
+    pub fn cancel_resize(&self) {
+        let control = self.control();
+        let _guard = control.lock.lock(self.owner);
+        control.resize.set(IDLE);
+    }
+
+    /// The frames asked for, and how many may still be appended before the rear stands at the cut; `None` if no resize
+    /// is under way.
+    pub fn resize_progress(&self) -> Option<(u64, u64)> {
+        let control = self.control();
+        let _guard = control.lock.lock(self.owner);
+        (control.resize.get() != IDLE).then(|| (control.resize_frames.get(), self.frames_to_cut()))
+    }
+
+    /// Whether the rear stands at the cut and waits for the host.
+    pub fn resize_waits(&self) -> bool {
+        self.control().resize.get() == AT_CUT
+    }
+
+    /// The superblock of the tier with the frames asked for. The host makes it durable as it does every superblock.
+    ///
+    /// # Panics
+    /// If the tier does not wait for it.
+    pub fn resized(&self, superblock: &Superblock) -> Superblock {
+        assert!(self.resize_waits(), "a ring is cut only where the rear stands");
+        let control = self.control();
+        let _guard = control.lock.lock(self.owner);
+        let ring = self.ring_after_cut();
+        Superblock {
+            generation: superblock.generation + 1,
+            front: control.front.get(),
+            ring_shift: ring.shift as u32,
+            config: TierConfig { frames: ring.frames, ..superblock.config.clone() },
+            ..superblock.clone()
+        }
+    }
+
+    /// [`Self::resized`] is durable: the queue goes on with the frames asked for.
+    ///
+    /// # Panics
+    /// If the tier did not wait for it.
+    pub fn finish_resize(&self) {
+        assert!(self.resize_waits(), "a ring is cut only where the rear stands");
+        let control = self.control();
+        let _guard = control.lock.lock(self.owner);
+        // Before the rear moves on: who reads a rear beyond the cut finds the new ring (see `position_of`).
+        control.ring.set(self.ring_after_cut().packed());
+        control.resize.set(IDLE);
+    }
+
+    fn ring_after_cut(&self) -> Ring {
+        let control = self.control();
+        let (old, frames) = (self.ring(), control.resize_frames.get());
+        let cut = if frames > old.frames { old.frames } else { 0 };
+        Ring::with(frames, control.rear.get(), cut)
+    }
+
+    /// Frames that may be appended before the rear stands at the cut.
+    fn frames_to_cut(&self) -> u64 {
+        let control = self.control();
+        let (ring, frames) = (self.ring(), control.resize_frames.get());
+        let at = u64::from(ring.frame_of(control.rear.get()));
+        match () {
+            () if frames > ring.frames => (ring.frames - at) % ring.frames,
+            () if at <= frames => frames - at,
+            () => ring.frames - at + frames,
+        }
+    }
+
+    /// Frames that the queue may have now: those of the ring, or fewer while it shrinks.
+    pub(crate) fn frames_allowed(&self) -> u64 {
+        let control = self.control();
+        let frames = self.ring().frames;
+        if control.resize.get() == IDLE || control.resize_frames.get() > frames {
+            return frames;
+        }
+        // Half of the frames that have become free since are given out again, so this end never moves back.
+        let left = (self.kept_from() - control.resize_base.get()) / 2;
+        control.resize_frames.get().max(frames.saturating_sub(left))
+    }
+
+    /// Frames that stage-out works for: while the ring shrinks those that it will have.
+    pub(crate) fn frames_wanted(&self) -> u64 {
+        let control = self.control();
+        let frames = self.ring().frames;
+        if control.resize.get() == IDLE { frames } else { frames.min(control.resize_frames.get()) }
+    }
+
+    /// How many frames a group that is opened now may have at most; `None` while the cut waits for the host. Under the
+    /// control lock, while no group is open.
+    pub(crate) fn group_frames_allowed(&self) -> Option<u64> {
+        let control = self.control();
+        let most = self.geometry.group_frames;
+        debug_assert_eq!(control.open.get(), NONE);
+        match control.resize.get() {
+            IDLE => return Some(most),
+            AT_CUT => return None,
+            _ => {}
+        }
+        let (distance, least) = (self.frames_to_cut(), self.geometry.summary_frames());
+        if distance == 0 && self.queue_fits_cut() {
+            control.resize.set(AT_CUT);
+            return None;
+        }
+        // A rest too short for a summary would leave the rear before the cut for good.
+        Some(match distance {
+            0 => most,
+            distance if distance <= most => {
+                if distance < least {
+                    most
+                } else {
+                    distance
+                }
+            }
+            distance if distance - most < least => distance - least,
+            _ => most,
+        })
+    }
+
+    /// Whether what recovery needs lies within the frames that will be, and leaves room for the groups by which the
+    /// front moves on.
+    fn queue_fits_cut(&self) -> bool {
+        let frames = self.control().resize_frames.get();
+        let room = (RESERVED_GROUPS + 1) * self.geometry.group_frames;
+        let grows = frames > self.ring().frames;
+        grows || self.control().rear.get() + room <= self.kept_from() + frames
+    }
+}

@@ -1,0 +1,92 @@
+//! Where positions of the queue lie on flash.
+//!
+//! The frames in use are a ring. A position's frame is `(position + shift) % frames`; the shift is 0 until the ring
+//! has been made larger or smaller (see `resize`), and then such that everything in the queue stayed where it was.
+
+/// The frames in use, and where position 0 would lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ring {
+    pub(crate) frames: u64,
+    pub(crate) shift: u64,
+}
+
+impl Ring {
+    /// As one word, so that both values are read at once.
+    pub(crate) fn packed(self) -> u64 {
+        self.shift << 32 | self.frames
+    }
+
+    #[inline]
+    pub(crate) fn from_packed(word: u64) -> Self {
+        Self { frames: word & u64::from(u32::MAX), shift: word >> 32 }
+    }
+
+    /// The ring of `frames` frames in which `position` lies on `frame`.
+    pub(crate) fn with(frames: u64, position: u64, frame: u64) -> Self {
+        Self { frames, shift: (frame + frames - position % frames) % frames }
+    }
+
+    #[inline]
+    pub(crate) fn frame_of(self, position: u64) -> u32 {
+        ((position + self.shift) % self.frames) as u32
+    }
+
+    /// The largest position below `end` that lies on `frame`.
+    #[inline]
+    pub(crate) fn last_position(self, frame: u32, end: u64) -> u64 {
+        let last = u64::from(self.frame_of(end - 1));
+        let frame = u64::from(frame);
+        let back = if frame <= last { last - frame } else { last + self.frames - frame };
+        end - 1 - back
+    }
+
+    /// Splits `frames` frames from `position` on at the end of the ring: (position, frames) runs.
+    pub(crate) fn runs(self, position: u64, frames: u64) -> [(u64, u64); 2] {
+        let to_end = self.frames - u64::from(self.frame_of(position));
+        let first = frames.min(to_end);
+        [(position, first), (position + first, frames - first)]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_and_frames_agree_both_ways() {
+        for frames in [1, 2, 7, 100] {
+            for shift in 0..frames {
+                let ring = Ring { frames, shift };
+                assert_eq!(Ring::from_packed(ring.packed()), ring);
+                for position in 0..3 * frames {
+                    let frame = ring.frame_of(position);
+                    for end in position + 1..=position + frames {
+                        assert_eq!(ring.last_position(frame, end), position);
+                    }
+                    assert_eq!(Ring::with(frames, position, frame.into()), ring);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_larger_or_smaller_ring_leaves_everything_where_it_is() {
+        let ring = Ring { frames: 100, shift: 0 };
+        let rear = 700;
+        let larger = Ring::with(150, rear, 100);
+        let smaller = Ring::with(60, rear + 60, 0);
+        for back in 1..=100 {
+            assert_eq!(larger.frame_of(rear - back), ring.frame_of(rear - back));
+        }
+        for back in 1..=60 {
+            assert_eq!(smaller.frame_of(rear + 60 - back), ring.frame_of(rear + 60 - back));
+        }
+    }
+
+    #[test]
+    fn runs_end_where_the_ring_does() {
+        let ring = Ring { frames: 10, shift: 3 };
+        assert_eq!(ring.runs(4, 5), [(4, 3), (7, 2)]);
+        assert_eq!(ring.runs(7, 5), [(7, 5), (12, 0)]);
+    }
+}
