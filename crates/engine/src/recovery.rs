@@ -21,8 +21,8 @@ use crate::config::{ConfigError, Geometry};
 use crate::control::NONE;
 use crate::directory::GroupHead;
 use crate::format::{
-    FormatError, GroupSummary, RECORD_BYTES, Record, RecordKind, SEGMENT_HEADER_BYTES, SegmentHeader,
-    Superblock, TierState,
+    GroupSummary, RECORD_BYTES, Record, RecordKind, SEGMENT_HEADER_BYTES, SegmentHeader, Superblock,
+    TierState,
 };
 use crate::layout::NOTE_BYTES;
 use crate::metadata::{FULL, RetiringGroup};
@@ -68,8 +68,6 @@ pub enum RecoveryError {
         /// Byte offset on the device.
         offset: u64,
     },
-    /// A newer build has written to it: its format version.
-    NewerFormat(u32),
 }
 
 impl fmt::Display for RecoveryError {
@@ -79,7 +77,6 @@ impl fmt::Display for RecoveryError {
             Self::RegionTooSmall(bytes) => write!(f, "the region is too small: {bytes} bytes are needed"),
             Self::Read(error) => write!(f, "flash cannot be read: {error}"),
             Self::Damaged { what, offset } => write!(f, "damaged at byte {offset}: {what}"),
-            Self::NewerFormat(version) => write!(f, "{}", FormatError::NewerFormat(*version)),
         }
     }
 }
@@ -302,11 +299,9 @@ impl Scan<'_, '_> {
         let mut bytes = vec![0; SEGMENT_HEADER_BYTES];
         for slot in 0..self.geometry.segment_slots {
             self.read(self.geometry.segment_offset(slot), &mut bytes)?;
-            match SegmentHeader::decode(&bytes) {
-                Ok(header) if self.belongs(&header, slot) => all.push(header),
-                Err(FormatError::NewerFormat(version)) => return Err(RecoveryError::NewerFormat(version)),
-                _ => {}
-            }
+            // A newer format version in it is damage as any other, here and in summaries: a newer build would have
+            // written a newer superblock first, and that would have been refused.
+            all.extend(SegmentHeader::decode(&bytes).ok().filter(|header| self.belongs(header, slot)));
         }
         all.sort_by_key(|header| header.number);
         // The newest may be torn, header whole and records not: then the one before is the newest.
@@ -436,11 +431,7 @@ impl Scan<'_, '_> {
         }
         self.summary = summary;
         outcome?;
-        let (header, checksum) = match GroupSummary::decode(&self.summary) {
-            Ok(decoded) => decoded,
-            Err(FormatError::NewerFormat(version)) => return Err(RecoveryError::NewerFormat(version)),
-            Err(_) => return Ok(None),
-        };
+        let Ok((header, checksum)) = GroupSummary::decode(&self.summary) else { return Ok(None) };
         let fits = header.tier_uuid == self.superblock.tier_uuid
             && header.position == position
             && u64::from(header.pages) <= self.geometry.group_pages()

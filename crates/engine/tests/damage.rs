@@ -74,6 +74,17 @@ fn a_torn_summary_in_the_last_group_makes_the_group_absent() {
     assert!(read_back(&mut host, 0));
 }
 
+/// Whatever lies behind the last group is looked at as well, and a flipped bit there must not make the tier unusable.
+#[test]
+fn a_newer_format_version_in_a_group_is_damage() {
+    let mut host = filled(3);
+    let last = *summaries(&host).last().unwrap();
+    host.flash.0[last + 11] = 0x80;
+    let block = 2 * host.tier.geometry().group_pages();
+    assert!(!read_back(&mut host, block));
+    assert!(read_back(&mut host, 0));
+}
+
 #[test]
 fn a_lost_group_that_a_later_one_knew_durable_is_refused() {
     let mut host = filled(4);

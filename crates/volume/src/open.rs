@@ -296,7 +296,6 @@ pub(crate) fn open_tier(
 fn unrecovered(name: &str, error: RecoveryError) -> VolumeError {
     const OPERATION: &str = "recover the tier on";
     match error {
-        RecoveryError::NewerFormat(version) => newer(OPERATION, name, version),
         RecoveryError::Damaged { what, offset } => VolumeError::new(VolumeErrorKind::Damaged, OPERATION, name, what)
             .at(offset)
             .advise(

@@ -2,7 +2,7 @@
 
 use super::fields::{Reader, Writer};
 use super::record::{RECORD_BYTES, Record};
-use super::{FORMAT_VERSION, FormatError};
+use super::{FORMAT_VERSION, FormatError, plausible};
 use crate::layout::NOTE_BYTES;
 
 /// First bytes of a group.
@@ -95,6 +95,9 @@ impl GroupSummary {
             crc32c::crc32c_append(crc32c::crc32c(&bytes[..CHECKSUM_AT]), &bytes[SUMMARY_HEADER_BYTES..end]);
         if u32::from_le_bytes(stored) != computed {
             return Err(FormatError::Damaged("a group summary whose checksum does not match".into()));
+        }
+        if !plausible(epoch, &[sequence, position, durable, front]) {
+            return Err(FormatError::Damaged("a group summary with impossible numbers".into()));
         }
         let cut_short = flags & FLAG_CUT_SHORT != 0;
         let summary = Self {

@@ -21,6 +21,16 @@ use std::fmt;
 /// The version of the on-flash format that this build writes and reads.
 pub const FORMAT_VERSION: u32 = 1;
 
+/// No position, sequence number, version, segment number or generation gets this far within a thousand years. Larger
+/// ones are damage; so the arithmetic on them cannot overflow.
+const COUNTER_END: u64 = 1 << 55;
+/// The same for epochs: a tier would have to be recovered so often.
+const EPOCH_END: u32 = 1 << 31;
+
+fn plausible(epoch: u32, counters: &[u64]) -> bool {
+    epoch < EPOCH_END && counters.iter().all(|&counter| counter < COUNTER_END)
+}
+
 /// Why bytes from flash cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FormatError {

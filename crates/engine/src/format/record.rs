@@ -1,6 +1,7 @@
 //! One entry of a group summary or a metadata segment.
 
 use super::fields::{Reader, Writer};
+use super::plausible;
 use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
 
 /// Size of a record in bytes.
@@ -89,7 +90,7 @@ impl Record {
         out
     }
 
-    /// Reads a record; `None` if it is none of the known kinds.
+    /// Reads a record; `None` if it is none of the known kinds or its numbers are impossible.
     pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Option<Self> {
         let mut reader = Reader::new(bytes);
         let id = reader.bytes::<PAGE_ID_BYTES>();
@@ -113,11 +114,14 @@ impl Record {
                 let mut reader = Reader::new(&id);
                 let (position, sequence, pages) = (reader.u64(), reader.u64(), reader.u32());
                 let records = u32::try_from(number).ok()?;
+                if !plausible(epoch, &[position, sequence]) {
+                    return None;
+                }
                 RecordKind::Group { position, sequence, pages, records, checksum }
             }
             _ => return None,
         };
-        Some(Self { kind, epoch, version })
+        plausible(epoch, &[version]).then_some(Self { kind, epoch, version })
     }
 }
 

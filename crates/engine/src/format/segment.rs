@@ -2,7 +2,7 @@
 
 use super::fields::{Reader, Writer};
 use super::record::RECORD_BYTES;
-use super::{FORMAT_VERSION, FormatError};
+use super::{FORMAT_VERSION, FormatError, plausible};
 
 /// First bytes of a segment.
 const SEGMENT_MAGIC: [u8; 8] = *b"MEZZSEG1";
@@ -100,7 +100,7 @@ impl SegmentHeader {
         }
         let epoch = reader.u32();
         let tier_uuid = reader.bytes();
-        Ok(Self {
+        let header = Self {
             tier_uuid,
             epoch,
             number: reader.u64(),
@@ -118,7 +118,13 @@ impl SegmentHeader {
             share_first: reader.u32(),
             share_frames: reader.u32(),
             share_checksum: reader.u32(),
-        })
+        };
+        let sequences = [header.number, header.first_sequence, header.end_sequence, header.version_max];
+        let positions = [header.first_position, header.end_position, header.front, header.share_rear];
+        if !plausible(epoch, &sequences) || !plausible(epoch, &positions) {
+            return Err(FormatError::Damaged("a segment header with impossible numbers".into()));
+        }
+        Ok(header)
     }
 
     /// Bytes of the header and the records; the reference bits follow.

@@ -5,7 +5,7 @@
 //! less (damaged, or of the lower generation): a crash may have torn the other one the last time.
 
 use super::fields::{Reader, Writer};
-use super::{FORMAT_VERSION, FormatError};
+use super::{FORMAT_VERSION, FormatError, plausible};
 use crate::config::{Admission, Design, Geometry, SyncMode, TierConfig};
 use crate::recovery::ReadFlash;
 use crate::ring::Ring;
@@ -247,6 +247,9 @@ impl Superblock {
             return Err(odd("ring"));
         }
         config.geometry().map_err(|error| FormatError::Damaged(format!("a superblock with {error}")))?;
+        if !plausible(epoch, &[generation, epoch_sequence, end_sequence, front]) || origin_epoch > epoch {
+            return Err(FormatError::Damaged("a superblock with impossible numbers".into()));
+        }
         Ok(Self {
             tier_uuid,
             database_uuid,
