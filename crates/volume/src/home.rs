@@ -148,7 +148,8 @@ impl FileInner {
         let mut end = u64::MAX;
         let mut written = 0;
         for (block, page) in pages {
-            let start = block * self.page_size;
+            // A block so large, which only damage can name, lies past the end of every file.
+            let start = block.saturating_mul(self.page_size);
             let page = if *block == 0 { masked.as_deref().unwrap_or(page) } else { page };
             let shortest = if *block == 0 { self.physical_min() } else { 0 };
             let keep = clip.saturating_sub(start).max(shortest).min(self.page_size) as usize;

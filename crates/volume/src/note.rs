@@ -82,7 +82,7 @@ impl Table {
         note
     }
 
-    /// Reads a note; all zeros is what a tier carries before its first file.
+    /// Reads a note; all zeros is what a tier carries before its first file. Numbers rise, from 1 on.
     pub(crate) fn decode(note: &[u8; NOTE_BYTES]) -> Result<Self, String> {
         if note.iter().all(|&byte| byte == 0) {
             return Ok(Self::empty());
@@ -103,7 +103,13 @@ impl Table {
             let length = u64::from(word(at + 8)) | u64::from(word(at + 12)) << 32;
             Entry { file: word(at), epoch: word(at + 4), length }
         };
-        Ok(Self { next_file: word(8), entries: (0..count).map(entry).collect() })
+        let table = Self { next_file: word(8), entries: (0..count).map(entry).collect() };
+        let mut numbers = table.entries.iter().map(|entry| entry.file).chain([table.next_file]);
+        let mut last = 0;
+        if !numbers.all(|number| std::mem::replace(&mut last, number) < number) {
+            return Err("the table of files in the tier numbers them wrongly".to_owned());
+        }
+        Ok(table)
     }
 }
 
@@ -124,6 +130,21 @@ mod tests {
         table.get_mut(5).unwrap().length = u64::MAX;
         assert_eq!(Table::decode(&table.encode()).unwrap(), table);
         assert_eq!(table.add(13, 5), Some(12), "numbers are not given twice");
+    }
+
+    /// Its checksum right: then only sense can tell.
+    #[test]
+    fn files_that_are_numbered_wrongly_are_noticed() {
+        let mut table = Table::empty();
+        table.add(1, 8192);
+        table.add(1, 8192);
+        assert_eq!(Table::decode(&table.encode()).unwrap(), table);
+        for (first, second, next) in [(1, 1, 3), (2, 1, 3), (1, 2, 2), (0, 2, 3)] {
+            table.entries[0].file = first;
+            table.entries[1].file = second;
+            table.next_file = next;
+            assert!(Table::decode(&table.encode()).is_err(), "{first} {second} {next}");
+        }
     }
 
     #[test]

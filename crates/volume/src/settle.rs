@@ -38,7 +38,7 @@ impl Shared {
                     Some((id, _)) => {
                         let name =
                             self.file(id.file() as u32).map_or_else(String::new, |file| file.name.clone());
-                        let offset = id.block() * host.page_size() as u64;
+                        let offset = id.block().saturating_mul(host.page_size() as u64);
                         format!("{reason}; it is the page at offset {offset} of {name}")
                     }
                     None => reason,
