@@ -108,9 +108,11 @@ impl Tier {
     /// If the superblock is another tier's or states another configuration.
     pub fn publish(&self, superblock: &Superblock) {
         assert_eq!(superblock.tier_uuid, self.uuid, "a superblock of another tier");
-        // The frames in use may have changed since the tier was opened.
-        let config = TierConfig { frames: self.geometry.frames(), ..superblock.config.clone() };
-        assert_eq!(&config, self.geometry.config(), "a superblock of another configuration");
+        // The frames in use and the sync mode may have changed since the tier was opened.
+        let opened = self.geometry.config();
+        let config =
+            TierConfig { frames: opened.frames, sync_mode: opened.sync_mode, ..superblock.config.clone() };
+        assert_eq!(&config, opened, "a superblock of another configuration");
         let _guard = self.control().lock.lock(self.owner);
         let header = header(&self.region);
         header.writes.add(1);

@@ -279,8 +279,9 @@ impl Tier {
         }
     }
 
-    /// The disk is synced: what the drain wrote is clean. No lock is held.
-    pub(crate) fn drain_synced(&self) {
+    /// The disk is synced, also for stage-out's own writes of groups before `synced_end`: what was written is clean. No
+    /// lock is held.
+    pub(crate) fn drain_synced(&self, synced_end: u64) {
         let control = self.control();
         {
             let _guard = control.lock.lock(self.owner);
@@ -291,15 +292,17 @@ impl Tier {
             control.drain_owner.set(self.owner.into());
         }
         let directory = self.directory();
+        let is_clean = |state: u32, position| {
+            state & (VALID | WRITTEN) == VALID | WRITTEN && (state & DRAINED != 0 || position < synced_end)
+        };
         for position in control.front.get()..control.rear.get() {
             let frame = self.frame_of(position);
-            let state = directory.state(frame);
-            if state & (VALID | DRAINED) != VALID | DRAINED {
+            if !is_clean(directory.state(frame), position) {
                 continue;
             }
             let id = directory.id(frame);
             let shard = directory.lock(directory.slot(&id), self.owner);
-            if shard.find(&id) == Some(frame) && directory.state(frame) & DRAINED != 0 {
+            if shard.find(&id) == Some(frame) && is_clean(directory.state(frame), position) {
                 shard.clear_flags(frame, DIRTY | WRITTEN | DRAINED);
             }
         }

@@ -99,6 +99,8 @@ pub(crate) struct Control {
     pub(crate) segment_written_end: Word,
     pub(crate) segment_durable_end: Word,
     pub(crate) segments: [SegmentBuffer; 2],
+    /// The sync mode, as its code.
+    pub(crate) sync_mode: Word,
     /// Admission has stopped; what is staged in is refused.
     pub(crate) stopped: Word,
     /// Ranges that are being dropped: no second chances meanwhile. Read under the lock, changed without.

@@ -433,9 +433,11 @@ impl Tier {
 
     fn disk_synced(&self, outcome: Result<(), JobError>) {
         let control = self.control();
+        let synced_end;
         {
             let _guard = control.lock.lock(self.owner);
             assert_eq!(control.disk_sync.get(), SYNC_RUNNING, "a job completed twice");
+            synced_end = control.disk_sync_end.get();
             if outcome.is_err() {
                 self.latch(Failure::DiskSync);
                 return;
@@ -443,7 +445,7 @@ impl Tier {
             control.counters.disk_syncs.count(1);
             control.disk_sync.set(SYNC_BARRIER);
         }
-        self.drain_synced();
+        self.drain_synced(synced_end);
         self.release_as_needed();
     }
 

@@ -207,6 +207,7 @@ impl Tier {
         control.epoch.set(superblock.epoch.into());
         // Pages found on flash are dirty since before any mark of this life.
         control.mark.set(1);
+        control.sync_mode.set(superblock.config.sync_mode.code().into());
     }
 }
 

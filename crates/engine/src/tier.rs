@@ -203,7 +203,7 @@ impl Tier {
             control.counters.refused.count(1);
             return StageIn::Refused;
         }
-        let through = config.sync_mode == SyncMode::Through;
+        let through = self.sync_mode() == SyncMode::Through;
         let checksum = crc32c::crc32c(page);
         let directory = self.directory();
         let shard = directory.lock(directory.slot(id), self.owner);
@@ -469,8 +469,36 @@ impl Tier {
         self.control().stopped.set(1);
     }
 
-    /// Takes pages again.
+    /// Takes pages again, unless the flash device has failed.
     pub fn resume_admission(&self) {
-        self.control().stopped.set(0);
+        let control = self.control();
+        let _guard = control.lock.lock(self.owner);
+        if !self.failure().is_some_and(crate::Failure::ends_writing) {
+            control.stopped.set(0);
+        }
+    }
+
+    /// The sync mode now. The configuration says what it was when the tier was opened.
+    pub fn sync_mode(&self) -> SyncMode {
+        let code = self.control().sync_mode.get() as u8;
+        SyncMode::from_code(code).unwrap_or_else(|| panic!("the region holds the unknown sync mode {code}"))
+    }
+
+    /// Goes on in another sync mode. Readers notice nothing; writers' pages go to disk for the moment:
+    ///
+    /// 1. [`Self::stop_admission`]: no page is on its way in one mode while it counts in another.
+    /// 2. [`Self::request_sync`], wait; sync the disk, too.
+    /// 3. To `through`, [`Self::request_drain`] of everything, wait: such a tier is emptied after a crash, so nothing in
+    ///    it may be the only copy.
+    /// 4. [`Superblock::with_sync_mode`](crate::format::Superblock::with_sync_mode), durable.
+    /// 5. This, and [`Self::resume_admission`].
+    ///
+    /// # Panics
+    /// If admission has not stopped, or the tier would hold only copies in mode `through`.
+    pub fn set_sync_mode(&self, mode: SyncMode) {
+        assert!(self.control().stopped.get() != 0, "the sync mode changes only while admission has stopped");
+        let clean = mode != SyncMode::Through || self.valid_and_dirty().1 == 0;
+        assert!(clean, "a tier in mode through holds no only copies");
+        self.control().sync_mode.set(mode.code().into());
     }
 }

@@ -148,6 +148,12 @@ impl Superblock {
         Self { generation: self.generation + 1, confirmed: self.pending, ..self.clone() }
     }
 
+    /// The superblock of the tier in another sync mode: see [`crate::Tier::set_sync_mode`].
+    pub fn with_sync_mode(&self, mode: SyncMode) -> Self {
+        let config = TierConfig { sync_mode: mode, ..self.config.clone() };
+        Self { generation: self.generation + 1, config, ..self.clone() }
+    }
+
     /// Whether a database whose control file names `point` is the one that this tier was last used with.
     ///
     /// If not, the database or the tier is an older copy, and the tier must not be used if it may hold the only
