@@ -25,6 +25,11 @@ const IDLE: u64 = 0;
 const SEEKING: u64 = 1;
 const AT_CUT: u64 = 2;
 
+/// The configuration with another number of frames; what depends on it by default follows.
+fn with_frames(config: &TierConfig, frames: u64) -> TierConfig {
+    TierConfig { frames, ahead_frames: config.ahead_frames.min(frames / 2), ..config.clone() }
+}
+
 impl Tier {
     pub(crate) fn ring(&self) -> Ring {
         Ring::from_packed(self.control().ring.get())
@@ -46,7 +51,7 @@ impl Tier {
             let reason = format!("{frames} frames are more than the {most} that the tier was laid out for");
             return Err(ConfigError::new("frames", reason, format!("use at most {most}")));
         }
-        TierConfig { frames, ..self.geometry.config().clone() }.geometry()?;
+        with_frames(self.geometry.config(), frames).geometry()?;
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
         control.resize_frames.set(frames);
@@ -88,7 +93,7 @@ impl Tier {
             generation: superblock.generation + 1,
             front: control.front.get(),
             ring_shift: ring.shift as u32,
-            config: TierConfig { frames: ring.frames, ..superblock.config.clone() },
+            config: with_frames(&superblock.config, ring.frames),
             ..superblock.clone()
         }
     }
