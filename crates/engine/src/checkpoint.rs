@@ -156,7 +156,8 @@ impl Tier {
     /// The `dirty since` of a version that supersedes one in state `older`.
     pub(crate) fn inherited_since(&self, older: Option<u32>, before_mark: bool) -> u64 {
         let mark = self.control().mark.get();
-        let own = if before_mark { mark.saturating_sub(1) } else { mark };
+        let older_change = before_mark && !planted::is(Bug::BeforeMarkIgnored);
+        let own = if older_change { mark.saturating_sub(1) } else { mark };
         match older.filter(|&state| needs_disk(state)) {
             Some(state) if !planted::is(Bug::SinceNotInherited) => own.min(since(state)),
             _ => own,
@@ -181,7 +182,8 @@ impl Tier {
     pub(crate) fn drain_lets_supersede(&self, position: u64) -> bool {
         let control = self.control();
         match control.drain.get() {
-            LAST => return false,
+            LAST => return planted::is(Bug::LastSweepSuperseded),
+            SWEEP if planted::is(Bug::SweepEndUnmoved) => {}
             SWEEP => control.drain_end.set(control.drain_end.get().max(position + 1)),
             _ => {}
         }
@@ -198,7 +200,10 @@ impl Tier {
         let cursor = control.drain_cursor.get().max(control.cleaned.get());
         control.drain_cursor.set(cursor);
         if cursor >= control.drain_end.get() {
-            control.drain.set(DRAIN_WRITTEN);
+            let unsynced = planted::is(Bug::DrainUnsynced)
+                || (planted::is(Bug::IdleDrainUnsynced) && self.nothing_drained());
+            control.drain.set(if unsynced { IDLE } else { DRAIN_WRITTEN });
+            control.drains_done.add(u64::from(unsynced));
             return Sweep::Moved;
         }
         if cursor >= control.staged_from.get() {
@@ -212,6 +217,13 @@ impl Tier {
         control.lane_pages.set(0);
         control.lane.set(LANE_SCANNING);
         Sweep::Scan
+    }
+
+    /// Whether the drain under way has written no page that is still the newest.
+    fn nothing_drained(&self) -> bool {
+        let control = self.control();
+        let drained = |position| self.directory().state(self.frame_of(position)) & DRAINED != 0;
+        !(control.front.get()..control.rear.get()).any(drained)
     }
 
     /// The sweep has met groups that are not durable yet: has them made so.
@@ -285,7 +297,8 @@ impl Tier {
         let control = self.control();
         {
             let _guard = control.lock.lock(self.owner);
-            if control.drain.get() != SYNCING {
+            let earlier = planted::is(Bug::DrainTakesEarlierSync) && self.drain_wants_sync();
+            if control.drain.get() != SYNCING && !earlier {
                 return;
             }
             control.drain.set(MARKING);

@@ -16,6 +16,7 @@ use crate::config::Geometry;
 use crate::ids::PageId;
 use crate::interleave::{AtomicU32, AtomicU64};
 use crate::lock::{Guard, SpinLock};
+use crate::planted::{self, Bug};
 use crate::region::{Region, Word};
 
 /// Counters of changes per shard. Pages share them by hash, so a change elsewhere seldom refuses an
@@ -145,6 +146,9 @@ impl Entry {
     /// another page's by now, and the note is lost.
     #[cold]
     pub(crate) fn refer(&self, state: u32) {
+        if planted::is(Bug::ReferenceStored) {
+            self.state.store(state | REFERENCED, Ordering::Release);
+        }
         // Whichever way it goes: a lost reference costs a page its second chance, no more.
         let _ = self.state.compare_exchange(state, state | REFERENCED, Ordering::AcqRel, Ordering::Relaxed);
     }
@@ -243,7 +247,7 @@ impl<'r> Directory<'r> {
         }
         let seen = look(self.walk(slotted, id, STEPS_MAX).ok()?);
         fence(Ordering::Acquire);
-        (shard.changing.get() == before).then_some(seen)
+        (shard.changing.get() == before || planted::is(Bug::LookupUnconfirmed)).then_some(seen)
     }
 
     /// The frame linked for `id`; an error if its bucket's chain goes on after `steps_max` links.

@@ -12,6 +12,7 @@ use crate::directory::{DIRTY, DRAINED, VALID, WRITTEN};
 use crate::format::{Superblock, TierState};
 use crate::ids::{IdRange, PageId, Position};
 use crate::lane::{LANE_IDLE, LANE_STUCK};
+use crate::planted::{self, Bug};
 use crate::release::SYNC_RUNNING;
 use crate::tier::{FlashPage, Tier};
 
@@ -90,8 +91,11 @@ impl Tier {
         for page in pages {
             let frame = self.frame_of(page.flash.position.0);
             let shard = directory.lock(directory.slot(&page.id), self.owner);
-            if shard.find(&page.id) == Some(frame) && self.position_of(frame) == page.flash.position.0 {
+            let newest = shard.find(&page.id);
+            if newest == Some(frame) && self.position_of(frame) == page.flash.position.0 {
                 shard.clear_flags(frame, DIRTY | WRITTEN | DRAINED);
+            } else if let Some(newer) = newest.filter(|_| planted::is(Bug::CleanedAlthoughChanged)) {
+                shard.clear_flags(newer, DIRTY | WRITTEN | DRAINED);
             }
         }
     }
@@ -133,7 +137,7 @@ impl Tier {
             control.next_sequence.get(),
             "invariant 3: a tier is closed only after a sync"
         );
-        let (_, dirty) = self.valid_and_dirty();
+        let dirty = if planted::is(Bug::ClosedAsDrained) { 0 } else { self.valid_and_dirty().1 };
         Superblock {
             generation: superblock.generation + 1,
             state: if dirty == 0 { TierState::Drained } else { TierState::Closed },

@@ -322,7 +322,7 @@ impl Tier {
         let _guard = control.lock.lock(self.owner);
         let slot = self.slot_of(sequence);
         assert_eq!((slot.sequence.get(), slot.state.get()), (sequence, WRITING), "a job completed twice");
-        if outcome.is_err() {
+        if outcome.is_err() && !planted::is(Bug::FailedWriteIgnored) {
             slot.state.set(FAILED);
             control.stopped.set(1);
             self.latch(Failure::FlashWrite);
@@ -360,11 +360,14 @@ impl Tier {
             }
             control.flushing.set(0);
             control.counters.flushes.count(1);
-            if control.segment_unflushed.get() == BEING_FLUSHED {
+            let segment = control.segment_unflushed.get();
+            let any_segment = planted::is(Bug::FlushCoversLaterSegment) && segment == UNFLUSHED;
+            if segment == BEING_FLUSHED || any_segment {
                 control.segment_unflushed.set(COVERED);
                 control.segment_durable_end.set(control.segment_written_end.get());
             }
-            self.became_durable(target);
+            let later = planted::is(Bug::FlushCoversLaterGroups);
+            self.became_durable(if later { self.written_end().max(target) } else { target });
         }
         self.release_as_needed();
     }
@@ -407,7 +410,7 @@ impl Tier {
     }
 
     /// The lane's pages need no more I/O. Under the control lock.
-    fn lane_done(&self) {
+    pub(crate) fn lane_done(&self) {
         let control = self.control();
         if control.lane_load.get() == GROUP { self.group_cleaned() } else { control.lane.set(LANE_IDLE) }
     }
@@ -438,7 +441,7 @@ impl Tier {
             let _guard = control.lock.lock(self.owner);
             assert_eq!(control.disk_sync.get(), SYNC_RUNNING, "a job completed twice");
             synced_end = control.disk_sync_end.get();
-            if outcome.is_err() {
+            if outcome.is_err() && !planted::is(Bug::FailedDiskSyncIgnored) {
                 self.latch(Failure::DiskSync);
                 return;
             }
@@ -504,7 +507,7 @@ impl Tier {
         let control = self.control();
         let inside =
             control.lock.holder() == Some(owner) || self.directory().holders().any(|holder| holder == owner);
-        if inside {
+        if inside && !planted::is(Bug::DeadHolderForgotten) {
             control.lock.poison();
             self.directory().poison();
             return Err(Poisoned);
@@ -516,11 +519,14 @@ impl Tier {
         let dead = u64::from(owner);
         for slot in self.slots() {
             if slot.state.get() == WRITING && slot.owner.get() == dead {
-                slot.state.set(READY);
+                slot.state.set(if planted::is(Bug::DeadWriteCounts) { WRITTEN } else { READY });
             }
         }
         if control.flushing.get() == 1 && control.flush_owner.get() == dead {
             control.flushing.set(0);
+            if planted::is(Bug::DeadFlushCounts) {
+                self.became_durable(control.flush_target.get());
+            }
             if control.segment_unflushed.get() == BEING_FLUSHED {
                 control.segment_unflushed.set(UNFLUSHED);
             }
@@ -532,7 +538,7 @@ impl Tier {
             self.pulled();
         }
         if control.disk_sync.get() == SYNC_RUNNING && control.disk_sync_owner.get() == dead {
-            control.disk_sync.set(SYNC_IDLE);
+            control.disk_sync.set(if planted::is(Bug::DeadSyncCounts) { SYNC_BARRIER } else { SYNC_IDLE });
         }
         for buffer in &control.segments {
             if buffer.state.get() == BEING_WRITTEN && buffer.owner.get() == dead {

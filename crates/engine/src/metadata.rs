@@ -142,7 +142,7 @@ impl Tier {
     /// The buffer that may be written now, if any. Under the control lock.
     pub(crate) fn writable_segment(&self) -> Option<usize> {
         let control = self.control();
-        if control.segment_unflushed.get() != COVERED {
+        if control.segment_unflushed.get() != COVERED && !planted::is(Bug::SegmentBeforeLastFlushed) {
             return None;
         }
         if control.segments.iter().any(|buffer| buffer.state.get() == BEING_WRITTEN) {
@@ -152,7 +152,8 @@ impl Tier {
         let index = full.min_by_key(|&index| control.segments[index].number.get())?;
         // The slot's last segment must have left the queue altogether, or recovery would miss it.
         let number = control.segments[index].number.get();
-        (self.segment_end(number).get() <= control.durable_front.get()).then_some(index)
+        let left = self.segment_end(number).get() <= control.durable_front.get();
+        (left || planted::is(Bug::SegmentSlotReused)).then_some(index)
     }
 
     /// A full segment cannot be written before the queue's front has moved on. Under the control lock.
@@ -186,6 +187,7 @@ impl Tier {
         // First the rear: what is appended later than it says is not believed to be what the bits are of.
         let share_rear = control.rear.get();
         let bits = self.reference_bits(share_first, share_frames);
+        let too_far = planted::is(Bug::SegmentFrontTooFar);
         let header = SegmentHeader {
             tier_uuid: self.uuid,
             number,
@@ -197,7 +199,7 @@ impl Tier {
             last_checksum: buffer.last_checksum.get() as u32,
             end_sequence: buffer.end_sequence.get(),
             end_position: buffer.end_position.get(),
-            front: control.front.get(),
+            front: if too_far { control.cleaned.get() } else { control.front.get() },
             version_max: buffer.version_max.get(),
             records_checksum: crc32c::crc32c(records),
             share_rear,

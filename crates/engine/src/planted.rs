@@ -1,100 +1,223 @@
 //! Faults that can be switched on to prove that the tests would notice them.
 //!
-//! Each switch breaks one of the durability invariants. They exist only with the feature `planted`,
-//! which no shipped build turns on; without it every switch is a constant `false`.
+//! Each switch takes out one rule behind a durability invariant, at the line where the rule stands. They exist only with the
+//! feature `planted`, which no shipped build turns on; without it every switch is a constant `false`. Where each is found, and
+//! after how many power cuts, is in `docs/reliability.md`.
 
-/// A rule of the engine that a test can take out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub enum Bug {
-    /// Invariant 2: a clean offer enters although the page was written since the miss.
-    StaleOfferAdmitted = 1,
-    /// Invariant 2: a read of a frame that was overwritten meanwhile is believed.
-    ReadUnconfirmed,
-    /// Invariant 3: a sync is acknowledged when its groups are written, not flushed.
-    SyncWithoutFlush,
-    /// Invariant 5: frames are released before the disk writes of their pages are synced.
-    ReuseBeforeDiskSync,
-    /// Invariant 5: frames of superseded versions are released and overwritten before the newer one is
-    /// durable. (Either rule alone covers for the other: a durable front implies that everything before
-    /// the group that carries it is durable.)
-    ReuseBeforeSuperseder,
-    /// Invariant 5: frames are overwritten before the front that passed them is durable.
-    ReuseBeforeDurableFront,
-    /// Invariant 5: a dirty page at the front is dropped instead of being written to disk.
-    DirtyDroppedAtFront,
-    /// Invariant 6: an invalidation leaves no tombstone.
-    NoTombstone,
-    /// Invariant 6: recovery ignores the tombstones of ranges.
-    RangeTombstoneIgnored,
-    /// Invariant 7: recovery takes the oldest version of a page for the newest.
-    OlderVersionWins,
-    /// Invariant 7: a second chance does not check that its version is still the newest.
-    SecondChanceUnchecked,
-    /// Invariant 8: a group past the durable mark is used without verifying its pages.
-    TornGroupUsed,
-    /// Invariants 7 and 8: the chain of groups is followed without comparing the predecessor's checksum
-    /// and the epoch.
-    ChainUnchecked,
-    /// Invariant 9: recovery stops at the last metadata segment and does not scan the groups after it.
-    TailNotScanned,
-    /// Invariant 9: a metadata segment names other pages than the groups it stands for.
-    SegmentMisnamed,
-    /// Invariant 6: the durable front found in group summaries is ignored.
-    FrontIgnored,
-    /// Invariant 10: a tier is taken for a file's though it is older than the file. (The volume's part.)
-    IdentityUnchecked,
-    /// Invariant 11: a failed flash flush counts as done.
-    FailedFlushIgnored,
-    /// Invariant 12: the jobs of an owner that has died are not handed out again.
-    DeadOwnersJobsLost,
-    /// Invariant 4: a version does not inherit since when its page is dirty, so that a drain up to a mark misses it.
-    SinceNotInherited,
+macro_rules! bugs {
+    ($($invariant:literal: { $($(#[$doc:meta])+ $bug:ident,)+ })+) => {
+        /// A rule of the engine, or of the volume, that a test can take out.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Bug {
+            $($($(#[$doc])+ $bug,)+)+
+        }
+
+        impl Bug {
+            /// Every switch, in the order of the invariants.
+            pub const ALL: &[Self] = &[$($(Self::$bug,)+)+];
+
+            /// The durability invariant that the switch breaks.
+            pub const fn invariant(self) -> u32 {
+                match self {
+                    $($(Self::$bug)|+ => $invariant,)+
+                }
+            }
+        }
+    };
 }
 
-impl Bug {
-    /// Every switch.
-    pub const ALL: [Self; 20] = [
-        Self::StaleOfferAdmitted,
-        Self::ReadUnconfirmed,
-        Self::SyncWithoutFlush,
-        Self::ReuseBeforeDiskSync,
-        Self::ReuseBeforeSuperseder,
-        Self::ReuseBeforeDurableFront,
-        Self::DirtyDroppedAtFront,
-        Self::NoTombstone,
-        Self::RangeTombstoneIgnored,
-        Self::OlderVersionWins,
-        Self::SecondChanceUnchecked,
-        Self::TornGroupUsed,
-        Self::ChainUnchecked,
-        Self::TailNotScanned,
-        Self::SegmentMisnamed,
-        Self::FrontIgnored,
-        Self::IdentityUnchecked,
-        Self::FailedFlushIgnored,
-        Self::DeadOwnersJobsLost,
-        Self::SinceNotInherited,
-    ];
-
-    /// The durability invariant that the switch breaks.
-    pub const fn invariant(self) -> u32 {
-        match self {
-            Self::StaleOfferAdmitted | Self::ReadUnconfirmed => 2,
-            Self::SyncWithoutFlush => 3,
-            Self::SinceNotInherited => 4,
-            Self::ReuseBeforeDiskSync
-            | Self::ReuseBeforeSuperseder
-            | Self::ReuseBeforeDurableFront
-            | Self::DirtyDroppedAtFront => 5,
-            Self::NoTombstone | Self::RangeTombstoneIgnored | Self::FrontIgnored => 6,
-            Self::OlderVersionWins | Self::SecondChanceUnchecked => 7,
-            Self::TornGroupUsed | Self::ChainUnchecked => 8,
-            Self::TailNotScanned | Self::SegmentMisnamed => 9,
-            Self::IdentityUnchecked => 10,
-            Self::FailedFlushIgnored => 11,
-            Self::DeadOwnersJobsLost => 12,
-        }
+bugs! {
+    2: {
+        /// A clean offer enters although the page was written since the miss.
+        StaleOfferAdmitted,
+        /// An invalidation of a page that the tier does not hold is not counted as a change, so that an offer of what was read
+        /// from disk before enters.
+        InvalidationUncounted,
+        /// A read of a frame that was overwritten meanwhile is believed.
+        ReadUnconfirmed,
+        /// A copy out of staging memory is believed although the memory was given to another group meanwhile.
+        StagedCopyUnconfirmed,
+        /// A lookup is believed although the shard changed under it.
+        LookupUnconfirmed,
+        /// A lookup notes that it has found a page over whatever has become of the frame meanwhile.
+        ReferenceStored,
+        /// A page of a tier that was provably clean and not closed is believed, though disk may be newer.
+        CleanTierKept,
+        /// Metadata segments from before the tier was discarded are believed.
+        DiscardedSegmentsBelieved,
+    }
+    3: {
+        /// A sync is acknowledged when its groups are written, not flushed.
+        SyncWithoutFlush,
+        /// A flush counts for groups whose writes ended after it had begun.
+        FlushCoversLaterGroups,
+        /// What was read at the start counts as durable without a flush: a process that was killed leaves it in the device's
+        /// cache. (The volume's part.)
+        OpenedUnflushed,
+    }
+    4: {
+        /// A version does not inherit since when its page is dirty, so that a drain up to a mark misses it.
+        SinceNotInherited,
+        /// A page staged in with a change from before the mark counts as dirty since the mark.
+        BeforeMarkIgnored,
+        /// A second chance makes a dirty page as young as the last mark.
+        SecondChanceRejuvenates,
+        /// A drain ends without a page that was superseded behind its end before it was written.
+        SweepEndUnmoved,
+        /// A page that the last sweep of a drain waits for is superseded all the same, behind the end of the drain.
+        LastSweepSuperseded,
+        /// A drain is done when its pages are written, not synced.
+        DrainUnsynced,
+        /// A drain that finds nothing to write does not sync what stage-out has written before.
+        IdleDrainUnsynced,
+        /// A sync of the disk that began before the last write of a drain counts for it.
+        DrainTakesEarlierSync,
+        /// A note that nothing accompanies does not become durable with a sync.
+        NoteLeftBehind,
+        /// A tier is closed as drained though pages in it are dirty.
+        ClosedAsDrained,
+        /// What a drain writes counts as clean before the disk is synced. (The volume's part.)
+        DrainMarksUnsynced,
+        /// A page that was changed while a drain wrote an older version counts as clean.
+        CleanedAlthoughChanged,
+    }
+    5: {
+        /// Frames are released before the disk writes of their pages are synced: the sync is not issued at all.
+        ReuseBeforeDiskSync,
+        /// Frames are released when their pages are written to disk, and the sync comes whenever it comes.
+        ReleasedWhenCleaned,
+        /// A sync of the disk counts for pages that were written after it had begun.
+        SyncCoversLaterWrites,
+        /// Frames of superseded versions are released and overwritten before the newer one is durable. (Either rule alone
+        /// covers for the other: a durable front implies that everything before the group that carries it is durable.)
+        ReuseBeforeSuperseder,
+        /// Frames are overwritten before the front that passed them is durable.
+        ReuseBeforeDurableFront,
+        /// Frames are released when all groups that were composed before the sync of the disk are durable, and not the open one.
+        BarrierWithoutOpenGroup,
+        /// Groups state a front up to where pages are written to disk, synced or not.
+        FrontStatedTooFar,
+        /// Metadata segments state a front up to where pages are written to disk, synced or not.
+        SegmentFrontTooFar,
+        /// A dirty page at the front is dropped instead of being written to disk.
+        DirtyDroppedAtFront,
+        /// A newer version passes for written to disk because the older one was.
+        WrittenInherited,
+        /// A page that was superseded while stage-out wrote it passes for written in its newer version.
+        WrittenForNewerVersion,
+        /// The record of a second chance says that a dirty page is clean.
+        SecondChanceRecordedClean,
+    }
+    6: {
+        /// An invalidation leaves no tombstone.
+        NoTombstone,
+        /// An invalidation leaves no tombstone if the page has left the queue, though the front that passed it is not durable.
+        NoTombstoneAfterLeaving,
+        /// Recovery ignores the tombstones of ranges.
+        RangeTombstoneIgnored,
+        /// Recovery applies a range's tombstone to its first page alone.
+        RangeTombstoneOfOne,
+        /// Recovery ignores tombstones in metadata segments.
+        SegmentTombstonesIgnored,
+        /// A second chance is given while a range is dropped, past the pass over the queue or behind the tombstone.
+        SecondChanceDuringDrop,
+        /// A host that invalidates a range is told that stage-out does not touch it.
+        StageOutUnseen,
+        /// Pages that were cut off a file after stage-out had listed them go to disk all the same. (The volume's part.)
+        CutPagesWritten,
+        /// The durable front found in group summaries is ignored.
+        FrontIgnored,
+        /// The front found in metadata segments is ignored.
+        SegmentFrontIgnored,
+        /// What lies past the end of a file after a crash is not dropped before the file grows. (The volume's part.)
+        TailNotTrimmed,
+        /// A discard that a crash interrupted is not repeated. (The volume's part.)
+        DiscardNotRepeated,
+    }
+    7: {
+        /// Recovery takes the oldest version of a page for the newest.
+        OlderVersionWins,
+        /// A second chance does not check that its version is still the newest.
+        SecondChanceUnchecked,
+        /// A recovery does not begin a new epoch.
+        EpochNotRaised,
+        /// Versions are counted from one again after a recovery.
+        VersionsRestart,
+    }
+    8: {
+        /// A group past the durable mark is used without verifying its pages.
+        TornGroupUsed,
+        /// Only the first group past the durable mark is verified.
+        OneGroupVerified,
+        /// Groups state that their predecessors are durable when they are only written.
+        DurableStatedWhenWritten,
+        /// A group is written before all its pages have been copied into it.
+        GroupUnfilled,
+        /// The chain of groups is followed without comparing the predecessor's checksum and the epoch.
+        ChainUnchecked,
+        /// The chain of groups is followed without comparing the predecessor's checksum.
+        PredecessorUnchecked,
+        /// A chain that ends below the durable mark is taken for whole.
+        DamageNotRefused,
+        /// The better copy of the superblock is overwritten first. (The volume's part.)
+        BetterCopyFirst,
+    }
+    9: {
+        /// Recovery stops at the last metadata segment and does not scan the groups after it.
+        TailNotScanned,
+        /// A metadata segment names other pages than the groups it stands for.
+        SegmentMisnamed,
+        /// A metadata segment is used although its records are torn.
+        TornSegmentUsed,
+        /// A metadata segment is written before a flush has covered the last one.
+        SegmentBeforeLastFlushed,
+        /// A flush counts for a metadata segment that was written after it had begun.
+        FlushCoversLaterSegment,
+        /// The slot of a metadata segment is used again before a durable front has passed what it stands for.
+        SegmentSlotReused,
+        /// Frames of groups that recovery would scan, for want of a durable metadata segment, are given to others.
+        ScannedFramesReused,
+        /// Where the last group is one that a metadata segment stands for, its note is lost.
+        NoteOfSegmentLost,
+    }
+    10: {
+        /// A tier is taken for a file's though it is older than the file. (The volume's part.)
+        IdentityUnchecked,
+        /// A tier is taken for a database's without comparing redo pointers.
+        RedoPointUnchecked,
+        /// A tier is refused whose database has moved its redo pointer to the one announced.
+        PendingRedoForgotten,
+    }
+    11: {
+        /// A failed flash flush counts as done.
+        FailedFlushIgnored,
+        /// A failed write of a group counts as done.
+        FailedWriteIgnored,
+        /// A failed sync of the disk counts as done.
+        FailedDiskSyncIgnored,
+        /// A page that is read is not compared with its checksum.
+        DamageUnnoticed,
+        /// A page on its way to disk is not compared with its checksum.
+        DamageStagedOut,
+        /// A damaged page is forgotten though it is dirty, and disk answers.
+        DirtyForgotten,
+        /// The head that stands in for a guarded file's first bytes is not made durable with the rest of its page. (The
+        /// volume's part.)
+        HeadLeftBehind,
+    }
+    12: {
+        /// The jobs of an owner that has died are not handed out again.
+        DeadOwnersJobsLost,
+        /// A group that an owner was writing when it died counts as written.
+        DeadWriteCounts,
+        /// A flush of flash that an owner was waiting for when it died counts as done.
+        DeadFlushCounts,
+        /// A sync of the disk that an owner was waiting for when it died counts as done.
+        DeadSyncCounts,
+        /// Pages that an owner was writing to disk when it died count as written.
+        DeadStageOutCounts,
+        /// An owner that died inside a critical section is treated like any other.
+        DeadHolderForgotten,
     }
 }
 
@@ -102,19 +225,21 @@ impl Bug {
 mod switch {
     use std::cell::Cell;
 
+    use super::Bug;
+
     thread_local! {
         // Per thread, so that tests which plant different faults can run side by side.
-        static CURRENT: Cell<u32> = const { Cell::new(0) };
+        static CURRENT: Cell<Option<Bug>> = const { Cell::new(None) };
     }
 
     /// Switches one fault on for this thread, or all off.
-    pub fn set(bug: Option<super::Bug>) {
-        CURRENT.with(|current| current.set(bug.map_or(0, |bug| bug as u32)));
+    pub fn set(bug: Option<Bug>) {
+        CURRENT.set(bug);
     }
 
     /// Whether a fault is switched on for this thread.
-    pub fn is(bug: super::Bug) -> bool {
-        CURRENT.with(|current| current.get() == bug as u32)
+    pub fn is(bug: Bug) -> bool {
+        CURRENT.get() == Some(bug)
     }
 }
 

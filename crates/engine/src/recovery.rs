@@ -176,7 +176,8 @@ impl Tier {
             return Err(RecoveryError::RegionTooSmall(geometry.region_bytes()));
         }
         let tier = Self { region, geometry: geometry.clone(), uuid: superblock.tier_uuid, owner };
-        if geometry.provably_clean() && superblock.state == TierState::Open {
+        let left_open = superblock.state == TierState::Open && !planted::is(Bug::CleanTierKept);
+        if geometry.provably_clean() && left_open {
             let superblock = Superblock { state: TierState::Open, ..superblock.discarded() };
             let origin = Chain { sequence: 0, position: 0, checksum: superblock.chain_origin() };
             tier.start(&superblock, origin, 0, 1);
@@ -216,7 +217,9 @@ impl Scan<'_, '_> {
         let segments = self.find_segments()?;
         let mut front = self.superblock.front;
         for header in &segments {
-            front = front.max(header.front);
+            if !planted::is(Bug::SegmentFrontIgnored) {
+                front = front.max(header.front);
+            }
         }
         let newest = segments.last();
         let mut chain = newest.map_or(
@@ -249,10 +252,11 @@ impl Scan<'_, '_> {
             return Err(damaged("the queue's front and rear do not fit together", offset));
         }
 
+        let raised = !planted::is(Bug::EpochNotRaised);
         let superblock = Superblock {
             generation: self.superblock.generation + 1,
-            epoch: self.superblock.epoch + 1,
-            epoch_sequence: chain.sequence,
+            epoch: self.superblock.epoch + u32::from(raised),
+            epoch_sequence: if raised { chain.sequence } else { self.superblock.epoch_sequence },
             state: TierState::Open,
             front,
             ..self.superblock.clone()
@@ -270,10 +274,10 @@ impl Scan<'_, '_> {
             next_version = self.replay_found(&tier, group, front, next_version, &mut writes)?;
             note = group.note;
         }
-        if found.is_empty() && segments_end.sequence > 0 {
+        if found.is_empty() && segments_end.sequence > 0 && !planted::is(Bug::NoteOfSegmentLost) {
             note = self.last_note(&segments)?;
         }
-        control.next_version.set(next_version);
+        control.next_version.set(if planted::is(Bug::VersionsRestart) { 1 } else { next_version });
         tier.adopt_note(&note);
         if let Err(position) = tier.groups_meet(front, chain.position) {
             return Err(damaged("the queue has a gap", self.offset_of(position)));
@@ -317,8 +321,9 @@ impl Scan<'_, '_> {
     }
 
     fn belongs(&self, header: &SegmentHeader, slot: u64) -> bool {
+        let after_discard = header.epoch >= self.superblock.origin_epoch;
         header.tier_uuid == self.superblock.tier_uuid
-            && header.epoch >= self.superblock.origin_epoch
+            && (after_discard || planted::is(Bug::DiscardedSegmentsBelieved))
             && header.epoch <= self.superblock.epoch
             && header.number % self.geometry.segment_slots == slot
             && u64::from(header.records) <= self.geometry.segment_records_max
@@ -332,7 +337,8 @@ impl Scan<'_, '_> {
         let offset = self.geometry.segment_offset(header.number) + SEGMENT_HEADER_BYTES as u64;
         self.read(offset, &mut bytes)?;
         bytes.truncate(header.records_bytes() as usize);
-        Ok((crc32c::crc32c(&bytes) == header.records_checksum).then_some(bytes))
+        let whole = crc32c::crc32c(&bytes) == header.records_checksum;
+        Ok((whole || planted::is(Bug::TornSegmentUsed)).then_some(bytes))
     }
 
     /// Fills the directory from segments; a gap between them is bridged by the groups' summaries.
@@ -475,7 +481,9 @@ impl Scan<'_, '_> {
         while chain.position < limit {
             let Some(group) = self.summary_at(chain.position)? else { break };
             let follows = group.sequence == chain.sequence
-                && (group.predecessor == chain.checksum || planted::is(Bug::ChainUnchecked))
+                && (group.predecessor == chain.checksum
+                    || planted::is(Bug::ChainUnchecked)
+                    || planted::is(Bug::PredecessorUnchecked))
                 && (self.epoch_fits(&group) || planted::is(Bug::ChainUnchecked));
             if !follows {
                 break;
@@ -506,6 +514,9 @@ impl Scan<'_, '_> {
             if !whole? {
                 self.report.groups_torn += (found.len() - index) as u64;
                 found.truncate(index);
+                return Ok(());
+            }
+            if planted::is(Bug::OneGroupVerified) {
                 return Ok(());
             }
         }
@@ -544,6 +555,9 @@ impl Scan<'_, '_> {
         segments_end: Chain,
         found: &[Found],
     ) -> Result<(), RecoveryError> {
+        if planted::is(Bug::DamageNotRefused) {
+            return Ok(());
+        }
         let offset = self.offset_of(end.position);
         let sequence = end.sequence;
         if self.superblock.state != TierState::Open && self.superblock.end_sequence != sequence {
@@ -602,6 +616,10 @@ impl Scan<'_, '_> {
             }
             if matches!(record.kind, RecordKind::Page { .. }) && position >= end {
                 return Err(odd());
+            }
+            let tombstone = matches!(record.kind, RecordKind::Tombstone(_));
+            if tombstone && planted::is(Bug::SegmentTombstonesIgnored) {
+                continue;
             }
             position = tier.replay(&record, position, front);
         }

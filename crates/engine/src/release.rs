@@ -61,7 +61,11 @@ impl Tier {
         }
         control.disk_sync_end.set(cleaned);
         // The barrier: every group that exists now, the open one included. Without a band nothing waits.
-        let barrier = if band == 0 { 0 } else { control.next_sequence.get() };
+        let existing = match planted::is(Bug::BarrierWithoutOpenGroup) {
+            true => control.composed.get(),
+            false => control.next_sequence.get(),
+        };
+        let barrier = if band == 0 { 0 } else { existing };
         control.disk_sync_barrier.set(barrier);
         control.disk_sync.set(SYNC_RUNNING);
         self.drain_sync_begins();
@@ -74,7 +78,12 @@ impl Tier {
         let durable = control.flushed.get() >= control.disk_sync_barrier.get();
         let ready = durable || planted::is(Bug::ReuseBeforeSuperseder);
         if control.disk_sync.get() == SYNC_BARRIER && ready {
-            control.releasable.set(control.disk_sync_end.get());
+            let covered = if planted::is(Bug::SyncCoversLaterWrites) {
+                control.cleaned.get()
+            } else {
+                control.disk_sync_end.get()
+            };
+            control.releasable.set(covered);
             control.disk_sync.set(SYNC_IDLE);
         }
     }
@@ -85,7 +94,9 @@ impl Tier {
         let control = self.control();
         self.pass_barrier();
         let front = control.front.get();
-        let (releasable, frames) = (control.releasable.get(), self.frames_wanted());
+        let frames = self.frames_wanted();
+        let unsynced = planted::is(Bug::ReleasedWhenCleaned);
+        let releasable = if unsynced { control.cleaned.get() } else { control.releasable.get() };
         if control.releasing.get() != 0 {
             return None;
         }

@@ -38,7 +38,7 @@ impl Tier {
 
     fn replay_tombstone(&self, range: &IdRange) {
         let directory = self.directory();
-        let single = range.shift == 0 && range.count == 1;
+        let single = range.shift == 0 && range.count == 1 || planted::is(Bug::RangeTombstoneOfOne);
         let frames = if single { 0 } else { self.geometry.frames_max() as u32 };
         let drop = |id: &PageId| {
             let shard = directory.lock(directory.slot(id), self.owner);

@@ -7,7 +7,7 @@
 //! group is *cleaned*; its frames leave later (see `release`).
 
 use crate::config::Design;
-use crate::directory::{DIRTY, GroupHead, HEAD, REFERENCED, VALID, needs_disk};
+use crate::directory::{DIRTY, GroupHead, HEAD, REFERENCED, VALID, WRITTEN, dirty_since, needs_disk};
 use crate::format::{GroupSummary, Record, RecordKind};
 use crate::lane::{GROUP, LANE_IDLE, LANE_READING, LanePage};
 use crate::planted::{self, Bug};
@@ -166,8 +166,12 @@ impl Tier {
             return false;
         }
         let state = directory.state(old_frame);
-        let flags = state & !(VALID | REFERENCED | HEAD);
-        let kind = RecordKind::Page { id, dirty: flags & DIRTY != 0, second_chance: true, lsn, checksum };
+        let mut flags = state & !(VALID | REFERENCED | HEAD);
+        let dirty = flags & DIRTY != 0 && !planted::is(Bug::SecondChanceRecordedClean);
+        let kind = RecordKind::Page { id, dirty, second_chance: true, lsn, checksum };
+        if planted::is(Bug::SecondChanceRejuvenates) && flags & DIRTY != 0 {
+            flags = flags & WRITTEN | dirty_since(self.control().mark.get());
+        }
         let version = Some((record.epoch, record.version));
         let awaited = self.drain_awaits(&id, state, page.position);
         let Some(place) = self.append(kind, version, Reserve::StageOut, awaited) else {

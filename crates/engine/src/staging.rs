@@ -111,7 +111,8 @@ impl Tier {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
         // Invariant 6: a second chance of a page that is being dropped would lie behind its tombstone and outlive it.
-        if reserve == Reserve::StageOut && control.drops.get() != 0 {
+        let dropping = control.drops.get() != 0 && !planted::is(Bug::SecondChanceDuringDrop);
+        if reserve == Reserve::StageOut && dropping {
             return None;
         }
         let sequence = self.open_group(reserve)?;
@@ -233,7 +234,9 @@ impl Tier {
         let control = self.control();
         let front = if self.reuse_unchecked() { control.front.get() } else { control.durable_front.get() };
         // Invariant 9: the groups that recovery would have to scan keep their frames.
-        front.min(control.segment_durable_end.get())
+        let scanned_from =
+            if planted::is(Bug::ScannedFramesReused) { front } else { control.segment_durable_end.get() };
+        front.min(scanned_from)
     }
 
     /// Frames before this position may be overwritten.
@@ -274,7 +277,8 @@ impl Tier {
         let control = self.control();
         while control.composed.get() < control.next_sequence.get() {
             let slot = self.slot_of(control.composed.get());
-            if slot.state.get() != SEALED || slot.filled.get() != slot.pages.get() {
+            let filled = slot.filled.get() == slot.pages.get() || planted::is(Bug::GroupUnfilled);
+            if slot.state.get() != SEALED || !filled {
                 return;
             }
             self.compose(slot);
@@ -287,6 +291,12 @@ impl Tier {
         let memory = self.slot_memory(sequence);
         let mut note = [0; NOTE_BYTES];
         self.region.copy_out(self.note_offset(Some(sequence)), &mut note);
+        let front = control.front.get();
+        let stated = if planted::is(Bug::FrontStatedTooFar) { control.cleaned.get() } else { front };
+        let durable = match planted::is(Bug::DurableStatedWhenWritten) {
+            true => self.written_end(),
+            false => control.flushed.get(),
+        };
         let summary = GroupSummary {
             tier_uuid: self.uuid,
             epoch: control.epoch.get() as u32,
@@ -296,8 +306,8 @@ impl Tier {
             pages: slot.pages.get() as u32,
             records: slot.records.get() as u32,
             cut_short: slot.cut_short.get() != 0,
-            durable: control.flushed.get(),
-            front: control.front.get(),
+            durable,
+            front: stated,
             note,
         };
         let records =
@@ -308,7 +318,7 @@ impl Tier {
         self.directory().set_head(self.frame_of(summary.position), &head);
         slot.predecessor.set(control.chain.get());
         slot.checksum.set(checksum.into());
-        slot.front.set(summary.front);
+        slot.front.set(front);
         control.chain.set(checksum.into());
         control.composed.set(sequence + 1);
         slot.state.set(READY);
@@ -323,7 +333,7 @@ impl Tier {
     pub fn request_sync(&self) -> Result<SyncTicket, NoRoom> {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
-        if control.note_changed.get() != 0 {
+        if control.note_changed.get() != 0 && !planted::is(Bug::NoteLeftBehind) {
             self.open_group(Reserve::StageOut).ok_or(NoRoom)?;
         }
         let open = control.open.get();

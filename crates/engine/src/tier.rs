@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::config::{Admission, Geometry, SyncMode};
 use crate::control::{Control, Slot};
-use crate::directory::{ATTEMPTS, DIRTY, Directory, Entry, REFERENCED, Slotted, VALID, dirty_since};
+use crate::directory::{ATTEMPTS, DIRTY, Directory, Entry, REFERENCED, Slotted, VALID, WRITTEN, dirty_since};
 use crate::format::RecordKind;
 use crate::ids::{IdRange, PageId, Position};
 use crate::interleave::spin;
@@ -210,7 +210,10 @@ impl Tier {
         let kind = RecordKind::Page { id: *id, dirty: !through, second_chance: false, lsn, checksum };
         let older = shard.find(id);
         let older_state = older.map(|frame| directory.state(frame));
-        let flags = if through { 0 } else { dirty_since(self.inherited_since(older_state, before_mark)) };
+        let mut flags = if through { 0 } else { dirty_since(self.inherited_since(older_state, before_mark)) };
+        if planted::is(Bug::WrittenInherited) {
+            flags |= older_state.unwrap_or(0) & WRITTEN;
+        }
         let awaited =
             older.is_some_and(|frame| self.drain_awaits(id, directory.state(frame), self.position_of(frame)));
         let Some(place) = self.append(kind, None, Reserve::Foreground, awaited) else {
@@ -334,7 +337,7 @@ impl Tier {
                 self.region.copy_out(self.staged_page(slot, position - first), out);
                 // The group may have been retired while it was copied: its memory is reused only
                 // after `staged_from` has passed it.
-                return position >= control.staged_from.get();
+                return position >= control.staged_from.get() || planted::is(Bug::StagedCopyUnconfirmed);
             }
         }
         false
@@ -342,7 +345,7 @@ impl Tier {
 
     /// Whether `bytes` are what was staged in as `page`.
     pub fn verify(&self, page: &FlashPage, bytes: &[u8]) -> bool {
-        crc32c::crc32c(bytes) == page.checksum
+        crc32c::crc32c(bytes) == page.checksum || planted::is(Bug::DamageUnnoticed)
     }
 
     /// Whether the frame still held `page` when it was read: true if it has not left the queue since.
@@ -359,7 +362,7 @@ impl Tier {
         let frame = self.frame_of(page.position.0);
         if shard.find(id) == Some(frame)
             && self.position_of(frame) == page.position.0
-            && directory.state(frame) & DIRTY == 0
+            && (directory.state(frame) & DIRTY == 0 || planted::is(Bug::DirtyForgotten))
         {
             shard.unlink(frame);
             shard.changed();
@@ -380,13 +383,15 @@ impl Tier {
         let directory = self.directory();
         let shard = directory.lock(directory.slot(id), self.owner);
         // Even without a valid version the page changed: offers of what was read before are stale.
-        shard.changed();
+        if !planted::is(Bug::InvalidationUncounted) {
+            shard.changed();
+        }
         let frame = shard.find(id);
         // A frame that has left the queue, or is just leaving it, is found again after a crash until the front that
         // passed it is durable.
         let control = self.control();
         let left = control.front.get().max(control.releasing_end.get());
-        let may_return = control.durable_front.get() < left;
+        let may_return = control.durable_front.get() < left && !planted::is(Bug::NoTombstoneAfterLeaving);
         if (frame.is_some() || may_return) && !planted::is(Bug::NoTombstone) {
             self.append_tombstone(IdRange { start: *id, count: 1, shift: 0 }, None)?;
         }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, RwLock};
 
 use mezzanine_device::Device;
+use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{IdRange, Position, StageIn, StageKind};
 
 use crate::condition::Route;
@@ -282,7 +283,8 @@ impl Shared {
             file.resize(physical).map_err(failed)?;
             file.flush(&self.counters).map_err(failed)?;
         }
-        if let Some((first, end)) = sidecar.discarding {
+        let discarding = sidecar.discarding.filter(|_| !planted::is(Bug::DiscardNotRepeated));
+        if let Some((first, end)) = discarding {
             // The pages of these that the tier holds are zero there already; the others are zero, or were to be.
             let failed = |error| VolumeError::from_device("attach", &file.name, error);
             let zeroed = file.zero(
@@ -354,7 +356,7 @@ impl Shared {
             return Err(VolumeError::new(VolumeErrorKind::FileNotAttached, "change", &file.name, reason)
                 .advise("attach every file of the volume before changing one"));
         }
-        if file.trim.load(Ordering::Acquire) {
+        if file.trim.load(Ordering::Acquire) && !planted::is(Bug::TailNotTrimmed) {
             self.trim(host, file)?;
             file.trim.store(false, Ordering::Release);
         }

@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use mezzanine_device::Request;
+use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{FlashPage, Lookup, PageId, StageIn, StageKind, Token};
 
 use crate::core::{Shared, TierHost};
@@ -129,7 +130,7 @@ impl Shared {
             return Ok(true);
         }
         count(&self.counters.pages_damaged, 1);
-        if !page.dirty {
+        if !page.dirty || planted::is(Bug::DirtyForgotten) {
             // Invariant 11: disk has the same bytes.
             host.tier.forget_clean(&PageId::volume(u64::from(file.number), block), page);
             return Ok(false);

@@ -4,6 +4,7 @@
 use mezzanine_device::{AlignedBuf, Device, DeviceError};
 use mezzanine_engine::RecoveryReport;
 use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, TierState};
+use mezzanine_engine::planted::{self, Bug};
 
 use crate::error::VolumeError;
 use crate::roster::Roster;
@@ -78,6 +79,9 @@ pub(crate) fn write_superblock(flash: &dyn Device, superblock: &Superblock) -> R
         })
         .collect();
     copies.sort_unstable();
+    if planted::is(Bug::BetterCopyFirst) {
+        copies.reverse();
+    }
     let bytes = AlignedBuf::copy_of(&superblock.encode());
     for (_, offset) in copies {
         flash.write_at(&bytes, offset)?;

@@ -1,0 +1,164 @@
+//! For every rule of the engine and the volume that a test can take out: something goes red when it is out, and is green when
+//! it is in. A world that finds nothing proves nothing.
+//!
+//! `data/planted.toml` says what finds which, and after how many power cuts; `docs/reliability.md` shows it as a table. After a
+//! change of a world or of the engine's order of jobs the numbers are others; this measures them anew (a quarter of an hour on
+//! two cores) and writes both files:
+//!
+//! ```text
+//! MEZZANINE_PLANTED=write cargo test --release -p mezzanine-sim --features planted --test planted_bugs -- --ignored --nocapture
+//! ```
+//!
+//! `MEZZANINE_PLANTED=SwitchOne,SwitchTwo` measures some and writes nothing.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod search;
+
+mod table;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use mezzanine_engine::planted::Bug;
+
+use search::{Found, Kind, search};
+use table::{Row, Table, root};
+
+/// Found after so few cuts, a bug is looked for in every test run.
+const QUICK: u64 = 1000;
+/// Where a quick one must have shown. Other draws of the world may need more than the table says, but not that many more.
+const QUICK_MAX: u64 = 20_000;
+/// The rounds in which a bug is looked for where the table says nothing: the next one comes only if neither world has found it.
+const ROUNDS: [u64; 3] = [50_000, 250_000, 1_000_000];
+
+/// Does `work` for every bug, on all processors.
+fn for_all(bugs: &[Bug], work: impl Fn(Bug) + Sync) {
+    let next = AtomicUsize::new(0);
+    let one = || {
+        while let Some(&bug) = bugs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            work(bug);
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(2, usize::from) {
+            scope.spawn(one);
+        }
+    });
+}
+
+fn told(bug: Bug, kind: Kind, found: &Found) -> u64 {
+    let text: String = found.violation.text.chars().take(100).collect();
+    let Found { cuts, violation } = found;
+    println!(
+        "{bug:?} ({kind:?}): {cuts} cuts, seed {}, {} {text}",
+        violation.seed,
+        violation.invariant.name()
+    );
+    *cuts
+}
+
+#[test]
+fn every_switch_is_in_the_table() {
+    let table = Table::read();
+    assert_eq!(table.len(), Bug::ALL.len(), "the table has rows of switches that are no more");
+    for &bug in Bug::ALL {
+        let row = table.row(bug);
+        assert_eq!(row.invariant, bug.invariant(), "{bug:?}");
+        let found = row.quickest().is_some() || !row.tests.is_empty();
+        assert_ne!(found, row.covered.is_some(), "{bug:?} is found, or it is said why not");
+        for test in &row.tests {
+            let text =
+                std::fs::read_to_string(root().join(test)).unwrap_or_else(|error| panic!("{test}: {error}"));
+            assert!(text.contains(&format!("Bug::{bug:?}")), "{test} does not try {bug:?}");
+        }
+    }
+}
+
+#[test]
+fn the_document_shows_the_table() {
+    let (is, should_be) = Table::read().in_document();
+    assert_eq!(is, should_be, "docs/reliability.md and crates/sim/data/planted.toml differ");
+}
+
+#[test]
+fn what_is_found_quickly_is_found() {
+    let table = Table::read();
+    let quick: Vec<Bug> = Bug::ALL
+        .iter()
+        .copied()
+        .filter(|bug| table.row(*bug).quickest().is_some_and(|(_, cuts)| cuts <= QUICK))
+        .collect();
+    let missed = Mutex::new(Vec::new());
+    for_all(&quick, |bug| {
+        let (kind, _) = table.row(bug).quickest().unwrap();
+        match search(Some(bug), kind, QUICK_MAX) {
+            Some(found) => drop(told(bug, kind, &found)),
+            None => missed.lock().unwrap().push(bug),
+        }
+    });
+    println!("{} of {} switches; the others need more cuts or other tests", quick.len(), Bug::ALL.len());
+    let missed = missed.into_inner().unwrap();
+    assert!(missed.is_empty(), "not noticed in {QUICK_MAX} cuts: {missed:?}");
+}
+
+#[test]
+fn without_a_planted_bug_nothing_is_found() {
+    for kind in Kind::ALL {
+        let found = search(None, kind, 20_000);
+        assert!(found.is_none(), "{}", found.unwrap().violation);
+    }
+}
+
+/// Measures one bug: in the worlds where the table has it, and where it has nothing in rounds.
+fn measured(bug: Bug, row: &Row) -> Row {
+    let mut now = Row { volume: None, database: None, ..row.clone() };
+    if row.covered.is_some() {
+        return now;
+    }
+    let by_tests = !row.tests.is_empty();
+    for cuts_max in ROUNDS {
+        for kind in Kind::ALL {
+            let found = search(Some(bug), kind, cuts_max).map(|found| told(bug, kind, &found));
+            match kind {
+                Kind::Volume => now.volume = found,
+                Kind::Database => now.database = found,
+            }
+        }
+        if now.quickest().is_some() || by_tests {
+            break;
+        }
+    }
+    now
+}
+
+#[test]
+#[ignore = "a quarter of an hour on two cores"]
+fn the_whole_table_holds() {
+    let wanted = std::env::var("MEZZANINE_PLANTED").unwrap_or_default();
+    let write = wanted == "write";
+    let some = !write && !wanted.is_empty();
+    let named = |bug: &Bug| !some || wanted.split(',').any(|name| name == format!("{bug:?}"));
+    let bugs: Vec<Bug> = Bug::ALL.iter().copied().filter(named).collect();
+    let table = Mutex::new(Table::read());
+    let wrong = Mutex::new(Vec::new());
+    for_all(&bugs, |bug| {
+        let row = table.lock().unwrap().row(bug);
+        let now = measured(bug, &row);
+        if now != row {
+            wrong.lock().unwrap().push(format!("{bug:?}: {now:?} instead of {row:?}"));
+        }
+        table.lock().unwrap().set(bug, now);
+    });
+    let (table, wrong) = (table.into_inner().unwrap(), wrong.into_inner().unwrap());
+    if write {
+        table.write();
+        return;
+    }
+    wrong.iter().for_each(|row| println!("{row}"));
+    assert!(some || wrong.is_empty(), "the table is out of date: see the head of this test for the command");
+    let slow = Bug::ALL
+        .iter()
+        .filter(|bug| table.row(**bug).quickest().is_some_and(|(_, cuts)| cuts > 1000))
+        .count();
+    assert!(some || slow >= 10, "only {slow} bugs need more than 1,000 cuts");
+}
