@@ -110,8 +110,12 @@ impl Tier {
         assert_eq!(superblock.tier_uuid, self.uuid, "a superblock of another tier");
         // The frames in use and the sync mode may have changed since the tier was opened.
         let opened = self.geometry.config();
-        let config =
-            TierConfig { frames: opened.frames, sync_mode: opened.sync_mode, ..superblock.config.clone() };
+        let config = TierConfig {
+            frames: opened.frames,
+            ahead_frames: opened.ahead_frames,
+            sync_mode: opened.sync_mode,
+            ..superblock.config.clone()
+        };
         assert_eq!(&config, opened, "a superblock of another configuration");
         let _guard = self.control().lock.lock(self.owner);
         let header = header(&self.region);

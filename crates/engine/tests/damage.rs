@@ -229,7 +229,17 @@ fn the_jobs_of_a_dead_owner_are_handed_out_again() {
 #[test]
 fn parameters_out_of_range_are_named() {
     type Change = fn(&mut TierConfig);
-    let cases: [(Change, &str); 8] = [
+    let cases: [(Change, &str); 18] = [
+        (|c| c.page_size = 65_536, "page_size"),
+        (|c| c.page_size = 0, "page_size"),
+        (|c| c.group_pages = 257, "group_pages"),
+        (|c| c.staging_groups = 65, "staging_groups"),
+        (|c| c.segment_frames = 7, "segment_frames"),
+        (|c| c.frames = 0, "frames"),
+        (|c| c.frames_max = u64::MAX, "frames_max"),
+        (|c| c.shards = 8192, "shards"),
+        (|c| c.band_frames = c.frames + 1, "band_frames"),
+        (|c| c.ahead_frames = c.frames / 2 + 1, "ahead_frames"),
         (|c| c.page_size = 5000, "page_size"),
         (|c| c.page_size = 2048, "page_size"),
         (|c| c.group_pages = 0, "group_pages"),

@@ -156,7 +156,9 @@ fn sizes_that_cannot_be_are_refused_with_the_reason() {
 /// Under writers that never pause, stage-out gets ahead all the same.
 #[test]
 fn shrinking_ends_under_load() {
-    let mut life = Life::new(&config(900, 900, 4096, 4), 7);
+    // What may be staged out ahead of need follows the size.
+    let config = TierConfig { ahead_frames: 400, ..config(900, 900, 4096, 4) };
+    let mut life = Life::new(&config, 7);
     life.live(3000);
     life.host.tier.begin_resize(300).unwrap();
     let mut operations = 0;

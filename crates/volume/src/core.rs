@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
+};
 
 use mezzanine_device::Device;
 use mezzanine_engine::{NoRoom, PageId, SyncState, SyncTicket, Tier};
@@ -18,6 +20,11 @@ use crate::statistics::Counters;
 
 /// Writers of the same page exclude each other by one of these.
 pub(crate) const STRIPES: usize = 64;
+
+/// The stripe of a page: neighbouring blocks fall on neighbouring stripes, files apart from one another.
+fn stripe(file: u64, block: u64) -> usize {
+    ((block + file * 17) % STRIPES as u64) as usize
+}
 
 /// Looks for a job in vain before their lack is called a defect. What another thread has just finished shows at the next
 /// look, but a thread that lost the processor in the middle of a copy needs some time.
@@ -197,14 +204,21 @@ impl Shared {
         const { assert!(STRIPES == 64, "the set of stripes is a 64-bit word") };
         let mut wanted = 0u64;
         for block in block..block + pages.min(STRIPES as u64) {
-            // Neighbouring blocks fall on neighbouring stripes, files apart from one another.
-            let stripe = (block + u64::from(file.number) * 17) % STRIPES as u64;
-            wanted |= 1 << stripe;
+            wanted |= 1 << stripe(u64::from(file.number), block);
         }
         (0..STRIPES)
             .filter(|stripe| wanted >> stripe & 1 == 1)
             .map(|stripe| lock(&self.stripes[stripe]))
             .collect()
+    }
+
+    /// The lock of a page, unless somebody has it.
+    pub(crate) fn try_lock_page(&self, id: &PageId) -> Option<MutexGuard<'_, ()>> {
+        match self.stripes[stripe(id.file(), id.block())].try_lock() {
+            Ok(guard) => Some(guard),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
     }
 
     /// Carries out a job, or waits until somebody else has. Returns at once when the volume is no longer in order; the

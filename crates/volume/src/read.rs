@@ -173,6 +173,9 @@ impl Shared {
         if !host.takes_clean || host.is_incomplete() {
             return false;
         }
+        // While a write is on its way to disk, a page read before it must not answer those who have read the newer one
+        // there: the tier hears of the write only when it is done.
+        let Some(_page) = self.try_lock_page(id) else { return false };
         let Some(_inside) = host.enter(&self.condition) else { return false };
         let staged = host.tier.stage_in(id, page, StageKind::Clean(Some(token)), 0);
         if matches!(staged, StageIn::Staged { .. }) {
