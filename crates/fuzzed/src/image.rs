@@ -33,6 +33,8 @@ fn config(design: Design, group_pages: u32) -> TierConfig {
     config.shards = 2;
     config.design = design;
     config.frames = 8;
+    // No more than those.
+    config.frames_max = 0;
     while config.geometry().is_err() {
         config.frames += 1;
     }

@@ -17,7 +17,6 @@ pub(crate) const OWNER: u32 = 1;
 pub(crate) type Thread = fn(&World);
 
 /// A flash device and what of it would survive a power cut.
-#[derive(Clone)]
 pub(crate) struct Flash {
     pub(crate) now: Vec<u8>,
     pub(crate) durable: Vec<u8>,
@@ -57,10 +56,13 @@ pub(crate) struct World {
     pub(crate) host_lock: RwLock<()>,
 }
 
-impl ReadFlash for Flash {
+/// What a power cut leaves.
+struct Durable<'f>(&'f [u8]);
+
+impl ReadFlash for Durable<'_> {
     fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
         let offset = offset as usize;
-        bytes.copy_from_slice(&self.durable[offset..offset + bytes.len()]);
+        bytes.copy_from_slice(&self.0[offset..offset + bytes.len()]);
         Ok(())
     }
 }
@@ -76,6 +78,8 @@ pub(crate) fn tiny(group_pages: u32) -> TierConfig {
     config.ahead_frames = 0;
     config.shards = 2;
     config.frames = 8;
+    // No more than those.
+    config.frames_max = 0;
     while config.geometry().is_err() {
         config.frames += 1;
     }
@@ -102,9 +106,9 @@ impl World {
         let geometry = config.geometry().unwrap();
         let superblock = Superblock::new(&geometry, [7; 16], [9; 16]);
         let zeros = vec![0; geometry.flash_bytes() as usize];
-        let mut flash = Flash { now: zeros.clone(), durable: zeros, unflushed: Vec::new() };
+        let flash = Flash { now: zeros.clone(), durable: zeros, unflushed: Vec::new() };
         let region = Region::heap(geometry.region_bytes());
-        let recovered = Tier::recover(region, &superblock, OWNER, &mut flash).unwrap();
+        let recovered = Tier::recover(region, &superblock, OWNER, &mut Durable(&flash.durable)).unwrap();
         Self {
             tier: recovered.tier,
             superblock: recovered.superblock,
@@ -166,9 +170,9 @@ impl World {
     /// Recovers from what is durable at this moment and checks that it keeps the promises.
     pub(crate) fn after_power_cut(&self, promised: &[Promise]) {
         let before = explore(false);
-        let mut flash = self.flash.lock().unwrap().clone();
+        let flash = self.flash.lock().unwrap();
         let region = Region::heap(self.tier.geometry().region_bytes());
-        let recovered = Tier::recover(region, &self.superblock, OWNER, &mut flash).unwrap();
+        let recovered = Tier::recover(region, &self.superblock, OWNER, &mut Durable(&flash.durable)).unwrap();
         recovered.tier.check();
         for (id, known) in promised {
             let found = match recovered.tier.lookup(id, &mut vec![0; PAGE]) {
