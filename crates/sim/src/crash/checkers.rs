@@ -1,5 +1,6 @@
 //! What is looked at, and when. Each checker knows the model and the devices, never the tier.
 
+pub mod damage;
 pub mod disk;
 pub mod pages;
 pub mod recovery;

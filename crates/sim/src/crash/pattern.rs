@@ -63,6 +63,15 @@ pub fn versions(bytes: &[u8], file: u8, offset: u64) -> Vec<Option<u32>> {
     found
 }
 
+/// Whether every byte of `bytes`, read at byte `offset` of `file`, is zero or what some version has there.
+pub fn belongs(bytes: &[u8], file: u8, offset: u64) -> bool {
+    // The third to fifth byte of each word are the version's.
+    bytes.iter().zip(offset..).all(|(&byte, at)| {
+        let inside = (at % 8) as usize;
+        byte == 0 || (3..6).contains(&inside) || byte == word(file, 0, at / 8).to_le_bytes()[inside]
+    })
+}
+
 /// Says in words what `bytes`, read at byte `offset` of `file`, are.
 pub fn describe(bytes: &[u8], file: u8, offset: u64) -> String {
     if bytes.iter().all(|&byte| byte == 0) {
@@ -104,6 +113,15 @@ mod tests {
             fill(&mut piece, 1, 77, 8192 + from as u64);
             assert_eq!(piece, whole[from..to], "{from}..{to}");
         }
+    }
+
+    #[test]
+    fn pieces_of_versions_belong_where_they_were_written_and_nowhere_else() {
+        let mut unit = [0; UNIT_BYTES];
+        fill(&mut unit[3..300], 1, 5, 1027);
+        fill(&mut unit[77..205], 1, 66_000, 1101);
+        assert!(belongs(&unit, 1, 1024) && belongs(&[0; 7], 0, 3));
+        assert!(!belongs(&unit, 0, 1024) && !belongs(&unit, 1, 1032) && !belongs(&[7; 8], 0, 0));
     }
 
     #[test]

@@ -44,6 +44,8 @@ pub enum Invariant {
     KnownTier,
     /// An operation fails only if a device did.
     NoUnprovokedError,
+    /// Damage on flash is noticed: what is damaged is never served, and what the disk has as well comes from there.
+    DamageNoticed,
     /// The software's own assertions hold.
     Assertion,
 }
@@ -66,6 +68,7 @@ impl Invariant {
             Self::Commits => "commits",
             Self::KnownTier => "known-tier",
             Self::NoUnprovokedError => "no-unprovoked-error",
+            Self::DamageNoticed => "damage-noticed",
             Self::Assertion => "assertion",
         }
     }
@@ -161,6 +164,14 @@ pub struct Coverage {
     pub tiers_refused: u64,
     /// Processes that died with jobs of the tier in their hands.
     pub owners_killed: u64,
+    /// Copies of the flash device that were damaged.
+    pub damages: u64,
+    /// Damaged tiers that were not opened.
+    pub damage_refused: u64,
+    /// Damaged pages that were noticed: read from disk instead, or reported as lost.
+    pub damage_refetched: u64,
+    /// Reads that reported a page as lost.
+    pub damage_reported: u64,
     /// Device errors planned.
     pub errors_planned: u64,
     /// Operations that failed because a device did, and whose process went on.
@@ -227,6 +238,10 @@ impl Coverage {
             drains,
             tiers_refused,
             owners_killed,
+            damages,
+            damage_refused,
+            damage_refetched,
+            damage_reported,
             errors_planned,
             errors_outlived,
             errors_fatal,

@@ -4,6 +4,7 @@
 //! - `versions`, `no-going-back`, `no-resurrection`, `whole-pages`, `read-your-writes`: by [`super::checkers::pages`], on every
 //!   page that is read.
 //! - `repeatable-recovery`: by [`super::checkers::recovery`].
+//! - `damage-noticed`: by [`super::checkers::damage`], on copies.
 //! - `disk-alone`, `flash-expendable`, `guarded`: by [`super::checkers::disk`], on the images of the disks.
 //! - `no-unprovoked-error`, `assertion`: everywhere; where devices fail, as [`super::faults`] says.
 //!
@@ -18,7 +19,7 @@ use std::sync::Arc;
 use mezzanine_device::memory::{Fault, Injection, Operation, Random, splitmix};
 use mezzanine_volume::{AttachOptions, HeaderGuard, Volume, VolumeError, VolumeFile, VolumeState};
 
-use super::checkers::{disk, pages, recovery};
+use super::checkers::{damage, disk, pages, recovery};
 use super::faults::Faults;
 use super::kind::Kind;
 use super::machine::Machine;
@@ -91,6 +92,8 @@ pub struct World {
     /// How often the flash device was formatted or begun to be; makes each tier's identity its own.
     formats: u64,
     pub(super) formatted: bool,
+    /// The last session closed the volume in order.
+    closed: bool,
     pub(super) faults: Faults,
     pub(super) traced: bool,
     opening: bool,
@@ -132,6 +135,7 @@ impl World {
             drained: Drained::Files,
             formats: 0,
             formatted: false,
+            closed: false,
             faults: Faults::default(),
             traced: false,
             opening: false,
@@ -192,6 +196,7 @@ impl World {
                 self.machine.power.crash_after(self.random.magnitude(64));
             }
             self.plan_faults();
+            self.closed = false;
             match self.session() {
                 Ok(()) => {
                     self.coverage.errors_hidden += u64::from(self.has_fault_struck());
@@ -205,8 +210,22 @@ impl World {
                 Err(Stop::DeviceFailed) => self.end_after_failure(),
                 Err(violated) => return violated,
             }
+            if let Err(violated) = self.look_at_copies() {
+                return violated;
+            }
         }
         Stop::PowerFailed
+    }
+
+    /// What would happen if, tried on copies of the machine.
+    fn look_at_copies(&mut self) -> Result<(), Stop> {
+        if !self.formatted || self.faults.planned {
+            return Ok(());
+        }
+        if self.random.chance(1, 64) {
+            damage::check(self, self.closed)?;
+        }
+        Ok(())
     }
 
     /// Opens, checks, operates and ends in one of the ways in which the devices keep their power.
@@ -261,6 +280,7 @@ impl World {
                 trace!(self, "close");
                 let closed = session.volume.close();
                 self.done("close", closed)?;
+                self.closed = true;
                 self.models.iter_mut().for_each(FileModel::sync_acknowledged);
                 self.coverage.closes += 1;
                 disk::check_guards(self)
@@ -270,6 +290,7 @@ impl World {
                 let tier_in_order = session.volume.state() == VolumeState::Ok;
                 let closed = session.volume.close_drained();
                 self.done("close drained", closed)?;
+                self.closed = true;
                 self.models.iter_mut().for_each(FileModel::sync_acknowledged);
                 self.coverage.closes += 1;
                 self.drained = Drained::Files;
@@ -366,15 +387,20 @@ impl World {
 
     /// Opens the volume on `machine`, which is this world's or a copy of it.
     pub(super) fn open_on(&self, machine: &Machine) -> Result<Session, Stop> {
+        self.try_open_on(machine).map_err(|(operation, error)| self.failed(operation, &error))
+    }
+
+    /// The same; what failed, and how, is for the caller to judge.
+    pub(super) fn try_open_on(&self, machine: &Machine) -> Result<Session, (&'static str, VolumeError)> {
         let opened = Volume::open(machine.connect(&machine.flash), self.scenario.volume());
-        let volume = opened.map_err(|error| self.failed("open", &error))?;
+        let volume = opened.map_err(|error| ("open", error))?;
         let mut files = Vec::with_capacity(machine.disks.len());
         for (file, disk) in machine.disks.iter().enumerate() {
             let guard = self.scenario.guards.then(|| HeaderGuard { bytes: GUARD.to_vec() });
             let options = AttachOptions { guard };
             let sidecar = machine.sidecars[file].clone();
             let attached = volume.attach(&Machine::path(file), machine.connect(disk), sidecar, options);
-            files.push(attached.map_err(|error| self.failed("attach", &error))?);
+            files.push(attached.map_err(|error| ("attach", error))?);
         }
         Ok(Session { volume: Arc::new(volume), files })
     }

@@ -1,0 +1,194 @@
+//! Damages the flash device of a copy of the machine, at rest or by writes that go wrong, and reads everything.
+//!
+//! Invariants checked: `damage-noticed`:
+//! - While a tier is in use, and when it is opened after it was closed in order, every page reads right or is reported as lost.
+//! - A page that the disk has as well reads right: everything after a drain, and always where the tier has clean pages only.
+//! - When a tier is opened after a crash, damage to its newest groups looks like a torn write, and older versions may answer
+//!   for what was synced last (see *Not covered* in `docs/reliability.md`); but never anything that was not written there.
+//!
+//! The machine itself is not touched.
+
+use mezzanine_device::Device;
+use mezzanine_device::memory::{Fault, Injection, Operation};
+use mezzanine_volume::VolumeErrorKind;
+
+use super::recovery::{Contents, contents};
+use crate::crash::machine::Machine;
+use crate::crash::pattern;
+use crate::crash::report::Invariant;
+use crate::crash::world::{Session, Stop, World, trace};
+
+/// How much may be wrong with what is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Tolerance {
+    /// Nothing.
+    None,
+    /// Pages may be reported as lost.
+    Loss,
+    /// And older versions may answer.
+    Age,
+}
+
+/// To be called between two sessions. `closed` says whether the last one closed the volume in order.
+pub(in crate::crash) fn check(world: &mut World, closed: bool) -> Result<(), Stop> {
+    let snapshot = world.machine.snapshot();
+    let another =
+        |world: &World| Machine::from_snapshot(&snapshot, world.scenario.fingerprints, &world.machine);
+    let mut expected = contents(world, &world.open_on(&another(world))?)?;
+    let copy = another(world);
+    let clean = world.scenario.flash_is_expendable();
+    if world.random.chance(1, 3) {
+        damage_at_rest(world, &copy);
+        let session = match world.try_open_on(&copy) {
+            Ok(session) => session,
+            Err((_, error)) => {
+                trace!(world, "refused on a copy: {error}");
+                world.coverage.damage_refused += 1;
+                return refusal(error.kind(), &error.to_string());
+            }
+        };
+        let tolerance = match (clean, closed) {
+            (true, _) => Tolerance::None,
+            (false, true) => Tolerance::Loss,
+            (false, false) => Tolerance::Age,
+        };
+        return read_everything(world, &session, &expected, tolerance);
+    }
+    let session = world.open_on(&copy)?;
+    let mut tolerance = if clean { Tolerance::None } else { Tolerance::Loss };
+    if world.random.chance(1, 3) {
+        world.done("drain", session.volume.drain())?;
+        tolerance = Tolerance::None;
+        damage_at_rest(world, &copy);
+    } else {
+        if world.random.chance(1, 2) {
+            plan_bad_writes(world, &copy);
+        }
+        write_some(world, &session, &mut expected, tolerance)?;
+        damage_at_rest(world, &copy);
+    }
+    read_everything(world, &session, &expected, tolerance)
+}
+
+/// A damaged tier is refused as what it looks like.
+fn refusal(kind: VolumeErrorKind, text: &str) -> Result<(), Stop> {
+    match kind {
+        VolumeErrorKind::Damaged | VolumeErrorKind::Unrecognised | VolumeErrorKind::NewerFormat { .. } => {
+            Ok(())
+        }
+        _ => Err(Stop::Violated(
+            Invariant::DamageNoticed,
+            format!("a damaged tier was refused like this: {text}"),
+        )),
+    }
+}
+
+/// Bits flip, frames become zeros, or hold what belongs to another place.
+fn damage_at_rest(world: &mut World, copy: &Machine) {
+    let page = world.scenario.page_bytes();
+    let frames = world.scenario.flash_bytes() / page;
+    let mut image = copy.flash.image();
+    for _ in 0..world.random.magnitude(8) {
+        let [to, from] = [0, 0].map(|_| (world.random.below(frames) * page) as usize);
+        let kind = world.random.below(3);
+        trace!(world, "damage {kind} at {to} of the copy");
+        match kind {
+            0 => image[to + world.random.below(page) as usize] ^= 1 << world.random.below(8),
+            1 => image[to..to + page as usize].fill(0),
+            _ => image.copy_within(from..from + page as usize, to),
+        }
+    }
+    copy.flash.load(&image);
+    world.coverage.damages += 1;
+}
+
+fn plan_bad_writes(world: &mut World, copy: &Machine) {
+    let fault = *world.random.pick(&[Fault::FlipBit, Fault::Misdirect, Fault::Lie]);
+    let (after, count) = (world.random.magnitude(8) - 1, world.random.magnitude(3));
+    copy.flash.inject(Injection { operation: Operation::Write, after, count, fault });
+}
+
+/// Writes whole pages and carries out jobs, until something fails that may.
+fn write_some(
+    world: &mut World,
+    session: &Session,
+    expected: &mut Contents,
+    tolerance: Tolerance,
+) -> Result<(), Stop> {
+    let page = world.scenario.page_bytes();
+    for number in 0..world.random.magnitude(32) as u32 {
+        let file = world.random.below(expected.len() as u64) as usize;
+        let pages = expected[file].len() as u64 / page;
+        if pages == 0 {
+            continue;
+        }
+        let offset = world.random.below(pages) * page;
+        let mut bytes = vec![0; page as usize];
+        pattern::fill(&mut bytes, file as u8, world.version + 1 + number, offset);
+        let written = session.files[file].write_at(&bytes, offset);
+        if let Err(error) = written {
+            let lost = matches!(error.kind(), VolumeErrorKind::LostPage | VolumeErrorKind::ReadOnly);
+            if !lost || tolerance == Tolerance::None {
+                let text = format!("a write to a damaged tier failed: {error}");
+                return Err(Stop::Violated(Invariant::DamageNoticed, text));
+            }
+            // It was written or it was not.
+            let at = offset as usize..(offset + page) as usize;
+            if session.files[file].read_at(&mut bytes, offset).is_ok() && expected[file][at.clone()] != bytes
+            {
+                let mut newer = vec![0; page as usize];
+                pattern::fill(&mut newer, file as u8, world.version + 1 + number, offset);
+                expected[file][at].copy_from_slice(&newer);
+            }
+            return Ok(());
+        }
+        expected[file][offset as usize..(offset + page) as usize].copy_from_slice(&bytes);
+        for _ in 0..world.random.below(4) {
+            session.volume.step();
+        }
+    }
+    Ok(())
+}
+
+fn read_everything(
+    world: &mut World,
+    session: &Session,
+    expected: &Contents,
+    tolerance: Tolerance,
+) -> Result<(), Stop> {
+    let page = world.scenario.page_bytes() as usize;
+    let broken = |text| Err(Stop::Violated(Invariant::DamageNoticed, text));
+    for (file, expected) in expected.iter().enumerate() {
+        let len = session.files[file].len() as usize;
+        if len != expected.len() && tolerance != Tolerance::Age {
+            return broken(format!(
+                "file {file} has {len} bytes instead of {} on a damaged tier",
+                expected.len()
+            ));
+        }
+        for start in (0..len).step_by(page) {
+            let mut found = vec![0; page.min(len - start)];
+            let offset = start as u64;
+            if let Err(error) = session.files[file].read_at(&mut found, offset) {
+                if error.kind() != VolumeErrorKind::LostPage || tolerance == Tolerance::None {
+                    return broken(format!("file {file}: {error}"));
+                }
+                world.coverage.damage_reported += 1;
+                continue;
+            }
+            let right = match tolerance {
+                Tolerance::Age => pattern::belongs(&found, file as u8, offset),
+                _ => found == expected[start..start + found.len()],
+            };
+            if !right {
+                let text = pattern::describe(&found, file as u8, offset);
+                return broken(format!(
+                    "file {file}, page {}: {text} came from a damaged tier",
+                    start / page
+                ));
+            }
+        }
+    }
+    world.coverage.damage_refetched += session.volume.statistics().pages_damaged;
+    Ok(())
+}
