@@ -10,7 +10,7 @@ use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{IdRange, Position, StageIn, StageKind};
 
 use crate::condition::Route;
-use crate::config::{AttachOptions, GUARD_BYTES_MAX};
+use crate::config::{AttachOptions, GUARD_BYTES_MAX, GUARD_NAME_BYTES};
 use crate::core::{Shared, TierHost, exclusive, lock};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::home::{FileInner, Head};
@@ -218,6 +218,7 @@ impl Shared {
             opened.roster.write(&*host.flash).map_err(failed)?;
         }
         let mut file = candidate.into_file(number, host.page_size() as u64);
+        name_guard(&mut file.guard, &host.tier.uuid(), number);
         if let (false, Bond::New { forget }) = (host.provably_clean, &bond) {
             // A file that the table knows has a sidecar with its number, so the number goes to the sidecar first.
             file.former.clone_from(forget);
@@ -500,6 +501,14 @@ impl Shared {
 /// Entries of the table that the new one replaces.
 fn forgettable(bond: &Bond) -> usize {
     if let Bond::New { forget } = bond { forget.len() } else { 0 }
+}
+
+/// Adds to a guard whose it is.
+fn name_guard(guard: &mut Vec<u8>, tier: &[u8; 16], number: u32) {
+    if !guard.is_empty() && guard.len() + GUARD_NAME_BYTES <= GUARD_BYTES_MAX {
+        guard.extend_from_slice(tier);
+        guard.extend_from_slice(&number.to_le_bytes());
+    }
 }
 
 /// The head of an empty file with this guard.

@@ -42,5 +42,9 @@ pub struct HeaderGuard {
     pub bytes: Vec<u8>,
 }
 
+/// Bytes that follow the guard on disk, if its sector has room for them: the identity of the tier and the number of the file
+/// in it, so that files which have changed places are told apart.
+pub const GUARD_NAME_BYTES: usize = 20;
+
 /// Longest guard in bytes: what every disk writes as one.
 pub(crate) const GUARD_BYTES_MAX: usize = 512;

@@ -21,7 +21,8 @@
 //! in between leaves it with the guard's length for others (the next attachment mends it): a guard promises nothing for
 //! files that are shorter than itself.
 //!
-//! So a file whose sidecar says `dirty` and that does not begin with the guard was replaced by someone, and is refused.
+//! So a file whose sidecar says `dirty` and that does not begin with the guard was replaced by someone, and is refused. The
+//! guard is followed by the name of tier and file, so that another guarded file is not taken for this one.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -57,6 +57,17 @@ pub(crate) fn judge(file: &FileEvidence<'_>, tier: Option<&TierEvidence<'_>>) ->
     if sidecar.state == SidecarState::Dirty {
         return judge_dirty(file, sidecar, tier);
     }
+    if sidecar.guard.is_empty() && !file.guard.is_empty() && file.head.starts_with(file.guard) {
+        return Err(refuse(
+            file,
+            VolumeErrorKind::ChangedFile,
+            format!(
+                "it is not current on disk, and its sidecar {} says that it is: one of them was replaced",
+                file.sidecar_name
+            ),
+            "put back the file and the sidecar of the same moment",
+        ));
+    }
     let Some(tier) = tier else { return Ok(Bond::New { forget: Vec::new() }) };
     if sidecar.tier_uuid != tier.opened.found.tier_uuid {
         return Ok(Bond::New { forget: Vec::new() });

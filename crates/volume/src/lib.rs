@@ -50,7 +50,7 @@ mod file;
 
 mod volume;
 
-pub use config::{AttachOptions, HeaderGuard, VolumeConfig};
+pub use config::{AttachOptions, GUARD_NAME_BYTES, HeaderGuard, VolumeConfig};
 pub use error::{VolumeError, VolumeErrorKind};
 pub use file::VolumeFile;
 pub use mezzanine_engine::{Admission, Design, SyncMode, TierConfig};

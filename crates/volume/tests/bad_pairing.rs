@@ -124,6 +124,34 @@ fn a_guarded_file_that_was_replaced() {
 }
 
 #[test]
+fn guarded_files_that_changed_places_are_refused() {
+    let flash = formatted(&durable());
+    let files = [Backing::guarded("a"), Backing::guarded("b")];
+    let volume = open(&flash, &durable());
+    for (number, backing) in files.iter().enumerate() {
+        let file = backing.attach(&volume).unwrap();
+        file.write_at(&page(3, number as u64), 3 * PAGE as u64).unwrap();
+    }
+    volume.close().unwrap();
+    let images = files.each_ref().map(|backing| backing.disk.image());
+    files[0].disk.load(&images[1]);
+    files[1].disk.load(&images[0]);
+    assert_eq!(refused(&flash, &files[0]), VolumeErrorKind::ChangedFile);
+}
+
+#[test]
+fn a_guarded_file_with_a_sidecar_from_before_is_refused() {
+    let (flash, backing) = (formatted(&durable()), Backing::guarded("a"));
+    let volume = open(&flash, &durable());
+    backing.attach(&volume).unwrap();
+    volume.close().unwrap();
+    let old = backing.sidecar.read().unwrap().unwrap();
+    write(&flash, &backing, 1);
+    backing.sidecar.replace(&old).unwrap();
+    assert_eq!(refused(&flash, &backing), VolumeErrorKind::ChangedFile);
+}
+
+#[test]
 fn a_dirty_file_without_its_tier() {
     let (flash, backing) = (formatted(&durable()), Backing::new("a"));
     write(&flash, &backing, 1);

@@ -3,4 +3,5 @@
 pub mod damage;
 pub mod disk;
 pub mod pages;
+pub mod pairing;
 pub mod recovery;

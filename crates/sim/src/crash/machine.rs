@@ -165,10 +165,13 @@ pub struct Machine {
 }
 
 /// Everything that outlives a power cut.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Snapshot {
-    flash: Vec<u8>,
-    disks: Vec<Vec<u8>>,
-    sidecars: Vec<Option<Vec<u8>>>,
+    pub(super) flash: Vec<u8>,
+    pub(super) disks: Vec<Vec<u8>>,
+    /// What each disk counts of its changes.
+    pub(super) changes: Vec<u64>,
+    pub(super) sidecars: Vec<Option<Vec<u8>>>,
 }
 
 impl Machine {
@@ -179,6 +182,8 @@ impl Machine {
         let names = ["simulated disk 0", "simulated disk 1", "simulated disk 2"];
         let disks: Vec<_> =
             (0..files).map(|file| Arc::new(MemoryDevice::on(&power, names[file], 0, true))).collect();
+        // Fingerprints of two files are never the same.
+        disks.iter().zip(0u64..).for_each(|(disk, file)| disk.set_changes(file << 32));
         let sidecar = |disk: &Arc<MemoryDevice>| {
             let (power, disk) = (power.clone(), Arc::clone(disk));
             Arc::new(Sidecar {
@@ -272,17 +277,18 @@ impl Machine {
         Snapshot {
             flash: self.flash.image(),
             disks: self.disks.iter().map(|disk| disk.image()).collect(),
+            changes: self.disks.iter().map(|disk| disk.changes()).collect(),
             sidecars: self.sidecars.iter().map(|sidecar| sidecar.bytes().clone()).collect(),
         }
     }
 
     /// Another machine in the state of `snapshot`, on a supply of its own.
-    pub fn from_snapshot(snapshot: &Snapshot, fingerprints: bool, like: &Self) -> Self {
+    pub fn from_snapshot(snapshot: &Snapshot, fingerprints: bool) -> Self {
         let machine = Self::new(0, snapshot.disks.len(), fingerprints, 0);
         machine.flash.load(&snapshot.flash);
         for (file, disk) in machine.disks.iter().enumerate() {
             disk.load(&snapshot.disks[file]);
-            disk.set_changes(like.disks[file].changes());
+            disk.set_changes(snapshot.changes[file]);
             *machine.sidecars[file].bytes() = snapshot.sidecars[file].clone();
         }
         machine

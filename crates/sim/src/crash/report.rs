@@ -46,6 +46,8 @@ pub enum Invariant {
     NoUnprovokedError,
     /// Damage on flash is noticed: what is damaged is never served, and what the disk has as well comes from there.
     DamageNoticed,
+    /// Devices and files that do not belong together are refused, or it does no harm.
+    Pairing,
     /// The software's own assertions hold.
     Assertion,
 }
@@ -69,6 +71,7 @@ impl Invariant {
             Self::KnownTier => "known-tier",
             Self::NoUnprovokedError => "no-unprovoked-error",
             Self::DamageNoticed => "damage-noticed",
+            Self::Pairing => "pairing",
             Self::Assertion => "assertion",
         }
     }
@@ -172,6 +175,10 @@ pub struct Coverage {
     pub damage_refetched: u64,
     /// Reads that reported a page as lost.
     pub damage_reported: u64,
+    /// Times that a copy of the machine was put together with devices or files that do not belong there.
+    pub mixes: u64,
+    /// Of these, refused.
+    pub mixes_refused: u64,
     /// Device errors planned.
     pub errors_planned: u64,
     /// Operations that failed because a device did, and whose process went on.
@@ -242,6 +249,8 @@ impl Coverage {
             damage_refused,
             damage_refetched,
             damage_reported,
+            mixes,
+            mixes_refused,
             errors_planned,
             errors_outlived,
             errors_fatal,

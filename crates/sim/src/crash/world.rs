@@ -5,6 +5,7 @@
 //!   page that is read.
 //! - `repeatable-recovery`: by [`super::checkers::recovery`].
 //! - `damage-noticed`: by [`super::checkers::damage`], on copies.
+//! - `pairing`: by [`super::checkers::pairing`], on copies.
 //! - `disk-alone`, `flash-expendable`, `guarded`: by [`super::checkers::disk`], on the images of the disks.
 //! - `no-unprovoked-error`, `assertion`: everywhere; where devices fail, as [`super::faults`] says.
 //!
@@ -19,7 +20,8 @@ use std::sync::Arc;
 use mezzanine_device::memory::{Fault, Injection, Operation, Random, splitmix};
 use mezzanine_volume::{AttachOptions, HeaderGuard, Volume, VolumeError, VolumeFile, VolumeState};
 
-use super::checkers::{damage, disk, pages, recovery};
+use super::checkers::pairing::Backup;
+use super::checkers::{damage, disk, pages, pairing, recovery};
 use super::faults::Faults;
 use super::kind::Kind;
 use super::machine::Machine;
@@ -95,6 +97,8 @@ pub struct World {
     /// The last session closed the volume in order.
     closed: bool,
     pub(super) faults: Faults,
+    /// A state of the machine from before.
+    pub(super) backup: Option<Backup>,
     pub(super) traced: bool,
     opening: bool,
     /// Which files were written to since they were attached.
@@ -137,6 +141,7 @@ impl World {
             formatted: false,
             closed: false,
             faults: Faults::default(),
+            backup: None,
             traced: false,
             opening: false,
             written: Vec::new(),
@@ -224,6 +229,12 @@ impl World {
         }
         if self.random.chance(1, 64) {
             damage::check(self, self.closed)?;
+        }
+        if self.random.chance(1, 64) {
+            pairing::check(self)?;
+        }
+        if self.random.chance(1, 64) {
+            pairing::back_up(self)?;
         }
         Ok(())
     }
@@ -394,15 +405,25 @@ impl World {
     pub(super) fn try_open_on(&self, machine: &Machine) -> Result<Session, (&'static str, VolumeError)> {
         let opened = Volume::open(machine.connect(&machine.flash), self.scenario.volume());
         let volume = opened.map_err(|error| ("open", error))?;
+        let files = self.attach_all(machine, &volume).map_err(|(_, error)| ("attach", error))?;
+        Ok(Session { volume: Arc::new(volume), files })
+    }
+
+    /// Attaches every file of `machine`; what failed, and after how many.
+    pub(super) fn attach_all(
+        &self,
+        machine: &Machine,
+        volume: &Volume,
+    ) -> Result<Vec<VolumeFile>, (usize, VolumeError)> {
         let mut files = Vec::with_capacity(machine.disks.len());
         for (file, disk) in machine.disks.iter().enumerate() {
             let guard = self.scenario.guards.then(|| HeaderGuard { bytes: GUARD.to_vec() });
             let options = AttachOptions { guard };
             let sidecar = machine.sidecars[file].clone();
             let attached = volume.attach(&Machine::path(file), machine.connect(disk), sidecar, options);
-            files.push(attached.map_err(|error| ("attach", error))?);
+            files.push(attached.map_err(|error| (file, error))?);
         }
-        Ok(Session { volume: Arc::new(volume), files })
+        Ok(files)
     }
 
     /// What a failed operation means: nothing when the power has failed, else a finding.

@@ -8,7 +8,6 @@
 //!
 //! The machine itself is not touched.
 
-use mezzanine_device::Device;
 use mezzanine_device::memory::{Fault, Injection, Operation};
 use mezzanine_volume::VolumeErrorKind;
 
@@ -32,8 +31,7 @@ enum Tolerance {
 /// To be called between two sessions. `closed` says whether the last one closed the volume in order.
 pub(in crate::crash) fn check(world: &mut World, closed: bool) -> Result<(), Stop> {
     let snapshot = world.machine.snapshot();
-    let another =
-        |world: &World| Machine::from_snapshot(&snapshot, world.scenario.fingerprints, &world.machine);
+    let another = |world: &World| Machine::from_snapshot(&snapshot, world.scenario.fingerprints);
     let mut expected = contents(world, &world.open_on(&another(world))?)?;
     let copy = another(world);
     let clean = world.scenario.flash_is_expendable();

@@ -8,6 +8,8 @@
 //! - `guarded`: with a guard, a backing file that is none of this begins with the guard.
 
 use crate::crash::report::Invariant;
+use mezzanine_volume::GUARD_NAME_BYTES as NAME_BYTES;
+
 use crate::crash::world::{Drained, GUARD, Stop, World};
 
 /// To be called right after a power cut, and before the software runs again.
@@ -53,7 +55,7 @@ pub(in crate::crash) fn check_guards(world: &mut World) -> Result<(), Stop> {
     }
     // A file that is shorter than its guard has the guard's length while it stands there, and its head and its length
     // cannot be put back in one write. Files of the software that a guard is for are longer than it.
-    let excused = |image: &[u8]| image.starts_with(GUARD) || image.len() <= GUARD.len();
+    let excused = |image: &[u8]| image.starts_with(GUARD) || image.len() <= GUARD.len() + NAME_BYTES;
     each(world, Invariant::Guarded, "without its guard", excused)
 }
 

@@ -12,7 +12,7 @@ pub(in crate::crash) type Contents = Vec<Vec<u8>>;
 /// To be called right after a power cut. Further power cuts follow, all of them inside recovery.
 pub(in crate::crash) fn check_repeatable(world: &mut World) -> Result<(), Stop> {
     let snapshot = world.machine.snapshot();
-    let copy = Machine::from_snapshot(&snapshot, world.scenario.fingerprints, &world.machine);
+    let copy = Machine::from_snapshot(&snapshot, world.scenario.fingerprints);
     let expected = contents(world, &world.open_on(&copy)?)?;
     for _ in 0..world.random.between(1, 4) {
         world.machine.power.crash_after(world.random.magnitude(64));

@@ -1,0 +1,198 @@
+//! Puts together, on a copy of the machine, what does not belong together: another flash device, files from a backup, files
+//! that changed places.
+//!
+//! Invariants checked: `pairing`: the volume refuses with an error that says what is wrong, or every file reads as it does
+//! with its own devices, as it did when the backup was made, or as the file whose place it took. If nothing was attached
+//! before the refusal, nothing has changed. A file without a guard has no place for its name: one that changes places with another, or whose
+//! sidecar does, while its newest pages are in the tier, is not noticed (see *Not covered* in `docs/reliability.md`).
+//!
+//! The machine itself is not touched.
+
+use std::sync::Arc;
+
+use mezzanine_device::memory::splitmix;
+use mezzanine_volume::{Volume, VolumeError, VolumeErrorKind};
+
+use super::recovery::{Contents, contents};
+use crate::crash::machine::{Machine, Snapshot};
+use crate::crash::report::Invariant;
+use crate::crash::world::{Session, Stop, World, trace};
+
+/// A state of the machine from before, and what its files held.
+pub(in crate::crash) struct Backup {
+    snapshot: Snapshot,
+    contents: Contents,
+}
+
+/// What is put together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Mix {
+    /// The flash device as it was when the backup was made: older, or of a tier that was formatted before.
+    OldFlash,
+    /// The flash device formatted anew.
+    NewFlash,
+    /// A flash device that holds nothing.
+    BlankFlash,
+    /// The volume is opened without a tier.
+    NoFlash,
+    /// One file and its sidecar as they were when the backup was made.
+    OldFile(usize),
+    /// The sidecar alone.
+    OldSidecar(usize),
+    /// The two files have changed places, without their sidecars.
+    SwappedDisks,
+    /// Their sidecars have, without the files.
+    SwappedSidecars,
+    /// Both have: that is a change of names, and allowed.
+    SwappedFiles,
+}
+
+/// Remembers the state of the machine. To be called between two sessions.
+pub(in crate::crash) fn back_up(world: &mut World) -> Result<(), Stop> {
+    let snapshot = world.machine.snapshot();
+    let contents = contents(world, &world.open_on(&machine_of(world, &snapshot))?)?;
+    world.backup = Some(Backup { snapshot, contents });
+    Ok(())
+}
+
+fn machine_of(world: &World, snapshot: &Snapshot) -> Machine {
+    Machine::from_snapshot(snapshot, world.scenario.fingerprints)
+}
+
+/// To be called between two sessions.
+pub(in crate::crash) fn check(world: &mut World) -> Result<(), Stop> {
+    let Some(backup) = world.backup.take() else { return Ok(()) };
+    let snapshot = world.machine.snapshot();
+    let expected = contents(world, &world.open_on(&machine_of(world, &snapshot))?)?;
+    let mix = draw(world);
+    let checked = match mixed(world, &snapshot, &backup, mix)? {
+        Some(copy) => try_mixed(world, &copy, mix, &expected, &backup.contents),
+        None => Ok(()),
+    };
+    world.backup = Some(backup);
+    checked
+}
+
+fn draw(world: &mut World) -> Mix {
+    let file = world.random.below(world.models.len() as u64) as usize;
+    let two = world.models.len() == 2;
+    match world.random.below(if two { 9 } else { 6 }) {
+        0 => Mix::OldFlash,
+        1 => Mix::NewFlash,
+        2 => Mix::BlankFlash,
+        3 => Mix::NoFlash,
+        4 => Mix::OldFile(file),
+        5 => Mix::OldSidecar(file),
+        6 => Mix::SwappedDisks,
+        7 => Mix::SwappedSidecars,
+        _ => Mix::SwappedFiles,
+    }
+}
+
+/// The machine so put together; none if the mix is one that cannot be noticed.
+fn mixed(world: &mut World, now: &Snapshot, backup: &Backup, mix: Mix) -> Result<Option<Machine>, Stop> {
+    let named = world.scenario.guards || !now.sidecars.iter().any(is_dirty);
+    let mut mixed = now.clone();
+    match mix {
+        Mix::OldFlash => mixed.flash.clone_from(&backup.snapshot.flash),
+        Mix::NewFlash | Mix::NoFlash => {}
+        Mix::BlankFlash => mixed.flash.fill(0),
+        Mix::OldFile(file) => {
+            mixed.disks[file].clone_from(&backup.snapshot.disks[file]);
+            mixed.changes[file] = backup.snapshot.changes[file];
+            mixed.sidecars[file].clone_from(&backup.snapshot.sidecars[file]);
+        }
+        Mix::OldSidecar(file) if named => mixed.sidecars[file].clone_from(&backup.snapshot.sidecars[file]),
+        Mix::SwappedDisks if named => {
+            mixed.disks.swap(0, 1);
+            mixed.changes.swap(0, 1);
+        }
+        Mix::SwappedSidecars if named => mixed.sidecars.swap(0, 1),
+        Mix::SwappedFiles => {
+            mixed.disks.swap(0, 1);
+            mixed.changes.swap(0, 1);
+            mixed.sidecars.swap(0, 1);
+        }
+        _ => return Ok(None),
+    }
+    let copy = machine_of(world, &mixed);
+    if mix == Mix::NewFlash {
+        let mut config = world.scenario.volume();
+        config.identity_seed = Some(splitmix(world.random.next_u64()));
+        world.done("format", Volume::format(&*copy.flash, &config, true))?;
+    }
+    Ok(Some(copy))
+}
+
+fn is_dirty(sidecar: &Option<Vec<u8>>) -> bool {
+    sidecar.as_ref().is_some_and(|bytes| bytes.windows(12).any(|words| words == b"\nstate dirty"))
+}
+
+fn try_mixed(
+    world: &mut World,
+    copy: &Machine,
+    mix: Mix,
+    expected: &Contents,
+    old: &Contents,
+) -> Result<(), Stop> {
+    trace!(world, "on a copy: {mix:?}");
+    world.coverage.mixes += 1;
+    let before = copy.snapshot();
+    let opened = match mix {
+        Mix::NoFlash => Ok(Volume::without_tier()),
+        _ => Volume::open(copy.connect(&copy.flash), world.scenario.volume()).map_err(|error| (0, error)),
+    };
+    let opened = opened.and_then(|volume| Ok((world.attach_all(copy, &volume)?, volume)));
+    match opened {
+        Ok((files, volume)) => {
+            let session = Session { volume: Arc::new(volume), files };
+            judge_contents(mix, &contents(world, &session)?, expected, old)
+        }
+        Err((attached, error)) => {
+            trace!(world, "refused on the copy: {error}");
+            world.coverage.mixes_refused += 1;
+            if attached == 0 && before != copy.snapshot() {
+                return Err(Stop::Violated(
+                    Invariant::Pairing,
+                    format!("{mix:?} was refused and changed: {error}"),
+                ));
+            }
+            judge_refusal(mix, &error)
+        }
+    }
+}
+
+fn judge_contents(mix: Mix, found: &Contents, expected: &Contents, old: &Contents) -> Result<(), Stop> {
+    for (file, found) in found.iter().enumerate() {
+        let may_be_old = mix == Mix::OldFile(file);
+        let may_be_other = matches!(mix, Mix::SwappedDisks | Mix::SwappedSidecars | Mix::SwappedFiles);
+        let right = (*found == expected[file] && mix != Mix::SwappedFiles)
+            || (may_be_old && *found == old[file])
+            || (may_be_other && *found == expected[1 - file]);
+        if !right {
+            let text = format!("{mix:?} was accepted, and file {file} reads as it never did");
+            return Err(Stop::Violated(Invariant::Pairing, text));
+        }
+    }
+    Ok(())
+}
+
+fn judge_refusal(mix: Mix, error: &VolumeError) -> Result<(), Stop> {
+    use VolumeErrorKind as Kind;
+    let clear = matches!(
+        error.kind(),
+        Kind::ForeignTier
+            | Kind::OlderTier
+            | Kind::NewerTier
+            | Kind::Unrecognised
+            | Kind::OnlyCopy
+            | Kind::ChangedFile
+            | Kind::SidecarMissing
+            | Kind::FileNotAttached
+            | Kind::AlreadyAttached
+    );
+    if clear && mix != Mix::SwappedFiles {
+        return Ok(());
+    }
+    Err(Stop::Violated(Invariant::Pairing, format!("{mix:?} was refused like this: {error}")))
+}
