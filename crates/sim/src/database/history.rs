@@ -47,7 +47,7 @@ pub enum Verdict {
     Apply,
     /// The page has the change already.
     Skip,
-    /// The page is of no use, and a later record drops it.
+    /// The page is of no use, and a later record drops or replaces it.
     Doomed,
     /// The page is newer than the durable log.
     TooNew,
@@ -134,20 +134,28 @@ impl History {
         if matches!(change, Change::Init { .. } | Change::Image { .. }) {
             return Verdict::Apply;
         }
-        let Content::Version(version) = found else { return self.doomed(log, lsn, place) };
-        let Some(found_lsn) = self.lsn(version) else { return Verdict::TooNew };
-        match change {
-            _ if found_lsn >= lsn => Verdict::Skip,
-            Change::Update { previous, .. } if previous == version => Verdict::Apply,
-            _ => self.doomed(log, lsn, place),
+        let known = match found {
+            Content::Version(version) => self.lsn(version).map(|lsn| (version, lsn)),
+            Content::Zeros | Content::Other => None,
+        };
+        match (known, change) {
+            (Some((_, found_lsn)), _) if found_lsn >= lsn => Verdict::Skip,
+            (Some((version, _)), Change::Update { previous, .. }) if previous == version => Verdict::Apply,
+            _ if Self::is_replaced(log, lsn, place, &change) => Verdict::Doomed,
+            (None, _) if matches!(found, Content::Version(_)) => Verdict::TooNew,
+            _ => Verdict::Broken,
         }
     }
 
-    fn doomed(&self, log: &Log, lsn: Lsn, place: Place) -> Verdict {
-        let dropped = log
-            .records_from(lsn)
-            .any(|(_, change)| matches!(change, Change::Drop(extent) if extent.contains(place)));
-        if dropped { Verdict::Doomed } else { Verdict::Broken }
+    /// Whether a later record drops the page, or makes it without looking at it; only redo of a load, which looks at the page to
+    /// see whether its promise was kept, can come before the latter.
+    fn is_replaced(log: &Log, lsn: Lsn, place: Place, change: &Change) -> bool {
+        let loaded = matches!(change, Change::Load { .. });
+        log.records_from(lsn).any(|(_, later)| match *later {
+            Change::Drop(extent) => extent.contains(place),
+            Change::Init { place: made, .. } | Change::Image { place: made, .. } => loaded && made == place,
+            _ => false,
+        })
     }
 }
 

@@ -66,6 +66,9 @@ impl Server<'_> {
         if !self.world.random.chance(1, 8) {
             return Ok(());
         }
+        if self.world.random.chance(1, 64) {
+            return self.long_while();
+        }
         for _ in 0..self.world.random.magnitude(12) {
             if self.world.random.chance(1, 3) {
                 if let Some(victim) = self.victim() {
@@ -74,6 +77,17 @@ impl Server<'_> {
             } else if !self.work()? {
                 return Ok(());
             }
+        }
+        Ok(())
+    }
+
+    /// As [`Self::meanwhile`], for so long that the queue may come round: the pages of the pool are written again and again.
+    fn long_while(&mut self) -> Result<(), Stop> {
+        for _ in 0..self.world.random.magnitude(4 * self.world.scenario.tier.frames) {
+            self.world.waits = 0;
+            let Some(buffer) = self.victim() else { return Ok(()) };
+            self.write_out(buffer)?;
+            self.work()?;
         }
         Ok(())
     }
