@@ -33,6 +33,8 @@ mod drops;
 
 mod operations;
 
+mod online;
+
 mod recovery;
 
 mod swaps;

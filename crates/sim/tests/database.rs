@@ -66,6 +66,11 @@ fn many_power_cuts_lose_nothing() {
         ("drops", coverage.drops),
         ("loads", coverage.loads),
         ("owners killed", coverage.owners_killed),
+        ("pages pulled", coverage.pages_pulled),
+        ("drains", coverage.drains),
+        ("tiers refused", coverage.tiers_refused),
+        ("resizes", coverage.resizes),
+        ("switches", coverage.switches),
     ] {
         assert!(count >= cuts / 1000, "only {count} {what} in {cuts} cuts");
     }

@@ -163,6 +163,10 @@ pub struct Coverage {
     pub pages_pulled: u64,
     /// Drains of a tier up to a mark or of a range, completed.
     pub drains: u64,
+    /// Tiers that grew or shrank while they were in use.
+    pub resizes: u64,
+    /// Switches of the sync mode of tiers in use.
+    pub switches: u64,
     /// Wrong flash devices that were refused.
     pub tiers_refused: u64,
     /// Processes that died with jobs of the tier in their hands.
@@ -243,6 +247,8 @@ impl Coverage {
             loads,
             pages_pulled,
             drains,
+            resizes,
+            switches,
             tiers_refused,
             owners_killed,
             damages,

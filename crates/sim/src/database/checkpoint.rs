@@ -110,7 +110,7 @@ impl Server<'_> {
         self.pool.mark();
         self.redo_begun = redo;
         let mark = self.tier.begin_checkpoint();
-        let drains = match self.tier.geometry().config().sync_mode {
+        let drains = match self.tier.sync_mode() {
             SyncMode::Through | SyncMode::Drained => true,
             // To prepare for a backup, for example.
             SyncMode::Durable => self.tier_is_clean() || self.world.random.chance(1, 6),
@@ -138,7 +138,7 @@ impl Server<'_> {
         }
     }
 
-    fn write_superblock(&mut self, superblock: Superblock) -> Result<(), Stop> {
+    pub(super) fn write_superblock(&mut self, superblock: Superblock) -> Result<(), Stop> {
         let written = self.world.machine.write_superblock(&superblock);
         self.world.done("write the superblock", written)?;
         self.superblock = superblock;
@@ -216,14 +216,19 @@ impl Server<'_> {
             self.sync_disk()
         } else if self.disk_must_suffice() {
             let ids = self.world.scenario.space.ids(extent);
-            let ticket = self.request_drain(None, Some(ids))?;
-            while !self.is_drained(&ticket)? {
-                self.work_for("a drain of a range")?;
-            }
-            Ok(())
+            self.drain(None, Some(ids))
         } else {
             Ok(())
         }
+    }
+
+    /// Has pages written to disk and waits for that.
+    pub(super) fn drain(&mut self, before: Option<Mark>, range: Option<IdRange>) -> Result<(), Stop> {
+        let ticket = self.request_drain(before, range)?;
+        while !self.is_drained(&ticket)? {
+            self.work_for("a drain")?;
+        }
+        Ok(())
     }
 
     fn request_drain(&mut self, before: Option<Mark>, range: Option<IdRange>) -> Result<DrainTicket, Stop> {

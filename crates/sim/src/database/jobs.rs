@@ -26,8 +26,12 @@ pub(super) struct UnderWay<'t> {
 }
 
 impl Server<'_> {
-    /// Takes one job a part of its way. False if there is none.
+    /// Takes one job a part of its way, or what only the host can do for the tier. False if there is nothing.
     pub(super) fn work(&mut self) -> Result<bool, Stop> {
+        if self.tier.resize_waits() {
+            self.finish_resize()?;
+            return Ok(true);
+        }
         let scenario = &self.world.scenario;
         let (jobs_max, owners, patience) = (scenario.jobs_max, scenario.owners, scenario.patience);
         let under_way = self.jobs.len();

@@ -1,5 +1,7 @@
 //! What the database does: one random operation at a time.
 
+use mezzanine_engine::SyncMode;
+
 use super::log::Change;
 use super::places::{Place, Unit};
 use super::scenario::Tearing;
@@ -38,7 +40,15 @@ impl Server<'_> {
                 }
                 Ok(())
             }
-            _ => self.worker_dies(),
+            11 => self.worker_dies(),
+            12 => {
+                self.ask_for_resize();
+                Ok(())
+            }
+            _ => {
+                let mode = *self.world.random.pick(SyncMode::ALL);
+                self.switch_mode(mode)
+            }
         }
     }
 

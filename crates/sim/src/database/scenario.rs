@@ -83,6 +83,10 @@ pub struct Weights {
     pub admission: u64,
     /// Deaths of a process that carries out jobs.
     pub death: u64,
+    /// Requests to grow or shrink the queue.
+    pub resize: u64,
+    /// Switches of the sync mode.
+    pub switch: u64,
 }
 
 impl Weights {
@@ -100,11 +104,13 @@ impl Weights {
             load: random.between(0, 2),
             admission: random.below(2),
             death: random.below(2),
+            resize: random.between(0, 4),
+            switch: random.below(2),
         }
     }
 
     /// All shares, in the order of the fields.
-    pub fn shares(&self) -> [u64; 12] {
+    pub fn shares(&self) -> [u64; 14] {
         let Self {
             change,
             read,
@@ -118,8 +124,13 @@ impl Weights {
             load,
             admission,
             death,
+            resize,
+            switch,
         } = *self;
-        [change, read, commit, write_log, evict, work, settle, checkpoint, drop, load, admission, death]
+        [
+            change, read, commit, write_log, evict, work, settle, checkpoint, drop, load, admission, death,
+            resize, switch,
+        ]
     }
 }
 
@@ -140,7 +151,7 @@ impl Scenario {
         let mut weights = Weights::draw(&mut random);
         if tearing == Tearing::TierAlone {
             // While admission is stopped, pages go to the disk directly, and nothing mends them if they are torn.
-            weights.admission = 0;
+            (weights.admission, weights.switch) = (0, 0);
         }
         Self {
             seed,
@@ -224,13 +235,14 @@ fn draw_tier(page_size: u32, random: &mut Random) -> TierConfig {
         tier.band_frames = random.between(2, 9) * (u64::from(tier.group_pages) + 1);
     }
     draw_policy(&mut tier, random);
-    tier.ahead_frames = 0;
+    (tier.ahead_frames, tier.frames_max) = (0, 0);
     tier.frames = random.magnitude(64);
     // From there on the least number that the configuration can have, so that the queue comes round often.
     while tier.geometry().is_err() {
         tier.frames += random.magnitude(8);
     }
     tier.ahead_frames = random.below(tier.frames / 2);
+    tier.frames_max = tier.frames + if random.chance(1, 2) { random.magnitude(64) } else { 0 };
     tier
 }
 

@@ -2,7 +2,7 @@
 
 use mezzanine_device::Device;
 use mezzanine_engine::format::Superblock;
-use mezzanine_engine::{StageIn, StageKind, Tier};
+use mezzanine_engine::{Admission, StageIn, StageKind, SyncMode, Tier};
 
 use super::checkpoint::Checkpoint;
 use super::jobs::UnderWay;
@@ -47,7 +47,8 @@ impl<'t> Server<'t> {
 
     /// Whether the tier holds no page that is newer than its disk copy.
     pub(super) fn tier_is_clean(&self) -> bool {
-        self.tier.geometry().provably_clean()
+        let config = self.tier.geometry().config();
+        self.tier.sync_mode() == SyncMode::Through || config.admission == Admission::Clean
     }
 
     /// Makes room for a page.
