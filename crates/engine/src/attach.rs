@@ -6,7 +6,8 @@
 //!
 //! ```text
 //!   bytes 0..64      Header
-//!   64..4160         superblock as on flash, with its checksum
+//!   64..4160         superblock as on flash, with its checksum: published an even number of times
+//!   4160..8256       the same for an odd number of times
 //!   then             Control and the rest, see `layout`
 //! ```
 
@@ -14,15 +15,15 @@ use std::fmt;
 
 use crate::config::{ConfigError, TierConfig};
 use crate::format::{FormatError, SUPERBLOCK_BYTES, Superblock};
+use crate::planted;
 use crate::region::{Region, Word, shared};
 use crate::tier::Tier;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"MEZZREGN");
 /// Counts up with every change of the layout or the meaning of a region.
 const VERSION: u64 = 1;
-const SUPERBLOCK_AT: usize = size_of::<Header>();
 /// Bytes at the start of every region that tell what it is.
-pub(crate) const HEADER_BYTES: usize = SUPERBLOCK_AT + SUPERBLOCK_BYTES;
+pub(crate) const HEADER_BYTES: usize = size_of::<Header>() + 2 * SUPERBLOCK_BYTES;
 
 /// All zero until a tier is published.
 #[repr(C, align(64))]
@@ -31,8 +32,9 @@ struct Header {
     version: Word,
     /// Size of the region as its creator computed it.
     bytes: Word,
-    /// Odd while the superblock is being replaced; it is whole if this is even and the same before and after.
-    writes: Word,
+    /// How many times a superblock was published: the last bit tells which copy is in force. The other one is
+    /// being written, if any, so one that is copied is whole if this is the same before and after.
+    published: Word,
 }
 const _: () = assert!(size_of::<Header>() == 64);
 
@@ -119,12 +121,13 @@ impl Tier {
         assert_eq!(&config, opened, "a superblock of another configuration");
         let _guard = self.control().lock.lock(self.owner);
         let header = header(&self.region);
-        header.writes.add(1);
-        self.region.copy_in(SUPERBLOCK_AT, &superblock.encode());
+        let published = header.published.get() + 1;
+        self.region.copy_in(superblock_at(published), &superblock.encode());
+        planted::inside("publish: superblock copied");
         header.bytes.set(self.geometry.region_bytes() as u64);
         header.version.set(VERSION);
         header.magic.set(MAGIC);
-        header.writes.add(1);
+        header.published.set(published);
     }
 
     /// The superblock that was [published](Self::publish) last, if one was.
@@ -157,6 +160,11 @@ impl Tier {
         if tier.is_poisoned() { Err(AttachError::Poisoned) } else { Ok(tier) }
     }
 
+    /// The number that names this process in locks.
+    pub fn owner(&self) -> u32 {
+        self.owner
+    }
+
     /// Whether a process has died, or a thread panicked, inside a critical section. Every call that needs the lock
     /// concerned panics then, in every process; the tier is rebuilt from flash in new memory (invariant 12).
     pub fn is_poisoned(&self) -> bool {
@@ -168,14 +176,17 @@ fn header(region: &Region) -> &Header {
     region.value(0)
 }
 
-/// What was published in a region, whole.
+fn superblock_at(published: u64) -> usize {
+    size_of::<Header>() + (published % 2) as usize * SUPERBLOCK_BYTES
+}
+
+/// What was published in a region last, whole.
 fn read(region: &Region) -> Result<Superblock, AttachError> {
     let mapped = region.bytes();
     if mapped < HEADER_BYTES {
         return Err(AttachError::TooSmall { needed: HEADER_BYTES, mapped });
     }
     let header = header(region);
-    let writes = header.writes.get();
     match header.magic.get() {
         MAGIC => {}
         0 => return Err(AttachError::NotReady),
@@ -187,9 +198,14 @@ fn read(region: &Region) -> Result<Superblock, AttachError> {
         return Err(AttachError::OtherVersion { found, known });
     }
     let mut bytes = [0; SUPERBLOCK_BYTES];
-    region.copy_out(SUPERBLOCK_AT, &mut bytes);
-    if writes % 2 != 0 || header.writes.get() != writes {
-        return Err(AttachError::NotReady);
+    loop {
+        let published = header.published.get();
+        if published == 0 {
+            return Err(AttachError::NotReady);
+        }
+        region.copy_out(superblock_at(published), &mut bytes);
+        if header.published.get() == published {
+            return Superblock::decode(&bytes).map_err(AttachError::Damaged);
+        }
     }
-    Superblock::decode(&bytes).map_err(AttachError::Damaged)
 }

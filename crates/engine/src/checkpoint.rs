@@ -23,7 +23,6 @@ use crate::directory::{DIRTY, DRAINED, SINCE_MAX, VALID, WRITTEN, needs_disk, si
 use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
 use crate::lane::{DRAIN, LANE_IDLE, LANE_SCANNING, LANE_TO_READ, LanePage};
 use crate::planted::{self, Bug};
-use crate::release::SYNC_RUNNING;
 use crate::tier::Tier;
 
 const IDLE: u64 = 0;
@@ -112,6 +111,7 @@ impl Tier {
         self.set_drain_range(scope.range.as_ref());
         control.drain_cursor.set(control.cleaned.get());
         control.drain_end.set(control.rear.get());
+        planted::inside("request drain: scope set");
         control.drain.set(SWEEP);
         Ok(DrainTicket(control.drain_number.add(1) + 1))
     }
@@ -204,6 +204,7 @@ impl Tier {
                 || (planted::is(Bug::IdleDrainUnsynced) && self.nothing_drained());
             control.drain.set(if unsynced { IDLE } else { DRAIN_WRITTEN });
             control.drains_done.add(u64::from(unsynced));
+            planted::inside("drain: all written");
             return Sweep::Moved;
         }
         if cursor >= control.staged_from.get() {
@@ -216,6 +217,7 @@ impl Tier {
         control.lane_load.set(DRAIN);
         control.lane_pages.set(0);
         control.lane.set(LANE_SCANNING);
+        planted::inside("drain: lane scanning");
         Sweep::Scan
     }
 
@@ -234,6 +236,7 @@ impl Tier {
             self.seal(self.slot_of(open), true);
         }
         control.drain_end.set(control.rear.get());
+        planted::inside("drain: about to be the last pass");
         control.drain.set(LAST);
         let end = if control.open.get() == NONE { control.next_sequence.get() } else { open };
         control.sync_wanted.set(control.sync_wanted.get().max(end));
@@ -257,8 +260,11 @@ impl Tier {
             cursor += 1;
         }
         self.set_lane_list(&list);
+        planted::outside("drain: scanned, cursor not moved");
         let _guard = control.lock.lock(self.owner);
+        control.drain_scanned.set(from);
         control.drain_cursor.set(cursor);
+        planted::inside("drain: cursor moved");
         control.lane.set(if list.is_empty() { LANE_IDLE } else { LANE_TO_READ });
     }
 
@@ -304,6 +310,7 @@ impl Tier {
             control.drain.set(MARKING);
             control.drain_owner.set(self.owner.into());
         }
+        planted::outside("drain: marking begun");
         let directory = self.directory();
         let is_clean = |state: u32, position| {
             state & (VALID | WRITTEN) == VALID | WRITTEN && (state & DRAINED != 0 || position < synced_end)
@@ -317,10 +324,12 @@ impl Tier {
             let shard = directory.lock(directory.slot(&id), self.owner);
             if shard.find(&id) == Some(frame) && is_clean(directory.state(frame), position) {
                 shard.clear_flags(frame, DIRTY | WRITTEN | DRAINED);
+                planted::inside("drain: one page marked clean");
             }
         }
         let _guard = control.lock.lock(self.owner);
         control.drain.set(IDLE);
+        planted::inside("drain: over, not counted");
         control.drains_done.set(control.drain_number.get());
     }
 
@@ -328,8 +337,8 @@ impl Tier {
     /// the control lock.
     pub(crate) fn abandon_drain(&self, dead: u64) {
         let control = self.control();
+        // The owner may have died with the sync completed and the marking not begun.
         let syncing = control.drain.get() == SYNCING && control.disk_sync_owner.get() == dead;
-        let syncing = syncing && control.disk_sync.get() == SYNC_RUNNING;
         let marking = control.drain.get() == MARKING && control.drain_owner.get() == dead;
         if syncing || marking {
             control.drain.set(DRAIN_WRITTEN);

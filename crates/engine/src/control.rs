@@ -84,6 +84,8 @@ pub(crate) struct Control {
     pub(crate) drain_before: Word,
     pub(crate) drain_range: [Word; 5],
     pub(crate) drain_cursor: Word,
+    /// Where the cursor was before the pages in the lane were listed.
+    pub(crate) drain_scanned: Word,
     pub(crate) drain_end: Word,
     pub(crate) drain_owner: Word,
     /// The host can be asked for pages; how many are wanted; who was asked.
@@ -103,9 +105,7 @@ pub(crate) struct Control {
     pub(crate) sync_mode: Word,
     /// Admission has stopped; what is staged in is refused.
     pub(crate) stopped: Word,
-    /// Ranges that are being dropped: no second chances meanwhile. Read under the lock, changed without.
-    pub(crate) drops: Word,
-    /// Stage-out pauses, because the host drains.
+    /// Stage-out pauses, because the process with this owner number drains; 0 if none does.
     pub(crate) draining: Word,
     /// The first failure: code and one detail (see `jobs`).
     pub(crate) failure: Word,

@@ -30,11 +30,12 @@ pub struct DirtyPage {
 pub struct DrainCursor(u64);
 
 impl Tier {
-    /// Stops stage-out from taking more groups.
+    /// Stops stage-out from taking more groups, until this process calls [`Self::end_drain`] or is abandoned.
     pub fn begin_drain(&self) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
-        control.draining.set(1);
+        control.draining.set(self.owner.into());
+        planted::inside("begin drain: paused");
     }
 
     /// Lets stage-out go on.
@@ -94,6 +95,7 @@ impl Tier {
             let newest = shard.find(&page.id);
             if newest == Some(frame) && self.position_of(frame) == page.flash.position.0 {
                 shard.clear_flags(frame, DIRTY | WRITTEN | DRAINED);
+                planted::inside("mark clean: one page marked");
             } else if let Some(newer) = newest.filter(|_| planted::is(Bug::CleanedAlthoughChanged)) {
                 shard.clear_flags(newer, DIRTY | WRITTEN | DRAINED);
             }

@@ -183,7 +183,9 @@ impl Tier {
         loop {
             let picked = {
                 let _guard = self.control().lock.lock(self.owner);
-                self.pick_job(owner)
+                let picked = self.pick_job(owner);
+                planted::inside("next job: picked");
+                picked
             };
             match picked {
                 Picked::Job(job) => return Some(job),
@@ -226,6 +228,7 @@ impl Tier {
         self.compose_sealed();
         if let Some(target) = self.flush_wanted() {
             control.flushing.set(1);
+            planted::inside("hand out FlushFlash: under way");
             control.flush_target.set(target);
             control.flush_owner.set(owner.into());
             if control.segment_unflushed.get() == UNFLUSHED {
@@ -238,11 +241,13 @@ impl Tier {
         if let Some(sequence) = ready {
             let slot = self.slot_of(sequence);
             slot.state.set(WRITING);
+            planted::inside("hand out WriteGroup: being written");
             slot.owner.set(owner.into());
             return Some(Job::WriteGroup(WriteGroup { tier: self, sequence }));
         }
         let buffer = self.writable_segment()?;
         control.segments[buffer].state.set(BEING_WRITTEN);
+        planted::inside("hand out WriteSegment: being written");
         control.segments[buffer].owner.set(owner.into());
         Some(Job::WriteSegment(WriteSegment { tier: self, buffer }))
     }
@@ -269,6 +274,7 @@ impl Tier {
         let control = self.control();
         if control.lane.get() == LANE_TO_WRITE {
             control.lane.set(LANE_WRITING);
+            planted::inside("hand out WriteDisk: being written");
             control.lane_owner.set(owner.into());
             return Picked::Job(Job::WriteDisk(WriteDisk { tier: self }));
         }
@@ -285,6 +291,7 @@ impl Tier {
         }
         if front || self.take_front() {
             control.lane.set(LANE_READING);
+            planted::inside("hand out ReadFront: being read");
             control.lane_owner.set(owner.into());
             return Picked::Job(Job::ReadFront(ReadFront { tier: self, reads: self.lane_reads() }));
         }
@@ -293,6 +300,7 @@ impl Tier {
                 control.disk_sync.set(SYNC_BARRIER);
                 return Picked::Nothing;
             }
+            planted::inside("hand out SyncDisk: under way");
             control.disk_sync_owner.set(owner.into());
             return Picked::Job(Job::SyncDisk(SyncDisk { tier: PhantomData }));
         }
@@ -329,6 +337,7 @@ impl Tier {
             return;
         }
         slot.state.set(WRITTEN);
+        planted::inside("group written: state set");
         let counters = &control.counters;
         let bytes = (self.geometry.summary_frames() + slot.pages.get()) * self.geometry.page_size() as u64;
         counters.groups_written.count(1);
@@ -359,6 +368,7 @@ impl Tier {
                 return;
             }
             control.flushing.set(0);
+            planted::inside("flushed: no longer under way");
             control.counters.flushes.count(1);
             let segment = control.segment_unflushed.get();
             let any_segment = planted::is(Bug::FlushCoversLaterSegment) && segment == UNFLUSHED;
@@ -369,6 +379,7 @@ impl Tier {
             let later = planted::is(Bug::FlushCoversLaterGroups);
             self.became_durable(if later { self.written_end().max(target) } else { target });
         }
+        planted::outside("flushed: groups durable");
         self.release_as_needed();
     }
 
@@ -380,7 +391,9 @@ impl Tier {
             let stated = self.slot_of(sequence).front.get();
             control.durable_front.set(control.durable_front.get().max(stated));
         }
+        planted::inside("became durable: front moved");
         control.flushed.set(control.flushed.get().max(target));
+        planted::inside("became durable: mark moved");
         self.retire();
     }
 
@@ -397,6 +410,7 @@ impl Tier {
             self.lane_stuck(position);
             return;
         }
+        planted::outside("front read: listed");
         let _guard = control.lock.lock(self.owner);
         if load == GROUP {
             let frames = control.lane_end.get() - control.lane_position.get();
@@ -425,7 +439,9 @@ impl Tier {
         }
         let drained = control.lane_load.get() == DRAIN;
         self.lane_written(if drained { DRAINED } else { 0 });
+        planted::outside("disk written: pages marked");
         let _guard = control.lock.lock(self.owner);
+        planted::inside("disk written: lane not passed");
         let pages = control.lane_pages.get();
         control.counters.disk_writes.count(pages);
         if drained {
@@ -448,7 +464,9 @@ impl Tier {
             control.counters.disk_syncs.count(1);
             control.disk_sync.set(SYNC_BARRIER);
         }
+        planted::outside("disk synced: at the barrier");
         self.drain_synced(synced_end);
+        planted::outside("disk synced: drain told");
         self.release_as_needed();
     }
 
@@ -463,6 +481,7 @@ impl Tier {
             return;
         }
         let bytes = self.segment_size(buffer) as u64;
+        planted::inside("segment written: not counted");
         control.counters.segments_written.count(1);
         control.counters.metadata_bytes_written.count(bytes);
         self.segment_written(buffer);
@@ -515,7 +534,7 @@ impl Tier {
         if planted::is(Bug::DeadOwnersJobsLost) {
             return Ok(());
         }
-        let _guard = control.lock.lock(self.owner);
+        let guard = control.lock.lock(self.owner);
         let dead = u64::from(owner);
         for slot in self.slots() {
             if slot.state.get() == WRITING && slot.owner.get() == dead {
@@ -545,6 +564,12 @@ impl Tier {
                 buffer.state.set(FULL);
             }
         }
+        if control.draining.get() == dead {
+            control.draining.set(0);
+        }
+        drop(guard);
+        self.abandon_drops(dead);
+        self.lookup_counts().abandon(owner);
         Ok(())
     }
 

@@ -67,6 +67,7 @@ impl Tier {
     pub(crate) fn set_lane_list(&self, pages: &[LanePage]) {
         for (word, page) in self.lane_words().iter().zip(pages) {
             word.set(page.position << PLACE_BITS | page.place);
+            planted::outside("lane: one page listed");
         }
         self.control().lane_pages.set(pages.len() as u64);
     }
@@ -132,6 +133,7 @@ impl Tier {
             let newest = shard.find(&id);
             if directory.state(frame) & VALID != 0 && newest == Some(frame) {
                 shard.set_flags(frame, WRITTEN | flags);
+                planted::inside("disk written: one page marked");
             } else if let Some(newer) = newest.filter(|_| planted::is(Bug::WrittenForNewerVersion)) {
                 shard.set_flags(newer, WRITTEN | flags);
             }
@@ -151,8 +153,8 @@ impl Tier {
         let within = |position| range.contains(&self.directory().id(self.frame_of(position)));
         match (control.lane.get(), control.lane_load.get()) {
             (LANE_IDLE, _) => false,
-            // What is being looked for is not known yet.
-            (LANE_SCANNING, _) => true,
+            // What is being looked for is not known yet, or the list is being replaced.
+            (LANE_SCANNING, _) | (LANE_READING, DRAIN) => true,
             (LANE_READING, GROUP) => {
                 let first = self.page_position(control.lane_position.get(), 0);
                 (first..control.lane_end.get()).any(within)
@@ -176,8 +178,11 @@ impl Tier {
             return;
         }
         match control.lane.get() {
-            // The drain's cursor has passed the pages of the list.
-            LANE_READING if control.lane_load.get() == DRAIN => control.lane.set(LANE_TO_READ),
+            // The drain's cursor has passed the pages of the list, which may be half replaced.
+            LANE_READING if control.lane_load.get() == DRAIN => {
+                control.drain_cursor.set(control.drain_scanned.get());
+                control.lane.set(LANE_IDLE);
+            }
             LANE_READING | LANE_SCANNING => control.lane.set(LANE_IDLE),
             LANE_WRITING if planted::is(Bug::DeadStageOutCounts) => self.lane_done(),
             LANE_WRITING => control.lane.set(LANE_TO_WRITE),

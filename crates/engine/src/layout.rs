@@ -5,6 +5,7 @@ use crate::bucket::{Bucket, PAGES_PER_BUCKET};
 use crate::config::Geometry;
 use crate::control::{Control, Slot};
 use crate::directory::{COUNTERS_PER_SHARD, Entry, Shard};
+use crate::drops::Drops;
 use crate::region::REGION_ALIGNMENT;
 use crate::tally::{STRIPES, Stripe};
 
@@ -15,6 +16,7 @@ pub const NOTE_BYTES: usize = 192;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Layout {
     pub(crate) control: usize,
+    pub(crate) drops: usize,
     pub(crate) slots: usize,
     pub(crate) notes: usize,
     pub(crate) tally: usize,
@@ -53,6 +55,7 @@ impl Layout {
         // What other processes find the tier by lies at the start (see `attach`).
         take(HEADER_BYTES, 64);
         let control = take(size_of::<Control>(), 64);
+        let drops = take(size_of::<Drops>(), 64);
         let slots = take(staging_groups * size_of::<Slot>(), 64);
         // One note per staging group and the current one after them.
         let notes = take((staging_groups + 1) * NOTE_BYTES, 64);
@@ -68,6 +71,7 @@ impl Layout {
         let staging = take(staging_groups * group_bytes, REGION_ALIGNMENT);
         Self {
             control,
+            drops,
             slots,
             notes,
             tally,

@@ -69,6 +69,8 @@ mod bucket;
 
 mod directory;
 
+mod drops;
+
 mod lane;
 
 mod stage_out;

@@ -105,12 +105,14 @@ impl Tier {
         self.region.copy_in(at, &head.encode());
         for index in 0..group.records as usize {
             at += RECORD_BYTES;
+            planted::inside("segment: between two records");
             let mut bytes = record(index);
             if planted::is(Bug::SegmentMisnamed) {
                 bytes[0] ^= 0xFF;
             }
             self.region.copy_in(at, &bytes);
         }
+        planted::inside("segment: records copied");
         buffer.records.add(u64::from(group.records) + 1);
         buffer.end_sequence.set(group.sequence + 1);
         let end = group.position + self.geometry.summary_frames() + u64::from(group.pages);
@@ -124,6 +126,7 @@ impl Tier {
             || room < u64::from(self.geometry.records_max) + 1;
         if full {
             buffer.state.set(FULL);
+            planted::inside("segment: full");
             control.segment_current.set(1 - current as u64);
         }
         true
@@ -211,6 +214,7 @@ impl Tier {
         let padded = bits.len().next_multiple_of(8);
         self.region.copy_in(bits_at, &[bits, vec![0; padded]].concat()[..padded]);
         self.region.copy_in(memory, &header.encode());
+        planted::outside("segment: header composed");
         let size = self.segment_size(index);
         (self.geometry.segment_offset(header.number), self.region.lease(memory, size))
     }
@@ -221,6 +225,7 @@ impl Tier {
         let buffer = &control.segments[index];
         self.segment_end(buffer.number.get()).set(buffer.end_position.get());
         buffer.state.set(EMPTY);
+        planted::inside("segment: written and emptied");
         control.segment_written_end.set(buffer.end_position.get());
         control.segment_unflushed.set(UNFLUSHED);
         self.retire();

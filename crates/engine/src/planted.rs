@@ -1,7 +1,7 @@
-//! Faults that can be switched on to prove that the tests would notice them.
+//! Faults that can be switched on to prove that the tests would notice them, and points where a process can be killed.
 //!
 //! Each switch takes out one rule behind a durability invariant, at the line where the rule stands. They exist only with the
-//! feature `planted`, which no shipped build turns on; without it every switch is a constant `false`. Where each is found, and
+//! feature `planted`, which no shipped build turns on; without it every switch is a constant `false` and every point nothing. Where each is found, and
 //! after how many power cuts, is in `docs/reliability.md`.
 
 macro_rules! bugs {
@@ -252,3 +252,50 @@ pub use switch::{is, set};
 pub const fn is(_bug: Bug) -> bool {
     false
 }
+
+/// Called where a process may die: under no lock of the tier.
+#[cfg(not(feature = "planted"))]
+#[inline(always)]
+pub(crate) const fn outside(_point: &'static str) {}
+
+/// Called where a process may die: inside a critical section.
+#[cfg(not(feature = "planted"))]
+#[inline(always)]
+pub(crate) const fn inside(_point: &'static str) {}
+
+#[cfg(feature = "planted")]
+mod point {
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    type Hook = Rc<dyn Fn(&'static str)>;
+
+    thread_local! {
+        static HOOK: RefCell<Option<Hook>> = const { RefCell::new(None) };
+    }
+
+    /// Has `hook` called, with its name, at every point that this thread passes: places where a process may die.
+    pub fn at_points(hook: Option<Hook>) {
+        HOOK.with(|current| *current.borrow_mut() = hook);
+    }
+
+    fn pass(point: &'static str) {
+        let hook = HOOK.with(|current| current.borrow().clone());
+        if let Some(hook) = hook {
+            hook(point);
+        }
+    }
+
+    /// A point under no lock of the tier: a death here changes nothing for others.
+    pub fn outside(point: &'static str) {
+        pass(point);
+    }
+
+    /// A point inside a critical section: a death here poisons the region.
+    pub fn inside(point: &'static str) {
+        pass(point);
+    }
+}
+
+#[cfg(feature = "planted")]
+pub use point::{at_points, inside, outside};

@@ -7,6 +7,7 @@
 
 use crate::config::Design;
 use crate::control::NONE;
+use crate::planted;
 use crate::tier::Tier;
 
 impl Tier {
@@ -35,12 +36,14 @@ impl Tier {
             return None;
         }
         control.pull_wanted.set(0);
+        planted::inside("pull: taken");
         control.pull_owner.set(owner.into());
         Some(wanted)
     }
 
     /// The host has staged in what it had. Under the control lock.
     pub(crate) fn pulled(&self) {
+        planted::inside("pull: done");
         self.control().pull_owner.set(0);
     }
 }

@@ -104,10 +104,6 @@ impl Word {
         self.0.fetch_add(value, Ordering::AcqRel)
     }
 
-    pub(crate) fn sub(&self, value: u64) -> u64 {
-        self.0.fetch_sub(value, Ordering::AcqRel)
-    }
-
     /// Sets a word that is 0; false if it is not.
     #[inline]
     pub(crate) fn claim(&self, value: u64) -> bool {

@@ -68,6 +68,7 @@ impl Tier {
         let barrier = if band == 0 { 0 } else { existing };
         control.disk_sync_barrier.set(barrier);
         control.disk_sync.set(SYNC_RUNNING);
+        planted::inside("disk sync: taken");
         self.drain_sync_begins();
         true
     }
@@ -84,6 +85,7 @@ impl Tier {
                 control.disk_sync_end.get()
             };
             control.releasable.set(covered);
+            planted::inside("barrier: passed");
             control.disk_sync.set(SYNC_IDLE);
         }
     }
@@ -115,6 +117,7 @@ impl Tier {
             return None;
         }
         control.releasing.set(1);
+        planted::inside("release: taken");
         control.releasing_end.set(end);
         control.releasing_owner.set(self.owner.into());
         Some((front, end))
@@ -128,11 +131,14 @@ impl Tier {
             self.take_release()
         };
         let Some((front, end)) = taken else { return false };
+        planted::outside("release: begun");
         for position in front..end {
             self.release(position);
+            planted::outside("release: one frame");
         }
         let _guard = control.lock.lock(self.owner);
         control.front.set(end);
+        planted::inside("release: front moved");
         control.releasing.set(0);
         true
     }
@@ -162,6 +168,7 @@ impl Tier {
         let shard = directory.lock(directory.slot(&id), self.owner);
         if shard.find(&id) == Some(frame) {
             shard.unlink(frame);
+            planted::inside("release: unlinked, not counted as changed");
             shard.changed();
             counters.left_clean.count(1);
         }

@@ -48,6 +48,7 @@ impl Tier {
             let Some(head) = self.directory().head(self.frame_of(position)) else {
                 panic!("the queue holds no group at position {position}");
             };
+            planted::inside("front: group to be taken");
             control.lane_load.set(GROUP);
             control.lane_pages.set(0);
             control.lane_position.set(position);
@@ -104,6 +105,7 @@ impl Tier {
         let (position, end) = (control.lane_position.get(), control.lane_end.get());
         let pages = end - self.page_position(position, 0);
         let survivors = self.choose_survivors(position, pages);
+        planted::outside("front read: survivors chosen");
         let mut list = Vec::new();
         for place in 0..pages {
             let page = LanePage { position: self.page_position(position, place), place };
@@ -113,6 +115,7 @@ impl Tier {
             }
             let whole = self.lane_page_whole(page);
             if survives && whole && self.second_chance(page) {
+                planted::outside("second chance: given");
                 continue;
             }
             // Between the read and now the page may have been superseded; then the newer version
@@ -180,12 +183,15 @@ impl Tier {
         };
         // Invariant 5: no write covers the frames that its contents came from.
         assert_ne!(place.frame, old_frame, "a second chance would overwrite its own source");
+        planted::inside("second chance: place given out");
         let bytes = self.region.lease(self.lane_memory(page.place), self.geometry.page_size());
         self.region.copy_in(place.memory, bytes);
         if let Some(linked) = shard.find(&id) {
             shard.unlink(linked);
         }
+        planted::inside("second chance: old frame unlinked");
         shard.link(place.frame, &id, flags, checksum);
+        planted::inside("second chance: linked, not counted as filled");
         self.filled(place);
         self.control().counters.second_chances.count(1);
         true
@@ -211,6 +217,7 @@ impl Tier {
     pub(crate) fn group_cleaned(&self) {
         let control = self.control();
         control.cleaned.set(control.lane_end.get());
+        planted::inside("group cleaned: lane not idle");
         control.lane.set(LANE_IDLE);
         control.counters.groups_staged_out.count(1);
         self.want_pull();

@@ -88,6 +88,7 @@ impl Tier {
     /// Under the control lock.
     pub(crate) fn store_note(&self, note: &[u8; NOTE_BYTES]) {
         self.region.copy_in(self.note_offset(None), note);
+        planted::inside("note: stored");
         self.control().note_changed.set(1);
     }
 
@@ -111,8 +112,7 @@ impl Tier {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
         // Invariant 6: a second chance of a page that is being dropped would lie behind its tombstone and outlive it.
-        let dropping = control.drops.get() != 0 && !planted::is(Bug::SecondChanceDuringDrop);
-        if reserve == Reserve::StageOut && dropping {
+        if self.is_being_dropped(&kind) && !planted::is(Bug::SecondChanceDuringDrop) {
             return None;
         }
         let sequence = self.open_group(reserve)?;
@@ -121,12 +121,15 @@ impl Tier {
         if awaited && !self.drain_lets_supersede(next) {
             return None;
         }
+        planted::inside("append: group open");
         self.push_record(slot, kind, version);
+        planted::inside("append: record pushed");
         if !matches!(kind, RecordKind::Page { .. }) {
             self.seal_if_full(slot);
             return Some(Place { frame: 0, memory: 0, sequence });
         }
         let index = slot.pages.add(1);
+        planted::inside("append: page counted");
         let position = slot.position.get() + self.geometry.summary_frames() + index;
         let place = Place { frame: self.frame_of(position), memory: self.staged_page(slot, index), sequence };
         self.seal_if_full(slot);
@@ -161,14 +164,24 @@ impl Tier {
         range: IdRange,
         note: Option<&[u8; NOTE_BYTES]>,
     ) -> Result<(), NoRoom> {
+        let _guard = self.control().lock.lock(self.owner);
+        self.append_tombstone_locked(range, note)
+    }
+
+    /// [`Self::append_tombstone`] under the control lock.
+    pub(crate) fn append_tombstone_locked(
+        &self,
+        range: IdRange,
+        note: Option<&[u8; NOTE_BYTES]>,
+    ) -> Result<(), NoRoom> {
         let control = self.control();
-        let _guard = control.lock.lock(self.owner);
         let sequence = self.open_group(Reserve::Foreground).ok_or(NoRoom)?;
         if let Some(note) = note {
             self.store_note(note);
         }
         let slot = self.slot_of(sequence);
         self.push_record(slot, RecordKind::Tombstone(range), None);
+        planted::inside("tombstone: record pushed");
         control.counters.tombstones.count(1);
         self.seal_if_full(slot);
         Ok(())
@@ -218,6 +231,7 @@ impl Tier {
             word.set(0);
         }
         slot.state.set(OPEN);
+        planted::inside("open group: slot taken");
         control.rear.set(rear + group);
         control.next_sequence.set(sequence + 1);
         control.open.set(sequence);
@@ -255,6 +269,7 @@ impl Tier {
         self.region.copy_out(self.note_offset(None), &mut note);
         self.region.copy_in(self.note_offset(Some(sequence)), &note);
         control.note_changed.set(0);
+        planted::inside("seal: note taken along");
         let directory = self.directory();
         let head = GroupHead {
             sequence,
@@ -266,8 +281,10 @@ impl Tier {
         for frame in 1..summary {
             directory.clear(self.frame_of(position + frame));
         }
+        planted::inside("seal: head set");
         control.rear.set(position + summary + slot.pages.get());
         control.open.set(NONE);
+        planted::inside("seal: group closed");
         slot.cut_short.set(cut_short.into());
         slot.state.set(SEALED);
     }
@@ -314,11 +331,13 @@ impl Tier {
             self.region.lease(memory + SUMMARY_HEADER_BYTES, summary.records as usize * RECORD_BYTES);
         let (header, checksum) = summary.encode(records);
         self.region.copy_in(memory, &header);
+        planted::inside("compose: summary written");
         let head = GroupHead { sequence, pages: summary.pages, records: summary.records, checksum };
         self.directory().set_head(self.frame_of(summary.position), &head);
         slot.predecessor.set(control.chain.get());
         slot.checksum.set(checksum.into());
         slot.front.set(front);
+        planted::inside("compose: head set");
         control.chain.set(checksum.into());
         control.composed.set(sequence + 1);
         slot.state.set(READY);
@@ -344,6 +363,7 @@ impl Tier {
             }
         }
         let end = if control.open.get() == NONE { control.next_sequence.get() } else { open };
+        planted::inside("request sync: group closed");
         control.sync_wanted.set(control.sync_wanted.get().max(end));
         Ok(SyncTicket(end))
     }
@@ -383,7 +403,9 @@ impl Tier {
             let end = slot.position.get() + self.geometry.summary_frames() + slot.pages.get();
             // Readers copy first and look at this word afterwards, so it moves before the memory is
             // given to another group.
+            planted::inside("retire: records taken");
             control.staged_from.set(end);
+            planted::inside("retire: staging end moved");
             control.retired.set(sequence + 1);
             slot.state.set(FREE);
         }

@@ -64,6 +64,15 @@ impl<'r> Tally<'r> {
         self.stripes[STRIPES].counts[index].count(1);
     }
 
+    /// Gives the lines of an owner that has died to others; what was counted in them stays.
+    pub(crate) fn abandon(&self, dead: u32) {
+        for stripe in &self.stripes[..STRIPES] {
+            if stripe.claim.get() >> 32 == dead.into() {
+                stripe.claim.set(0);
+            }
+        }
+    }
+
     /// Lookups answered from memory, answered from flash, and not answered.
     pub(crate) fn sums(&self) -> (u64, u64, u64) {
         let sum = |index: usize| self.stripes.iter().map(|stripe| stripe.counts[index].get()).sum();

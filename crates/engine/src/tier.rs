@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::config::{Admission, Geometry, SyncMode};
 use crate::control::{Control, Slot};
-use crate::directory::{ATTEMPTS, DIRTY, Directory, Entry, REFERENCED, Slotted, VALID, WRITTEN, dirty_since};
+use crate::directory::{ATTEMPTS, DIRTY, Directory, Entry, REFERENCED, Slotted, WRITTEN, dirty_since};
 use crate::format::RecordKind;
 use crate::ids::{IdRange, PageId, Position};
 use crate::interleave::spin;
@@ -18,9 +18,6 @@ use crate::ring::Ring;
 use crate::staging::Reserve;
 use crate::statistics::Statistics;
 use crate::tally::{Found, Tally};
-
-/// Ranges of at most so many pages are dropped page by page.
-const RANGE_LOOKUPS_MAX: u64 = 256;
 
 /// A flash tier in a region. Cheap to share: every method takes `&self` and may run on any thread.
 pub struct Tier {
@@ -151,7 +148,7 @@ impl Tier {
     }
 
     #[inline]
-    fn lookup_counts(&self) -> Tally<'_> {
+    pub(crate) fn lookup_counts(&self) -> Tally<'_> {
         Tally::new(&self.region, &self.geometry, self.owner)
     }
 
@@ -220,13 +217,16 @@ impl Tier {
             control.counters.stalls.count(1);
             return StageIn::Full;
         };
+        planted::inside("stage-in: place given out");
         self.region.copy_in(place.memory, page);
         // Invariant 2: the older version leaves the hash under the same lock that the newer one
         // enters it. It is invalidated in memory only; the newer one's record supersedes it on flash.
         if let Some(older) = older {
             shard.unlink(older);
         }
+        planted::inside("stage-in: older version unlinked");
         shard.link(place.frame, id, flags, checksum);
+        planted::inside("stage-in: linked, not counted as filled");
         shard.changed();
         self.filled(place);
         control.counters.staged_dirty.count(1);
@@ -262,8 +262,10 @@ impl Tier {
             counters.dropped_busy.count(1);
             return StageIn::Dropped;
         };
+        planted::inside("offer: place given out");
         self.region.copy_in(place.memory, page);
         shard.link(place.frame, id, 0, checksum);
+        planted::inside("offer: linked, not counted as filled");
         self.filled(place);
         counters.staged_clean.count(1);
         StageIn::Staged { also_disk: false }
@@ -288,8 +290,10 @@ impl Tier {
             counts.count(Found::Nothing);
             return Lookup::Miss(Token(seen.changes));
         };
+        planted::outside("lookup: seen");
         if seen.state & REFERENCED == 0 {
             entry.refer(seen.state);
+            planted::outside("lookup: referred");
         }
         let position = seen.ring.last_position(frame, seen.rear);
         let staged = position >= control.staged_from.get();
@@ -365,6 +369,7 @@ impl Tier {
             && (directory.state(frame) & DIRTY == 0 || planted::is(Bug::DirtyForgotten))
         {
             shard.unlink(frame);
+            planted::inside("forget clean: unlinked");
             shard.changed();
         }
     }
@@ -395,8 +400,10 @@ impl Tier {
         if (frame.is_some() || may_return) && !planted::is(Bug::NoTombstone) {
             self.append_tombstone(IdRange { start: *id, count: 1, shift: 0 }, None)?;
         }
+        planted::inside("invalidate: tombstone appended");
         if let Some(frame) = frame {
             shard.unlink(frame);
+            planted::inside("invalidate: unlinked");
         }
         Ok(())
     }
@@ -416,50 +423,6 @@ impl Tier {
     /// [`NoRoom`]: nothing was done.
     pub fn truncate(&self, range: &IdRange, note: &[u8; NOTE_BYTES]) -> Result<(), NoRoom> {
         self.drop_range(range, Some(note))
-    }
-
-    fn drop_range(&self, range: &IdRange, note: Option<&[u8; NOTE_BYTES]>) -> Result<(), NoRoom> {
-        let control = self.control();
-        // A second chance meanwhile could take a page past the pass below, or behind the tombstone.
-        control.drops.add(1);
-        let dropped = self.drop_range_alone(range, note);
-        control.drops.sub(1);
-        dropped
-    }
-
-    /// While no second chance begins.
-    fn drop_range_alone(&self, range: &IdRange, note: Option<&[u8; NOTE_BYTES]>) -> Result<(), NoRoom> {
-        // The record first: if it found no room after the pages were gone, a crash would bring them back.
-        self.append_tombstone(*range, note)?;
-        // A few pages are looked up one by one; a pass over the directory is for many.
-        if let Some(ids) = range.few_ids(RANGE_LOOKUPS_MAX) {
-            ids.iter().for_each(|id| self.drop_matching(range, id));
-            return Ok(());
-        }
-        let directory = self.directory();
-        let control = self.control();
-        // A second chance that began before may not have linked its new frame yet.
-        directory.pass_locks(self.owner);
-        for position in control.front.get()..control.rear.get() {
-            let frame = self.frame_of(position);
-            if directory.state(frame) & VALID != 0 {
-                let id = directory.id(frame);
-                if range.contains(&id) {
-                    self.drop_matching(range, &id);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn drop_matching(&self, range: &IdRange, id: &PageId) {
-        debug_assert!(range.contains(id));
-        let directory = self.directory();
-        let shard = directory.lock(directory.slot(id), self.owner);
-        shard.changed();
-        if let Some(frame) = shard.find(id) {
-            shard.unlink(frame);
-        }
     }
 
     /// Replaces the host's bytes that every group summary carries; durable with the next sync.

@@ -1,0 +1,154 @@
+//! Ranges that are being forgotten.
+//!
+//! A range is forgotten in two steps: its tombstone is appended, then its pages are unlinked one by one, each under its
+//! shard's lock. In between, the tier and what would be found after a crash differ. So each such range is noted with its
+//! owner:
+//! - if the owner dies, whoever abandons it unlinks the rest (invariant 12): the range is forgotten as a whole or not at all;
+//! - a page of the range gets no second chance meanwhile: its record would follow the tombstone in the queue and bring the
+//!   page back (invariant 6).
+
+use crate::directory::VALID;
+use crate::format::RecordKind;
+use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
+use crate::layout::NOTE_BYTES;
+use crate::planted;
+use crate::region::{Word, shared};
+use crate::tier::{NoRoom, Tier};
+
+/// Ranges that can be forgotten at the same time; whoever comes then waits.
+const DROPS_MAX: usize = 64;
+/// Ranges of at most so many pages are dropped page by page.
+const RANGE_LOOKUPS_MAX: u64 = 256;
+
+/// A range that is being forgotten. Guarded by the control lock.
+#[repr(C, align(64))]
+struct DropSlot {
+    /// 0 if the slot is free.
+    owner: Word,
+    range: [Word; 5],
+}
+
+/// The ranges that are being forgotten.
+#[repr(C, align(64))]
+pub(crate) struct Drops {
+    /// Slots in use; mostly none, so that second chances need not look further.
+    active: Word,
+    slots: [DropSlot; DROPS_MAX],
+}
+
+shared!(Drops);
+
+impl DropSlot {
+    fn set(&self, owner: u32, range: &IdRange) {
+        for (word, bytes) in self.range.iter().zip(range.start.as_bytes().chunks(8)) {
+            let mut eight = [0; 8];
+            eight[..bytes.len()].copy_from_slice(bytes);
+            word.set(u64::from_le_bytes(eight));
+        }
+        self.range[3].set(range.count);
+        self.range[4].set(range.shift.into());
+        self.owner.set(owner.into());
+    }
+
+    fn range(&self) -> IdRange {
+        let mut id = [0; PAGE_ID_BYTES];
+        for (word, bytes) in self.range.iter().zip(id.chunks_mut(8)) {
+            bytes.copy_from_slice(&word.get().to_le_bytes()[..bytes.len()]);
+        }
+        IdRange {
+            start: PageId::from_bytes(id),
+            count: self.range[3].get(),
+            shift: self.range[4].get() as u8,
+        }
+    }
+}
+
+impl Tier {
+    fn drops(&self) -> &Drops {
+        self.region.value(self.geometry.layout.drops)
+    }
+
+    /// Forgets every page of a range, with a note in the same group if there is one.
+    pub(crate) fn drop_range(&self, range: &IdRange, note: Option<&[u8; NOTE_BYTES]>) -> Result<(), NoRoom> {
+        let drops = self.drops();
+        let slot = {
+            let _guard = self.control().lock.lock(self.owner);
+            let slot = drops.slots.iter().find(|slot| slot.owner.get() == 0).ok_or(NoRoom)?;
+            // The record first: if it found no room after the pages were gone, a crash would bring them back.
+            self.append_tombstone_locked(*range, note)?;
+            planted::inside("range drop: tombstone appended, range not noted");
+            slot.set(self.owner, range);
+            drops.active.add(1);
+            slot
+        };
+        planted::outside("range drop: noted");
+        self.finish_drop(slot, range);
+        Ok(())
+    }
+
+    fn finish_drop(&self, slot: &DropSlot, range: &IdRange) {
+        self.unlink_range(range);
+        planted::outside("range drop: pages unlinked");
+        let _guard = self.control().lock.lock(self.owner);
+        slot.owner.set(0);
+        self.drops().active.set(self.drops().active.get() - 1);
+    }
+
+    fn unlink_range(&self, range: &IdRange) {
+        // A few pages are looked up one by one; a pass over the directory is for many.
+        if let Some(ids) = range.few_ids(RANGE_LOOKUPS_MAX) {
+            for id in &ids {
+                self.drop_matching(range, id);
+                planted::outside("range drop: one page of a few unlinked");
+            }
+            return;
+        }
+        let directory = self.directory();
+        // A second chance that was appended before the tombstone may not be linked yet. It holds its shard's lock until
+        // it is; later ones are refused.
+        directory.pass_locks(self.owner);
+        let control = self.control();
+        for position in control.front.get()..control.rear.get() {
+            let frame = self.frame_of(position);
+            if directory.state(frame) & VALID != 0 {
+                let id = directory.id(frame);
+                if range.contains(&id) {
+                    self.drop_matching(range, &id);
+                    planted::outside("range drop: one page unlinked");
+                }
+            }
+        }
+    }
+
+    fn drop_matching(&self, range: &IdRange, id: &PageId) {
+        debug_assert!(range.contains(id));
+        let directory = self.directory();
+        let shard = directory.lock(directory.slot(id), self.owner);
+        shard.changed();
+        if let Some(frame) = shard.find(id) {
+            shard.unlink(frame);
+        }
+    }
+
+    /// Whether a record must not be appended now: a second chance of a page that is being forgotten. Under the control
+    /// lock.
+    pub(crate) fn is_being_dropped(&self, kind: &RecordKind) -> bool {
+        let RecordKind::Page { id, second_chance: true, .. } = kind else { return false };
+        let drops = self.drops();
+        let among = || drops.slots.iter().any(|slot| slot.owner.get() != 0 && slot.range().contains(id));
+        drops.active.get() > 0 && among()
+    }
+
+    /// Forgets what is left of the ranges that an owner that has died was forgetting.
+    pub(crate) fn abandon_drops(&self, dead: u64) {
+        let taken: Vec<&DropSlot> = {
+            let _guard = self.control().lock.lock(self.owner);
+            let of_the_dead = self.drops().slots.iter().filter(|slot| slot.owner.get() == dead);
+            // If this process dies over it, the next one takes over from it.
+            of_the_dead.inspect(|slot| slot.owner.set(self.owner.into())).collect()
+        };
+        for slot in taken {
+            self.finish_drop(slot, &slot.range());
+        }
+    }
+}
