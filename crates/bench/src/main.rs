@@ -4,6 +4,7 @@
 mod engine;
 mod host;
 mod memory;
+mod processes;
 mod recovery;
 mod report;
 mod volume;
@@ -36,6 +37,14 @@ enum Bench {
         #[arg(long, default_value_t = 1 << 20)]
         frames: u64,
     },
+    /// Lookup and stage-in on one tier in shared memory, of one process and of two.
+    Processes {
+        /// Frames of the tier.
+        #[arg(long, default_value_t = 1 << 20)]
+        frames: u64,
+    },
+    #[command(hide = true)]
+    SecondProcess(processes::Second),
     /// Memory per frame at several tier sizes: computed, not measured.
     Memory,
     /// Recovery of a tier against reading all of it.
@@ -66,6 +75,8 @@ fn main() -> ExitCode {
     let scale = if arguments.tiny { report::Scale::Tiny } else { report::Scale::Full };
     let rows = match &arguments.bench {
         Bench::Engine { frames } => engine::run(scale, *frames),
+        Bench::Processes { frames } => processes::run(scale, *frames),
+        Bench::SecondProcess(second) => processes::second(second),
         Bench::Memory => Ok(memory::run()),
         Bench::Recovery { gib, directory } => recovery::run(scale, *gib, directory),
         Bench::Hit { directory } => volume::run(scale, directory),
@@ -85,6 +96,7 @@ fn main() -> ExitCode {
 
 fn all(scale: report::Scale, directory: &std::path::Path) -> report::Outcome {
     let mut rows = engine::run(scale, 1 << 20)?;
+    rows.extend(processes::run(scale, 1 << 20)?);
     rows.extend(memory::run());
     rows.extend(recovery::run(scale, 10, directory)?);
     rows.extend(volume::run(scale, directory)?);
