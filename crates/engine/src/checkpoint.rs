@@ -164,7 +164,8 @@ impl Tier {
         }
     }
 
-    /// Whether the drain under way waits for the page whose version, at `position`, is in `state`.
+    /// Whether the drain under way waits for the page whose version, at `position`, is in `state`. Under the control
+    /// lock, or for the sweep, which looks at nothing that moves.
     pub(crate) fn drain_awaits(&self, id: &PageId, state: u32, position: u64) -> bool {
         let control = self.control();
         let sweeping = matches!(control.drain.get(), SWEEP | LAST);

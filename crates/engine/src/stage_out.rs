@@ -11,7 +11,7 @@ use crate::directory::{DIRTY, GroupHead, HEAD, REFERENCED, VALID, WRITTEN, dirty
 use crate::format::{GroupSummary, Record, RecordKind};
 use crate::lane::{GROUP, LANE_IDLE, LANE_READING, LanePage};
 use crate::planted::{self, Bug};
-use crate::staging::Reserve;
+use crate::staging::{Replaced, Reserve};
 use crate::tier::Tier;
 
 impl Tier {
@@ -176,8 +176,8 @@ impl Tier {
             flags = flags & WRITTEN | dirty_since(self.control().mark.get());
         }
         let version = Some((record.epoch, record.version));
-        let awaited = self.drain_awaits(&id, state, page.position);
-        let Some(place) = self.append(kind, version, Reserve::StageOut, awaited) else {
+        let replaced = Some(Replaced { state, position: page.position });
+        let Some(place) = self.append(kind, version, Reserve::StageOut, replaced) else {
             self.control().counters.second_chances_refused.count(1);
             return false;
         };

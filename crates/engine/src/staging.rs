@@ -41,6 +41,13 @@ pub(crate) enum Reserve {
     Carrier,
 }
 
+/// A version that is about to be replaced: its entry's state, and where it was appended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Replaced {
+    pub(crate) state: u32,
+    pub(crate) position: u64,
+}
+
 /// Where an appended page goes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
@@ -100,14 +107,14 @@ impl Tier {
     /// Appends a record to the open group, and for a page gives it a frame.
     ///
     /// A second chance keeps its version (invariant 7); everything else gets the next one. Callers
-    /// that append a page copy it to the place and call [`Self::filled`]. `awaited`: a drain waits for the
-    /// version that this one takes the place of.
+    /// that append a page copy it to the place and call [`Self::filled`]. `replaced` is the version that this
+    /// one takes the place of.
     pub(crate) fn append(
         &self,
         kind: RecordKind,
         version: Option<(u32, u64)>,
         reserve: Reserve,
-        awaited: bool,
+        replaced: Option<Replaced>,
     ) -> Option<Place> {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
@@ -118,6 +125,11 @@ impl Tier {
         let sequence = self.open_group(reserve)?;
         let slot = self.slot_of(sequence);
         let next = slot.position.get() + self.geometry.summary_frames() + slot.pages.get();
+        // Only here: a drain that was requested a moment ago would not know of this page otherwise.
+        let awaited = match (&kind, replaced) {
+            (RecordKind::Page { id, .. }, Some(older)) => self.drain_awaits(id, older.state, older.position),
+            _ => false,
+        };
         if awaited && !self.drain_lets_supersede(next) {
             return None;
         }

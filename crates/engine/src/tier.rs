@@ -15,7 +15,7 @@ use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
 use crate::region::Region;
 use crate::ring::Ring;
-use crate::staging::Reserve;
+use crate::staging::{Replaced, Reserve};
 use crate::statistics::Statistics;
 use crate::tally::{Found, Tally};
 
@@ -211,9 +211,9 @@ impl Tier {
         if planted::is(Bug::WrittenInherited) {
             flags |= older_state.unwrap_or(0) & WRITTEN;
         }
-        let awaited =
-            older.is_some_and(|frame| self.drain_awaits(id, directory.state(frame), self.position_of(frame)));
-        let Some(place) = self.append(kind, None, Reserve::Foreground, awaited) else {
+        let replaced =
+            older.map(|frame| Replaced { state: directory.state(frame), position: self.position_of(frame) });
+        let Some(place) = self.append(kind, None, Reserve::Foreground, replaced) else {
             control.counters.stalls.count(1);
             return StageIn::Full;
         };
@@ -258,7 +258,7 @@ impl Tier {
         }
         let checksum = crc32c::crc32c(page);
         let kind = RecordKind::Page { id: *id, dirty: false, second_chance: false, lsn, checksum };
-        let Some(place) = self.append(kind, None, Reserve::Foreground, false) else {
+        let Some(place) = self.append(kind, None, Reserve::Foreground, None) else {
             counters.dropped_busy.count(1);
             return StageIn::Dropped;
         };

@@ -78,10 +78,15 @@ impl World {
 
     /// Stages the next version of a page in.
     pub(crate) fn write(&self, id: &PageId) {
+        self.write_or_else(id, || self.work_or_wait(OWNER));
+    }
+
+    /// The same; `full` is called as long as there is no room.
+    pub(crate) fn write_or_else(&self, id: &PageId, mut full: impl FnMut()) {
         let version = self.issue(id);
         let page = page_of(id, version);
         while self.tier.stage_in(id, &page, StageKind::Dirty, 0) == StageIn::Full {
-            self.work_or_wait(OWNER);
+            full();
         }
         self.taken(id, version);
     }

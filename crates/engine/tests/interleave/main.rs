@@ -27,3 +27,7 @@ mod ranges;
 mod syncs;
 
 mod owners;
+
+mod drains;
+
+mod resizes;

@@ -46,7 +46,8 @@ pub(crate) type Promise = (PageId, Known);
 
 pub(crate) struct World {
     pub(crate) tier: Tier,
-    superblock: Superblock,
+    /// The durable one.
+    pub(crate) superblock: Mutex<Superblock>,
     // Standard locks: none is held at a point, so no thread of shuttle's ever waits for one.
     pub(crate) flash: Mutex<Flash>,
     pub(crate) disk: Mutex<Disk>,
@@ -111,7 +112,7 @@ impl World {
         let recovered = Tier::recover(region, &superblock, OWNER, &mut Durable(&flash.durable)).unwrap();
         Self {
             tier: recovered.tier,
-            superblock: recovered.superblock,
+            superblock: Mutex::new(recovered.superblock),
             flash: Mutex::new(flash),
             disk: Mutex::default(),
             known: Mutex::default(),
@@ -171,8 +172,9 @@ impl World {
     pub(crate) fn after_power_cut(&self, promised: &[Promise]) {
         let before = explore(false);
         let flash = self.flash.lock().unwrap();
+        let superblock = self.superblock.lock().unwrap().clone();
         let region = Region::heap(self.tier.geometry().region_bytes());
-        let recovered = Tier::recover(region, &self.superblock, OWNER, &mut Durable(&flash.durable)).unwrap();
+        let recovered = Tier::recover(region, &superblock, OWNER, &mut Durable(&flash.durable)).unwrap();
         recovered.tier.check();
         for (id, known) in promised {
             let found = match recovered.tier.lookup(id, &mut vec![0; PAGE]) {
