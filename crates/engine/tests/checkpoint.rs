@@ -183,6 +183,9 @@ fn the_superblock_knows_the_redo_pointer_before_and_after_the_control_file() {
     assert!(between.knows(old) && between.knows(new));
     let after = between.with_confirmed();
     assert!(after.knows(new) && !after.knows(old));
+    // The new pointer never became the database's own, and redo begins at the old one.
+    let again = between.started_at(old);
+    assert!(again.knows(old) && !again.knows(new));
     let decoded = mezzanine_engine::format::Superblock::decode(&between.encode()).unwrap();
     assert_eq!(decoded, between);
 }

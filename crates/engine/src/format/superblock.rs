@@ -155,6 +155,14 @@ impl Superblock {
         Self { generation: self.generation + 1, config, ..self.clone() }
     }
 
+    /// The superblock for a start at `point`, which the tier knows: whatever else was pending never became the database's own. Redo
+    /// from `point` is about to change pages that it covered, and a copy of the flash device made meanwhile must not pass for
+    /// one that covers it. Given to [`crate::Tier::recover`], it is durable before redo begins.
+    #[must_use]
+    pub fn started_at(&self, point: RedoPoint) -> Self {
+        Self { confirmed: point, pending: point, ..self.clone() }
+    }
+
     /// Whether a database whose control file names `point` is the one that this tier was last used with.
     ///
     /// If not, the database or the tier is an older copy, and the tier must not be used if it may hold the only
