@@ -79,7 +79,7 @@ impl World {
     }
 
     fn recover_tier(&mut self, found: Superblock, control: &Control) -> Result<(Tier, Superblock), Stop> {
-        let superblock = self.merged(found);
+        let superblock = self.merged(found).started_at(redo_point(control.redo));
         let geometry = superblock.config.geometry().map_err(|error| {
             Stop::violated(Invariant::NoUnprovokedError, format!("a configuration was refused: {error}"))
         })?;
