@@ -85,7 +85,7 @@ impl fmt::Display for AttachError {
                 write!(f, "only {mapped} bytes are mapped of a region of {needed} bytes; map all of it")
             }
             Self::Damaged(error) => write!(f, "the header of the region: {error}"),
-            Self::Poisoned => write!(f, "{}", crate::jobs::Poisoned),
+            Self::Poisoned => write!(f, "{}", crate::failure::Poisoned),
             Self::Owner(error) => write!(f, "{error}"),
         }
     }

@@ -1,7 +1,7 @@
 //! The atomics that shared memory is made of, and the places where a test lets another thread run.
 //!
-//! In shipped builds the types are the standard library's and [`point`] is nothing. With the feature
-//! `interleave` every access to them is preceded by a [`point`], at which the scheduler of the crate
+//! In shipped builds the types are the standard library's and `point` is nothing. With the feature
+//! `interleave` every access to them is preceded by a `point`, at which the scheduler of the crate
 //! `shuttle` decides who goes on: so a test explores orders of the accesses of the real code, and each
 //! order can be replayed. `shuttle` has one thread run at a time, so it finds what a wrong order of
 //! accesses does, not what a weak memory order would; see the crate's README for what looks at that.

@@ -4,18 +4,16 @@
 //! thread may do so; several may at once. A job carries all it needs. Jobs of an owner that has died
 //! are handed out again after [`Tier::abandon`] (invariant 12).
 
-use std::fmt;
-use std::marker::PhantomData;
-
 use crate::checkpoint::Sweep;
-use crate::directory::DRAINED;
-use crate::ids::{PageId, Position};
-use crate::lane::{DRAIN, GROUP, LANE_IDLE, LANE_READING, LANE_TO_READ, LANE_TO_WRITE, LANE_WRITING};
-use crate::metadata::{BEING_FLUSHED, BEING_WRITTEN, COVERED, FULL, UNFLUSHED};
+use crate::failure::Failure;
+use crate::ids::PageId;
+use crate::lane::{DRAIN, LANE_READING, LANE_TO_READ, LANE_TO_WRITE, LANE_WRITING};
+use crate::metadata::{BEING_FLUSHED, BEING_WRITTEN, FULL, UNFLUSHED};
 use crate::planted::{self, Bug};
-use crate::release::{SYNC_BARRIER, SYNC_IDLE, SYNC_RUNNING};
-use crate::staging::{FAILED, READY, WRITING, WRITTEN};
+use crate::release::SYNC_BARRIER;
+use crate::staging::{READY, WRITING};
 use crate::tier::Tier;
+use std::marker::PhantomData;
 
 /// Work for the host.
 #[must_use = "a job that is not completed blocks the tier"]
@@ -51,54 +49,15 @@ enum Picked<'t> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobError;
 
-/// The first thing that went wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Failure {
-    /// Flash cannot be written: what is in staging memory must go to disk.
-    FlashWrite,
-    /// A flush of the flash device failed: what was not flushed before counts as lost.
-    FlashSync,
-    /// The only copy of a page cannot be read, or is damaged.
-    FlashRead {
-        /// Where the page was appended.
-        position: u64,
-    },
-    /// Disk cannot be written.
-    DiskWrite,
-    /// A sync of the disk failed.
-    DiskSync,
-}
-
-impl Failure {
-    /// Whether nothing more can become durable on flash.
-    pub(crate) fn ends_writing(self) -> bool {
-        matches!(self, Self::FlashWrite | Self::FlashSync)
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::FlashWrite => write!(f, "a write to the flash device failed"),
-            Self::FlashSync => write!(f, "a flush of the flash device failed"),
-            Self::FlashRead { position } => {
-                write!(f, "the only copy of the page at position {position} cannot be read from flash")
-            }
-            Self::DiskWrite => write!(f, "a page could not be written to disk"),
-            Self::DiskSync => write!(f, "a sync of the disk failed"),
-        }
-    }
-}
-
 /// See [`Job::WriteGroup`].
 pub struct WriteGroup<'t> {
     tier: &'t Tier,
-    sequence: u64,
+    pub(crate) sequence: u64,
 }
 
 /// See [`Job::FlushFlash`].
 pub struct FlushFlash<'t> {
-    target: u64,
+    pub(crate) target: u64,
     tier: PhantomData<&'t Tier>,
 }
 
@@ -121,7 +80,7 @@ pub struct SyncDisk<'t> {
 /// See [`Job::WriteSegment`].
 pub struct WriteSegment<'t> {
     tier: &'t Tier,
-    buffer: usize,
+    pub(crate) buffer: usize,
 }
 
 /// See [`Job::PullPages`].
@@ -306,291 +265,4 @@ impl Tier {
         }
         Picked::Nothing
     }
-
-    /// Takes back a job with its outcome.
-    ///
-    /// A failure is latched: see [`Self::failure`].
-    pub fn complete(&self, job: Job<'_>, outcome: Result<(), JobError>) {
-        match job {
-            Job::WriteGroup(job) => self.group_written(job.sequence, outcome),
-            Job::FlushFlash(job) => self.flash_flushed(job.target, outcome),
-            Job::ReadFront(_) => self.front_was_read(outcome),
-            Job::WriteDisk(_) => self.disk_written(outcome),
-            Job::SyncDisk(_) => self.disk_synced(outcome),
-            Job::WriteSegment(job) => self.segment_was_written(job.buffer, outcome),
-            Job::PullPages(_) => {
-                let _guard = self.control().lock.lock(self.owner);
-                self.pulled();
-            }
-        }
-    }
-
-    fn group_written(&self, sequence: u64, outcome: Result<(), JobError>) {
-        let control = self.control();
-        let _guard = control.lock.lock(self.owner);
-        let slot = self.slot_of(sequence);
-        assert_eq!((slot.sequence.get(), slot.state.get()), (sequence, WRITING), "a job completed twice");
-        if outcome.is_err() && !planted::is(Bug::FailedWriteIgnored) {
-            slot.state.set(FAILED);
-            control.stopped.set(1);
-            self.latch(Failure::FlashWrite);
-            return;
-        }
-        slot.state.set(WRITTEN);
-        planted::inside("group written: state set");
-        let counters = &control.counters;
-        let bytes = (self.geometry.summary_frames() + slot.pages.get()) * self.geometry.page_size() as u64;
-        counters.groups_written.count(1);
-        counters.pages_written.count(slot.pages.get());
-        counters.group_bytes_written.count(bytes);
-        if slot.cut_short.get() != 0 {
-            counters.groups_cut_short.count(1);
-        } else {
-            counters.full_group_bytes_written.count(bytes);
-        }
-        if slot.pages.get() == 0 {
-            counters.groups_empty.count(1);
-        }
-        if planted::is(Bug::SyncWithoutFlush) {
-            self.became_durable(self.written_end());
-        }
-    }
-
-    fn flash_flushed(&self, target: u64, outcome: Result<(), JobError>) {
-        let control = self.control();
-        {
-            let _guard = control.lock.lock(self.owner);
-            assert_eq!(control.flushing.get(), 1, "a job completed twice");
-            if outcome.is_err() && !planted::is(Bug::FailedFlushIgnored) {
-                // The flush stays latched as under way: none is ever issued again.
-                control.stopped.set(1);
-                self.latch(Failure::FlashSync);
-                return;
-            }
-            control.flushing.set(0);
-            planted::inside("flushed: no longer under way");
-            control.counters.flushes.count(1);
-            let segment = control.segment_unflushed.get();
-            let any_segment = planted::is(Bug::FlushCoversLaterSegment) && segment == UNFLUSHED;
-            if segment == BEING_FLUSHED || any_segment {
-                control.segment_unflushed.set(COVERED);
-                control.segment_durable_end.set(control.segment_written_end.get());
-            }
-            let later = planted::is(Bug::FlushCoversLaterGroups);
-            self.became_durable(if later { self.written_end().max(target) } else { target });
-        }
-        planted::outside("flushed: groups durable");
-        self.release_as_needed();
-    }
-
-    /// Every group before `target` is durable (invariant 3), and so is the front that they state. Under the
-    /// control lock.
-    fn became_durable(&self, target: u64) {
-        let control = self.control();
-        for sequence in control.flushed.get()..target {
-            let stated = self.slot_of(sequence).front.get();
-            control.durable_front.set(control.durable_front.get().max(stated));
-        }
-        planted::inside("became durable: front moved");
-        control.flushed.set(control.flushed.get().max(target));
-        planted::inside("became durable: mark moved");
-        self.retire();
-    }
-
-    fn front_was_read(&self, outcome: Result<(), JobError>) {
-        let control = self.control();
-        assert_eq!(control.lane.get(), LANE_READING, "a job completed twice");
-        if outcome.is_err() {
-            self.lane_stuck(control.lane_position.get());
-            return;
-        }
-        let load = control.lane_load.get();
-        let read = if load == GROUP { self.group_was_read() } else { self.drain_was_read() };
-        if let Err(position) = read {
-            self.lane_stuck(position);
-            return;
-        }
-        planted::outside("front read: listed");
-        let _guard = control.lock.lock(self.owner);
-        if load == GROUP {
-            let frames = control.lane_end.get() - control.lane_position.get();
-            control.counters.stage_out_bytes_read.count(frames * self.geometry.page_size() as u64);
-        }
-        if control.lane_pages.get() == 0 {
-            self.lane_done();
-        } else {
-            control.lane.set(LANE_TO_WRITE);
-        }
-    }
-
-    /// The lane's pages need no more I/O. Under the control lock.
-    pub(crate) fn lane_done(&self) {
-        let control = self.control();
-        if control.lane_load.get() == GROUP { self.group_cleaned() } else { control.lane.set(LANE_IDLE) }
-    }
-
-    fn disk_written(&self, outcome: Result<(), JobError>) {
-        let control = self.control();
-        assert_eq!(control.lane.get(), LANE_WRITING, "a job completed twice");
-        if outcome.is_err() {
-            let _guard = control.lock.lock(self.owner);
-            self.latch(Failure::DiskWrite);
-            return;
-        }
-        let drained = control.lane_load.get() == DRAIN;
-        self.lane_written(if drained { DRAINED } else { 0 });
-        planted::outside("disk written: pages marked");
-        let _guard = control.lock.lock(self.owner);
-        planted::inside("disk written: lane not passed");
-        let pages = control.lane_pages.get();
-        control.counters.disk_writes.count(pages);
-        if drained {
-            control.counters.pages_drained.count(pages);
-        }
-        self.lane_done();
-    }
-
-    fn disk_synced(&self, outcome: Result<(), JobError>) {
-        let control = self.control();
-        let synced_end;
-        {
-            let _guard = control.lock.lock(self.owner);
-            assert_eq!(control.disk_sync.get(), SYNC_RUNNING, "a job completed twice");
-            synced_end = control.disk_sync_end.get();
-            if outcome.is_err() && !planted::is(Bug::FailedDiskSyncIgnored) {
-                self.latch(Failure::DiskSync);
-                return;
-            }
-            control.counters.disk_syncs.count(1);
-            control.disk_sync.set(SYNC_BARRIER);
-        }
-        planted::outside("disk synced: at the barrier");
-        self.drain_synced(synced_end);
-        planted::outside("disk synced: drain told");
-        self.release_as_needed();
-    }
-
-    fn segment_was_written(&self, buffer: usize, outcome: Result<(), JobError>) {
-        let control = self.control();
-        let _guard = control.lock.lock(self.owner);
-        assert_eq!(control.segments[buffer].state.get(), BEING_WRITTEN, "a job completed twice");
-        if outcome.is_err() {
-            control.segments[buffer].state.set(FULL);
-            control.stopped.set(1);
-            self.latch(Failure::FlashWrite);
-            return;
-        }
-        let bytes = self.segment_size(buffer) as u64;
-        planted::inside("segment written: not counted");
-        control.counters.segments_written.count(1);
-        control.counters.metadata_bytes_written.count(bytes);
-        self.segment_written(buffer);
-    }
-
-    /// The first failure of a job.
-    pub fn failure(&self) -> Option<Failure> {
-        let control = self.control();
-        match control.failure.get() {
-            1 => Some(Failure::FlashWrite),
-            2 => Some(Failure::FlashSync),
-            3 => Some(Failure::FlashRead { position: control.failure_detail.get() }),
-            4 => Some(Failure::DiskWrite),
-            5 => Some(Failure::DiskSync),
-            _ => None,
-        }
-    }
-
-    /// Remembers a failure. One that ends writing replaces one that does not. Under the control lock.
-    pub(crate) fn latch(&self, failure: Failure) {
-        let control = self.control();
-        let keep = self.failure().is_some_and(|first| first.ends_writing() || !failure.ends_writing());
-        if keep {
-            return;
-        }
-        let (code, detail) = match failure {
-            Failure::FlashWrite => (1, 0),
-            Failure::FlashSync => (2, 0),
-            Failure::FlashRead { position } => (3, position),
-            Failure::DiskWrite => (4, 0),
-            Failure::DiskSync => (5, 0),
-        };
-        control.failure_detail.set(detail);
-        control.failure.set(code);
-    }
-
-    /// Takes back the jobs of an owner that has died, once the host certifies that its I/O has ended.
-    ///
-    /// # Errors
-    /// [`Poisoned`] if the owner died inside a critical section: the region is rebuilt from flash.
-    pub fn abandon(&self, owner: u32) -> Result<(), Poisoned> {
-        let control = self.control();
-        let inside =
-            control.lock.holder() == Some(owner) || self.directory().holders().any(|holder| holder == owner);
-        if inside && !planted::is(Bug::DeadHolderForgotten) {
-            control.lock.poison();
-            self.directory().poison();
-            return Err(Poisoned);
-        }
-        if planted::is(Bug::DeadOwnersJobsLost) {
-            return Ok(());
-        }
-        let guard = control.lock.lock(self.owner);
-        let dead = u64::from(owner);
-        for slot in self.slots() {
-            if slot.state.get() == WRITING && slot.owner.get() == dead {
-                slot.state.set(if planted::is(Bug::DeadWriteCounts) { WRITTEN } else { READY });
-            }
-        }
-        if control.flushing.get() == 1 && control.flush_owner.get() == dead {
-            control.flushing.set(0);
-            if planted::is(Bug::DeadFlushCounts) {
-                self.became_durable(control.flush_target.get());
-            }
-            if control.segment_unflushed.get() == BEING_FLUSHED {
-                control.segment_unflushed.set(UNFLUSHED);
-            }
-        }
-        self.abandon_lane(dead);
-        self.abandon_release(dead);
-        self.abandon_drain(dead);
-        if control.pull_owner.get() == dead {
-            self.pulled();
-        }
-        if control.disk_sync.get() == SYNC_RUNNING && control.disk_sync_owner.get() == dead {
-            control.disk_sync.set(if planted::is(Bug::DeadSyncCounts) { SYNC_BARRIER } else { SYNC_IDLE });
-        }
-        for buffer in &control.segments {
-            if buffer.state.get() == BEING_WRITTEN && buffer.owner.get() == dead {
-                buffer.state.set(FULL);
-            }
-        }
-        if control.draining.get() == dead {
-            control.draining.set(0);
-        }
-        drop(guard);
-        self.abandon_drops(dead);
-        self.lookup_counts().abandon(owner);
-        Ok(())
-    }
-
-    /// The page and its position at which stage-out is stuck after [`Failure::FlashRead`]; `None` if it is a
-    /// whole group that cannot be read.
-    pub fn stuck_page(&self) -> Option<(PageId, Position)> {
-        let Some(Failure::FlashRead { position }) = self.failure() else { return None };
-        let frame = self.frame_of(position);
-        let page = self.directory().head(frame).is_none();
-        page.then(|| (self.directory().id(frame), Position(position)))
-    }
 }
-
-/// The region cannot be trusted any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Poisoned;
-
-impl fmt::Display for Poisoned {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "a process died inside a critical section; rebuild the tier's region from flash")
-    }
-}
-
-impl std::error::Error for Poisoned {}

@@ -13,8 +13,8 @@
 //! under way, and disk never gets an older version after a newer one.
 
 use crate::directory::{VALID, WRITTEN, needs_disk};
+use crate::failure::Failure;
 use crate::ids::{IdRange, PageId};
-use crate::jobs::Failure;
 use crate::planted::{self, Bug};
 use crate::region::Word;
 use crate::tier::Tier;

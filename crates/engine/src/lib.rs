@@ -87,6 +87,10 @@ mod references;
 
 mod jobs;
 
+mod completion;
+
+mod failure;
+
 mod recovery;
 
 mod replay;
@@ -106,11 +110,11 @@ pub use config::{
     STAGING_GROUPS_MAX, SyncMode, TierConfig,
 };
 pub use drain::{DirtyPage, DrainCursor};
+pub use failure::{Failure, Poisoned};
 pub use format::RedoPoint;
 pub use ids::{IdRange, PAGE_ID_BYTES, PageId, Position};
 pub use jobs::{
-    Failure, FlushFlash, Job, JobError, Poisoned, PullPages, ReadFront, SyncDisk, WriteDisk, WriteGroup,
-    WriteSegment,
+    FlushFlash, Job, JobError, PullPages, ReadFront, SyncDisk, WriteDisk, WriteGroup, WriteSegment,
 };
 pub use layout::NOTE_BYTES;
 pub use recovery::{ReadError, ReadFlash, Recovered, RecoveryError, RecoveryReport};

@@ -1,0 +1,193 @@
+//! What follows from a job: the states that its outcome moves.
+
+use crate::directory::DRAINED;
+use crate::failure::Failure;
+use crate::jobs::{Job, JobError};
+use crate::lane::{DRAIN, GROUP, LANE_IDLE, LANE_READING, LANE_TO_WRITE, LANE_WRITING};
+use crate::metadata::{BEING_FLUSHED, BEING_WRITTEN, COVERED, FULL, UNFLUSHED};
+use crate::planted::{self, Bug};
+use crate::release::{SYNC_BARRIER, SYNC_RUNNING};
+use crate::staging::{FAILED, WRITING, WRITTEN};
+use crate::tier::Tier;
+
+impl Tier {
+    /// Takes back a job with its outcome.
+    ///
+    /// A failure is latched: see [`Self::failure`].
+    pub fn complete(&self, job: Job<'_>, outcome: Result<(), JobError>) {
+        match job {
+            Job::WriteGroup(job) => self.group_written(job.sequence, outcome),
+            Job::FlushFlash(job) => self.flash_flushed(job.target, outcome),
+            Job::ReadFront(_) => self.front_was_read(outcome),
+            Job::WriteDisk(_) => self.disk_written(outcome),
+            Job::SyncDisk(_) => self.disk_synced(outcome),
+            Job::WriteSegment(job) => self.segment_was_written(job.buffer, outcome),
+            Job::PullPages(_) => {
+                let _guard = self.control().lock.lock(self.owner);
+                self.pulled();
+            }
+        }
+    }
+
+    fn group_written(&self, sequence: u64, outcome: Result<(), JobError>) {
+        let control = self.control();
+        let _guard = control.lock.lock(self.owner);
+        let slot = self.slot_of(sequence);
+        assert_eq!((slot.sequence.get(), slot.state.get()), (sequence, WRITING), "a job completed twice");
+        if outcome.is_err() && !planted::is(Bug::FailedWriteIgnored) {
+            slot.state.set(FAILED);
+            control.stopped.set(1);
+            self.latch(Failure::FlashWrite);
+            return;
+        }
+        slot.state.set(WRITTEN);
+        planted::inside("group written: state set");
+        let counters = &control.counters;
+        let bytes = (self.geometry.summary_frames() + slot.pages.get()) * self.geometry.page_size() as u64;
+        counters.groups_written.count(1);
+        counters.pages_written.count(slot.pages.get());
+        counters.group_bytes_written.count(bytes);
+        if slot.cut_short.get() != 0 {
+            counters.groups_cut_short.count(1);
+        } else {
+            counters.full_group_bytes_written.count(bytes);
+        }
+        if slot.pages.get() == 0 {
+            counters.groups_empty.count(1);
+        }
+        if planted::is(Bug::SyncWithoutFlush) {
+            self.became_durable(self.written_end());
+        }
+    }
+
+    fn flash_flushed(&self, target: u64, outcome: Result<(), JobError>) {
+        let control = self.control();
+        {
+            let _guard = control.lock.lock(self.owner);
+            assert_eq!(control.flushing.get(), 1, "a job completed twice");
+            if outcome.is_err() && !planted::is(Bug::FailedFlushIgnored) {
+                // The flush stays latched as under way: none is ever issued again.
+                control.stopped.set(1);
+                self.latch(Failure::FlashSync);
+                return;
+            }
+            control.flushing.set(0);
+            planted::inside("flushed: no longer under way");
+            control.counters.flushes.count(1);
+            let segment = control.segment_unflushed.get();
+            let any_segment = planted::is(Bug::FlushCoversLaterSegment) && segment == UNFLUSHED;
+            if segment == BEING_FLUSHED || any_segment {
+                control.segment_unflushed.set(COVERED);
+                control.segment_durable_end.set(control.segment_written_end.get());
+            }
+            let later = planted::is(Bug::FlushCoversLaterGroups);
+            self.became_durable(if later { self.written_end().max(target) } else { target });
+        }
+        planted::outside("flushed: groups durable");
+        self.release_as_needed();
+    }
+
+    /// Every group before `target` is durable (invariant 3), and so is the front that they state. Under the
+    /// control lock.
+    pub(crate) fn became_durable(&self, target: u64) {
+        let control = self.control();
+        for sequence in control.flushed.get()..target {
+            let stated = self.slot_of(sequence).front.get();
+            control.durable_front.set(control.durable_front.get().max(stated));
+        }
+        planted::inside("became durable: front moved");
+        control.flushed.set(control.flushed.get().max(target));
+        planted::inside("became durable: mark moved");
+        self.retire();
+    }
+
+    fn front_was_read(&self, outcome: Result<(), JobError>) {
+        let control = self.control();
+        assert_eq!(control.lane.get(), LANE_READING, "a job completed twice");
+        if outcome.is_err() {
+            self.lane_stuck(control.lane_position.get());
+            return;
+        }
+        let load = control.lane_load.get();
+        let read = if load == GROUP { self.group_was_read() } else { self.drain_was_read() };
+        if let Err(position) = read {
+            self.lane_stuck(position);
+            return;
+        }
+        planted::outside("front read: listed");
+        let _guard = control.lock.lock(self.owner);
+        if load == GROUP {
+            let frames = control.lane_end.get() - control.lane_position.get();
+            control.counters.stage_out_bytes_read.count(frames * self.geometry.page_size() as u64);
+        }
+        if control.lane_pages.get() == 0 {
+            self.lane_done();
+        } else {
+            control.lane.set(LANE_TO_WRITE);
+        }
+    }
+
+    /// The lane's pages need no more I/O. Under the control lock.
+    pub(crate) fn lane_done(&self) {
+        let control = self.control();
+        if control.lane_load.get() == GROUP { self.group_cleaned() } else { control.lane.set(LANE_IDLE) }
+    }
+
+    fn disk_written(&self, outcome: Result<(), JobError>) {
+        let control = self.control();
+        assert_eq!(control.lane.get(), LANE_WRITING, "a job completed twice");
+        if outcome.is_err() {
+            let _guard = control.lock.lock(self.owner);
+            self.latch(Failure::DiskWrite);
+            return;
+        }
+        let drained = control.lane_load.get() == DRAIN;
+        self.lane_written(if drained { DRAINED } else { 0 });
+        planted::outside("disk written: pages marked");
+        let _guard = control.lock.lock(self.owner);
+        planted::inside("disk written: lane not passed");
+        let pages = control.lane_pages.get();
+        control.counters.disk_writes.count(pages);
+        if drained {
+            control.counters.pages_drained.count(pages);
+        }
+        self.lane_done();
+    }
+
+    fn disk_synced(&self, outcome: Result<(), JobError>) {
+        let control = self.control();
+        let synced_end;
+        {
+            let _guard = control.lock.lock(self.owner);
+            assert_eq!(control.disk_sync.get(), SYNC_RUNNING, "a job completed twice");
+            synced_end = control.disk_sync_end.get();
+            if outcome.is_err() && !planted::is(Bug::FailedDiskSyncIgnored) {
+                self.latch(Failure::DiskSync);
+                return;
+            }
+            control.counters.disk_syncs.count(1);
+            control.disk_sync.set(SYNC_BARRIER);
+        }
+        planted::outside("disk synced: at the barrier");
+        self.drain_synced(synced_end);
+        planted::outside("disk synced: drain told");
+        self.release_as_needed();
+    }
+
+    fn segment_was_written(&self, buffer: usize, outcome: Result<(), JobError>) {
+        let control = self.control();
+        let _guard = control.lock.lock(self.owner);
+        assert_eq!(control.segments[buffer].state.get(), BEING_WRITTEN, "a job completed twice");
+        if outcome.is_err() {
+            control.segments[buffer].state.set(FULL);
+            control.stopped.set(1);
+            self.latch(Failure::FlashWrite);
+            return;
+        }
+        let bytes = self.segment_size(buffer) as u64;
+        planted::inside("segment written: not counted");
+        control.counters.segments_written.count(1);
+        control.counters.metadata_bytes_written.count(bytes);
+        self.segment_written(buffer);
+    }
+}

@@ -1,0 +1,158 @@
+//! What goes wrong: failures of jobs, which are latched (invariant 11), and owners that die (invariant 12).
+
+use std::fmt;
+
+use crate::ids::{PageId, Position};
+use crate::metadata::{BEING_FLUSHED, BEING_WRITTEN, FULL, UNFLUSHED};
+use crate::planted::{self, Bug};
+use crate::release::{SYNC_BARRIER, SYNC_IDLE, SYNC_RUNNING};
+use crate::staging::{READY, WRITING, WRITTEN};
+use crate::tier::Tier;
+
+/// The first thing that went wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failure {
+    /// Flash cannot be written: what is in staging memory must go to disk.
+    FlashWrite,
+    /// A flush of the flash device failed: what was not flushed before counts as lost.
+    FlashSync,
+    /// The only copy of a page cannot be read, or is damaged.
+    FlashRead {
+        /// Where the page was appended.
+        position: u64,
+    },
+    /// Disk cannot be written.
+    DiskWrite,
+    /// A sync of the disk failed.
+    DiskSync,
+}
+
+impl Failure {
+    /// Whether nothing more can become durable on flash.
+    pub(crate) fn ends_writing(self) -> bool {
+        matches!(self, Self::FlashWrite | Self::FlashSync)
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FlashWrite => write!(f, "a write to the flash device failed"),
+            Self::FlashSync => write!(f, "a flush of the flash device failed"),
+            Self::FlashRead { position } => {
+                write!(f, "the only copy of the page at position {position} cannot be read from flash")
+            }
+            Self::DiskWrite => write!(f, "a page could not be written to disk"),
+            Self::DiskSync => write!(f, "a sync of the disk failed"),
+        }
+    }
+}
+
+impl Tier {
+    /// The first failure of a job.
+    pub fn failure(&self) -> Option<Failure> {
+        let control = self.control();
+        match control.failure.get() {
+            1 => Some(Failure::FlashWrite),
+            2 => Some(Failure::FlashSync),
+            3 => Some(Failure::FlashRead { position: control.failure_detail.get() }),
+            4 => Some(Failure::DiskWrite),
+            5 => Some(Failure::DiskSync),
+            _ => None,
+        }
+    }
+
+    /// Remembers a failure. One that ends writing replaces one that does not. Under the control lock.
+    pub(crate) fn latch(&self, failure: Failure) {
+        let control = self.control();
+        let keep = self.failure().is_some_and(|first| first.ends_writing() || !failure.ends_writing());
+        if keep {
+            return;
+        }
+        let (code, detail) = match failure {
+            Failure::FlashWrite => (1, 0),
+            Failure::FlashSync => (2, 0),
+            Failure::FlashRead { position } => (3, position),
+            Failure::DiskWrite => (4, 0),
+            Failure::DiskSync => (5, 0),
+        };
+        control.failure_detail.set(detail);
+        control.failure.set(code);
+    }
+
+    /// Takes back the jobs of an owner that has died, once the host certifies that its I/O has ended.
+    ///
+    /// # Errors
+    /// [`Poisoned`] if the owner died inside a critical section: the region is rebuilt from flash.
+    pub fn abandon(&self, owner: u32) -> Result<(), Poisoned> {
+        let control = self.control();
+        let inside =
+            control.lock.holder() == Some(owner) || self.directory().holders().any(|holder| holder == owner);
+        if inside && !planted::is(Bug::DeadHolderForgotten) {
+            control.lock.poison();
+            self.directory().poison();
+            return Err(Poisoned);
+        }
+        if planted::is(Bug::DeadOwnersJobsLost) {
+            return Ok(());
+        }
+        let guard = control.lock.lock(self.owner);
+        let dead = u64::from(owner);
+        for slot in self.slots() {
+            if slot.state.get() == WRITING && slot.owner.get() == dead {
+                slot.state.set(if planted::is(Bug::DeadWriteCounts) { WRITTEN } else { READY });
+            }
+        }
+        if control.flushing.get() == 1 && control.flush_owner.get() == dead {
+            control.flushing.set(0);
+            if planted::is(Bug::DeadFlushCounts) {
+                self.became_durable(control.flush_target.get());
+            }
+            if control.segment_unflushed.get() == BEING_FLUSHED {
+                control.segment_unflushed.set(UNFLUSHED);
+            }
+        }
+        self.abandon_lane(dead);
+        self.abandon_release(dead);
+        self.abandon_drain(dead);
+        if control.pull_owner.get() == dead {
+            self.pulled();
+        }
+        if control.disk_sync.get() == SYNC_RUNNING && control.disk_sync_owner.get() == dead {
+            control.disk_sync.set(if planted::is(Bug::DeadSyncCounts) { SYNC_BARRIER } else { SYNC_IDLE });
+        }
+        for buffer in &control.segments {
+            if buffer.state.get() == BEING_WRITTEN && buffer.owner.get() == dead {
+                buffer.state.set(FULL);
+            }
+        }
+        if control.draining.get() == dead {
+            control.draining.set(0);
+        }
+        drop(guard);
+        self.abandon_drops(dead);
+        self.lookup_counts().abandon(owner);
+        Ok(())
+    }
+
+    /// The page and its position at which stage-out is stuck after [`Failure::FlashRead`]; `None` if it is a
+    /// whole group that cannot be read.
+    pub fn stuck_page(&self) -> Option<(PageId, Position)> {
+        let Some(Failure::FlashRead { position }) = self.failure() else { return None };
+        let frame = self.frame_of(position);
+        let page = self.directory().head(frame).is_none();
+        page.then(|| (self.directory().id(frame), Position(position)))
+    }
+}
+
+/// The region cannot be trusted any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Poisoned;
+
+impl fmt::Display for Poisoned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a process died inside a critical section; rebuild the tier's region from flash")
+    }
+}
+
+impl std::error::Error for Poisoned {}

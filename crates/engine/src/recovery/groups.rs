@@ -1,0 +1,259 @@
+//! Groups behind the last segment: the chain of their summaries, its end, and their records.
+
+use super::{Chain, Found, RecoveryError, Scan, damaged};
+use crate::directory::GroupHead;
+use crate::format::{GroupSummary, RECORD_BYTES, Record, RecordKind, TierState};
+use crate::metadata::{FULL, RetiringGroup};
+use crate::planted::{self, Bug};
+use crate::tier::Tier;
+
+impl Scan<'_, '_> {
+    /// The summary at a position, if a whole one of this tier and position lies there.
+    pub(super) fn summary_at(&mut self, position: u64) -> Result<Option<Found>, RecoveryError> {
+        let mut summary = std::mem::take(&mut self.summary);
+        let page = self.geometry.page_size();
+        let mut outcome = Ok(());
+        for (at, frames) in self.ring.runs(position, self.geometry.summary_frames()) {
+            let from = (at - position) as usize * page;
+            let to = from + frames as usize * page;
+            if frames > 0 && outcome.is_ok() {
+                outcome = self.read(self.offset_of(at), &mut summary[from..to]);
+            }
+        }
+        self.summary = summary;
+        outcome?;
+        let Ok((header, checksum)) = GroupSummary::decode(&self.summary) else { return Ok(None) };
+        let fits = header.tier_uuid == self.superblock.tier_uuid
+            && header.position == position
+            && u64::from(header.pages) <= self.geometry.group_pages()
+            && header.epoch >= self.superblock.origin_epoch
+            && header.epoch <= self.superblock.epoch;
+        Ok(fits.then_some(Found {
+            position,
+            sequence: header.sequence,
+            pages: header.pages,
+            records: header.records,
+            checksum,
+            predecessor: header.predecessor,
+            epoch: header.epoch,
+            durable: header.durable,
+            front: header.front,
+            note: header.note,
+        }))
+    }
+
+    pub(super) fn after(&self, group: &Found) -> Chain {
+        Chain {
+            sequence: group.sequence + 1,
+            position: group.position + self.geometry.summary_frames() + u64::from(group.pages),
+            checksum: group.checksum,
+        }
+    }
+
+    /// Groups belong to the epoch that their place in the chain demands (invariant 7): those written
+    /// after the last recovery to its epoch, all before to earlier ones.
+    pub(super) fn epoch_fits(&self, group: &Found) -> bool {
+        let current = group.epoch == self.superblock.epoch;
+        current == (group.sequence >= self.superblock.epoch_sequence)
+    }
+
+    /// The groups that follow `chain`, up to the first break.
+    pub(super) fn follow(&mut self, mut chain: Chain) -> Result<Vec<Found>, RecoveryError> {
+        let mut found = Vec::new();
+        // Two segments' worth of groups and those in staging memory; a longer chain cannot be.
+        let limit = chain.position + self.ring.frames;
+        while chain.position < limit {
+            let Some(group) = self.summary_at(chain.position)? else { break };
+            let follows = group.sequence == chain.sequence
+                && (group.predecessor == chain.checksum
+                    || planted::is(Bug::ChainUnchecked)
+                    || planted::is(Bug::PredecessorUnchecked))
+                && (self.epoch_fits(&group) || planted::is(Bug::ChainUnchecked));
+            if !follows {
+                break;
+            }
+            self.report.groups_scanned += 1;
+            chain = self.after(&group);
+            found.push(group);
+        }
+        Ok(found)
+    }
+
+    /// Cuts the chain at the first group beyond the durable mark that has a torn page.
+    pub(super) fn cut_torn(
+        &mut self,
+        found: &mut Vec<Found>,
+        segments_end: u64,
+    ) -> Result<(), RecoveryError> {
+        let mark = found.last().map_or(segments_end, |last| last.durable.max(segments_end));
+        let mut page = vec![0; self.geometry.page_size()];
+        for index in 0..found.len() {
+            if found[index].sequence < mark || planted::is(Bug::TornGroupUsed) {
+                continue;
+            }
+            let (position, records) = (found[index].position, found[index].records);
+            if self.summary_at(position)?.is_none() {
+                found.truncate(index);
+                return Ok(());
+            }
+            let summary = std::mem::take(&mut self.summary);
+            let whole = self.pages_whole(&summary, position, records, &mut page);
+            self.summary = summary;
+            if !whole? {
+                self.report.groups_torn += (found.len() - index) as u64;
+                found.truncate(index);
+                return Ok(());
+            }
+            if planted::is(Bug::OneGroupVerified) {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn pages_whole(
+        &mut self,
+        summary: &[u8],
+        position: u64,
+        records: u32,
+        page: &mut [u8],
+    ) -> Result<bool, RecoveryError> {
+        let mut at = position + self.geometry.summary_frames();
+        for index in 0..records as usize {
+            match GroupSummary::record(summary, index) {
+                Some(Record { kind: RecordKind::Page { checksum, .. }, .. }) => {
+                    self.read(self.offset_of(at), page)?;
+                    self.report.pages_verified += 1;
+                    if crc32c::crc32c(page) != checksum {
+                        return Ok(false);
+                    }
+                    at += 1;
+                }
+                Some(_) => {}
+                None => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Refuses a tier whose chain ends before something that is known to have been durable.
+    pub(super) fn refuse_damage(
+        &mut self,
+        end: Chain,
+        segments_end: Chain,
+        found: &[Found],
+    ) -> Result<(), RecoveryError> {
+        if planted::is(Bug::DamageNotRefused) {
+            return Ok(());
+        }
+        let offset = self.offset_of(end.position);
+        let sequence = end.sequence;
+        if self.superblock.state != TierState::Open && self.superblock.end_sequence != sequence {
+            let wanted = self.superblock.end_sequence;
+            return Err(damaged(
+                &format!("the tier was closed after group {wanted}, but its groups end at {sequence}"),
+                offset,
+            ));
+        }
+        let marked = found.iter().map(|group| group.durable).max().unwrap_or(segments_end.sequence);
+        if self.superblock.epoch_sequence > sequence || marked > sequence {
+            return Err(damaged(&format!("group {sequence} was durable and is gone"), offset));
+        }
+        // Groups written after the break may know more. They can lie only within the groups that
+        // staging memory held.
+        let groups = u64::from(self.geometry.config().staging_groups);
+        let window = (groups * self.geometry.group_frames).min(self.ring.frames - 1);
+        for position in end.position + 1..end.position + window {
+            let Some(group) = self.summary_at(position)? else { continue };
+            let later = group.sequence > sequence
+                && group.sequence <= sequence + groups
+                && group.epoch == self.superblock.epoch;
+            if later && group.durable > sequence {
+                return Err(damaged(&format!("group {sequence} was durable and is gone"), offset));
+            }
+        }
+        Ok(())
+    }
+
+    /// Replays a group whose summary is in `self.summary`.
+    pub(super) fn replay_group(
+        &mut self,
+        tier: &Tier,
+        group: &Found,
+        front: u64,
+        version_max: &mut u64,
+    ) -> Result<(), RecoveryError> {
+        let mut position = group.position + self.geometry.summary_frames();
+        let end = position + u64::from(group.pages);
+        if group.position >= front {
+            let head = GroupHead {
+                sequence: group.sequence,
+                pages: group.pages,
+                records: group.records,
+                checksum: group.checksum,
+            };
+            tier.directory().set_head(self.ring.frame_of(group.position), &head);
+        }
+        for index in 0..group.records as usize {
+            let record = GroupSummary::record(&self.summary, index);
+            let pages_left = position < end;
+            let Some(record) =
+                record.filter(|record| pages_left || !matches!(record.kind, RecordKind::Page { .. }))
+            else {
+                return Err(damaged(
+                    "a group summary whose records make no sense",
+                    self.offset_of(group.position),
+                ));
+            };
+            *version_max = (*version_max).max(record.version);
+            position = tier.replay(&record, position, front);
+        }
+        Ok(())
+    }
+
+    /// Replays a scanned group and takes its records into the segment under construction.
+    pub(super) fn replay_found(
+        &mut self,
+        tier: &Tier,
+        group: &Found,
+        front: u64,
+        next_version: u64,
+        writes: &mut Vec<(u64, Vec<u8>)>,
+    ) -> Result<u64, RecoveryError> {
+        let mut version_max = next_version - 1;
+        if self.summary_at(group.position)?.is_none() {
+            return Err(damaged("a group that was whole a moment ago", self.offset_of(group.position)));
+        }
+        self.replay_group(tier, group, front, &mut version_max)?;
+        let retiring = RetiringGroup {
+            sequence: group.sequence,
+            position: group.position,
+            pages: group.pages,
+            records: group.records,
+            checksum: group.checksum,
+            predecessor: group.predecessor,
+            epoch: group.epoch,
+            version_max,
+        };
+        let summary = &self.summary;
+        let pushed = tier.push_group(&retiring, |index| {
+            let at = crate::format::SUMMARY_HEADER_BYTES + index * RECORD_BYTES;
+            let mut record = [0; RECORD_BYTES];
+            record.copy_from_slice(&summary[at..at + RECORD_BYTES]);
+            record
+        });
+        assert!(pushed, "full segments are emptied at once below");
+        let control = tier.control();
+        for (index, buffer) in control.segments.iter().enumerate() {
+            if buffer.state.get() == FULL {
+                let (offset, bytes) = tier.segment_bytes(index);
+                writes.push((offset, bytes.to_vec()));
+                // The host makes these durable before it uses the tier.
+                tier.segment_end(buffer.number.get()).set(buffer.end_position.get());
+                control.segment_durable_end.set(buffer.end_position.get());
+                buffer.state.set(crate::metadata::EMPTY);
+            }
+        }
+        Ok(version_max + 1)
+    }
+}

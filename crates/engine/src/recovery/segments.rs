@@ -1,0 +1,200 @@
+//! Metadata segments: found, read, and their records applied to the directory.
+
+use super::{Chain, RecoveryError, Scan, damaged};
+use crate::directory::GroupHead;
+use crate::format::{RECORD_BYTES, Record, RecordKind, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::layout::NOTE_BYTES;
+use crate::planted::{self, Bug};
+use crate::tier::Tier;
+
+impl Scan<'_, '_> {
+    /// The headers of the newest unbroken run of segments, oldest first, reaching back to the front.
+    pub(super) fn find_segments(&mut self) -> Result<Vec<SegmentHeader>, RecoveryError> {
+        let mut all = Vec::new();
+        let mut bytes = vec![0; SEGMENT_HEADER_BYTES];
+        for slot in 0..self.geometry.segment_slots {
+            self.read(self.geometry.segment_offset(slot), &mut bytes)?;
+            // A newer format version in it is damage as any other, here and in summaries: a newer build would have
+            // written a newer superblock first, and that would have been refused.
+            all.extend(SegmentHeader::decode(&bytes).ok().filter(|header| self.belongs(header, slot)));
+        }
+        all.sort_by_key(|header| header.number);
+        // The newest may be torn, header whole and records not: then the one before is the newest.
+        while let Some(newest) = all.last() {
+            let newest = newest.clone();
+            if self.records(&newest)?.is_some() {
+                break;
+            }
+            all.pop();
+        }
+        Ok(all)
+    }
+
+    pub(super) fn belongs(&self, header: &SegmentHeader, slot: u64) -> bool {
+        let after_discard = header.epoch >= self.superblock.origin_epoch;
+        header.tier_uuid == self.superblock.tier_uuid
+            && (after_discard || planted::is(Bug::DiscardedSegmentsBelieved))
+            && header.epoch <= self.superblock.epoch
+            && header.number % self.geometry.segment_slots == slot
+            && u64::from(header.records) <= self.geometry.segment_records_max
+            && header.first_position < header.end_position
+            && header.first_sequence < header.end_sequence
+    }
+
+    /// A segment's records, if they match their checksum.
+    pub(super) fn records(&mut self, header: &SegmentHeader) -> Result<Option<Vec<u8>>, RecoveryError> {
+        let mut bytes = vec![0; (header.records_bytes() as usize).next_multiple_of(4096)];
+        let offset = self.geometry.segment_offset(header.number) + SEGMENT_HEADER_BYTES as u64;
+        self.read(offset, &mut bytes)?;
+        bytes.truncate(header.records_bytes() as usize);
+        let whole = crc32c::crc32c(&bytes) == header.records_checksum;
+        Ok((whole || planted::is(Bug::TornSegmentUsed)).then_some(bytes))
+    }
+
+    /// Fills the directory from segments; a gap between them is bridged by the groups' summaries.
+    pub(super) fn load_segments(
+        &mut self,
+        tier: &Tier,
+        segments: &[SegmentHeader],
+        front: u64,
+    ) -> Result<(), RecoveryError> {
+        for header in segments {
+            tier.segment_end(header.number).set(header.end_position);
+        }
+        let Some(first) = segments.iter().position(|header| header.end_position > front) else {
+            return Ok(());
+        };
+        let mut at: Option<Chain> = None;
+        for header in &segments[first..] {
+            let starts = Chain {
+                sequence: header.first_sequence,
+                position: header.first_position,
+                checksum: header.first_predecessor,
+            };
+            self.bridge(tier, at, front, starts)?;
+            match self.records(header)? {
+                Some(records) => {
+                    self.report.segments_read += 1;
+                    self.replay_segment(tier, header, &records, front)?;
+                }
+                // Rotten, though not the newest: the groups it stands for still lie on flash.
+                None => self.bridge(tier, Some(starts), front, self.end_of(header))?,
+            }
+            at = Some(self.end_of(header));
+        }
+        Ok(())
+    }
+
+    /// The reference bits of the newest segments, oldest first.
+    pub(super) fn load_references(&mut self, tier: &Tier, segments: &[SegmentHeader]) {
+        if self.geometry.share_bytes() == 0 {
+            return;
+        }
+        for header in &segments[segments.len().saturating_sub(self.geometry.shares() as usize)..] {
+            if header.share_bytes() > self.geometry.share_bytes() {
+                continue;
+            }
+            let mut bits = vec![0; header.share_bytes().next_multiple_of(4096)];
+            let offset = self.geometry.segment_offset(header.number) + header.records_end();
+            // They are hints: what cannot be read is done without.
+            let read = self.read(offset, &mut bits).is_ok();
+            bits.truncate(header.share_bytes());
+            if read && crc32c::crc32c(&bits) == header.share_checksum {
+                self.report.referenced += tier.adopt_references(header, &bits);
+            }
+        }
+    }
+
+    pub(super) fn end_of(&self, header: &SegmentHeader) -> Chain {
+        Chain { sequence: header.end_sequence, position: header.end_position, checksum: header.last_checksum }
+    }
+
+    /// Replays the groups between `from` (or the front) and `to` from their summaries.
+    pub(super) fn bridge(
+        &mut self,
+        tier: &Tier,
+        from: Option<Chain>,
+        front: u64,
+        to: Chain,
+    ) -> Result<(), RecoveryError> {
+        let mut position = from.map_or(front, |chain| chain.position);
+        while position < to.position {
+            let offset = self.offset_of(position);
+            let Some(group) = self.summary_at(position)? else {
+                return Err(damaged("a metadata segment and the group it stands for", offset));
+            };
+            if position >= front {
+                self.replay_group(tier, &group, front, &mut 0)?;
+            }
+            position = self.after(&group).position;
+        }
+        if position != to.position && position != front {
+            return Err(damaged("groups that do not meet their metadata", self.offset_of(position)));
+        }
+        Ok(())
+    }
+
+    pub(super) fn replay_segment(
+        &mut self,
+        tier: &Tier,
+        header: &SegmentHeader,
+        records: &[u8],
+        front: u64,
+    ) -> Result<(), RecoveryError> {
+        let offset = self.geometry.segment_offset(header.number);
+        let odd = || damaged("a metadata segment whose records make no sense", offset);
+        let mut position = header.first_position;
+        let mut end = header.first_position;
+        for bytes in records.chunks_exact(RECORD_BYTES) {
+            let mut record = [0; RECORD_BYTES];
+            record.copy_from_slice(bytes);
+            let record = Record::decode(&record).ok_or_else(odd)?;
+            if let RecordKind::Group { position: first, sequence, pages, records, checksum } = record.kind {
+                if first != end || u64::from(pages) > self.geometry.group_pages() {
+                    return Err(odd());
+                }
+                position = first + self.geometry.summary_frames();
+                end = position + u64::from(pages);
+                if first >= front {
+                    let head = GroupHead { sequence, pages, records, checksum };
+                    tier.directory().set_head(self.ring.frame_of(first), &head);
+                }
+                continue;
+            }
+            if matches!(record.kind, RecordKind::Page { .. }) && position >= end {
+                return Err(odd());
+            }
+            let tombstone = matches!(record.kind, RecordKind::Tombstone(_));
+            if tombstone && planted::is(Bug::SegmentTombstonesIgnored) {
+                continue;
+            }
+            position = tier.replay(&record, position, front);
+        }
+        if end == header.end_position { Ok(()) } else { Err(odd()) }
+    }
+
+    /// The note of the last group, which a segment stands for.
+    pub(super) fn last_note(
+        &mut self,
+        segments: &[SegmentHeader],
+    ) -> Result<[u8; NOTE_BYTES], RecoveryError> {
+        let Some(newest) = segments.last() else { return Ok([0; NOTE_BYTES]) };
+        let records = self.records(newest)?.unwrap_or_default();
+        let last = records
+            .chunks_exact(RECORD_BYTES)
+            .filter_map(|bytes| {
+                let mut record = [0; RECORD_BYTES];
+                record.copy_from_slice(bytes);
+                match Record::decode(&record)?.kind {
+                    RecordKind::Group { position, .. } => Some(position),
+                    _ => None,
+                }
+            })
+            .next_back();
+        let Some(position) = last else { return Ok([0; NOTE_BYTES]) };
+        match self.summary_at(position)? {
+            Some(group) => Ok(group.note),
+            None => Err(damaged("the last group's summary", self.offset_of(position))),
+        }
+    }
+}
