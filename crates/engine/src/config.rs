@@ -175,6 +175,21 @@ impl TierConfig {
         Self::new(page_size, low)
     }
 
+    /// The same queue with room to grow in a flash file of `bytes` bytes: as many frames as fit there beside the metadata
+    /// that they need. Memory is taken for all of them.
+    #[must_use]
+    pub fn with_room_in(&self, bytes: u64) -> Self {
+        let with = |frames_max| Self { frames_max, ..self.clone() };
+        let fits = |frames| with(frames).geometry().is_ok_and(|geometry| geometry.flash_bytes() <= bytes);
+        let most = (bytes / u64::from(self.page_size.max(1))).min(FRAMES_MAX);
+        let (mut low, mut high) = (self.frames, most.max(self.frames));
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            if fits(middle) { low = middle } else { high = middle - 1 }
+        }
+        with(low)
+    }
+
     /// Checks the parameters and computes all sizes.
     ///
     /// # Errors

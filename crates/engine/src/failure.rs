@@ -62,6 +62,12 @@ impl Tier {
         }
     }
 
+    /// A failure that the host met outside of a job, such as one of writing a superblock; acted on as if a job had failed so.
+    pub fn report_failure(&self, failure: Failure) {
+        let _guard = self.control().lock.lock(self.owner);
+        self.latch(failure);
+    }
+
     /// Remembers a failure. One that ends writing replaces one that does not. Under the control lock.
     pub(crate) fn latch(&self, failure: Failure) {
         let control = self.control();

@@ -43,6 +43,8 @@ mod shm;
 mod logs;
 mod timing;
 
+mod online;
+
 mod pragma;
 mod report;
 

@@ -421,7 +421,17 @@ fn make_flash(
             .advise("put that flash file back, or name the path where it is now"));
     }
     let page_size = params.page_size.or_else(|| page_size_of(database)).unwrap_or(DEFAULT_PAGE_SIZE);
-    let tier = with_wishes(TierConfig::for_flash_bytes(page_size, bytes), params);
+    let fitted = TierConfig::for_flash_bytes(page_size, bytes);
+    let roomy = match params.flash_bytes_max {
+        Some(most) if most < bytes => {
+            let given = format!("flash_max_size={most}");
+            let reason = format!("the tier is to have {bytes} bytes at once; give at least as many");
+            return Err(Error::new(ErrorKind::BadParameter, "use", given, reason));
+        }
+        Some(most) => fitted.with_room_in(most),
+        None => fitted,
+    };
+    let tier = with_wishes(roomy, params);
     // Under another name until it is a tier: whoever dies in between leaves no file that is neither a tier nor empty.
     let mut unfinished = flash.as_os_str().to_owned();
     unfinished.push(".formatting");

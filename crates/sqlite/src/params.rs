@@ -8,13 +8,15 @@ use mezzanine_volume::{Admission, Design, SyncMode};
 use crate::error::{Error, ErrorKind};
 
 /// The names of the URI parameters, in the order in which errors list them.
-pub(crate) const NAMES: [&str; 6] = ["flash", "flash_size", "page_size", "design", "admission", "sync_mode"];
+pub(crate) const NAMES: [&str; 7] =
+    ["flash", "flash_size", "flash_max_size", "page_size", "design", "admission", "sync_mode"];
 
 /// The parameters as given; what is not given keeps its default, or what the flash file says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Params {
     pub(crate) flash: Option<PathBuf>,
     pub(crate) flash_bytes: Option<u64>,
+    pub(crate) flash_bytes_max: Option<u64>,
     pub(crate) page_size: Option<u32>,
     pub(crate) design: Option<Design>,
     pub(crate) admission: Option<Admission>,
@@ -30,6 +32,7 @@ impl Params {
             match name {
                 "flash" => params.flash = Some(flash(&value)?),
                 "flash_size" => params.flash_bytes = Some(size(name, &value)?),
+                "flash_max_size" => params.flash_bytes_max = Some(size(name, &value)?),
                 "page_size" => params.page_size = Some(page_size(&value)?),
                 "design" => {
                     params.design = Some(choose(
@@ -57,8 +60,8 @@ impl Params {
     }
 }
 
-fn bad(name: &str, value: &str, reason: &str) -> Error {
-    Error::new(ErrorKind::BadParameter, "use the URI parameter", format!("{name}={value}"), reason)
+pub(crate) fn bad(name: &str, value: &str, reason: &str) -> Error {
+    Error::new(ErrorKind::BadParameter, "use", format!("{name}={value}"), reason)
 }
 
 fn flash(value: &str) -> Result<PathBuf, Error> {
@@ -84,7 +87,7 @@ fn page_size(value: &str) -> Result<u32, Error> {
 }
 
 /// A size such as 65536, 10GB (decimal) or 10GiB (binary), in bytes.
-fn size(name: &str, value: &str) -> Result<u64, Error> {
+pub(crate) fn size(name: &str, value: &str) -> Result<u64, Error> {
     let digits = value.find(|c: char| !c.is_ascii_digit()).unwrap_or(value.len());
     let (number, unit) = value.split_at(digits);
     let factor: u64 = match unit.trim().to_ascii_lowercase().as_str() {

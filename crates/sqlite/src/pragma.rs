@@ -4,10 +4,12 @@
 //! |---|---|
 //! | `PRAGMA mezzanine_status` | the database, its tier, their state and counters |
 //! | `PRAGMA mezzanine_drain` | `drained`, after every page of the tier's databases has been written to its disk. Once closed, they are ordinary SQLite databases |
+//! | `PRAGMA mezzanine_resize = '2GiB'` | asks for a tier that uses so much flash; without a value, or `= cancel`, tells how far that is, or forgets it |
 //! | `PRAGMA mezzanine_error` | the newest failure in this thread, in words |
 
 use crate::database::Connection;
 use crate::error::Error;
+use crate::online;
 
 /// What a pragma comes to.
 pub(crate) enum Answer {
@@ -16,8 +18,17 @@ pub(crate) enum Answer {
     Failed(Error),
 }
 
+fn of(result: Result<String, Error>) -> Answer {
+    result.map_or_else(Answer::Failed, Answer::Text)
+}
+
 /// Answers the pragma `name`.
-pub(crate) fn answer(name: &str, connection: &Connection, last_error: Option<String>) -> Answer {
+pub(crate) fn answer(
+    name: &str,
+    argument: Option<&str>,
+    connection: &Connection,
+    last_error: Option<String>,
+) -> Answer {
     match name.to_ascii_lowercase().as_str() {
         "mezzanine_status" => Answer::Text(connection.status()),
         "mezzanine_drain" => match connection.database().mount().drain() {
@@ -25,6 +36,7 @@ pub(crate) fn answer(name: &str, connection: &Connection, last_error: Option<Str
             Ok(false) => Answer::Text("drained".to_owned()),
             Err(error) => Answer::Failed(error),
         },
+        "mezzanine_resize" => of(online::resize(connection.database().mount(), argument)),
         "mezzanine_error" => Answer::Text(last_error.unwrap_or_else(|| "none".to_owned())),
         _ => Answer::NotOurs,
     }

@@ -212,7 +212,7 @@ impl Shared {
                 _ => note.table.next_file,
             }
         };
-        opened.start(&*host.flash)?;
+        opened.start(host)?;
         if opened.roster.set(number, candidate.path) {
             let failed = |error| VolumeError::from_device("attach a file to", &host.flash_name, error);
             opened.roster.write(&*host.flash).map_err(failed)?;
@@ -256,7 +256,7 @@ impl Shared {
             let reason = "the tier was given up meanwhile";
             return Err(VolumeError::new(VolumeErrorKind::OnlyCopy, "attach", candidate.name, reason));
         };
-        opened.start(&*host.flash)?;
+        opened.start(host)?;
         if opened.roster.set(number, candidate.path) {
             let failed = |error| VolumeError::from_device("attach a file to", &host.flash_name, error);
             opened.roster.write(&*host.flash).map_err(failed)?;

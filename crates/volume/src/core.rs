@@ -7,6 +7,7 @@ use std::sync::{
 };
 
 use mezzanine_device::Device;
+use mezzanine_engine::format::Superblock;
 use mezzanine_engine::{NoRoom, PageId, SyncState, SyncTicket, Tier};
 
 use crate::condition::{Condition, Mode, Route};
@@ -14,7 +15,7 @@ use crate::error::{VolumeError, VolumeErrorKind};
 use crate::home::FileInner;
 use crate::jobs::Cut;
 use crate::note::Table;
-use crate::registry::Registry;
+use crate::registry::{Registry, write_superblock};
 use crate::signal::Signal;
 use crate::statistics::Counters;
 
@@ -55,6 +56,8 @@ pub(crate) struct TierHost {
     pub(crate) workers: usize,
     /// Files that the tier knows are not attached yet, so their pages could not be staged out: no changes, no jobs.
     pub(crate) incomplete: AtomicBool,
+    /// The newest that is durable, or that begins with the first attachment. Held while the next one is written.
+    pub(crate) superblock: Mutex<Superblock>,
     /// The lengths as they go into the tier's note.
     pub(crate) table: Mutex<NoteState>,
     /// Held shared from the hand-out of a disk job to its end; exclusively by who changes the shape of a file on disk.
@@ -113,8 +116,9 @@ impl TierHost {
             takes_writes: config.admission != mezzanine_engine::Admission::Clean,
             flash_name: parts.flash.describe(),
             flash: parts.flash,
-            database_uuid: parts.database_uuid,
-            epoch: parts.epoch,
+            database_uuid: parts.superblock.database_uuid,
+            epoch: parts.superblock.epoch,
+            superblock: Mutex::new(parts.superblock),
             workers: parts.workers,
             incomplete: AtomicBool::new(false),
             table: Mutex::new(NoteState { told: parts.table.clone(), table: parts.table }),
@@ -133,6 +137,20 @@ impl TierHost {
 
     pub(crate) fn page_size(&self) -> usize {
         self.tier.geometry().page_size()
+    }
+
+    /// Makes the superblock that `next` makes of the present one durable.
+    pub(crate) fn put_superblock(
+        &self,
+        operation: &'static str,
+        next: impl FnOnce(&Superblock) -> Superblock,
+    ) -> Result<(), VolumeError> {
+        let mut superblock = lock(&self.superblock);
+        let next = next(&superblock);
+        let failed = |error| VolumeError::from_device(operation, &self.flash_name, error);
+        write_superblock(&*self.flash, &next).map_err(failed)?;
+        *superblock = next;
+        Ok(())
     }
 
     /// Something changed that the next sync must make durable. Called when the tier holds the change.
@@ -166,8 +184,8 @@ impl TierHost {
 pub(crate) struct TierParts {
     pub(crate) tier: Tier,
     pub(crate) flash: Arc<dyn Device>,
-    pub(crate) database_uuid: [u8; 16],
-    pub(crate) epoch: u32,
+    /// Of the epoch that begins with the first attachment.
+    pub(crate) superblock: Superblock,
     pub(crate) workers: usize,
     pub(crate) table: Table,
 }

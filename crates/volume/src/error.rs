@@ -52,6 +52,8 @@ pub enum VolumeErrorKind {
     ChangedFile,
     /// The newest version of a page cannot be read.
     LostPage,
+    /// The volume has no tier, or gave it up.
+    NoTier,
     /// The configuration is impossible.
     InvalidConfig,
     /// The file is attached already.

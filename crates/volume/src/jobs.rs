@@ -60,6 +60,10 @@ impl Shared {
         if self.condition.mode() != mode {
             return false;
         }
+        if host.tier.resize_waits() && host.tier.failure().is_none() {
+            self.cut_ring(host);
+            return true;
+        }
         let Some(mut job) = host.tier.next_job(OWNER) else { return false };
         // The gate stays shared from the hand-out of disk work to its end, and while the list for it is made.
         let on_disk = matches!(job, Job::WriteDisk(_) | Job::ReadFront(_) | Job::SyncDisk(_));

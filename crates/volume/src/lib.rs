@@ -46,6 +46,8 @@ mod jobs;
 
 mod settle;
 
+mod resize;
+
 mod file;
 
 mod volume;
@@ -56,6 +58,7 @@ pub use file::VolumeFile;
 pub use mezzanine_engine::{Admission, Design, SyncMode, TierConfig};
 pub use open::{create_flash, open_flash};
 pub use registry::OpenReport;
+pub use resize::{ResizeProgress, ResizeWanted};
 pub use sidecar::{MemorySidecar, PathSidecar, Sidecar, SidecarState, SidecarStore};
 pub use statistics::VolumeStatistics;
 pub use volume::{Volume, VolumeState};

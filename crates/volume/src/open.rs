@@ -283,14 +283,13 @@ pub(crate) fn open_tier(
     };
     let host = TierHost::new(TierParts {
         tier,
-        database_uuid: superblock.database_uuid,
-        epoch: superblock.epoch,
+        superblock,
         workers: config.workers,
         table,
         flash: Arc::clone(&flash),
     });
     let roster = Roster::read(&*flash);
-    let opened = OpenedTier { superblock, found, writes, started: false, forget: Vec::new(), roster, report };
+    let opened = OpenedTier { found, writes, started: false, forget: Vec::new(), roster, report };
     host.incomplete
         .store(!host.provably_clean && !opened.report.files.is_empty(), std::sync::atomic::Ordering::Release);
     Ok((host, opened))

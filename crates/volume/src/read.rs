@@ -175,13 +175,15 @@ impl Shared {
         }
         // While a write is on its way to disk, a page read before it must not answer those who have read the newer one
         // there: the tier hears of the write only when it is done.
-        let Some(_page) = self.try_lock_page(id) else { return false };
-        let Some(_inside) = host.enter(&self.condition) else { return false };
+        let Some(page_lock) = self.try_lock_page(id) else { return false };
+        let Some(inside) = host.enter(&self.condition) else { return false };
         let staged = host.tier.stage_in(id, page, StageKind::Clean(Some(token)), 0);
+        drop((inside, page_lock));
         if matches!(staged, StageIn::Staged { .. }) {
             self.count_staged(host);
             return true;
         }
+        self.push_resize(host);
         false
     }
 

@@ -6,6 +6,7 @@ use mezzanine_engine::RecoveryReport;
 use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, TierState};
 use mezzanine_engine::planted::{self, Bug};
 
+use crate::core::{TierHost, lock};
 use crate::error::VolumeError;
 use crate::roster::Roster;
 
@@ -18,8 +19,6 @@ pub(crate) struct Registry {
 
 /// A tier at rest that was opened.
 pub(crate) struct OpenedTier {
-    /// Of the epoch that begins with the first attachment.
-    pub(crate) superblock: Superblock,
     /// As it was found on flash.
     pub(crate) found: Superblock,
     /// Metadata that recovery wants written before the superblock.
@@ -50,10 +49,11 @@ impl OpenedTier {
 
     /// Makes the new epoch durable (invariant 7): once, before anything depends on it. Until then opening a tier has
     /// changed nothing on it.
-    pub(crate) fn start(&mut self, flash: &dyn Device) -> Result<(), VolumeError> {
+    pub(crate) fn start(&mut self, host: &TierHost) -> Result<(), VolumeError> {
         if self.started {
             return Ok(());
         }
+        let flash = &*host.flash;
         let failed = |error| VolumeError::from_device("open the tier on", flash.describe(), error);
         for (offset, bytes) in &self.writes {
             flash.write_at(bytes, *offset).map_err(failed)?;
@@ -61,7 +61,7 @@ impl OpenedTier {
         if !self.writes.is_empty() {
             flash.flush().map_err(failed)?;
         }
-        write_superblock(flash, &self.superblock).map_err(failed)?;
+        write_superblock(flash, &lock(&host.superblock)).map_err(failed)?;
         self.started = true;
         Ok(())
     }

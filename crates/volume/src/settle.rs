@@ -15,7 +15,7 @@ use crate::condition::Mode;
 use crate::core::{FRUITLESS_MAX, Shared, TierHost, exclusive, lock};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::home::FileInner;
-use crate::registry::{Registry, write_superblock};
+use crate::registry::Registry;
 use crate::sidecar::{Sidecar, SidecarState};
 use crate::statistics::count;
 
@@ -360,8 +360,8 @@ impl Shared {
 
     /// See [`crate::Volume::close`] and [`crate::Volume::close_drained`].
     pub(crate) fn close(&self, drained: bool) -> Result<(), VolumeError> {
-        let mut registry = lock(&self.registry);
-        let outcome = self.close_in_order(&mut registry, drained);
+        let registry = lock(&self.registry);
+        let outcome = self.close_in_order(&registry, drained);
         let reason = "it was closed";
         self.condition.change(
             &[Mode::Normal, Mode::Settling, Mode::Bypass, Mode::ReadOnly],
@@ -372,7 +372,7 @@ impl Shared {
         outcome
     }
 
-    fn close_in_order(&self, registry: &mut Registry, drained: bool) -> Result<(), VolumeError> {
+    fn close_in_order(&self, registry: &Registry, drained: bool) -> Result<(), VolumeError> {
         let operation = if drained { "drain and close" } else { "close" };
         if drained {
             self.refuse_incomplete(registry, operation)?;
@@ -390,23 +390,13 @@ impl Shared {
         if !started {
             return Ok(());
         }
-        if drained {
-            self.leave_drained(host, registry, &files)
-        } else {
-            self.leave_warm(host, registry, &files)
-        }
+        if drained { self.leave_drained(host, &files) } else { self.leave_warm(host, &files) }
     }
 
     /// Closes the tier with its pages in it.
-    fn leave_warm(
-        &self,
-        host: &TierHost,
-        registry: &mut Registry,
-        files: &[Arc<FileInner>],
-    ) -> Result<(), VolumeError> {
+    fn leave_warm(&self, host: &TierHost, files: &[Arc<FileInner>]) -> Result<(), VolumeError> {
         self.sync_alone(host, "close")?;
-        let Some(opened) = registry.tier.as_mut() else { return Ok(()) };
-        self.put_superblock(host, host.tier.closed(&opened.superblock))?;
+        host.put_superblock("close the tier on", |superblock| host.tier.closed(superblock))?;
         for file in files.iter().filter(|file| !file.dirty.load(Ordering::Acquire)) {
             // Making it ready for changes may have failed when its guard stood there already.
             self.restore_head(file)?;
@@ -422,12 +412,7 @@ impl Shared {
     }
 
     /// Writes everything to disk and lets all files go; the tier is left empty.
-    fn leave_drained(
-        &self,
-        host: &TierHost,
-        registry: &mut Registry,
-        files: &[Arc<FileInner>],
-    ) -> Result<(), VolumeError> {
+    fn leave_drained(&self, host: &TierHost, files: &[Arc<FileInner>]) -> Result<(), VolumeError> {
         {
             let _gate = exclusive(&host.disk_gate);
             self.drain_pages(host)?;
@@ -435,18 +420,13 @@ impl Shared {
         files.iter().try_for_each(|file| self.declare_current(file))?;
         // Every sidecar says `current` before the tier forgets, and is removed only afterwards: a crash between leaves
         // either a tier that nobody needs, or files that need none.
-        let Some(opened) = registry.tier.as_mut() else { return Ok(()) };
-        self.put_superblock(host, Superblock { state: TierState::Drained, ..opened.superblock.discarded() })?;
+        let emptied = |old: &Superblock| Superblock { state: TierState::Drained, ..old.discarded() };
+        host.put_superblock("close the tier on", emptied)?;
         for file in files {
             self.restore_head(file)?;
             let failed = |error| VolumeError::from_io("remove the sidecar", file.sidecar.describe(), error);
             file.sidecar.remove().map_err(failed)?;
         }
         Ok(())
-    }
-
-    fn put_superblock(&self, host: &TierHost, superblock: Superblock) -> Result<(), VolumeError> {
-        let failed = |error| VolumeError::from_device("close the tier on", &host.flash_name, error);
-        write_superblock(&*host.flash, &superblock).map_err(failed)
     }
 }

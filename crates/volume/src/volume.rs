@@ -14,6 +14,7 @@ use crate::error::VolumeError;
 use crate::file::VolumeFile;
 use crate::open::open_tier;
 use crate::registry::{OpenReport, Registry};
+use crate::resize::ResizeProgress;
 use crate::sidecar::{PathSidecar, SidecarStore};
 use crate::statistics::VolumeStatistics;
 
@@ -132,6 +133,28 @@ impl Volume {
     /// The failure of a read or write; the volume is read-only then, and the tier still holds what was not written.
     pub fn drain(&self) -> Result<(), VolumeError> {
         self.shared.drain()
+    }
+
+    /// Asks for a queue that takes `bytes` bytes of flash, its metadata included, and returns at once. It is cut or
+    /// extended when it next comes to its end, which may take one revolution: pages that come in move it on, and
+    /// [`Self::resize_progress`] tells how far it is. Readers and writers go on; what no longer fits goes to disk as
+    /// always. A crash or a closing before then forgets the request.
+    ///
+    /// # Errors
+    /// `InvalidConfig` if the size is less than the tier's parameters need, or more than it was formatted for; `ReadOnly`
+    /// and `Closed`; `NoTier`.
+    pub fn resize(&self, bytes: u64) -> Result<ResizeProgress, VolumeError> {
+        self.shared.resize(bytes)
+    }
+
+    /// The size of the queue, and what is left to do of a resize; `None` without a tier.
+    pub fn resize_progress(&self) -> Option<ResizeProgress> {
+        self.shared.tier_in_use().map(crate::resize::progress)
+    }
+
+    /// Forgets a resize that has not taken effect yet.
+    pub fn cancel_resize(&self) {
+        self.shared.cancel_resize();
     }
 
     /// Makes everything durable, marks the tier closed and refuses further use. The tier keeps its pages for the next

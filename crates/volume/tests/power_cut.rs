@@ -18,7 +18,8 @@ use common::{PAGE, every_configuration, small_tier};
 use mezzanine_device::Device;
 use mezzanine_device::memory::{MemoryDevice, Power, Random, Spent};
 use mezzanine_volume::{
-    AttachOptions, HeaderGuard, SidecarStore, Volume, VolumeConfig, VolumeError, VolumeErrorKind, VolumeFile,
+    AttachOptions, HeaderGuard, SidecarStore, TierConfig, Volume, VolumeConfig, VolumeError, VolumeErrorKind,
+    VolumeFile,
 };
 
 const PAGES: u64 = 60;
@@ -102,11 +103,9 @@ impl World {
         let mut random = Random::new(seed);
         let all = every_configuration();
         let (design, admission, sync_mode) = *random.pick(&all);
-        let config = VolumeConfig {
-            workers: 0,
-            identity_seed: Some(seed),
-            ..VolumeConfig::new(small_tier(design, admission, sync_mode))
-        };
+        let tier = small_tier(design, admission, sync_mode);
+        let tier = TierConfig { frames_max: random.between(104, 180), ..tier };
+        let config = VolumeConfig { workers: 0, identity_seed: Some(seed), ..VolumeConfig::new(tier) };
         let power = Power::new();
         let bytes = config.tier.geometry().unwrap().flash_bytes();
         let flash = Arc::new(MemoryDevice::on(&power, "flash", bytes, false));
@@ -236,6 +235,12 @@ impl World {
             21 => {
                 volume.step();
                 Ok(())
+            }
+            22 => {
+                // None once the tier was given up in the middle of a cut.
+                let Some(progress) = volume.resize_progress() else { return Ok(()) };
+                let frames = self.random.between(0, self.config.tier.frames_max - 97);
+                volume.resize(progress.bytes_max - frames * PAGE as u64).map(|_| ())
             }
             _ if self.random.chance(1, 10) => volume.drain(),
             _ => Ok(()),

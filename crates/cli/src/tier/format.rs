@@ -8,14 +8,17 @@ use mezzanine_engine::{Admission, Design, Geometry, SyncMode, TierConfig};
 use mezzanine_volume::{Volume, VolumeConfig, VolumeErrorKind};
 use serde::Serialize;
 
+use super::inspect::queue;
 use super::open::open_failure;
 use crate::failure::{Failure, chain};
+
 use crate::output::{self, facts};
 use crate::size::Size;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   mezz tier format /mnt/nvme/app.mezz --size 10GiB
   mezz tier format /mnt/nvme/app.mezz --size 10GiB --page-size 8KiB --sync-mode through
+  mezz tier format /mnt/nvme/app.mezz --size 10GiB --max-size 40GiB
   mezz tier format /dev/nvme1n1 --page-size 8KiB
 
 Choose the page size of the database: SQLite's default is 4KiB, PostgreSQL's 8KiB. With sync mode durable the flash becomes part of the \
@@ -29,6 +32,10 @@ pub(crate) struct FormatArgs {
     /// Bytes of flash (default: all of what exists already).
     #[arg(long, value_name = "SIZE")]
     size: Option<Size>,
+
+    /// Bytes of flash up to which the tier can grow while it is in use; they are taken now (default: no more than --size).
+    #[arg(long, value_name = "SIZE")]
+    max_size: Option<Size>,
 
     /// Page size of the database.
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
@@ -62,6 +69,8 @@ struct Formatted {
     metadata_bytes: u64,
     page_bytes: u32,
     frames: u64,
+    /// Frames up to which the queue can grow.
+    frames_max: u64,
     group_pages: u32,
     design: &'static str,
     admission: &'static str,
@@ -119,6 +128,14 @@ fn configure(args: &FormatArgs, bytes: u64) -> Result<(TierConfig, Geometry), Fa
         group_pages: args.group_pages.unwrap_or(fitted.group_pages),
         ..fitted
     };
+    let config = match args.max_size {
+        Some(most) if most.0 < bytes => {
+            return Err(usage(&format!("it cannot grow to {most}, which is less than its {}", Size(bytes)))
+                .next("give a --max-size of at least --size"));
+        }
+        Some(most) => config.with_room_in(most.0),
+        None => config,
+    };
     let config = TierConfig {
         survivors_max: config.survivors_max.min(config.group_pages.saturating_sub(1)),
         ..config
@@ -175,6 +192,7 @@ fn report(args: &FormatArgs, config: &TierConfig, geometry: &Geometry, json: boo
         metadata_bytes: geometry.metadata_bytes(),
         page_bytes: config.page_size,
         frames: config.frames,
+        frames_max: geometry.frames_max(),
         group_pages: config.group_pages,
         design: config.design.name(),
         admission: config.admission.name(),
@@ -191,7 +209,7 @@ fn report(args: &FormatArgs, config: &TierConfig, geometry: &Geometry, json: boo
             "flash",
             format!("{}, {} ({} of it metadata)", f.flash, Size(f.flash_bytes), Size(f.metadata_bytes)),
         ),
-        ("queue", format!("{} frames of {} bytes, groups of {}", f.frames, f.page_bytes, f.group_pages)),
+        ("queue", queue(f.frames, f.frames_max, f.page_bytes, f.group_pages)),
         ("design", format!("{}, admission {}, sync mode {}", f.design, f.admission, f.sync_mode)),
         (
             "memory needed",

@@ -35,6 +35,8 @@ struct Inspection {
     sync_mode: &'static str,
     page_bytes: u32,
     frames: u64,
+    /// Frames up to which the queue can grow while it is in use.
+    frames_max: u64,
     group_pages: u32,
     flash_bytes: u64,
     metadata_bytes: u64,
@@ -97,6 +99,7 @@ pub(crate) fn run(args: &InspectArgs, json: bool) -> Result<(), Failure> {
         sync_mode: config.sync_mode.name(),
         page_bytes: config.page_size,
         frames: config.frames,
+        frames_max: geometry.frames_max(),
         group_pages: config.group_pages,
         flash_bytes: geometry.flash_bytes(),
         metadata_bytes: geometry.metadata_bytes(),
@@ -114,6 +117,12 @@ pub(crate) fn run(args: &InspectArgs, json: bool) -> Result<(), Failure> {
         },
     };
     if json { output::json(&inspection) } else { output::print(&text(&inspection, superblock.state)) }
+}
+
+/// The queue in words.
+pub(crate) fn queue(frames: u64, frames_max: u64, page_bytes: u32, group_pages: u32) -> String {
+    let growth = if frames_max > frames { format!(", can grow to {frames_max}") } else { String::new() };
+    format!("{frames} frames of {page_bytes} bytes{growth}, groups of {group_pages}")
 }
 
 fn text(i: &Inspection, state: TierState) -> String {
@@ -139,7 +148,7 @@ fn text(i: &Inspection, state: TierState) -> String {
         ("generation", i.generation.to_string()),
         ("epoch", i.epoch.to_string()),
         ("design", format!("{}, admission {}, sync mode {}", i.design, i.admission, i.sync_mode)),
-        ("queue", format!("{} frames of {} bytes, groups of {}", i.frames, i.page_bytes, i.group_pages)),
+        ("queue", queue(i.frames, i.frames_max, i.page_bytes, i.group_pages)),
         ("flash needed", format!("{} ({} of it metadata)", Size(i.flash_bytes), Size(i.metadata_bytes))),
         (
             "memory needed",

@@ -278,7 +278,9 @@ unsafe fn pragma(core: &Core, connection: &Connection, args: *mut [*mut c_char; 
     let args = unsafe { &mut *args };
     // SAFETY: the name of a pragma ends with a zero.
     let Some(name) = (unsafe { path(args[1]) }).and_then(Path::to_str) else { return abi::NOTFOUND };
-    let (text, code) = match pragma::answer(name, connection, last_error()) {
+    // SAFETY: the argument is null or ends with a zero.
+    let argument = unsafe { path(args[2]) }.map(Path::to_string_lossy);
+    let (text, code) = match pragma::answer(name, argument.as_deref(), connection, last_error()) {
         Answer::NotOurs => return abi::NOTFOUND,
         Answer::Text(text) => (text, abi::OK),
         Answer::Failed(error) => (error.to_string(), core.fail(&error, abi::ERROR)),
