@@ -156,7 +156,7 @@ impl Tier {
         if mapped < needed {
             return Err(AttachError::TooSmall { needed, mapped });
         }
-        let tier = Self { region, geometry, uuid: superblock.tier_uuid, owner };
+        let tier = Self::over(region, geometry, superblock.tier_uuid, owner);
         if tier.is_poisoned() { Err(AttachError::Poisoned) } else { Ok(tier) }
     }
 

@@ -17,7 +17,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use crate::interleave::{AtomicU32, AtomicU64};
-use crate::region::{equal_bytes, shared};
+use crate::region::equal_bytes;
 
 /// Pages that a bucket has places for.
 const PLACES: usize = 12;
@@ -36,8 +36,6 @@ pub(crate) struct Bucket {
     pub(crate) chain: AtomicU32,
 }
 const _: () = assert!(size_of::<Bucket>() == 64);
-
-shared!(Bucket);
 
 /// Places of a bucket, one bit each.
 #[derive(Clone, Copy)]
@@ -66,6 +64,12 @@ impl Bucket {
     fn places(&self, tag: u8) -> Places {
         let equal = equal_bytes(self.tags_low.load(Relaxed), self.tags_high.load(Relaxed).into(), tag);
         Places(equal & ((1 << PLACES) - 1))
+    }
+
+    /// The first of [`Self::candidates`], perhaps no link at all.
+    #[inline]
+    pub(crate) fn first(&self, tag: u8) -> Option<u32> {
+        self.places(tag).next().map(|place| self.links[place].load(Relaxed))
     }
 
     /// Links of pages whose tag is `tag`; those of other pages may be among them.

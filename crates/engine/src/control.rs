@@ -153,4 +153,4 @@ pub(crate) struct Slot {
     pub(crate) owner: Word,
 }
 
-shared!(Control, Slot);
+shared!(Slot);

@@ -66,6 +66,10 @@ pub(crate) struct Shard {
 }
 const _: () = assert!(size_of::<Shard>() == 64);
 
+/// Counts the changes of the pages that share it.
+#[repr(transparent)]
+pub(crate) struct ChangeCounter(AtomicU32);
+
 /// One frame's entry.
 #[repr(C, align(32))]
 pub(crate) struct Entry {
@@ -80,11 +84,10 @@ pub(crate) struct Entry {
 }
 const _: () = assert!(size_of::<Entry>() == 32, "the papers' directory entry has 32 bytes");
 
-crate::region::shared!(Shard, Entry);
-
 /// A walk along a chain of links that others changed on the way.
 pub(crate) struct Astray;
 
+const LAID_OUT: &str = "a tier is laid out before it is used";
 /// How often a lookup looks again before it takes the lock.
 pub(crate) const ATTEMPTS: usize = 8;
 /// Links of a chain that a lookup follows without the lock: more than there will ever be.
@@ -121,6 +124,13 @@ pub(crate) struct GroupHead {
     pub(crate) pages: u32,
     pub(crate) records: u32,
     pub(crate) checksum: u32,
+}
+
+impl Slotted {
+    #[inline]
+    fn tag(&self) -> u8 {
+        tag_of(self.hash as u8)
+    }
 }
 
 impl Entry {
@@ -168,9 +178,9 @@ impl<'r> Directory<'r> {
         Slotted { hash, bucket: bucket as usize }
     }
 
-    #[inline]
+    #[inline(always)]
     fn shard(&self, slotted: Slotted) -> &'r Shard {
-        self.region.item(self.geometry.layout.shards, self.shard_index(slotted))
+        self.region.at(self.shard_index(slotted)).expect(LAID_OUT)
     }
 
     /// Neighbouring buckets belong to different shards.
@@ -183,22 +193,21 @@ impl<'r> Directory<'r> {
         self.region.slice(self.geometry.layout.shards, self.geometry.config().shards as usize)
     }
 
-    #[inline]
+    #[inline(always)]
     fn bucket(&self, slotted: Slotted) -> &'r Bucket {
-        self.region.item(self.geometry.layout.bucket_table, slotted.bucket)
+        self.region.at(slotted.bucket).expect(LAID_OUT)
     }
 
     #[inline]
     fn counter(&self, slotted: Slotted) -> &'r AtomicU32 {
         let within = (slotted.hash >> 8) as usize % COUNTERS_PER_SHARD;
         let index = self.shard_index(slotted) * COUNTERS_PER_SHARD + within;
-        self.region.item(self.geometry.layout.counters, index)
+        &self.region.at::<ChangeCounter>(index).expect(LAID_OUT).0
     }
 
     #[inline]
     fn entry(&self, frame: u32) -> &'r Entry {
-        assert!(u64::from(frame) < self.geometry.frames_max(), "no such frame");
-        self.region.item(self.geometry.layout.entries, frame as usize)
+        self.region.at(frame as usize).expect("links and positions name frames that there are")
     }
 
     pub(crate) fn lock(&self, slotted: Slotted, owner: u32) -> LockedShard<'r> {
@@ -216,8 +225,8 @@ impl<'r> Directory<'r> {
         LockedShard { directory: *self, shard, slotted, began: Cell::new(false), guard }
     }
 
-    /// Looks at a page's entry without the shard's lock. What `look` makes of the frame found (or of none) is
-    /// returned if nothing was linked or unlinked in the shard meanwhile; otherwise `None`.
+    /// Looks without the shard's lock. What was seen is returned if nothing was linked or unlinked in the shard
+    /// meanwhile; otherwise, or if `look` cannot tell, `None`.
     ///
     /// Why what is returned is what a holder of the lock would have seen (invariant 2):
     /// 1. Entries are linked and unlinked only between a step to an odd number and the step to the next even
@@ -234,25 +243,52 @@ impl<'r> Directory<'r> {
     /// 5. A walk that is led astray by changes ends after `STEPS_MAX` links, all of which are frames: the
     ///    words of buckets and links never hold anything else.
     #[inline(always)]
+    fn undisturbed<T>(&self, slotted: Slotted, look: impl FnOnce() -> Option<T>) -> Option<T> {
+        let shard = self.shard(slotted);
+        let before = shard.changing.get();
+        if before % 2 == 1 || shard.lock.is_poisoned() {
+            return None;
+        }
+        let seen = look()?;
+        planted::outside("lookup: looked, not checked");
+        fence(Ordering::Acquire);
+        (shard.changing.get() == before || planted::is(Bug::LookupUnconfirmed)).then_some(seen)
+    }
+
+    /// [`Self::look`] for the common case: the page is where its tag leads first, or nowhere. It is written for
+    /// few instructions, so that the processor has several lookups under way.
+    #[inline(always)]
+    pub(crate) fn glance<T>(
+        &self,
+        slotted: Slotted,
+        id: &PageId,
+        look: impl FnOnce(Option<(u32, &'r Entry)>) -> T,
+    ) -> Option<T> {
+        self.undisturbed(slotted, || {
+            let bucket = self.bucket(slotted);
+            match bucket.first(slotted.tag()) {
+                Some(link) => {
+                    let frame = link.wrapping_sub(1);
+                    let entry: &Entry = self.region.at(frame as usize)?;
+                    entry.is(id).then(|| look(Some((frame, entry))))
+                }
+                None => (bucket.chain.load(Ordering::Relaxed) == NO_LINK).then(|| look(None)),
+            }
+        })
+    }
+
+    /// What `look` makes of the frame that is linked for a page, or of none, without the shard's lock; `None` if
+    /// something was linked or unlinked in the shard meanwhile.
     pub(crate) fn look<T>(
         &self,
         slotted: Slotted,
         id: &PageId,
         look: impl FnOnce(Option<(u32, &'r Entry)>) -> T,
     ) -> Option<T> {
-        let shard = self.shard(slotted);
-        let before = shard.changing.get();
-        if before % 2 == 1 || shard.lock.is_poisoned() {
-            return None;
-        }
-        let seen = look(self.walk(slotted, id, STEPS_MAX).ok()?);
-        planted::outside("lookup: looked, not checked");
-        fence(Ordering::Acquire);
-        (shard.changing.get() == before || planted::is(Bug::LookupUnconfirmed)).then_some(seen)
+        self.undisturbed(slotted, || Some(look(self.walk(slotted, id, STEPS_MAX).ok()?)))
     }
 
     /// The frame linked for `id`; an error if its bucket's chain goes on after `steps_max` links.
-    #[inline(always)]
     fn walk(
         &self,
         slotted: Slotted,
@@ -260,26 +296,13 @@ impl<'r> Directory<'r> {
         steps_max: usize,
     ) -> Result<Option<(u32, &'r Entry)>, Astray> {
         let bucket = self.bucket(slotted);
-        for link in bucket.candidates(tag_of(slotted.hash as u8)) {
+        for link in bucket.candidates(slotted.tag()) {
             let entry = self.entry(link - 1);
             if entry.is(id) {
                 return Ok(Some((link - 1, entry)));
             }
         }
-        match bucket.chain.load(Ordering::Relaxed) {
-            NO_LINK => Ok(None),
-            link => self.walk_chain(link, id, steps_max),
-        }
-    }
-
-    #[cold]
-    fn walk_chain(
-        &self,
-        first: u32,
-        id: &PageId,
-        steps_max: usize,
-    ) -> Result<Option<(u32, &'r Entry)>, Astray> {
-        let mut link = first;
+        let mut link = bucket.chain.load(Ordering::Relaxed);
         for _ in 0..steps_max {
             if link == NO_LINK {
                 return Ok(None);
@@ -294,6 +317,7 @@ impl<'r> Directory<'r> {
     }
 
     /// How often pages that share this page's counter have changed.
+    #[inline]
     pub(crate) fn changes(&self, slotted: Slotted) -> u32 {
         self.counter(slotted).load(Ordering::Relaxed)
     }
@@ -401,7 +425,7 @@ impl<'r> LockedShard<'r> {
         entry.id_end.store(c, Ordering::Relaxed);
         entry.checksum.store(checksum, Ordering::Relaxed);
         let bucket = directory.bucket(self.slotted);
-        if !bucket.insert(tag_of(self.slotted.hash as u8), frame + 1) {
+        if !bucket.insert(self.slotted.tag(), frame + 1) {
             entry.link.store(bucket.chain.load(Ordering::Relaxed), Ordering::Relaxed);
             bucket.chain.store(frame + 1, Ordering::Relaxed);
         }

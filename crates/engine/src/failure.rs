@@ -137,7 +137,7 @@ impl Tier {
         }
         drop(guard);
         self.abandon_drops(dead);
-        self.lookup_counts().abandon(owner);
+        crate::tally::abandon(&self.region, owner);
         Ok(())
     }
 

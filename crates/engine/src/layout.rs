@@ -4,7 +4,7 @@ use crate::attach::HEADER_BYTES;
 use crate::bucket::{Bucket, PAGES_PER_BUCKET};
 use crate::config::Geometry;
 use crate::control::{Control, Slot};
-use crate::directory::{COUNTERS_PER_SHARD, Entry, Shard};
+use crate::directory::{COUNTERS_PER_SHARD, ChangeCounter, Entry, Shard};
 use crate::drops::Drops;
 use crate::region::REGION_ALIGNMENT;
 use crate::tally::{STRIPES, Stripe};
@@ -61,7 +61,7 @@ impl Layout {
         let notes = take((staging_groups + 1) * NOTE_BYTES, 64);
         let tally = take((STRIPES + 1) * size_of::<Stripe>(), 64);
         let shard_table = take(shards * size_of::<Shard>(), 64);
-        let counters = take(shards * COUNTERS_PER_SHARD * 4, 64);
+        let counters = take(shards * COUNTERS_PER_SHARD * size_of::<ChangeCounter>(), 64);
         let bucket_table = take(buckets * size_of::<Bucket>(), 64);
         let entries = take(frames * size_of::<Entry>(), 64);
         let segment_ends = take(geometry.segment_slots as usize * 8, 64);

@@ -173,7 +173,7 @@ impl Tier {
         if region.bytes() < geometry.region_bytes() {
             return Err(RecoveryError::RegionTooSmall(geometry.region_bytes()));
         }
-        let tier = Self { region, geometry: geometry.clone(), uuid: superblock.tier_uuid, owner };
+        let tier = Self::over(region, geometry.clone(), superblock.tier_uuid, owner);
         let left_open = superblock.state == TierState::Open && !planted::is(Bug::CleanTierKept);
         if geometry.provably_clean() && left_open {
             let superblock = Superblock { state: TierState::Open, ..superblock.discarded() };

@@ -30,6 +30,7 @@ const HUGE_PAGE: usize = 2 << 20;
 pub struct Region {
     base: NonNull<u8>,
     bytes: usize,
+    parts: [Part; PARTS],
     memory: Memory,
 }
 
@@ -57,6 +58,50 @@ unsafe impl Sync for Region {}
 /// The type is `repr(C)` or `repr(transparent)`, consists of atomics only, is valid when all its bytes
 /// are zero, and needs no alignment above 64.
 pub(crate) unsafe trait Shared {}
+
+/// Types of which a region has one array, whose place is checked once and not at every access.
+///
+/// # Safety
+/// No other type has the same `PART`.
+pub(crate) unsafe trait Placed: Shared {
+    /// Which of the arrays: below `PARTS`.
+    const PART: usize;
+}
+
+/// How many types are [`Placed`].
+const PARTS: usize = 6;
+
+/// Where the values of one type lie. None until [`Region::place`] has been called.
+#[derive(Clone, Copy)]
+struct Part {
+    base: NonNull<u8>,
+    count: usize,
+}
+
+const NOWHERE: Part = Part { base: NonNull::dangling(), count: 0 };
+
+/// Declares types [`Shared`] and [`Placed`], in one place for their numbers to differ.
+macro_rules! placed {
+    ($($type:ty = $part:literal),+) => {
+        $(
+            // SAFETY: every use names a type as the description of `shared` demands.
+            unsafe impl $crate::region::Shared for $type {}
+            // SAFETY: the only use lists all of them with different numbers.
+            unsafe impl $crate::region::Placed for $type {
+                const PART: usize = $part;
+            }
+        )+
+    };
+}
+
+placed!(
+    crate::control::Control = 0,
+    crate::directory::Shard = 1,
+    crate::directory::ChangeCounter = 2,
+    crate::bucket::Bucket = 3,
+    crate::directory::Entry = 4,
+    crate::tally::Stripe = 5
+);
 
 /// A 64-bit word of shared state.
 ///
@@ -133,7 +178,7 @@ impl Region {
         }
         // SAFETY: allocated above with this size; nobody else knows of it yet.
         unsafe { base.as_ptr().write_bytes(0, layout.size()) };
-        Self { base, bytes: layout.size(), memory: Memory::Heap(layout) }
+        Self { base, bytes: layout.size(), parts: [NOWHERE; PARTS], memory: Memory::Heap(layout) }
     }
 
     /// A region in memory that the caller provides, such as shared memory.
@@ -143,8 +188,7 @@ impl Region {
     /// uses them, that stay mapped for the life of the region and are used by nothing but tiers.
     pub unsafe fn from_raw(base: NonNull<u8>, bytes: usize) -> Self {
         assert_eq!(base.as_ptr() as usize % REGION_ALIGNMENT, 0, "a region must be aligned");
-        assert!(bytes >= REGION_ALIGNMENT, "a region must have at least one page");
-        Self { base, bytes, memory: Memory::Raw }
+        Self { base, bytes, parts: [NOWHERE; PARTS], memory: Memory::Raw }
     }
 
     /// A region in memory that it takes over: a mapping that processes share, zeroed before the first tier uses it.
@@ -157,10 +201,9 @@ impl Region {
         let bytes = (*owner).as_mut();
         let (base, bytes) = (NonNull::from(&mut *bytes).cast::<u8>(), bytes.len());
         assert_eq!(base.as_ptr() as usize % REGION_ALIGNMENT, 0, "a region must be aligned");
-        assert!(bytes >= REGION_ALIGNMENT, "a region must have at least one page");
         // `M` gave out its bytes as the only reference to them, and is never asked for them again: so nothing in
         // this process touches them but the region, until it drops their owner.
-        Self { base, bytes, memory: Memory::Owned { _owner: owner } }
+        Self { base, bytes, parts: [NOWHERE; PARTS], memory: Memory::Owned { _owner: owner } }
     }
 
     /// Size in bytes.
@@ -184,23 +227,25 @@ impl Region {
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().wrapping_add(offset).cast::<T>(), count) }
     }
 
-    /// The `index`th of the shared values from `offset` on.
-    #[inline]
-    pub(crate) fn item<T: Shared>(&self, offset: usize, index: usize) -> &T {
-        let at = offset.wrapping_add(index.wrapping_mul(size_of::<T>()));
-        debug_assert_eq!(at % align_of::<T>(), 0, "misaligned access in the region");
-        // Every layout is aligned; the mask is there for what follows to be sound without it.
-        let at = at & !(align_of::<T>() - 1);
-        assert!(at <= self.bytes - size_of::<T>(), "access outside of the region");
-        // SAFETY: in bounds and aligned (above; a region is larger than any `Shared` type and aligned to
-        // more), zero-initialised and atomic only (Shared), and alive as long as the region is borrowed.
-        unsafe { &*self.base.as_ptr().wrapping_add(at).cast::<T>() }
+    /// Says where the values of a type lie.
+    pub(crate) fn place<T: Placed>(&mut self, offset: usize, count: usize) {
+        let base = NonNull::from(self.slice::<T>(offset, count)).cast();
+        self.parts[T::PART] = Part { base, count };
+    }
+
+    /// The `index`th value of a type, if there are so many.
+    #[inline(always)]
+    pub(crate) fn at<T: Placed>(&self, index: usize) -> Option<&T> {
+        let part = &self.parts[T::PART];
+        // SAFETY: `place` has checked the array, which is the region's own, for this type and no other; the rest
+        // as for `slice`.
+        (index < part.count).then(|| unsafe { &*part.base.as_ptr().cast::<T>().wrapping_add(index) })
     }
 
     /// One shared value.
     #[inline]
     pub(crate) fn value<T: Shared>(&self, offset: usize) -> &T {
-        self.item(offset, 0)
+        &self.slice(offset, 1)[0]
     }
 
     /// Copies `source` into page memory. Offset and length are multiples of 8.

@@ -8,8 +8,7 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use crate::config::Geometry;
-use crate::region::{Region, Word, shared};
+use crate::region::{Region, Word};
 
 /// Lines for counts that threads may claim; one more is shared.
 pub(crate) const STRIPES: usize = 64;
@@ -31,53 +30,58 @@ pub(crate) struct Stripe {
 }
 const _: () = assert!(size_of::<Stripe>() == 64);
 
-shared!(Stripe);
-
-/// The counts of a tier as seen by one process.
-#[derive(Clone, Copy)]
-pub(crate) struct Tally<'r> {
-    stripes: &'r [Stripe],
-    owner: u32,
+/// Counts a lookup of a process's.
+#[inline(always)]
+pub(crate) fn count(region: &Region, owner: u32, found: Found) {
+    let me = thread_number();
+    match region.at::<Stripe>(line_of(owner, me)) {
+        Some(own) if own.claim.get() == claim_of(owner, me) => {
+            let count = &own.counts[found as usize];
+            count.set(count.get() + 1);
+        }
+        _ => count_elsewhere(region, owner, found),
+    }
 }
 
-impl<'r> Tally<'r> {
-    #[inline]
-    pub(crate) fn new(region: &'r Region, geometry: &Geometry, owner: u32) -> Self {
-        Self { stripes: region.slice(geometry.layout.tally, STRIPES + 1), owner }
+/// Claims the thread's line, if nobody has it, or counts in the line of all.
+#[cold]
+#[inline(never)]
+fn count_elsewhere(region: &Region, owner: u32, found: Found) {
+    let me = thread_number();
+    let line = |index| region.at::<Stripe>(index).expect("a tier is laid out with these lines");
+    let own = line(line_of(owner, me));
+    if me != SHARED && own.claim.get() == 0 && own.claim.claim(claim_of(owner, me)) {
+        let count = &own.counts[found as usize];
+        count.set(count.get() + 1);
+    } else {
+        line(STRIPES).counts[found as usize].count(1);
     }
+}
 
-    #[inline]
-    pub(crate) fn count(&self, found: Found) {
-        let me = thread_number();
-        let claim = u64::from(self.owner) << 32 | u64::from(me);
-        let own = &self.stripes[(self.owner.wrapping_mul(7).wrapping_add(me)) as usize % STRIPES];
-        let index = found as usize;
-        if own.claim.get() == claim || (me != SHARED && own.claim.claim(claim)) {
-            own.counts[index].set(own.counts[index].get() + 1);
-        } else {
-            self.count_shared(index);
+#[inline(always)]
+fn line_of(owner: u32, thread: u32) -> usize {
+    owner.wrapping_mul(7).wrapping_add(thread) as usize % STRIPES
+}
+
+#[inline(always)]
+fn claim_of(owner: u32, thread: u32) -> u64 {
+    u64::from(owner) << 32 | u64::from(thread)
+}
+
+/// Gives the lines of an owner that has died to others; what was counted in them stays.
+pub(crate) fn abandon(region: &Region, dead: u32) {
+    for stripe in (0..STRIPES).map_while(|index| region.at::<Stripe>(index)) {
+        if stripe.claim.get() >> 32 == dead.into() {
+            stripe.claim.set(0);
         }
     }
+}
 
-    #[cold]
-    fn count_shared(&self, index: usize) {
-        self.stripes[STRIPES].counts[index].count(1);
-    }
-
-    /// Gives the lines of an owner that has died to others; what was counted in them stays.
-    pub(crate) fn abandon(&self, dead: u32) {
-        for stripe in &self.stripes[..STRIPES] {
-            if stripe.claim.get() >> 32 == dead.into() {
-                stripe.claim.set(0);
-            }
-        }
-    }
-
-    /// Lookups answered from memory, answered from flash, and not answered.
-    pub(crate) fn sums(&self) -> (u64, u64, u64) {
-        let sum = |index: usize| self.stripes.iter().map(|stripe| stripe.counts[index].get()).sum();
-        (sum(Found::InMemory as usize), sum(Found::OnFlash as usize), sum(Found::Nothing as usize))
-    }
+/// Lookups answered from memory, answered from flash, and not answered.
+pub(crate) fn sums(region: &Region) -> (u64, u64, u64) {
+    let stripes = || (0..).map_while(|index| region.at::<Stripe>(index));
+    let sum = |found: Found| stripes().map(|stripe| stripe.counts[found as usize].get()).sum();
+    (sum(Found::InMemory), sum(Found::OnFlash), sum(Found::Nothing))
 }
 
 /// Stands for a thread without a number.

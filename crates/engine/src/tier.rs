@@ -5,9 +5,13 @@
 
 use std::fmt;
 
+use crate::bucket::Bucket;
 use crate::config::{Admission, Geometry, SyncMode};
 use crate::control::{Control, Slot};
-use crate::directory::{ATTEMPTS, DIRTY, Directory, Entry, REFERENCED, Slotted, WRITTEN, dirty_since};
+use crate::directory::{
+    ATTEMPTS, COUNTERS_PER_SHARD, ChangeCounter, DIRTY, Directory, Entry, REFERENCED, Shard, Slotted,
+    WRITTEN, dirty_since,
+};
 use crate::format::RecordKind;
 use crate::ids::{IdRange, PageId, Position};
 use crate::interleave::spin;
@@ -17,7 +21,7 @@ use crate::region::Region;
 use crate::ring::Ring;
 use crate::staging::{Replaced, Reserve};
 use crate::statistics::Statistics;
-use crate::tally::{Found, Tally};
+use crate::tally::{self, Found, STRIPES, Stripe};
 
 /// A flash tier in a region. Cheap to share: every method takes `&self` and may run on any thread.
 pub struct Tier {
@@ -130,8 +134,22 @@ impl fmt::Display for NoRoom {
 impl std::error::Error for NoRoom {}
 
 impl Tier {
+    /// A tier over a region, which is laid out for it.
+    pub(crate) fn over(mut region: Region, geometry: Geometry, uuid: [u8; 16], owner: u32) -> Self {
+        let layout = &geometry.layout;
+        let shards = geometry.config().shards as usize;
+        region.place::<Control>(layout.control, 1);
+        region.place::<Shard>(layout.shards, shards);
+        region.place::<ChangeCounter>(layout.counters, shards * COUNTERS_PER_SHARD);
+        region.place::<Bucket>(layout.bucket_table, layout.buckets);
+        region.place::<Entry>(layout.entries, geometry.frames_max() as usize);
+        region.place::<Stripe>(layout.tally, STRIPES + 1);
+        Self { region, geometry, uuid, owner }
+    }
+
+    #[inline(always)]
     pub(crate) fn control(&self) -> &Control {
-        self.region.value(self.geometry.layout.control)
+        self.region.at(0).expect("laid out when the tier was made")
     }
 
     pub(crate) fn slots(&self) -> &[Slot] {
@@ -147,11 +165,6 @@ impl Tier {
         Directory::new(&self.region, &self.geometry)
     }
 
-    #[inline]
-    pub(crate) fn lookup_counts(&self) -> Tally<'_> {
-        Tally::new(&self.region, &self.geometry, self.owner)
-    }
-
     /// The sizes of the tier.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
@@ -165,7 +178,7 @@ impl Tier {
     /// The counters.
     pub fn statistics(&self) -> Statistics {
         let mut statistics = self.control().counters.snapshot();
-        (statistics.hits_memory, statistics.hits_flash, statistics.misses) = self.lookup_counts().sums();
+        (statistics.hits_memory, statistics.hits_flash, statistics.misses) = tally::sums(&self.region);
         statistics
     }
 
@@ -276,18 +289,44 @@ impl Tier {
     /// # Panics
     /// If `out` does not have the tier's page size.
     pub fn lookup(&self, id: &PageId, out: &mut [u8]) -> Lookup {
-        assert_eq!(out.len(), self.geometry.page_size(), "a page of the wrong size");
+        assert!(out.len() == self.geometry.page_size(), "a page of the wrong size");
         let directory = self.directory();
         let slotted = directory.slot(id);
-        let control = self.control();
-        let look = |found| Seen::new(control, &directory, slotted, found);
-        let seen = match directory.look(slotted, id, look) {
-            Some(seen) => seen,
-            None => self.look_again(id),
-        };
-        let counts = self.lookup_counts();
+        let look = |found| Seen::new(self.control(), &directory, slotted, found);
+        match directory.glance(slotted, id, look) {
+            Some(seen) => self.looked_up(seen, out),
+            None => self.lookup_at_length(id, out),
+        }
+    }
+
+    /// A change came between, or is under way, or the page is not where its tag leads first.
+    #[cold]
+    #[inline(never)]
+    fn lookup_at_length(&self, id: &PageId, out: &mut [u8]) -> Lookup {
+        let directory = self.directory();
+        let slotted = directory.slot(id);
+        let look = |found| Seen::new(self.control(), &directory, slotted, found);
+        for _ in 0..ATTEMPTS {
+            if let Some(seen) = directory.look(slotted, id, look) {
+                return self.looked_up(seen, out);
+            }
+            spin();
+        }
+        let shard = directory.lock(slotted, self.owner);
+        let seen = look(shard.find_entry(id));
+        drop(shard);
+        self.looked_up(seen, out)
+    }
+
+    #[inline(always)]
+    fn count(&self, found: Found) {
+        tally::count(&self.region, self.owner, found);
+    }
+
+    #[inline(always)]
+    fn looked_up(&self, seen: Seen<'_>, out: &mut [u8]) -> Lookup {
         let Some((frame, entry)) = seen.found else {
-            counts.count(Found::Nothing);
+            self.count(Found::Nothing);
             return Lookup::Miss(Token(seen.changes));
         };
         planted::outside("lookup: seen");
@@ -296,11 +335,14 @@ impl Tier {
             planted::outside("lookup: referred");
         }
         let position = seen.ring.last_position(frame, seen.rear);
-        let staged = position >= control.staged_from.get();
-        counts.count(if staged { Found::InMemory } else { Found::OnFlash });
-        // If its group left memory between the two looks, flash has it.
-        if staged && self.copy_staged(position, out) {
-            return Lookup::Memory;
+        if position >= self.control().staged_from.get() {
+            self.count(Found::InMemory);
+            // If its group left memory between the two looks, flash has it.
+            if self.copy_staged(position, out) {
+                return Lookup::Memory;
+            }
+        } else {
+            self.count(Found::OnFlash);
         }
         Lookup::Flash(FlashPage {
             offset: self.geometry.offset_of_frame(frame),
@@ -308,23 +350,6 @@ impl Tier {
             checksum: seen.checksum,
             dirty: seen.state & DIRTY != 0,
         })
-    }
-
-    /// A change came between, or is under way.
-    #[cold]
-    #[inline(never)]
-    fn look_again(&self, id: &PageId) -> Seen<'_> {
-        let directory = self.directory();
-        let slotted = directory.slot(id);
-        let look = |found| Seen::new(self.control(), &directory, slotted, found);
-        for _ in 0..ATTEMPTS {
-            spin();
-            if let Some(seen) = directory.look(slotted, id, look) {
-                return seen;
-            }
-        }
-        let shard = directory.lock(slotted, self.owner);
-        look(shard.find_entry(id))
     }
 
     /// Copies the page at `position` out of staging memory, if it is still there afterwards.
