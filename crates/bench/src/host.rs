@@ -14,6 +14,7 @@ pub(crate) struct MemoryHost {
     flash: Mutex<Vec<u8>>,
 }
 
+/// Flash on which nothing was ever written.
 struct Empty;
 
 impl ReadFlash for Empty {
@@ -26,19 +27,18 @@ impl ReadFlash for Empty {
 impl MemoryHost {
     /// A tier that keeps its pages.
     pub(crate) fn new(config: &TierConfig) -> Result<Self, Box<dyn Error>> {
-        let bytes = config.geometry()?.flash_bytes();
-        Self::over(config, vec![0; usize::try_from(bytes)?])
+        let geometry = config.geometry()?;
+        let flash = vec![0; usize::try_from(geometry.flash_bytes())?];
+        Self::over(config, Region::heap(geometry.region_bytes()), flash)
     }
 
     /// A tier that keeps nothing but its directory, however large.
     pub(crate) fn without_flash(config: &TierConfig) -> Result<Self, Box<dyn Error>> {
-        Self::over(config, Vec::new())
+        Self::over(config, Region::heap(config.geometry()?.region_bytes()), Vec::new())
     }
 
-    fn over(config: &TierConfig, flash: Vec<u8>) -> Result<Self, Box<dyn Error>> {
-        let geometry = config.geometry()?;
-        let superblock = Superblock::new(&geometry, [1; 16], [2; 16]);
-        let region = Region::heap(geometry.region_bytes());
+    fn over(config: &TierConfig, region: Region, flash: Vec<u8>) -> Result<Self, Box<dyn Error>> {
+        let superblock = Superblock::new(&config.geometry()?, [1; 16], [2; 16]);
         let tier = Tier::recover(region, &superblock, 1, &mut Empty)?.tier;
         Ok(Self { tier, flash: Mutex::new(flash) })
     }
@@ -47,30 +47,13 @@ impl MemoryHost {
     pub(crate) fn step(&self) -> bool {
         let Some(mut job) = self.tier.next_job(1) else { return false };
         let mut flash = self.flash.lock().unwrap_or_else(PoisonError::into_inner);
-        match &mut job {
-            Job::ReadFront(job) if flash.is_empty() => {
-                for (_, bytes) in job.reads() {
-                    bytes.fill(0);
-                }
-            }
-            _ if flash.is_empty() => {}
-            Job::WriteGroup(job) => {
-                for (offset, bytes) in job.writes() {
-                    flash[offset as usize..][..bytes.len()].copy_from_slice(bytes);
-                }
-            }
-            Job::WriteSegment(job) => {
-                let (offset, bytes) = job.write();
-                flash[offset as usize..][..bytes.len()].copy_from_slice(bytes);
-            }
-            Job::ReadFront(job) => {
-                for (offset, bytes) in job.reads() {
-                    bytes.copy_from_slice(&flash[offset as usize..][..bytes.len()]);
-                }
-            }
-            Job::FlushFlash(_) | Job::WriteDisk(_) | Job::SyncDisk(_) | Job::PullPages(_) => {}
+        if flash.is_empty() {
+            drop(flash);
+            without_flash(&mut job);
+        } else {
+            with_flash(&mut job, &mut flash);
+            drop(flash);
         }
-        drop(flash);
         self.tier.complete(job, Ok(()));
         true
     }
@@ -90,5 +73,33 @@ impl MemoryHost {
         }
         while self.step() {}
         Ok(())
+    }
+}
+
+fn without_flash(job: &mut Job<'_>) {
+    if let Job::ReadFront(job) = job {
+        for (_, bytes) in job.reads() {
+            bytes.fill(0);
+        }
+    }
+}
+
+fn with_flash(job: &mut Job<'_>, flash: &mut [u8]) {
+    match job {
+        Job::WriteGroup(job) => {
+            for (offset, bytes) in job.writes() {
+                flash[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+            }
+        }
+        Job::WriteSegment(job) => {
+            let (offset, bytes) = job.write();
+            flash[offset as usize..][..bytes.len()].copy_from_slice(bytes);
+        }
+        Job::ReadFront(job) => {
+            for (offset, bytes) in job.reads() {
+                bytes.copy_from_slice(&flash[offset as usize..][..bytes.len()]);
+            }
+        }
+        Job::FlushFlash(_) | Job::WriteDisk(_) | Job::SyncDisk(_) | Job::PullPages(_) => {}
     }
 }

@@ -7,12 +7,16 @@ mod memory;
 mod processes;
 mod recovery;
 mod report;
+mod timing;
 mod volume;
 mod workload;
 
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
+
+/// Frames of the tier that lookups run on: 64 GiB of 4 KiB pages.
+const FRAMES: u64 = 1 << 24;
 
 /// Benchmarks of Mezzanine. Nothing here asserts a time: figures are printed beside a rival measured in
 /// the same run.
@@ -34,13 +38,13 @@ enum Bench {
     /// Lookup and stage-in on one and two threads.
     Engine {
         /// Frames of the tier that lookups run on.
-        #[arg(long, default_value_t = 1 << 20)]
+        #[arg(long, default_value_t = FRAMES)]
         frames: u64,
     },
     /// Lookup and stage-in on one tier in shared memory, of one process and of two.
     Processes {
         /// Frames of the tier.
-        #[arg(long, default_value_t = 1 << 20)]
+        #[arg(long, default_value_t = FRAMES)]
         frames: u64,
     },
     #[command(hide = true)]
@@ -95,8 +99,8 @@ fn main() -> ExitCode {
 }
 
 fn all(scale: report::Scale, directory: &std::path::Path) -> report::Outcome {
-    let mut rows = engine::run(scale, 1 << 20)?;
-    rows.extend(processes::run(scale, 1 << 20)?);
+    let mut rows = engine::run(scale, FRAMES)?;
+    rows.extend(processes::run(scale, FRAMES)?);
     rows.extend(memory::run());
     rows.extend(recovery::run(scale, 10, directory)?);
     rows.extend(volume::run(scale, directory)?);

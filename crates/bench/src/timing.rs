@@ -1,0 +1,83 @@
+//! The timed loops.
+
+use std::hint::black_box;
+use std::time::Instant;
+
+use mezzanine_engine::{Lookup, PageId};
+
+use crate::host::MemoryHost;
+use crate::report::median;
+use crate::workload::Random;
+
+pub(crate) const PAGE: usize = 4096;
+/// Rounds of which the median counts.
+pub(crate) const ROUNDS: usize = 7;
+
+/// What is timed.
+#[derive(Clone, Copy)]
+pub(crate) enum Work {
+    Lookup,
+    StageIn,
+}
+
+impl Work {
+    /// Nanoseconds of one operation: the median of several rounds over the same `ids`.
+    pub(crate) fn time(self, host: &MemoryHost, ids: &[PageId]) -> f64 {
+        let round = |_| match self {
+            Self::Lookup => lookups(host, ids),
+            Self::StageIn => stage_ins(host, ids),
+        };
+        median((0..ROUNDS).map(round).collect())
+    }
+}
+
+/// `count` accesses to `pages` pages.
+pub(crate) fn ids(seed: u64, count: u64, pages: u64) -> Vec<PageId> {
+    let mut random = Random::new(seed);
+    (0..count).map(|_| random.zipf_page(pages)).collect()
+}
+
+fn lookups(host: &MemoryHost, ids: &[PageId]) -> f64 {
+    let mut out = vec![0; PAGE];
+    let start = Instant::now();
+    for id in ids {
+        if let Lookup::Flash(found) = &host.tier.lookup(id, &mut out) {
+            black_box(found);
+        }
+    }
+    start.elapsed().as_nanos() as f64 / ids.len() as f64
+}
+
+/// Only the stage-ins are timed; the jobs that they cause run in between.
+fn stage_ins(host: &MemoryHost, ids: &[PageId]) -> f64 {
+    let page = vec![0; PAGE];
+    let half_a_group = host.tier.geometry().group_pages() as usize / 2;
+    let mut nanoseconds = 0u128;
+    for chunk in ids.chunks(half_a_group) {
+        while host.step() {}
+        let start = Instant::now();
+        for id in chunk {
+            host.stage_in(id, black_box(&page));
+        }
+        nanoseconds += start.elapsed().as_nanos();
+    }
+    nanoseconds as f64 / ids.len() as f64
+}
+
+/// Nanoseconds of a copy and a checksum alone.
+pub(crate) fn copies(count: u64) -> f64 {
+    let page = vec![0; PAGE];
+    // As many targets as staging memory has pages, so that the caches see the same.
+    let mut targets = vec![0u8; PAGE * 1024];
+    let round = |_| {
+        let start = Instant::now();
+        for n in 0..count {
+            let at = n as usize % 1024 * PAGE;
+            targets[at..at + PAGE].copy_from_slice(black_box(&page));
+            black_box(crc32c::crc32c(black_box(&page)));
+        }
+        black_box(&targets);
+        start.elapsed().as_nanos() as f64 / count as f64
+    };
+    median((0..ROUNDS).map(round).collect())
+}
