@@ -137,7 +137,8 @@ impl WriteSegment<'_> {
 impl Tier {
     /// The next job, if there is one. `owner` names who carries it out, for [`Self::abandon`].
     ///
-    /// `None` means that nothing can be done now: jobs that others carry out may bring more.
+    /// `None` means that nothing can be done now: jobs that others carry out may bring more. Frames may have left the
+    /// queue all the same; a host whose threads wait for room compares [`Self::progress`] and wakes them.
     pub fn next_job(&self, owner: u32) -> Option<Job<'_>> {
         loop {
             let picked = {

@@ -143,6 +143,12 @@ impl Tier {
         true
     }
 
+    /// A number that changes whenever room was made: frames left the queue, or groups left memory.
+    pub fn progress(&self) -> u64 {
+        let control = self.control();
+        control.front.get() + control.retired.get()
+    }
+
     /// Lets others release what an owner that has died was releasing: unlinking is idempotent. Under the
     /// control lock.
     pub(crate) fn abandon_release(&self, dead: u64) {

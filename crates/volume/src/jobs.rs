@@ -64,7 +64,11 @@ impl Shared {
             self.cut_ring(host);
             return true;
         }
-        let Some(mut job) = host.tier.next_job(OWNER) else { return false };
+        let before = host.tier.progress();
+        let Some(mut job) = host.tier.next_job(OWNER) else {
+            // Frames may have left the queue while this thread looked for a job: others wait for the room.
+            return host.tier.progress() != before;
+        };
         // The gate stays shared from the hand-out of disk work to its end, and while the list for it is made.
         let on_disk = matches!(job, Job::WriteDisk(_) | Job::ReadFront(_) | Job::SyncDisk(_));
         let gate = on_disk.then_some(gate);
