@@ -39,6 +39,8 @@ mod recovery;
 
 mod swaps;
 
+mod errors;
+
 mod checkers;
 
 pub mod world;

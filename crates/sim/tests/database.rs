@@ -69,6 +69,7 @@ fn many_power_cuts_lose_nothing() {
         ("pages pulled", coverage.pages_pulled),
         ("drains", coverage.drains),
         ("tiers refused", coverage.tiers_refused),
+        ("errors that ended a process", coverage.errors_fatal),
         ("resizes", coverage.resizes),
         ("switches", coverage.switches),
     ] {

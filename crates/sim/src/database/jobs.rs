@@ -1,7 +1,7 @@
 //! The tier's jobs, carried out by several processes in any order and at any pace.
 
 use mezzanine_device::{Device, Request};
-use mezzanine_engine::{Job, StageIn, StageKind};
+use mezzanine_engine::{Job, JobError, StageIn, StageKind};
 
 use super::pool::Buffer;
 use super::server::Server;
@@ -63,7 +63,14 @@ impl Server<'_> {
             return Ok(());
         }
         if !self.jobs[which].carried_out {
-            self.carry_out(which)?;
+            if let Err(stop) = self.carry_out(which) {
+                let failed = self.jobs.swap_remove(which);
+                if matches!(stop, Stop::DeviceFailed) {
+                    self.tier.complete(failed.job, Err(JobError));
+                    assert!(self.tier.failure().is_some(), "a failed job is remembered");
+                }
+                return Err(stop);
+            }
             self.jobs[which].carried_out = true;
             if self.world.random.chance(self.world.scenario.patience, 16) {
                 return Ok(());

@@ -51,6 +51,8 @@ pub struct Scenario {
     pub full_checks: u64,
     /// Whether other flash devices are put in the place of the right one now and then.
     pub swaps: bool,
+    /// Whether devices report errors now and then. The database stops then, and starts again.
+    pub errors: bool,
     /// Whether a flush is now and then reported and not done. Never drawn: no software survives that, and a world that
     /// finds nothing wrong with it is blind.
     pub lying_flushes: bool,
@@ -167,6 +169,7 @@ impl Scenario {
             cut_after_max: *random.pick(&[32, 128, 512, 1024]),
             full_checks: *random.pick(&[4, 8, 16]),
             swaps: random.chance(1, 4),
+            errors: random.chance(1, 4),
             lying_flushes: false,
             weights,
             space,

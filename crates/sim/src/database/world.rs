@@ -4,6 +4,7 @@
 //! - `redo-promise`, `log-first`: by [`super::recovery`], on every page that redo needs.
 //! - `versions`: by [`super::reading`] on every page that is read, and by [`super::checkers`] after redo.
 //! - `no-resurrection`, `disk-alone`, `commits`: by [`super::checkers`].
+//! - `repeatable-recovery` needs no look of its own: every recovery ends in the one state that the log has.
 //! - `known-tier`: a tier that does not belong to the database is refused, and the right one is not.
 //! - `no-unprovoked-error`, `assertion`: everywhere.
 //!
@@ -20,6 +21,7 @@ use mezzanine_engine::Tier;
 use mezzanine_engine::format::Superblock;
 
 use super::contents;
+use super::errors::Failing;
 use super::history::History;
 use super::log::{Change, Lsn};
 use super::machine::Machine;
@@ -35,6 +37,8 @@ use crate::crash::world::Outcome;
 #[derive(Debug)]
 pub(super) enum Stop {
     PowerFailed,
+    /// A device has reported an error, and the database has stopped.
+    DeviceFailed,
     /// The database refuses to start: why.
     Refused(String),
     Violated(Invariant, String),
@@ -69,6 +73,8 @@ pub struct World {
     pub(super) swapped: Option<Vec<u8>>,
     /// The flash device's contents at some earlier moment.
     pub(super) older_flash: Option<Vec<u8>>,
+    /// The device that is to report an error.
+    pub(super) failing: Option<Failing>,
     /// Jobs that someone waited for in the operation under way.
     pub(super) waits: u32,
     traced: bool,
@@ -103,6 +109,7 @@ impl World {
             formats: 0,
             swapped: None,
             older_flash: None,
+            failing: None,
             waits: 0,
             traced: false,
             opening: false,
@@ -134,7 +141,7 @@ impl World {
     /// Lives through `cuts` power cuts or to the first violation.
     pub fn live(mut self, cuts: u64) -> Outcome {
         let found = match panics::catch(|| self.sessions(cuts)) {
-            Ok(Stop::PowerFailed) => None,
+            Ok(Stop::PowerFailed | Stop::DeviceFailed) => None,
             Ok(Stop::Refused(reason)) => Some((Invariant::KnownTier, reason)),
             Ok(Stop::Violated(invariant, text)) => Some((invariant, text)),
             Err(message) => Some((Invariant::Assertion, message)),
@@ -162,6 +169,10 @@ impl World {
                     Ok(())
                 }
                 Err(Stop::PowerFailed) => self.power_failed(),
+                Err(Stop::DeviceFailed) => {
+                    self.device_failed();
+                    Ok(())
+                }
                 Err(Stop::Refused(reason)) => self.refused(reason),
                 Err(stop) => Err(stop),
             };
@@ -179,11 +190,15 @@ impl World {
         let (tier, superblock) = self.open_tier()?;
         let result = self.use_tier(&tier, superblock);
         self.count(&tier);
+        if !matches!(result, Err(Stop::DeviceFailed)) {
+            self.forget_error();
+        }
         result
     }
 
     fn use_tier(&mut self, tier: &Tier, superblock: Superblock) -> Result<(), Stop> {
         self.plan_lies();
+        self.plan_error();
         let mut server = Server::new(self, tier, superblock);
         server.redo()?;
         if server.world.random.chance(1, 2) {
@@ -208,7 +223,7 @@ impl World {
         Ok(())
     }
 
-    fn process_died(&mut self, in_order: bool) {
+    pub(super) fn process_died(&mut self, in_order: bool) {
         self.trace(|| format!("the process is gone, in order: {in_order}"));
         self.coverage.kills += u64::from(!in_order);
         self.coverage.records_lost += self.machine.log.process_died();
@@ -260,10 +275,12 @@ impl World {
         coverage.wraps += statistics.group_bytes_written / (config.frames * u64::from(config.page_size));
     }
 
-    /// What a failed operation means: nothing when the power has failed, else a finding.
+    /// What a failed operation means: nothing when the power has failed, the end of the database when a device was to fail, else a
+    /// finding.
     pub(super) fn done<T, E: Display>(&self, operation: &str, result: Result<T, E>) -> Result<T, Stop> {
         result.map_err(|error| match self.machine.power.is_on() {
             false => Stop::PowerFailed,
+            true if self.failing.is_some() => Stop::DeviceFailed,
             true => Stop::violated(Invariant::NoUnprovokedError, format!("{operation} failed: {error}")),
         })
     }
