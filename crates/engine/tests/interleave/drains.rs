@@ -80,3 +80,23 @@ fn leaving() {
 fn pages_that_leave_the_queue() {
     check(leaving);
 }
+
+#[test]
+fn a_second_chance_that_rejuvenates_is_noticed() {
+    finds(Bug::SecondChanceRejuvenates, leaving, 2000);
+}
+
+#[test]
+fn a_sweep_whose_end_stays_is_noticed() {
+    finds(Bug::SweepEndUnmoved, evicted, 2000);
+}
+
+#[test]
+fn a_drain_without_a_sync_is_noticed() {
+    finds(Bug::DrainUnsynced, leaving, 2000);
+}
+
+#[test]
+fn a_last_sweep_that_is_superseded_is_noticed() {
+    finds(Bug::LastSweepSuperseded, evicted, 2000);
+}

@@ -36,9 +36,18 @@ const WRITE: Thread = |world| {
     world.finished.store(true, Ordering::Relaxed);
 };
 
+/// The queue is full, so that there are jobs of every kind.
+fn full() -> World {
+    let world = World::new(&tiny(2));
+    world.write(&PageId::volume(1, 0));
+    world.push_to_front(&PageId::volume(1, 0));
+    world.read(&PageId::volume(1, 0));
+    world
+}
+
 fn dies_before_its_io() {
-    let die: Thread = |world| (0..2).for_each(|_| die_with_a_job(world, false));
-    World::new(&tiny(2)).run(1, &[WRITE, die]);
+    let die: Thread = |world| (0..4).for_each(|_| die_with_a_job(world, false));
+    full().run(1, &[WRITE, die]);
 }
 
 #[test]
@@ -51,17 +60,22 @@ fn jobs_that_are_lost_with_their_owner_are_noticed() {
     finds(Bug::DeadOwnersJobsLost, dies_before_its_io, 20);
 }
 
-/// Every kind of job is lost once, because the queue is full.
 fn dies_after_its_io() {
-    let world = World::new(&tiny(2));
-    world.write(&PageId::volume(1, 0));
-    world.push_to_front(&PageId::volume(1, 0));
-    world.read(&PageId::volume(1, 0));
     let die: Thread = |world| (0..4).for_each(|_| die_with_a_job(world, true));
-    world.run(1, &[WRITE, die]);
+    full().run(1, &[WRITE, die]);
 }
 
 #[test]
 fn an_owner_that_dies_after_its_io() {
     check(dies_after_its_io);
+}
+
+#[test]
+fn a_flush_of_a_dead_owner_that_counts_is_noticed() {
+    finds(Bug::DeadFlushCounts, dies_before_its_io, 2000);
+}
+
+#[test]
+fn a_disk_sync_of_a_dead_owner_that_counts_is_noticed() {
+    finds(Bug::DeadSyncCounts, dies_before_its_io, 2000);
 }

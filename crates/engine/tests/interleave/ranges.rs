@@ -1,8 +1,9 @@
 //! A range of pages is dropped while others are staged in and stage-out moves pages of the range.
 
+use mezzanine_engine::planted::Bug;
 use mezzanine_engine::{IdRange, PageId};
 
-use crate::schedules::check;
+use crate::schedules::{check, finds};
 use crate::world::{Thread, World, tiny};
 
 /// The file that is dropped.
@@ -85,4 +86,9 @@ fn used_again() {
 #[test]
 fn a_range_that_is_used_again() {
     check(used_again);
+}
+
+#[test]
+fn second_chances_during_a_drop_are_noticed() {
+    finds(Bug::SecondChanceDuringDrop, many_getting_second_chances, 2000);
 }

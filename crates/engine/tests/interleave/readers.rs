@@ -54,3 +54,18 @@ fn a_page_whose_frame_is_overwritten() {
 fn a_read_that_is_not_confirmed_is_noticed() {
     finds(Bug::ReadUnconfirmed, overwritten, 1000);
 }
+
+#[test]
+fn a_copy_of_memory_that_is_not_confirmed_is_noticed() {
+    finds(Bug::StagedCopyUnconfirmed, rewritten, 2000);
+}
+
+#[test]
+fn a_lookup_that_is_not_confirmed_is_noticed() {
+    finds(Bug::LookupUnconfirmed, overwritten, 2000);
+}
+
+#[test]
+fn a_reference_stored_over_another_state_is_noticed() {
+    finds(Bug::ReferenceStored, rewritten, 2000);
+}

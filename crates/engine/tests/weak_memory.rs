@@ -1,0 +1,96 @@
+//! Threads on the smallest tier, with little else between them than the engine's own acquires and releases. A machine shows few weak
+//! orders; miri shows those that the memory model allows:
+//!
+//! `MIRIFLAGS="-Zmiri-many-seeds=0..64 -Zmiri-ignore-leaks" cargo +nightly miri test -p mezzanine-engine --test weak_memory`
+//!
+//! Invariant checked: a lookup that begins after a version was taken returns nothing older (invariant 2), and nothing torn.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use common::{Flash, Host, page};
+use mezzanine_engine::{Job, Lookup, PageId, StageIn, StageKind, Tier, TierConfig};
+
+const PAGES: usize = 2;
+/// Miri is some thousand times slower.
+const WRITES: u64 = if cfg!(miri) { 10 } else { 1_000 };
+
+fn id(block: usize) -> PageId {
+    PageId::volume(1, block as u64)
+}
+
+fn tiny() -> TierConfig {
+    let mut config = TierConfig { shards: 1, frames: 8, frames_max: 0, ..TierConfig::new(4096, 1024) };
+    (config.group_pages, config.survivors_max, config.staging_groups) = (1, 0, 2);
+    (config.segment_frames, config.band_frames, config.ahead_frames) = (8, 1, 0);
+    while config.geometry().is_err() {
+        config.frames += 1;
+    }
+    config
+}
+
+struct Shared {
+    tier: Tier,
+    newest: [AtomicU64; PAGES],
+    over: AtomicBool,
+}
+
+/// The only writer carries the jobs out as well; flash is its own, so that readers meet it in the engine only.
+fn write(shared: &Shared, flash: &mut Flash) {
+    for version in 1..=WRITES {
+        let block = version as usize % PAGES;
+        while shared.tier.stage_in(&id(block), &page(4096, version), StageKind::Dirty, 0) == StageIn::Full {
+            step(&shared.tier, flash);
+        }
+        shared.newest[block].store(version, Ordering::Release);
+    }
+    shared.over.store(true, Ordering::Relaxed);
+}
+
+fn step(tier: &Tier, flash: &mut Flash) {
+    let mut job = tier.next_job(1).expect("a full tier has a job");
+    match &mut job {
+        Job::WriteGroup(job) => job.writes().for_each(|(offset, bytes)| flash.write(offset, bytes)),
+        Job::WriteSegment(job) => flash.write(job.write().0, job.write().1),
+        Job::ReadFront(job) => {
+            for (offset, bytes) in job.reads() {
+                bytes.copy_from_slice(&flash.0[offset as usize..][..bytes.len()]);
+            }
+        }
+        Job::FlushFlash(_) | Job::WriteDisk(_) | Job::SyncDisk(_) | Job::PullPages(_) => {}
+    }
+    tier.complete(job, Ok(()));
+}
+
+/// Checks what is answered from memory, or from flash by its checksum.
+fn read(shared: &Shared) {
+    let sums: Vec<u32> = (0..=WRITES).map(|version| crc32c::crc32c(&page(4096, version))).collect();
+    let mut out = vec![0; 4096];
+    while !shared.over.load(Ordering::Relaxed) {
+        for block in 0..PAGES {
+            let before = shared.newest[block].load(Ordering::Acquire);
+            let found = match shared.tier.lookup(&id(block), &mut out) {
+                Lookup::Memory => crc32c::crc32c(&out),
+                Lookup::Flash(found) => found.checksum,
+                Lookup::Miss(_) => continue,
+            };
+            let version = sums.iter().position(|sum| *sum == found).expect("a torn page") as u64;
+            assert!(version >= before, "version {version} after {before} had been taken");
+        }
+    }
+}
+
+#[test]
+fn readers_never_see_an_older_version() {
+    let Host { tier, mut flash, .. } = Host::new(&tiny(), 1);
+    let shared = Shared { tier, newest: Default::default(), over: AtomicBool::new(false) };
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| read(&shared));
+        }
+        write(&shared, &mut flash);
+    });
+    shared.tier.check();
+}
