@@ -89,11 +89,12 @@ impl Tier {
     /// Takes back the jobs of an owner that has died, once the host certifies that its I/O has ended.
     ///
     /// # Errors
-    /// [`Poisoned`] if the owner died inside a critical section: the region is rebuilt from flash.
+    /// [`Poisoned`] if the owner, or another one before, died inside a critical section: the region is rebuilt from flash.
     pub fn abandon(&self, owner: u32) -> Result<(), Poisoned> {
         let control = self.control();
-        let inside =
+        let holds =
             control.lock.holder() == Some(owner) || self.directory().holders().any(|holder| holder == owner);
+        let inside = holds || self.is_poisoned();
         if inside && !planted::is(Bug::DeadHolderForgotten) {
             control.lock.poison();
             self.directory().poison();

@@ -99,7 +99,11 @@ fn read(tier: &Tier, flash: &Mutex<common::Flash>, id: &PageId) -> Option<Vec<u8
 }
 
 fn step(tier: &Tier, flash: &Mutex<common::Flash>) {
-    let Some(mut job) = tier.next_job(1) else { return std::hint::spin_loop() };
+    let Some(job) = tier.next_job(1) else { return std::hint::spin_loop() };
+    carry_out(tier, flash, job);
+}
+
+fn carry_out(tier: &Tier, flash: &Mutex<common::Flash>, mut job: Job<'_>) {
     let mut flash = flash.lock().unwrap();
     match &mut job {
         Job::WriteGroup(job) => {
@@ -149,4 +153,61 @@ fn the_jobs_of_a_dead_owner_are_not_lost() {
     let outlived = sync_outlives_a_dead_owner();
     set(None);
     assert!(!outlived, "the planted fault went unnoticed");
+}
+
+/// An owner dies with a flush in its hands: does the sync that waits for it end although nothing was flushed?
+fn sync_ends_without_a_flush() -> bool {
+    let mut host = Host::new(&TierConfig::new(4096, 256), 3);
+    host.write(PageId::volume(1, 5), &page(4096, 77));
+    let ticket = host.tier.request_sync().unwrap();
+    assert!(host.step(), "the group is written");
+    let job = host.tier.next_job(99).unwrap();
+    assert!(matches!(job, Job::FlushFlash(_)));
+    std::mem::forget(job);
+    host.tier.abandon(99).unwrap();
+    host.tier.sync_state(&ticket) == SyncState::Durable
+}
+
+#[test]
+fn the_flush_of_a_dead_owner_does_not_count() {
+    assert!(!sync_ends_without_a_flush());
+    set(Some(Bug::DeadFlushCounts));
+    let ended = sync_ends_without_a_flush();
+    set(None);
+    assert!(ended, "the planted fault went unnoticed");
+}
+
+/// An owner dies with a sync of the disk in its hands, and nobody completes another: do frames leave the queue?
+fn frames_leave_without_a_disk_sync() -> bool {
+    let Host { tier, flash, .. } = Host::new(&TierConfig::new(4096, 256), 3);
+    let flash = Mutex::new(flash);
+    let mut syncs = 0;
+    for block in 0.. {
+        while tier.stage_in(&PageId::volume(1, block), &page(4096, 1), StageKind::Dirty, 0) == StageIn::Full {
+            let Some(job) = tier.next_job(99) else {
+                assert!(syncs > 0, "the queue is full before the disk was to be synced");
+                let left = tier.statistics();
+                return left.left_clean + left.left_invalid > 0;
+            };
+            if !matches!(job, Job::SyncDisk(_)) {
+                carry_out(&tier, &flash, job);
+                continue;
+            }
+            std::mem::forget(job);
+            syncs += 1;
+            if syncs == 1 {
+                tier.abandon(99).unwrap();
+            }
+        }
+    }
+    unreachable!()
+}
+
+#[test]
+fn the_disk_sync_of_a_dead_owner_does_not_count() {
+    assert!(!frames_leave_without_a_disk_sync());
+    set(Some(Bug::DeadSyncCounts));
+    let leave = frames_leave_without_a_disk_sync();
+    set(None);
+    assert!(leave, "the planted fault went unnoticed");
 }

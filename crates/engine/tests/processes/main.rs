@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -28,23 +28,23 @@ use host::{Files, PATIENCE, Worker, config, is_drop};
 use ledger::{BLOCKS, Field, PROCESSES};
 use mezzanine_device::SharedMemory;
 use mezzanine_engine::format::{SUPERBLOCK_OFFSETS, Superblock, read_superblock};
-use mezzanine_engine::planted::at_points;
+use mezzanine_engine::planted::{Bug, at_points, set};
 use mezzanine_engine::{AttachError, Region, Tier};
 use points::Point;
 use std::os::unix::fs::FileExt;
 
 const SURVIVOR: u32 = 1;
 /// Steps after which a process that did not come to its point ends by itself.
-const STEPS_MAX: u64 = 40_000;
+const STEPS_MAX: u64 = 15_000;
 
 /// The folder of one run, gone when it ends.
 struct Scratch(PathBuf);
 
 impl Scratch {
-    fn new() -> Self {
+    fn new(name: &str) -> Self {
         let shm = Path::new("/dev/shm");
         let parent = if shm.is_dir() { shm } else { Path::new(env!("CARGO_TARGET_TMPDIR")) };
-        let directory = parent.join(format!("mezz-processes-{}", std::process::id()));
+        let directory = parent.join(format!("mezz-processes-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
         Self(directory)
     }
@@ -117,6 +117,19 @@ fn was_killed(mut child: Child) -> bool {
     }
 }
 
+/// The survivor is told by panics; they are expected, and looked at where they arrive.
+fn expect_poison() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let default = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            if !panic.to_string().contains("poisoned") {
+                default(panic);
+            }
+        }));
+    });
+}
+
 /// What the survivor and the test tell each other.
 #[derive(Default)]
 struct Turn {
@@ -139,6 +152,7 @@ struct World {
 impl World {
     /// Sets the tier up in new memory from what is on flash.
     fn recover(directory: &Path, seed: u64) -> Self {
+        expect_poison();
         let files = Arc::new(Files::open(directory));
         let geometry = config().geometry().unwrap();
         let (memory, setup) =
@@ -300,15 +314,7 @@ fn die(world: &mut Option<World>, directory: &Path, point: Option<&Point>, nth: 
 
 #[test]
 fn a_process_may_be_killed_anywhere() {
-    // The survivor is told by panics; they are expected, and looked at where they arrive.
-    let default = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        let text = panic.to_string();
-        if !text.contains("poisoned") {
-            default(panic);
-        }
-    }));
-    let scratch = Scratch::new();
+    let scratch = Scratch::new("anywhere");
     let began = Instant::now();
     // More passages, and only points whose names contain a text: for the nightly run and for the search of a bug.
     let passages = std::env::var("MEZZANINE_PASSAGES").map_or(2, |passages| passages.parse().unwrap());
@@ -320,7 +326,7 @@ fn a_process_may_be_killed_anywhere() {
     for point in &points {
         for nth in 0..passages {
             seed += 1;
-            let nth = if nth < 2 { 1 + nth * (1 + seed % 5) } else { seed * 37 % 500 };
+            let nth = if nth < 2 { 1 + nth * (1 + seed % 5) } else { 2 + seed * 37 % 200 };
             let killed = die(&mut world, &scratch.0, Some(point), nth, seed);
             assert!(killed || nth > 1, "no process ever comes to {:?}", point.name);
             *if point.inside { &mut inside } else { &mut outside } += u64::from(killed);
@@ -337,4 +343,24 @@ fn a_process_may_be_killed_anywhere() {
         points.len(),
         began.elapsed().as_secs_f64()
     );
+}
+
+/// A process dies while it changes the directory: is nobody told?
+fn death_inside_goes_unnoticed(bug: Option<Bug>) -> bool {
+    let scratch = Scratch::new(if bug.is_some() { "forgotten" } else { "told" });
+    let world = World::recover(&scratch.0, 1);
+    assert!(was_killed(spawn(&scratch.0, "stage-in: older version unlinked", 1, 2, 1)));
+    set(bug);
+    let unnoticed = world.tier.abandon(2).is_ok();
+    set(None);
+    // The survivor ends in any case.
+    world.tier.abandon(2).unwrap_err();
+    world.end().unwrap_err();
+    unnoticed
+}
+
+#[test]
+fn a_death_inside_that_is_forgotten_is_noticed() {
+    assert!(!death_inside_goes_unnoticed(None));
+    assert!(death_inside_goes_unnoticed(Some(Bug::DeadHolderForgotten)), "the planted fault went unnoticed");
 }
