@@ -204,7 +204,10 @@ impl Tier {
         if !(barrier_waits || front_waits) {
             return false;
         }
-        let Some(sequence) = self.open_group(Reserve::Carrier) else { return false };
+        let Some(sequence) = self.open_group(Reserve::Carrier) else {
+            // An empty group may have filled the rest of a ring that is being cut: it is to be written, too.
+            return control.composed.get() < control.next_sequence.get();
+        };
         self.seal(self.slot_of(sequence), true);
         true
     }
