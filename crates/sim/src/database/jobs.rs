@@ -45,7 +45,8 @@ impl Server<'_> {
                 return Ok(true);
             }
             if under_way == 0 {
-                return Ok(false);
+                // Looking for a job may have taken the rear to where the ring is to be cut.
+                return Ok(self.tier.resize_waits());
             }
         }
         let which = self.world.random.below(under_way as u64) as usize;
