@@ -29,7 +29,7 @@ fn opening_a_tier_loses_nothing_in_any_case_and_the_cases_are_always_the_same() 
 #[test]
 fn a_trace_can_be_played_alone_and_each_step_does_something() {
     for step in Step::ALL {
-        let name: CaseName = format!("used/durable/face-gr/both/3:vf{step}:1").parse().unwrap();
+        let name: CaseName = format!("used/durable/face-gr/both/2:vf{step}:1").parse().unwrap();
         let report = replay(&name);
         assert!(report.violations.is_empty(), "{}", report.violations[0]);
         // Reads, and writes that stay in memory, meet no device; everything else does.

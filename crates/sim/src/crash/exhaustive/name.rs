@@ -92,9 +92,9 @@ mod tests {
     fn a_name_is_read_as_it_is_written() {
         for text in [
             "used/durable/face-gsc/both/1:wsj:5.12+3.0",
-            "new/through/face-gr/both/3::4.0",
+            "new/through/face-gr/both/2::4.0",
             "new/durable/face-basic/both/1:z:7",
-            "used/durable/face-gsc/clean/3:kk",
+            "used/durable/face-gsc/clean/2:kk",
         ] {
             assert_eq!(text.parse::<CaseName>().map(|name| name.to_string()), Ok(text.to_owned()));
         }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use mezzanine_volume::{Admission, Design, SyncMode, TierConfig};
 
-use super::step::{FILE, PAGES};
+use super::step::FILE;
 use crate::crash::checkers::pages;
 use crate::crash::operations;
 use crate::crash::scenario::Scenario;
@@ -18,8 +18,8 @@ const ROUNDS_MAX: u64 = 1000;
 pub(super) enum Beginning {
     /// An unformatted flash device and an empty file.
     New,
-    /// A queue that has come round, a file with all its pages, newer in the tier than on disk if that can be, and a process
-    /// that was killed after a sync.
+    /// A queue that has come round and in which most pages are valid, so that the next ones to leave go to disk or get a
+    /// second chance; a file with all its pages; and a process that was killed after a sync.
     Used,
 }
 
@@ -34,7 +34,7 @@ pub(super) struct Setting {
 /// The sync modes that a volume can have: it has no log that `drained` could fall back on.
 const SYNC_MODES: [SyncMode; 2] = [SyncMode::Through, SyncMode::Durable];
 
-/// Every setting: each sync mode with each design and both kinds of page, groups of one page and of three by turns, and the
+/// Every setting: each sync mode with each design and both kinds of page, groups of one page and of two by turns, and the
 /// other admissions with the third design. A sync mode or a design that is asked for leaves only its own.
 pub(super) fn settings(sync_mode: Option<SyncMode>, design: Option<Design>) -> Vec<Setting> {
     let modes = SYNC_MODES.into_iter().filter(|mode| sync_mode.is_none_or(|only| only == *mode));
@@ -46,7 +46,7 @@ pub(super) fn settings(sync_mode: Option<SyncMode>, design: Option<Design>) -> V
                     continue;
                 }
                 for beginning in [Beginning::New, Beginning::Used] {
-                    for group_pages in [1, 3] {
+                    for group_pages in [1, 2] {
                         let tier = tier(mode, wanted, admission, group_pages);
                         let guards = (group_pages == 1) == (beginning == Beginning::Used);
                         settings.push(Setting { tier, guards, beginning });
@@ -84,9 +84,11 @@ impl Setting {
         let page = world.scenario.page_bytes();
         let session = world.open()?;
         let round = self.tier.frames * page;
+        let pages = world.scenario.pages_max;
         for number in 0..ROUNDS_MAX {
-            operations::write(&mut world, &session, FILE, number * 5 % PAGES * page, page)?;
-            pages::read(&mut world, &session, FILE, number % PAGES, 1)?;
+            operations::write(&mut world, &session, FILE, number % pages * page, page)?;
+            // A page of which the newest version is in the queue, if anything is.
+            pages::read(&mut world, &session, FILE, (number + pages - 3) % pages, 1)?;
             if number % 3 == 0 {
                 operations::sync(&mut world, &session, FILE)?;
             }
@@ -94,7 +96,7 @@ impl Setting {
                 operations::settle(&world, &session);
             }
             let written = session.volume.statistics().tier.map_or(0, |tier| tier.group_bytes_written);
-            if written > 2 * round && number % PAGES == 5 {
+            if written > 2 * round && number % 3 == 2 {
                 break;
             }
         }
@@ -104,11 +106,22 @@ impl Setting {
         Ok(world)
     }
 
+    /// Length of the file in pages: one more than the queue holds, so that pages leave it with their newest version.
+    fn pages(&self) -> u64 {
+        match self.beginning {
+            Beginning::New => 8,
+            Beginning::Used => self.tier.geometry().map_or(8, |geometry| {
+                let groups = (self.tier.frames - self.tier.band_frames) / geometry.group_frames();
+                (groups - 6) * geometry.group_pages()
+            }),
+        }
+    }
+
     pub(super) fn scenario(&self) -> Scenario {
         Scenario {
             tier: self.tier.clone(),
             files: 1,
-            pages_max: PAGES,
+            pages_max: self.pages(),
             guards: self.guards,
             fingerprints: true,
             errors: false,
@@ -131,5 +144,30 @@ impl fmt::Display for Setting {
         };
         let (mode, design, admission) = (tier.sync_mode, tier.design, tier.admission);
         write!(f, "{beginning}/{mode}/{design}/{admission}/{}", tier.group_pages)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_used_queue_has_come_round_and_pages_have_left_it() {
+        for setting in settings(None, None) {
+            let world = setting.begin().unwrap_or_else(|stop| panic!("{setting}: {stop:?}"));
+            let coverage = &world.coverage;
+            if setting.beginning == Beginning::New {
+                assert_eq!(coverage.groups, 0);
+                continue;
+            }
+            assert!(coverage.wraps > 0, "{setting}");
+            let holds_dirty =
+                setting.tier.sync_mode == SyncMode::Durable && setting.tier.admission != Admission::Clean;
+            assert_eq!(coverage.stage_outs > 0, holds_dirty, "{setting}");
+            let second_chances = setting.tier.design == Design::FaceGsc
+                && setting.tier.survivors_max > 0
+                && setting.tier.admission != Admission::Clean;
+            assert_eq!(coverage.second_chances > 0, second_chances, "{setting}: {coverage:?}");
+        }
     }
 }

@@ -15,6 +15,7 @@ use crate::crash::world::{Session, Stop, World};
 /// something was wrong before the power failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Case {
+    /// Counted from 1; 0 stands for all.
     pub(super) stop: u64,
     pub(super) choice: Option<usize>,
     pub(super) nested: Option<(u64, usize)>,
@@ -87,7 +88,7 @@ impl Stage {
                 // What was under way is acknowledged: the same bytes are another case.
                 seen.clear();
             }
-            if only.is_none_or(|only| only.stop == stop) {
+            if only.is_none_or(|only| only.stop == 0 || only.stop == stop) {
                 self.choices(case, only, &mut seen, counts)?;
             }
             if ended == Ended::Idle {

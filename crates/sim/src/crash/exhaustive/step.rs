@@ -10,8 +10,8 @@ use crate::crash::world::{Drained, Session, Stop, World};
 /// The file that all traces are about.
 pub(super) const FILE: usize = 0;
 
-/// Length of the file in pages in the beginnings that have one, and the most that a step writes.
-pub(super) const PAGES: u64 = 6;
+/// Pages that one step fills.
+const FILLED: u64 = 6;
 
 /// Which page the steps in the middle of the file are about; the others are about its first page, which a guard may cover.
 const FAR: u64 = 3;
@@ -43,7 +43,7 @@ steps! {
     Write = 'w' "write the first page",
     WriteFar = 'v' "write a page in the middle",
     WritePart = 'p' "write a part of the first page",
-    Fill = 'f' "write all pages, one after the other",
+    Fill = 'f' "write the first six pages, one after the other",
     Read = 'r' "read the page in the middle",
     Sync = 's' "sync",
     Jobs = 'j' "carry out all jobs",
@@ -80,14 +80,13 @@ impl Step {
     pub(super) fn take(self, world: &mut World, session: &Session) -> Result<(), Stop> {
         let page = world.scenario.page_bytes();
         let len = world.models[FILE].len();
-        let most = PAGES * page;
+        let most = world.scenario.pages_max * page;
         match self {
             Self::Write => operations::write(world, session, FILE, 0, page),
             Self::WriteFar => operations::write(world, session, FILE, FAR * page, page),
             Self::WritePart => operations::write(world, session, FILE, 300, 700),
-            Self::Fill => {
-                (0..PAGES).try_for_each(|number| operations::write(world, session, FILE, number * page, page))
-            }
+            Self::Fill => (0..FILLED)
+                .try_for_each(|number| operations::write(world, session, FILE, number * page, page)),
             Self::Read => pages::read(world, session, FILE, FAR, 1),
             Self::Sync => operations::sync(world, session, FILE),
             Self::Jobs => {
