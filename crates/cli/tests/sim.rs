@@ -36,3 +36,57 @@ fn the_table_says_what_the_run_went_through() {
         assert!(text.contains(part), "{part}:\n{text}");
     }
 }
+
+#[test]
+fn runs_can_concentrate_on_a_kind_of_world_a_sync_mode_and_a_design() {
+    let run = |options: &[&str]| {
+        mezz(&[&["sim", "crash", "--cuts", "200", "--json"], options].concat()).expect(0).json()
+    };
+    let volumes = run(&["--world", "volume", "--design", "face-basic", "--without", "errors,files"]);
+    assert_eq!(volumes["worlds_database"], 0);
+    assert_eq!(volumes["coverage"]["second_chances"], 0, "only face-gsc has them");
+    assert_eq!(volumes["coverage"]["errors_planned"], 0);
+    let databases = run(&["--sync-mode", "drained"]);
+    assert_eq!(databases["worlds_database"], databases["worlds"], "volumes have no sync mode drained");
+    assert!(databases["coverage"]["checkpoints"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn an_excerpt_is_one_short_life() {
+    let report =
+        mezz(&["sim", "crash", "--world", "volume", "--seed", "3", "--only", "0:0-9!9.1,4:2", "--json"])
+            .expect(0)
+            .json();
+    assert_eq!(report["worlds"], 1);
+    assert!((1..=11).contains(&report["operations"].as_u64().unwrap()), "{}", report["operations"]);
+}
+
+#[test]
+fn every_case_of_the_shortest_traces_is_tried() {
+    let of_one_design =
+        ["sim", "crash", "--exhaustive", "--length", "0", "--sync-mode", "through", "--design", "face-gr"];
+    let report = mezz(&[&of_one_design[..], &["--json"]].concat()).expect(0).json();
+    assert_eq!(report["violations"].as_array().unwrap().len(), 0);
+    assert!(report["cuts"].as_u64().unwrap() > 100);
+    let case =
+        mezz(&["sim", "crash", "--exhaustive", "--case", "used/durable/face-gsc/both/2:w:1"]).expect(0);
+    assert!(case.stdout.contains("violations   none"), "{}", case.stdout);
+}
+
+#[test]
+fn senseless_wishes_are_refused_with_what_there_is() {
+    for (options, words) in [
+        (&["--world", "moon"][..], &["moon", "all, volume, database"][..]),
+        (&["--world", "volume", "--sync-mode", "drained"], &["drained", "no log", "--world database"]),
+        (&["--exhaustive", "--sync-mode", "drained"], &["drained", "through or durable"]),
+        (&["--design", "lru"], &["lru", "face-gsc"]),
+        (&["--without", "gravity"], &["gravity", "guards"]),
+        (&["--only", "3"], &["'3'", "3:0-4+9!9.2"]),
+        (&["--exhaustive", "--case", "old"], &["old", "used/durable/face-gsc/both/1"]),
+        (&["--exhaustive", "--seed", "1"], &["--seed"]),
+        (&["--length", "2"], &["--exhaustive"]),
+        (&["--exhaustive", "--length", "70"], &["70"]),
+    ] {
+        mezz(&[&["sim", "crash"], options].concat()).expect(2).complains(words);
+    }
+}

@@ -32,14 +32,24 @@ pub mod report;
 
 pub mod exhaustive;
 
+mod excerpt;
+
+mod terms;
+
+pub(crate) mod course;
+
 mod kind;
+
+mod shrink;
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+pub use excerpt::Excerpt;
 pub use kind::{Kind, Worlds};
 pub use report::{Coverage, Invariant, Report, VERSION, Violation};
+pub use terms::{Feature, Focus, Terms};
 pub use world::{Outcome, World};
 
 /// Power cuts in the life of one world. Long enough that a tiny queue wraps many times, short enough that many
@@ -60,6 +70,8 @@ pub struct Options<'a> {
     pub cuts: u64,
     /// In worlds of which kind.
     pub worlds: Worlds,
+    /// What else is asked of them. An excerpt is of one world only, and that is then the only one.
+    pub terms: Terms,
     /// How many threads to use; 0 counts as 1. The result does not depend on it.
     pub threads: usize,
     /// Told about the progress.
@@ -69,13 +81,13 @@ pub struct Options<'a> {
 impl Options<'_> {
     /// Worlds of all kinds, one thread and no progress.
     pub fn new(seed: u64, cuts: u64) -> Self {
-        Self { seed, cuts, worlds: Worlds::All, threads: 1, progress: None }
+        Self { seed, cuts, worlds: Worlds::All, terms: Terms::default(), threads: 1, progress: None }
     }
 }
 
 /// Runs as many worlds as the cuts need. Violations are ordered by seed.
 pub fn run(options: &Options<'_>) -> Report {
-    let worlds = options.cuts.div_ceil(CUTS_PER_WORLD);
+    let worlds = if options.terms.only.is_some() { 1 } else { options.cuts.div_ceil(CUTS_PER_WORLD) };
     let (next, done, enough) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let total = Mutex::new(Report { seed: options.seed, ..Report::default() });
     let work = || {
@@ -86,8 +98,13 @@ pub fn run(options: &Options<'_>) -> Report {
             }
             let cuts = CUTS_PER_WORLD.min(options.cuts - number * CUTS_PER_WORLD);
             let seed = options.seed.wrapping_add(number);
-            let kind = options.worlds.kind(seed);
-            let outcome = kind.run(seed, cuts);
+            let kind = options.worlds.kind(seed, options.terms.focus);
+            let mut outcome = kind.run(seed, cuts, &options.terms);
+            if options.terms.only.is_none() {
+                let lived = std::mem::take(&mut outcome.lived);
+                let shrink = |violation| shrink::shrink(kind, &options.terms, violation, lived);
+                outcome.violation = outcome.violation.map(shrink);
+            }
             let sum = done.fetch_add(outcome.cuts, Ordering::Relaxed) + outcome.cuts;
             let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
             total.take(kind, outcome);

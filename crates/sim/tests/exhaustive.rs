@@ -32,8 +32,9 @@ fn a_trace_can_be_played_alone_and_each_step_does_something() {
         let name: CaseName = format!("used/durable/face-gr/both/2:vf{step}:1").parse().unwrap();
         let report = replay(&name);
         assert!(report.violations.is_empty(), "{}", report.violations[0]);
-        // Reads, and writes that stay in memory, meet no device; everything else does.
-        let meets_devices = !matches!(step, Step::Read | Step::Write | Step::WriteFar | Step::Grow);
-        assert_eq!(report.counts.stops > 1, meets_devices, "{step}: {:?}", report.counts);
+        // Reads, and writes that stay in memory, may meet no device; everything else does.
+        let may_stay =
+            matches!(step, Step::Read | Step::Write | Step::WriteFar | Step::WritePart | Step::Grow);
+        assert!(may_stay || report.counts.stops > 1, "{step}: {:?}", report.counts);
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn run(args: &CrashArgs, json: bool) -> Result<(), Failure> {
             bar.finish_and_clear();
             if report.settings == 0 {
                 let reason = "a volume has no such sync mode, and the traces are those of a volume";
-                return Err(Failure::usage("--sync-mode", reason).next("use through or durable"));
+                return Err(Failure::usage("--sync-mode drained", reason).next("use through or durable"));
             }
             report
         }

@@ -1,6 +1,7 @@
 //! `mezz sim crash`: worlds drawn from seeds.
 
-use mezzanine_sim::crash::{Options, Report, run as run_worlds};
+use mezzanine_engine::SyncMode;
+use mezzanine_sim::crash::{Focus, Kind, Options, Report, Terms, Worlds, run as run_worlds};
 use serde::Serialize;
 
 use super::{CrashArgs, verdict};
@@ -20,6 +21,7 @@ struct Crash<'a> {
 }
 
 pub(super) fn run(args: &CrashArgs, json: bool) -> Result<(), Failure> {
+    let terms = terms(args)?;
     let bar = output::progress(args.cuts, "cutting the power");
     let started = std::time::Instant::now();
     let progress = |done| bar.set_position(done);
@@ -27,6 +29,7 @@ pub(super) fn run(args: &CrashArgs, json: bool) -> Result<(), Failure> {
         seed: args.seed,
         cuts: args.cuts,
         worlds: args.world,
+        terms,
         threads: args.threads(),
         progress: Some(&progress),
     };
@@ -48,6 +51,18 @@ pub(super) fn run(args: &CrashArgs, json: bool) -> Result<(), Failure> {
         output::print(&text(&crash))?;
     }
     verdict(&report.violations)
+}
+
+/// What the options ask of the worlds.
+fn terms(args: &CrashArgs) -> Result<Terms, Failure> {
+    if args.sync_mode == Some(SyncMode::Drained) && args.world == Worlds::Only(Kind::Volume) {
+        let reason = "a volume has no log that this sync mode could fall back on";
+        return Err(
+            Failure::usage("--sync-mode drained", reason).next("use through or durable, or --world database")
+        );
+    }
+    let focus = Focus { sync_mode: args.sync_mode, design: args.design };
+    Ok(Terms { focus, without: args.without.clone(), only: args.only.clone() })
 }
 
 fn text(crash: &Crash<'_>) -> String {
@@ -101,6 +116,27 @@ fn text(crash: &Crash<'_>) -> String {
             ),
         ),
         ("groups", format!("{}, of several pages {}", count(c.groups), count(c.groups_of_several_pages))),
+        (
+            "databases",
+            format!(
+                "{} checkpoints, {} records redone and {} lost, {} drops, {} owners killed",
+                count(c.checkpoints),
+                count(c.records_redone),
+                count(c.records_lost),
+                count(c.drops),
+                count(c.owners_killed)
+            ),
+        ),
+        (
+            "devices",
+            format!(
+                "{} flash devices lost, {} errors planned; {} operations failed on them and {} processes",
+                count(c.flash_losses),
+                count(c.errors_planned),
+                count(c.errors_outlived),
+                count(c.errors_fatal)
+            ),
+        ),
         ("recoveries repeated", count(c.recoveries_compared)),
         ("violations", verdict),
     ]);

@@ -59,6 +59,11 @@ impl Power {
         self.operations() <= self.0.cut_at.load(Ordering::Relaxed)
     }
 
+    /// The number of the operation that power failed in, counted as [`Self::operations`] is; `None` while it is on.
+    pub fn failed_at(&self) -> Option<u64> {
+        (!self.is_on()).then(|| self.0.cut_at.load(Ordering::Relaxed))
+    }
+
     /// How many operations have been spent since the beginning, those without power among them.
     pub fn operations(&self) -> u64 {
         self.0.operations.load(Ordering::Relaxed)

@@ -4,7 +4,10 @@ use std::fmt;
 use std::str::FromStr;
 
 use mezzanine_device::memory::splitmix;
+use mezzanine_engine::SyncMode;
 
+use super::scenario::Scenario;
+use super::terms::{Feature, Focus, Terms};
 use super::world::{Outcome, World};
 use crate::database;
 
@@ -35,16 +38,24 @@ impl Kind {
     }
 
     /// Runs the world of `seed` through `cuts` power cuts or to its first violation.
-    pub fn run(self, seed: u64, cuts: u64) -> Outcome {
+    pub fn run(self, seed: u64, cuts: u64, terms: &Terms) -> Outcome {
         match self {
-            Self::Volume => World::run(seed, cuts),
-            Self::Database => database::World::run(seed, cuts),
+            Self::Volume => World::on(seed, terms).live(cuts),
+            Self::Database => database::World::on(seed, terms).live(cuts),
+        }
+    }
+
+    /// Whether the world of `seed` has this feature.
+    pub(super) fn has(self, seed: u64, terms: &Terms, feature: Feature) -> bool {
+        match self {
+            Self::Volume => Scenario::draw_on(seed, terms).has(feature),
+            Self::Database => database::Scenario::draw_on(seed, terms).has(feature),
         }
     }
 
     /// The command that shows the first `cuts` cuts of a world again.
-    pub(crate) fn replay(self, seed: u64, cuts: u64) -> String {
-        format!("mezz sim crash --world {self} --seed {seed} --cuts {cuts}")
+    pub(crate) fn replay(self, seed: u64, cuts: u64, terms: &Terms) -> String {
+        format!("mezz sim crash --world {self} --seed {seed} --cuts {cuts}{terms}")
     }
 }
 
@@ -65,9 +76,10 @@ pub enum Worlds {
 }
 
 impl Worlds {
-    /// The kind of the world of a seed.
-    pub fn kind(self, seed: u64) -> Kind {
+    /// The kind of the world of a seed. A volume has no sync mode `drained`.
+    pub fn kind(self, seed: u64, focus: Focus) -> Kind {
         match self {
+            Self::All if focus.sync_mode == Some(SyncMode::Drained) => Kind::Database,
             Self::All => Kind::drawn(seed),
             Self::Only(kind) => kind,
         }

@@ -3,6 +3,8 @@
 use mezzanine_device::memory::Random;
 use mezzanine_volume::{Admission, Design, SyncMode, TierConfig, VolumeConfig};
 
+use super::terms::{Feature, Focus, Terms};
+
 /// The configuration of one world.
 #[derive(Debug, Clone)]
 pub struct Scenario {
@@ -33,6 +35,8 @@ pub struct Scenario {
     /// Whether a flush is now and then reported and not done. Never drawn: no software survives that, and a world that
     /// finds nothing wrong with it is blind.
     pub lying_flushes: bool,
+    /// What is asked of every policy that is drawn.
+    pub focus: Focus,
 }
 
 /// How often each operation is drawn, as shares of their sum.
@@ -119,6 +123,39 @@ impl Weights {
 impl Scenario {
     /// The world of `seed`.
     pub fn draw(seed: u64) -> Self {
+        Self::draw_in(seed, Focus::default())
+    }
+
+    /// The world of `seed` on these terms.
+    pub fn draw_on(seed: u64, terms: &Terms) -> Self {
+        let mut scenario = Self::draw_in(seed, terms.focus);
+        terms.without.iter().for_each(|feature| scenario.leave_out(*feature));
+        scenario
+    }
+
+    /// Whether there is anything that [`Self::leave_out`] could leave out.
+    pub(super) fn has(&self, feature: Feature) -> bool {
+        match feature {
+            Feature::Errors => self.errors,
+            Feature::Files => self.files > 1,
+            Feature::Guards => self.guards,
+            Feature::Fingerprints => self.fingerprints,
+            Feature::Owners | Feature::Swaps | Feature::Pulling => false,
+        }
+    }
+
+    /// Leaves out what makes the world more difficult.
+    fn leave_out(&mut self, feature: Feature) {
+        match feature {
+            Feature::Errors => self.errors = false,
+            Feature::Files => self.files = 1,
+            Feature::Guards => self.guards = false,
+            Feature::Fingerprints => self.fingerprints = false,
+            Feature::Owners | Feature::Swaps | Feature::Pulling => {}
+        }
+    }
+
+    fn draw_in(seed: u64, focus: Focus) -> Self {
         let mut random = Random::new(seed);
         let page_size = *random.pick(&[4096, 4096, 4096, 4096, 4096, 8192, 8192, 16384]);
         let mut tier = TierConfig::new(page_size, 0);
@@ -135,7 +172,7 @@ impl Scenario {
             tier.staging_groups = random.between(6, 12) as u32;
             tier.band_frames = random.between(2, 9) * (u64::from(tier.group_pages) + 1);
         }
-        draw_policy(&mut tier, &mut random);
+        draw_policy(&mut tier, focus, &mut random);
         tier.frames = random.magnitude(64);
         // From there on the least number that the configuration can have, so that the queue comes round often.
         while tier.geometry().is_err() {
@@ -156,6 +193,7 @@ impl Scenario {
             guards: random.chance(1, 2),
             errors: random.chance(1, 8),
             lying_flushes: false,
+            focus,
             tier,
         }
     }
@@ -210,8 +248,9 @@ impl Scenario {
 }
 
 /// Draws what may differ from one opening of a tier to the next.
-pub fn draw_policy(tier: &mut TierConfig, random: &mut Random) {
+pub fn draw_policy(tier: &mut TierConfig, focus: Focus, random: &mut Random) {
     tier.design = *random.pick(&[Design::FaceGsc, Design::FaceGsc, Design::FaceGr, Design::FaceBasic]);
     tier.admission = *random.pick(&[Admission::Both, Admission::Both, Admission::Dirty, Admission::Clean]);
     tier.sync_mode = *random.pick(&[SyncMode::Durable, SyncMode::Durable, SyncMode::Through]);
+    focus.apply(tier);
 }

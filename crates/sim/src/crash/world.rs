@@ -22,6 +22,8 @@ use mezzanine_volume::{AttachOptions, HeaderGuard, Volume, VolumeError, VolumeFi
 
 use super::checkers::pairing::Backup;
 use super::checkers::{damage, disk, pages, pairing, recovery};
+use super::course::Course;
+use super::excerpt::Excerpt;
 use super::faults::Faults;
 use super::kind::Kind;
 use super::machine::Machine;
@@ -30,6 +32,7 @@ use super::operations;
 use super::panics;
 use super::report::{Coverage, Invariant, VERSION, Violation};
 use super::scenario::{Scenario, draw_policy};
+use super::terms::Terms;
 
 /// Tells what happens on standard error, in a world that was asked to.
 macro_rules! trace {
@@ -76,6 +79,8 @@ pub struct Outcome {
     pub coverage: Coverage,
     /// What was found, if anything: it ends the world.
     pub violation: Option<Violation>,
+    /// The course that it took.
+    pub lived: Excerpt,
 }
 
 /// A world. See the module.
@@ -83,7 +88,10 @@ pub struct World {
     pub(super) scenario: Scenario,
     pub(super) machine: Machine,
     pub(super) models: Vec<FileModel>,
+    /// The numbers of the part of the course that is under way.
     pub(super) random: Random,
+    pub(super) course: Course,
+    terms: Terms,
     pub(super) coverage: Coverage,
     pub(super) operations: u64,
     pub(super) cuts: u64,
@@ -114,6 +122,12 @@ pub(super) struct Session {
 }
 
 impl World {
+    /// The world of `seed` on these terms.
+    pub fn on(seed: u64, terms: &Terms) -> Self {
+        let world = Self::of(Scenario::draw_on(seed, terms));
+        Self { course: Course::new(seed, terms.only.clone()), terms: terms.clone(), ..world }
+    }
+
     /// The world of `seed`, before its first opening.
     pub fn new(seed: u64) -> Self {
         Self::of(Scenario::draw(seed))
@@ -132,6 +146,8 @@ impl World {
             ),
             models: (0..scenario.files).map(model).collect(),
             random: Random::new(splitmix(scenario.seed)),
+            course: Course::new(scenario.seed, None),
+            terms: Terms::default(),
             coverage: Coverage::default(),
             operations: 0,
             cuts: 0,
@@ -189,14 +205,17 @@ impl World {
             cut: self.cuts,
             version: VERSION.to_owned(),
             text: format!("{text}; operation {}, {}", self.version, self.scenario.summary()),
-            replay: Kind::Volume.replay(self.scenario.seed, self.cuts + 1),
+            replay: Kind::Volume.replay(self.scenario.seed, self.cuts + 1, &self.terms),
         });
-        Outcome { cuts: self.cuts, operations: self.operations, coverage: self.coverage, violation }
+        let lived = self.course.into_lived();
+        Outcome { cuts: self.cuts, operations: self.operations, coverage: self.coverage, violation, lived }
     }
 
     /// One session after the other; returns at the last cut, or what was violated.
     fn sessions(&mut self, cuts: u64) -> Stop {
         while self.cuts < cuts {
+            let Some(random) = self.course.session() else { break };
+            self.random = random;
             if self.random.chance(1, 4) {
                 self.machine.power.crash_after(self.random.magnitude(64));
             }
@@ -262,10 +281,13 @@ impl World {
 
     fn use_session(&mut self, session: &Session) -> Result<(), Stop> {
         if self.random.chance(7, 8) {
-            self.machine.power.crash_after(self.random.magnitude(self.scenario.cut_after_max));
+            let after = self.random.magnitude(self.scenario.cut_after_max);
+            self.course.plan_cut(&self.machine.power, after);
         }
         pages::check_after_open(self, session)?;
         for _ in 0..self.random.magnitude(400) {
+            let Some(random) = self.course.operation(&self.machine.power) else { continue };
+            self.random = random;
             let before = self.version;
             match operations::one(self, session) {
                 Err(Stop::DeviceFailed) if self.machine.power.is_on() && self.random.chance(3, 4) => {
@@ -279,6 +301,7 @@ impl World {
     }
 
     fn end(&mut self, session: &Session) -> Result<(), Stop> {
+        self.random = self.course.ending();
         match self.random.below(4) {
             0 | 1 => {
                 trace!(self, "kill");
@@ -316,7 +339,7 @@ impl World {
     /// tier was given up before, the files are free of it, but it was not told and keeps its policies.
     fn change_what_may_change(&mut self, tier_in_order: bool) {
         if self.random.chance(1, 2) && tier_in_order {
-            draw_policy(&mut self.scenario.tier, &mut self.random);
+            draw_policy(&mut self.scenario.tier, self.scenario.focus, &mut self.random);
         }
         if self.random.chance(1, 4) {
             self.lose_flash();
@@ -361,6 +384,7 @@ impl World {
 
     /// The power has failed: decides what the devices keep, and looks at what can be seen without the software.
     fn power_failed(&mut self) -> Result<(), Stop> {
+        self.random = self.course.after_cut(&self.machine.power);
         self.cut_again();
         disk::check_after_cut(self)?;
         if self.formatted && !self.faults.planned && self.random.chance(1, 32) {

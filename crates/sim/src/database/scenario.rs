@@ -4,6 +4,7 @@ use mezzanine_device::memory::Random;
 use mezzanine_engine::{Admission, Design, SyncMode, TierConfig};
 
 use super::places::Space;
+use crate::crash::{Feature, Focus, Terms};
 
 /// What protects pages of the disk that a power cut tears.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,6 +57,8 @@ pub struct Scenario {
     /// Whether a flush is now and then reported and not done. Never drawn: no software survives that, and a world that
     /// finds nothing wrong with it is blind.
     pub lying_flushes: bool,
+    /// What is asked of every policy that is drawn.
+    pub focus: Focus,
 }
 
 /// How often each operation is drawn, as shares of their sum.
@@ -139,9 +142,40 @@ impl Weights {
 impl Scenario {
     /// The world of `seed`.
     pub fn draw(seed: u64) -> Self {
+        Self::draw_in(seed, Focus::default())
+    }
+
+    /// The world of `seed` on these terms.
+    pub fn draw_on(seed: u64, terms: &Terms) -> Self {
+        let mut scenario = Self::draw_in(seed, terms.focus);
+        terms.without.iter().for_each(|feature| scenario.leave_out(*feature));
+        scenario
+    }
+
+    /// Whether there is anything that [`Self::leave_out`] could leave out.
+    pub(crate) fn has(&self, feature: Feature) -> bool {
+        match feature {
+            Feature::Owners => self.owners > 1,
+            Feature::Swaps => self.swaps,
+            Feature::Pulling => self.pulling,
+            Feature::Errors | Feature::Files | Feature::Guards | Feature::Fingerprints => false,
+        }
+    }
+
+    /// Leaves out what makes the world more difficult.
+    fn leave_out(&mut self, feature: Feature) {
+        match feature {
+            Feature::Owners => self.owners = 1,
+            Feature::Swaps => self.swaps = false,
+            Feature::Pulling => self.pulling = false,
+            Feature::Errors | Feature::Files | Feature::Guards | Feature::Fingerprints => {}
+        }
+    }
+
+    fn draw_in(seed: u64, focus: Focus) -> Self {
         let mut random = Random::new(seed);
         let page_size = *random.pick(&[4096, 4096, 4096, 4096, 4096, 4096, 8192, 16384]);
-        let tier = draw_tier(page_size, &mut random);
+        let tier = draw_tier(page_size, focus, &mut random);
         let pages = random.between(8, 96) * 4096 / u64::from(page_size) + 4;
         let space = draw_space(pages as u32, &mut random);
         let heals = tier.sync_mode == SyncMode::Durable && tier.admission != Admission::Clean;
@@ -171,6 +205,7 @@ impl Scenario {
             swaps: random.chance(1, 4),
             errors: random.chance(1, 4),
             lying_flushes: false,
+            focus,
             weights,
             space,
             tier,
@@ -222,7 +257,7 @@ impl Scenario {
     }
 }
 
-fn draw_tier(page_size: u32, random: &mut Random) -> TierConfig {
+fn draw_tier(page_size: u32, focus: Focus, random: &mut Random) -> TierConfig {
     let mut tier = TierConfig::new(page_size, 0);
     tier.group_pages = *random.pick(&[1, 2, 2, 3, 4, 4, 6, 8]);
     tier.staging_groups = random.between(2, 4) as u32;
@@ -237,7 +272,7 @@ fn draw_tier(page_size: u32, random: &mut Random) -> TierConfig {
         tier.staging_groups = random.between(6, 12) as u32;
         tier.band_frames = random.between(2, 9) * (u64::from(tier.group_pages) + 1);
     }
-    draw_policy(&mut tier, random);
+    draw_policy(&mut tier, focus, random);
     (tier.ahead_frames, tier.frames_max) = (0, 0);
     tier.frames = random.magnitude(64);
     // From there on the least number that the configuration can have, so that the queue comes round often.
@@ -258,7 +293,7 @@ fn draw_space(pages: u32, random: &mut Random) -> Space {
 }
 
 /// Draws what may differ from one opening of a tier without only copies to the next.
-pub fn draw_policy(tier: &mut TierConfig, random: &mut Random) {
+pub fn draw_policy(tier: &mut TierConfig, focus: Focus, random: &mut Random) {
     tier.design = *random.pick(&[Design::FaceGsc, Design::FaceGsc, Design::FaceGr, Design::FaceBasic]);
     tier.admission = *random.pick(&[Admission::Both, Admission::Both, Admission::Dirty, Admission::Clean]);
     tier.sync_mode = *random.pick(&[
@@ -268,4 +303,5 @@ pub fn draw_policy(tier: &mut TierConfig, random: &mut Random) {
         SyncMode::Drained,
         SyncMode::Through,
     ]);
+    focus.apply(tier);
 }

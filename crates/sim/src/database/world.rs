@@ -28,10 +28,11 @@ use super::machine::Machine;
 use super::places::{Extent, Place, Unit};
 use super::scenario::{Scenario, Tearing, draw_policy};
 use super::server::Server;
-use crate::crash::Kind;
+use crate::crash::course::Course;
 use crate::crash::panics;
 use crate::crash::report::{Coverage, Invariant, VERSION, Violation};
 use crate::crash::world::Outcome;
+use crate::crash::{Kind, Terms};
 
 /// Why a session ended before its time.
 #[derive(Debug)]
@@ -55,7 +56,10 @@ pub struct World {
     pub(super) scenario: Scenario,
     pub(super) machine: Machine,
     pub(super) history: History,
+    /// The numbers of the part of the course that is under way.
     pub(super) random: Random,
+    pub(super) course: Course,
+    terms: Terms,
     pub(super) coverage: Coverage,
     pub(super) operations: u64,
     cuts: u64,
@@ -86,6 +90,12 @@ pub struct World {
 }
 
 impl World {
+    /// The world of `seed` on these terms.
+    pub fn on(seed: u64, terms: &Terms) -> Self {
+        let world = Self::of(Scenario::draw_on(seed, terms));
+        Self { course: Course::new(seed, terms.only.clone()), terms: terms.clone(), ..world }
+    }
+
     /// The world of `seed`, before its first start.
     pub fn new(seed: u64) -> Self {
         Self::of(Scenario::draw(seed))
@@ -99,6 +109,8 @@ impl World {
             machine: Machine::new(scenario.flash_bytes(), scenario.disk_bytes(), scenario.disk_piece()),
             history: History::new(&scenario.space),
             random: Random::new(splitmix(scenario.seed)),
+            course: Course::new(scenario.seed, None),
+            terms: Terms::default(),
             coverage: Coverage::default(),
             operations: 0,
             cuts: 0,
@@ -152,14 +164,17 @@ impl World {
             cut: self.cuts,
             version: VERSION.to_owned(),
             text: format!("{text}; record {}, {}", self.machine.log.end(), self.scenario.summary()),
-            replay: Kind::Database.replay(self.scenario.seed, self.cuts + 1),
+            replay: Kind::Database.replay(self.scenario.seed, self.cuts + 1, &self.terms),
         });
-        Outcome { cuts: self.cuts, operations: self.operations, coverage: self.coverage, violation }
+        let lived = self.course.into_lived();
+        Outcome { cuts: self.cuts, operations: self.operations, coverage: self.coverage, violation, lived }
     }
 
     /// One session after the other; returns at the last cut, or what was violated.
     fn sessions(&mut self, cuts: u64) -> Stop {
         while self.cuts < cuts {
+            let Some(random) = self.course.session() else { break };
+            self.random = random;
             if self.random.chance(1, 4) {
                 self.machine.power.crash_after(self.random.magnitude(64));
             }
@@ -208,13 +223,16 @@ impl World {
         server.world.opening = false;
         if server.world.random.chance(7, 8) {
             let after = server.world.random.magnitude(server.world.scenario.cut_after_max);
-            server.world.machine.power.crash_after(after);
+            server.world.course.plan_cut(&server.world.machine.power, after);
         }
         server.check_after_redo()?;
         for _ in 0..server.world.random.magnitude(400) {
+            let Some(random) = server.world.course.operation(&server.world.machine.power) else { continue };
+            server.world.random = random;
             server.operate()?;
             server.world.power_is_on()?;
         }
+        server.world.random = server.world.course.ending();
         let ends_in_order = server.world.random.chance(1, 2);
         if ends_in_order {
             server.shut_down()?;
@@ -229,12 +247,13 @@ impl World {
         self.coverage.records_lost += self.machine.log.process_died();
         self.history.log_cut(&self.machine.log);
         if in_order && self.random.chance(1, 4) && self.scenario.tearing != Tearing::TierAlone {
-            draw_policy(&mut self.scenario.tier, &mut self.random);
+            draw_policy(&mut self.scenario.tier, self.scenario.focus, &mut self.random);
         }
     }
 
     /// The power has failed: decides what the devices keep, and looks at what can be seen without the database.
     fn power_failed(&mut self) -> Result<(), Stop> {
+        self.random = self.course.after_cut(&self.machine.power);
         self.cuts += 1;
         match self.opening {
             true => self.coverage.cuts_inside_recovery += 1,
