@@ -7,7 +7,7 @@
 //! - `damage-noticed`: by [`super::checkers::damage`], on copies.
 //! - `pairing`: by [`super::checkers::pairing`], on copies.
 //! - `disk-alone`, `flash-expendable`, `guarded`: by [`super::checkers::disk`], on the images of the disks.
-//! - `no-unprovoked-error`, `assertion`: everywhere; where devices fail, as [`super::faults`] says.
+//! - `no-unprovoked-error`, `assertion`: everywhere; where devices fail, as `faults` says.
 //!
 //! ```text
 //!           open -> check -> operate ... -> close | close_drained | kill

@@ -1,9 +1,9 @@
 //! One world: a machine, a database on it, and the life that they lead from cut to cut.
 //!
 //! Invariants checked:
-//! - `redo-promise`, `log-first`: by [`super::recovery`], on every page that redo needs.
-//! - `versions`: by [`super::reading`] on every page that is read, and by [`super::checkers`] after redo.
-//! - `no-resurrection`, `disk-alone`, `commits`: by [`super::checkers`].
+//! - `redo-promise`, `log-first`: by `recovery`, on every page that redo needs.
+//! - `versions`: by `reading` on every page that is read, and by `checkers` after redo.
+//! - `no-resurrection`, `disk-alone`, `commits`: by `checkers`.
 //! - `repeatable-recovery` needs no look of its own: every recovery ends in the one state that the log has.
 //! - `known-tier`: a tier that does not belong to the database is refused, and the right one is not.
 //! - `no-unprovoked-error`, `assertion`: everywhere.
