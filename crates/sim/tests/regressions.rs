@@ -7,7 +7,7 @@ use mezzanine_sim::crash::scenario::Scenario;
 use mezzanine_sim::crash::{CUTS_PER_WORLD, World};
 
 /// Seed, and what happened. All were found in version 0.1.0 before its release.
-const STORIES: [(u64, &str); 12] = [
+const STORIES: [(u64, &str); 15] = [
     (
         15,
         "power failed after the tier's table knew a new file and before its sidecar was written: nobody could attach it again",
@@ -48,6 +48,13 @@ const STORIES: [(u64, &str); 12] = [
     ),
     (103_252, "a guard longer than its file: the cut kept the length and lost the bytes"),
     (905, "a discard was torn by the disk: the page was zeros and old contents by turns"),
+    (178, "two guarded files had changed places, and each was taken for the other"),
+    (101_767, "the same after a cut inside a drained close: another file's guard was read as a file's head"),
+    (
+        101_046,
+        "a file and its sidecar were put back as they were before the last restart; the tier's table did not say yet that they \
+          had been used since, and pages that had left the tier meanwhile were old",
+    ),
 ];
 
 /// As above, in worlds whose devices report errors.

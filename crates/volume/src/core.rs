@@ -326,11 +326,16 @@ impl Shared {
                 entry.length = file.len();
             }
         }
+        self.tell_table(host, &mut note);
+        host.tier.request_sync()
+    }
+
+    /// Has the tier carry the table of files in all groups from here on.
+    pub(crate) fn tell_table(&self, host: &TierHost, note: &mut NoteState) {
         if note.told != note.table {
             host.tier.set_note(&note.table.encode());
             note.told = note.table.clone();
         }
-        host.tier.request_sync()
     }
 
     /// Makes every change that the tier holds durable; no I/O if there is none (invariant 3). Returns whether there was

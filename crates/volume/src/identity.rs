@@ -5,7 +5,8 @@
 //! - the superblock's epoch E is durable before any sidecar says E: a sidecar ahead of the superblock means that the
 //!   tier is an older snapshot;
 //! - a sidecar that says E is durable before the table says E for its file: a table ahead of the sidecar means that the
-//!   file and its sidecar are older, restored from a backup;
+//!   file and its sidecar are older, restored from a backup. It does say E before the first frame is released for good,
+//!   so that no page is missing from an older file that is accepted;
 //! - the table knows a file durably before its sidecar says `dirty`: a dirty file that the table does not know has lost
 //!   its tier;
 //! - numbers of files are never given twice, so nothing of one file is ever taken for another's.
@@ -57,7 +58,9 @@ pub(crate) fn judge(file: &FileEvidence<'_>, tier: Option<&TierEvidence<'_>>) ->
     if sidecar.state == SidecarState::Dirty {
         return judge_dirty(file, sidecar, tier);
     }
-    if sidecar.guard.is_empty() && !file.guard.is_empty() && file.head.starts_with(file.guard) {
+    let guarded = !file.guard.is_empty() && file.head.starts_with(file.guard);
+    let by_its_own = !sidecar.guard.is_empty() && file.head.starts_with(&sidecar.guard);
+    if guarded && !by_its_own {
         return Err(refuse(
             file,
             VolumeErrorKind::ChangedFile,

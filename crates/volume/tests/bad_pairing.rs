@@ -85,6 +85,23 @@ fn a_file_and_sidecar_restored_from_a_backup() {
 }
 
 #[test]
+fn a_backup_from_before_the_last_restart_when_nothing_was_synced_since() {
+    let (flash, backing) = (formatted(&durable()), Backing::new("a"));
+    write(&flash, &backing, 1);
+    let backup = (backing.disk.image(), backing.sidecar.read().unwrap().unwrap());
+    let volume = open(&flash, &durable());
+    let file = backing.attach(&volume).unwrap();
+    // Page 3 leaves the tier.
+    for n in 10..400 {
+        file.write_at(&page(n, 1), n * PAGE as u64).unwrap();
+    }
+    drop(volume);
+    backing.disk.load(&backup.0);
+    backing.sidecar.replace(&backup.1).unwrap();
+    assert_eq!(refused(&flash, &backing), VolumeErrorKind::NewerTier);
+}
+
+#[test]
 fn a_lost_sidecar() {
     let (flash, backing) = (formatted(&durable()), Backing::guarded("a"));
     write(&flash, &backing, 1);

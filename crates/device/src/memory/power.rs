@@ -64,6 +64,11 @@ impl Power {
         (!self.is_on()).then(|| self.0.cut_at.load(Ordering::Relaxed))
     }
 
+    /// How many operations from now still have power.
+    pub fn left(&self) -> u64 {
+        self.0.cut_at.load(Ordering::Relaxed).saturating_sub(self.operations())
+    }
+
     /// How many operations have been spent since the beginning, those without power among them.
     pub fn operations(&self) -> u64 {
         self.0.operations.load(Ordering::Relaxed)
@@ -90,6 +95,7 @@ mod tests {
         assert_eq!(power.spend(), Spent::On);
         power.crash_after(2);
         let shared = power.clone();
+        assert_eq!(shared.left(), 1);
         assert_eq!([power.spend(), shared.spend(), power.spend()], [Spent::On, Spent::Cut, Spent::Off]);
         assert!(!power.is_on());
         shared.restore();

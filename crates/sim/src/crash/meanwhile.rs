@@ -1,4 +1,5 @@
-//! What other threads do while one waits for a device, without threads: a device calls back before or after a read.
+//! What other threads do while one waits for a device, without threads: a device calls back before or after a request. So
+//! every request may take long, and be carried out or reported after others that came later.
 //!
 //! So a run stays repeatable from its seed, and a reader finds the tier changed between its lookup and its confirmation, or
 //! between its miss and its offer of the page.
@@ -8,25 +9,35 @@ use std::sync::{Arc, Mutex, PoisonError};
 use mezzanine_device::memory::MemoryDevice;
 use mezzanine_device::{Capabilities, Device, DeviceError, Request};
 
-/// What is to happen, and at which read from now.
+/// Which requests something may happen at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum At {
+    /// Reads.
+    Reads,
+    /// Requests of any kind.
+    Any,
+}
+
+/// What is to happen, and at which request from now.
 struct Planned {
-    reads_before: u64,
-    after_the_read: bool,
+    at: At,
+    requests_before: u64,
+    after: bool,
     work: Box<dyn FnOnce() + Send>,
 }
 
-/// The one thing that is to happen during a read of any of the devices that share this.
+/// The one thing that is to happen during a request to any of the devices that share this.
 #[derive(Clone, Default)]
 pub struct Meanwhile(Arc<Mutex<Option<Planned>>>);
 
 impl Meanwhile {
-    /// Plans `work` for the read after the next `reads_before`: between its call and its execution, or, with
-    /// `after_the_read`, between its execution and its return. Reads by `work` itself are not interrupted.
-    pub fn plan(&self, reads_before: u64, after_the_read: bool, work: impl FnOnce() + Send + 'static) {
-        *self.planned() = Some(Planned { reads_before, after_the_read, work: Box::new(work) });
+    /// Plans `work` for the request after the next `requests_before` of those that `at` says: between its call and its
+    /// execution, or, with `after`, between its execution and its return. Requests by `work` itself are not interrupted.
+    pub fn plan(&self, at: At, requests_before: u64, after: bool, work: impl FnOnce() + Send + 'static) {
+        *self.planned() = Some(Planned { at, requests_before, after, work: Box::new(work) });
     }
 
-    /// Does now what did not happen because there were too few reads.
+    /// Does now what did not happen because there were too few requests.
     pub fn make_up(&self) {
         let planned = self.planned().take();
         if let Some(Planned { work, .. }) = planned {
@@ -38,13 +49,14 @@ impl Meanwhile {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The work, if it belongs to the read that begins now.
-    fn due(&self) -> Option<Planned> {
+    /// The work, if it belongs to the request that begins now.
+    fn due(&self, reads: bool) -> Option<Planned> {
         let mut planned = self.planned();
         match planned.as_mut() {
-            Some(Planned { reads_before: 0, .. }) => planned.take(),
-            Some(Planned { reads_before, .. }) => {
-                *reads_before -= 1;
+            Some(Planned { at: At::Reads, .. }) if !reads => None,
+            Some(Planned { requests_before: 0, .. }) => planned.take(),
+            Some(Planned { requests_before, .. }) => {
+                *requests_before -= 1;
                 None
             }
             None => None,
@@ -52,7 +64,7 @@ impl Meanwhile {
     }
 }
 
-/// A device at whose reads something may happen.
+/// A device at whose requests something may happen.
 pub struct InterruptedDevice {
     inner: Arc<MemoryDevice>,
     meanwhile: Meanwhile,
@@ -65,10 +77,10 @@ impl InterruptedDevice {
     }
 
     fn around<T>(&self, reads: bool, run: impl FnOnce() -> T) -> T {
-        // Once the power has failed whoever reads is cleaning up after that, and nobody else would come through.
-        let due = if reads && self.inner.power().is_on() { self.meanwhile.due() } else { None };
+        // Once the power has failed whoever comes here is cleaning up after that, and nobody else would come through.
+        let due = if self.inner.power().is_on() { self.meanwhile.due(reads) } else { None };
         match due {
-            Some(Planned { work, after_the_read: true, .. }) => {
+            Some(Planned { work, after: true, .. }) => {
                 let result = run();
                 work();
                 result

@@ -2,9 +2,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use mezzanine_device::memory::Power;
 use mezzanine_volume::{Volume, VolumeError, VolumeErrorKind, VolumeFile, VolumeState};
 
 use super::checkers::{disk, pages};
+use super::meanwhile::At;
 use super::model::FileModel;
 use super::pattern;
 use super::report::Invariant;
@@ -161,7 +163,7 @@ fn read_page_meanwhile(world: &mut World, session: &Session, file: usize, page: 
     let work = Meantime::draw(world, session, file, page);
     let failure = Arc::clone(&work.failure);
     let (reads_before, after_the_read) = (world.random.below(2), world.random.chance(1, 2));
-    world.machine.meanwhile.plan(reads_before, after_the_read, move || work.carry_out());
+    world.machine.meanwhile.plan(At::Reads, reads_before, after_the_read, move || work.carry_out());
     let mut found = vec![0; page_bytes as usize];
     let read = session.files[file].read_at(&mut found, offset);
     world.machine.meanwhile.make_up();
@@ -182,7 +184,8 @@ fn read_page_meanwhile(world: &mut World, session: &Session, file: usize, page: 
     Err(Stop::Violated(Invariant::ReadYourWrites, text))
 }
 
-/// Fills a group, and while the next job reads flash, a page is written: perhaps one of those that the job has read.
+/// Fills a group, and while one of the next jobs waits for a device, others are carried out and a page is written: perhaps
+/// one of those that the job has read.
 ///
 /// After all jobs are done there is room for this in staging memory, so the write does not have to wait for the job.
 fn step_meanwhile(world: &mut World, session: &Session, file: usize) -> Result<(), Stop> {
@@ -202,9 +205,12 @@ fn step_meanwhile(world: &mut World, session: &Session, file: usize) -> Result<(
     if target >= pages {
         return Ok(());
     }
-    let work = Meantime::of(world, session, file, &[target], 0);
+    let steps = world.random.between(0, 4);
+    let work = Meantime { inside_a_job: true, ..Meantime::of(world, session, file, &[target], steps) };
     let failure = Arc::clone(&work.failure);
-    world.machine.meanwhile.plan(0, world.random.chance(1, 2), move || work.carry_out());
+    let (at, before) =
+        if world.random.chance(1, 2) { (At::Reads, 0) } else { (At::Any, world.random.below(3)) };
+    world.machine.meanwhile.plan(at, before, world.random.chance(1, 2), move || work.carry_out());
     for _ in 0..world.random.between(1, 4) {
         session.volume.step();
     }
@@ -214,7 +220,10 @@ fn step_meanwhile(world: &mut World, session: &Session, file: usize) -> Result<(
     failed.map_or(Ok(()), |error| Err(world.failed("write during a job", &error)))
 }
 
-/// Writes and jobs that happen during a read.
+/// More device operations than one job needs.
+const OPERATIONS_OF_A_JOB: u64 = 100;
+
+/// Writes and jobs that happen during a request to a device.
 struct Meantime {
     /// Page and version of each write.
     writes: Vec<(u64, u32)>,
@@ -223,6 +232,9 @@ struct Meantime {
     number: u8,
     page_bytes: u64,
     volume: Arc<Volume>,
+    power: Power,
+    /// The request that hangs is one of a job.
+    inside_a_job: bool,
     failure: Arc<Mutex<Option<VolumeError>>>,
 }
 
@@ -258,6 +270,8 @@ impl Meantime {
             number: file as u8,
             page_bytes,
             volume: Arc::clone(&session.volume),
+            power: world.machine.power.clone(),
+            inside_a_job: false,
             failure: Arc::default(),
         }
     }
@@ -271,7 +285,11 @@ impl Meantime {
                 return;
             }
             for _ in 0..self.steps {
-                self.volume.step();
+                // A job during which power fails makes the volume give up its tier, and that waits for the request that
+                // hangs: in this one thread, for ever.
+                if !self.inside_a_job || self.power.left() > OPERATIONS_OF_A_JOB {
+                    self.volume.step();
+                }
             }
         }
     }
