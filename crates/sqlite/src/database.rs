@@ -266,11 +266,11 @@ impl Connection {
     pub(crate) fn status(&self) -> String {
         let db = &*self.database;
         let mount = &db.mount;
-        let mode = mount.sync_mode.name();
+        let tier = crate::online::status(mount);
         let warning = self.page_size_mismatch().map(|text| format!("warning {text}\n")).unwrap_or_default();
         let page_size = db.page_size().map_or_else(|| "not known yet".to_owned(), |size| size.to_string());
         format!(
-            "database {}\nflash {}\nstate {:?}\nsync_mode {mode}\ntier_page_size {}\ndatabase_page_size {page_size}\n{warning}{}",
+            "database {}\nflash {}\nstate {:?}\n{tier}tier_page_size {}\ndatabase_page_size {page_size}\n{warning}{}",
             db.path.display(),
             mount.flash,
             mount.volume.state(),

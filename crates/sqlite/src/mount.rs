@@ -17,7 +17,7 @@ use mezzanine_device::{Device, DeviceError};
 use mezzanine_engine::format::read_superblock;
 use mezzanine_engine::{ReadError, ReadFlash};
 use mezzanine_volume::{
-    AttachOptions, HeaderGuard, PathSidecar, SyncMode, TierConfig, Volume, VolumeConfig, VolumeFile,
+    AttachOptions, HeaderGuard, PathSidecar, TierConfig, Volume, VolumeConfig, VolumeFile,
 };
 
 use crate::database::Database;
@@ -62,7 +62,6 @@ pub(crate) struct Mount {
     /// Names the flash in messages.
     pub(crate) flash: String,
     pub(crate) page_size: u32,
-    pub(crate) sync_mode: SyncMode,
     disk: OpenDisk,
     /// Whether the volume was opened for a URI and is closed with its last database.
     owned: bool,
@@ -110,18 +109,11 @@ pub(crate) struct Wish {
 
 impl Mount {
     /// A volume that its owner opened and will close.
-    pub(crate) fn of_owner(
-        volume: Arc<Volume>,
-        flash: String,
-        page_size: u32,
-        sync_mode: SyncMode,
-        disk: OpenDisk,
-    ) -> Arc<Self> {
+    pub(crate) fn of_owner(volume: Arc<Volume>, flash: String, page_size: u32, disk: OpenDisk) -> Arc<Self> {
         Arc::new(Self {
             volume,
             flash,
             page_size,
-            sync_mode,
             disk,
             owned: false,
             drained_at_close: AtomicBool::new(false),
@@ -389,7 +381,6 @@ fn open_flash(flash: &Path, database: &Path, params: &Params) -> Result<Mount, E
         volume,
         flash: name.display().to_string(),
         page_size: tier.page_size,
-        sync_mode: tier.sync_mode,
         disk: crate::vfs::plain_disk(),
         owned: true,
         drained_at_close: AtomicBool::new(false),

@@ -1,10 +1,12 @@
 //! Changes of a tier in use, as pragmas ask for them.
 
-use mezzanine_volume::ResizeProgress;
+use std::fmt::Write as _;
+
+use mezzanine_volume::{ResizeProgress, SyncMode};
 
 use crate::error::Error;
 use crate::mount::Mount;
-use crate::params::size;
+use crate::params::{choose, size, sync_mode as mode_of};
 
 /// `PRAGMA mezzanine_resize`.
 pub(crate) fn resize(mount: &Mount, argument: Option<&str>) -> Result<String, Error> {
@@ -29,4 +31,47 @@ fn words(progress: &ResizeProgress) -> String {
             wanted.bytes, wanted.frames, wanted.frames_to_go
         ),
     }
+}
+
+/// `PRAGMA mezzanine_sync_mode`.
+pub(crate) fn sync_mode(mount: &Mount, argument: Option<&str>) -> Result<String, Error> {
+    if let Some(value) = argument {
+        mount.volume.set_sync_mode(mode_of("mezzanine_sync_mode", value)?)?;
+    }
+    Ok(mount.volume.sync_mode().map_or("no tier is in use", SyncMode::name).to_owned())
+}
+
+/// `PRAGMA mezzanine_admission`.
+pub(crate) fn admission(mount: &Mount, argument: Option<&str>) -> Result<String, Error> {
+    if let Some(value) = argument {
+        if choose("mezzanine_admission", value, &[("on", true), ("off", false)])? {
+            mount.volume.resume_admission()?;
+        } else {
+            mount.volume.stop_admission()?;
+        }
+    }
+    let answer = match mount.volume.takes_pages() {
+        Some(true) => "on",
+        Some(false) => {
+            "off: the databases are current on disk, and changes go there alone; pages that the tier has are read from it \
+             until they change; on again at the next opening, or with mezzanine_admission = on"
+        }
+        None => "no tier is in use",
+    };
+    Ok(answer.to_owned())
+}
+
+/// The lines of `PRAGMA mezzanine_status` about what can be changed.
+pub(crate) fn status(mount: &Mount) -> String {
+    let volume = &mount.volume;
+    let mut lines = format!("sync_mode {}\n", volume.sync_mode().map_or("none", SyncMode::name));
+    let admission = volume.takes_pages().map_or("none", |takes| if takes { "on" } else { "off" });
+    let _ = writeln!(lines, "admission {admission}");
+    if let Some(progress) = volume.resize_progress() {
+        let _ = writeln!(lines, "queue {}", words(&progress));
+    }
+    if let Some(permille) = volume.disk_utilisation() {
+        let _ = writeln!(lines, "disk_utilisation_permille {permille}");
+    }
+    lines
 }

@@ -51,8 +51,7 @@ impl Params {
                     params.admission = Some(choose(name, &value, &known)?);
                 }
                 _ => {
-                    let known = [("through", SyncMode::Through), ("durable", SyncMode::Durable)];
-                    params.sync_mode = Some(choose(name, &value, &known)?);
+                    params.sync_mode = Some(sync_mode(name, &value)?);
                 }
             }
         }
@@ -71,7 +70,12 @@ fn flash(value: &str) -> Result<PathBuf, Error> {
     Ok(PathBuf::from(value))
 }
 
-fn choose<T: Copy>(name: &str, value: &str, known: &[(&str, T)]) -> Result<T, Error> {
+/// A sync mode that a volume can have.
+pub(crate) fn sync_mode(name: &str, value: &str) -> Result<SyncMode, Error> {
+    choose(name, value, &[("through", SyncMode::Through), ("durable", SyncMode::Durable)])
+}
+
+pub(crate) fn choose<T: Copy>(name: &str, value: &str, known: &[(&str, T)]) -> Result<T, Error> {
     known.iter().find(|(word, _)| *word == value).map(|(_, choice)| *choice).ok_or_else(|| {
         let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
         bad(name, value, &format!("no such choice; use one of {}", words.join(", ")))

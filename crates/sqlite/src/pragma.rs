@@ -5,6 +5,8 @@
 //! | `PRAGMA mezzanine_status` | the database, its tier, their state and counters |
 //! | `PRAGMA mezzanine_drain` | `drained`, after every page of the tier's databases has been written to its disk. Once closed, they are ordinary SQLite databases |
 //! | `PRAGMA mezzanine_resize = '2GiB'` | asks for a tier that uses so much flash; without a value, or `= cancel`, tells how far that is, or forgets it |
+//! | `PRAGMA mezzanine_sync_mode = through` | switches the sync mode while the database is in use; without a value, tells it |
+//! | `PRAGMA mezzanine_admission = off` | has the tier take no pages, or take them again (`on`); without a value, tells which |
 //! | `PRAGMA mezzanine_error` | the newest failure in this thread, in words |
 
 use crate::database::Connection;
@@ -37,6 +39,8 @@ pub(crate) fn answer(
             Err(error) => Answer::Failed(error),
         },
         "mezzanine_resize" => of(online::resize(connection.database().mount(), argument)),
+        "mezzanine_sync_mode" => of(online::sync_mode(connection.database().mount(), argument)),
+        "mezzanine_admission" => of(online::admission(connection.database().mount(), argument)),
         "mezzanine_error" => Answer::Text(last_error.unwrap_or_else(|| "none".to_owned())),
         _ => Answer::NotOurs,
     }

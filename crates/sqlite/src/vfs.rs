@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mezzanine_device::{Device, DeviceError, FileDevice, OpenOptions};
-use mezzanine_volume::{SyncMode, TierConfig, Volume};
+use mezzanine_volume::{TierConfig, Volume};
 
 use crate::error::{Error, ErrorKind};
 use crate::ffi::{self, Api, Registered};
@@ -45,7 +45,7 @@ pub struct MezzanineVfs {
 pub struct Builder {
     settings: Settings,
     disk: OpenDisk,
-    volume: Option<(Arc<Volume>, String, u32, SyncMode)>,
+    volume: Option<(Arc<Volume>, String, u32)>,
 }
 
 impl MezzanineVfs {
@@ -110,7 +110,7 @@ impl Builder {
     /// messages; `tier` is the configuration that it was opened with.
     #[must_use]
     pub fn volume(mut self, volume: Arc<Volume>, flash: &str, tier: &TierConfig) -> Self {
-        self.volume = Some((volume, flash.to_owned(), tier.page_size, tier.sync_mode));
+        self.volume = Some((volume, flash.to_owned(), tier.page_size));
         self
     }
 
@@ -163,9 +163,10 @@ impl Builder {
                 "no such name is possible",
             ));
         }
-        let mount = self.volume.take().map(|(volume, flash, page_size, mode)| {
-            Mount::of_owner(volume, flash, page_size, mode, self.disk)
-        });
+        let mount = self
+            .volume
+            .take()
+            .map(|(volume, flash, page_size)| Mount::of_owner(volume, flash, page_size, self.disk));
         self.settings.mount = mount.clone();
         let registered = ffi::register(api, self.settings)?;
         Ok(MezzanineVfs { name, mount, registered })

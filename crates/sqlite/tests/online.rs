@@ -61,3 +61,53 @@ fn a_tier_cannot_be_made_larger_than_its_room() {
     let message = mezzanine_sqlite::last_error().unwrap();
     assert!(message.contains("flash_max_size=1048576") && message.contains("at least"), "{error}: {message}");
 }
+
+#[test]
+fn the_sync_mode_is_switched_by_pragma_and_stays() {
+    let folder = Folder::new();
+    let db = open_with(&folder, "app.db", "").unwrap();
+    journal_mode(&db, "wal");
+    db.execute_batch("CREATE TABLE t (a INTEGER PRIMARY KEY, b BLOB)").unwrap();
+    fill(&db, 0, 50);
+    assert_eq!(pragma_text(&db, "mezzanine_sync_mode"), "durable");
+    assert_eq!(pragma_text(&db, "mezzanine_sync_mode = through"), "through");
+    fill(&db, 50, 50);
+    db.execute_batch("PRAGMA wal_checkpoint(truncate)").unwrap();
+    assert!(pragma_text(&db, "mezzanine_status").contains("sync_mode through\n"));
+    // The file is whole without the tier.
+    let on_disk = std::fs::read(folder.file("app.db")).unwrap();
+    assert!(on_disk.starts_with(b"SQLite format 3"));
+    drop(db);
+    let db = open_with(&folder, "app.db", "").unwrap();
+    assert_eq!(pragma_text(&db, "mezzanine_sync_mode"), "through");
+    assert_eq!(pragma_text(&db, "mezzanine_sync_mode = 'durable'"), "durable");
+    fill(&db, 100, 50);
+    assert_eq!(count(&db, "SELECT count(*) FROM t"), 150);
+    check(&db);
+    for (value, part) in [("drained", "use one of through, durable"), ("''", "use one of through, durable")] {
+        let message = refused(&db, &format!("mezzanine_sync_mode = {value}"));
+        assert!(message.contains(part), "{message}");
+    }
+}
+
+#[test]
+fn admission_is_stopped_and_resumed_by_pragma() {
+    let folder = Folder::new();
+    let db = open_with(&folder, "app.db", "").unwrap();
+    journal_mode(&db, "wal");
+    db.execute_batch("CREATE TABLE t (a INTEGER PRIMARY KEY, b BLOB)").unwrap();
+    fill(&db, 0, 50);
+    db.execute_batch("PRAGMA wal_checkpoint(truncate)").unwrap();
+    assert_eq!(pragma_text(&db, "mezzanine_admission"), "on");
+    assert!(pragma_text(&db, "mezzanine_admission = off").starts_with("off: the databases are current"));
+    assert!(std::fs::read(folder.file("app.db")).unwrap().starts_with(b"SQLite format 3"));
+    fill(&db, 50, 50);
+    db.execute_batch("PRAGMA wal_checkpoint(truncate)").unwrap();
+    assert!(pragma_text(&db, "mezzanine_status").contains("admission off\n"));
+    assert_eq!(pragma_text(&db, "mezzanine_admission = on"), "on");
+    fill(&db, 100, 50);
+    assert_eq!(count(&db, "SELECT count(*) FROM t"), 150);
+    check(&db);
+    let message = refused(&db, "mezzanine_admission = maybe");
+    assert!(message.contains("use one of on, off"), "{message}");
+}

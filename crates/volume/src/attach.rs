@@ -179,7 +179,7 @@ impl Shared {
             opened,
             table: &note.table,
             attached: self.all_files().iter().map(|file| (file.number, file.name.clone())).collect(),
-            provably_clean: host.provably_clean,
+            provably_clean: host.provably_clean(),
         };
         judge(&file, Some(&tier))
     }
@@ -219,7 +219,7 @@ impl Shared {
         }
         let mut file = candidate.into_file(number, host.page_size() as u64);
         name_guard(&mut file.guard, &host.tier.uuid(), number);
-        if let (false, Bond::New { forget }) = (host.provably_clean, &bond) {
+        if let (false, Bond::New { forget }) = (host.provably_clean(), &bond) {
             // A file that the table knows has a sidecar with its number, so the number goes to the sidecar first.
             file.former.clone_from(forget);
             self.replace_sidecar(&file, &self.plain_sidecar(host, &file))?;
@@ -237,8 +237,8 @@ impl Shared {
                 (entry.epoch, entry.length) = (host.epoch, length);
             }
         }
-        // Where the tier is provably clean, nothing has to be durable before a change.
-        file.ready.store(host.provably_clean, Ordering::Release);
+        // Where writes go to disk first, nothing has to be durable before a change.
+        file.ready.store(host.disk_first(), Ordering::Release);
         let file = self.register(file);
         self.completed(registry, host)?;
         Ok(file)
@@ -337,7 +337,7 @@ impl Shared {
 
     /// Numbers of files that may have dirty pages in the tier and are not attached.
     pub(crate) fn missing_files(&self, host: &TierHost) -> Vec<u32> {
-        if host.provably_clean {
+        if host.provably_clean() {
             return Vec::new();
         }
         let note = lock(&host.table);
@@ -400,7 +400,7 @@ impl Shared {
     }
 
     /// After a crash: what lies past the end of the file is gone, in the tier and in the last page.
-    fn trim(&self, host: &TierHost, file: &FileInner) -> Result<(), VolumeError> {
+    pub(crate) fn trim(&self, host: &TierHost, file: &FileInner) -> Result<(), VolumeError> {
         let _layout = exclusive(&file.layout);
         let end = file.blocks();
         let range = IdRange::blocks_from(u64::from(file.number), end);
@@ -464,7 +464,6 @@ impl Shared {
 
     /// The sidecar of a file as it should be now.
     pub(crate) fn sidecar_of(&self, host: &TierHost, file: &FileInner, state: SidecarState) -> Sidecar {
-        let config = host.tier.geometry().config();
         Sidecar {
             state,
             volume_uuid: host.database_uuid,
@@ -474,8 +473,8 @@ impl Shared {
             file: file.number,
             former: file.former.clone(),
             distrusted: file.distrusted.load(Ordering::Acquire),
-            sync_mode: config.sync_mode,
-            page_size: config.page_size,
+            sync_mode: host.tier.sync_mode(),
+            page_size: host.page_size() as u32,
             length: file.len(),
             discarding: *lock(&file.discarding),
             guard: file.guard.clone(),

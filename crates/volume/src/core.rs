@@ -8,13 +8,14 @@ use std::sync::{
 
 use mezzanine_device::Device;
 use mezzanine_engine::format::Superblock;
-use mezzanine_engine::{NoRoom, PageId, SyncState, SyncTicket, Tier};
+use mezzanine_engine::{NoRoom, PageId, SyncMode, SyncState, SyncTicket, Tier};
 
 use crate::condition::{Condition, Mode, Route};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::home::FileInner;
 use crate::jobs::Cut;
 use crate::note::Table;
+use crate::pacing::Pacing;
 use crate::registry::{Registry, write_superblock};
 use crate::signal::Signal;
 use crate::statistics::Counters;
@@ -37,6 +38,10 @@ pub(crate) struct Shared {
     pub(crate) condition: Condition,
     pub(crate) registry: Mutex<Registry>,
     pub(crate) files: RwLock<BTreeMap<u32, Arc<FileInner>>>,
+    /// Held shared by everything that changes a file, from its beginning to its end; exclusively while the way that changes
+    /// take is changed.
+    pub(crate) changing: RwLock<()>,
+    pub(crate) pacing: Pacing,
     stripes: [Mutex<()>; STRIPES],
     pub(crate) signal: Signal,
     pub(crate) counters: Counters,
@@ -49,8 +54,8 @@ pub(crate) struct TierHost {
     pub(crate) flash_name: String,
     pub(crate) database_uuid: [u8; 16],
     pub(crate) epoch: u32,
-    /// The tier can never hold the only copy of a page: writes go to disk first.
-    pub(crate) provably_clean: bool,
+    /// The host was told to take no pages.
+    pub(crate) admission_off: AtomicBool,
     pub(crate) takes_clean: bool,
     pub(crate) takes_writes: bool,
     pub(crate) workers: usize,
@@ -111,7 +116,7 @@ impl TierHost {
     pub(crate) fn new(parts: TierParts) -> Self {
         let config = parts.tier.geometry().config();
         Self {
-            provably_clean: parts.tier.geometry().provably_clean(),
+            admission_off: AtomicBool::new(false),
             takes_clean: config.admission != mezzanine_engine::Admission::Dirty,
             takes_writes: config.admission != mezzanine_engine::Admission::Clean,
             flash_name: parts.flash.describe(),
@@ -132,6 +137,23 @@ impl TierHost {
             changes: AtomicU64::new(0),
             synced: AtomicU64::new(0),
             tier: parts.tier,
+        }
+    }
+
+    /// Whether the tier can never hold the only copy of a page, as its superblock says: a crash empties it.
+    pub(crate) fn provably_clean(&self) -> bool {
+        self.tier.sync_mode() == SyncMode::Through || !self.takes_writes
+    }
+
+    /// Whether writes go to disk first. Changes only while nobody writes (`Shared::changing`).
+    pub(crate) fn disk_first(&self) -> bool {
+        self.provably_clean() || self.admission_off.load(Ordering::Acquire)
+    }
+
+    /// Has the tier take pages again after the volume was settled, unless it was told not to.
+    pub(crate) fn resume_admission(&self) {
+        if !self.admission_off.load(Ordering::Acquire) {
+            self.tier.resume_admission();
         }
     }
 
@@ -193,10 +215,12 @@ pub(crate) struct TierParts {
 impl Shared {
     pub(crate) fn new(host: Option<TierHost>, condition: Condition, registry: Registry) -> Self {
         Self {
-            host,
             condition,
             registry: Mutex::new(registry),
             files: RwLock::new(BTreeMap::new()),
+            changing: RwLock::new(()),
+            pacing: Pacing::new(host.as_ref().map_or(0, |host| host.workers)),
+            host,
             stripes: [const { Mutex::new(()) }; STRIPES],
             signal: Signal::default(),
             counters: Counters::default(),

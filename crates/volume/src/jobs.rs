@@ -64,6 +64,7 @@ impl Shared {
             self.cut_ring(host);
             return true;
         }
+        self.pacing.tell(&host.tier);
         let before = host.tier.progress();
         let Some(mut job) = host.tier.next_job(OWNER) else {
             // Frames may have left the queue while this thread looked for a job: others wait for the room.

@@ -46,7 +46,11 @@ mod jobs;
 
 mod settle;
 
+mod pacing;
+
 mod resize;
+
+mod online;
 
 mod file;
 

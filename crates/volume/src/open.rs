@@ -8,7 +8,8 @@ use mezzanine_device::{Device, DirectIo, FileDevice, OpenOptions};
 use mezzanine_engine::format::{FormatError, Superblock, TierState, read_superblock};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{
-    ConfigError, Geometry, ReadError, ReadFlash, Recovered, RecoveryError, Region, SyncMode, Tier, TierConfig,
+    ConfigError, DrainCursor, Geometry, ReadError, ReadFlash, Recovered, RecoveryError, Region, SyncMode,
+    Tier, TierConfig,
 };
 
 use crate::config::{VolumeConfig, provably_clean};
@@ -93,13 +94,23 @@ fn volume_geometry(
     operation: &'static str,
     subject: &str,
 ) -> Result<Geometry, VolumeError> {
-    if config.sync_mode == SyncMode::Drained {
+    check_sync_mode(config.sync_mode, operation, subject)?;
+    geometry_of(config, operation, subject)
+}
+
+/// Refuses the sync mode that a volume cannot have.
+pub(crate) fn check_sync_mode(
+    sync_mode: SyncMode,
+    operation: &'static str,
+    subject: &str,
+) -> Result<(), VolumeError> {
+    if sync_mode == SyncMode::Drained {
         let reason = "sync mode drained is for databases that redo from their log after flash is lost, and a volume \
                       has no log";
         return Err(VolumeError::new(VolumeErrorKind::InvalidConfig, operation, subject, reason)
             .advise("use durable, or through if flash is not to be trusted"));
     }
-    geometry_of(config, operation, subject)
+    Ok(())
 }
 
 impl Volume {
@@ -270,6 +281,9 @@ pub(crate) fn open_tier(
     };
     let Recovered { tier, writes, superblock, report, note } =
         recovered.map_err(|error| unrecovered(&name, error))?;
+    if provably_clean(&superblock.config) || found.state == TierState::Drained {
+        mark_all_clean(&tier);
+    }
     let mut table = Table::decode(&note).map_err(|what| {
         VolumeError::new(VolumeErrorKind::Damaged, OPERATION, &name, what)
             .advise("put back an undamaged copy of the same moment")
@@ -290,9 +304,24 @@ pub(crate) fn open_tier(
     });
     let roster = Roster::read(&*flash);
     let opened = OpenedTier { found, writes, started: false, forget: Vec::new(), roster, report };
-    host.incomplete
-        .store(!host.provably_clean && !opened.report.files.is_empty(), std::sync::atomic::Ordering::Release);
+    host.incomplete.store(
+        !host.provably_clean() && !opened.report.files.is_empty(),
+        std::sync::atomic::Ordering::Release,
+    );
     Ok((host, opened))
+}
+
+/// Records on flash say what pages were when they entered; these are all on disk. Nothing may write them there again: where
+/// writes go to disk first, that would go over newer ones.
+fn mark_all_clean(tier: &Tier) {
+    let mut cursor = DrainCursor::default();
+    loop {
+        let pages = tier.drain_batch(&mut cursor, 4096);
+        if pages.is_empty() {
+            return;
+        }
+        tier.mark_clean(&pages);
+    }
 }
 
 fn unrecovered(name: &str, error: RecoveryError) -> VolumeError {

@@ -41,6 +41,7 @@ impl Shared {
     ) -> Result<(), VolumeError> {
         let Some(host) = self.tier_in_use() else {
             let failed = |error| VolumeError::from_device("read", &file.name, error).at(offset);
+            let _busy = self.pacing.busy();
             return file.read_home(buf, offset, &self.counters).map_err(failed);
         };
         let page = host.page_size();
@@ -99,7 +100,9 @@ impl Shared {
                 Lookup::Miss(token) => {
                     let offset = block * file.page_size;
                     let failed = |error| VolumeError::from_device("read", &file.name, error).at(offset);
+                    let busy = self.pacing.busy();
                     file.read_home(out, offset, counters).map_err(failed)?;
+                    drop(busy);
                     count(&counters.page_misses, 1);
                     if self.offer(host, &id, out, token) {
                         return Ok(());
@@ -282,6 +285,7 @@ impl Shared {
         if !disk.is_empty() {
             let failed =
                 |error| VolumeError::from_device("read", &file.name, error).at(block * file.page_size);
+            let _busy = self.pacing.busy();
             file.backing.run(&mut disk).into_iter().collect::<Result<(), _>>().map_err(failed)?;
         }
         let results = if flash.is_empty() { Vec::new() } else { host.flash.run(&mut flash) };

@@ -29,7 +29,7 @@ impl Shared {
         let cause = lock(&host.cause).clone().unwrap_or_default();
         let reason = if cause.is_empty() { failure.to_string() } else { format!("{failure}: {cause}") };
         match failure {
-            Failure::FlashWrite | Failure::FlashSync if host.provably_clean => {
+            Failure::FlashWrite | Failure::FlashSync if host.disk_first() => {
                 host.tier.stop_admission();
                 self.condition.change(&[Mode::Normal], Mode::Bypass, &reason);
             }
@@ -102,7 +102,7 @@ impl Shared {
 
     /// Writes every dirty page of the tier to disk and syncs. The caller has the tier to itself, and has made it durable
     /// if it can: after a crash on the way, what disk then holds in part or too new is covered by the tier's copy.
-    fn drain_pages(&self, host: &TierHost) -> Result<(), VolumeError> {
+    pub(crate) fn drain_pages(&self, host: &TierHost) -> Result<(), VolumeError> {
         let mut cursor = DrainCursor::default();
         let mut drained: Vec<DirtyPage> = Vec::new();
         loop {
@@ -175,7 +175,7 @@ impl Shared {
     }
 
     /// The first half: the disk is whole but for the guard, and the sidecar says so.
-    fn declare_current(&self, file: &FileInner) -> Result<(), VolumeError> {
+    pub(crate) fn declare_current(&self, file: &FileInner) -> Result<(), VolumeError> {
         if !file.dirty.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -193,7 +193,7 @@ impl Shared {
     }
 
     /// The second half: the head takes its place again.
-    fn restore_head(&self, file: &FileInner) -> Result<(), VolumeError> {
+    pub(crate) fn restore_head(&self, file: &FileInner) -> Result<(), VolumeError> {
         if !file.is_guarded() {
             return Ok(());
         }
@@ -215,6 +215,7 @@ impl Shared {
         if !file.unsynced.load(Ordering::Acquire) {
             return Ok(());
         }
+        let _busy = self.pacing.busy();
         file.flush(&self.counters)
             .map_err(|error| VolumeError::from_device("sync", &file.name, error))
             .inspect_err(|error| self.refuse_changes(error))
@@ -225,7 +226,7 @@ impl Shared {
         count(&self.counters.syncs, 1);
         self.condition.route("sync", &file.name)?;
         let mut worked = false;
-        if let Some(host) = self.tier_in_use().filter(|host| !host.provably_clean) {
+        if let Some(host) = self.tier_in_use().filter(|host| !host.disk_first()) {
             worked = self.sync_tier(host)?;
         }
         if file.unsynced.load(Ordering::Acquire) {
@@ -240,7 +241,11 @@ impl Shared {
 
     /// Begins to settle the volume: no changes, no jobs, no disk writes of the tier under way. False if there is no tier
     /// in use.
-    fn begin_settling(&self, host: &TierHost, operation: &'static str) -> Result<bool, VolumeError> {
+    pub(crate) fn begin_settling(
+        &self,
+        host: &TierHost,
+        operation: &'static str,
+    ) -> Result<bool, VolumeError> {
         loop {
             if self.condition.route(operation, &host.flash_name)? == crate::condition::Route::Disk {
                 return Ok(false);
@@ -267,7 +272,7 @@ impl Shared {
     /// Lets writers and jobs go on as before.
     fn stop_settling(&self, host: &TierHost) {
         host.tier.end_drain();
-        host.tier.resume_admission();
+        host.resume_admission();
         self.condition.change(&[Mode::Settling], Mode::Normal, "");
         self.signal.made_progress();
     }
@@ -322,7 +327,11 @@ impl Shared {
         })
     }
 
-    fn refuse_incomplete(&self, registry: &Registry, operation: &'static str) -> Result<(), VolumeError> {
+    pub(crate) fn refuse_incomplete(
+        &self,
+        registry: &Registry,
+        operation: &'static str,
+    ) -> Result<(), VolumeError> {
         let (Some(host), Some(opened)) = (&self.host, &registry.tier) else { return Ok(()) };
         let missing = self.missing_files(host);
         if missing.is_empty() {
@@ -344,7 +353,7 @@ impl Shared {
                 let drained = self.drain_pages(host);
                 drop(gate);
                 host.tier.end_drain();
-                host.tier.resume_admission();
+                host.resume_admission();
                 match &drained {
                     Ok(()) => self.condition.change(&[Mode::Settling], Mode::Normal, ""),
                     Err(error) => {

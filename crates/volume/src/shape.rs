@@ -8,7 +8,7 @@
 //!   being discarded; then the disk range is zeroed and synced; then the tier forgets the pages; then a sync; then the
 //!   sidecar says so no longer. A crash leaves each page old or zero, and so it stays: a page that the disk tore is
 //!   zeroed at the next attachment.
-//! - Where the tier is provably clean, a crash empties it, so only the order of what is visible matters.
+//! - Where writes go to disk first, the tier is provably clean or counts for nothing after a crash: a crash empties it, so only the order of what is visible matters.
 
 use std::sync::atomic::Ordering;
 
@@ -17,7 +17,7 @@ use mezzanine_engine::{IdRange, Lookup, PageId};
 use crate::attach::mask_head;
 use crate::condition::Route;
 use crate::config::GUARD_BYTES_MAX;
-use crate::core::{Shared, TierHost, exclusive, lock};
+use crate::core::{Shared, TierHost, exclusive, lock, shared};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::home::FileInner;
 use crate::jobs::Cut;
@@ -32,6 +32,7 @@ impl Shared {
             let reason = format!("it is a device of {} bytes", file.len());
             return Err(VolumeError::new(VolumeErrorKind::Io, RESIZE, &file.name, reason));
         }
+        let _changing = shared(&self.changing);
         self.prepare(file, RESIZE)?;
         let _layout = exclusive(&file.layout);
         let old = file.len();
@@ -39,7 +40,7 @@ impl Shared {
             return Ok(());
         }
         match (self.condition.route(RESIZE, &file.name)?, &self.host) {
-            (Route::Tier, Some(host)) if !host.provably_clean => {
+            (Route::Tier, Some(host)) if !host.disk_first() => {
                 if len < old {
                     return self.shorten_durable(host, file, len);
                 }
@@ -121,6 +122,7 @@ impl Shared {
 
     /// See [`crate::VolumeFile::discard`].
     pub(crate) fn discard(&self, file: &FileInner, offset: u64, len: u64) -> Result<(), VolumeError> {
+        let _changing = shared(&self.changing);
         self.prepare(file, "discard")?;
         let _layout = exclusive(&file.layout);
         let end = offset.saturating_add(len).min(file.len());
@@ -128,9 +130,7 @@ impl Shared {
             return Ok(());
         }
         match (self.condition.route("discard", &file.name)?, &self.host) {
-            (Route::Tier, Some(host)) if !host.provably_clean => {
-                self.discard_durable(host, file, offset, end)
-            }
+            (Route::Tier, Some(host)) if !host.disk_first() => self.discard_durable(host, file, offset, end),
             (route, host) => {
                 let failed = |error| VolumeError::from_device("discard", &file.name, error);
                 let zeroed = file.zero(offset, end, &self.counters).map_err(failed);

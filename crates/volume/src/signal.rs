@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 #[derive(Default)]
 struct State {
@@ -86,21 +87,31 @@ impl Signal {
         }
     }
 
-    /// A worker's loop: `run` carries out one job and says whether there was one.
-    pub(crate) fn work_until_stopped(&self, run: impl Fn() -> bool) {
+    /// A worker's loop: `run` carries out one job and says whether there was one. When there is none any more it looks again
+    /// `later`, once, since some work is left for the time when nobody else wants the disk.
+    pub(crate) fn work_until_stopped(&self, later: Duration, run: impl Fn() -> bool) {
+        let mut looks_again = true;
         loop {
             if self.state().stop {
                 return;
             }
             if run() {
+                looks_again = true;
                 continue;
             }
             let seen = self.state().work;
             self.idle_workers.fetch_add(1, Ordering::SeqCst);
             if !run() {
                 let mut state = self.state();
-                while state.work == seen && !state.stop {
-                    state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                if looks_again && state.work == seen && !state.stop {
+                    let waited = self.work.wait_timeout(state, later);
+                    state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                    looks_again = state.work != seen;
+                } else {
+                    while state.work == seen && !state.stop {
+                        state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+                    }
+                    looks_again = true;
                 }
             }
             self.idle_workers.fetch_sub(1, Ordering::SeqCst);

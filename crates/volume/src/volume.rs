@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use mezzanine_device::{Device, FileDevice, OpenOptions};
+use mezzanine_engine::SyncMode;
 
 use crate::attach::Candidate;
 use crate::condition::{Condition, Mode};
@@ -13,6 +15,7 @@ use crate::core::{Shared, lock};
 use crate::error::VolumeError;
 use crate::file::VolumeFile;
 use crate::open::open_tier;
+use crate::pacing::WINDOW;
 use crate::registry::{OpenReport, Registry};
 use crate::resize::ResizeProgress;
 use crate::sidecar::{PathSidecar, SidecarStore};
@@ -58,7 +61,7 @@ impl Volume {
             let shared = Arc::clone(&volume.shared);
             let work = move || {
                 let Some(host) = &shared.host else { return };
-                shared.signal.work_until_stopped(|| shared.run_job(host));
+                shared.signal.work_until_stopped(WINDOW, || shared.run_job(host));
             };
             let thread = std::thread::Builder::new().name(format!("mezzanine-{number}")).spawn(work);
             volume.workers.push(
@@ -157,6 +160,43 @@ impl Volume {
         self.shared.cancel_resize();
     }
 
+    /// Goes on in another sync mode. Readers notice nothing; writers wait while what the tier alone holds goes to disk.
+    /// Where the next opening asks for another mode, it is switched again.
+    ///
+    /// # Errors
+    /// `InvalidConfig` for `drained`, `FileNotAttached`, `NoTier`. After a failure of a device the volume is read-only.
+    pub fn set_sync_mode(&self, mode: SyncMode) -> Result<(), VolumeError> {
+        self.shared.set_sync_mode(mode)
+    }
+
+    /// The sync mode now; `None` without a tier.
+    pub fn sync_mode(&self) -> Option<SyncMode> {
+        self.shared.tier_in_use().map(|host| host.tier.sync_mode())
+    }
+
+    /// Writes every page that the tier alone holds to disk, and takes no more: pages that it has are read from it until they
+    /// change, and changes go to disk alone. A `sync` then makes them durable there. Readers go on meanwhile, writers
+    /// wait. Lasts until [`Self::resume_admission`] or the next opening.
+    ///
+    /// # Errors
+    /// `FileNotAttached`, `NoTier`. After a failure of a device the volume is read-only.
+    pub fn stop_admission(&self) -> Result<(), VolumeError> {
+        self.shared.set_admission(false)
+    }
+
+    /// Takes pages again.
+    ///
+    /// # Errors
+    /// As [`Self::stop_admission`].
+    pub fn resume_admission(&self) -> Result<(), VolumeError> {
+        self.shared.set_admission(true)
+    }
+
+    /// Whether the tier takes pages; `None` without a tier.
+    pub fn takes_pages(&self) -> Option<bool> {
+        self.shared.tier_in_use().map(|host| !host.admission_off.load(Ordering::Acquire))
+    }
+
     /// Makes everything durable, marks the tier closed and refuses further use. The tier keeps its pages for the next
     /// opening.
     ///
@@ -188,6 +228,13 @@ impl Volume {
     /// What the volume has done so far.
     pub fn statistics(&self) -> VolumeStatistics {
         self.shared.counters.snapshot(self.shared.host.as_ref().map(|host| host.tier.statistics()))
+    }
+
+    /// How much of the last fraction of a second the disks were busy with what readers and writers waited for, in
+    /// thousandths. The tier writes pages to disk ahead of need while they are idle. `None` without workers: it is not
+    /// measured then.
+    pub fn disk_utilisation(&self) -> Option<u32> {
+        self.shared.pacing.permille()
     }
 
     /// What opening the tier found; `None` without a tier.

@@ -24,10 +24,11 @@ impl Shared {
             let reason = format!("the device ends at byte {}", file.len());
             return Err(VolumeError::new(crate::VolumeErrorKind::Io, "write", &file.name, reason).at(offset));
         }
+        let _changing = shared(&self.changing);
         self.prepare(file, "write")?;
         let _layout = shared(&file.layout);
         match (self.condition.route("write", &file.name)?, &self.host) {
-            (Route::Tier, Some(host)) if host.provably_clean => self.write_through(host, file, buf, offset),
+            (Route::Tier, Some(host)) if host.disk_first() => self.write_through(host, file, buf, offset),
             (Route::Tier, Some(host)) => {
                 // The length first: what is staged in past the end would not be written to disk.
                 for word in [&file.len, &file.clip] {
@@ -112,7 +113,9 @@ impl Shared {
         let size = file.page_size;
         for (position, part) in pieces(buf, offset, size, BATCH_PAGES) {
             let _pages = self.lock_pages(file, position / size, pages(part.len() as u64, position, size));
+            let busy = self.pacing.busy();
             let written = file.write_plain(part, position, &self.counters);
+            drop(busy);
             if written.is_ok() {
                 for word in [&file.len, &file.clip] {
                     word.fetch_max(position + part.len() as u64, Ordering::AcqRel);

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use common::{Backing, PAGE, durable, formatted, open, page, through};
-use mezzanine_volume::{TierConfig, Volume, VolumeConfig, VolumeErrorKind, VolumeFile};
+use mezzanine_volume::{SyncMode, TierConfig, Volume, VolumeConfig, VolumeErrorKind, VolumeFile};
 
 const PAGES: u64 = 80;
 
@@ -142,4 +142,110 @@ fn a_size_that_cannot_be_is_refused_by_name_with_what_can() {
     volume.close().unwrap();
     assert_eq!(volume.resize(most).unwrap_err().kind(), VolumeErrorKind::Closed);
     assert_eq!(Volume::without_tier().resize(most).unwrap_err().kind(), VolumeErrorKind::NoTier);
+}
+
+/// What the file holds, and what its disk holds.
+fn contents(file: &VolumeFile, backing: &Backing) -> (Vec<u8>, Vec<u8>) {
+    let mut found = vec![0; file.len() as usize];
+    file.read_at(&mut found, 0).unwrap();
+    (found, backing.disk.image())
+}
+
+#[test]
+fn the_sync_mode_is_switched_while_the_file_is_read_and_written() {
+    for workers in [0, 2] {
+        let config = roomy(durable(), workers);
+        let flash = formatted(&config);
+        let backing = Backing::guarded("a");
+        let volume = open(&flash, &config);
+        let file = backing.attach(&volume).unwrap();
+        meanwhile(&file, || {
+            for mode in [SyncMode::Through, SyncMode::Durable, SyncMode::Durable, SyncMode::Through] {
+                volume.set_sync_mode(mode).unwrap();
+                assert_eq!(volume.sync_mode(), Some(mode));
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+        file.sync().unwrap();
+        let (found, disk) = contents(&file, &backing);
+        assert!(found == disk, "in mode through the disk has everything");
+        volume.set_sync_mode(SyncMode::Durable).unwrap();
+        file.write_at(&page(3, 1_000_000), 3 * PAGE as u64).unwrap();
+        file.sync().unwrap();
+        let (found, disk) = contents(&file, &backing);
+        assert!(found != disk && disk.starts_with(b"guarded by a tier"));
+        volume.check();
+        // A crash: flash has the page that was synced.
+        drop((file, volume));
+        let volume = open(&flash, &config);
+        assert_eq!(contents(&backing.attach(&volume).unwrap(), &backing).0, found);
+    }
+}
+
+#[test]
+fn without_admission_the_tier_serves_what_it_has_and_the_disk_is_current() {
+    for workers in [0, 2] {
+        for config in [roomy(durable(), workers), roomy(through(), workers)] {
+            let flash = formatted(&config);
+            let backing = Backing::guarded("a");
+            let volume = open(&flash, &config);
+            let file = backing.attach(&volume).unwrap();
+            meanwhile(&file, || {
+                for _ in 0..3 {
+                    volume.stop_admission().unwrap();
+                    thread::sleep(Duration::from_millis(20));
+                    assert_eq!(volume.takes_pages(), Some(false));
+                    volume.resume_admission().unwrap();
+                    thread::sleep(Duration::from_millis(20));
+                }
+                volume.stop_admission().unwrap();
+            });
+            // Draining and cutting the queue leave it so.
+            volume.drain().unwrap();
+            let before = volume.statistics().tier.unwrap();
+            for block in 0..10 {
+                file.write_at(&page(block, 1_000_000), block * PAGE as u64).unwrap();
+            }
+            file.sync().unwrap();
+            let now = volume.statistics().tier.unwrap();
+            assert_eq!((before.staged_dirty, before.staged_clean), (now.staged_dirty, now.staged_clean));
+            let (found, disk) = contents(&file, &backing);
+            assert!(found == disk);
+            let more = volume.statistics();
+            assert!(more.page_hits_flash + more.page_hits_memory > 0);
+            volume.check();
+            drop((file, volume));
+            let volume = open(&flash, &config);
+            assert_eq!(volume.takes_pages(), Some(true));
+            assert_eq!(contents(&backing.attach(&volume).unwrap(), &backing).0, found);
+        }
+    }
+}
+
+#[test]
+fn modes_that_a_volume_cannot_have_are_refused() {
+    let config = durable();
+    let volume = open(&formatted(&config), &config);
+    let error = volume.set_sync_mode(SyncMode::Drained).unwrap_err();
+    assert_eq!(error.kind(), VolumeErrorKind::InvalidConfig);
+    assert!(error.to_string().contains("use durable, or through"), "{error}");
+    assert_eq!(volume.sync_mode(), Some(SyncMode::Durable));
+    let tierless = Volume::without_tier();
+    assert_eq!(tierless.set_sync_mode(SyncMode::Through).unwrap_err().kind(), VolumeErrorKind::NoTier);
+    assert_eq!(tierless.stop_admission().unwrap_err().kind(), VolumeErrorKind::NoTier);
+}
+
+#[test]
+fn the_disk_counts_as_idle_when_nobody_waits_for_it() {
+    let config = roomy(durable(), 1);
+    let volume = open(&formatted(&config), &config);
+    assert_eq!(volume.disk_utilisation(), Some(1000), "before it was measured");
+    let file = Backing::new("a").attach(&volume).unwrap();
+    for block in 0..PAGES {
+        file.write_at(&page(block, 1), block * PAGE as u64).unwrap();
+    }
+    file.sync().unwrap();
+    wait(|| volume.disk_utilisation() < Some(500));
+    let config = roomy(durable(), 0);
+    assert_eq!(open(&formatted(&config), &config).disk_utilisation(), None);
 }

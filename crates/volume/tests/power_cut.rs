@@ -17,9 +17,11 @@ use std::sync::{Arc, Mutex};
 use common::{PAGE, every_configuration, small_tier};
 use mezzanine_device::Device;
 use mezzanine_device::memory::{MemoryDevice, Power, Random, Spent};
+use mezzanine_engine::format::read_superblock;
+use mezzanine_engine::{ReadError, ReadFlash};
 use mezzanine_volume::{
-    AttachOptions, HeaderGuard, SidecarStore, TierConfig, Volume, VolumeConfig, VolumeError, VolumeErrorKind,
-    VolumeFile,
+    AttachOptions, HeaderGuard, SidecarStore, SyncMode, TierConfig, Volume, VolumeConfig, VolumeError,
+    VolumeErrorKind, VolumeFile,
 };
 
 const PAGES: u64 = 60;
@@ -76,6 +78,8 @@ struct World {
     config: VolumeConfig,
     guard: bool,
     tears: bool,
+    /// The sync mode and admission are changed while the volume is in use.
+    online: bool,
     random: Random,
     /// Per page: what it may be, the oldest first; the last one is what it is without a cut.
     versions: Vec<Vec<Rc<[u8]>>>,
@@ -98,6 +102,14 @@ fn name_of(page: &[u8]) -> String {
     words.iter().map(|word| format!("{}.{} ", word >> 16, word & 0xFFFF)).collect()
 }
 
+struct Flash<'f>(&'f MemoryDevice);
+
+impl ReadFlash for Flash<'_> {
+    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
+        self.0.read_at(bytes, offset).map_err(|error| ReadError(error.to_string()))
+    }
+}
+
 impl World {
     fn new(seed: u64) -> Self {
         let mut random = Random::new(seed);
@@ -110,14 +122,16 @@ impl World {
         let bytes = config.tier.geometry().unwrap().flash_bytes();
         let flash = Arc::new(MemoryDevice::on(&power, "flash", bytes, false));
         Volume::format(&*flash, &config, false).unwrap();
+        let online = random.chance(1, 2);
         Self {
+            online,
             disk: Arc::new(MemoryDevice::on(&power, "disk", 0, true)),
             sidecar: Arc::new(PoweredSidecar {
                 power: power.clone(),
                 state: Mutex::new((None, Random::new(seed ^ 1))),
             }),
             guard: random.chance(1, 2),
-            tears: config.tier.geometry().unwrap().provably_clean(),
+            tears: online || config.tier.geometry().unwrap().provably_clean(),
             flash,
             power,
             config,
@@ -129,7 +143,11 @@ impl World {
     }
 
     fn open(&self) -> Result<(Volume, VolumeFile), VolumeError> {
-        let volume = Volume::open(self.flash.clone(), self.config.clone())?;
+        let mut config = self.config.clone();
+        if let (true, Ok(found)) = (self.online, read_superblock(&mut Flash(&self.flash))) {
+            config.tier.sync_mode = found.config.sync_mode;
+        }
+        let volume = Volume::open(self.flash.clone(), config)?;
         let guard = self.guard.then(|| HeaderGuard { bytes: GUARD.to_vec() });
         let file = volume.attach(
             Path::new("a"),
@@ -242,6 +260,14 @@ impl World {
                 let frames = self.random.between(0, self.config.tier.frames_max - 97);
                 volume.resize(progress.bytes_max - frames * PAGE as u64).map(|_| ())
             }
+            _ if self.online && self.random.chance(1, 4) => {
+                let to = *self.random.pick(&[SyncMode::Through, SyncMode::Durable]);
+                volume.set_sync_mode(to)?;
+                assert!(volume.sync_mode().is_none_or(|now| now == to));
+                Ok(())
+            }
+            _ if self.online && self.random.chance(1, 4) => volume.stop_admission(),
+            _ if self.online && self.random.chance(1, 2) => volume.resume_admission(),
             _ if self.random.chance(1, 10) => volume.drain(),
             _ => Ok(()),
         }

@@ -1,0 +1,137 @@
+//! Changing the way that writes take while files stay attached and readers go on: the sync mode, and whether the tier takes
+//! pages at all.
+//!
+//! Writes go to the tier alone (sync mode `durable`), or to disk first (`through`, and while admission has stopped). Nobody
+//! writes while that changes. A crash finds one of two:
+//! - *To disk first.* Everything dirty goes to disk; the sidecars say `current`; the superblock is written, if the mode changes; the
+//!   heads take their places. From the second step on the tier counts for nothing after a crash: files that are current
+//!   are attached to a tier that was not closed as new ones.
+//! - *To the tier alone.* The disk is synced, and so is what the tier forgot meanwhile; the sidecars have the files' numbers,
+//!   which a durable tier knows; the superblock is written. Files are then made ready for their first change as ever.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use mezzanine_engine::SyncMode;
+
+use crate::condition::Mode;
+use crate::core::{Shared, TierHost, exclusive, lock};
+use crate::error::VolumeError;
+use crate::home::FileInner;
+use crate::open::check_sync_mode;
+use crate::registry::Registry;
+
+const SWITCH: &str = "switch the sync mode of the tier on";
+const ADMIT: &str = "change the admission of the tier on";
+
+impl Shared {
+    /// See [`crate::Volume::set_sync_mode`].
+    pub(crate) fn set_sync_mode(&self, mode: SyncMode) -> Result<(), VolumeError> {
+        let mut registry = lock(&self.registry);
+        let _changing = exclusive(&self.changing);
+        let host = self.tier_for(SWITCH)?;
+        check_sync_mode(mode, SWITCH, &host.flash_name)?;
+        if host.tier.sync_mode() == mode {
+            return Ok(());
+        }
+        if let Some(opened) = registry.tier.as_mut() {
+            opened.start(host)?;
+        }
+        self.settled(host, &registry, SWITCH, |files| {
+            let superblock = || host.put_superblock(SWITCH, |superblock| superblock.with_sync_mode(mode));
+            if mode == SyncMode::Through {
+                self.to_disk_first(host, files, superblock)?;
+            } else {
+                self.to_tier_alone(host, files, superblock)?;
+            }
+            host.tier.set_sync_mode(mode);
+            Ok(())
+        })
+    }
+
+    /// See [`crate::Volume::stop_admission`] and [`crate::Volume::resume_admission`].
+    pub(crate) fn set_admission(&self, on: bool) -> Result<(), VolumeError> {
+        let registry = lock(&self.registry);
+        let _changing = exclusive(&self.changing);
+        let host = self.tier_for(ADMIT)?;
+        if host.admission_off.load(Ordering::Acquire) != on {
+            return Ok(());
+        }
+        self.settled(host, &registry, ADMIT, |files| {
+            if on {
+                self.to_tier_alone(host, files, || Ok(()))?;
+            } else {
+                self.to_disk_first(host, files, || Ok(()))?;
+            }
+            host.admission_off.store(!on, Ordering::Release);
+            Ok(())
+        })
+    }
+
+    /// Carries out `change` while nobody writes and no job runs. If it fails, the volume is read-only: a file may have left
+    /// the tier by half.
+    fn settled(
+        &self,
+        host: &TierHost,
+        registry: &Registry,
+        operation: &'static str,
+        change: impl FnOnce(&[Arc<FileInner>]) -> Result<(), VolumeError>,
+    ) -> Result<(), VolumeError> {
+        self.refuse_incomplete(registry, operation)?;
+        let files = self.all_files();
+        for file in files.iter().filter(|file| file.trim.load(Ordering::Acquire)) {
+            let _arming = lock(&file.arming);
+            self.trim(host, file)?;
+            file.trim.store(false, Ordering::Release);
+        }
+        if !self.begin_settling(host, operation)? {
+            // The tier was given up just now.
+            return self.tier_for(operation).map(|_| ());
+        }
+        let changed = change(&files);
+        if changed.is_ok() {
+            for file in &files {
+                file.ready.store(host.disk_first(), Ordering::Release);
+            }
+        }
+        host.tier.end_drain();
+        host.resume_admission();
+        match &changed {
+            Ok(()) => self.condition.change(&[Mode::Settling], Mode::Normal, ""),
+            Err(error) => self.condition.change(&[Mode::Settling], Mode::ReadOnly, &error.to_string()),
+        };
+        self.signal.made_progress();
+        changed
+    }
+
+    fn to_disk_first(
+        &self,
+        host: &TierHost,
+        files: &[Arc<FileInner>],
+        superblock: impl FnOnce() -> Result<(), VolumeError>,
+    ) -> Result<(), VolumeError> {
+        {
+            let _gate = exclusive(&host.disk_gate);
+            self.drain_pages(host)?;
+        }
+        files.iter().try_for_each(|file| self.declare_current(file))?;
+        superblock()?;
+        files.iter().try_for_each(|file| {
+            self.restore_head(file)?;
+            self.replace_sidecar(file, &self.plain_sidecar(host, file))
+        })
+    }
+
+    fn to_tier_alone(
+        &self,
+        host: &TierHost,
+        files: &[Arc<FileInner>],
+        superblock: impl FnOnce() -> Result<(), VolumeError>,
+    ) -> Result<(), VolumeError> {
+        files.iter().try_for_each(|file| {
+            self.flush_direct(file)?;
+            self.replace_sidecar(file, &self.plain_sidecar(host, file))
+        })?;
+        superblock()
+    }
+}
