@@ -319,7 +319,7 @@ impl Shared {
     fn completed(&self, registry: &mut Registry, host: &TierHost) -> Result<(), VolumeError> {
         let Some(opened) = registry.tier.as_mut() else { return Ok(()) };
         let missing = self.missing_files(host);
-        if missing.is_empty() && !host.provably_clean {
+        if missing.is_empty() && !host.provably_clean() {
             // The first frame that is released for good has a group with this table behind it: from then on the tier is ahead of
             // older copies of the files (see `identity`).
             self.tell_table(host, &mut lock(&host.table));
