@@ -35,7 +35,7 @@ use std::os::unix::fs::FileExt;
 
 const SURVIVOR: u32 = 1;
 /// Steps after which a process that did not come to its point ends by itself.
-const STEPS_MAX: u64 = 15_000;
+const STEPS_MAX: u64 = 40_000;
 
 /// The folder of one run, gone when it ends.
 struct Scratch(PathBuf);
@@ -327,7 +327,12 @@ fn a_process_may_be_killed_anywhere() {
         for nth in 0..passages {
             seed += 1;
             let nth = if nth < 2 { 1 + nth * (1 + seed % 5) } else { 2 + seed * 37 % 200 };
-            let killed = die(&mut world, &scratch.0, Some(point), nth, seed);
+            let mut killed = die(&mut world, &scratch.0, Some(point), nth, seed);
+            // Some points are passed rarely, and not by every process that looks for them.
+            for _ in 0..4 * u32::from(nth == 1 && !killed) {
+                seed += 1;
+                killed = killed || die(&mut world, &scratch.0, Some(point), nth, seed);
+            }
             assert!(killed || nth > 1, "no process ever comes to {:?}", point.name);
             *if point.inside { &mut inside } else { &mut outside } += u64::from(killed);
         }
