@@ -17,6 +17,8 @@ use std::process::ExitCode;
 
 /// Frames of the tier that lookups run on: 64 GiB of 4 KiB pages.
 const FRAMES: u64 = 1 << 24;
+/// Size of the tier that is recovered.
+const GIB: u64 = 100;
 
 /// Benchmarks of Mezzanine. Nothing here asserts a time: figures are printed beside a rival measured in
 /// the same run.
@@ -54,7 +56,7 @@ enum Bench {
     /// Recovery of a tier against reading all of it.
     Recovery {
         /// Size of the tier in GiB (the file is sparse).
-        #[arg(long, default_value_t = 10)]
+        #[arg(long, default_value_t = GIB)]
         gib: u64,
         /// Folder for the flash file.
         #[arg(long, default_value = ".")]
@@ -102,7 +104,7 @@ fn all(scale: report::Scale, directory: &std::path::Path) -> report::Outcome {
     let mut rows = engine::run(scale, FRAMES)?;
     rows.extend(processes::run(scale, FRAMES)?);
     rows.extend(memory::run());
-    rows.extend(recovery::run(scale, 10, directory)?);
+    rows.extend(recovery::run(scale, GIB, directory)?);
     rows.extend(volume::run(scale, directory)?);
     Ok(rows)
 }

@@ -316,6 +316,11 @@ impl<'r> Directory<'r> {
         Err(Astray)
     }
 
+    /// Tells that a page will be looked for soon.
+    pub(crate) fn announce(&self, id: &PageId) {
+        self.region.prefetch::<Bucket>(self.slot(id).bucket);
+    }
+
     /// How often pages that share this page's counter have changed.
     #[inline]
     pub(crate) fn changes(&self, slotted: Slotted) -> u32 {

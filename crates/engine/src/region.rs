@@ -242,6 +242,18 @@ impl Region {
         (index < part.count).then(|| unsafe { &*part.base.as_ptr().cast::<T>().wrapping_add(index) })
     }
 
+    /// Has the processor fetch the `index`th value of a type, where it can be told to.
+    pub(crate) fn prefetch<T: Placed>(&self, index: usize) {
+        #[cfg(all(target_arch = "x86_64", not(miri)))]
+        if let Some(value) = self.at::<T>(index) {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            // SAFETY: every processor of this architecture has the instruction, and it changes no memory.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) };
+        }
+        #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+        let _ = (self, index);
+    }
+
     /// One shared value.
     #[inline]
     pub(crate) fn value<T: Shared>(&self, offset: usize) -> &T {

@@ -90,6 +90,12 @@ impl Record {
         out
     }
 
+    /// The id of the page that a record at the start of `bytes` names, if it is a page's.
+    pub(crate) fn page_id(bytes: &[u8]) -> Option<PageId> {
+        let id = *bytes.first_chunk::<PAGE_ID_BYTES>()?;
+        (bytes.get(PAGE_ID_BYTES) == Some(&KIND_PAGE)).then(|| PageId::from_bytes(id))
+    }
+
     /// Reads a record; `None` if it is none of the known kinds or its numbers are impossible.
     pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Option<Self> {
         let mut reader = Reader::new(bytes);

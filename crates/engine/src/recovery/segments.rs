@@ -7,6 +7,9 @@ use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
 use crate::tier::Tier;
 
+/// Replay is bound by the memory of the hash table, a line of which is fetched so many records before it is used.
+const AHEAD: usize = 8;
+
 impl Scan<'_, '_> {
     /// The headers of the newest unbroken run of segments, oldest first, reaching back to the front.
     pub(super) fn find_segments(&mut self) -> Result<Vec<SegmentHeader>, RecoveryError> {
@@ -145,7 +148,10 @@ impl Scan<'_, '_> {
         let odd = || damaged("a metadata segment whose records make no sense", offset);
         let mut position = header.first_position;
         let mut end = header.first_position;
-        for bytes in records.chunks_exact(RECORD_BYTES) {
+        for (index, bytes) in records.chunks_exact(RECORD_BYTES).enumerate() {
+            if let Some(ahead) = records.get((index + AHEAD) * RECORD_BYTES..).and_then(Record::page_id) {
+                tier.directory().announce(&ahead);
+            }
             let mut record = [0; RECORD_BYTES];
             record.copy_from_slice(bytes);
             let record = Record::decode(&record).ok_or_else(odd)?;
