@@ -74,8 +74,8 @@ pub(crate) struct CrashArgs {
     #[arg(long, conflicts_with = "case")]
     design: Option<Design>,
 
-    /// Leave out what makes worlds more difficult, with commas in between: errors, files, guards, fingerprints (volumes); owners,
-    /// swaps, pulling (databases).
+    /// Leave out what makes worlds more difficult, with commas in between: errors; files, guards, fingerprints (of volumes); owners,
+    /// swaps, pulling (of databases).
     #[arg(long, value_delimiter = ',', conflicts_with = "exhaustive")]
     without: Vec<Feature>,
 

@@ -158,7 +158,8 @@ impl Scenario {
             Feature::Owners => self.owners > 1,
             Feature::Swaps => self.swaps,
             Feature::Pulling => self.pulling,
-            Feature::Errors | Feature::Files | Feature::Guards | Feature::Fingerprints => false,
+            Feature::Errors => self.errors,
+            Feature::Files | Feature::Guards | Feature::Fingerprints => false,
         }
     }
 
@@ -168,7 +169,8 @@ impl Scenario {
             Feature::Owners => self.owners = 1,
             Feature::Swaps => self.swaps = false,
             Feature::Pulling => self.pulling = false,
-            Feature::Errors | Feature::Files | Feature::Guards | Feature::Fingerprints => {}
+            Feature::Errors => self.errors = false,
+            Feature::Files | Feature::Guards | Feature::Fingerprints => {}
         }
     }
 
