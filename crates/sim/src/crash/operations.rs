@@ -16,6 +16,9 @@ use super::world::{Drained, Session, Stop, World, trace};
 pub(super) fn one(world: &mut World, session: &Session) -> Result<(), Stop> {
     world.operations += 1;
     let file = world.random.below(world.models.len() as u64) as usize;
+    if world.scenario.resizes && world.random.chance(1, 24) {
+        return resize(world, session);
+    }
     let operation = draw(world);
     trace!(world, "operation {operation} on file {file}");
     match operation {
@@ -27,7 +30,7 @@ pub(super) fn one(world: &mut World, session: &Session) -> Result<(), Stop> {
         2 => write_bytes(world, session, file),
         3 => {
             let page = page(world);
-            match world.random.chance(1, 8) {
+            match world.random.chance(1, 8) && !is_resized(session) {
                 true => read_page_meanwhile(world, session, file, page),
                 false => pages::read(world, session, file, page, 1),
             }
@@ -40,7 +43,7 @@ pub(super) fn one(world: &mut World, session: &Session) -> Result<(), Stop> {
         }
         7 => {
             settle(world, session);
-            match world.random.chance(1, 2) {
+            match world.random.chance(1, 2) && !is_resized(session) {
                 true => step_meanwhile(world, session, file),
                 false => Ok(()),
             }
@@ -404,6 +407,24 @@ pub(super) fn drain(world: &mut World, session: &Session) -> Result<(), Stop> {
     world.models.iter_mut().for_each(FileModel::sync_acknowledged);
     world.drained = Drained::Pages;
     disk::check_pages_drained(world)
+}
+
+/// Asks for a queue of another size. It is cut when the rear comes to the end, at any operation after this one.
+fn resize(world: &mut World, session: &Session) -> Result<(), Stop> {
+    let Some(progress) = session.volume.resize_progress() else { return Ok(()) };
+    let bytes = progress.bytes_max - world.random.magnitude(progress.bytes_max - 1);
+    trace!(world, "resize to {bytes} bytes, of {}", progress.bytes_max);
+    match session.volume.resize(bytes) {
+        // Most sizes are too small for the tier's other parameters.
+        Err(error) if error.kind() == VolumeErrorKind::InvalidConfig => Ok(()),
+        resized => world.done("resize", resized.map(|_| ())),
+    }
+}
+
+/// Whether a superblock may be written at any moment. What waits for it during a request to a device would wait for that
+/// request: in this one thread, for ever.
+fn is_resized(session: &Session) -> bool {
+    session.volume.resize_progress().is_some_and(|progress| progress.wanted.is_some())
 }
 
 fn check_len(world: &World, session: &Session, file: usize) -> Result<(), Stop> {

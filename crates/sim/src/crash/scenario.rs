@@ -30,6 +30,8 @@ pub struct Scenario {
     pub fingerprints: bool,
     /// Whether the head of each file on disk is replaced while it is not current there.
     pub guards: bool,
+    /// Whether the queue is made larger and smaller while it is in use.
+    pub resizes: bool,
     /// Whether devices report errors.
     pub errors: bool,
     /// Whether a flush is now and then reported and not done. Never drawn: no software survives that, and a world that
@@ -178,6 +180,10 @@ impl Scenario {
         while tier.geometry().is_err() {
             tier.frames += random.magnitude(8);
         }
+        // From numbers of its own, so that the other worlds stay what they were.
+        let mut growth = Random::new(seed ^ 0x6f6e_6c69_6e65);
+        let resizes = growth.chance(1, 4);
+        tier.frames_max = if resizes { tier.frames + growth.magnitude(tier.frames) } else { tier.frames };
         let pages_max = random.between(8, 96) * 4096 / u64::from(page_size).max(4096) + 2;
         let pages_hot = random.magnitude(pages_max);
         Self {
@@ -191,6 +197,7 @@ impl Scenario {
             full_checks: *random.pick(&[2, 8, 16]),
             fingerprints: random.chance(1, 2),
             guards: random.chance(1, 2),
+            resizes,
             errors: random.chance(1, 8),
             lying_flushes: false,
             focus,
