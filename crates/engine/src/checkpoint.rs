@@ -203,8 +203,10 @@ impl Tier {
         if cursor >= control.drain_end.get() {
             let unsynced = planted::is(Bug::DrainUnsynced)
                 || (planted::is(Bug::IdleDrainUnsynced) && self.nothing_drained());
-            control.drain.set(if unsynced { IDLE } else { DRAIN_WRITTEN });
-            control.drains_done.add(u64::from(unsynced));
+            if unsynced {
+                control.drains_done.set(control.drain_number.get());
+            }
+            control.drain.set(DRAIN_WRITTEN);
             planted::inside("drain: all written");
             return Sweep::Moved;
         }

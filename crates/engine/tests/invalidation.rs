@@ -41,3 +41,13 @@ fn an_invalidation_reaches_a_page_that_has_just_left() {
     let mut host = host.reopen(false);
     assert!(host.read(watched) == page(4096, 2), "the old version answers");
 }
+
+#[cfg(feature = "planted")]
+#[test]
+fn a_missing_tombstone_is_noticed() {
+    use mezzanine_engine::planted::{Bug, set};
+    set(Some(Bug::NoTombstoneAfterLeaving));
+    let noticed = std::panic::catch_unwind(an_invalidation_reaches_a_page_that_has_just_left).is_err();
+    set(None);
+    assert!(noticed, "the planted fault went unnoticed");
+}

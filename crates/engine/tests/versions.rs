@@ -80,3 +80,13 @@ fn replay_in_queue_order_agrees_with_the_versions() {
     }
     assert!(second_chances > 50, "second chances keep their version, so they must happen: {second_chances}");
 }
+
+/// Every recovery begins a new epoch, and versions are ordered by epochs first: their numbers may begin again.
+#[cfg(feature = "planted")]
+#[test]
+fn versions_may_begin_again_in_a_new_epoch() {
+    use mezzanine_engine::planted::{Bug, set};
+    set(Some(Bug::VersionsRestart));
+    replay_in_queue_order_agrees_with_the_versions();
+    set(None);
+}

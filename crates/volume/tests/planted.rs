@@ -1,4 +1,4 @@
-//! Invariant 10 taken out: an older snapshot of a tier is taken for the file's own, and an acknowledged page goes back.
+//! Rules of the volume, each tested with the rule in and with the rule out. Only the second may go wrong.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,7 +9,9 @@ use std::sync::Arc;
 use common::{Backing, PAGE, durable, formatted, open, page};
 use mezzanine_device::Device;
 use mezzanine_device::memory::MemoryDevice;
+use mezzanine_engine::format::SUPERBLOCK_OFFSETS;
 use mezzanine_engine::planted::{Bug, set};
+use mezzanine_volume::Volume;
 
 /// Writes, takes a copy of the flash device, writes again, and opens the copy. What does the page hold then?
 fn page_on_an_older_snapshot() -> Option<Vec<u8>> {
@@ -38,4 +40,73 @@ fn an_older_snapshot_never_answers() {
     let found = page_on_an_older_snapshot();
     set(None);
     assert!(found.is_some_and(|found| found == page(3, 1)), "the planted fault went unnoticed");
+}
+
+/// One copy of the superblock is torn, as a crash may have left it; then the power fails at the `n`th operation of an opening.
+/// Can the tier be opened after that?
+fn a_copy_is_left(n: u64, seed: u64) -> bool {
+    let (flash, backing) = (formatted(&durable()), Backing::new("a"));
+    backing.attach(&open(&flash, &durable())).unwrap();
+    flash.write_at(&[7; 512], SUPERBLOCK_OFFSETS[1] + 1024).unwrap();
+    flash.flush().unwrap();
+    flash.power().crash_after(n);
+    if let Ok(volume) = Volume::open(Arc::clone(&flash) as Arc<dyn Device>, durable()) {
+        // With or without power: what it has written counts.
+        let _ = backing.attach(&volume);
+    }
+    flash.power_cut(seed);
+    flash.power().restore();
+    Volume::open(flash, durable()).is_ok()
+}
+
+#[test]
+fn a_superblock_that_is_torn_twice_leaves_a_whole_copy() {
+    let all_left = || (20..50).all(|n| (0..40).all(|seed| a_copy_is_left(n, seed)));
+    assert!(all_left());
+    set(Some(Bug::BetterCopyFirst));
+    let left = all_left();
+    set(None);
+    assert!(!left, "the planted fault went unnoticed");
+}
+
+/// Pages lie on disk alone; the disk loses power in the `n`th operation of a discard. Is each page old or zero after that?
+fn discarded_pages_are_whole(n: u64, seed: u64) -> bool {
+    let (flash, backing) = (formatted(&durable()), Backing::new("a"));
+    let volume = open(&flash, &durable());
+    let file = backing.attach(&volume).unwrap();
+    for block in 0..16 {
+        file.write_at(&page(block, 1), block * PAGE as u64).unwrap();
+    }
+    drop(file);
+    volume.close_drained().unwrap();
+
+    let volume = open(&flash, &durable());
+    let file = backing.attach(&volume).unwrap();
+    file.write_at(&page(0, 2), 0).unwrap();
+    file.sync().unwrap();
+    backing.disk.power().crash_after(n);
+    let _ = file.discard(2 * PAGE as u64, 12 * PAGE as u64);
+    flash.power().crash_after(1);
+    drop((file, volume));
+    for device in [&flash, &backing.disk] {
+        device.power_cut(seed);
+        device.power().restore();
+    }
+
+    let file = backing.attach(&open(&flash, &durable())).unwrap();
+    (2..14).all(|block| {
+        let mut found = vec![0; PAGE];
+        file.read_at(&mut found, block * PAGE as u64).unwrap();
+        found == page(block, 1) || found.iter().all(|&byte| byte == 0)
+    })
+}
+
+#[test]
+fn a_discard_that_the_power_interrupts_leaves_no_torn_page() {
+    let whole = || (1..8).all(|n| (0..10).all(|seed| discarded_pages_are_whole(n, seed)));
+    assert!(whole());
+    set(Some(Bug::DiscardNotRepeated));
+    let held = whole();
+    set(None);
+    assert!(!held, "the planted fault went unnoticed");
 }

@@ -57,3 +57,8 @@ fn staged_in() {
 fn an_offer_of_a_page_that_is_staged_in() {
     check(staged_in);
 }
+
+#[test]
+fn an_invalidation_that_does_not_count_is_noticed() {
+    finds(Bug::InvalidationUncounted, written_past, 1000);
+}

@@ -56,3 +56,8 @@ fn a_queue_that_is_full() {
 fn pages_released_before_their_disk_writes_are_synced_are_noticed() {
     finds(Bug::ReuseBeforeDiskSync, queue_that_is_full, 2000);
 }
+
+#[test]
+fn a_group_that_is_written_before_it_is_filled_is_noticed() {
+    finds(Bug::GroupUnfilled, two, 1000);
+}

@@ -24,9 +24,9 @@ pub(crate) struct Row {
     /// Files of tests that find it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) tests: Vec<String>,
-    /// Why nothing can find it: the other rule that covers for this one.
+    /// Why nothing finds it: the other rule that covers for this one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) covered: Option<String>,
+    pub(crate) unseen: Option<String>,
 }
 
 impl Row {
@@ -34,6 +34,13 @@ impl Row {
         match kind {
             Kind::Volume => self.volume,
             Kind::Database => self.database,
+        }
+    }
+
+    pub(crate) fn set_cuts(&mut self, kind: Kind, cuts: Option<u64>) {
+        match kind {
+            Kind::Volume => self.volume = cuts,
+            Kind::Database => self.database = cuts,
         }
     }
 
@@ -88,8 +95,8 @@ impl Table {
         for &bug in Bug::ALL {
             let row = self.row(bug);
             let cuts = |kind| row.cuts(kind).map_or_else(String::new, thousands);
-            let found = match &row.covered {
-                Some(why) => format!("covered: {why}"),
+            let found = match &row.unseen {
+                Some(why) => format!("not found: {why}"),
                 None => row.tests.iter().map(|test| format!("`{test}`")).collect::<Vec<_>>().join(", "),
             };
             let [volume, database] = [Kind::Volume, Kind::Database].map(cuts);

@@ -1,0 +1,285 @@
+//! Rules whose absence shows only in a situation made by hand: each is tested with the rule in and with the rule out, and only
+//! the second may go wrong.
+#![allow(clippy::unwrap_used, missing_docs)]
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use common::{Flash, Host, page};
+use mezzanine_engine::format::{SUMMARY_MAGIC, Superblock};
+use mezzanine_engine::planted::{Bug, at_points, set};
+use mezzanine_engine::{
+    Design, DrainCursor, DrainScope, DrainState, Failure, IdRange, Job, JobError, Lookup, PageId, Poisoned,
+    StageIn, StageKind, SyncState, Tier, TierConfig,
+};
+
+mod common;
+
+/// Checks that `good` holds, and does not with any of the rules taken out.
+fn only_with(bugs: &[Bug], good: impl Fn() -> bool) {
+    assert!(good(), "with all rules in place");
+    for &bug in bugs {
+        set(Some(bug));
+        let held = good();
+        set(None);
+        assert!(!held, "{bug:?} went unnoticed");
+    }
+}
+
+fn pairs() -> TierConfig {
+    let mut config = TierConfig::new(4096, 512);
+    (config.group_pages, config.survivors_max, config.staging_groups) = (2, 0, 8);
+    config.design = Design::FaceGr;
+    config
+}
+
+fn id(block: u64) -> PageId {
+    PageId::volume(1, block)
+}
+
+/// Byte offset of the summary of the group with this sequence number.
+fn summary(host: &Host, sequence: u64) -> usize {
+    let frames = host.flash.0.chunks_exact(4096);
+    let is = |frame: &[u8]| frame[..8] == SUMMARY_MAGIC && frame[48..56] == sequence.to_le_bytes();
+    frames.enumerate().find(|(_, frame)| is(frame)).unwrap().0 * 4096
+}
+
+/// Two groups are written and not flushed, and the first is torn: after a crash neither is there. Then `again` is staged in, a
+/// whole group, and the power fails again. Does the second group of the first life stay away?
+fn an_earlier_life_stays_away(again: [u64; 2]) -> bool {
+    let mut host = Host::new(&pairs(), 1);
+    host.write(id(0), &page(4096, 100));
+    host.sync();
+    for version in [1, 2, 3, 4] {
+        host.write(id(version), &page(4096, version));
+    }
+    while host.step() {}
+    let torn = summary(&host, 1);
+    host.flash.0[torn + 4096] ^= 1;
+    let mut host = host.reopen(false);
+    assert!(matches!(host.tier.lookup(&id(3), &mut [0; 4096]), Lookup::Miss(_)));
+    for version in again {
+        host.write(id(version), &page(4096, version));
+    }
+    host.sync();
+    let mut host = host.reopen(false);
+    assert!(host.read(id(again[0])) == page(4096, again[0]));
+    matches!(host.tier.lookup(&id(3), &mut [0; 4096]), Lookup::Miss(_))
+}
+
+/// Only the epoch tells a group from one of an earlier life whose predecessor has come back byte for byte.
+#[test]
+fn groups_of_an_earlier_life_stay_away_behind_the_same_predecessor() {
+    only_with(&[Bug::EpochNotRaised, Bug::ChainUnchecked], || an_earlier_life_stays_away([1, 2]));
+}
+
+/// Where the predecessor is another one, the epoch alone would do, and so would the predecessor's checksum alone.
+#[test]
+fn groups_of_an_earlier_life_stay_away_behind_another_predecessor() {
+    only_with(&[Bug::ChainUnchecked], || an_earlier_life_stays_away([5, 6]));
+    for covered in [Bug::PredecessorUnchecked, Bug::EpochNotRaised] {
+        set(Some(covered));
+        let held = an_earlier_life_stays_away([5, 6]);
+        set(None);
+        assert!(held, "{covered:?} is not covered any more");
+    }
+}
+
+#[test]
+fn a_group_that_was_durable_and_is_gone_is_said() {
+    only_with(&[Bug::DamageNotRefused], || {
+        let mut host = Host::new(&pairs(), 1);
+        for block in 0..4 {
+            host.write(id(block), &page(4096, block));
+            host.sync();
+        }
+        let gone = summary(&host, 1);
+        host.flash.0[gone + 100] ^= 1;
+        let superblock = host.superblock.clone();
+        host.flash.recover(&superblock).is_err()
+    });
+}
+
+#[test]
+fn a_page_that_changed_while_it_was_drained_stays_dirty() {
+    only_with(&[Bug::CleanedAlthoughChanged], || {
+        let mut host = Host::new(&pairs(), 1);
+        host.write(id(0), &page(4096, 1));
+        host.sync();
+        host.tier.begin_drain();
+        let drained = host.tier.drain_batch(&mut DrainCursor::default(), 8);
+        assert_eq!(drained.len(), 1);
+        host.write(id(0), &page(4096, 2));
+        host.tier.mark_clean(&drained);
+        host.tier.valid_and_dirty() == (1, 1)
+    });
+}
+
+#[test]
+fn a_damaged_page_is_noticed_and_a_dirty_one_not_forgotten() {
+    only_with(&[Bug::DamageUnnoticed, Bug::DirtyForgotten], || {
+        let mut host = Host::new(&pairs(), 1);
+        host.write(id(0), &page(4096, 1));
+        host.sync();
+        let mut out = vec![0; 4096];
+        let Lookup::Flash(found) = host.tier.lookup(&id(0), &mut out) else { panic!("it is on flash") };
+        let at = found.offset as usize;
+        out.copy_from_slice(&host.flash.0[at..at + 4096]);
+        out[7] ^= 1;
+        let noticed = !host.tier.verify(&found, &out);
+        host.tier.forget_clean(&id(0), &found);
+        noticed && matches!(host.tier.lookup(&id(0), &mut out), Lookup::Flash(_))
+    });
+}
+
+/// A dirty page is damaged before stage-out comes to it.
+#[test]
+fn a_damaged_page_does_not_go_to_disk() {
+    only_with(&[Bug::DamageStagedOut], || {
+        let mut host = Host::new(&pairs(), 1);
+        host.write(id(0), &page(4096, 1));
+        host.write(id(1), &page(4096, 1));
+        host.sync();
+        let at = summary(&host, 0) + 4096;
+        host.flash.0[at] ^= 1;
+        for block in 2.. {
+            if host.tier.stage_in(&id(block), &page(4096, 1), StageKind::Dirty, 0) == StageIn::Full
+                && !host.step()
+            {
+                break;
+            }
+            if host.disk.contains_key(&id(0)) {
+                break;
+            }
+        }
+        !host.disk.contains_key(&id(0))
+    });
+}
+
+/// Carries out the jobs of an owner until one is `wanted`, which it keeps.
+fn take<'t>(
+    tier: &'t Tier,
+    flash: &mut Flash,
+    owner: u32,
+    wanted: impl Fn(&Job<'_>) -> bool,
+) -> Option<Job<'t>> {
+    loop {
+        let mut job = tier.next_job(owner)?;
+        if wanted(&job) {
+            return Some(job);
+        }
+        match &mut job {
+            Job::WriteGroup(job) => job.writes().for_each(|(offset, bytes)| flash.write(offset, bytes)),
+            Job::WriteSegment(job) => flash.write(job.write().0, job.write().1),
+            Job::ReadFront(job) => {
+                for (offset, bytes) in job.reads() {
+                    bytes.copy_from_slice(&flash.0[offset as usize..][..bytes.len()]);
+                }
+            }
+            Job::FlushFlash(_) | Job::WriteDisk(_) | Job::SyncDisk(_) | Job::PullPages(_) => {}
+        }
+        tier.complete(job, Ok(()));
+    }
+}
+
+fn is_sync(job: &Job<'_>) -> bool {
+    matches!(job, Job::SyncDisk(_))
+}
+
+#[test]
+fn a_flush_that_an_owner_died_over_does_not_count() {
+    only_with(&[Bug::DeadFlushCounts], || {
+        let mut host = Host::new(&pairs(), 1);
+        host.write(id(0), &page(4096, 1));
+        let ticket = host.tier.request_sync().unwrap();
+        drop(take(&host.tier, &mut host.flash, 99, |job| matches!(job, Job::FlushFlash(_))).unwrap());
+        host.tier.abandon(99).unwrap();
+        host.tier.sync_state(&ticket) == SyncState::Pending
+    });
+}
+
+/// A queue with a band that waits for a sync of the disk, which is about to be handed out.
+fn band_written() -> Host {
+    let mut config = pairs();
+    config.band_frames = 1;
+    let mut host = Host::new(&config, 1);
+    for block in 0.. {
+        let writes = host.tier.statistics().disk_writes;
+        if writes > 0 {
+            break;
+        }
+        host.write(id(block), &page(4096, 1));
+    }
+    host
+}
+
+#[test]
+fn a_disk_sync_that_an_owner_died_over_does_not_count() {
+    only_with(&[Bug::DeadSyncCounts], || {
+        let Host { tier, mut flash, .. } = band_written();
+        drop(take(&tier, &mut flash, 99, is_sync).unwrap());
+        tier.abandon(99).unwrap();
+        tier.next_job(1).is_some_and(|job| is_sync(&job))
+    });
+}
+
+#[test]
+fn a_failed_sync_of_the_disk_is_remembered() {
+    only_with(&[Bug::FailedDiskSyncIgnored], || {
+        let Host { tier, mut flash, .. } = band_written();
+        let sync = take(&tier, &mut flash, 1, is_sync).unwrap();
+        tier.complete(sync, Err(JobError));
+        tier.failure() == Some(Failure::DiskSync)
+    });
+}
+
+/// A sync of the disk is under way while a drain writes its last page.
+#[test]
+fn a_drain_takes_no_sync_that_began_before_its_last_write() {
+    only_with(&[Bug::DrainTakesEarlierSync], || {
+        let Host { tier, mut flash, .. } = band_written();
+        let sync = take(&tier, &mut flash, 1, is_sync).unwrap();
+        let ticket = tier.request_drain(&DrainScope::default()).unwrap();
+        assert!(take(&tier, &mut flash, 1, |_| false).is_none());
+        tier.complete(sync, Ok(()));
+        tier.drain_state(&ticket) == DrainState::Pending
+    });
+}
+
+/// Stage-out has written the only page of a drain before; the sync of the disk is still to come.
+#[test]
+fn a_drain_that_writes_nothing_syncs_what_stage_out_wrote() {
+    only_with(&[Bug::IdleDrainUnsynced, Bug::DrainUnsynced], || {
+        let Host { tier, mut flash, .. } = band_written();
+        let range = Some(IdRange::blocks(1, 0, 1));
+        let ticket = tier.request_drain(&DrainScope { range, before: None }).unwrap();
+        let sync = take(&tier, &mut flash, 1, is_sync);
+        sync.is_some() && tier.drain_state(&ticket) == DrainState::Pending
+    });
+}
+
+/// An owner dies with the lock of a shard in its hands.
+#[test]
+fn an_owner_that_dies_inside_poisons_the_region() {
+    only_with(&[Bug::DeadHolderForgotten], || {
+        let geometry = pairs().geometry().unwrap();
+        let superblock = Superblock::new(&geometry, [7; 16], [9; 16]);
+        let mut flash = Flash(vec![0; geometry.flash_bytes() as usize]);
+        let tier = Rc::new(flash.recover(&superblock).unwrap().tier);
+        tier.stage_in(&id(0), &page(4096, 1), StageKind::Dirty, 0);
+        let pages = tier.drain_batch(&mut DrainCursor::default(), 8);
+        let told = Rc::new(Cell::new(None));
+        let hook = {
+            let (tier, told) = (Rc::clone(&tier), Rc::clone(&told));
+            move |point: &str| {
+                if point == "mark clean: one page marked" {
+                    told.set(Some(tier.abandon(1) == Err(Poisoned)));
+                }
+            }
+        };
+        at_points(Some(Rc::new(hook)));
+        tier.mark_clean(&pages);
+        at_points(None);
+        told.get().unwrap()
+    });
+}
