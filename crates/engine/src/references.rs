@@ -2,7 +2,7 @@
 //!
 //! Second chances live from the reference bits of the directory, which are in memory. After a crash all pages would
 //! count as not referenced until they have been looked up again ("Flash as cache extension for online
-//! transactional workloads", section 6.4, saw throughput return only after some 400 s). So every metadata segment
+//! transactional workloads", section 6.8, Figure 14, has a slump of some 400 s). So every metadata segment
 //! takes along the bits of one sixteenth of the frames, in turn: they are at most a sixteenth of the queue's
 //! way round old and cost a hundredth of what the segments cost.
 //!

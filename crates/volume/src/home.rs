@@ -52,8 +52,9 @@ pub(crate) struct FileInner {
     pub(crate) clip: AtomicU64,
     /// Length on disk in bytes; only this volume changes it.
     pub(crate) physical: AtomicU64,
-    /// Written to disk directly since the last disk sync.
-    pub(crate) unsynced: AtomicBool,
+    /// Direct changes of the disk that are complete, and how many of them a completed sync has covered.
+    pub(crate) changed: AtomicU64,
+    pub(crate) synced: AtomicU64,
     /// Written to disk by stage-out since the last disk sync.
     pub(crate) staged_out: AtomicBool,
     /// The file may be changed: its sidecar is durable in the state that this needs.
@@ -231,8 +232,9 @@ impl FileInner {
     ) -> Result<(), DeviceError> {
         count(&counters.disk_writes, 1);
         count(&counters.disk_bytes_written, buf.len() as u64);
-        self.unsynced.store(true, Ordering::Release);
         let result = self.backing.write_at(buf, offset);
+        // Afterwards: a sync that begins earlier does not cover it.
+        self.changed.fetch_add(1, Ordering::AcqRel);
         self.grown(&result, offset + buf.len() as u64);
         result
     }
@@ -254,17 +256,25 @@ impl FileInner {
         Ok(())
     }
 
+    /// Whether something was written to disk directly that no completed sync covers.
+    pub(crate) fn is_unsynced(&self) -> bool {
+        self.synced.load(Ordering::Acquire) < self.changed.load(Ordering::Acquire)
+    }
+
     /// Syncs the disk.
     pub(crate) fn flush(&self, counters: &Counters) -> Result<(), DeviceError> {
-        self.unsynced.store(false, Ordering::Release);
+        let changed = self.changed.load(Ordering::Acquire);
         count(&counters.disk_flushes, 1);
-        self.backing.flush()
+        self.backing.flush()?;
+        self.synced.fetch_max(changed, Ordering::AcqRel);
+        Ok(())
     }
 
     /// Cuts the disk file at `len`, or extends it with zeros.
     pub(crate) fn resize(&self, len: u64) -> Result<(), DeviceError> {
-        self.unsynced.store(true, Ordering::Release);
-        self.backing.set_len(len)?;
+        let result = self.backing.set_len(len);
+        self.changed.fetch_add(1, Ordering::AcqRel);
+        result?;
         self.physical.store(len, Ordering::Release);
         Ok(())
     }

@@ -212,13 +212,18 @@ impl Shared {
 
     /// Syncs what was written to the disk of a file directly. A failure ends all changes (invariant 11).
     pub(crate) fn flush_direct(&self, file: &FileInner) -> Result<(), VolumeError> {
-        if !file.unsynced.load(Ordering::Acquire) {
+        if !file.is_unsynced() {
             return Ok(());
         }
         let _busy = self.pacing.busy();
         file.flush(&self.counters)
             .map_err(|error| VolumeError::from_device("sync", &file.name, error))
-            .inspect_err(|error| self.refuse_changes(error))
+            .inspect_err(|error| self.refuse_changes(error))?;
+        // The system reports a failed sync to one of those that wait; another must not take its own for good.
+        if self.condition.mode() == Mode::ReadOnly {
+            return Err(self.condition.read_only("sync", &file.name));
+        }
+        Ok(())
     }
 
     /// See [`crate::VolumeFile::sync`].
@@ -229,7 +234,7 @@ impl Shared {
         if let Some(host) = self.tier_in_use().filter(|host| !host.disk_first()) {
             worked = self.sync_tier(host)?;
         }
-        if file.unsynced.load(Ordering::Acquire) {
+        if file.is_unsynced() {
             worked = true;
             self.flush_direct(file)?;
         }
@@ -346,6 +351,8 @@ impl Shared {
     /// See [`crate::Volume::drain`].
     pub(crate) fn drain(&self) -> Result<(), VolumeError> {
         let registry = lock(&self.registry);
+        // Also where the tier was given up: after a failed sync of the disk nothing is acknowledged any more.
+        self.condition.route("drain", "the volume")?;
         if let Some(host) = self.tier_in_use() {
             self.refuse_incomplete(&registry, "drain")?;
             if self.begin_settling(host, "drain")? {

@@ -194,3 +194,36 @@ fn a_damaged_tail_empties_a_clean_tier_and_refuses_a_dirty_one() {
         assert!(found == needle);
     }
 }
+
+/// The system reports a failed sync once; the next one succeeds and what was lost stays lost.
+#[test]
+fn after_a_failed_sync_of_the_disk_neither_a_sync_nor_a_drain_succeeds() {
+    for given_up in [false, true] {
+        let config = through();
+        let flash = formatted(&config);
+        let backing = Backing::new("a");
+        let volume = open(&flash, &config);
+        let file = backing.attach(&volume).unwrap();
+        file.write_at(&page(0, 1), 0).unwrap();
+        file.sync().unwrap();
+        if given_up {
+            fail(&flash, Operation::Write, 0, DeviceErrorKind::Io);
+            for version in 2..200 {
+                file.write_at(&page(0, version), 0).unwrap();
+            }
+            assert!(matches!(volume.state(), VolumeState::Bypass { .. }), "{:?}", volume.state());
+        }
+        file.write_at(&page(0, 200), 0).unwrap();
+        let once = Injection {
+            operation: Operation::Flush,
+            after: 0,
+            count: 1,
+            fault: Fault::Error(DeviceErrorKind::Io),
+        };
+        backing.disk.inject(once);
+        assert!(file.sync().is_err());
+        assert!(file.sync().is_err());
+        assert_eq!(volume.drain().unwrap_err().kind(), VolumeErrorKind::ReadOnly, "given up: {given_up}");
+        assert!(volume.close().is_err());
+    }
+}
