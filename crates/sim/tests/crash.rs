@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used)]
 
-use mezzanine_sim::crash::{Kind, Options, Worlds, run};
+mod replays;
+
+use mezzanine_sim::crash::{Kind, Options, World, Worlds, run};
+use replays::Replay;
 
 #[test]
 fn many_power_cuts_lose_nothing() {
@@ -56,12 +59,12 @@ fn many_power_cuts_lose_nothing() {
     }
 }
 
-/// Tells the life of one world: `MEZZANINE_SEED=7 MEZZANINE_CUTS=12 cargo test -p mezzanine-sim --test crash -- --ignored --nocapture`.
+/// Tells the life of one world, or of the part of it that a violation names: `MEZZANINE_SEED=7 MEZZANINE_CUTS=12
+/// MEZZANINE_WITHOUT=guards,files MEZZANINE_ONLY=3:0-4!4.2,7: cargo test -p mezzanine-sim --test crash -- --ignored --nocapture`.
 #[test]
 #[ignore = "for a person who looks for the cause of a violation"]
 fn replay_aloud() {
-    let cuts: u64 = std::env::var("MEZZANINE_CUTS").ok().map_or(4, |cuts| cuts.parse().unwrap());
-    let seed: u64 = std::env::var("MEZZANINE_SEED").ok().map_or(1, |seed| seed.parse().unwrap());
-    let outcome = mezzanine_sim::crash::World::new(seed).traced().live(cuts);
+    let replay = Replay::from_environment();
+    let outcome = World::on(replay.seed, &replay.terms).traced().live(replay.cuts);
     println!("{:?}", outcome.violation);
 }

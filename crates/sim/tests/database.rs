@@ -5,8 +5,11 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+mod replays;
+
 use mezzanine_sim::crash::{CUTS_PER_WORLD, Coverage, Violation};
 use mezzanine_sim::database::{Scenario, World};
+use replays::Replay;
 
 fn from_environment(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().map_or(default, |value| value.parse().unwrap())
@@ -77,12 +80,13 @@ fn many_power_cuts_lose_nothing() {
     }
 }
 
-/// Tells the life of one world: `MEZZANINE_SEED=7 MEZZANINE_CUTS=12 cargo test -p mezzanine-sim --test database -- --ignored --nocapture`.
+/// Tells the life of one world, or of the part of it that a violation names: `MEZZANINE_SEED=7 MEZZANINE_CUTS=12
+/// MEZZANINE_WITHOUT=swaps MEZZANINE_ONLY=3:0-4!4.2,7: cargo test -p mezzanine-sim --test database -- --ignored --nocapture`.
 #[test]
 #[ignore = "for a person who looks for the cause of a violation"]
 fn replay_aloud() {
-    let cuts = from_environment("MEZZANINE_CUTS", 4);
-    let outcome = World::new(from_environment("MEZZANINE_SEED", 1)).traced().live(cuts);
+    let replay = Replay::from_environment();
+    let outcome = World::on(replay.seed, &replay.terms).traced().live(replay.cuts);
     println!("{:?}", outcome.violation);
 }
 
