@@ -7,7 +7,7 @@ use mezzanine_sim::crash::scenario::Scenario;
 use mezzanine_sim::crash::{CUTS_PER_WORLD, World};
 
 /// Seed, and what happened. All were found in version 0.1.0 before its release.
-const STORIES: [(u64, &str); 15] = [
+const STORIES: [(u64, &str); 18] = [
     (
         15,
         "power failed after the tier's table knew a new file and before its sidecar was written: nobody could attach it again",
@@ -54,6 +54,21 @@ const STORIES: [(u64, &str); 15] = [
         101_046,
         "a file and its sidecar were put back as they were before the last restart; the tier's table did not say yet that they \
           had been used since, and pages that had left the tier meanwhile were old",
+    ),
+    (
+        100_039_183,
+        "the only group that named a file rotted before another one said that it had been durable: it was refused as if the tier \
+          were an older copy, though the group still lay there",
+    ),
+    (
+        100_063_673,
+        "the same with its summary gone, so that nothing tells the rotten tier from an older copy: the refusal did not say that it \
+          may be either",
+    ),
+    (
+        100_049_471,
+        "after a failed sync of the disk a volume whose tier had been given up was drained: the second sync found nothing to do, and \
+          what the first had lost was acknowledged",
     ),
 ];
 

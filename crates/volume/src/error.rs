@@ -38,7 +38,7 @@ pub enum VolumeErrorKind {
     Truncated,
     /// The tier belongs to another database.
     ForeignTier,
-    /// The tier is an older snapshot than the database last used.
+    /// The tier is an older snapshot than the database last used, or lacks its newest groups.
     OlderTier,
     /// The database is older than the tier: it was restored from a backup, or its sidecar was.
     NewerTier,

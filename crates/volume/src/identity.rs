@@ -175,14 +175,7 @@ fn judge_dirty(
             "put the newest tier back, or restore file and sidecar from a backup and format the tier",
         ));
     }
-    let Some(entry) = tier.table.get(sidecar.file) else {
-        return Err(refuse(
-            file,
-            VolumeErrorKind::OlderTier,
-            format!("its newest pages were in the tier {}, which knows nothing of it", tier.name),
-            "put the newest tier back, or restore file and sidecar from a backup and format the tier",
-        ));
-    };
+    let Some(entry) = tier.table.get(sidecar.file) else { return Err(refuse_unknown(file, sidecar, tier)) };
     if entry.epoch > sidecar.epoch {
         return Err(refuse(
             file,
@@ -206,6 +199,44 @@ fn judge_dirty(
         ));
     }
     Ok(Bond::Dirty { number: sidecar.file })
+}
+
+/// The tier does not know a file that is dirty there. It did, durably, before the sidecar said so; what is missing was written
+/// in the sidecar's epoch.
+///
+/// Then the last groups of that epoch are damaged, or the flash device is a copy that was made before them. A group that is
+/// there and torn tells the two apart: a copy made at rest has none, for recovery begins a new epoch behind it. Without one
+/// nothing does, and the refusal says both.
+fn refuse_unknown(file: &FileEvidence<'_>, sidecar: &Sidecar, tier: &TierEvidence<'_>) -> VolumeError {
+    const ADVICE: &str =
+        "put the newest tier back, or restore file and sidecar from a backup and format the tier";
+    if tier.opened.found.epoch > sidecar.epoch {
+        // Everything before the tier's epoch is there, so it was told to forget the file.
+        return refuse(
+            file,
+            VolumeErrorKind::NewerTier,
+            format!(
+                "its sidecar says that its newest pages are in the tier {}, which has been used without it since; the file \
+                 or its sidecar was restored from a backup",
+                tier.name
+            ),
+            "put the newest file and sidecar back; or, to go on with the backup, delete its sidecar after restoring a \
+             drained copy, and format the tier",
+        );
+    }
+    if tier.opened.report.recovery.groups_torn > 0 {
+        let reason = format!(
+            "its newest pages were in the tier {}, whose newest groups are damaged: it knows nothing of the file",
+            tier.name
+        );
+        return refuse(file, VolumeErrorKind::Damaged, reason, ADVICE);
+    }
+    let reason = format!(
+        "its newest pages were in the tier {}, which knows nothing of it: the tier is an older copy, or its newest groups \
+         are damaged",
+        tier.name
+    );
+    refuse(file, VolumeErrorKind::OlderTier, reason, ADVICE)
 }
 
 fn refuse_attached_number(

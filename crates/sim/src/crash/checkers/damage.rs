@@ -42,7 +42,7 @@ pub(in crate::crash) fn check(world: &mut World, closed: bool) -> Result<(), Sto
             Err((_, error)) => {
                 trace!(world, "refused on a copy: {error}");
                 world.coverage.damage_refused += 1;
-                return refusal(error.kind(), &error.to_string());
+                return refusal(error.kind(), &error.to_string(), closed);
             }
         };
         let tolerance = match (clean, closed) {
@@ -68,12 +68,15 @@ pub(in crate::crash) fn check(world: &mut World, closed: bool) -> Result<(), Sto
     read_everything(world, &session, &expected, tolerance)
 }
 
-/// A damaged tier is refused as what it looks like.
-fn refusal(kind: VolumeErrorKind, text: &str) -> Result<(), Stop> {
+/// A damaged tier is refused as what it looks like: after a crash it may look like an older one, for nothing on flash says
+/// yet that its newest groups were durable. A file that is dirty in a group that is gone says so, and is refused; whether the group
+/// rotted or the device is a copy from before it cannot be told. A tier that was closed in order says where it ends.
+fn refusal(kind: VolumeErrorKind, text: &str, closed: bool) -> Result<(), Stop> {
     match kind {
         VolumeErrorKind::Damaged | VolumeErrorKind::Unrecognised | VolumeErrorKind::NewerFormat { .. } => {
             Ok(())
         }
+        VolumeErrorKind::OlderTier if !closed => Ok(()),
         _ => Err(Stop::Violated(
             Invariant::DamageNoticed,
             format!("a damaged tier was refused like this: {text}"),
