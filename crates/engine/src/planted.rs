@@ -78,6 +78,10 @@ bugs! {
         ClosedAsDrained,
         /// What a drain writes counts as clean before the disk is synced. (The volume's part.)
         DrainMarksUnsynced,
+        /// A flash device is replaced without bringing to disk what it alone holds. (The volume's part.)
+        ReplacedUndrained,
+        /// A flash device is replaced without syncing what was written to disk directly. (The volume's part.)
+        ReplacedUnsynced,
         /// A page that was changed while a drain wrote an older version counts as clean.
         CleanedAlthoughChanged,
     }

@@ -88,7 +88,8 @@ impl<'a> Candidate<'a> {
         self.backing.flush().map_err(|error| self.io(error))
     }
 
-    fn into_file(self, number: u32, page_size: u64) -> FileInner {
+    fn into_file(self, number: u32, host: Option<&Arc<TierHost>>) -> FileInner {
+        let page_size = host.map_or(4096, |host| host.page_size() as u64);
         let capabilities = self.backing.capabilities();
         FileInner {
             path: self.path.to_owned(),
@@ -96,7 +97,7 @@ impl<'a> Candidate<'a> {
             number,
             resizable: capabilities.can_resize,
             page_size,
-            layout: RwLock::new(()),
+            layout: RwLock::new(host.cloned()),
             len: AtomicU64::new(capabilities.len),
             clip: AtomicU64::new(capabilities.len),
             physical: AtomicU64::new(capabilities.len),
@@ -113,7 +114,7 @@ impl<'a> Candidate<'a> {
             discarding: Mutex::new(None),
             head: Mutex::new(Head { bytes: empty_head(&self.guard), changed: false }),
             guarded: AtomicBool::new(false),
-            guard: self.guard,
+            guard: Mutex::new(self.guard.into()),
             backing: self.backing,
             sidecar: self.store,
         }
@@ -189,16 +190,13 @@ impl Shared {
     fn attach_current(
         &self,
         registry: &mut Registry,
-        candidate: Candidate<'_>,
+        mut candidate: Candidate<'_>,
         bond: Bond,
     ) -> Result<Arc<FileInner>, VolumeError> {
         let (Some(host), Some(opened)) = (self.tier_in_use(), registry.tier.as_mut()) else {
-            let number = registry.next_number;
-            registry.next_number += 1;
-            let file = candidate.into_file(number, 4096);
-            file.ready.store(true, Ordering::Release);
-            return Ok(self.register(file));
+            return Ok(self.attach_without_tier(registry, candidate));
         };
+        let host = &host;
         let length = candidate.backing.len();
         let number = {
             let note = lock(&host.table);
@@ -218,8 +216,8 @@ impl Shared {
             let failed = |error| VolumeError::from_device("attach a file to", &host.flash_name, error);
             opened.roster.write(&*host.flash).map_err(failed)?;
         }
-        let mut file = candidate.into_file(number, host.page_size() as u64);
-        name_guard(&mut file.guard, &host.tier.uuid(), number);
+        name_guard(&mut candidate.guard, &host.tier.uuid(), number);
+        let mut file = candidate.into_file(number, Some(host));
         if let (false, Bond::New { forget }) = (host.provably_clean(), &bond) {
             // A file that the table knows has a sidecar with its number, so the number goes to the sidecar first.
             file.former.clone_from(forget);
@@ -245,6 +243,26 @@ impl Shared {
         Ok(file)
     }
 
+    /// Attaches a file that the disk alone answers for. If the tier was given up, another one may take its place, and the number
+    /// is one that no file of that one has.
+    fn attach_without_tier(&self, registry: &mut Registry, candidate: Candidate<'_>) -> Arc<FileInner> {
+        let host = self.host();
+        let number = match &host {
+            Some(host) => {
+                let next = &mut lock(&host.table).table.next_file;
+                *next += 1;
+                *next - 1
+            }
+            None => {
+                registry.next_number += 1;
+                registry.next_number - 1
+            }
+        };
+        let file = candidate.into_file(number, host.as_ref());
+        file.ready.store(true, Ordering::Release);
+        self.register(file)
+    }
+
     /// Takes up a file whose newest pages may be in the tier.
     fn attach_dirty(
         &self,
@@ -257,6 +275,7 @@ impl Shared {
             let reason = "the tier was given up meanwhile";
             return Err(VolumeError::new(VolumeErrorKind::OnlyCopy, "attach", candidate.name, reason));
         };
+        let host = &host;
         opened.start(host)?;
         if opened.roster.set(number, candidate.path) {
             let failed = |error| VolumeError::from_device("attach a file to", &host.flash_name, error);
@@ -264,14 +283,14 @@ impl Shared {
         }
         let mut candidate = candidate;
         candidate.guard.clone_from(&sidecar.guard);
-        let file = candidate.into_file(number, host.page_size() as u64);
+        let file = candidate.into_file(number, Some(host));
         let length = lock(&host.table).table.get(number).map_or(0, |entry| entry.length);
         for word in [&file.len, &file.clip] {
             word.store(length, Ordering::Release);
         }
-        file.guarded.store(!file.guard.is_empty(), Ordering::Release);
+        file.guarded.store(!sidecar.guard.is_empty(), Ordering::Release);
         file.head().bytes.clone_from(&sidecar.head);
-        file.head().bytes.resize(empty_head(&file.guard).len(), 0);
+        file.head().bytes.resize(empty_head(&sidecar.guard).len(), 0);
         file.dirty.store(true, Ordering::Release);
         mask_head(&file, length);
         // Somebody began to give this tier up, and may have written newer pages over those that these are copies of.
@@ -300,7 +319,7 @@ impl Shared {
         // crash may lie some clean closes back, if nothing was changed since.
         file.trim.store(true, Ordering::Release);
         // The sidecar confirms the epoch before the table does (see `identity`).
-        self.write_sidecar(&file, SidecarState::Dirty)?;
+        self.write_sidecar(host, &file, SidecarState::Dirty)?;
         file.armed.store(true, Ordering::Release);
         if let Some(entry) = lock(&host.table).table.get_mut(number) {
             entry.epoch = host.epoch;
@@ -383,20 +402,31 @@ impl Shared {
         self.sync_tier(host)?;
         // Not while the volume is settled: whoever settles it must know which files are dirty.
         let Some(_inside) = host.enter(&self.condition) else { return Ok(()) };
-        if !file.guard.is_empty() {
+        let guard = file.guard();
+        if !guard.is_empty() {
             let failed = |error| VolumeError::from_device("guard the header of", &file.name, error);
-            let mut head = empty_head(&file.guard);
+            let mut head = empty_head(&guard);
             file.read_home(&mut head, 0, &self.counters).map_err(failed)?;
             file.head().bytes = head;
-            self.write_sidecar(file, SidecarState::Current)?;
+            self.write_sidecar(host, file, SidecarState::Current)?;
             // From now on readers put the head over what they read.
             file.guarded.store(true, Ordering::Release);
-            file.write_plain(&file.guard, 0, &self.counters).map_err(failed)?;
+            file.write_plain(&guard, 0, &self.counters).map_err(failed)?;
             file.flush(&self.counters).map_err(failed)?;
         }
         file.dirty.store(true, Ordering::Release);
-        self.write_sidecar(file, SidecarState::Dirty)?;
+        self.write_sidecar(host, file, SidecarState::Dirty)?;
         file.armed.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Before files leave the tier, or writes go past it: trims those that were not changed since a crash.
+    pub(crate) fn trim_all(&self, host: &TierHost, files: &[Arc<FileInner>]) -> Result<(), VolumeError> {
+        for file in files.iter().filter(|file| file.trim.load(Ordering::Acquire)) {
+            let _arming = lock(&file.arming);
+            self.trim(host, file)?;
+            file.trim.store(false, Ordering::Release);
+        }
         Ok(())
     }
 
@@ -478,7 +508,7 @@ impl Shared {
             page_size: host.page_size() as u32,
             length: file.len(),
             discarding: *lock(&file.discarding),
-            guard: file.guard.clone(),
+            guard: file.guard().to_vec(),
             head: file.head().bytes.clone(),
             fingerprint: Vec::new(),
             reason: String::new(),
@@ -492,8 +522,12 @@ impl Shared {
     }
 
     /// Replaces the sidecar of a file, durably.
-    pub(crate) fn write_sidecar(&self, file: &FileInner, state: SidecarState) -> Result<(), VolumeError> {
-        let Some(host) = &self.host else { return Ok(()) };
+    pub(crate) fn write_sidecar(
+        &self,
+        host: &TierHost,
+        file: &FileInner,
+        state: SidecarState,
+    ) -> Result<(), VolumeError> {
         self.replace_sidecar(file, &self.sidecar_of(host, file, state))
     }
 
@@ -508,12 +542,27 @@ fn forgettable(bond: &Bond) -> usize {
     if let Bond::New { forget } = bond { forget.len() } else { 0 }
 }
 
+/// What follows a guard: the tier and the file whose it is.
+fn guard_name(tier: &[u8; 16], number: u32) -> [u8; GUARD_NAME_BYTES] {
+    let mut name = [0; GUARD_NAME_BYTES];
+    name[..16].copy_from_slice(tier);
+    name[16..].copy_from_slice(&number.to_le_bytes());
+    name
+}
+
 /// Adds to a guard whose it is.
 fn name_guard(guard: &mut Vec<u8>, tier: &[u8; 16], number: u32) {
     if !guard.is_empty() && guard.len() + GUARD_NAME_BYTES <= GUARD_BYTES_MAX {
-        guard.extend_from_slice(tier);
-        guard.extend_from_slice(&number.to_le_bytes());
+        guard.extend_from_slice(&guard_name(tier, number));
     }
+}
+
+/// A guard that names the tier `from`, or none, names the tier `to` from now on.
+pub(crate) fn rename_guard(guard: &mut Vec<u8>, from: &[u8; 16], to: &[u8; 16], number: u32) {
+    if guard.ends_with(&guard_name(from, number)) {
+        guard.truncate(guard.len() - GUARD_NAME_BYTES);
+    }
+    name_guard(guard, to, number);
 }
 
 /// The head of an empty file with this guard.

@@ -9,6 +9,9 @@
 //!                               |
 //!   Bypass ---------------------+---> Closed
 //! ```
+//!
+//! Replacing the flash device is settled like a drain, or done while it is `Bypass`; `renew` ends it, and then there is another
+//! tier.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -77,14 +80,41 @@ impl Condition {
 
     /// Moves to `mode` if the mode is one of `from`. Returns whether it did.
     pub(crate) fn change(&self, from: &[Mode], mode: Mode, reason: &str) -> bool {
+        self.change_while(|| true, from, mode, reason)
+    }
+
+    /// As [`Self::change`], if `still` says so: for what a tier brings about that may be replaced meanwhile.
+    pub(crate) fn change_while(
+        &self,
+        still: impl FnOnce() -> bool,
+        from: &[Mode],
+        mode: Mode,
+        reason: &str,
+    ) -> bool {
         let mut current = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
-        if !from.contains(&self.mode()) {
+        if !from.contains(&self.mode()) || !still() {
             return false;
         }
         // Before the first write goes past the tier.
         self.bypassed.fetch_or(mode == Mode::Bypass, Ordering::SeqCst);
         self.mode.store(mode as u8, Ordering::SeqCst);
         reason.clone_into(&mut current);
+        drop(current);
+        self.settled.notify_all();
+        true
+    }
+
+    /// Another tier is in use, and what became of the last one counts no more. `retire` ends that one, before anybody sees
+    /// the volume in order. False if the volume has become read-only meanwhile.
+    pub(crate) fn renew(&self, retire: impl FnOnce()) -> bool {
+        let mut current = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
+        if !matches!(self.mode(), Mode::Settling | Mode::Bypass) {
+            return false;
+        }
+        retire();
+        self.bypassed.store(false, Ordering::SeqCst);
+        self.mode.store(Mode::Normal as u8, Ordering::SeqCst);
+        current.clear();
         drop(current);
         self.settled.notify_all();
         true

@@ -34,7 +34,8 @@ pub(crate) const FRUITLESS_MAX: u32 = 2_000_000;
 
 /// The state behind all handles of one volume. The README of the crate states who may touch what, and the lock order.
 pub(crate) struct Shared {
-    pub(crate) host: Option<TierHost>,
+    /// The tier, for those that have no file's layout lock in hand; locked only to look at it, or to replace it.
+    host: RwLock<Option<Arc<TierHost>>>,
     pub(crate) condition: Condition,
     pub(crate) registry: Mutex<Registry>,
     pub(crate) files: RwLock<BTreeMap<u32, Arc<FileInner>>>,
@@ -77,6 +78,8 @@ pub(crate) struct TierHost {
     inside: AtomicUsize,
     /// Pages given to the tier since workers were last woken.
     staged: AtomicU32,
+    /// Another tier has taken its place: no jobs of it, and its failures concern nobody.
+    retired: AtomicBool,
     /// What the failed device said, for messages.
     pub(crate) cause: Mutex<Option<String>>,
     /// Counts changes that need a sync.
@@ -133,6 +136,7 @@ impl TierHost {
             inside: AtomicUsize::new(0),
             fruitless: AtomicU32::new(0),
             staged: AtomicU32::new(0),
+            retired: AtomicBool::new(false),
             cause: Mutex::new(None),
             changes: AtomicU64::new(0),
             synced: AtomicU64::new(0),
@@ -200,6 +204,15 @@ impl TierHost {
     pub(crate) fn is_incomplete(&self) -> bool {
         self.incomplete.load(Ordering::Acquire)
     }
+
+    /// Ends the use of the tier: another one has taken its place.
+    pub(crate) fn retire(&self) {
+        self.retired.store(true, Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_retired(&self) -> bool {
+        self.retired.load(Ordering::SeqCst)
+    }
 }
 
 /// What a [`TierHost`] is made of.
@@ -220,16 +233,26 @@ impl Shared {
             files: RwLock::new(BTreeMap::new()),
             changing: RwLock::new(()),
             pacing: Pacing::new(host.as_ref().map_or(0, |host| host.workers)),
-            host,
+            host: RwLock::new(host.map(Arc::new)),
             stripes: [const { Mutex::new(()) }; STRIPES],
             signal: Signal::default(),
             counters: Counters::default(),
         }
     }
 
+    /// The tier, whether it may be believed or not.
+    pub(crate) fn host(&self) -> Option<Arc<TierHost>> {
+        shared(&self.host).clone()
+    }
+
     /// The tier, if it may be believed now.
-    pub(crate) fn tier_in_use(&self) -> Option<&TierHost> {
-        if self.condition.has_bypassed() { None } else { self.host.as_ref() }
+    pub(crate) fn tier_in_use(&self) -> Option<Arc<TierHost>> {
+        if self.condition.has_bypassed() { None } else { self.host() }
+    }
+
+    /// Puts another tier in the place of the present one, for those that look for it from now on.
+    pub(crate) fn set_host(&self, host: Arc<TierHost>) {
+        *exclusive(&self.host) = Some(host);
     }
 
     pub(crate) fn file(&self, number: u32) -> Option<Arc<FileInner>> {

@@ -43,10 +43,10 @@ impl VolumeFile {
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<(), VolumeError> {
         self.shared.condition.check_readable("read", &self.inner.name)?;
         count(&self.shared.counters.reads, 1);
-        let _layout = shared(&self.inner.layout);
+        let layout = shared(&self.inner.layout);
         let available = self.len().saturating_sub(offset).min(buf.len() as u64) as usize;
         let (bytes, beyond) = buf.split_at_mut(available);
-        self.shared.read_range(&self.inner, bytes, offset)?;
+        self.shared.read_range(layout.as_deref(), &self.inner, bytes, offset)?;
         if beyond.is_empty() {
             return Ok(());
         }

@@ -31,6 +31,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use mezzanine_device::{AlignedBuf, Device, DeviceError, Request};
 
 use crate::config::GUARD_BYTES_MAX;
+use crate::core::{TierHost, lock};
 use crate::sidecar::SidecarStore;
 use crate::statistics::{Counters, count};
 
@@ -44,8 +45,9 @@ pub(crate) struct FileInner {
     pub(crate) sidecar: Arc<dyn SidecarStore>,
     pub(crate) resizable: bool,
     pub(crate) page_size: u64,
-    /// Shared by reads and writes, exclusive to changes of the file's shape.
-    pub(crate) layout: RwLock<()>,
+    /// Shared by reads and writes, exclusive to changes of the file's shape. What it holds is the tier that the file's pages are
+    /// in: whoever reads or writes has this lock anyway, and nobody has it while the tier is replaced.
+    pub(crate) layout: RwLock<Option<Arc<TierHost>>>,
     /// Logical length in bytes.
     pub(crate) len: AtomicU64,
     /// Pages are written to disk up to here: the logical length, but while a truncation is not yet durable the old one.
@@ -73,8 +75,9 @@ pub(crate) struct FileInner {
     pub(crate) distrusted: AtomicU64,
     /// Pages that are being discarded, for the sidecar.
     pub(crate) discarding: Mutex<Option<(u64, u64)>>,
-    /// What stands on disk instead of the head while the file is not current; empty if nothing does.
-    pub(crate) guard: Vec<u8>,
+    /// What stands on disk instead of the head while the file is not current; empty if nothing does. Changes only while the
+    /// file is current.
+    pub(crate) guard: Mutex<Arc<[u8]>>,
     pub(crate) guarded: AtomicBool,
     pub(crate) head: Mutex<Head>,
 }
@@ -93,6 +96,14 @@ impl FileInner {
         self.head.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn guard(&self) -> Arc<[u8]> {
+        Arc::clone(&lock(&self.guard))
+    }
+
+    pub(crate) fn set_guard(&self, guard: &[u8]) {
+        *lock(&self.guard) = guard.into();
+    }
+
     pub(crate) fn len(&self) -> u64 {
         self.len.load(Ordering::Acquire)
     }
@@ -108,7 +119,7 @@ impl FileInner {
 
     /// Shortest length on disk: the guard must fit.
     pub(crate) fn physical_min(&self) -> u64 {
-        if self.is_guarded() { self.guard.len() as u64 } else { 0 }
+        if self.is_guarded() { self.guard().len() as u64 } else { 0 }
     }
 
     /// Fills `buf` from `offset` with what belongs there, zeros past the physical end.
@@ -187,7 +198,8 @@ impl FileInner {
         let &(0, first) = pages.first()? else { return None };
         self.is_guarded().then(|| {
             let mut masked = AlignedBuf::copy_of(first);
-            masked[..self.guard.len()].copy_from_slice(&self.guard);
+            let guard = self.guard();
+            masked[..guard.len()].copy_from_slice(&guard);
             masked
         })
     }

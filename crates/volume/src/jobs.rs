@@ -56,8 +56,9 @@ impl Shared {
     /// Carries out one job if the volume is in `mode`.
     pub(crate) fn run_one(&self, host: &TierHost, mode: Mode) -> bool {
         let gate = shared(&host.disk_gate);
-        // Looked at under the gate: who settles the volume closes the gate after changing the mode.
-        if self.condition.mode() != mode {
+        // Looked at under the gate: who settles the volume closes the gate after changing the mode. The mode first: if it is that of
+        // a volume whose tier was replaced, this one is retired.
+        if self.condition.mode() != mode || host.is_retired() {
             return false;
         }
         if host.tier.resize_waits() && host.tier.failure().is_none() {
@@ -119,7 +120,7 @@ impl Shared {
                 }
                 by_file.iter().try_for_each(|(number, pages)| self.write_home(*number, pages))
             }
-            Job::SyncDisk(_) => self.sync_staged_out(),
+            Job::SyncDisk(_) => self.sync_staged_out(host),
             // Never asked for: a volume has no buffer pool.
             Job::PullPages(_) => Ok(()),
         };
@@ -148,7 +149,7 @@ impl Shared {
     }
 
     /// Syncs every file that stage-out has written since it was last synced.
-    pub(crate) fn sync_staged_out(&self) -> Result<(), VolumeError> {
+    pub(crate) fn sync_staged_out(&self, host: &TierHost) -> Result<(), VolumeError> {
         let written: Vec<Arc<FileInner>> = self
             .all_files()
             .into_iter()
@@ -157,19 +158,19 @@ impl Shared {
         for file in written {
             count(&self.counters.disk_flushes, 1);
             file.backing.flush().map_err(|error| VolumeError::from_device("sync", &file.name, error))?;
-            self.save_head(&file)?;
+            self.save_head(host, &file)?;
         }
         Ok(())
     }
 
     /// After the first page of a guarded file went to disk under its guard: its head goes to the sidecar, before the
     /// frame that still answers for the page may be reused.
-    fn save_head(&self, file: &FileInner) -> Result<(), VolumeError> {
+    fn save_head(&self, host: &TierHost, file: &FileInner) -> Result<(), VolumeError> {
         if !file.is_guarded() || !file.head().changed || planted::is(Bug::HeadLeftBehind) {
             return Ok(());
         }
         file.head().changed = false;
-        self.write_sidecar(file, SidecarState::Dirty)
+        self.write_sidecar(host, file, SidecarState::Dirty)
     }
 
     /// Keeps disk jobs out while the shape of a file changes, and remembers what was cut off for the disk job whose list

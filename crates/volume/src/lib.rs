@@ -52,6 +52,8 @@ mod resize;
 
 mod online;
 
+mod replace;
+
 mod file;
 
 mod volume;
@@ -62,6 +64,7 @@ pub use file::VolumeFile;
 pub use mezzanine_engine::{Admission, Design, SyncMode, TierConfig};
 pub use open::{create_flash, open_flash};
 pub use registry::OpenReport;
+pub use replace::ReplaceOptions;
 pub use resize::{ResizeProgress, ResizeWanted};
 pub use sidecar::{MemorySidecar, PathSidecar, Sidecar, SidecarState, SidecarStore};
 pub use statistics::VolumeStatistics;

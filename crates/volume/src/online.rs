@@ -35,14 +35,14 @@ impl Shared {
             return Ok(());
         }
         if let Some(opened) = registry.tier.as_mut() {
-            opened.start(host)?;
+            opened.start(&host)?;
         }
-        self.settled(host, &registry, SWITCH, |files| {
+        self.settled(&host, &registry, SWITCH, |files| {
             let superblock = || host.put_superblock(SWITCH, |superblock| superblock.with_sync_mode(mode));
             if mode == SyncMode::Through {
-                self.to_disk_first(host, files, superblock)?;
+                self.to_disk_first(&host, files, superblock)?;
             } else {
-                self.to_tier_alone(host, files, superblock)?;
+                self.to_tier_alone(&host, files, superblock)?;
             }
             host.tier.set_sync_mode(mode);
             Ok(())
@@ -57,11 +57,11 @@ impl Shared {
         if host.admission_off.load(Ordering::Acquire) != on {
             return Ok(());
         }
-        self.settled(host, &registry, ADMIT, |files| {
+        self.settled(&host, &registry, ADMIT, |files| {
             if on {
-                self.to_tier_alone(host, files, || Ok(()))?;
+                self.to_tier_alone(&host, files, || Ok(()))?;
             } else {
-                self.to_disk_first(host, files, || Ok(()))?;
+                self.to_disk_first(&host, files, || Ok(()))?;
             }
             host.admission_off.store(!on, Ordering::Release);
             Ok(())
@@ -79,11 +79,7 @@ impl Shared {
     ) -> Result<(), VolumeError> {
         self.refuse_incomplete(registry, operation)?;
         let files = self.all_files();
-        for file in files.iter().filter(|file| file.trim.load(Ordering::Acquire)) {
-            let _arming = lock(&file.arming);
-            self.trim(host, file)?;
-            file.trim.store(false, Ordering::Release);
-        }
+        self.trim_all(host, &files)?;
         if !self.begin_settling(host, operation)? {
             // The tier was given up just now.
             return self.tier_for(operation).map(|_| ());
@@ -114,7 +110,7 @@ impl Shared {
             let _gate = exclusive(&host.disk_gate);
             self.drain_pages(host)?;
         }
-        files.iter().try_for_each(|file| self.declare_current(file))?;
+        files.iter().try_for_each(|file| self.declare_current(host, file))?;
         superblock()?;
         files.iter().try_for_each(|file| {
             self.restore_head(file)?;

@@ -120,32 +120,43 @@ impl Volume {
     /// `Unrecognised` if the device holds something else and `OnlyCopy` if it holds a tier that was not drained, unless
     /// `force`; `InvalidConfig`; `NoSpace`; `Truncated` if the device is too small.
     pub fn format(flash: &dyn Device, config: &VolumeConfig, force: bool) -> Result<(), VolumeError> {
-        let name = flash.describe();
-        let geometry = volume_geometry(&config.tier, "format", &name)?;
-        let failed = |error| VolumeError::from_device("format", flash.describe(), error);
-        if !force {
-            refuse_contents(flash, &name)?;
-        }
-        let capabilities = flash.capabilities();
-        let needed = geometry.flash_bytes();
-        if capabilities.len < needed {
-            if !capabilities.can_resize {
-                let reason = format!("it has {} bytes and the tier needs {needed}", capabilities.len);
-                return Err(VolumeError::new(VolumeErrorKind::Truncated, "format", name, reason)
-                    .advise("give the tier fewer frames or a larger device"));
-            }
-            flash.set_len(needed).map_err(failed)?;
-        }
-        let (tier_uuid, database_uuid) = identities(config.identity_seed, &name)?;
-        // An old superblock is destroyed before a new one stands: at no moment can a mix of the two be read.
-        let nothing = mezzanine_device::AlignedBuf::zeroed(mezzanine_engine::format::SUPERBLOCK_BYTES);
-        for offset in mezzanine_engine::format::SUPERBLOCK_OFFSETS {
-            flash.write_at(&nothing, offset).map_err(failed)?;
-        }
-        Roster::default().write(flash).map_err(failed)?;
-        flash.flush().map_err(failed)?;
-        write_superblock(flash, &Superblock::new(&geometry, tier_uuid, database_uuid)).map_err(failed)
+        format_tier(flash, config, force, |first| first)
     }
+}
+
+/// Makes an empty tier on `flash`, whose first superblock is what `begin` makes of that of a tier without a past.
+pub(crate) fn format_tier(
+    flash: &dyn Device,
+    config: &VolumeConfig,
+    force: bool,
+    begin: impl FnOnce(Superblock) -> Superblock,
+) -> Result<(), VolumeError> {
+    let name = flash.describe();
+    let geometry = volume_geometry(&config.tier, "format", &name)?;
+    let failed = |error| VolumeError::from_device("format", flash.describe(), error);
+    if !force {
+        refuse_contents(flash, &name)?;
+    }
+    let capabilities = flash.capabilities();
+    let needed = geometry.flash_bytes();
+    if capabilities.len < needed {
+        if !capabilities.can_resize {
+            let reason = format!("it has {} bytes and the tier needs {needed}", capabilities.len);
+            return Err(VolumeError::new(VolumeErrorKind::Truncated, "format", name, reason)
+                .advise("give the tier fewer frames or a larger device"));
+        }
+        flash.set_len(needed).map_err(failed)?;
+    }
+    let (tier_uuid, database_uuid) = identities(config.identity_seed, &name)?;
+    // An old superblock is destroyed before a new one stands: at no moment can a mix of the two be read.
+    let nothing = mezzanine_device::AlignedBuf::zeroed(mezzanine_engine::format::SUPERBLOCK_BYTES);
+    for offset in mezzanine_engine::format::SUPERBLOCK_OFFSETS {
+        flash.write_at(&nothing, offset).map_err(failed)?;
+    }
+    Roster::default().write(flash).map_err(failed)?;
+    flash.flush().map_err(failed)?;
+    let first = begin(Superblock::new(&geometry, tier_uuid, database_uuid));
+    write_superblock(flash, &first).map_err(failed)
 }
 
 /// Refuses to format over what is not recognised, and over pages that may be the only copies.

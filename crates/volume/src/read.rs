@@ -32,14 +32,16 @@ struct Run {
 }
 
 impl Shared {
-    /// Fills `buf` from `offset`; all of it lies below the end of the file. The caller holds the layout lock.
+    /// Fills `buf` from `offset`; all of it lies below the end of the file. The caller holds the layout lock, with `host` in
+    /// it.
     pub(crate) fn read_range(
         &self,
+        host: Option<&TierHost>,
         file: &FileInner,
         buf: &mut [u8],
         offset: u64,
     ) -> Result<(), VolumeError> {
-        let Some(host) = self.tier_in_use() else {
+        let Some(host) = host.filter(|_| !self.condition.has_bypassed()) else {
             let failed = |error| VolumeError::from_device("read", &file.name, error).at(offset);
             let _busy = self.pacing.busy();
             return file.read_home(buf, offset, &self.counters).map_err(failed);

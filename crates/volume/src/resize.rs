@@ -4,6 +4,8 @@
 //! a worker, or a caller who has found no room. A crash before leaves the old size, one after it the new one: in both, the
 //! rear stands where either finds every frame.
 
+use std::sync::Arc;
+
 use mezzanine_device::DeviceErrorKind;
 use mezzanine_engine::{ConfigError, Failure, TierConfig};
 
@@ -79,7 +81,7 @@ impl Shared {
     pub(crate) fn resize(&self, bytes: u64) -> Result<ResizeProgress, VolumeError> {
         let host = self.tier_for(RESIZE)?;
         let most = host.tier.geometry().flash_bytes();
-        let least = bytes_of(host, frames_min(host));
+        let least = bytes_of(&host, frames_min(&host));
         let refused = |reason: String, advice: String| {
             VolumeError::new(VolumeErrorKind::InvalidConfig, RESIZE, &host.flash_name, reason).advise(advice)
         };
@@ -93,7 +95,7 @@ impl Shared {
                 format!("{bytes} bytes are fewer than the {least} that its groups and metadata need");
             return Err(refused(reason, format!("use at least {least}")));
         }
-        let frames = (bytes - overhead(host)) / host.page_size() as u64;
+        let frames = (bytes - overhead(&host)) / host.page_size() as u64;
         {
             // Not while a superblock of another resize is on its way.
             let _superblock = lock(&host.superblock);
@@ -102,7 +104,7 @@ impl Shared {
                 .map_err(|error: ConfigError| refused(error.reason.clone(), error.advice))?;
         }
         self.signal.offer_work();
-        Ok(progress(host))
+        Ok(progress(&host))
     }
 
     /// See [`crate::Volume::cancel_resize`].
@@ -115,10 +117,11 @@ impl Shared {
     }
 
     /// The tier, for an operation that needs one.
-    pub(crate) fn tier_for(&self, operation: &'static str) -> Result<&TierHost, VolumeError> {
-        let name = self.host.as_ref().map_or("the volume", |host| &host.flash_name);
-        match (self.condition.route(operation, name)?, &self.host) {
-            (Route::Tier, Some(host)) => Ok(host),
+    pub(crate) fn tier_for(&self, operation: &'static str) -> Result<Arc<TierHost>, VolumeError> {
+        let host = self.host();
+        let name = host.as_ref().map_or("the volume", |host| &host.flash_name);
+        match (self.condition.route(operation, name)?, &host) {
+            (Route::Tier, Some(host)) => Ok(Arc::clone(host)),
             _ => {
                 let reason = format!("there is no tier in use: {}", self.condition.reason());
                 Err(VolumeError::new(VolumeErrorKind::NoTier, operation, name, reason))

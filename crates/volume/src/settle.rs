@@ -12,7 +12,7 @@ use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{DirtyPage, DrainCursor, Failure, NoRoom, SyncState};
 
 use crate::condition::Mode;
-use crate::core::{FRUITLESS_MAX, Shared, TierHost, exclusive, lock};
+use crate::core::{FRUITLESS_MAX, Shared, TierHost, exclusive, lock, shared};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::home::FileInner;
 use crate::registry::Registry;
@@ -26,12 +26,13 @@ impl Shared {
     /// Acts on a failure that the tier has latched (invariant 11).
     pub(crate) fn handle_failure(&self, host: &TierHost) {
         let Some(failure) = host.tier.failure() else { return };
+        let still = || !host.is_retired();
         let cause = lock(&host.cause).clone().unwrap_or_default();
         let reason = if cause.is_empty() { failure.to_string() } else { format!("{failure}: {cause}") };
         match failure {
             Failure::FlashWrite | Failure::FlashSync if host.disk_first() => {
                 host.tier.stop_admission();
-                self.condition.change(&[Mode::Normal], Mode::Bypass, &reason);
+                self.condition.change_while(still, &[Mode::Normal], Mode::Bypass, &reason);
             }
             Failure::FlashWrite => self.give_up_tier(host, &reason),
             Failure::FlashRead { .. } => {
@@ -44,10 +45,10 @@ impl Shared {
                     }
                     None => reason,
                 };
-                self.condition.change(&[Mode::Normal], Mode::ReadOnly, &reason);
+                self.condition.change_while(still, &[Mode::Normal], Mode::ReadOnly, &reason);
             }
             Failure::FlashSync | Failure::DiskWrite | Failure::DiskSync => {
-                self.condition.change(&[Mode::Normal], Mode::ReadOnly, &reason);
+                self.condition.change_while(still, &[Mode::Normal], Mode::ReadOnly, &reason);
             }
         }
         self.signal.made_progress();
@@ -62,7 +63,8 @@ impl Shared {
     /// The flash device cannot be written: everything dirty goes to disk, the files are detached from the tier durably,
     /// and the volume goes on without it. Writers and syncs wait meanwhile, so nothing is acknowledged before it holds.
     fn give_up_tier(&self, host: &TierHost, reason: &str) {
-        if !self.condition.change(&[Mode::Normal], Mode::Settling, reason) {
+        let still = || !host.is_retired();
+        if !self.condition.change_while(still, &[Mode::Normal], Mode::Settling, reason) {
             return;
         }
         host.wait_outside();
@@ -70,7 +72,7 @@ impl Shared {
         let gate = exclusive(&host.disk_gate);
         let given_up = self.distrust_clean(host).and_then(|()| self.drain_pages(host)).and_then(|()| {
             self.all_files().iter().try_for_each(|file| {
-                self.leave_tier(file, || {
+                self.leave_tier(host, file, || {
                     let detached = Sidecar {
                         reason: reason.to_owned(),
                         ..self.sidecar_of(host, file, SidecarState::Detached)
@@ -96,7 +98,7 @@ impl Shared {
         let end = host.tier.rear().0;
         self.all_files().iter().filter(|file| file.dirty.load(Ordering::Acquire)).try_for_each(|file| {
             file.distrusted.store(end, Ordering::Release);
-            self.write_sidecar(file, SidecarState::Dirty)
+            self.write_sidecar(host, file, SidecarState::Dirty)
         })
     }
 
@@ -125,7 +127,7 @@ impl Shared {
             drained.extend(pages);
         }
         if !planted::is(Bug::DrainMarksUnsynced) {
-            self.sync_staged_out()?;
+            self.sync_staged_out(host)?;
         }
         host.tier.mark_clean(&drained);
         Ok(())
@@ -166,16 +168,17 @@ impl Shared {
     /// sidecar.
     fn leave_tier(
         &self,
+        host: &TierHost,
         file: &FileInner,
         last: impl FnOnce() -> Result<(), VolumeError>,
     ) -> Result<(), VolumeError> {
-        self.declare_current(file)?;
+        self.declare_current(host, file)?;
         self.restore_head(file)?;
         last()
     }
 
     /// The first half: the disk is whole but for the guard, and the sidecar says so.
-    pub(crate) fn declare_current(&self, file: &FileInner) -> Result<(), VolumeError> {
+    pub(crate) fn declare_current(&self, host: &TierHost, file: &FileInner) -> Result<(), VolumeError> {
         if !file.dirty.load(Ordering::Acquire) {
             return Ok(());
         }
@@ -185,7 +188,7 @@ impl Shared {
             file.resize(physical).map_err(failed)?;
             file.flush(&self.counters).map_err(failed)?;
         }
-        self.write_sidecar(file, SidecarState::Current)?;
+        self.write_sidecar(host, file, SidecarState::Current)?;
         for flag in [&file.dirty, &file.armed, &file.ready] {
             flag.store(false, Ordering::Release);
         }
@@ -229,10 +232,12 @@ impl Shared {
     /// See [`crate::VolumeFile::sync`].
     pub(crate) fn sync_file(&self, file: &FileInner) -> Result<(), VolumeError> {
         count(&self.counters.syncs, 1);
+        // What it waits for must not be taken out of use meanwhile.
+        let _changing = shared(&self.changing);
         self.condition.route("sync", &file.name)?;
         let mut worked = false;
         if let Some(host) = self.tier_in_use().filter(|host| !host.disk_first()) {
-            worked = self.sync_tier(host)?;
+            worked = self.sync_tier(&host)?;
         }
         if file.is_unsynced() {
             worked = true;
@@ -337,8 +342,8 @@ impl Shared {
         registry: &Registry,
         operation: &'static str,
     ) -> Result<(), VolumeError> {
-        let (Some(host), Some(opened)) = (&self.host, &registry.tier) else { return Ok(()) };
-        let missing = self.missing_files(host);
+        let (Some(host), Some(opened)) = (self.host(), &registry.tier) else { return Ok(()) };
+        let missing = self.missing_files(&host);
         if missing.is_empty() {
             return Ok(());
         }
@@ -355,6 +360,7 @@ impl Shared {
         self.condition.route("drain", "the volume")?;
         if let Some(host) = self.tier_in_use() {
             self.refuse_incomplete(&registry, "drain")?;
+            let host = &*host;
             if self.begin_settling(host, "drain")? {
                 let gate = exclusive(&host.disk_gate);
                 let drained = self.drain_pages(host);
@@ -397,7 +403,7 @@ impl Shared {
             return Err(self.condition.read_only(operation, "the volume"));
         }
         let host = match self.tier_in_use() {
-            Some(host) if self.begin_settling(host, operation)? => host,
+            Some(host) if self.begin_settling(&host, operation)? => host,
             _ => return self.all_files().iter().try_for_each(|file| self.flush_direct(file)),
         };
         let files = self.all_files();
@@ -406,7 +412,7 @@ impl Shared {
         if !started {
             return Ok(());
         }
-        if drained { self.leave_drained(host, &files) } else { self.leave_warm(host, &files) }
+        if drained { self.leave_drained(&host, &files) } else { self.leave_warm(&host, &files) }
     }
 
     /// Closes the tier with its pages in it.
@@ -433,7 +439,7 @@ impl Shared {
             let _gate = exclusive(&host.disk_gate);
             self.drain_pages(host)?;
         }
-        files.iter().try_for_each(|file| self.declare_current(file))?;
+        files.iter().try_for_each(|file| self.declare_current(host, file))?;
         // Every sidecar says `current` before the tier forgets, and is removed only afterwards: a crash between leaves
         // either a tier that nobody needs, or files that need none.
         let emptied = |old: &Superblock| Superblock { state: TierState::Drained, ..old.discarded() };

@@ -34,12 +34,12 @@ impl Shared {
         }
         let _changing = shared(&self.changing);
         self.prepare(file, RESIZE)?;
-        let _layout = exclusive(&file.layout);
+        let layout = exclusive(&file.layout);
         let old = file.len();
         if len == old {
             return Ok(());
         }
-        match (self.condition.route(RESIZE, &file.name)?, &self.host) {
+        match (self.condition.route(RESIZE, &file.name)?, layout.as_deref()) {
             (Route::Tier, Some(host)) if !host.disk_first() => {
                 if len < old {
                     return self.shorten_durable(host, file, len);
@@ -124,12 +124,12 @@ impl Shared {
     pub(crate) fn discard(&self, file: &FileInner, offset: u64, len: u64) -> Result<(), VolumeError> {
         let _changing = shared(&self.changing);
         self.prepare(file, "discard")?;
-        let _layout = exclusive(&file.layout);
+        let layout = exclusive(&file.layout);
         let end = offset.saturating_add(len).min(file.len());
         if offset >= end {
             return Ok(());
         }
-        match (self.condition.route("discard", &file.name)?, &self.host) {
+        match (self.condition.route("discard", &file.name)?, layout.as_deref()) {
             (Route::Tier, Some(host)) if !host.disk_first() => self.discard_durable(host, file, offset, end),
             (route, host) => {
                 let failed = |error| VolumeError::from_device("discard", &file.name, error);
@@ -224,7 +224,7 @@ impl Shared {
             }
             let Some(_inside) = host.enter(&self.condition) else { continue };
             change();
-            return self.write_sidecar(file, SidecarState::Dirty).map(|()| true);
+            return self.write_sidecar(host, file, SidecarState::Dirty).map(|()| true);
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
 use mezzanine_device::{Device, FileDevice, OpenOptions};
-use mezzanine_engine::SyncMode;
+use mezzanine_engine::{SyncMode, TierConfig};
 
 use crate::attach::Candidate;
 use crate::condition::{Condition, Mode};
@@ -17,6 +17,7 @@ use crate::file::VolumeFile;
 use crate::open::open_tier;
 use crate::pacing::WINDOW;
 use crate::registry::{OpenReport, Registry};
+use crate::replace::ReplaceOptions;
 use crate::resize::ResizeProgress;
 use crate::sidecar::{PathSidecar, SidecarStore};
 use crate::statistics::VolumeStatistics;
@@ -60,8 +61,9 @@ impl Volume {
         for number in 0..config.workers {
             let shared = Arc::clone(&volume.shared);
             let work = move || {
-                let Some(host) = &shared.host else { return };
-                shared.signal.work_until_stopped(WINDOW, || shared.run_job(host));
+                // Looked up for each job: the flash device may be replaced between two.
+                let run = || shared.host().is_some_and(|host| shared.run_job(&host));
+                shared.signal.work_until_stopped(WINDOW, run);
             };
             let thread = std::thread::Builder::new().name(format!("mezzanine-{number}")).spawn(work);
             volume.workers.push(
@@ -91,7 +93,7 @@ impl Volume {
         sidecar: Arc<dyn SidecarStore>,
         options: AttachOptions,
     ) -> Result<VolumeFile, VolumeError> {
-        let page_size = self.shared.host.as_ref().map_or(4096, |host| host.page_size() as u32);
+        let page_size = self.shared.host().map_or(4096, |host| host.page_size() as u32);
         let candidate = Candidate::new(path, backing, sidecar, options, page_size)?;
         let file = self.shared.attach(candidate)?;
         Ok(VolumeFile::new(file, Arc::clone(&self.shared)))
@@ -119,14 +121,14 @@ impl Volume {
     /// attached. Until they are, no file of the volume can be changed.
     pub fn unattached(&self) -> Vec<PathBuf> {
         let registry = lock(&self.shared.registry);
-        let (Some(host), Some(opened)) = (&self.shared.host, &registry.tier) else { return Vec::new() };
-        let missing = self.shared.missing_files(host);
+        let (Some(host), Some(opened)) = (self.shared.host(), &registry.tier) else { return Vec::new() };
+        let missing = self.shared.missing_files(&host);
         missing.iter().filter_map(|number| opened.roster.paths.get(number).cloned()).collect()
     }
 
     /// Carries out one job of the tier in the calling thread. Returns whether there was one.
     pub fn step(&self) -> bool {
-        self.shared.host.as_ref().is_some_and(|host| self.shared.run_job(host))
+        self.shared.host().is_some_and(|host| self.shared.run_job(&host))
     }
 
     /// Writes every page that is newer than its disk copy to disk and syncs; the tier stays in use. Writers wait
@@ -152,7 +154,7 @@ impl Volume {
 
     /// The size of the queue, and what is left to do of a resize; `None` without a tier.
     pub fn resize_progress(&self) -> Option<ResizeProgress> {
-        self.shared.tier_in_use().map(crate::resize::progress)
+        self.shared.tier_in_use().map(|host| crate::resize::progress(&host))
     }
 
     /// Forgets a resize that has not taken effect yet.
@@ -197,6 +199,42 @@ impl Volume {
         self.shared.tier_in_use().map(|host| !host.admission_off.load(Ordering::Acquire))
     }
 
+    /// Goes on with an empty tier on another flash device, while all files stay attached: one that has failed, or that is
+    /// wanted elsewhere, is given back. What the old tier alone holds goes to disk first. Readers go on, and each file's wait
+    /// once, for reads of it that are under way; writers and syncs wait until it is done. A resize that was asked for is
+    /// forgotten, and stopped admission is resumed. Until the old tier is left there is memory for both.
+    ///
+    /// A tier that was given up after a failure ([`VolumeState::Bypass`]) is replaced as well, and the volume is in order
+    /// then. Requests to the old device that hang are not waited for, but those of a read.
+    ///
+    /// After a crash on the way the files are opened with the old device or the new one: the error of the wrong one names
+    /// the other. Once this has returned the old tier counts for nothing, whatever it holds, and is refused by every file.
+    ///
+    /// # Errors
+    /// Nothing has changed after: `Unrecognised`, `OnlyCopy` and `Damaged` for what the new device holds, unless
+    /// [`ReplaceOptions::force`], `Truncated` if it is too small, or its failure; `Busy` if it holds the tier in use;
+    /// `InvalidConfig`, also for another page size; `TooManyFiles`, `FileNotAttached`; `NoTier` if the volume never had
+    /// one; `Closed`.
+    ///
+    /// `OnlyCopy` and `ReadOnly` if the volume is read-only: what is durable, and where, is no longer known then, and
+    /// the message says what the old device may hold alone.
+    ///
+    /// If the old tier's pages cannot be brought to disk, the volume is read-only afterwards. If the sidecars cannot be
+    /// written, it goes on without a tier, and this may be called again.
+    pub fn replace_flash(&self, flash: Arc<dyn Device>, options: &ReplaceOptions) -> Result<(), VolumeError> {
+        self.shared.replace_flash(flash, options)
+    }
+
+    /// The parameters of the tier as they are now, for a tier like it; also of one that was given up. `None` if there never
+    /// was one.
+    pub fn tier_config(&self) -> Option<TierConfig> {
+        self.shared.host().map(|host| TierConfig {
+            sync_mode: host.tier.sync_mode(),
+            frames: host.tier.frames(),
+            ..host.tier.geometry().config().clone()
+        })
+    }
+
     /// Makes everything durable, marks the tier closed and refuses further use. The tier keeps its pages for the next
     /// opening.
     ///
@@ -225,9 +263,9 @@ impl Volume {
         }
     }
 
-    /// What the volume has done so far.
+    /// What the volume has done so far. The tier's own counters begin anew when its flash device is replaced.
     pub fn statistics(&self) -> VolumeStatistics {
-        self.shared.counters.snapshot(self.shared.host.as_ref().map(|host| host.tier.statistics()))
+        self.shared.counters.snapshot(self.shared.host().map(|host| host.tier.statistics()))
     }
 
     /// How much of the last fraction of a second the disks were busy with what readers and writers waited for, in
@@ -247,7 +285,7 @@ impl Volume {
     /// # Panics
     /// If a rule does not hold.
     pub fn check(&self) {
-        if let Some(host) = &self.shared.host {
+        if let Some(host) = self.shared.host() {
             host.tier.check();
         }
     }

@@ -26,8 +26,8 @@ impl Shared {
         }
         let _changing = shared(&self.changing);
         self.prepare(file, "write")?;
-        let _layout = shared(&file.layout);
-        match (self.condition.route("write", &file.name)?, &self.host) {
+        let layout = shared(&file.layout);
+        match (self.condition.route("write", &file.name)?, layout.as_deref()) {
             (Route::Tier, Some(host)) if host.disk_first() => self.write_through(host, file, buf, offset),
             (Route::Tier, Some(host)) => {
                 // The length first: what is staged in past the end would not be written to disk.
@@ -53,12 +53,12 @@ impl Shared {
     /// Waits until the file may be changed, by whichever way.
     pub(crate) fn prepare(&self, file: &FileInner, operation: &'static str) -> Result<(), VolumeError> {
         loop {
-            match (self.condition.route(operation, &file.name)?, &self.host) {
-                (Route::Tier, Some(host)) if !file.ready.load(Ordering::Acquire) => {
-                    self.make_ready(host, file)?
-                }
-                _ => return Ok(()),
+            let route = self.condition.route(operation, &file.name)?;
+            if route == Route::Disk || file.ready.load(Ordering::Acquire) {
+                return Ok(());
             }
+            let Some(host) = self.host() else { return Ok(()) };
+            self.make_ready(&host, file)?;
         }
     }
 
