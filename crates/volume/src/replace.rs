@@ -15,7 +15,8 @@
 //! What a crash leaves:
 //! - Before 3, files that need the old tier and name it: the new one is refused as another tier.
 //! - From 3 on, files that are current and need none. One that names the old tier is a new one to the new tier, and to the old
-//!   one too, because that was not closed in order, or is empty. So it does not matter which sidecars name which.
+//!   one too, because that was not closed in order, or is empty. So it does not matter which sidecars name which, unless the
+//!   old tier could not be marked as drained: it waits for files that name the new one, and refuses changes of any.
 //! - An old device that comes back after 6 is one that the files do not name: refused by those that are dirty, and not
 //!   believed for those that are current.
 //!

@@ -6,12 +6,12 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Backing, PAGE, durable, formatted, open, page};
-use mezzanine_device::Device;
-use mezzanine_device::memory::MemoryDevice;
+use common::{Backing, PAGE, durable, flash_for, formatted, open, page};
+use mezzanine_device::memory::{Fault, Injection, MemoryDevice, Operation};
+use mezzanine_device::{Device, DeviceErrorKind};
 use mezzanine_engine::format::SUPERBLOCK_OFFSETS;
 use mezzanine_engine::planted::{Bug, set};
-use mezzanine_volume::Volume;
+use mezzanine_volume::{ReplaceOptions, Volume, VolumeFile, VolumeState};
 
 /// Writes, takes a copy of the flash device, writes again, and opens the copy. What does the page hold then?
 fn page_on_an_older_snapshot() -> Option<Vec<u8>> {
@@ -107,6 +107,86 @@ fn a_discard_that_the_power_interrupts_leaves_no_torn_page() {
     assert!(whole());
     set(Some(Bug::DiscardNotRepeated));
     let held = whole();
+    set(None);
+    assert!(!held, "the planted fault went unnoticed");
+}
+
+/// Pages that were synced, and then another flash device. Are they there?
+fn pages_outlive_their_device() -> bool {
+    let (flash, backing) = (formatted(&durable()), Backing::new("a"));
+    let volume = open(&flash, &durable());
+    let file = backing.attach(&volume).unwrap();
+    for block in 0..8 {
+        file.write_at(&page(block, 1), block * PAGE as u64).unwrap();
+    }
+    file.sync().unwrap();
+    volume.replace_flash(flash_for(&durable()), &ReplaceOptions::new(durable().tier)).unwrap();
+    (0..8).all(|block| read(&file, block) == page(block, 1))
+}
+
+fn read(file: &VolumeFile, block: u64) -> Vec<u8> {
+    let mut found = vec![0; PAGE];
+    file.read_at(&mut found, block * PAGE as u64).unwrap();
+    found
+}
+
+#[test]
+fn a_device_is_not_replaced_before_its_pages_are_on_disk() {
+    assert!(pages_outlive_their_device());
+    set(Some(Bug::ReplacedUndrained));
+    let held = pages_outlive_their_device();
+    set(None);
+    assert!(!held, "the planted fault went unnoticed");
+}
+
+/// A page is written to disk while there is no tier, a new tier takes it up from there and is synced on behalf of another file, and
+/// the power fails. The page is read, leaves the tier, and is read again: is it the same?
+fn what_was_read_stays(seed: u64) -> bool {
+    let (flash, a, b) = (formatted(&durable()), Backing::new("a"), Backing::new("b"));
+    let volume = open(&flash, &durable());
+    let (file, other) = (a.attach(&volume).unwrap(), b.attach(&volume).unwrap());
+    for block in 0..40 {
+        file.write_at(&page(block, 1), block * PAGE as u64).unwrap();
+    }
+    file.sync().unwrap();
+    let fault = Fault::Error(DeviceErrorKind::Io);
+    flash.inject(Injection { operation: Operation::Write, after: 0, count: u64::MAX, fault });
+    for block in 0..16 {
+        other.write_at(&page(block, 1), block * PAGE as u64).unwrap();
+    }
+    assert!(matches!(volume.state(), VolumeState::Bypass { .. }));
+    file.write_at(&page(3, 2), 3 * PAGE as u64).unwrap();
+    let next = flash_for(&durable());
+    volume.replace_flash(next.clone(), &ReplaceOptions::new(durable().tier)).unwrap();
+    file.write_at(&page(0, 2), 0).unwrap();
+    assert!(read(&file, 3) == page(3, 2));
+    other.write_at(&page(0, 2), 0).unwrap();
+    other.sync().unwrap();
+    next.power().crash_after(1);
+    drop((file, other, volume));
+    next.power_cut(seed);
+    next.power().restore();
+    for backing in [&a, &b] {
+        backing.disk.power_cut(seed);
+    }
+
+    let volume = open(&next, &durable());
+    let (file, other) = (a.attach(&volume).unwrap(), b.attach(&volume).unwrap());
+    let first = read(&file, 3);
+    for round in 3..9 {
+        for block in 0..40 {
+            other.write_at(&page(block, round), block * PAGE as u64).unwrap();
+        }
+    }
+    read(&file, 3) == first
+}
+
+#[test]
+fn what_was_written_without_a_tier_is_synced_before_there_is_another() {
+    let stays = || (0..20).all(what_was_read_stays);
+    assert!(stays());
+    set(Some(Bug::ReplacedUnsynced));
+    let held = stays();
     set(None);
     assert!(!held, "the planted fault went unnoticed");
 }

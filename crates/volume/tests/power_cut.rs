@@ -9,66 +9,23 @@
 
 mod common;
 
-use std::io;
 use std::path::Path;
 use std::rc::Rc;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
+use common::powered::PoweredSidecar;
 use common::{PAGE, every_configuration, small_tier};
 use mezzanine_device::Device;
-use mezzanine_device::memory::{MemoryDevice, Power, Random, Spent};
+use mezzanine_device::memory::{MemoryDevice, Power, Random};
 use mezzanine_engine::format::read_superblock;
 use mezzanine_engine::{ReadError, ReadFlash};
 use mezzanine_volume::{
-    AttachOptions, HeaderGuard, SidecarStore, SyncMode, TierConfig, Volume, VolumeConfig, VolumeError,
-    VolumeErrorKind, VolumeFile,
+    AttachOptions, HeaderGuard, SyncMode, TierConfig, Volume, VolumeConfig, VolumeError, VolumeErrorKind,
+    VolumeFile,
 };
 
 const PAGES: u64 = 60;
 const GUARD: &[u8] = b"not current on disk";
-
-/// A sidecar on the same power as the devices: a cut in the middle of a replacement leaves the old or the new one.
-struct PoweredSidecar {
-    power: Power,
-    state: Mutex<(Option<Vec<u8>>, Random)>,
-}
-
-impl PoweredSidecar {
-    fn put(&self, bytes: Option<Vec<u8>>) -> io::Result<()> {
-        let mut state = self.state.lock().unwrap();
-        match self.power.spend() {
-            Spent::On => {
-                state.0 = bytes;
-                Ok(())
-            }
-            Spent::Cut => {
-                if state.1.chance(1, 2) {
-                    state.0 = bytes;
-                }
-                Err(io::Error::other("power"))
-            }
-            Spent::Off => Err(io::Error::other("no power")),
-        }
-    }
-}
-
-impl SidecarStore for PoweredSidecar {
-    fn describe(&self) -> String {
-        "sidecar".to_owned()
-    }
-    fn read(&self) -> io::Result<Option<Vec<u8>>> {
-        Ok(self.state.lock().unwrap().0.clone())
-    }
-    fn replace(&self, bytes: &[u8]) -> io::Result<()> {
-        self.put(Some(bytes.to_vec()))
-    }
-    fn remove(&self) -> io::Result<()> {
-        self.put(None)
-    }
-    fn fingerprint(&self) -> io::Result<Option<Vec<u8>>> {
-        Ok(Some(vec![1]))
-    }
-}
 
 struct World {
     power: Power,
@@ -126,10 +83,7 @@ impl World {
         Self {
             online,
             disk: Arc::new(MemoryDevice::on(&power, "disk", 0, true)),
-            sidecar: Arc::new(PoweredSidecar {
-                power: power.clone(),
-                state: Mutex::new((None, Random::new(seed ^ 1))),
-            }),
+            sidecar: Arc::new(PoweredSidecar::new(&power, seed ^ 1)),
             guard: random.chance(1, 2),
             tears: online || config.tier.geometry().unwrap().provably_clean(),
             flash,

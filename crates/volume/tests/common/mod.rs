@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, dead_code, unreachable_pub)]
 
+pub mod powered;
+pub mod traffic;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -66,6 +69,13 @@ pub struct TestSidecar {
     pub fingerprint: Mutex<Option<Vec<u8>>>,
     /// Replacements report a failure, and are in place all the same.
     pub fails: Mutex<bool>,
+}
+
+impl TestSidecar {
+    /// As if somebody had deleted it.
+    pub fn inner_remove(&self) {
+        self.inner.remove().unwrap();
+    }
 }
 
 impl SidecarStore for TestSidecar {
