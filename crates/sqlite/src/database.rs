@@ -272,7 +272,7 @@ impl Connection {
         format!(
             "database {}\nflash {}\nstate {:?}\n{tier}tier_page_size {}\ndatabase_page_size {page_size}\n{warning}{}",
             db.path.display(),
-            mount.flash,
+            mount.flash(),
             mount.volume.state(),
             mount.page_size,
             counters(&format!("{:#?}", mount.volume.statistics())),

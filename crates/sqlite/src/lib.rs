@@ -44,6 +44,7 @@ mod logs;
 mod timing;
 
 mod online;
+mod replace;
 
 mod pragma;
 mod report;

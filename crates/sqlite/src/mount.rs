@@ -17,7 +17,7 @@ use mezzanine_device::{Device, DeviceError};
 use mezzanine_engine::format::read_superblock;
 use mezzanine_engine::{ReadError, ReadFlash};
 use mezzanine_volume::{
-    AttachOptions, HeaderGuard, PathSidecar, TierConfig, Volume, VolumeConfig, VolumeFile,
+    AttachOptions, HeaderGuard, PathSidecar, ReplaceOptions, TierConfig, Volume, VolumeConfig, VolumeFile,
 };
 
 use crate::database::Database;
@@ -59,8 +59,9 @@ impl FileId {
 /// A volume in use.
 pub(crate) struct Mount {
     pub(crate) volume: Arc<Volume>,
-    /// Names the flash in messages.
-    pub(crate) flash: String,
+    /// Names of the flash, for messages and for URIs: the last one is that of the present, those before it of what it has
+    /// replaced.
+    names: Mutex<Vec<String>>,
     pub(crate) page_size: u32,
     disk: OpenDisk,
     /// Whether the volume was opened for a URI and is closed with its last database.
@@ -80,7 +81,7 @@ struct Attached {
 
 #[derive(Default)]
 struct Registry {
-    /// By canonical path of the flash file.
+    /// By canonical path of the flash file, also of one that was replaced since.
     by_flash: HashMap<PathBuf, Arc<Mount>>,
     databases: HashMap<FileId, Attached>,
 }
@@ -112,7 +113,7 @@ impl Mount {
     pub(crate) fn of_owner(volume: Arc<Volume>, flash: String, page_size: u32, disk: OpenDisk) -> Arc<Self> {
         Arc::new(Self {
             volume,
-            flash,
+            names: Mutex::new(vec![flash]),
             page_size,
             disk,
             owned: false,
@@ -126,6 +127,22 @@ impl Mount {
         self.volume.drain()?;
         self.drained_at_close.store(self.owned, Ordering::Relaxed);
         Ok(self.owned)
+    }
+
+    fn names(&self) -> MutexGuard<'_, Vec<String>> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Names the flash in messages.
+    pub(crate) fn flash(&self) -> String {
+        self.names().last().cloned().unwrap_or_default()
+    }
+
+    /// Whether a URI with this flash file means this tier. One that the present file has replaced while the tier was in use still
+    /// does: a program goes on with the URI that it was told.
+    fn is_on(&self, flash: &Path) -> bool {
+        let name = name_of(flash).display().to_string();
+        self.names().contains(&name)
     }
 
     fn database(self: &Arc<Self>, path: &Path, lock: &ProcessLock) -> Result<Arc<Database>, Error> {
@@ -267,15 +284,13 @@ fn same_tier(
     }
     let same = match (mount, &params.flash) {
         (Some(mount), _) => Arc::ptr_eq(mount, &attached.mount),
-        (None, Some(flash)) => {
-            canonical(flash).is_ok_and(|flash| flash.display().to_string() == attached.mount.flash)
-        }
+        (None, Some(flash)) => attached.mount.is_on(flash),
         (None, None) => true,
     };
     if same {
         return Ok(());
     }
-    let reason = format!("it is open with the tier {}", attached.mount.flash);
+    let reason = format!("it is open with the tier {}", attached.mount.flash());
     Err(Error::new(ErrorKind::Busy, "open", path.display(), reason).advise("name the same flash file"))
 }
 
@@ -318,13 +333,11 @@ impl Registry {
     /// The tier that a URI names, opened or formatted if it is not yet.
     fn mount_for(&mut self, database: &Path, params: &Params) -> Result<Arc<Mount>, Error> {
         let flash = flash_of(database, params)?;
-        if let Ok(known) = canonical(flash) {
-            if let Some(mount) = self.by_flash.get(&known) {
-                return Ok(Arc::clone(mount));
-            }
+        if let Some(mount) = self.by_flash.get(&name_of(flash)) {
+            return Ok(Arc::clone(mount));
         }
         let mount = Arc::new(open_flash(flash, database, params)?);
-        self.by_flash.insert(PathBuf::from(&mount.flash), Arc::clone(&mount));
+        self.by_flash.insert(PathBuf::from(mount.flash()), Arc::clone(&mount));
         for other in mount.volume.unattached().iter().filter(|other| *other != database) {
             // What cannot be attached is named by the volume's error as soon as somebody wants to change a file.
             let _ = self.attach_idle(&mount, other);
@@ -368,18 +381,58 @@ fn canonical(path: &Path) -> std::io::Result<PathBuf> {
     fs::canonicalize(path)
 }
 
+/// The name under which a flash file is known; one that is no longer there has kept it.
+fn name_of(flash: &Path) -> PathBuf {
+    canonical(flash).or_else(|_| std::path::absolute(flash)).unwrap_or_else(|_| flash.to_owned())
+}
+
+/// Moves the tier of `mount`, which is in use, to another flash file. `tier` tells its parameters from those of the present
+/// one. A file that does not exist, or is empty, is made.
+pub(crate) fn replace_flash(
+    mount: &Arc<Mount>,
+    flash: &Path,
+    force: bool,
+    tier: impl FnOnce(TierConfig) -> Result<TierConfig, Error>,
+) -> Result<(), Error> {
+    let mut locked = lock();
+    let present = mount.volume.tier_config().ok_or_else(|| {
+        let reason = "the volume was opened without a tier";
+        Error::new(ErrorKind::NoFlash, "replace the flash of", mount.flash(), reason)
+    })?;
+    let options = ReplaceOptions { force, ..ReplaceOptions::new(tier(present)?) };
+    let fresh = is_fresh(flash);
+    let device = if fresh { make_file(flash, &options.tier)? } else { mezzanine_volume::open_flash(flash)? };
+    if let Err(error) = mount.volume.replace_flash(device, &options) {
+        if fresh {
+            // The error says more than one about the removal would.
+            let _ = fs::remove_file(flash);
+        }
+        return Err(error.into());
+    }
+    let name = name_of(flash);
+    mount.names().push(name.display().to_string());
+    if mount.owned {
+        locked.registry().by_flash.insert(name, Arc::clone(mount));
+    }
+    Ok(())
+}
+
+/// Whether there is nothing yet in the place of a flash file. A block device says that it has no bytes, too; it is formatted by
+/// hand, if at all.
+fn is_fresh(flash: &Path) -> bool {
+    fs::metadata(flash).map_or(true, |found| found.is_file() && found.len() == 0)
+}
+
 /// Opens the tier on a flash file; a file that does not exist, or is empty, becomes one if its size is given.
 fn open_flash(flash: &Path, database: &Path, params: &Params) -> Result<Mount, Error> {
-    // A block device says that it has no bytes, too; it is formatted by hand, if at all.
-    let fresh = fs::metadata(flash).map_or(true, |found| found.is_file() && found.len() == 0);
     let (device, tier) =
-        if fresh { make_flash(flash, database, params)? } else { find_flash(flash, params)? };
+        if is_fresh(flash) { make_flash(flash, database, params)? } else { find_flash(flash, params)? };
     let volume = Arc::new(Volume::open(device, VolumeConfig::new(tier.clone()))?);
     let name =
         canonical(flash).map_err(|source| Error::io("open the flash file", flash.display(), source))?;
     Ok(Mount {
         volume,
-        flash: name.display().to_string(),
+        names: Mutex::new(vec![name.display().to_string()]),
         page_size: tier.page_size,
         disk: crate::vfs::plain_disk(),
         owned: true,
@@ -412,30 +465,39 @@ fn make_flash(
             .advise("put that flash file back, or name the path where it is now"));
     }
     let page_size = params.page_size.or_else(|| page_size_of(database)).unwrap_or(DEFAULT_PAGE_SIZE);
+    let tier = with_wishes(sized(page_size, bytes, params.flash_bytes_max)?, params);
+    Ok((make_file(flash, &tier)?, tier))
+}
+
+/// A tier that takes `bytes` bytes of flash, and can grow to `most`.
+pub(crate) fn sized(page_size: u32, bytes: u64, most: Option<u64>) -> Result<TierConfig, Error> {
     let fitted = TierConfig::for_flash_bytes(page_size, bytes);
-    let roomy = match params.flash_bytes_max {
+    match most {
         Some(most) if most < bytes => {
             let given = format!("flash_max_size={most}");
             let reason = format!("the tier is to have {bytes} bytes at once; give at least as many");
-            return Err(Error::new(ErrorKind::BadParameter, "use", given, reason));
+            Err(Error::new(ErrorKind::BadParameter, "use", given, reason))
         }
-        Some(most) => fitted.with_room_in(most),
-        None => fitted,
-    };
-    let tier = with_wishes(roomy, params);
+        Some(most) => Ok(fitted.with_room_in(most)),
+        None => Ok(fitted),
+    }
+}
+
+/// A flash file with an empty tier.
+fn make_file(flash: &Path, tier: &TierConfig) -> Result<Arc<dyn Device>, Error> {
     // Under another name until it is a tier: whoever dies in between leaves no file that is neither a tier nor empty.
     let mut unfinished = flash.as_os_str().to_owned();
     unfinished.push(".formatting");
     let unfinished = PathBuf::from(unfinished);
     let failed = |source| Error::io("make the flash file", flash.display(), source);
     logs::absent_is_fine(fs::remove_file(&unfinished)).map_err(failed)?;
-    let formatted = format_flash(&unfinished, &tier);
+    let formatted = format_flash(&unfinished, tier);
     if formatted.is_err() {
         let _ = fs::remove_file(&unfinished);
     }
     formatted?;
     fs::rename(&unfinished, flash).and_then(|()| logs::sync_parent(flash)).map_err(failed)?;
-    Ok((mezzanine_volume::open_flash(flash)?, tier))
+    Ok(mezzanine_volume::open_flash(flash)?)
 }
 
 fn format_flash(path: &Path, tier: &TierConfig) -> Result<(), Error> {
@@ -463,7 +525,7 @@ impl ReadFlash for Reader<'_> {
 /// SQLite's own default.
 const DEFAULT_PAGE_SIZE: u32 = 4096;
 
-fn with_wishes(mut tier: TierConfig, params: &Params) -> TierConfig {
+pub(crate) fn with_wishes(mut tier: TierConfig, params: &Params) -> TierConfig {
     tier.design = params.design.unwrap_or(tier.design);
     tier.admission = params.admission.unwrap_or(tier.admission);
     tier.sync_mode = params.sync_mode.unwrap_or(tier.sync_mode);

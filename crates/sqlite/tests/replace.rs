@@ -1,0 +1,126 @@
+//! The flash file of a database in use is replaced by pragma.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use rusqlite::Connection;
+use support::{Folder, check, count, flags, journal_mode, open_with, pragma_text, uri};
+
+fn refused(db: &Connection, pragma: &str) -> String {
+    let asked: rusqlite::Result<String> = db.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get(0));
+    asked.unwrap_err().to_string()
+}
+
+fn fill(db: &Connection, from: i64, rows: i64) {
+    for row in from..from + rows {
+        db.execute("INSERT INTO t VALUES (?1, randomblob(3000))", [row]).unwrap();
+    }
+}
+
+fn table(folder: &Folder) -> Connection {
+    let db = open_with(folder, "app.db", "").unwrap();
+    journal_mode(&db, "wal");
+    db.execute_batch("CREATE TABLE t (a INTEGER PRIMARY KEY, b BLOB)").unwrap();
+    fill(&db, 0, 100);
+    db.execute_batch("PRAGMA wal_checkpoint(truncate)").unwrap();
+    db
+}
+
+/// `PRAGMA mezzanine_replace` with a file of the folder and what follows its path.
+fn to(folder: &Folder, name: &str, more: &str) -> String {
+    format!("mezzanine_replace = '{}{more}'", folder.file(name).display())
+}
+
+#[test]
+fn a_flash_file_is_replaced_while_others_read_and_write() {
+    let folder = Folder::new();
+    let db = table(&folder);
+    let old = pragma_text(&db, "mezzanine_replace");
+    assert!(old.contains("flash.mezz"), "{old}");
+    let (stop, reads) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let db = open_with(&folder, "app.db", "").unwrap();
+            while !stop.load(Ordering::Relaxed) {
+                assert!(count(&db, "SELECT count(*) FROM t WHERE length(b) = 3000") >= 100);
+                reads.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+        let answer = pragma_text(&db, &to(&folder, "second.mezz", ""));
+        assert!(
+            answer.contains("second.mezz") && answer.contains("flash.mezz is no longer needed"),
+            "{answer}"
+        );
+        fill(&db, 100, 50);
+        let answer = pragma_text(&db, &to(&folder, "third.mezz", "?flash_size=12MiB&sync_mode=through"));
+        assert!(answer.contains("third.mezz"), "{answer}");
+        fill(&db, 150, 50);
+        let seen = reads.load(Ordering::Relaxed);
+        while reads.load(Ordering::Relaxed) < seen + 3 {
+            std::thread::yield_now();
+        }
+        stop.store(true, Ordering::Relaxed);
+    });
+    let status = pragma_text(&db, "mezzanine_status");
+    assert!(status.contains("third.mezz\n") && status.contains("state Ok\nsync_mode through\n"), "{status}");
+    let bytes = std::fs::metadata(folder.file("third.mezz")).unwrap().len();
+    assert!((10 << 20..=12 << 20).contains(&bytes), "{bytes}");
+    // The program still uses the URI that it was told.
+    let again = open_with(&folder, "app.db", "").unwrap();
+    assert_eq!(count(&again, "SELECT count(*) FROM t"), 200);
+    assert_eq!(pragma_text(&db, "mezzanine_sync_mode = durable"), "durable");
+    fill(&db, 200, 50);
+    db.execute_batch("PRAGMA wal_checkpoint(truncate)").unwrap();
+    check(&db);
+    // A file that was replaced is free, as soon as nobody has it in hand any more.
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(20);
+    while mezzanine_volume::open_flash(&folder.file("flash.mezz")).is_err() {
+        assert!(std::time::Instant::now() < end, "the old flash file is still locked");
+        std::thread::yield_now();
+    }
+    std::fs::remove_file(folder.file("second.mezz")).unwrap();
+    drop((db, again));
+    // The next opening needs the file that is in use, and says so.
+    open_with(&folder, "app.db", "").unwrap_err();
+    let message = mezzanine_sqlite::last_error().unwrap();
+    assert!(message.contains("third.mezz") && message.contains("another tier"), "{message}");
+    let now = uri(&folder.file("app.db"), &folder.file("third.mezz"), "");
+    let db = Connection::open_with_flags(now, flags()).unwrap();
+    assert_eq!(count(&db, "SELECT count(*) FROM t"), 250);
+    check(&db);
+}
+
+#[test]
+fn what_cannot_take_the_place_of_a_flash_file_is_refused_and_nothing_changes() {
+    let folder = Folder::new();
+    let db = table(&folder);
+    std::fs::write(folder.file("letters"), vec![b'x'; 1 << 20]).unwrap();
+    for (file, more, part) in [
+        ("letters", "", "not a tier"),
+        ("flash.mezz", "", "only one process"),
+        ("new.mezz", "?flash_size=much", "10GiB"),
+        ("new.mezz", "?flash_max_size=1GiB", "flash_size as well"),
+        ("new.mezz", "?page_size=8192", "same page size"),
+        ("new.mezz", "?sync_mode=drained", "through, durable"),
+        ("new.mezz", "?force=perhaps", "yes, no"),
+        ("new.mezz", "?colour=red", "use flash_size"),
+        ("missing/new.mezz", "", "No such file"),
+    ] {
+        let message = refused(&db, &to(&folder, file, more));
+        assert!(message.contains(part), "{file}{more}: {message}");
+        assert!(!folder.file("new.mezz").exists(), "{file}{more} has left a file");
+        assert!(pragma_text(&db, "mezzanine_replace").contains("flash.mezz"));
+    }
+    assert!(refused(&db, "mezzanine_replace = ''").contains("names no flash file"));
+    assert_eq!(std::fs::read(folder.file("letters")).unwrap(), vec![b'x'; 1 << 20]);
+    fill(&db, 100, 50);
+    check(&db);
+    // By force, a file that holds something else.
+    pragma_text(&db, &to(&folder, "letters", "?force=yes"));
+    fill(&db, 150, 50);
+    assert_eq!(count(&db, "SELECT count(*) FROM t"), 200);
+    check(&db);
+}
