@@ -26,6 +26,8 @@ pub mod world;
 
 mod operations;
 
+mod online;
+
 pub mod checkers;
 
 pub mod report;

@@ -40,6 +40,8 @@ fn many_power_cuts_lose_nothing() {
         ("disks compared", coverage.disks_compared),
         ("reads interrupted", coverage.reads_interrupted),
         ("jobs interrupted", coverage.jobs_interrupted),
+        ("switches of the sync mode", coverage.switches),
+        ("changes of the admission", coverage.admission_changes),
     ];
     // These are of few worlds, and a short run may have none of those.
     let rare = [

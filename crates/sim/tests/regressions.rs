@@ -7,7 +7,7 @@ use mezzanine_sim::crash::scenario::Scenario;
 use mezzanine_sim::crash::{CUTS_PER_WORLD, World};
 
 /// Seed, and what happened. All were found in version 0.1.0 before its release.
-const STORIES: [(u64, &str); 18] = [
+const STORIES: [(u64, &str); 20] = [
     (
         15,
         "power failed after the tier's table knew a new file and before its sidecar was written: nobody could attach it again",
@@ -69,6 +69,16 @@ const STORIES: [(u64, &str); 18] = [
         100_049_471,
         "after a failed sync of the disk a volume whose tier had been given up was drained: the second sync found nothing to do, and \
           what the first had lost was acknowledged",
+    ),
+    (
+        300_000_415,
+        "a tier in sync mode through knew files by numbers that nobody had any more; it was switched to durable, and waited for them: \
+          no file could be changed again",
+    ),
+    (
+        300_000_421,
+        "power failed in the closing of a tier in sync mode through, after its superblock and before the sidecars: opened as durable, \
+          it knew files whose sidecars did not, and refused them",
     ),
 ];
 

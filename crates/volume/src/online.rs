@@ -6,20 +6,21 @@
 //! - *To disk first.* Everything dirty goes to disk; the sidecars say `current`; the superblock is written, if the mode changes; the
 //!   heads take their places. From the second step on the tier counts for nothing after a crash: files that are current
 //!   are attached to a tier that was not closed as new ones.
-//! - *To the tier alone.* The disk is synced, and so is what the tier forgot meanwhile; the sidecars have the files' numbers,
-//!   which a durable tier knows; the superblock is written. Files are then made ready for their first change as ever.
+//! - *To the tier alone.* Files that are not attached are forgotten. The disk is synced, and so is what the tier forgot; the
+//!   sidecars have the files' numbers, which a durable tier knows; the superblock is written. Files are then made ready for
+//!   their first change as ever.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use mezzanine_engine::SyncMode;
+use mezzanine_engine::{IdRange, SyncMode};
 
 use crate::condition::Mode;
 use crate::core::{Shared, TierHost, exclusive, lock};
 use crate::error::VolumeError;
 use crate::home::FileInner;
 use crate::open::check_sync_mode;
-use crate::registry::Registry;
+use crate::registry::{OpenedTier, Registry};
 
 const SWITCH: &str = "switch the sync mode of the tier on";
 const ADMIT: &str = "change the admission of the tier on";
@@ -36,6 +37,7 @@ impl Shared {
         }
         if let Some(opened) = registry.tier.as_mut() {
             opened.start(&host)?;
+            self.forget_unattached(&host, opened)?;
         }
         self.settled(&host, &registry, SWITCH, |files| {
             let superblock = || host.put_superblock(SWITCH, |superblock| superblock.with_sync_mode(mode));
@@ -47,6 +49,21 @@ impl Shared {
             host.tier.set_sync_mode(mode);
             Ok(())
         })
+    }
+
+    /// Has a tier of clean pages forget the files that are not attached: there may be none with their numbers any more, and a
+    /// tier that can hold only copies waits for every file that it knows.
+    fn forget_unattached(&self, host: &TierHost, opened: &mut OpenedTier) -> Result<(), VolumeError> {
+        if !host.provably_clean() {
+            return Ok(());
+        }
+        let known: Vec<u32> = lock(&host.table).table.entries.iter().map(|entry| entry.file).collect();
+        for number in known.into_iter().filter(|number| self.file(*number).is_none()) {
+            lock(&host.table).table.remove(number);
+            opened.roster.paths.remove(&number);
+            self.with_room(host, || host.tier.invalidate_range(&IdRange::blocks_from(u64::from(number), 0)))?;
+        }
+        Ok(())
     }
 
     /// See [`crate::Volume::stop_admission`] and [`crate::Volume::resume_admission`].

@@ -418,6 +418,10 @@ impl Shared {
     /// Closes the tier with its pages in it.
     fn leave_warm(&self, host: &TierHost, files: &[Arc<FileInner>]) -> Result<(), VolumeError> {
         self.sync_alone(host, "close")?;
+        if host.provably_clean() {
+            // Only a tier that was closed is believed, and then each file that its table knows has a sidecar with its number.
+            files.iter().try_for_each(|file| self.replace_sidecar(file, &self.plain_sidecar(host, file)))?;
+        }
         host.put_superblock("close the tier on", |superblock| host.tier.closed(superblock))?;
         for file in files.iter().filter(|file| !file.dirty.load(Ordering::Acquire)) {
             // Making it ready for changes may have failed when its guard stood there already.

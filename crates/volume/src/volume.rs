@@ -275,6 +275,14 @@ impl Volume {
         self.shared.pacing.permille()
     }
 
+    /// Tells a volume without workers, which does not measure it, how busy the disks are, in thousandths of their time. Until
+    /// then they count as fully busy, and the tier writes nothing ahead of need.
+    pub fn set_disk_utilisation(&self, permille: u32) {
+        if let Some(host) = self.shared.tier_in_use().filter(|_| self.workers.is_empty()) {
+            host.tier.set_disk_utilisation(permille);
+        }
+    }
+
     /// What opening the tier found; `None` without a tier.
     pub fn report(&self) -> Option<OpenReport> {
         lock(&self.shared.registry).tier.as_ref().map(|opened| opened.report.clone())

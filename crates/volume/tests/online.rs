@@ -154,6 +154,31 @@ fn without_admission_the_tier_serves_what_it_has_and_the_disk_is_current() {
     }
 }
 
+/// A tier of clean pages needs none of its files; one that may hold only copies waits for all that it knows.
+#[test]
+fn files_that_are_gone_hold_up_no_switch_of_the_sync_mode() {
+    let flash = formatted(&through());
+    let [kept, gone] = [Backing::new("a"), Backing::new("b")];
+    let volume = open(&flash, &through());
+    for backing in [&kept, &gone] {
+        backing.attach(&volume).unwrap().write_at(&page(3, 1), 3 * PAGE as u64).unwrap();
+    }
+    volume.close().unwrap();
+    let volume = open(&flash, &through());
+    let file = kept.attach(&volume).unwrap();
+    volume.set_sync_mode(SyncMode::Durable).unwrap();
+    file.write_at(&page(3, 2), 3 * PAGE as u64).unwrap();
+    drop((file, volume));
+    // It was forgotten durably, and may come back with its disk alone.
+    let volume = open(&flash, &durable());
+    let found = [&kept, &gone].map(|backing| {
+        let mut found = vec![0; PAGE];
+        backing.attach(&volume).unwrap().read_at(&mut found, 3 * PAGE as u64).unwrap();
+        found
+    });
+    assert!(found[1] == page(3, 1) && (found[0] == page(3, 1) || found[0] == page(3, 2)));
+}
+
 #[test]
 fn modes_that_a_volume_cannot_have_are_refused() {
     let config = durable();

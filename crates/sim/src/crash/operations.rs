@@ -8,6 +8,7 @@ use mezzanine_volume::{Volume, VolumeError, VolumeErrorKind, VolumeFile, VolumeS
 use super::checkers::{disk, pages};
 use super::meanwhile::At;
 use super::model::FileModel;
+use super::online;
 use super::pattern;
 use super::report::Invariant;
 use super::world::{Drained, Session, Stop, World, trace};
@@ -18,6 +19,9 @@ pub(super) fn one(world: &mut World, session: &Session) -> Result<(), Stop> {
     let file = world.random.below(world.models.len() as u64) as usize;
     if world.scenario.resizes && world.random.chance(1, 24) {
         return resize(world, session);
+    }
+    if world.scenario.switches && world.random.chance(1, 32) {
+        return online::change(world, session);
     }
     let operation = draw(world);
     trace!(world, "operation {operation} on file {file}");
@@ -38,6 +42,9 @@ pub(super) fn one(world: &mut World, session: &Session) -> Result<(), Stop> {
         4 => read_bytes(world, session, file),
         5 => sync(world, session, file),
         6 => {
+            if world.scenario.tier.ahead_frames > 0 && world.random.chance(1, 4) {
+                session.volume.set_disk_utilisation(world.random.below(1001) as u32);
+            }
             session.volume.step();
             Ok(())
         }

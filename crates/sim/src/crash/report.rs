@@ -167,6 +167,8 @@ pub struct Coverage {
     pub resizes: u64,
     /// Switches of the sync mode of tiers in use.
     pub switches: u64,
+    /// Stops and resumptions of the admission of tiers in use.
+    pub admission_changes: u64,
     /// Wrong flash devices that were refused.
     pub tiers_refused: u64,
     /// Processes that died with jobs of the tier in their hands.
@@ -249,6 +251,7 @@ impl Coverage {
             drains,
             resizes,
             switches,
+            admission_changes,
             tiers_refused,
             owners_killed,
             damages,

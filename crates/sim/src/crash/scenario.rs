@@ -32,6 +32,8 @@ pub struct Scenario {
     pub guards: bool,
     /// Whether the queue is made larger and smaller while it is in use.
     pub resizes: bool,
+    /// Whether the sync mode is switched, and admission stopped and resumed, while files are in use.
+    pub switches: bool,
     /// Whether devices report errors.
     pub errors: bool,
     /// Whether a flush is now and then reported and not done. Never drawn: no software survives that, and a world that
@@ -184,6 +186,10 @@ impl Scenario {
         let mut growth = Random::new(seed ^ 0x6f6e_6c69_6e65);
         let resizes = growth.chance(1, 4);
         tier.frames_max = if resizes { tier.frames + growth.magnitude(tier.frames) } else { tier.frames };
+        if growth.chance(1, 4) {
+            tier.ahead_frames = growth.below(tier.frames / 2);
+        }
+        let switches = growth.chance(1, 4);
         let pages_max = random.between(8, 96) * 4096 / u64::from(page_size).max(4096) + 2;
         let pages_hot = random.magnitude(pages_max);
         Self {
@@ -198,6 +204,7 @@ impl Scenario {
             fingerprints: random.chance(1, 2),
             guards: random.chance(1, 2),
             resizes,
+            switches,
             errors: random.chance(1, 8),
             lying_flushes: false,
             focus,

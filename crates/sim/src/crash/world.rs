@@ -18,7 +18,9 @@
 use std::sync::Arc;
 
 use mezzanine_device::memory::{Fault, Injection, Operation, Random, splitmix};
-use mezzanine_volume::{AttachOptions, HeaderGuard, Volume, VolumeError, VolumeFile, VolumeState};
+use mezzanine_volume::{
+    AttachOptions, HeaderGuard, Volume, VolumeConfig, VolumeError, VolumeFile, VolumeState,
+};
 
 use super::checkers::pairing::Backup;
 use super::checkers::{damage, disk, pages, pairing, recovery};
@@ -109,6 +111,10 @@ pub struct World {
     pub(super) backup: Option<Backup>,
     pub(super) traced: bool,
     opening: bool,
+    /// Writes go to disk first, though the scenario's sync mode may not say so.
+    pub(super) disk_first: bool,
+    /// The power failed in a switch of the sync mode: the superblock may have either.
+    pub(super) mode_in_doubt: bool,
     /// Which files were written to since they were attached.
     pub(super) written: Vec<bool>,
     /// Reused for what is written and read.
@@ -160,6 +166,8 @@ impl World {
             backup: None,
             traced: false,
             opening: false,
+            disk_first: false,
+            mode_in_doubt: false,
             written: Vec::new(),
             buffer: Vec::new(),
             scenario,
@@ -176,6 +184,7 @@ impl World {
         self.formats = other.formats;
         self.formatted = other.formatted;
         self.opening = other.opening;
+        (self.disk_first, self.mode_in_doubt) = (other.disk_first, other.mode_in_doubt);
         self.written.clone_from(&other.written);
     }
 
@@ -378,8 +387,13 @@ impl World {
     /// Whatever is not known to be durable is in doubt from now on.
     pub(super) fn models_crashed(&mut self) {
         // A page that goes to disk because its tier fails may be torn there.
-        let whole = self.scenario.pages_are_whole() && !self.has_fault_struck();
+        let whole = self.pages_are_whole() && !self.has_fault_struck();
         self.models.iter_mut().for_each(|model| model.crashed(whole));
+    }
+
+    /// Whether a page that was not synced is found whole after a cut.
+    pub(super) fn pages_are_whole(&self) -> bool {
+        self.scenario.pages_are_whole() && !self.disk_first
     }
 
     /// The power has failed: decides what the devices keep, and looks at what can be seen without the software.
@@ -408,9 +422,13 @@ impl World {
             self.done("format", formatted)?;
             self.formatted = true;
         }
-        let session = self.open_on(&self.machine)?;
+        let config = self.config_to_open()?;
+        let mode = config.tier.sync_mode;
+        let opened = self.try_open_with(&self.machine, config);
+        let session = opened.map_err(|(operation, error)| self.failed(operation, &error))?;
         self.power_is_on()?;
         self.opening = false;
+        (self.scenario.tier.sync_mode, self.mode_in_doubt, self.disk_first) = (mode, false, false);
         self.written = vec![false; self.models.len()];
         if self.scenario.lying_flushes {
             let after = self.random.magnitude(16);
@@ -427,7 +445,15 @@ impl World {
 
     /// The same; what failed, and how, is for the caller to judge.
     pub(super) fn try_open_on(&self, machine: &Machine) -> Result<Session, (&'static str, VolumeError)> {
-        let opened = Volume::open(machine.connect(&machine.flash), self.scenario.volume());
+        self.try_open_with(machine, self.scenario.volume())
+    }
+
+    fn try_open_with(
+        &self,
+        machine: &Machine,
+        config: VolumeConfig,
+    ) -> Result<Session, (&'static str, VolumeError)> {
+        let opened = Volume::open(machine.connect(&machine.flash), config);
         let volume = opened.map_err(|error| ("open", error))?;
         let files = self.attach_all(machine, &volume).map_err(|(_, error)| ("attach", error))?;
         Ok(Session { volume: Arc::new(volume), files })

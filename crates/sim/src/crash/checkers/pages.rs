@@ -111,8 +111,8 @@ pub(in crate::crash) fn read(
 
 fn compare(world: &mut World, file: usize, offset: u64, found: &[u8]) -> Result<(), Stop> {
     let page_bytes = world.scenario.page_bytes();
+    let whole = world.pages_are_whole();
     let model = &mut world.models[file];
-    let whole = world.scenario.pages_are_whole();
     for (page, bytes) in (offset / page_bytes..).zip(found.chunks(page_bytes as usize)) {
         let at = page * page_bytes;
         let is_whole = !whole || model.is_whole(at, bytes);

@@ -1,0 +1,113 @@
+//! What an operator changes while files are in use: the sync mode, and whether the tier takes pages.
+//!
+//! Where writes go to the tier alone afterwards, and did not before, or the other way round, everything before it is durable: with
+//! writes to disk first, on the disks alone. Where the power fails in a switch of the mode, the superblock has the old one or the new, and the next opening asks
+//! for either.
+
+use mezzanine_volume::{
+    SyncMode, TierConfig, Volume, VolumeConfig, VolumeError, VolumeErrorKind, VolumeState,
+};
+
+use super::checkers::disk;
+use super::model::FileModel;
+use super::world::{Drained, Session, Stop, World, trace};
+
+/// Switches the sync mode, or stops or resumes admission.
+pub(super) fn change(world: &mut World, session: &Session) -> Result<(), Stop> {
+    // A tier that was given up has neither.
+    if session.volume.state() != VolumeState::Ok {
+        return Ok(());
+    }
+    let on = world.random.chance(1, 2);
+    match world.random.chance(1, 2) {
+        true => switch(world, session, if on { SyncMode::Durable } else { SyncMode::Through }),
+        false => set_admission(world, session, on),
+    }
+}
+
+fn switch(world: &mut World, session: &Session, mode: SyncMode) -> Result<(), Stop> {
+    let before = world.scenario.tier.sync_mode;
+    if before == mode {
+        return world.done("switch the sync mode", session.volume.set_sync_mode(mode));
+    }
+    let was_alone = is_tier_alone(world, session);
+    // Until it is done, nothing is promised that only one of the modes keeps.
+    world.disk_first |= !was_alone;
+    world.scenario.tier.sync_mode = SyncMode::Durable;
+    world.mode_in_doubt = true;
+    trace!(world, "sync mode {mode}");
+    let switched = session.volume.set_sync_mode(mode);
+    if is_without_tier(world, &switched) {
+        (world.scenario.tier.sync_mode, world.mode_in_doubt) = (before, false);
+        return Ok(());
+    }
+    world.done("switch the sync mode", switched)?;
+    world.scenario.tier.sync_mode = mode;
+    world.mode_in_doubt = false;
+    world.coverage.switches += 1;
+    changed(world, session, was_alone)
+}
+
+fn set_admission(world: &mut World, session: &Session, on: bool) -> Result<(), Stop> {
+    let was_alone = is_tier_alone(world, session);
+    trace!(world, "takes pages: {on}");
+    let set = if on { session.volume.resume_admission() } else { session.volume.stop_admission() };
+    if is_without_tier(world, &set) {
+        return Ok(());
+    }
+    world.done("change the admission", set)?;
+    world.coverage.admission_changes += 1;
+    changed(world, session, was_alone)
+}
+
+/// Whether writes go to the tier alone.
+fn is_tier_alone(world: &World, session: &Session) -> bool {
+    !world.scenario.flash_is_expendable() && session.volume.takes_pages() == Some(true)
+}
+
+/// The way that writes take may be another.
+fn changed(world: &mut World, session: &Session, was_alone: bool) -> Result<(), Stop> {
+    let is_alone = is_tier_alone(world, session);
+    world.disk_first = !is_alone;
+    // Files may have to be made ready for their first change again.
+    world.written.fill(false);
+    if was_alone != is_alone {
+        world.models.iter_mut().for_each(FileModel::sync_acknowledged);
+    }
+    if was_alone && !is_alone {
+        world.drained = Drained::Pages;
+        disk::check_pages_drained(world)?;
+    }
+    Ok(())
+}
+
+/// A device failed, and the tier was given up before anything was changed.
+fn is_without_tier(world: &World, changed: &Result<(), VolumeError>) -> bool {
+    world.has_fault_struck() && changed.as_ref().is_err_and(|error| error.kind() == VolumeErrorKind::NoTier)
+}
+
+impl World {
+    /// How the tier is opened: now and then in sync mode `durable` though it was left in `through`. After a power cut in a switch of the sync mode either mode may be asked for: `durable` is always
+    /// right, and `through` is refused where the tier may have pages that it would lose.
+    pub(super) fn config_to_open(&mut self) -> Result<VolumeConfig, Stop> {
+        if self.scenario.switches && self.random.chance(1, 8) {
+            self.mode_in_doubt |= self.scenario.tier.sync_mode == SyncMode::Through;
+            self.scenario.tier.sync_mode = SyncMode::Durable;
+            return Ok(self.scenario.volume());
+        }
+        let config = self.scenario.volume();
+        if !self.mode_in_doubt || self.random.chance(1, 2) {
+            return Ok(config);
+        }
+        let tier = TierConfig { sync_mode: SyncMode::Through, ..config.tier.clone() };
+        let through = VolumeConfig { tier, ..config.clone() };
+        match Volume::open(self.machine.connect(&self.machine.flash), through.clone()) {
+            Ok(_) => Ok(through),
+            Err(error) if error.kind() == VolumeErrorKind::OnlyCopy => {
+                trace!(self, "not opened in sync mode through: {error}");
+                Ok(config)
+            }
+            Err(error) => Err(self.failed("open", &error)),
+        }
+    }
+}
