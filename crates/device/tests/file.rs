@@ -19,7 +19,7 @@ fn options(direct: DirectIo, engine: IoEngine) -> OpenOptions {
 fn all_ways(scratch: &Scratch) -> Vec<FileDevice> {
     let mut devices = Vec::new();
     for direct in [DirectIo::Never, DirectIo::IfPossible] {
-        for engine in [IoEngine::ThreadPool, IoEngine::IoUring] {
+        for engine in [IoEngine::ThreadPool, IoEngine::IoUring, IoEngine::Sequential] {
             let path = scratch.path(&format!("{direct:?}-{engine:?}"));
             match FileDevice::open(path, &options(direct, engine)) {
                 Ok(device) => devices.push(device),

@@ -48,6 +48,18 @@ const SCAN_FRAMES: u64 = 16 * 1024;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark(u64);
 
+impl Mark {
+    /// Its number, for hosts that are not written in Rust.
+    pub fn number(self) -> u64 {
+        self.0
+    }
+
+    /// The mark of this number.
+    pub fn from_number(number: u64) -> Self {
+        Self(number)
+    }
+}
+
 /// What a drain covers: by default every dirty page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DrainScope {
@@ -84,7 +96,23 @@ impl std::fmt::Display for DrainBusy {
 
 impl std::error::Error for DrainBusy {}
 
+/// When the oldest change was made that a page carries.
+#[derive(Clone, Copy)]
+pub(crate) enum Oldest {
+    /// After the last mark.
+    SinceMark,
+    /// Before it.
+    BeforeMark,
+    /// After this mark, which may be the last one or not.
+    Since(Mark),
+}
+
 impl Tier {
+    /// The last mark.
+    pub fn mark(&self) -> Mark {
+        Mark(self.control().mark.get())
+    }
+
     /// Starts a database's checkpoint: pages staged in from now on as [`crate::StageKind::Dirty`] are dirty
     /// since this mark, and those that are dirty already since before it.
     pub fn begin_checkpoint(&self) -> Mark {
@@ -154,10 +182,13 @@ impl Tier {
     }
 
     /// The `dirty since` of a version that supersedes one in state `older`.
-    pub(crate) fn inherited_since(&self, older: Option<u32>, before_mark: bool) -> u64 {
+    pub(crate) fn inherited_since(&self, older: Option<u32>, oldest: Oldest) -> u64 {
         let mark = self.control().mark.get();
-        let older_change = before_mark && !planted::is(Bug::BeforeMarkIgnored);
-        let own = if older_change { mark.saturating_sub(1) } else { mark };
+        let own = match oldest {
+            Oldest::BeforeMark if !planted::is(Bug::BeforeMarkIgnored) => mark.saturating_sub(1),
+            Oldest::Since(seen) => seen.0.min(mark),
+            _ => mark,
+        };
         match older.filter(|&state| needs_disk(state)) {
             Some(state) if !planted::is(Bug::SinceNotInherited) => own.min(since(state)),
             _ => own,

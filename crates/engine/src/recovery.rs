@@ -50,6 +50,33 @@ impl fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
+/// Writes a flash device, outside of jobs.
+pub trait WriteFlash: ReadFlash {
+    /// Writes `bytes` from byte `offset` on.
+    ///
+    /// # Errors
+    /// If they cannot be written: the reason.
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), WriteError>;
+
+    /// Makes everything durable that was written.
+    ///
+    /// # Errors
+    /// If it cannot be made durable: the reason.
+    fn flush(&mut self) -> Result<(), WriteError>;
+}
+
+/// A write or a flush of the flash device failed: the host's reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteError(pub String);
+
+impl fmt::Display for WriteError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0)
+    }
+}
+
+impl std::error::Error for WriteError {}
+
 /// Why a tier cannot be recovered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RecoveryError {

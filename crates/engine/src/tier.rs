@@ -6,6 +6,7 @@
 use std::fmt;
 
 use crate::bucket::Bucket;
+use crate::checkpoint::{Mark, Oldest};
 use crate::config::{Admission, Geometry, SyncMode};
 use crate::control::{Control, Slot};
 use crate::directory::{
@@ -39,6 +40,9 @@ pub enum StageKind {
     /// The same, and a change in it is older than the mark of the checkpoint under way, so that it must be on disk
     /// before the checkpoint completes (see [`Tier::begin_checkpoint`]).
     DirtyBeforeMark,
+    /// The same, and all changes in it are newer than this mark. For hosts that find out how old the changes are while
+    /// another checkpoint may begin: they read [`Tier::mark`] before they look.
+    DirtySince(Mark),
     /// It equals its disk copy. The token is that of the lookup that missed it, where the host holds
     /// no lock from then to now; `None` where it does.
     Clean(Option<Token>),
@@ -200,13 +204,14 @@ impl Tier {
     pub fn stage_in(&self, id: &PageId, page: &[u8], kind: StageKind, lsn: u64) -> StageIn {
         assert_eq!(page.len(), self.geometry.page_size(), "a page of the wrong size");
         match kind {
-            StageKind::Dirty => self.stage_in_dirty(id, page, lsn, false),
-            StageKind::DirtyBeforeMark => self.stage_in_dirty(id, page, lsn, true),
+            StageKind::Dirty => self.stage_in_dirty(id, page, lsn, Oldest::SinceMark),
+            StageKind::DirtyBeforeMark => self.stage_in_dirty(id, page, lsn, Oldest::BeforeMark),
+            StageKind::DirtySince(mark) => self.stage_in_dirty(id, page, lsn, Oldest::Since(mark)),
             StageKind::Clean(token) => self.offer_clean(id, page, token, lsn),
         }
     }
 
-    fn stage_in_dirty(&self, id: &PageId, page: &[u8], lsn: u64, before_mark: bool) -> StageIn {
+    fn stage_in_dirty(&self, id: &PageId, page: &[u8], lsn: u64, oldest: Oldest) -> StageIn {
         let control = self.control();
         let config = self.geometry.config();
         if control.stopped.get() != 0 || config.admission == Admission::Clean {
@@ -220,7 +225,7 @@ impl Tier {
         let kind = RecordKind::Page { id: *id, dirty: !through, second_chance: false, lsn, checksum };
         let older = shard.find(id);
         let older_state = older.map(|frame| directory.state(frame));
-        let mut flags = if through { 0 } else { dirty_since(self.inherited_since(older_state, before_mark)) };
+        let mut flags = if through { 0 } else { dirty_since(self.inherited_since(older_state, oldest)) };
         if planted::is(Bug::WrittenInherited) {
             flags |= older_state.unwrap_or(0) & WRITTEN;
         }
@@ -382,6 +387,13 @@ impl Tier {
     /// If not, what was read may be anything: look the page up again.
     pub fn confirm(&self, page: &FlashPage) -> bool {
         self.control().front.get() <= page.position.0 || planted::is(Bug::ReadUnconfirmed)
+    }
+
+    /// Whether the tier has the page, and whether its version is newer than the disk copy. Counts as no lookup.
+    pub fn holds(&self, id: &PageId) -> Option<bool> {
+        let directory = self.directory();
+        let shard = directory.lock(directory.slot(id), self.owner);
+        shard.find(id).map(|frame| directory.state(frame) & DIRTY != 0)
     }
 
     /// Drops a clean page whose flash copy turned out to be damaged; disk has it.

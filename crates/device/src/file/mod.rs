@@ -35,10 +35,18 @@ pub struct FileDevice {
     path: PathBuf,
     opened: Opened,
     writable: bool,
-    use_ring: bool,
+    batches: Batches,
     /// Shared by aligned writes, exclusive to a write through the page cache on a direct device (rule 2).
     edges: RwLock<()>,
     flush: FlushState,
+}
+
+/// How a batch is carried out.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Batches {
+    Ring,
+    Pool,
+    OneByOne,
 }
 
 impl Drop for FileDevice {
@@ -67,9 +75,10 @@ impl FileDevice {
     /// A file that was created by a call that failed is removed again.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, DeviceError> {
         let path = path.as_ref();
-        let use_ring = match (options.engine, ring::unavailable()) {
-            (IoEngine::ThreadPool, _) | (IoEngine::Auto, Some(_)) => false,
-            (IoEngine::Auto | IoEngine::IoUring, None) => true,
+        let batches = match (options.engine, ring::unavailable()) {
+            (IoEngine::Sequential, _) => Batches::OneByOne,
+            (IoEngine::ThreadPool, _) | (IoEngine::Auto, Some(_)) => Batches::Pool,
+            (IoEngine::Auto | IoEngine::IoUring, None) => Batches::Ring,
             (IoEngine::IoUring, Some(reason)) => {
                 let error =
                     DeviceError::new(DeviceErrorKind::Unsupported, "open", path.display().to_string());
@@ -78,7 +87,7 @@ impl FileDevice {
         };
         let opened = open::open(path, options)?;
         let (path, writable) = (path.to_path_buf(), options.write);
-        Ok(Self { path, opened, writable, use_ring, edges: RwLock::new(()), flush: FlushState::default() })
+        Ok(Self { path, opened, writable, batches, edges: RwLock::new(()), flush: FlushState::default() })
     }
 
     /// The path that was opened.
@@ -93,7 +102,7 @@ impl FileDevice {
 
     /// Whether batches go through io_uring.
     pub fn uses_io_uring(&self) -> bool {
-        self.use_ring
+        self.batches == Batches::Ring
     }
 
     fn error(&self, kind: DeviceErrorKind, operation: &'static str) -> DeviceError {
@@ -271,8 +280,11 @@ impl FileDevice {
             });
         }
         let shared = self.edges.read().unwrap_or_else(PoisonError::into_inner);
-        let from_ring = if self.use_ring { ring::run(&mut transfers) } else { None };
-        let outcomes = from_ring.unwrap_or_else(|| pool::run(&mut transfers));
+        let outcomes = match self.batches {
+            Batches::Ring => ring::run(&mut transfers).unwrap_or_else(|| pool::run(&mut transfers)),
+            Batches::Pool => pool::run(&mut transfers),
+            Batches::OneByOne => transfers.iter_mut().map(Transfer::carry_out).collect(),
+        };
         drop(shared);
         let done: Vec<usize> = transfers.iter().map(|transfer| transfer.done).collect();
         drop(transfers);

@@ -31,6 +31,8 @@ pub enum IoEngine {
     IoUring,
     /// A pool of threads with plain system calls.
     ThreadPool,
+    /// One after the other on the calling thread, for processes that must start no threads and may fork.
+    Sequential,
 }
 
 /// How to open a [`FileDevice`](super::FileDevice). The default opens an existing file for reading.

@@ -13,7 +13,7 @@ pub use group::{GroupSummary, SUMMARY_HEADER_BYTES, SUMMARY_MAGIC};
 pub use record::{RECORD_BYTES, Record, RecordKind};
 pub use segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 pub use superblock::{
-    RedoPoint, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, TierState, read_superblock,
+    RedoPoint, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, TierState, read_superblock, write_superblock,
 };
 
 use std::fmt;

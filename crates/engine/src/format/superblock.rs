@@ -8,7 +8,7 @@ use super::fields::{Reader, Writer};
 use super::{FORMAT_VERSION, FormatError, plausible};
 use crate::config::{Admission, Design, Geometry, SyncMode, TierConfig};
 use crate::planted::{self, Bug};
-use crate::recovery::ReadFlash;
+use crate::recovery::{ReadFlash, WriteError, WriteFlash};
 use crate::ring::Ring;
 
 /// Bytes of one copy.
@@ -282,6 +282,29 @@ impl Superblock {
             config,
         })
     }
+}
+
+/// Writes both copies, one after the other and first the one that is worth less, so that one whole copy is on flash at
+/// any moment: a crash may have torn the second copy the last time, and then the first is the only one.
+///
+/// # Errors
+/// The first that `flash` reports; one of the copies may then be torn, the other is whole.
+pub fn write_superblock(flash: &mut dyn WriteFlash, superblock: &Superblock) -> Result<(), WriteError> {
+    let mut copies = SUPERBLOCK_OFFSETS.map(|offset| {
+        let mut bytes = vec![0; SUPERBLOCK_BYTES];
+        let whole = flash.read(offset, &mut bytes).ok().and_then(|()| Superblock::decode(&bytes).ok());
+        (whole.map_or(0, |copy| copy.generation), offset)
+    });
+    copies.sort_unstable();
+    if planted::is(Bug::BetterCopyFirst) {
+        copies.reverse();
+    }
+    let bytes = superblock.encode();
+    for (_, offset) in copies {
+        flash.write(offset, &bytes)?;
+        flash.flush()?;
+    }
+    Ok(())
 }
 
 /// Reads both copies and returns the newest whole one.

@@ -1,0 +1,869 @@
+//! The C interface. `postgres/mezzanine/mezz_ffi.h` is generated from this file.
+//!
+//! Every function that takes a `MezzHost` may be called in any process of the server once that process has attached; none
+//! may be called by two threads of one process at once.
+
+use std::ffi::{CStr, c_char};
+use std::path::PathBuf;
+use std::ptr::{self, NonNull};
+use std::slice;
+
+use mezzanine_engine::{IdRange, Mark, PageId, RedoPoint};
+
+use crate::host::{Host, Server};
+use crate::message::Refusal;
+use crate::modelled::{DiskModel, FlashModel};
+use crate::pages::{Found, Written};
+use crate::settings::Settings;
+use crate::startup::{Adoption, Start};
+
+/// Changes with every change of what is declared here.
+pub const MEZZ_FFI_VERSION: u32 = 1;
+/// Bytes of each text in a `MezzMessage`, the end mark included.
+pub const MEZZ_TEXT_BYTES: usize = 512;
+
+/// The tier, as one process of the server sees it.
+pub struct MezzHost(Host);
+
+/// A modelled disk under the server's relations.
+pub struct MezzDisk(DiskModel);
+
+/// What a person is told when something cannot be done.
+#[repr(C)]
+pub struct MezzMessage {
+    /// The thing and the reason.
+    pub message: [c_char; MEZZ_TEXT_BYTES],
+    /// More about it; may be empty.
+    pub detail: [c_char; MEZZ_TEXT_BYTES],
+    /// What to do next; may be empty.
+    pub hint: [c_char; MEZZ_TEXT_BYTES],
+}
+
+/// The name of a page: the parts of PostgreSQL's buffer tag.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct MezzPage {
+    /// Database.
+    pub database: u32,
+    /// Tablespace.
+    pub tablespace: u32,
+    /// Relation file number.
+    pub relation: u32,
+    /// Fork.
+    pub fork: u32,
+    /// Block.
+    pub block: u32,
+}
+
+/// A page on its way to disk.
+#[repr(C)]
+pub struct MezzDiskPage {
+    /// Its name.
+    pub page: MezzPage,
+    /// Its bytes, valid during the call.
+    pub bytes: *const u8,
+}
+
+/// What pages a call is about.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub enum MezzScope {
+    /// Every block of the fork from `block` on.
+    ForkFrom = 0,
+    /// Every fork of the relation.
+    Relation = 1,
+    /// Every relation of the database, in all tablespaces.
+    Database = 2,
+    /// The block alone.
+    Block = 3,
+}
+
+/// What only the server can do for the tier. None of these may raise an error or jump.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct MezzCallbacks {
+    /// Writes `count` pages to their relations, in this order. False if one could not be written; the reason was logged.
+    pub write_pages: extern "C" fn(pages: *const MezzDiskPage, count: usize) -> bool,
+    /// Syncs every file that `write_pages` has written, in any process. False if that failed; the reason was logged.
+    pub sync_pages: extern "C" fn() -> bool,
+    /// Whether this process may carry out jobs now: not in a critical section, where nothing can be allocated.
+    pub may_work: extern "C" fn() -> bool,
+    /// Waits until `progressed` is called in any process, or some milliseconds. `seen` is `mezz_progress` as of when the
+    /// caller looked: if it is another by now, returns at once.
+    pub wait: extern "C" fn(seen: u64),
+    /// Wakes those that wait, and the background worker.
+    pub progressed: extern "C" fn(),
+    /// Keeps servers that know nothing of the tier away from the data directory, or lets them in again; durably. May be null.
+    pub mark_control_file: Option<extern "C" fn(dirty: bool) -> bool>,
+}
+
+/// The configuration. Texts end with a zero byte.
+#[repr(C)]
+pub struct MezzSettings {
+    /// `MEZZ_FFI_VERSION` as the caller knows it.
+    pub version: u32,
+    /// Bytes of a page.
+    pub page_bytes: u32,
+    /// Absolute path of the flash file or block device.
+    pub flash_path: *const c_char,
+    /// Bytes of flash to use.
+    pub flash_bytes: u64,
+    /// The data directory.
+    pub data_directory: *const c_char,
+    /// `face-basic`, `face-gr` or `face-gsc`.
+    pub design: *const c_char,
+    /// `clean`, `dirty` or `both`.
+    pub admission: *const c_char,
+    /// `through`, `drained` or `durable`.
+    pub sync_mode: *const c_char,
+    /// Pages of a group; 0 for the default.
+    pub group_pages: u32,
+    /// Name or file of a model that the flash device takes the time of; empty for none.
+    pub flash_model: *const c_char,
+    /// How many times slower than real time modelled devices are.
+    pub time_scale: f64,
+}
+
+/// What the server knows when it starts.
+#[repr(C)]
+pub struct MezzStart {
+    /// The control file's system identifier.
+    pub system_identifier: u64,
+    /// The control file's redo pointer.
+    pub redo: u64,
+    /// And its timeline.
+    pub timeline: u32,
+    /// Number of this process: not 0, not `UINT32_MAX`, no other process's.
+    pub owner: u32,
+    /// The data directory was restored from a base backup and has not been started since.
+    pub from_backup: bool,
+    /// Random bytes.
+    pub new_uuid: [u8; 16],
+}
+
+/// How the tier was found.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub enum MezzAdoption {
+    /// As it was left.
+    Adopted = 0,
+    /// It was emptied.
+    Discarded = 1,
+    /// It is new.
+    Formatted = 2,
+}
+
+/// What starting the tier did.
+#[repr(C)]
+pub struct MezzStarted {
+    /// How it was found.
+    pub adoption: MezzAdoption,
+    /// Why it was not adopted; empty if it was.
+    pub reason: [c_char; MEZZ_TEXT_BYTES],
+    /// Pages in the tier.
+    pub pages: u64,
+    /// Of these, pages newer than their disk copies.
+    pub dirty: u64,
+    /// Bytes read from flash.
+    pub bytes_read: u64,
+    /// The configured sync mode or admission takes effect only after a start with a drained tier.
+    pub mode_kept: bool,
+}
+
+/// What became of a dirty page.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub enum MezzWritten {
+    /// The tier has it.
+    Taken = 0,
+    /// The tier has it, and the caller writes it to disk as well.
+    AlsoDisk = 1,
+    /// The caller writes it to disk, syncs that unless `mezz_is_clean`, and calls `mezz_forget`.
+    Refused = 2,
+    /// A device has failed; see the message.
+    Failed = 3,
+}
+
+/// Where a page was found.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub enum MezzFound {
+    /// It was copied to the buffer.
+    Here = 0,
+    /// The disk has it.
+    OnDisk = 1,
+    /// Its only copy is damaged.
+    Lost = 2,
+}
+
+/// The sizes of the tier.
+#[repr(C)]
+pub struct MezzSizes {
+    /// Bytes of shared memory.
+    pub memory_bytes: u64,
+    /// Bytes of flash.
+    pub flash_bytes: u64,
+    /// Frames of the queue.
+    pub frames: u64,
+    /// Pages of a group.
+    pub group_pages: u64,
+}
+
+struct Callbacks(MezzCallbacks);
+
+impl Server for Callbacks {
+    fn write_pages(&self, pages: &[(PageId, &[u8])]) -> bool {
+        let pages: Vec<MezzDiskPage> = pages
+            .iter()
+            .map(|(id, bytes)| MezzDiskPage { page: MezzPage::from(id), bytes: bytes.as_ptr() })
+            .collect();
+        (self.0.write_pages)(pages.as_ptr(), pages.len())
+    }
+
+    fn sync_pages(&self) -> bool {
+        (self.0.sync_pages)()
+    }
+
+    fn may_work(&self) -> bool {
+        (self.0.may_work)()
+    }
+
+    fn wait(&self, seen: u64) {
+        (self.0.wait)(seen);
+    }
+
+    fn progressed(&self) {
+        (self.0.progressed)();
+    }
+
+    fn mark_control_file(&self, dirty: bool) -> Result<(), Refusal> {
+        match self.0.mark_control_file {
+            Some(mark) if !mark(dirty) => Err(Refusal::new("the control file cannot be written")),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl From<&PageId> for MezzPage {
+    fn from(id: &PageId) -> Self {
+        let [database, tablespace, relation, fork, block] = id.relation_parts();
+        Self { database, tablespace, relation, fork, block }
+    }
+}
+
+impl MezzPage {
+    fn id(&self) -> PageId {
+        PageId::relation(self.database, self.tablespace, self.relation, self.fork, self.block)
+    }
+
+    fn range(&self, scope: MezzScope) -> IdRange {
+        let &Self { database, tablespace, relation, fork, block } = self;
+        match scope {
+            MezzScope::ForkFrom => {
+                IdRange::fork_blocks(database, tablespace, relation, fork, block, u64::MAX)
+            }
+            MezzScope::Relation => IdRange::relation(database, tablespace, relation),
+            MezzScope::Database => IdRange::database(database),
+            MezzScope::Block => IdRange::fork_blocks(database, tablespace, relation, fork, block, 1),
+        }
+    }
+}
+
+fn put_text(text: &str, out: &mut [c_char; MEZZ_TEXT_BYTES]) {
+    let mut end = text.len().min(MEZZ_TEXT_BYTES - 1);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    for (to, from) in out.iter_mut().zip(text.as_bytes()[..end].iter().chain(&[0])) {
+        *to = *from as c_char;
+    }
+}
+
+/// # Safety
+/// `out` is null or may be written.
+unsafe fn tell(refusal: &Refusal, out: *mut MezzMessage) {
+    // SAFETY: the caller's promise.
+    let Some(out) = (unsafe { out.as_mut() }) else { return };
+    put_text(&refusal.message, &mut out.message);
+    put_text(&refusal.detail, &mut out.detail);
+    put_text(&refusal.hint, &mut out.hint);
+}
+
+/// # Safety
+/// As for [`tell`].
+unsafe fn told(result: Result<(), Refusal>, out: *mut MezzMessage) -> bool {
+    match result {
+        Ok(()) => true,
+        Err(refusal) => {
+            // SAFETY: the caller's promise.
+            unsafe { tell(&refusal, out) };
+            false
+        }
+    }
+}
+
+/// # Safety
+/// `text` is null or ends with a zero byte.
+unsafe fn text(text: *const c_char) -> String {
+    if text.is_null() {
+        return String::new();
+    }
+    // SAFETY: the caller's promise.
+    unsafe { CStr::from_ptr(text) }.to_string_lossy().into_owned()
+}
+
+/// # Safety
+/// As for [`text`], for every text.
+unsafe fn settings(given: &MezzSettings) -> Result<(Settings, Option<FlashModel>), Refusal> {
+    // SAFETY: the caller's promise, for all of these.
+    let [path, data, design, admission, mode, model] = [
+        given.flash_path,
+        given.data_directory,
+        given.design,
+        given.admission,
+        given.sync_mode,
+        given.flash_model,
+    ]
+    .map(|given| unsafe { text(given) });
+    let settings = Settings {
+        flash_path: PathBuf::from(path),
+        flash_bytes: given.flash_bytes,
+        page_bytes: given.page_bytes,
+        design: design.parse().map_err(Refusal::new)?,
+        admission: admission.parse().map_err(Refusal::new)?,
+        sync_mode: mode.parse().map_err(Refusal::new)?,
+        group_pages: given.group_pages,
+        data_directory: PathBuf::from(data),
+    };
+    let model = if model.is_empty() { None } else { Some(FlashModel::open(&model, given.time_scale)?) };
+    Ok((settings, model))
+}
+
+/// Opens the flash device in the process that starts the server. Null if it cannot be used; then `message` says why.
+///
+/// # Safety
+/// The pointers are valid during the call, the callbacks for good.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_open(
+    given: *const MezzSettings,
+    callbacks: *const MezzCallbacks,
+    message: *mut MezzMessage,
+) -> *mut MezzHost {
+    // SAFETY: the caller's promise.
+    let (given, callbacks) = unsafe { (&*given, *callbacks) };
+    let opened = if given.version == MEZZ_FFI_VERSION {
+        // SAFETY: the caller's promise.
+        unsafe { settings(given) }
+            .and_then(|(settings, model)| Host::open(settings, model, Box::new(Callbacks(callbacks))))
+    } else {
+        Err(Refusal::new("the extension and its library are of different versions").hint("Build both again."))
+    };
+    match opened {
+        Ok(host) => Box::into_raw(Box::new(MezzHost(host))),
+        Err(refusal) => {
+            // SAFETY: the caller's promise.
+            unsafe { tell(&refusal, message) };
+            ptr::null_mut()
+        }
+    }
+}
+
+/// The sizes of the tier, before any of it is taken.
+///
+/// # Safety
+/// `host` is from `mezz_open`; `out` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_sizes(host: *const MezzHost, out: *mut MezzSizes) {
+    // SAFETY: the caller's promise.
+    let (host, out) = unsafe { (&(*host).0, &mut *out) };
+    let geometry = host.geometry();
+    *out = MezzSizes {
+        memory_bytes: host.memory_bytes() as u64,
+        flash_bytes: geometry.flash_bytes(),
+        frames: geometry.frames(),
+        group_pages: geometry.group_pages(),
+    };
+}
+
+/// Gives the tier its memory, zeroed.
+///
+/// # Safety
+/// `host` is from `mezz_open`; the memory has `memory_bytes` of `mezz_sizes`, lies at the same address in all processes and is used by nothing else.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_use_memory(host: *mut MezzHost, base: *mut u8, bytes: usize) {
+    // SAFETY: the caller's promise.
+    let host = unsafe { &mut (*host).0 };
+    let base = NonNull::new(base).expect("memory for the tier");
+    // SAFETY: the caller's promise.
+    unsafe { host.use_memory(base, bytes) };
+}
+
+/// Judges, recovers and publishes the tier, before the server's redo. False with a message if the server must not start.
+///
+/// # Safety
+/// `host` is from `mezz_open`; the other pointers are valid during the call.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_start(
+    host: *const MezzHost,
+    start: *const MezzStart,
+    out: *mut MezzStarted,
+    message: *mut MezzMessage,
+) -> bool {
+    // SAFETY: the caller's promise.
+    let (host, given, out) = unsafe { (&(*host).0, &*start, &mut *out) };
+    let start = Start {
+        system_identifier: given.system_identifier,
+        redo: RedoPoint { redo: given.redo, timeline: given.timeline },
+        from_backup: given.from_backup,
+        owner: given.owner,
+        new_uuid: given.new_uuid,
+    };
+    let done = host.start(&start).map(|started| {
+        out.adoption = match started.adoption {
+            Adoption::Adopted => MezzAdoption::Adopted,
+            Adoption::Discarded => MezzAdoption::Discarded,
+            Adoption::Formatted => MezzAdoption::Formatted,
+        };
+        put_text(&started.reason, &mut out.reason);
+        out.pages = started.recovery.valid;
+        out.dirty = started.recovery.dirty;
+        out.bytes_read = started.recovery.bytes_read;
+        out.mode_kept = started.mode_kept;
+    });
+    // SAFETY: the caller's promise.
+    unsafe { told(done, message) }
+}
+
+/// Joins the tier that another process of the server has recovered. `owner` is this process's own number.
+///
+/// # Safety
+/// `host` is from `mezz_open`; `message` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_attach(host: *const MezzHost, owner: u32, message: *mut MezzMessage) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { told((*host).0.attach(owner), message) }
+}
+
+/// Whether this process has recovered or attached the tier.
+///
+/// # Safety
+/// `host` is from `mezz_open`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_is_attached(host: *const MezzHost) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { (*host).0.is_attached() }
+}
+
+/// The last mark: read before it is looked up how old a page's changes are.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_mark(host: *const MezzHost) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { (*host).0.tier().mark().number() }
+}
+
+/// Takes a dirty page whose log is forced. `since` is what `mezz_mark` said before it was found that no change in the page
+/// is older than the redo pointer of the checkpoint under way; 0 if one is.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached; `bytes` has a page's length; `message` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_write(
+    host: *const MezzHost,
+    page: MezzPage,
+    bytes: *const u8,
+    lsn: u64,
+    since: u64,
+    message: *mut MezzMessage,
+) -> MezzWritten {
+    // SAFETY: the caller's promise.
+    let host = unsafe { &(*host).0 };
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { slice::from_raw_parts(bytes, host.geometry().page_size()) };
+    let since = (since != 0).then(|| Mark::from_number(since));
+    match host.write(&page.id(), bytes, lsn, since) {
+        Ok(Written::Taken) => MezzWritten::Taken,
+        Ok(Written::AlsoDisk) => MezzWritten::AlsoDisk,
+        Ok(Written::Refused) => MezzWritten::Refused,
+        Err(refusal) => {
+            // SAFETY: the caller's promise.
+            unsafe { tell(&refusal, message) };
+            MezzWritten::Failed
+        }
+    }
+}
+
+/// Offers a clean page that leaves the pool: a copy in memory, no waiting. Whether the tier took it.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached; `bytes` has a page's length.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_offer(
+    host: *const MezzHost,
+    page: MezzPage,
+    bytes: *const u8,
+    lsn: u64,
+) -> bool {
+    // SAFETY: the caller's promise.
+    let host = unsafe { &(*host).0 };
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { slice::from_raw_parts(bytes, host.geometry().page_size()) };
+    host.offer(&page.id(), bytes, lsn)
+}
+
+/// Reads a page if the tier has it.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached; `bytes` has a page's length and may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_read(host: *const MezzHost, page: MezzPage, bytes: *mut u8) -> MezzFound {
+    // SAFETY: the caller's promise.
+    let host = unsafe { &(*host).0 };
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { slice::from_raw_parts_mut(bytes, host.geometry().page_size()) };
+    match host.read(&page.id(), bytes) {
+        Found::Here => MezzFound::Here,
+        Found::OnDisk => MezzFound::OnDisk,
+        Found::Lost => MezzFound::Lost,
+    }
+}
+
+/// Whether the tier has the page now.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_holds(host: *const MezzHost, page: MezzPage) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { (*host).0.holds(&page.id()) }
+}
+
+/// Whether the tier never holds the only copy of a page.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_is_clean(host: *const MezzHost) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { (*host).0.is_provably_clean() }
+}
+
+/// Carries out one job. False if there is nothing to do now.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_work(host: *const MezzHost) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { (*host).0.work() }
+}
+
+/// A number that changes whenever room was made in the tier.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_progress(host: *const MezzHost) -> u64 {
+    // SAFETY: the caller's promise.
+    unsafe { (*host).0.tier().progress() }
+}
+
+/// How busy the disk is with what others wait for, in thousandths of its time: stage-out takes the rest.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_disk_busy(host: *const MezzHost, permille: u32) {
+    // SAFETY: the caller's promise.
+    unsafe { (*host).0.tier().set_disk_utilisation(permille) }
+}
+
+/// Whether a device under the tier has failed; then `message` says which, and nothing more becomes durable.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached; `message` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_has_failed(host: *const MezzHost, message: *mut MezzMessage) -> bool {
+    // SAFETY: the caller's promise.
+    let host = unsafe { &(*host).0 };
+    let Some(failure) = host.tier().failure() else { return false };
+    // SAFETY: the caller's promise.
+    unsafe { tell(&host.failed(failure), message) };
+    true
+}
+
+/// Waits until no write of these pages to disk is under way.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached; `message` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_await_stage_out(
+    host: *const MezzHost,
+    page: MezzPage,
+    scope: MezzScope,
+    message: *mut MezzMessage,
+) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { told((*host).0.await_stage_out(&page.range(scope)), message) }
+}
+
+/// Forgets a page that was refused and is on disk. `again` says whether stage-out may have written an older version over it:
+/// then the caller waits for that, writes the page once more, and calls again.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached; the other pointers may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_forget(
+    host: *const MezzHost,
+    page: MezzPage,
+    again: *mut bool,
+    message: *mut MezzMessage,
+) -> bool {
+    // SAFETY: the caller's promise.
+    let host = unsafe { &(*host).0 };
+    let done = host.forget(&page.id()).map(|gone| {
+        // SAFETY: the caller's promise.
+        unsafe { *again = !gone };
+    });
+    // SAFETY: the caller's promise.
+    unsafe { told(done, message) }
+}
+
+/// Forgets pages that are dropped, and waits until none of them can come back.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached; `message` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_drop(
+    host: *const MezzHost,
+    page: MezzPage,
+    scope: MezzScope,
+    message: *mut MezzMessage,
+) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { told((*host).0.drop_range(&page.range(scope)), message) }
+}
+
+/// Forgets what the tier has of a block that is about to be written past it; what is newer than the disk goes there first.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached; `message` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_overwrite(
+    host: *const MezzHost,
+    page: MezzPage,
+    message: *mut MezzMessage,
+) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { told((*host).0.overwrite(&page.id()), message) }
+}
+
+/// Has the newest version of these pages written to disk and synced.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached; `message` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_flush(
+    host: *const MezzHost,
+    page: MezzPage,
+    scope: MezzScope,
+    message: *mut MezzMessage,
+) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { told((*host).0.flush_range(&page.range(scope)), message) }
+}
+
+/// Has every page that is newer than its disk copy written to disk and synced.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached; `message` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_drain(host: *const MezzHost, message: *mut MezzMessage) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { told((*host).0.drain_all(), message) }
+}
+
+/// A checkpoint has chosen its redo pointer, and marked the pages in the pool that are dirty.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_checkpoint_marked(host: *const MezzHost) {
+    // SAFETY: the caller's promise.
+    unsafe { (*host).0.checkpoint_marked() };
+}
+
+/// A checkpoint has written these pages. With `all`, the disk is made current.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached; `message` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_checkpoint_written(
+    host: *const MezzHost,
+    all: bool,
+    message: *mut MezzMessage,
+) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { told((*host).0.checkpoint_written(all), message) }
+}
+
+/// A checkpoint has synced its files; the control file will name this redo pointer.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached; `message` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_checkpoint_synced(
+    host: *const MezzHost,
+    redo: u64,
+    timeline: u32,
+    message: *mut MezzMessage,
+) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { told((*host).0.checkpoint_synced(RedoPoint { redo, timeline }), message) }
+}
+
+/// The control file names this redo pointer.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached; `message` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_checkpoint_done(
+    host: *const MezzHost,
+    redo: u64,
+    timeline: u32,
+    message: *mut MezzMessage,
+) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { told((*host).0.checkpoint_done(RedoPoint { redo, timeline }), message) }
+}
+
+/// Leaves the tier in order; with `drain` the disk is made current first. `current` says whether it is.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached; the other pointers may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_close(
+    host: *const MezzHost,
+    drain: bool,
+    current: *mut bool,
+    message: *mut MezzMessage,
+) -> bool {
+    // SAFETY: the caller's promise.
+    let host = unsafe { &(*host).0 };
+    let done = host.close(drain).map(|is_current| {
+        // SAFETY: the caller's promise.
+        unsafe { *current = is_current };
+    });
+    // SAFETY: the caller's promise.
+    unsafe { told(done, message) }
+}
+
+/// Stops taking pages, or takes them again.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_admit(host: *const MezzHost, admit: bool) {
+    // SAFETY: the caller's promise.
+    let tier = unsafe { (*host).0.tier() };
+    if admit { tier.resume_admission() } else { tier.stop_admission() }
+}
+
+/// Pages in the tier, and how many of them are newer than their disk copies: a pass over the directory.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached; the other pointers may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_count_pages(host: *const MezzHost, pages: *mut u64, dirty: *mut u64) {
+    // SAFETY: the caller's promise.
+    unsafe { (*pages, *dirty) = (*host).0.tier().valid_and_dirty() };
+}
+
+/// Copies up to `count` counters of the tier in their fixed order; returns how many there are.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached; `values` has room for `count`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_counters(host: *const MezzHost, values: *mut u64, count: usize) -> usize {
+    // SAFETY: the caller's promise.
+    let named = unsafe { (*host).0.tier() }.statistics().named();
+    if count > 0 {
+        // SAFETY: the caller's promise.
+        let values = unsafe { slice::from_raw_parts_mut(values, count) };
+        for (value, (_, counter)) in values.iter_mut().zip(&named) {
+            *value = *counter;
+        }
+    }
+    named.len()
+}
+
+/// Copies the name of a counter; false if there is none of this number.
+///
+/// # Safety
+/// `name` has room for `bytes` bytes, at least one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_counter_name(number: usize, name: *mut c_char, bytes: usize) -> bool {
+    let named = mezzanine_engine::Statistics::default().named();
+    let Some((text, _)) = named.get(number) else { return false };
+    // SAFETY: the caller's promise.
+    let out = unsafe { slice::from_raw_parts_mut(name, bytes) };
+    let kept = text.len().min(bytes - 1);
+    for (to, from) in out.iter_mut().zip(text.as_bytes()[..kept].iter().chain(&[0])) {
+        *to = *from as c_char;
+    }
+    true
+}
+
+/// Opens a modelled disk in the process that starts the server. Null if there is no such model; then `message` says so.
+///
+/// # Safety
+/// `name` ends with a zero byte; `message` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_disk_open(
+    name: *const c_char,
+    time_scale: f64,
+    message: *mut MezzMessage,
+) -> *mut MezzDisk {
+    // SAFETY: the caller's promise.
+    let name = unsafe { text(name) };
+    match DiskModel::open(&name, time_scale) {
+        Ok(disk) => Box::into_raw(Box::new(MezzDisk(disk))),
+        Err(refusal) => {
+            // SAFETY: the caller's promise.
+            unsafe { tell(&refusal, message) };
+            ptr::null_mut()
+        }
+    }
+}
+
+/// Returns when the modelled disk would have read `bytes` bytes from `address`.
+///
+/// # Safety
+/// `disk` is from `mezz_disk_open`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_disk_read(disk: *const MezzDisk, address: u64, bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { (*disk).0.read(address, bytes) }
+}
+
+/// Returns when the modelled disk would have written `bytes` bytes at `address`.
+///
+/// # Safety
+/// `disk` is from `mezz_disk_open`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_disk_write(disk: *const MezzDisk, address: u64, bytes: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { (*disk).0.write(address, bytes) }
+}
+
+/// Returns when the modelled disk would have completed a flush.
+///
+/// # Safety
+/// `disk` is from `mezz_disk_open`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_disk_flush(disk: *const MezzDisk) {
+    // SAFETY: the caller's promise.
+    unsafe { (*disk).0.flush() }
+}

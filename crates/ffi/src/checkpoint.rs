@@ -1,0 +1,155 @@
+//! Checkpoints of the server, drains, and leaving the tier in order.
+//!
+//! A checkpoint with redo pointer R, in the server's order:
+//! 0. The server has chosen R and marked the pages in its pool that are dirty: [`Host::checkpoint_marked`].
+//! 1. It writes these. [`Host::checkpoint_written`] makes durable on flash whatever the tier took of them (invariants 3 and
+//!    4), with the tombstones; with sync mode `drained` it has the newest version of everything that is dirty since before
+//!    the mark written to disk and synced.
+//! 2. The server syncs its files. [`Host::checkpoint_synced`] makes R the pending redo pointer of the superblock.
+//! 3. The server's control file names R. [`Host::checkpoint_done`] makes it the confirmed one. A crash between 2 and 3, or
+//!    within either, leaves a control file whose redo pointer is one of the two (invariant 10).
+//!
+//! The mark is made after R was chosen, so what was evicted in between counts as older than it is: more is drained than is
+//! needed, never less. From the mark on the server tells of each page whether it carries a change from before R.
+
+use mezzanine_engine::format::{Superblock, TierState};
+use mezzanine_engine::{DrainScope, DrainState, IdRange, Mark, RedoPoint, SyncMode, SyncState};
+
+use crate::host::Host;
+use crate::marker::Marker;
+use crate::message::Refusal;
+
+impl Host {
+    fn superblock(&self) -> Superblock {
+        self.tier().published().expect("a tier in use was published")
+    }
+
+    /// Makes a superblock durable and tells the server's other processes. One caller at a time.
+    fn replace_superblock(&self, superblock: &Superblock) -> Result<(), Refusal> {
+        self.put_superblock(superblock)?;
+        self.tier().publish(superblock);
+        Ok(())
+    }
+
+    /// Makes everything durable that was staged in or forgotten so far.
+    ///
+    /// # Errors
+    /// If the flash device has failed.
+    pub fn sync(&self) -> Result<(), Refusal> {
+        let tier = self.tier();
+        let mut ticket = None;
+        self.work_until(|| {
+            ticket = tier.request_sync().ok();
+            ticket.is_some()
+        })?;
+        let Some(ticket) = ticket else { return Ok(()) };
+        self.work_until(|| tier.sync_state(&ticket) == SyncState::Durable)
+    }
+
+    fn drain(&self, scope: &DrainScope) -> Result<(), Refusal> {
+        let tier = self.tier();
+        let mut ticket = None;
+        self.work_until(|| {
+            ticket = tier.request_drain(scope).ok();
+            ticket.is_some()
+        })?;
+        let Some(ticket) = ticket else { return Ok(()) };
+        self.work_until(|| tier.drain_state(&ticket) == DrainState::Done)
+    }
+
+    /// Has the newest version of every page of `range` written to disk and synced.
+    ///
+    /// # Errors
+    /// If a device has failed.
+    pub fn flush_range(&self, range: &IdRange) -> Result<(), Refusal> {
+        if self.is_provably_clean() {
+            return Ok(());
+        }
+        self.sync()?;
+        self.drain(&DrainScope { before: None, range: Some(*range) })
+    }
+
+    /// Has every page that is newer than its disk copy written to disk and synced.
+    ///
+    /// # Errors
+    /// If a device has failed.
+    pub fn drain_all(&self) -> Result<(), Refusal> {
+        if self.is_provably_clean() {
+            return Ok(());
+        }
+        self.sync()?;
+        self.drain(&DrainScope::default())
+    }
+
+    /// Step 0 of a checkpoint.
+    pub fn checkpoint_marked(&self) -> Mark {
+        self.tier().begin_checkpoint()
+    }
+
+    /// Step 1 of a checkpoint. With `all`, everything that is newer than its disk copy is drained, in any sync mode.
+    ///
+    /// # Errors
+    /// If a device has failed.
+    pub fn checkpoint_written(&self, all: bool) -> Result<(), Refusal> {
+        self.sync()?;
+        if self.is_provably_clean() {
+            return Ok(());
+        }
+        if all {
+            self.drain(&DrainScope::default())
+        } else if self.tier().sync_mode() == SyncMode::Drained {
+            self.drain(&DrainScope { before: Some(self.tier().mark()), range: None })
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Step 2 of a checkpoint with this redo pointer.
+    ///
+    /// # Errors
+    /// If the superblock cannot be written.
+    pub fn checkpoint_synced(&self, redo: RedoPoint) -> Result<(), Refusal> {
+        self.replace_superblock(&self.superblock().with_pending(redo))
+    }
+
+    /// Step 3 of a checkpoint with this redo pointer.
+    ///
+    /// # Errors
+    /// If the superblock cannot be written.
+    ///
+    /// # Panics
+    /// If step 2 was left out.
+    pub fn checkpoint_done(&self, redo: RedoPoint) -> Result<(), Refusal> {
+        let superblock = self.superblock();
+        assert_eq!(superblock.pending, redo, "invariant 10: a checkpoint completes that was never pending");
+        self.replace_superblock(&superblock.with_confirmed())
+    }
+
+    /// Leaves the tier in order after the last checkpoint: nothing is taken any more. With `drain` the disk is made current
+    /// first; the pages stay in the tier for the next start. Returns whether the disk is current, which the marker and the
+    /// control file then say too.
+    ///
+    /// # Errors
+    /// If a device has failed.
+    pub fn close(&self, drain: bool) -> Result<bool, Refusal> {
+        let tier = self.tier();
+        tier.stop_admission();
+        if drain || tier.sync_mode() == SyncMode::Drained {
+            self.drain_all()?;
+        }
+        tier.begin_drain();
+        while self.work() {}
+        self.work_until(|| tier.stage_out_idle())?;
+        self.sync()?;
+        while self.work() {}
+        let superblock = tier.closed(&self.superblock());
+        self.replace_superblock(&superblock)?;
+        let current = superblock.state == TierState::Drained;
+        if current {
+            Marker::new(&superblock.tier_uuid, self.flash_path(), false)
+                .write(&self.settings.data_directory)?;
+            self.server.mark_control_file(false)?;
+        }
+        Ok(current)
+    }
+}

@@ -1,0 +1,268 @@
+//! One process's view of the tier: the inherited flash device, the region, and the callbacks into the server.
+
+use std::path::Path;
+use std::ptr::NonNull;
+use std::sync::{Arc, OnceLock};
+
+use mezzanine_device::{Device, DeviceErrorKind, FileDevice, IoEngine, OpenOptions};
+use mezzanine_engine::format::{FormatError, Superblock, TierState, read_superblock, write_superblock};
+use mezzanine_engine::{
+    AttachError, Geometry, PageId, REGION_ALIGNMENT, ReadError, ReadFlash, Region, Tier, TierConfig,
+    WriteError, WriteFlash,
+};
+
+use crate::message::Refusal;
+use crate::modelled::FlashModel;
+use crate::settings::Settings;
+
+/// What only the server can do for the tier.
+pub trait Server: Send + Sync {
+    /// Writes pages to their places on disk, in the order given. The tier syncs them later, by [`Server::sync_pages`].
+    fn write_pages(&self, pages: &[(PageId, &[u8])]) -> bool;
+
+    /// Makes durable whatever [`Server::write_pages`] has written, in any process.
+    fn sync_pages(&self) -> bool;
+
+    /// Whether this process may carry out jobs now. If not, it waits for others to.
+    fn may_work(&self) -> bool;
+
+    /// Waits until [`Server::progressed`] is called in any process, or some milliseconds; returns at once if the tier's
+    /// progress is no longer `seen`.
+    fn wait(&self, seen: u64);
+
+    /// Wakes those that wait, and the background worker.
+    fn progressed(&self);
+
+    /// Keeps servers that know nothing of the tier away from the data directory, or lets them in again; durably.
+    ///
+    /// # Errors
+    /// If the control file cannot be written.
+    fn mark_control_file(&self, dirty: bool) -> Result<(), Refusal>;
+}
+
+/// The tier as a process of the server sees it.
+pub struct Host {
+    pub(crate) settings: Settings,
+    pub(crate) geometry: Geometry,
+    pub(crate) flash: Arc<dyn Device>,
+    pub(crate) server: Box<dyn Server>,
+    memory: Option<(NonNull<u8>, usize)>,
+    tier: OnceLock<Tier>,
+}
+
+// SAFETY: the memory is shared by processes and only ever made a region, which is Send and Sync itself.
+unsafe impl Send for Host {}
+// SAFETY: as for Send.
+unsafe impl Sync for Host {}
+
+/// A flash device for the engine's reads and writes outside of jobs.
+pub(crate) struct Flash<'d>(pub(crate) &'d dyn Device);
+
+impl ReadFlash for Flash<'_> {
+    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
+        self.0.read_at_or_zero(bytes, offset).map(|_| ()).map_err(|error| ReadError(error.to_string()))
+    }
+}
+
+impl WriteFlash for Flash<'_> {
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), WriteError> {
+        self.0.write_at(bytes, offset).map_err(|error| WriteError(error.to_string()))
+    }
+
+    fn flush(&mut self) -> Result<(), WriteError> {
+        self.0.flush().map_err(|error| WriteError(error.to_string()))
+    }
+}
+
+impl Host {
+    /// Opens the flash device, creating the file if there is none, and computes what memory the tier needs. Nothing is
+    /// formatted yet. The device stays locked for this process and its children.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub fn open(
+        settings: Settings,
+        model: Option<FlashModel>,
+        server: Box<dyn Server>,
+    ) -> Result<Self, Refusal> {
+        settings.check_path()?;
+        let wanted = settings.tier_config()?;
+        let file = open_flash(&settings.flash_path)?;
+        let config = match read_superblock(&mut Flash(&file)) {
+            // The shape of a tier that may still be needed is that on flash.
+            Ok(found) if found.config.page_size == settings.page_bytes && !reshapes(&found, &wanted) => {
+                settings.merged(&found.config, found.state == TierState::Drained)
+            }
+            _ => wanted,
+        };
+        let geometry = config.geometry().map_err(|error| Refusal::new(error.to_string()))?;
+        let file: Arc<dyn Device> = Arc::new(file);
+        let flash = match model {
+            Some(model) => model.attach(file),
+            None => file,
+        };
+        Ok(Self { settings, geometry, flash, server, memory: None, tier: OnceLock::new() })
+    }
+
+    /// Bytes of shared memory that [`Self::use_memory`] needs.
+    pub fn memory_bytes(&self) -> usize {
+        self.geometry.region_bytes() + REGION_ALIGNMENT
+    }
+
+    /// Gives the tier its memory, zeroed, at the same address in this process and its children.
+    ///
+    /// # Safety
+    /// The memory stays valid and is used by nothing else while a process uses this host.
+    ///
+    /// # Panics
+    /// If it is smaller than [`Self::memory_bytes`].
+    pub unsafe fn use_memory(&mut self, base: NonNull<u8>, bytes: usize) {
+        assert!(bytes >= self.memory_bytes(), "the memory given is smaller than what was asked for");
+        let skipped = base.align_offset(REGION_ALIGNMENT);
+        // SAFETY: less than REGION_ALIGNMENT bytes are skipped, and memory_bytes counts so many more than the region needs.
+        let aligned = unsafe { base.add(skipped) };
+        self.memory = Some((aligned, bytes - skipped));
+        self.tier = OnceLock::new();
+    }
+
+    /// The region that the memory given makes. Only for setting up or attaching the one tier of this process.
+    pub(crate) fn region(&self) -> Result<Region, Refusal> {
+        let (base, bytes) = self.memory.ok_or_else(|| Refusal::new("the tier was given no memory"))?;
+        // SAFETY: aligned by `use_memory`, whose caller keeps it valid; processes share it by the region's own rules.
+        Ok(unsafe { Region::from_raw(base, bytes) })
+    }
+
+    pub(crate) fn set_tier(&self, tier: Tier) {
+        assert!(self.tier.set(tier).is_ok(), "a process recovers the tier once");
+    }
+
+    /// The tier, which this process has recovered or attached.
+    ///
+    /// # Panics
+    /// If it has done neither.
+    pub fn tier(&self) -> &Tier {
+        self.tier.get().expect("the tier is attached before it is used")
+    }
+
+    /// Whether this process has recovered or attached the tier.
+    pub fn is_attached(&self) -> bool {
+        self.tier.get().is_some()
+    }
+
+    /// Joins the tier that another process of the server has recovered. `owner` is this process's own number.
+    ///
+    /// # Errors
+    /// If nobody has recovered it, or a process has died while it changed it.
+    pub fn attach(&self, owner: u32) -> Result<(), Refusal> {
+        if self.is_attached() {
+            return Ok(());
+        }
+        let tier = Tier::attach(self.region()?, owner).map_err(|error| match error {
+            AttachError::Poisoned => Refusal::new("a process died while it changed the flash tier")
+                .hint("The server restarts and rebuilds the tier from flash."),
+            other => Refusal::new(format!("the flash tier cannot be used: {other}")),
+        })?;
+        self.set_tier(tier);
+        Ok(())
+    }
+
+    /// The flash device's path.
+    pub fn flash_path(&self) -> &Path {
+        &self.settings.flash_path
+    }
+
+    /// The sizes of the tier.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// Whether the tier never holds the only copy of a page.
+    pub fn is_provably_clean(&self) -> bool {
+        let tier = self.tier();
+        crate::startup::provably_clean(&TierConfig {
+            sync_mode: tier.sync_mode(),
+            ..tier.geometry().config().clone()
+        })
+    }
+
+    /// Makes a superblock durable and the one in force.
+    pub(crate) fn put_superblock(&self, superblock: &Superblock) -> Result<(), Refusal> {
+        write_superblock(&mut Flash(&*self.flash), superblock).map_err(|error| {
+            Refusal::new(format!("the superblock of the flash tier cannot be written: {error}"))
+                .hint("Check the flash device and the kernel's log.")
+        })
+    }
+}
+
+/// Whether a tier that holds nothing of value is better made anew with the sizes that are configured now.
+pub(crate) fn reshapes(found: &Superblock, wanted: &TierConfig) -> bool {
+    let expendable = found.state == TierState::Drained || crate::startup::provably_clean(&found.config);
+    let same = found.config.frames == wanted.frames
+        && found.config.group_pages == wanted.group_pages
+        && found.config.page_size == wanted.page_size;
+    expendable && !same
+}
+
+fn open_flash(path: &Path) -> Result<FileDevice, Refusal> {
+    let shown = path.display();
+    refuse_open_modes(path)?;
+    let options = OpenOptions {
+        exclusive_lock: true,
+        no_follow: true,
+        engine: IoEngine::Sequential,
+        ..OpenOptions::read_write_create()
+    };
+    FileDevice::open(path, &options).map_err(|error| {
+        let refusal = Refusal::new(format!("the flash device \"{shown}\" cannot be opened")).detail(&error);
+        match error.kind() {
+            DeviceErrorKind::Busy => refusal.hint(
+                "Another server uses it. Stop that one, or give each its own device in mezzanine.flash_path.",
+            ),
+            DeviceErrorKind::SymbolicLink => {
+                refusal.hint("Name the file or block device itself in mezzanine.flash_path.")
+            }
+            DeviceErrorKind::PermissionDenied => {
+                refusal.hint("Make it readable and writable by the server's user, and by nobody else.")
+            }
+            _ => {
+                refusal.hint("Check the path in mezzanine.flash_path, its file system and the kernel's log.")
+            }
+        }
+    })
+}
+
+/// The pages on flash are the database: nobody else may read or change them.
+fn refuse_open_modes(path: &Path) -> Result<(), Refusal> {
+    use std::os::unix::fs::{FileTypeExt, MetadataExt};
+    let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
+    let shown = path.display();
+    let kind = metadata.file_type();
+    if kind.is_symlink() {
+        return Err(Refusal::new(format!("the flash device \"{shown}\" is a symbolic link"))
+            .hint("Name the file or block device itself in mezzanine.flash_path."));
+    }
+    if kind.is_block_device() {
+        return Ok(());
+    }
+    if !kind.is_file() {
+        return Err(Refusal::new(format!(
+            "the flash device \"{shown}\" is neither a file nor a block device"
+        ))
+        .hint("Name a file or block device in mezzanine.flash_path."));
+    }
+    if metadata.uid() != rustix::process::geteuid().as_raw() {
+        return Err(Refusal::new(format!("the flash device \"{shown}\" belongs to another user"))
+            .hint("Make the server's user its owner."));
+    }
+    if metadata.mode() & 0o077 != 0 {
+        return Err(Refusal::new(format!("the flash device \"{shown}\" can be used by group or others"))
+            .detail(format!("Its mode is {:04o}; it holds pages of the database.", metadata.mode() & 0o7777))
+            .hint(format!("Run chmod 600 \"{shown}\".")));
+    }
+    Ok(())
+}
+
+/// What is wrong with a superblock, in words for a person.
+pub(crate) fn describe(error: &FormatError) -> String {
+    error.to_string()
+}

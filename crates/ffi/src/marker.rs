@@ -1,0 +1,101 @@
+//! The marker: what a data directory knows of its tier.
+//!
+//! A file in the data directory names the tier and says whether it may hold the only copy of pages. It is durable before the
+//! first page may be dirty in a tier of sync mode `durable`, so a flash device that is missing or swapped is noticed
+//! (invariant 10). Where the disk suffices, after a drain or with the other sync modes, it says so.
+
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::message::Refusal;
+
+/// The file's name in the data directory.
+pub const MARKER_FILE: &str = "mezzanine.tier";
+const FORMAT: u32 = 1;
+
+/// What a data directory knows of its tier.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Marker {
+    format: u32,
+    /// Names the tier, in hexadecimal.
+    pub tier: String,
+    /// Where it was when the marker was written: for people, not believed.
+    pub flash_path: PathBuf,
+    /// Whether the tier may hold the only copy of pages.
+    pub only_copies: bool,
+}
+
+impl Marker {
+    /// A marker for the tier of this name.
+    pub fn new(tier_uuid: &[u8; 16], flash_path: &Path, only_copies: bool) -> Self {
+        Self { format: FORMAT, tier: hex(tier_uuid), flash_path: flash_path.to_path_buf(), only_copies }
+    }
+
+    /// Whether it names this tier.
+    pub fn names(&self, tier_uuid: &[u8; 16]) -> bool {
+        self.tier == hex(tier_uuid)
+    }
+
+    /// Reads the marker of a data directory; `None` if it never had a tier.
+    ///
+    /// # Errors
+    /// If there is one that cannot be read or understood: it may say that pages are missing from the disk.
+    pub fn read(data_directory: &Path) -> Result<Option<Self>, Refusal> {
+        let path = data_directory.join(MARKER_FILE);
+        let shown = path.display();
+        let odd = |what: String| {
+            Refusal::new(format!("the marker \"{shown}\" of the flash tier cannot be used: {what}"))
+                .hint("Restore it from a backup of the same moment. It says whether pages are missing from the disk.")
+        };
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(odd(error.to_string())),
+        };
+        let marker: Self = toml::from_str(&text).map_err(|error| odd(error.message().to_owned()))?;
+        if marker.format != FORMAT {
+            return Err(odd(format!(
+                "it has format {}, and this build knows format {FORMAT}",
+                marker.format
+            )));
+        }
+        Ok(Some(marker))
+    }
+
+    /// Makes it the data directory's marker, durably: whole or not at all.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn write(&self, data_directory: &Path) -> Result<(), Refusal> {
+        let path = data_directory.join(MARKER_FILE);
+        let temporary = data_directory.join(format!("{MARKER_FILE}.tmp"));
+        let text = format!(
+            "# Says which flash tier holds pages of this cluster. Do not remove: without it a missing tier is not noticed.\n{}",
+            toml::to_string(self).map_err(|error| Refusal::new(error.to_string()))?
+        );
+        let written = fs::OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .open(&temporary)
+            .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
+            .and_then(|()| fs::rename(&temporary, &path))
+            .and_then(|()| File::open(data_directory)?.sync_all());
+        written.map_err(|error| {
+            Refusal::new(format!(
+                "the marker \"{}\" of the flash tier cannot be written: {error}",
+                path.display()
+            ))
+            .hint("Check free space, owner and mode of the data directory.")
+        })
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

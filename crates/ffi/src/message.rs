@@ -1,0 +1,49 @@
+//! What a person is told when something cannot be done: the thing and the reason, more about it, and what to do next.
+
+use std::fmt;
+
+/// Why something could not be done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The thing and the reason.
+    pub message: String,
+    /// More about it; may be empty.
+    pub detail: String,
+    /// What to do next; may be empty.
+    pub hint: String,
+}
+
+impl Refusal {
+    /// A refusal without a detail and a hint.
+    pub fn new(message: impl Into<String>) -> Self {
+        Self { message: message.into(), detail: String::new(), hint: String::new() }
+    }
+
+    /// With more about it.
+    #[must_use]
+    pub fn detail(mut self, detail: impl fmt::Display) -> Self {
+        self.detail = detail.to_string();
+        self
+    }
+
+    /// With what to do next.
+    #[must_use]
+    pub fn hint(mut self, hint: impl fmt::Display) -> Self {
+        self.hint = hint.to_string();
+        self
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.message)?;
+        for more in [&self.detail, &self.hint] {
+            if !more.is_empty() {
+                write!(f, "; {more}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Refusal {}

@@ -1,0 +1,154 @@
+//! Pages that leave the server's pool, are read back, or are gone for good.
+
+use mezzanine_engine::{FlashPage, IdRange, Lookup, Mark, PageId, StageIn, StageKind, SyncMode};
+
+use crate::host::Host;
+use crate::message::Refusal;
+
+/// What became of a dirty page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Written {
+    /// The tier has it: the server is done.
+    Taken,
+    /// The tier has it, and the server writes it to disk as well.
+    AlsoDisk,
+    /// The server writes it to disk, syncs that if the tier can hold only copies, and then calls [`Host::forget`].
+    Refused,
+}
+
+/// Where a page was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Found {
+    /// It was copied to the buffer given.
+    Here,
+    /// The disk has it.
+    OnDisk,
+    /// Its only copy is damaged or cannot be read: the disk's is old and must not be used.
+    Lost,
+}
+
+/// How often a page that keeps moving is looked up before that is taken for a mistake.
+const LOOKUPS_MAX: u32 = 10_000;
+
+impl Host {
+    /// Takes a dirty page whose log is forced. `since` is `None` if it carries changes from before the redo pointer of the
+    /// checkpoint under way, else the mark that was read before that was looked up.
+    ///
+    /// # Errors
+    /// If a device has failed so that there will never be room.
+    pub fn write(&self, id: &PageId, page: &[u8], lsn: u64, since: Option<Mark>) -> Result<Written, Refusal> {
+        let kind = since.map_or(StageKind::DirtyBeforeMark, StageKind::DirtySince);
+        let tier = self.tier();
+        loop {
+            let seen = tier.progress();
+            match tier.stage_in(id, page, kind, lsn) {
+                StageIn::Staged { also_disk: false } => return Ok(Written::Taken),
+                StageIn::Staged { also_disk: true } => return Ok(Written::AlsoDisk),
+                StageIn::Refused | StageIn::Dropped => return Ok(Written::Refused),
+                StageIn::Full => {}
+            }
+            if let Some(failure) = tier.failure() {
+                if tier.sync_mode() == SyncMode::Through {
+                    return Ok(Written::Refused);
+                }
+                return Err(self.failed(failure));
+            }
+            if !self.help() {
+                self.server.wait(seen);
+            }
+        }
+    }
+
+    /// Offers a clean page that leaves the pool. Never waits, does no I/O.
+    pub fn offer(&self, id: &PageId, page: &[u8], lsn: u64) -> bool {
+        matches!(self.tier().stage_in(id, page, StageKind::Clean(None), lsn), StageIn::Staged { .. })
+    }
+
+    /// Reads a page if the tier has it.
+    pub fn read(&self, id: &PageId, page: &mut [u8]) -> Found {
+        let tier = self.tier();
+        for _ in 0..LOOKUPS_MAX {
+            match tier.lookup(id, page) {
+                Lookup::Memory => return Found::Here,
+                Lookup::Miss(_) => return Found::OnDisk,
+                Lookup::Flash(flash) => {
+                    if let Some(found) = self.read_flash(id, &flash, page) {
+                        return found;
+                    }
+                }
+            }
+        }
+        panic!("page {id:?} moved {LOOKUPS_MAX} times while it was read");
+    }
+
+    /// Reads a page that was found on flash; `None` if it left its frame meanwhile.
+    fn read_flash(&self, id: &PageId, flash: &FlashPage, page: &mut [u8]) -> Option<Found> {
+        let tier = self.tier();
+        let read = self.flash.read_at(page, flash.offset);
+        if !tier.confirm(flash) {
+            return None;
+        }
+        if read.is_ok() && tier.verify(flash, page) {
+            return Some(Found::Here);
+        }
+        if flash.dirty {
+            return Some(Found::Lost);
+        }
+        tier.forget_clean(id, flash);
+        Some(Found::OnDisk)
+    }
+
+    /// Whether the tier has the page now.
+    pub fn holds(&self, id: &PageId) -> bool {
+        self.tier().holds(id).is_some()
+    }
+
+    /// Whether the tier has a version of the page that is newer than the disk's.
+    pub fn holds_dirty(&self, id: &PageId) -> bool {
+        self.tier().holds(id) == Some(true)
+    }
+
+    /// Waits until no stage-out is under way that could still write pages of `range` to disk.
+    ///
+    /// # Errors
+    /// If a device has failed.
+    pub fn await_stage_out(&self, range: &IdRange) -> Result<(), Refusal> {
+        self.work_until(|| !self.tier().stage_out_touches(range))
+    }
+
+    /// Forgets a page that was [refused](Written::Refused) and is on disk. False if stage-out may have written an older
+    /// version over it meanwhile: wait for it, write the page again, and call again.
+    ///
+    /// # Errors
+    /// If a device has failed.
+    pub fn forget(&self, id: &PageId) -> Result<bool, Refusal> {
+        let tier = self.tier();
+        self.work_until(|| tier.invalidate(id).is_ok())?;
+        Ok(!tier.stage_out_touches(&IdRange { start: *id, count: 1, shift: 0 }))
+    }
+
+    /// Forgets every page of a range that is dropped, and waits until none of them can come back by a write under way.
+    ///
+    /// # Errors
+    /// If a device has failed.
+    pub fn drop_range(&self, range: &IdRange) -> Result<(), Refusal> {
+        let tier = self.tier();
+        self.work_until(|| tier.invalidate_range(range).is_ok())?;
+        self.await_stage_out(range)
+    }
+
+    /// Forgets what the tier has of a page that the server is about to write past it. A version that is newer than the
+    /// disk's goes there first: until the server's own write is durable, a crash must find one of the two.
+    ///
+    /// # Errors
+    /// If a device has failed.
+    pub fn overwrite(&self, id: &PageId) -> Result<(), Refusal> {
+        let only = IdRange { start: *id, count: 1, shift: 0 };
+        match self.tier().holds(id) {
+            None => return Ok(()),
+            Some(false) => {}
+            Some(true) => self.flush_range(&only)?,
+        }
+        self.drop_range(&only)
+    }
+}

@@ -1,0 +1,294 @@
+//! The server starts: whether the tier on flash is the one that belongs to it, and if so, its recovery.
+//!
+//! It happens before the server's redo, in the one process that does that. What must hold, in this order:
+//! 1. The flash device is flushed: what is read back must still be there after the next power cut.
+//! 2. The superblock is judged ([`judge`]) by the marker of the data directory and by the control file's redo pointer
+//!    (invariant 10). Nothing has been written until then.
+//! 3. The marker says which tier it is and whether it may hold only copies. For a new tier it is durable after the tier's
+//!    superblock, because a marker of a tier that never was would only be a nuisance; but before any page is in it.
+//! 4. Recovery's writes and then the superblock of the new epoch are durable (invariant 7).
+//! 5. The tier is published. From now on other processes of the server may use it.
+
+use mezzanine_engine::format::{FormatError, Superblock, TierState, read_superblock};
+use mezzanine_engine::{
+    Admission, Geometry, Recovered, RecoveryError, RecoveryReport, RedoPoint, SyncMode, Tier, TierConfig,
+    WriteFlash,
+};
+
+use crate::host::{Flash, Host, describe, reshapes};
+use crate::marker::Marker;
+use crate::message::Refusal;
+
+/// What the server knows when it starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Start {
+    /// Names the database cluster: the control file's system identifier.
+    pub system_identifier: u64,
+    /// Where redo begins, by the control file.
+    pub redo: RedoPoint,
+    /// The data directory was restored from a base backup and has not been started since: the files and the log
+    /// suffice, and no tier belongs to it.
+    pub from_backup: bool,
+    /// The number of this process.
+    pub owner: u32,
+    /// 16 random bytes, the name of a new tier.
+    pub new_uuid: [u8; 16],
+}
+
+/// How the tier was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Adoption {
+    /// It is used as it was left.
+    Adopted,
+    /// It is this server's, but what it holds is not to be believed: it was emptied.
+    Discarded,
+    /// There was none of this server's: a new one was made.
+    Formatted,
+}
+
+/// What starting the tier did.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Started {
+    /// What became of what was found.
+    pub adoption: Adoption,
+    /// Why it was not adopted; empty if it was.
+    pub reason: String,
+    /// What recovery did.
+    pub recovery: RecoveryReport,
+    /// The configuration asked for another sync mode than the tier can change to before it is drained.
+    pub mode_kept: bool,
+}
+
+/// Whether a tier of this configuration never holds the only copy of a page.
+pub fn provably_clean(config: &TierConfig) -> bool {
+    config.sync_mode == SyncMode::Through || config.admission == Admission::Clean
+}
+
+/// Whether nothing is lost if the tier is discarded: every page that matters is on disk, or can be redone from the log.
+fn expendable(superblock: &Superblock) -> bool {
+    superblock.state == TierState::Drained
+        || provably_clean(&superblock.config)
+        || superblock.config.sync_mode == SyncMode::Drained
+}
+
+/// The cluster's name in the superblock.
+pub fn database_uuid(system_identifier: u64) -> [u8; 16] {
+    let mut uuid = *b"PostgreSQL\0\0\0\0\0\0";
+    uuid[8..].copy_from_slice(&system_identifier.to_be_bytes());
+    uuid
+}
+
+/// Decides what becomes of the tier that was found.
+///
+/// # Errors
+/// If a tier that may hold the only copy of pages is missing, damaged, older than the database or another's.
+pub fn judge(
+    found: Result<&Superblock, &FormatError>,
+    empty: bool,
+    marker: Option<&Marker>,
+    start: &Start,
+    flash: &str,
+) -> Result<(Adoption, String), Refusal> {
+    // A base backup is complete without a tier, whatever marker was copied with it.
+    let marker = marker.filter(|_| !start.from_backup);
+    let needed = marker.filter(|marker| marker.only_copies);
+    match found {
+        Ok(found) => judge_found(found, marker, needed.is_some(), start, flash),
+        Err(error) => {
+            if let Some(marker) = needed {
+                return Err(Refusal::new(format!("the flash tier of this cluster is not on \"{flash}\""))
+                    .detail(format!(
+                        "Tier {} (last seen on \"{}\") may hold the only copy of pages. Found: {}.",
+                        marker.tier,
+                        marker.flash_path.display(),
+                        if empty { "an empty device".to_owned() } else { describe(error) }
+                    ))
+                    .hint("Name the device that holds it in mezzanine.flash_path. If it is lost, restore a backup."));
+            }
+            if empty {
+                return Ok((Adoption::Formatted, String::new()));
+            }
+            if marker.is_some() {
+                return Ok((Adoption::Formatted, describe(error)));
+            }
+            Err(Refusal::new(format!("\"{flash}\" holds something that is no flash tier"))
+                .detail(describe(error))
+                .hint("Choose another path, or empty it if nobody needs what it holds."))
+        }
+    }
+}
+
+fn judge_found(
+    found: &Superblock,
+    marker: Option<&Marker>,
+    needed: bool,
+    start: &Start,
+    flash: &str,
+) -> Result<(Adoption, String), Refusal> {
+    let ours = marker.is_some_and(|marker| marker.names(&found.tier_uuid));
+    if !ours && needed {
+        return Err(Refusal::new(format!("the flash tier on \"{flash}\" is not the one of this cluster"))
+            .detail("The data directory says that another tier may hold the only copy of pages.")
+            .hint(
+                "Name the device that holds it in mezzanine.flash_path. If it is lost, restore a backup.",
+            ));
+    }
+    if !ours || found.database_uuid != database_uuid(start.system_identifier) {
+        if expendable(found) {
+            return Ok((
+                Adoption::Formatted,
+                "it belonged to another cluster, or another state of this one".into(),
+            ));
+        }
+        return Err(Refusal::new(format!("the flash tier on \"{flash}\" may hold the only copy of another cluster's pages"))
+            .detail("It is not known to this data directory, which may have been restored from a backup or copied.")
+            .hint("Choose another path in mezzanine.flash_path, or remove the file if nobody needs that cluster any more."));
+    }
+    if found.knows(start.redo) {
+        return Ok((Adoption::Adopted, String::new()));
+    }
+    let (confirmed, pending) = (found.confirmed, found.pending);
+    let reason = format!(
+        "redo begins at {}, and the tier was last used at {}{}",
+        point(start.redo),
+        point(confirmed),
+        if pending == confirmed { String::new() } else { format!(" or {}", point(pending)) }
+    );
+    if expendable(found) {
+        return Ok((Adoption::Discarded, reason));
+    }
+    Err(Refusal::new(format!(
+        "the flash tier on \"{flash}\" and the data directory are not of the same moment"
+    ))
+    .detail(format!("One of them is an older copy: {reason}."))
+    .hint("Put both back from the same moment, or restore a base backup, which needs no tier."))
+}
+
+fn point(point: RedoPoint) -> String {
+    format!("{:X}/{:X} on timeline {}", point.redo >> 32, point.redo as u32, point.timeline)
+}
+
+impl Host {
+    /// Judges, recovers and publishes the tier.
+    ///
+    /// # Errors
+    /// Why the server cannot be started with this tier.
+    pub fn start(&self, start: &Start) -> Result<Started, Refusal> {
+        let flash = self.flash_path().display().to_string();
+        let failed = |error: &dyn std::fmt::Display| {
+            Refusal::new(format!("the flash device \"{flash}\" has failed: {error}"))
+                .hint("See the kernel's log.")
+        };
+        self.flash.flush().map_err(|error| failed(&error))?;
+        let found = read_superblock(&mut Flash(&*self.flash));
+        let empty = found.is_err() && self.begins_with_zeros();
+        let marker = Marker::read(&self.settings.data_directory)?;
+        let (adoption, reason) = judge(found.as_ref(), empty, marker.as_ref(), start, &flash)?;
+        let (superblock, adoption) = match (&found, adoption) {
+            (Ok(found), Adoption::Adopted) if reshapes(found, self.geometry.config()) => {
+                (self.format(start)?, Adoption::Formatted)
+            }
+            (Ok(found), Adoption::Adopted) => (self.merged(found), Adoption::Adopted),
+            (Ok(found), Adoption::Discarded) => (self.merged(&found.discarded()), Adoption::Discarded),
+            _ => (self.format(start)?, Adoption::Formatted),
+        };
+        let mode_kept = superblock.config.sync_mode != self.settings.sync_mode
+            || superblock.config.admission != self.settings.admission;
+        let only_copies =
+            !provably_clean(&superblock.config) && superblock.config.sync_mode == SyncMode::Durable;
+        // Before any page may be newer in the tier than on disk.
+        if only_copies {
+            self.server.mark_control_file(true)?;
+        }
+        Marker::new(&superblock.tier_uuid, self.flash_path(), only_copies)
+            .write(&self.settings.data_directory)?;
+        let recovery = self.recover(superblock.started_at(start.redo), start.owner)?;
+        if !only_copies {
+            self.server.mark_control_file(false)?;
+        }
+        let adoption =
+            if recovery.discarded && adoption == Adoption::Adopted { Adoption::Discarded } else { adoption };
+        let reason = match (adoption, reason.is_empty()) {
+            (Adoption::Discarded, true) => "it was not left in order, and the disk is newer".to_owned(),
+            _ => reason,
+        };
+        Ok(Started { adoption, reason, recovery, mode_kept })
+    }
+
+    fn begins_with_zeros(&self) -> bool {
+        let mut bytes = vec![0; 1 << 16];
+        self.flash.read_at_or_zero(&mut bytes, 0).is_ok() && bytes.iter().all(|byte| *byte == 0)
+    }
+
+    fn merged(&self, found: &Superblock) -> Superblock {
+        let config = self.settings.merged(&found.config, found.state == TierState::Drained);
+        // Left open while it could hold no only copies, and from now on it can: what it says of clean pages is old.
+        let emptied =
+            provably_clean(&found.config) && found.state == TierState::Open && !provably_clean(&config);
+        let base = if emptied { found.discarded() } else { found.clone() };
+        Superblock { config, ..base }
+    }
+
+    fn format(&self, start: &Start) -> Result<Superblock, Refusal> {
+        let geometry: &Geometry = &self.geometry;
+        let bytes = geometry.flash_bytes();
+        if self.flash.len() < bytes {
+            self.flash.set_len(bytes).map_err(|error| {
+                Refusal::new(format!(
+                    "the flash device \"{}\" cannot hold the tier",
+                    self.flash_path().display()
+                ))
+                .detail(format!("{bytes} bytes are needed: {error}"))
+                .hint("Lower mezzanine.flash_size or give the tier a larger device.")
+            })?;
+        }
+        let superblock = Superblock {
+            confirmed: start.redo,
+            pending: start.redo,
+            ..Superblock::new(geometry, start.new_uuid, database_uuid(start.system_identifier))
+        };
+        // Neither copy of what was here before may be taken for the newer one.
+        let zeros = vec![0; 1 << 16];
+        let mut flash = Flash(&*self.flash);
+        flash.write(0, &zeros).and_then(|()| flash.flush()).map_err(|error| {
+            Refusal::new(format!(
+                "the flash device \"{}\" cannot be written: {error}",
+                self.flash_path().display()
+            ))
+            .hint("See the kernel's log.")
+        })?;
+        self.put_superblock(&superblock)?;
+        Ok(superblock)
+    }
+
+    fn recover(&self, superblock: Superblock, owner: u32) -> Result<RecoveryReport, Refusal> {
+        let mut flash = Flash(&*self.flash);
+        let recovered = match Tier::recover(self.region()?, &superblock, owner, &mut flash) {
+            // Invariant 8: what is damaged can be had from disk, or redone from the log.
+            Err(RecoveryError::Damaged { .. }) if expendable(&superblock) => {
+                Tier::recover(self.region()?, &superblock.discarded(), owner, &mut flash).map(
+                    |mut recovered| {
+                        recovered.report.discarded = true;
+                        recovered
+                    },
+                )
+            }
+            recovered => recovered,
+        };
+        let shown = self.flash_path().display();
+        let Recovered { tier, writes, superblock, report, .. } = recovered.map_err(|error| {
+            Refusal::new(format!("the flash tier on \"{shown}\" cannot be recovered: {error}"))
+                .detail("Pages whose only copy it held are lost.")
+                .hint("Put back an undamaged copy of the device, or restore a base backup.")
+        })?;
+        let written = writes.iter().try_for_each(|(offset, bytes)| flash.write(*offset, bytes));
+        written.and_then(|()| flash.flush()).map_err(|error| {
+            Refusal::new(format!("the flash device \"{shown}\" cannot be written: {error}"))
+                .hint("See the kernel's log.")
+        })?;
+        self.put_superblock(&superblock)?;
+        tier.publish(&superblock);
+        self.set_tier(tier);
+        Ok(report)
+    }
+}

@@ -1,0 +1,87 @@
+//! Carrying out the tier's jobs, in whatever process has reason to.
+
+use mezzanine_device::{DeviceError, Request};
+use mezzanine_engine::{Job, JobError, PageId};
+
+use crate::host::Host;
+use crate::message::Refusal;
+
+impl Host {
+    /// Looks for a job and carries it out. False if there is nothing to do now.
+    pub fn work(&self) -> bool {
+        let tier = self.tier();
+        let before = tier.progress();
+        let Some(mut job) = tier.next_job(tier.owner()) else {
+            // Frames may have left the queue while this process looked for a job: others wait for the room.
+            let moved = tier.progress() != before;
+            if moved {
+                self.server.progressed();
+            }
+            return moved;
+        };
+        let outcome = if self.carry_out(&mut job) { Ok(()) } else { Err(JobError) };
+        tier.complete(job, outcome);
+        self.server.progressed();
+        true
+    }
+
+    fn carry_out(&self, job: &mut Job<'_>) -> bool {
+        let flash = &self.flash;
+        let whole = |results: Vec<Result<(), DeviceError>>| results.into_iter().all(|result| result.is_ok());
+        match job {
+            Job::WriteGroup(job) => {
+                let mut writes: Vec<Request<'_>> =
+                    job.writes().map(|(offset, buf)| Request::Write { offset, buf }).collect();
+                whole(flash.run(&mut writes))
+            }
+            Job::WriteSegment(job) => {
+                let (offset, buf) = job.write();
+                flash.write_at(buf, offset).is_ok()
+            }
+            Job::FlushFlash(_) => flash.flush().is_ok(),
+            Job::ReadFront(job) => {
+                let mut reads: Vec<Request<'_>> =
+                    job.reads().into_iter().map(|(offset, buf)| Request::Read { offset, buf }).collect();
+                whole(flash.run(&mut reads))
+            }
+            Job::WriteDisk(job) => {
+                let pages: Vec<(PageId, &[u8])> = job.pages().collect();
+                self.server.write_pages(&pages)
+            }
+            Job::SyncDisk(_) => self.server.sync_pages(),
+            // Never asked for: `Tier::set_pulling` is not called.
+            Job::PullPages(_) => true,
+        }
+    }
+
+    /// Carries out a job if this process may.
+    pub(crate) fn help(&self) -> bool {
+        self.server.may_work() && self.work()
+    }
+
+    /// Works, or waits for others to, until `done` says so.
+    ///
+    /// # Errors
+    /// If a device has failed so that it can never be done.
+    pub(crate) fn work_until(&self, mut done: impl FnMut() -> bool) -> Result<(), Refusal> {
+        let tier = self.tier();
+        loop {
+            if done() {
+                return Ok(());
+            }
+            if let Some(failure) = tier.failure() {
+                return Err(self.failed(failure));
+            }
+            let seen = tier.progress();
+            if !self.help() && !done() {
+                self.server.wait(seen);
+            }
+        }
+    }
+
+    /// What is said of a failed device.
+    pub(crate) fn failed(&self, failure: mezzanine_engine::Failure) -> Refusal {
+        Refusal::new(format!("the flash tier on \"{}\" has failed: {failure}", self.flash_path().display()))
+            .hint("See the messages before this one, and the kernel's log.")
+    }
+}

@@ -1,0 +1,659 @@
+/* Generated from crates/ffi/src/abi.rs: see tests/header.rs there. */
+
+#ifndef MEZZ_FFI_H
+#define MEZZ_FFI_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ Changes with every change of what is declared here.
+ */
+#define MEZZ_FFI_VERSION 1
+
+/*
+ Bytes of each text in a `MezzMessage`, the end mark included.
+ */
+#define MEZZ_TEXT_BYTES 512
+
+/*
+ How the tier was found.
+ */
+typedef enum MezzAdoption {
+  /*
+   As it was left.
+   */
+  MEZZ_ADOPTION_ADOPTED = 0,
+  /*
+   It was emptied.
+   */
+  MEZZ_ADOPTION_DISCARDED = 1,
+  /*
+   It is new.
+   */
+  MEZZ_ADOPTION_FORMATTED = 2,
+} MezzAdoption;
+
+/*
+ What became of a dirty page.
+ */
+typedef enum MezzWritten {
+  /*
+   The tier has it.
+   */
+  MEZZ_WRITTEN_TAKEN = 0,
+  /*
+   The tier has it, and the caller writes it to disk as well.
+   */
+  MEZZ_WRITTEN_ALSO_DISK = 1,
+  /*
+   The caller writes it to disk, syncs that unless `mezz_is_clean`, and calls `mezz_forget`.
+   */
+  MEZZ_WRITTEN_REFUSED = 2,
+  /*
+   A device has failed; see the message.
+   */
+  MEZZ_WRITTEN_FAILED = 3,
+} MezzWritten;
+
+/*
+ Where a page was found.
+ */
+typedef enum MezzFound {
+  /*
+   It was copied to the buffer.
+   */
+  MEZZ_FOUND_HERE = 0,
+  /*
+   The disk has it.
+   */
+  MEZZ_FOUND_ON_DISK = 1,
+  /*
+   Its only copy is damaged.
+   */
+  MEZZ_FOUND_LOST = 2,
+} MezzFound;
+
+/*
+ What pages a call is about.
+ */
+typedef enum MezzScope {
+  /*
+   Every block of the fork from `block` on.
+   */
+  MEZZ_SCOPE_FORK_FROM = 0,
+  /*
+   Every fork of the relation.
+   */
+  MEZZ_SCOPE_RELATION = 1,
+  /*
+   Every relation of the database, in all tablespaces.
+   */
+  MEZZ_SCOPE_DATABASE = 2,
+  /*
+   The block alone.
+   */
+  MEZZ_SCOPE_BLOCK = 3,
+} MezzScope;
+
+/*
+ A modelled disk under the server's relations.
+ */
+typedef struct MezzDisk MezzDisk;
+
+/*
+ The tier, as one process of the server sees it.
+ */
+typedef struct MezzHost MezzHost;
+
+/*
+ The configuration. Texts end with a zero byte.
+ */
+typedef struct MezzSettings {
+  /*
+   `MEZZ_FFI_VERSION` as the caller knows it.
+   */
+  uint32_t version;
+  /*
+   Bytes of a page.
+   */
+  uint32_t page_bytes;
+  /*
+   Absolute path of the flash file or block device.
+   */
+  const char *flash_path;
+  /*
+   Bytes of flash to use.
+   */
+  uint64_t flash_bytes;
+  /*
+   The data directory.
+   */
+  const char *data_directory;
+  /*
+   `face-basic`, `face-gr` or `face-gsc`.
+   */
+  const char *design;
+  /*
+   `clean`, `dirty` or `both`.
+   */
+  const char *admission;
+  /*
+   `through`, `drained` or `durable`.
+   */
+  const char *sync_mode;
+  /*
+   Pages of a group; 0 for the default.
+   */
+  uint32_t group_pages;
+  /*
+   Name or file of a model that the flash device takes the time of; empty for none.
+   */
+  const char *flash_model;
+  /*
+   How many times slower than real time modelled devices are.
+   */
+  double time_scale;
+} MezzSettings;
+
+/*
+ The name of a page: the parts of PostgreSQL's buffer tag.
+ */
+typedef struct MezzPage {
+  /*
+   Database.
+   */
+  uint32_t database;
+  /*
+   Tablespace.
+   */
+  uint32_t tablespace;
+  /*
+   Relation file number.
+   */
+  uint32_t relation;
+  /*
+   Fork.
+   */
+  uint32_t fork;
+  /*
+   Block.
+   */
+  uint32_t block;
+} MezzPage;
+
+/*
+ A page on its way to disk.
+ */
+typedef struct MezzDiskPage {
+  /*
+   Its name.
+   */
+  struct MezzPage page;
+  /*
+   Its bytes, valid during the call.
+   */
+  const uint8_t *bytes;
+} MezzDiskPage;
+
+/*
+ What only the server can do for the tier. None of these may raise an error or jump.
+ */
+typedef struct MezzCallbacks {
+  /*
+   Writes `count` pages to their relations, in this order. False if one could not be written; the reason was logged.
+   */
+  bool (*write_pages)(const struct MezzDiskPage *pages, uintptr_t count);
+  /*
+   Syncs every file that `write_pages` has written, in any process. False if that failed; the reason was logged.
+   */
+  bool (*sync_pages)(void);
+  /*
+   Whether this process may carry out jobs now: not in a critical section, where nothing can be allocated.
+   */
+  bool (*may_work)(void);
+  /*
+   Waits until `progressed` is called in any process, or some milliseconds. `seen` is `mezz_progress` as of when the
+   caller looked: if it is another by now, returns at once.
+   */
+  void (*wait)(uint64_t seen);
+  /*
+   Wakes those that wait, and the background worker.
+   */
+  void (*progressed)(void);
+  /*
+   Keeps servers that know nothing of the tier away from the data directory, or lets them in again; durably. May be null.
+   */
+  bool (*mark_control_file)(bool dirty);
+} MezzCallbacks;
+
+/*
+ What a person is told when something cannot be done.
+ */
+typedef struct MezzMessage {
+  /*
+   The thing and the reason.
+   */
+  char message[MEZZ_TEXT_BYTES];
+  /*
+   More about it; may be empty.
+   */
+  char detail[MEZZ_TEXT_BYTES];
+  /*
+   What to do next; may be empty.
+   */
+  char hint[MEZZ_TEXT_BYTES];
+} MezzMessage;
+
+/*
+ The sizes of the tier.
+ */
+typedef struct MezzSizes {
+  /*
+   Bytes of shared memory.
+   */
+  uint64_t memory_bytes;
+  /*
+   Bytes of flash.
+   */
+  uint64_t flash_bytes;
+  /*
+   Frames of the queue.
+   */
+  uint64_t frames;
+  /*
+   Pages of a group.
+   */
+  uint64_t group_pages;
+} MezzSizes;
+
+/*
+ What the server knows when it starts.
+ */
+typedef struct MezzStart {
+  /*
+   The control file's system identifier.
+   */
+  uint64_t system_identifier;
+  /*
+   The control file's redo pointer.
+   */
+  uint64_t redo;
+  /*
+   And its timeline.
+   */
+  uint32_t timeline;
+  /*
+   Number of this process: not 0, not `UINT32_MAX`, no other process's.
+   */
+  uint32_t owner;
+  /*
+   The data directory was restored from a base backup and has not been started since.
+   */
+  bool from_backup;
+  /*
+   Random bytes.
+   */
+  uint8_t new_uuid[16];
+} MezzStart;
+
+/*
+ What starting the tier did.
+ */
+typedef struct MezzStarted {
+  /*
+   How it was found.
+   */
+  enum MezzAdoption adoption;
+  /*
+   Why it was not adopted; empty if it was.
+   */
+  char reason[MEZZ_TEXT_BYTES];
+  /*
+   Pages in the tier.
+   */
+  uint64_t pages;
+  /*
+   Of these, pages newer than their disk copies.
+   */
+  uint64_t dirty;
+  /*
+   Bytes read from flash.
+   */
+  uint64_t bytes_read;
+  /*
+   The configured sync mode or admission takes effect only after a start with a drained tier.
+   */
+  bool mode_kept;
+} MezzStarted;
+
+/*
+ Opens the flash device in the process that starts the server. Null if it cannot be used; then `message` says why.
+
+ # Safety
+ The pointers are valid during the call, the callbacks for good.
+ */
+struct MezzHost *mezz_open(const struct MezzSettings *given,
+                           const struct MezzCallbacks *callbacks,
+                           struct MezzMessage *message);
+
+/*
+ The sizes of the tier, before any of it is taken.
+
+ # Safety
+ `host` is from `mezz_open`; `out` may be written.
+ */
+void mezz_sizes(const struct MezzHost *host, struct MezzSizes *out);
+
+/*
+ Gives the tier its memory, zeroed.
+
+ # Safety
+ `host` is from `mezz_open`; the memory has `memory_bytes` of `mezz_sizes`, lies at the same address in all processes and is used by nothing else.
+ */
+void mezz_use_memory(struct MezzHost *host,
+                     uint8_t *base,
+                     uintptr_t bytes);
+
+/*
+ Judges, recovers and publishes the tier, before the server's redo. False with a message if the server must not start.
+
+ # Safety
+ `host` is from `mezz_open`; the other pointers are valid during the call.
+ */
+bool mezz_start(const struct MezzHost *host,
+                const struct MezzStart *start,
+                struct MezzStarted *out,
+                struct MezzMessage *message);
+
+/*
+ Joins the tier that another process of the server has recovered. `owner` is this process's own number.
+
+ # Safety
+ `host` is from `mezz_open`; `message` may be written.
+ */
+bool mezz_attach(const struct MezzHost *host,
+                 uint32_t owner,
+                 struct MezzMessage *message);
+
+/*
+ Whether this process has recovered or attached the tier.
+
+ # Safety
+ `host` is from `mezz_open`.
+ */
+bool mezz_is_attached(const struct MezzHost *host);
+
+/*
+ The last mark: read before it is looked up how old a page's changes are.
+
+ # Safety
+ `host` is from `mezz_open` and attached.
+ */
+uint64_t mezz_mark(const struct MezzHost *host);
+
+/*
+ Takes a dirty page whose log is forced. `since` is what `mezz_mark` said before it was found that no change in the page
+ is older than the redo pointer of the checkpoint under way; 0 if one is.
+
+ # Safety
+ `host` is from `mezz_open` and attached; `bytes` has a page's length; `message` may be written.
+ */
+enum MezzWritten mezz_write(const struct MezzHost *host,
+                            struct MezzPage page,
+                            const uint8_t *bytes,
+                            uint64_t lsn,
+                            uint64_t since,
+                            struct MezzMessage *message);
+
+/*
+ Offers a clean page that leaves the pool: a copy in memory, no waiting. Whether the tier took it.
+
+ # Safety
+ `host` is from `mezz_open` and attached; `bytes` has a page's length.
+ */
+bool mezz_offer(const struct MezzHost *host,
+                struct MezzPage page,
+                const uint8_t *bytes,
+                uint64_t lsn);
+
+/*
+ Reads a page if the tier has it.
+
+ # Safety
+ `host` is from `mezz_open` and attached; `bytes` has a page's length and may be written.
+ */
+enum MezzFound mezz_read(const struct MezzHost *host, struct MezzPage page, uint8_t *bytes);
+
+/*
+ Whether the tier has the page now.
+
+ # Safety
+ `host` is from `mezz_open` and attached.
+ */
+bool mezz_holds(const struct MezzHost *host, struct MezzPage page);
+
+/*
+ Whether the tier never holds the only copy of a page.
+
+ # Safety
+ `host` is from `mezz_open` and attached.
+ */
+bool mezz_is_clean(const struct MezzHost *host);
+
+/*
+ Carries out one job. False if there is nothing to do now.
+
+ # Safety
+ `host` is from `mezz_open` and attached.
+ */
+bool mezz_work(const struct MezzHost *host);
+
+/*
+ A number that changes whenever room was made in the tier.
+
+ # Safety
+ `host` is from `mezz_open` and attached.
+ */
+uint64_t mezz_progress(const struct MezzHost *host);
+
+/*
+ How busy the disk is with what others wait for, in thousandths of its time: stage-out takes the rest.
+
+ # Safety
+ `host` is from `mezz_open` and attached.
+ */
+void mezz_disk_busy(const struct MezzHost *host,
+                    uint32_t permille);
+
+/*
+ Whether a device under the tier has failed; then `message` says which, and nothing more becomes durable.
+
+ # Safety
+ `host` is from `mezz_open` and attached; `message` may be written.
+ */
+bool mezz_has_failed(const struct MezzHost *host,
+                     struct MezzMessage *message);
+
+/*
+ Waits until no write of these pages to disk is under way.
+
+ # Safety
+ `host` is from `mezz_open` and attached; `message` may be written.
+ */
+bool mezz_await_stage_out(const struct MezzHost *host,
+                          struct MezzPage page,
+                          enum MezzScope scope,
+                          struct MezzMessage *message);
+
+/*
+ Forgets a page that was refused and is on disk. `again` says whether stage-out may have written an older version over it:
+ then the caller waits for that, writes the page once more, and calls again.
+
+ # Safety
+ `host` is from `mezz_open` and attached; the other pointers may be written.
+ */
+bool mezz_forget(const struct MezzHost *host,
+                 struct MezzPage page,
+                 bool *again,
+                 struct MezzMessage *message);
+
+/*
+ Forgets pages that are dropped, and waits until none of them can come back.
+
+ # Safety
+ `host` is from `mezz_open` and attached; `message` may be written.
+ */
+bool mezz_drop(const struct MezzHost *host,
+               struct MezzPage page,
+               enum MezzScope scope,
+               struct MezzMessage *message);
+
+/*
+ Forgets what the tier has of a block that is about to be written past it; what is newer than the disk goes there first.
+
+ # Safety
+ `host` is from `mezz_open` and attached; `message` may be written.
+ */
+bool mezz_overwrite(const struct MezzHost *host,
+                    struct MezzPage page,
+                    struct MezzMessage *message);
+
+/*
+ Has the newest version of these pages written to disk and synced.
+
+ # Safety
+ `host` is from `mezz_open` and attached; `message` may be written.
+ */
+bool mezz_flush(const struct MezzHost *host,
+                struct MezzPage page,
+                enum MezzScope scope,
+                struct MezzMessage *message);
+
+/*
+ Has every page that is newer than its disk copy written to disk and synced.
+
+ # Safety
+ `host` is from `mezz_open` and attached; `message` may be written.
+ */
+bool mezz_drain(const struct MezzHost *host, struct MezzMessage *message);
+
+/*
+ A checkpoint has chosen its redo pointer, and marked the pages in the pool that are dirty.
+
+ # Safety
+ `host` is from `mezz_open` and attached.
+ */
+void mezz_checkpoint_marked(const struct MezzHost *host);
+
+/*
+ A checkpoint has written these pages. With `all`, the disk is made current.
+
+ # Safety
+ `host` is from `mezz_open` and attached; `message` may be written.
+ */
+bool mezz_checkpoint_written(const struct MezzHost *host, bool all, struct MezzMessage *message);
+
+/*
+ A checkpoint has synced its files; the control file will name this redo pointer.
+
+ # Safety
+ `host` is from `mezz_open` and attached; `message` may be written.
+ */
+bool mezz_checkpoint_synced(const struct MezzHost *host,
+                            uint64_t redo,
+                            uint32_t timeline,
+                            struct MezzMessage *message);
+
+/*
+ The control file names this redo pointer.
+
+ # Safety
+ `host` is from `mezz_open` and attached; `message` may be written.
+ */
+bool mezz_checkpoint_done(const struct MezzHost *host,
+                          uint64_t redo,
+                          uint32_t timeline,
+                          struct MezzMessage *message);
+
+/*
+ Leaves the tier in order; with `drain` the disk is made current first. `current` says whether it is.
+
+ # Safety
+ `host` is from `mezz_open` and attached; the other pointers may be written.
+ */
+bool mezz_close(const struct MezzHost *host,
+                bool drain,
+                bool *current,
+                struct MezzMessage *message);
+
+/*
+ Stops taking pages, or takes them again.
+
+ # Safety
+ `host` is from `mezz_open` and attached.
+ */
+void mezz_admit(const struct MezzHost *host, bool admit);
+
+/*
+ Pages in the tier, and how many of them are newer than their disk copies: a pass over the directory.
+
+ # Safety
+ `host` is from `mezz_open` and attached; the other pointers may be written.
+ */
+void mezz_count_pages(const struct MezzHost *host,
+                      uint64_t *pages,
+                      uint64_t *dirty);
+
+/*
+ Copies up to `count` counters of the tier in their fixed order; returns how many there are.
+
+ # Safety
+ `host` is from `mezz_open` and attached; `values` has room for `count`.
+ */
+uintptr_t mezz_counters(const struct MezzHost *host, uint64_t *values, uintptr_t count);
+
+/*
+ Copies the name of a counter; false if there is none of this number.
+
+ # Safety
+ `name` has room for `bytes` bytes, at least one.
+ */
+bool mezz_counter_name(uintptr_t number, char *name, uintptr_t bytes);
+
+/*
+ Opens a modelled disk in the process that starts the server. Null if there is no such model; then `message` says so.
+
+ # Safety
+ `name` ends with a zero byte; `message` may be written.
+ */
+struct MezzDisk *mezz_disk_open(const char *name,
+                                double time_scale,
+                                struct MezzMessage *message);
+
+/*
+ Returns when the modelled disk would have read `bytes` bytes from `address`.
+
+ # Safety
+ `disk` is from `mezz_disk_open`.
+ */
+void mezz_disk_read(const struct MezzDisk *disk, uint64_t address, uintptr_t bytes);
+
+/*
+ Returns when the modelled disk would have written `bytes` bytes at `address`.
+
+ # Safety
+ `disk` is from `mezz_disk_open`.
+ */
+void mezz_disk_write(const struct MezzDisk *disk, uint64_t address, uintptr_t bytes);
+
+/*
+ Returns when the modelled disk would have completed a flush.
+
+ # Safety
+ `disk` is from `mezz_disk_open`.
+ */
+void mezz_disk_flush(const struct MezzDisk *disk);
+
+#endif  /* MEZZ_FFI_H */
