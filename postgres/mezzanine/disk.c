@@ -1,0 +1,303 @@
+/*
+ * disk.c
+ *	  What the tier has done by the server: pages written to relations and
+ *	  synced, and waiting.
+ *
+ * These functions are called by the library.  No error may leave them: it would
+ * jump over frames that are not C's.
+ */
+#include "postgres.h"
+
+#include "access/xlogutils.h"
+#include "common/hashfn.h"
+#include "miscadmin.h"
+#include "postmaster/postmaster.h"
+#include "storage/fd.h"
+#include "storage/latch.h"
+#include "storage/md.h"
+#include "storage/proc.h"
+#include "storage/smgr.h"
+#include "utils/elog.h"
+#include "utils/memutils.h"
+#include "utils/wait_event.h"
+
+#include "mezzanine.h"
+
+/* Longest that anyone waits without looking again, in ms */
+#define WAIT_MS_MAX 10
+
+/* Blocks written by one call of the storage manager */
+#define RUN_BLOCKS_MAX 32
+
+static RelFileLocator
+page_locator(const MezzPage *page)
+{
+	return (RelFileLocator)
+	{
+		.spcOid = page->tablespace,
+		.dbOid = page->database,
+		.relNumber = page->relation,
+	};
+}
+
+/*
+ * Where a block lies on a modelled disk: relations apart from one another,
+ * blocks of one relation side by side.
+ */
+uint64
+mezz_disk_address(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blocknum)
+{
+	uint64		relation = hash_bytes_extended((const unsigned char *) &rlocator, sizeof(rlocator), forknum);
+
+	/* Each relation begins at one of 2^20 places, 64 MB apart. */
+	return ((relation & 0xFFFFF) << 26) + (uint64) blocknum * BLCKSZ;
+}
+
+/* Remembers that a segment has to be synced; false if there is no room. */
+static bool
+remember_segment(const FileTag *tag)
+{
+	uint32		at = hash_bytes((const unsigned char *) tag, sizeof(FileTag));
+	bool		known = false;
+
+	SpinLockAcquire(&mezz_shared->mutex);
+	for (;; at++)
+	{
+		MezzSegment *segment = &mezz_shared->segments[at % MEZZ_SEGMENTS_MAX];
+
+		if (!segment->used)
+		{
+			if (mezz_shared->nsegments < MEZZ_SEGMENTS_MAX / 4 * 3)
+			{
+				segment->tag = *tag;
+				segment->used = true;
+				mezz_shared->nsegments++;
+				known = true;
+			}
+			break;
+		}
+		if (memcmp(&segment->tag, tag, sizeof(FileTag)) == 0)
+		{
+			known = true;
+			break;
+		}
+	}
+	SpinLockRelease(&mezz_shared->mutex);
+	return known;
+}
+
+/*
+ * Syncs one segment.  A failure is treated as everywhere in PostgreSQL: PANIC,
+ * unless data_sync_retry says otherwise; then the tier latches it.
+ */
+static bool
+sync_segment(const FileTag *tag)
+{
+	char		path[MAXPGPATH];
+
+	if (mdsyncfiletag(tag, path) == 0)
+		return true;
+	/* A relation that was dropped after its pages were written. */
+	if (FILE_POSSIBLY_DELETED(errno))
+		return true;
+	ereport(data_sync_elevel(LOG),
+			(errcode_for_file_access(),
+			 errmsg("could not fsync file \"%s\": %m", path)));
+	return false;
+}
+
+/* A run of blocks of one fork, within one segment. */
+static void
+write_run(SMgrRelation reln, ForkNumber forknum, BlockNumber first, const void **pages, BlockNumber count)
+{
+	FileTag		tag = {0};
+	bool		was_in_recovery = InRecovery;
+
+	/*
+	 * The file may be shorter than the tier's pages reach: the system crashed
+	 * before its length was durable.  The storage manager makes up for missing
+	 * segments only in recovery, which is what this is.
+	 */
+	if (first + count > smgrnblocks(reln, forknum))
+		InRecovery = true;
+	smgrwritev_direct(reln, forknum, first, pages, count, true);
+	InRecovery = was_in_recovery;
+	if (mezz_disk)
+		mezz_disk_write(mezz_disk, mezz_disk_address(reln->smgr_rlocator.locator, forknum, first),
+						(size_t) count * BLCKSZ);
+
+	tag.handler = SYNC_HANDLER_MD;
+	tag.rlocator = reln->smgr_rlocator.locator;
+	tag.forknum = forknum;
+	tag.segno = first / RELSEG_SIZE;
+	if (!remember_segment(&tag) && !sync_segment(&tag))
+		ereport(ERROR, (errmsg("pages of the flash tier could not be synced")));
+}
+
+static void
+write_all(const MezzDiskPage *pages, size_t count)
+{
+	for (size_t i = 0; i < count;)
+	{
+		const MezzPage *first = &pages[i].page;
+		SMgrRelation reln = smgropen(page_locator(first), INVALID_PROC_NUMBER);
+		const void *run[RUN_BLOCKS_MAX];
+		size_t		n = 0;
+
+		/* Redo may have been before the file was created; see smgrcreate(). */
+		if (i == 0 || first->relation != pages[i - 1].page.relation ||
+			first->fork != pages[i - 1].page.fork)
+			if (!smgrexists(reln, first->fork))
+				smgrcreate(reln, first->fork, true);
+		do
+			run[n++] = pages[i++].bytes;
+		while (i < count && n < RUN_BLOCKS_MAX &&
+			   pages[i].page.relation == first->relation &&
+			   pages[i].page.tablespace == first->tablespace &&
+			   pages[i].page.database == first->database &&
+			   pages[i].page.fork == first->fork &&
+			   pages[i].page.block == first->block + n &&
+			   pages[i].page.block % RELSEG_SIZE != 0);
+		write_run(reln, first->fork, first->block, run, n);
+	}
+}
+
+static bool
+write_pages(const MezzDiskPage *pages, size_t count)
+{
+	MemoryContext context = CurrentMemoryContext;
+	bool		was_in_recovery = InRecovery;
+	volatile bool written = false;
+
+	HOLD_INTERRUPTS();
+	PG_TRY();
+	{
+		write_all(pages, count);
+		written = true;
+	}
+	PG_CATCH();
+	{
+		InRecovery = was_in_recovery;
+		MemoryContextSwitchTo(context);
+		EmitErrorReport();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	RESUME_INTERRUPTS();
+	return written;
+}
+
+/*
+ * Syncs what was written until now.  Segments that are written meanwhile are
+ * remembered anew and wait for the next call.
+ */
+static bool
+sync_pages(void)
+{
+	static FileTag tags[MEZZ_SEGMENTS_MAX];
+	uint32		ntags = 0;
+	bool		synced = true;
+
+	SpinLockAcquire(&mezz_shared->mutex);
+	if (mezz_shared->nsegments > 0)
+	{
+		for (int i = 0; i < MEZZ_SEGMENTS_MAX; i++)
+			if (mezz_shared->segments[i].used)
+			{
+				tags[ntags++] = mezz_shared->segments[i].tag;
+				mezz_shared->segments[i].used = false;
+			}
+		mezz_shared->nsegments = 0;
+	}
+	SpinLockRelease(&mezz_shared->mutex);
+
+	HOLD_INTERRUPTS();
+	for (uint32 i = 0; i < ntags && synced; i++)
+		synced = sync_segment(&tags[i]);
+	if (mezz_disk && ntags > 0)
+		mezz_disk_flush(mezz_disk);
+	RESUME_INTERRUPTS();
+	return synced;
+}
+
+static uint32
+wait_event_tier(void)
+{
+	static uint32 event = 0;
+
+	/* Not in a critical section, where nothing can be allocated. */
+	if (event == 0 && CritSectionCount == 0)
+		event = WaitEventExtensionNew("MezzanineProgress");
+	return event ? event : PG_WAIT_EXTENSION;
+}
+
+/*
+ * Jobs write relations, which may allocate memory; so not in a critical
+ * section, while there is somebody else to carry them out.
+ */
+static bool
+may_work(void)
+{
+	return CritSectionCount == 0 || !IsUnderPostmaster;
+}
+
+static void
+wait_for_progress(uint64 seen)
+{
+	uint32		event = wait_event_tier();
+
+	HOLD_INTERRUPTS();
+	mezz_wake_worker();
+	ConditionVariablePrepareToSleep(&mezz_shared->progress);
+	if (mezz_progress(mezz_host) == seen)
+		ConditionVariableTimedSleep(&mezz_shared->progress, WAIT_MS_MAX, event);
+	ConditionVariableCancelSleep();
+	RESUME_INTERRUPTS();
+}
+
+static void
+made_progress(void)
+{
+	ConditionVariableBroadcast(&mezz_shared->progress);
+}
+
+void
+mezz_wake_worker(void)
+{
+	ProcNumber	worker = (ProcNumber) pg_atomic_read_u32(&mezz_shared->worker);
+
+	if (worker != INVALID_PROC_NUMBER && worker != MyProcNumber)
+		SetLatch(&GetPGProcByNumber(worker)->procLatch);
+}
+
+static bool
+mark_control_file(bool dirty)
+{
+	MemoryContext context = CurrentMemoryContext;
+	volatile bool done = false;
+
+	if (ControlFileTierDirty() == dirty)
+		return true;
+	PG_TRY();
+	{
+		SetControlFileTierDirty(dirty);
+		done = true;
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		EmitErrorReport();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	return done;
+}
+
+const MezzCallbacks mezz_callbacks = {
+	.write_pages = write_pages,
+	.sync_pages = sync_pages,
+	.may_work = may_work,
+	.wait = wait_for_progress,
+	.progressed = made_progress,
+	.mark_control_file = mark_control_file,
+};

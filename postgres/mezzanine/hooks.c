@@ -1,0 +1,370 @@
+/*
+ * hooks.c
+ *	  What the core calls: pages that leave shared buffers, reads, drops,
+ *	  flushes, checkpoints.
+ *
+ * Without a tier, but with a modelled disk, relations only take its time.
+ */
+#include "postgres.h"
+
+#include "access/xlog.h"
+#include "miscadmin.h"
+#include "portability/instr_time.h"
+#include "storage/bufpage.h"
+#include "storage/smgr.h"
+
+#include "mezzanine.h"
+
+/* The worker is woken when so many pages more were taken. */
+#define PAGES_PER_WAKE 32
+
+static inline MezzPage
+page_name(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blocknum)
+{
+	return (MezzPage)
+	{
+		.database = rlocator.dbOid,
+		.tablespace = rlocator.spcOid,
+		.relation = rlocator.relNumber,
+		.fork = forknum,
+		.block = blocknum,
+	};
+}
+
+/*
+ * Whether pages go to and come from the tier.  A tier that never holds only
+ * copies is left alone once its device has failed: the disk has everything,
+ * and whoever reads a page later than a write past the tier sees the failure
+ * that came before that write.
+ */
+static bool
+tier_in_use(void)
+{
+	MezzMessage message;
+
+	if (mezz_host == NULL)
+		return false;
+	mezz_ensure_attached();
+	if (!mezz_has_failed(mezz_host, &message))
+		return true;
+	if (mezz_is_clean(mezz_host))
+		return false;
+	mezz_report(PANIC, ERRCODE_IO_ERROR, &message);
+	return false;				/* not reached */
+}
+
+/* A call that must not fail did. */
+static void
+must(bool done, const MezzMessage *message)
+{
+	MezzMessage failure;
+
+	if (done)
+		return;
+	if (mezz_is_clean(mezz_host) && mezz_has_failed(mezz_host, &failure))
+		return;
+	mezz_report(PANIC, ERRCODE_IO_ERROR, message);
+}
+
+static void
+count_staged(void)
+{
+	if (pg_atomic_fetch_add_u64(&mezz_shared->staged, 1) % PAGES_PER_WAKE == 0)
+		mezz_wake_worker();
+}
+
+static void
+disk_write(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum, BlockNumber nblocks)
+{
+	if (mezz_disk)
+		mezz_disk_write(mezz_disk, mezz_disk_address(reln->smgr_rlocator.locator, forknum, blocknum),
+						(size_t) nblocks * BLCKSZ);
+}
+
+static bool
+tier_write(SMgrRelation reln, BufferDesc *buf, const char *page, IOContext io_context)
+{
+	const BufferTag *tag = &buf->tag;
+	MezzMessage message = {0};
+	uint64		mark;
+	uint64		since;
+
+	if (!tier_in_use())
+		return false;
+
+	/*
+	 * In this order: if the buffer is marked for a checkpoint after we looked,
+	 * the tier's mark is made after that, and the page counts as older than it.
+	 */
+	mark = mezz_mark(mezz_host);
+	pg_memory_barrier();
+	since = (pg_atomic_read_u32(&buf->state) & BM_CHECKPOINT_NEEDED) ? 0 : mark;
+
+	switch (mezz_write(mezz_host,
+					   page_name(BufTagGetRelFileLocator(tag), BufTagGetForkNum(tag), tag->blockNum),
+					   (const uint8_t *) page, PageGetLSN((Page) page), since, &message))
+	{
+		case MEZZ_WRITTEN_TAKEN:
+			count_staged();
+			return true;
+		case MEZZ_WRITTEN_ALSO_DISK:
+			count_staged();
+			smgrwritev_direct(reln, BufTagGetForkNum(tag), tag->blockNum,
+							  (const void **) &page, 1, false);
+			disk_write(reln, BufTagGetForkNum(tag), tag->blockNum, 1);
+			return true;
+		case MEZZ_WRITTEN_REFUSED:
+			return false;
+		case MEZZ_WRITTEN_FAILED:
+			mezz_report(PANIC, ERRCODE_IO_ERROR, &message);
+	}
+	return false;
+}
+
+static void
+tier_evict(const BufferTag *tag, uint32 hash, const char *page, uint32 buf_state, IOContext io_context)
+{
+	static PGIOAlignedBlock copy;
+	MezzPage	name = page_name(BufTagGetRelFileLocator(tag), BufTagGetForkNum(tag), tag->blockNum);
+
+	if (!tier_in_use() || mezz_holds(mezz_host, name))
+		return;
+	if (DataChecksumsEnabled())
+	{
+		/* Hint bits may have been set without a new checksum. */
+		memcpy(copy.data, page, BLCKSZ);
+		PageSetChecksumInplace((Page) copy.data, tag->blockNum);
+		page = copy.data;
+	}
+	if (mezz_offer(mezz_host, name, (const uint8_t *) page, PageGetLSN((Page) page)))
+		count_staged();
+}
+
+static void
+disk_read(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
+		  void **buffers, BlockNumber nblocks)
+{
+	instr_time	begin,
+				duration;
+
+	INSTR_TIME_SET_CURRENT(begin);
+	if (mezz_disk)
+		mezz_disk_read(mezz_disk, mezz_disk_address(reln->smgr_rlocator.locator, forknum, blocknum),
+					   (size_t) nblocks * BLCKSZ);
+	smgrreadv_direct(reln, forknum, blocknum, buffers, nblocks);
+	INSTR_TIME_SET_CURRENT(duration);
+	INSTR_TIME_SUBTRACT(duration, begin);
+	pg_atomic_fetch_add_u64(&mezz_shared->disk_wait_ns, INSTR_TIME_GET_NANOSEC(duration));
+	pg_atomic_fetch_add_u64(&mezz_shared->reads_disk, nblocks);
+}
+
+static bool
+tier_readv(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
+		   void **buffers, BlockNumber nblocks)
+{
+	BlockNumber missing = 0;	/* blocks before the current one that the disk has */
+	uint64		here = 0;
+
+	if (!tier_in_use())
+	{
+		disk_read(reln, forknum, blocknum, buffers, nblocks);
+		return true;
+	}
+	for (BlockNumber i = 0; i < nblocks; i++)
+	{
+		switch (mezz_read(mezz_host, page_name(reln->smgr_rlocator.locator, forknum, blocknum + i),
+						  buffers[i]))
+		{
+			case MEZZ_FOUND_ON_DISK:
+				missing++;
+				continue;
+			case MEZZ_FOUND_HERE:
+				here++;
+				break;
+			case MEZZ_FOUND_LOST:
+				ereport(ERROR,
+						(errcode(ERRCODE_DATA_CORRUPTED),
+						 errmsg("the newest version of block %u in file \"%s\" cannot be read from the flash tier",
+								blocknum + i, relpath(reln->smgr_rlocator, forknum)),
+						 errdetail("It is damaged there, and the one on disk is older."),
+						 errhint("Check the flash device. The page has to be restored from a backup.")));
+		}
+		if (missing > 0)
+			disk_read(reln, forknum, blocknum + i - missing, buffers + i - missing, missing);
+		missing = 0;
+	}
+	if (missing > 0)
+		disk_read(reln, forknum, blocknum + nblocks - missing, buffers + nblocks - missing, missing);
+	if (here > 0)
+		pg_atomic_fetch_add_u64(&mezz_shared->reads_tier, here);
+	return true;
+}
+
+static bool
+tier_prefetch(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum, int nblocks)
+{
+	if (!tier_in_use())
+		return false;
+	for (int i = 0; i < nblocks; i++)
+		if (!mezz_holds(mezz_host, page_name(reln->smgr_rlocator.locator, forknum, blocknum + i)))
+			return false;
+	return true;
+}
+
+/*
+ * Blocks are written past the tier.  What it has of them that is newer than
+ * the disk goes there now, and is then forgotten: if we crash before the write
+ * is durable, the disk has the version before it.
+ */
+static void
+tier_overwrite_begin(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum, BlockNumber nblocks)
+{
+	MezzMessage message = {0};
+
+	if (!tier_in_use())
+		return;
+	for (BlockNumber i = 0; i < nblocks; i++)
+		must(mezz_overwrite(mezz_host, page_name(reln->smgr_rlocator.locator, forknum, blocknum + i), &message),
+			 &message);
+}
+
+static void
+tier_overwrite_end(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum, BlockNumber nblocks,
+				   bool written)
+{
+	if (written)
+		disk_write(reln, forknum, blocknum, nblocks);
+}
+
+static void
+drop(MezzPage first, MezzScope scope)
+{
+	MezzMessage message = {0};
+
+	if (tier_in_use())
+		must(mezz_drop(mezz_host, first, scope, &message), &message);
+}
+
+static void
+tier_drop_fork(RelFileLocator rlocator, ForkNumber forknum, BlockNumber firstblock)
+{
+	drop(page_name(rlocator, forknum, firstblock), MEZZ_SCOPE_FORK_FROM);
+}
+
+static void
+tier_drop_rels(const RelFileLocator *rlocators, int nrels)
+{
+	for (int i = 0; i < nrels; i++)
+		drop(page_name(rlocators[i], MAIN_FORKNUM, 0), MEZZ_SCOPE_RELATION);
+}
+
+static void
+tier_drop_db(Oid dbid)
+{
+	drop((MezzPage) {.database = dbid}, MEZZ_SCOPE_DATABASE);
+}
+
+static void
+flush(MezzPage first, MezzScope scope)
+{
+	MezzMessage message = {0};
+
+	if (tier_in_use())
+		must(mezz_flush(mezz_host, first, scope, &message), &message);
+}
+
+static void
+tier_flush_rel(RelFileLocator rlocator)
+{
+	flush(page_name(rlocator, MAIN_FORKNUM, 0), MEZZ_SCOPE_RELATION);
+}
+
+static void
+tier_flush_db(Oid dbid)
+{
+	flush((MezzPage) {.database = dbid}, MEZZ_SCOPE_DATABASE);
+}
+
+static void
+tier_checkpoint(BufferTierCheckpointPhase phase, XLogRecPtr redo, int flags)
+{
+	MezzMessage message = {0};
+	bool		all = (flags & CHECKPOINT_FLUSH_ALL) != 0 ||
+		((flags & CHECKPOINT_IS_SHUTDOWN) != 0 && mezz_drain_on_shutdown);
+
+	if (mezz_disk && phase == BUFTIER_CKPT_SYNCED)
+		mezz_disk_flush(mezz_disk);
+	if (!tier_in_use())
+		return;
+	switch (phase)
+	{
+		case BUFTIER_CKPT_MARKED:
+			mezz_checkpoint_marked(mezz_host);
+			break;
+		case BUFTIER_CKPT_BUFFERS:
+			must(mezz_checkpoint_written(mezz_host, all, &message), &message);
+			break;
+		case BUFTIER_CKPT_SYNCED:
+			must(mezz_checkpoint_synced(mezz_host, redo, 0, &message), &message);
+			break;
+		case BUFTIER_CKPT_DONE:
+			must(mezz_checkpoint_done(mezz_host, redo, 0, &message), &message);
+			break;
+	}
+}
+
+static void
+tier_startup(const BufferTierStartup *info)
+{
+	if (mezz_host)
+		mezz_tier_start(info);
+}
+
+static void
+tier_recovery_end(XLogRecPtr end_of_wal, TimeLineID tli)
+{
+}
+
+static void
+tier_backup_start(XLogRecPtr startpoint)
+{
+	MezzMessage message = {0};
+
+	if (tier_in_use())
+		must(mezz_drain(mezz_host, &message), &message);
+}
+
+static void
+tier_shutdown(void)
+{
+	MezzMessage message = {0};
+	bool		current = false;
+
+	if (!tier_in_use())
+		return;
+	must(mezz_close(mezz_host, mezz_drain_on_shutdown, &current, &message), &message);
+	ereport(LOG,
+			(errmsg(current ? "flash tier closed; the files are up to date" :
+					"flash tier closed; it holds the newest version of some pages")));
+}
+
+const BufferTierRoutine mezz_routine = {
+	.abi_version = BUFTIER_ABI_VERSION,
+	.struct_size = sizeof(BufferTierRoutine),
+	.write = tier_write,
+	.evict = tier_evict,
+	.readv = tier_readv,
+	.prefetch = tier_prefetch,
+	.overwrite_begin = tier_overwrite_begin,
+	.overwrite_end = tier_overwrite_end,
+	.drop_fork = tier_drop_fork,
+	.drop_rels = tier_drop_rels,
+	.drop_db = tier_drop_db,
+	.flush_rel = tier_flush_rel,
+	.flush_db = tier_flush_db,
+	.checkpoint = tier_checkpoint,
+	.startup = tier_startup,
+	.recovery_end = tier_recovery_end,
+	.backup_start = tier_backup_start,
+	.shutdown = tier_shutdown,
+};

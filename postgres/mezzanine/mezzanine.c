@@ -1,0 +1,318 @@
+/*
+ * mezzanine.c
+ *	  A flash tier between shared buffers and disks: settings, shared memory,
+ *	  start.
+ *
+ * The tier itself is the Rust library behind mezz_ffi.h.  No error of
+ * PostgreSQL crosses it: what it calls back is in disk.c and returns whether it
+ * succeeded.
+ */
+#include "postgres.h"
+
+#include <limits.h>
+
+#include "access/xlog.h"
+#include "catalog/pg_control.h"
+#include "common/file_perm.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "portability/instr_time.h"
+#include "storage/ipc.h"
+#include "storage/proc.h"
+#include "storage/shmem.h"
+#include "utils/guc.h"
+
+#include "mezzanine.h"
+
+PG_MODULE_MAGIC;
+
+MezzHost   *mezz_host = NULL;
+MezzDisk   *mezz_disk = NULL;
+MezzShared *mezz_shared = NULL;
+
+char	   *mezz_flash_path = NULL;
+static int	flash_size_mb = 0;
+int			mezz_sync_mode = 0;
+static int	design = 0;
+static int	admission = 0;
+static int	group_pages = 0;
+bool		mezz_drain_on_shutdown = true;
+static char *disk_model = NULL;
+static char *flash_model = NULL;
+static double model_time_scale = 1.0;
+
+static const struct config_enum_entry sync_mode_options[] = {
+	{"drained", 0, false},
+	{"durable", 1, false},
+	{"through", 2, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry design_options[] = {
+	{"face-gsc", 0, false},
+	{"face-gr", 1, false},
+	{"face-basic", 2, false},
+	{NULL, 0, false}
+};
+
+static const struct config_enum_entry admission_options[] = {
+	{"both", 0, false},
+	{"clean", 1, false},
+	{"dirty", 2, false},
+	{NULL, 0, false}
+};
+
+static shmem_request_hook_type prev_shmem_request = NULL;
+static shmem_startup_hook_type prev_shmem_startup = NULL;
+static MezzSizes sizes;
+
+void		_PG_init(void);
+
+static const char *
+option_name(const struct config_enum_entry *options, int value)
+{
+	for (; options->name; options++)
+		if (options->val == value)
+			return options->name;
+	elog(FATAL, "unknown value %d of a setting", value);
+}
+
+/* Reports what the library refuses, with its detail and its hint. */
+void
+mezz_report(int elevel, int sqlerrcode, const MezzMessage *message)
+{
+	ereport(elevel,
+			(errcode(sqlerrcode),
+			 errmsg("%s", message->message),
+			 message->detail[0] ? errdetail("%s", message->detail) : 0,
+			 message->hint[0] ? errhint("%s", message->hint) : 0));
+}
+
+static void
+define_settings(void)
+{
+	DefineCustomStringVariable("mezzanine.flash_path",
+							   "Absolute path of the file or block device that holds the flash tier.",
+							   "Empty: no tier. It must lie outside of the data directory and be readable by nobody else.",
+							   &mezz_flash_path, "", PGC_POSTMASTER, 0,
+							   NULL, NULL, NULL);
+	DefineCustomIntVariable("mezzanine.flash_size",
+							"How much flash the tier uses.",
+							"A tier that holds the only copy of pages keeps its size until it was drained.",
+							&flash_size_mb, 1024, 1, INT_MAX, PGC_POSTMASTER, GUC_UNIT_MB,
+							NULL, NULL, NULL);
+	DefineCustomEnumVariable("mezzanine.sync_mode",
+							 "When dirty pages reach the disk.",
+							 "through: at once. drained: by the next checkpoint. durable: when they leave the tier, which is part of the database.",
+							 &mezz_sync_mode, 0, sync_mode_options, PGC_POSTMASTER, 0,
+							 NULL, NULL, NULL);
+	DefineCustomEnumVariable("mezzanine.design",
+							 "Which pages leave the tier, and how.",
+							 NULL,
+							 &design, 0, design_options, PGC_POSTMASTER, 0,
+							 NULL, NULL, NULL);
+	DefineCustomEnumVariable("mezzanine.admission",
+							 "Which pages that leave shared buffers enter the tier.",
+							 NULL,
+							 &admission, 0, admission_options, PGC_POSTMASTER, 0,
+							 NULL, NULL, NULL);
+	DefineCustomIntVariable("mezzanine.group_pages",
+							"How many pages are written to flash together.",
+							"0 chooses by the size of the tier, at most 64.",
+							&group_pages, 0, 0, 256, PGC_POSTMASTER, 0,
+							NULL, NULL, NULL);
+	DefineCustomBoolVariable("mezzanine.drain_on_shutdown",
+							 "Brings the files up to date when the server is shut down.",
+							 "The pages stay in the tier, so that the next start is warm either way. Turned off, a tier in sync mode durable stops sooner and stays part of the database.",
+							 &mezz_drain_on_shutdown, true, PGC_SIGHUP, 0,
+							 NULL, NULL, NULL);
+	DefineCustomStringVariable("mezzanine.disk_model",
+							   "Model of a disk whose time reads and writes of relations take.",
+							   "For benchmarks. Empty: none.",
+							   &disk_model, "", PGC_POSTMASTER, 0,
+							   NULL, NULL, NULL);
+	DefineCustomStringVariable("mezzanine.flash_model",
+							   "Model of a drive whose time the flash tier takes.",
+							   "For benchmarks. Empty: none.",
+							   &flash_model, "", PGC_POSTMASTER, 0,
+							   NULL, NULL, NULL);
+	DefineCustomRealVariable("mezzanine.model_time_scale",
+							 "How many times slower than real time modelled devices are.",
+							 NULL,
+							 &model_time_scale, 1.0, 0.0, 1000.0, PGC_POSTMASTER, 0,
+							 NULL, NULL, NULL);
+	MarkGUCPrefixReserved("mezzanine");
+}
+
+static void
+open_devices(void)
+{
+	MezzMessage message = {0};
+
+	if (disk_model[0])
+	{
+		mezz_disk = mezz_disk_open(disk_model, model_time_scale, &message);
+		if (mezz_disk == NULL)
+			mezz_report(FATAL, ERRCODE_CONFIG_FILE_ERROR, &message);
+	}
+	if (mezz_flash_path[0])
+	{
+		MezzSettings settings = {
+			.version = MEZZ_FFI_VERSION,
+			.page_bytes = BLCKSZ,
+			.flash_path = mezz_flash_path,
+			.flash_bytes = (uint64) flash_size_mb * 1024 * 1024,
+			.data_directory = DataDir,
+			.design = option_name(design_options, design),
+			.admission = option_name(admission_options, admission),
+			.sync_mode = option_name(sync_mode_options, mezz_sync_mode),
+			.group_pages = group_pages,
+			.flash_model = flash_model,
+			.time_scale = model_time_scale,
+		};
+
+		mezz_host = mezz_open(&settings, &mezz_callbacks, &message);
+		if (mezz_host == NULL)
+			mezz_report(FATAL, ERRCODE_CONFIG_FILE_ERROR, &message);
+		mezz_sizes(mezz_host, &sizes);
+	}
+}
+
+static void
+shmem_request(void)
+{
+	if (prev_shmem_request)
+		prev_shmem_request();
+	RequestAddinShmemSpace(add_size(sizeof(MezzShared), sizes.memory_bytes));
+}
+
+static void
+shmem_startup(void)
+{
+	bool		found;
+
+	if (prev_shmem_startup)
+		prev_shmem_startup();
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	mezz_shared = ShmemInitStruct("mezzanine", sizeof(MezzShared), &found);
+	if (!found)
+	{
+		memset(mezz_shared, 0, sizeof(MezzShared));
+		ConditionVariableInit(&mezz_shared->progress);
+		SpinLockInit(&mezz_shared->mutex);
+		pg_atomic_init_u32(&mezz_shared->worker, (uint32) INVALID_PROC_NUMBER);
+		pg_atomic_init_u32(&mezz_shared->started, 0);
+		pg_atomic_init_u64(&mezz_shared->staged, 0);
+		pg_atomic_init_u64(&mezz_shared->disk_wait_ns, 0);
+		pg_atomic_init_u64(&mezz_shared->reads_disk, 0);
+		pg_atomic_init_u64(&mezz_shared->reads_tier, 0);
+	}
+	if (mezz_host)
+	{
+		void	   *memory = ShmemInitStruct("mezzanine tier", sizes.memory_bytes, &found);
+
+		/* Fresh shared memory is zero; the tier relies on it. */
+		mezz_use_memory(mezz_host, memory, sizes.memory_bytes);
+	}
+	LWLockRelease(AddinShmemInitLock);
+}
+
+/* This process's number in the tier's locks and jobs. */
+static uint32
+owner_number(void)
+{
+	if (MyProcNumber == INVALID_PROC_NUMBER)
+		elog(PANIC, "the flash tier is used by a process without a PGPROC");
+	return (uint32) MyProcNumber + 1;
+}
+
+/* Joins the tier when this process first needs it. */
+void
+mezz_ensure_attached(void)
+{
+	MezzMessage message = {0};
+
+	if (mezz_is_attached(mezz_host))
+		return;
+	if (!mezz_attach(mezz_host, owner_number(), &message))
+		mezz_report(PANIC, ERRCODE_INTERNAL_ERROR, &message);
+}
+
+/* Before redo: judges the tier that is found, and recovers it. */
+void
+mezz_tier_start(const BufferTierStartup *info)
+{
+	MezzMessage message = {0};
+	MezzStart	start = {
+		.system_identifier = GetSystemIdentifier(),
+		.redo = info->redo,
+		.timeline = 0,
+		.owner = owner_number(),
+		.from_backup = info->have_backup_label,
+	};
+	MezzStarted *found = &mezz_shared->found;
+	instr_time	begin,
+				duration;
+
+	if (!pg_strong_random(start.new_uuid, sizeof(start.new_uuid)))
+		ereport(FATAL,
+				(errcode(ERRCODE_INTERNAL_ERROR),
+				 errmsg("could not generate a name for the flash tier")));
+
+	INSTR_TIME_SET_CURRENT(begin);
+	if (!mezz_start(mezz_host, &start, found, &message))
+		mezz_report(FATAL, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, &message);
+	INSTR_TIME_SET_CURRENT(duration);
+	INSTR_TIME_SUBTRACT(duration, begin);
+	mezz_shared->start_ms = (int64) INSTR_TIME_GET_MILLISEC(duration);
+	mezz_shared->started_at = GetCurrentTimestamp();
+	pg_write_barrier();
+	pg_atomic_write_u32(&mezz_shared->started, 1);
+	mezz_wake_worker();
+
+	switch (found->adoption)
+	{
+		case MEZZ_ADOPTION_ADOPTED:
+			ereport(LOG,
+					(errmsg("flash tier adopted: " UINT64_FORMAT " pages, " UINT64_FORMAT " of them newer than on disk, read " UINT64_FORMAT " kB in " INT64_FORMAT " ms",
+							found->pages, found->dirty, found->bytes_read / 1024, mezz_shared->start_ms)));
+			break;
+		case MEZZ_ADOPTION_DISCARDED:
+			ereport(LOG,
+					(errmsg("flash tier emptied"),
+					 errdetail("%s.", found->reason)));
+			break;
+		case MEZZ_ADOPTION_FORMATTED:
+			ereport(LOG,
+					(errmsg("new flash tier on \"%s\": " UINT64_FORMAT " frames, " UINT64_FORMAT " MB of flash, " UINT64_FORMAT " MB of shared memory",
+							mezz_flash_path, sizes.frames, sizes.flash_bytes >> 20, sizes.memory_bytes >> 20),
+					 found->reason[0] ? errdetail("%s.", found->reason) : 0));
+			break;
+	}
+	if (found->mode_kept)
+		ereport(WARNING,
+				(errmsg("the flash tier keeps the sync mode and admission that it was used with"),
+				 errdetail("It may hold the only copy of pages."),
+				 errhint("Shut the server down with mezzanine.drain_on_shutdown turned on, and start it again.")));
+}
+
+void
+_PG_init(void)
+{
+	if (!process_shared_preload_libraries_in_progress)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("\"mezzanine\" must be loaded via \"shared_preload_libraries\"")));
+	define_settings();
+	if (IsBinaryUpgrade)
+		return;
+	open_devices();
+	prev_shmem_request = shmem_request_hook;
+	shmem_request_hook = shmem_request;
+	prev_shmem_startup = shmem_startup_hook;
+	shmem_startup_hook = shmem_startup;
+	if (mezz_host || mezz_disk)
+		RegisterBufferTier(&mezz_routine);
+	if (mezz_host)
+		mezz_register_worker();
+}

@@ -1,0 +1,90 @@
+/*
+ * mezzanine.h
+ *	  What the files of the extension know of one another.
+ *
+ * mezzanine.c	settings, shared memory, start
+ * hooks.c		what the core calls: PostgreSQL's side of the tier
+ * disk.c		what the tier calls: pages to relations, syncs, waiting
+ * worker.c		the background worker
+ * stat.c		views and functions
+ */
+#ifndef MEZZANINE_H
+#define MEZZANINE_H
+
+#include "storage/buftier.h"
+#include "storage/condition_variable.h"
+#include "storage/spin.h"
+#include "storage/sync.h"
+#include "utils/timestamp.h"
+
+#include "mezz_ffi.h"
+
+/*
+ * Segments of relations that were written by stage-out and wait for the sync
+ * that lets their frames go.  A power of two.  When three quarters are in use,
+ * further ones are synced at once by whoever writes them.
+ */
+#define MEZZ_SEGMENTS_MAX 4096
+
+typedef struct MezzSegment
+{
+	FileTag		tag;
+	bool		used;
+} MezzSegment;
+
+/* The extension's own shared memory; the tier's lies beside it */
+typedef struct MezzShared
+{
+	/* broadcast whenever a job was carried out */
+	ConditionVariable progress;
+
+	/* proc number of the background worker; INVALID_PROC_NUMBER without one */
+	pg_atomic_uint32 worker;
+	/* the tier was started: others may attach */
+	pg_atomic_uint32 started;
+	/* pages taken by the tier: now and then the worker is woken */
+	pg_atomic_uint64 staged;
+
+	/* time that processes have waited for relations on disk, in ns */
+	pg_atomic_uint64 disk_wait_ns;
+	/* blocks read from relations, from the tier, and bytes */
+	pg_atomic_uint64 reads_disk;
+	pg_atomic_uint64 reads_tier;
+
+	slock_t		mutex;			/* protects what follows */
+	uint32		nsegments;
+	MezzSegment segments[MEZZ_SEGMENTS_MAX];
+
+	/* how the tier was found; written by the startup process only */
+	MezzStarted found;
+	int64		start_ms;
+	TimestampTz started_at;
+} MezzShared;
+
+extern MezzHost *mezz_host;		/* NULL without a tier */
+extern MezzDisk *mezz_disk;		/* NULL without a modelled disk */
+extern MezzShared *mezz_shared;
+
+/* settings */
+extern char *mezz_flash_path;
+extern int	mezz_sync_mode;
+extern bool mezz_drain_on_shutdown;
+
+/* mezzanine.c */
+extern void mezz_tier_start(const BufferTierStartup *info);
+extern void mezz_ensure_attached(void);
+extern void mezz_report(int elevel, int sqlerrcode, const MezzMessage *message);
+
+/* hooks.c */
+extern const BufferTierRoutine mezz_routine;
+
+/* disk.c */
+extern const MezzCallbacks mezz_callbacks;
+extern uint64 mezz_disk_address(RelFileLocator rlocator, ForkNumber forknum,
+								BlockNumber blocknum);
+extern void mezz_wake_worker(void);
+
+/* worker.c */
+extern void mezz_register_worker(void);
+
+#endif							/* MEZZANINE_H */

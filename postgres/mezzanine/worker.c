@@ -1,0 +1,116 @@
+/*
+ * worker.c
+ *	  The background worker: carries out the tier's jobs, so that backends need
+ *	  not.
+ *
+ * It starts with the postmaster, before recovery, because redo evicts pages too.
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "pgstat.h"
+#include "portability/instr_time.h"
+#include "postmaster/bgworker.h"
+#include "postmaster/interrupt.h"
+#include "storage/ipc.h"
+#include "storage/latch.h"
+#include "storage/proc.h"
+#include "storage/procsignal.h"
+#include "storage/smgr.h"
+#include "utils/guc.h"
+#include "utils/memutils.h"
+#include "utils/wait_event.h"
+
+#include "mezzanine.h"
+
+/* Over how long the use of the disk is measured, in ms */
+#define PACE_MS 250
+#define IDLE_MS 1000
+
+PGDLLEXPORT void mezz_worker_main(Datum arg);
+
+static void
+forget_worker(int code, Datum arg)
+{
+	pg_atomic_write_u32(&mezz_shared->worker, (uint32) INVALID_PROC_NUMBER);
+}
+
+/* Tells the tier how busy the disk was with what backends waited for. */
+static void
+pace(void)
+{
+	static instr_time begin;
+	static uint64 waited_before = 0;
+	instr_time	now;
+	double		elapsed_ns;
+	uint64		waited = pg_atomic_read_u64(&mezz_shared->disk_wait_ns);
+
+	INSTR_TIME_SET_CURRENT(now);
+	elapsed_ns = INSTR_TIME_GET_DOUBLE(now) * 1e9 - INSTR_TIME_GET_DOUBLE(begin) * 1e9;
+	if (elapsed_ns < PACE_MS * 1e6)
+		return;
+	mezz_disk_busy(mezz_host, (uint32) Min(1000.0, (waited - waited_before) * 1000.0 / elapsed_ns));
+	begin = now;
+	waited_before = waited;
+}
+
+void
+mezz_worker_main(Datum arg)
+{
+	uint32		event;
+
+	pqsignal(SIGHUP, SignalHandlerForConfigReload);
+	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
+	BackgroundWorkerUnblockSignals();
+	event = WaitEventExtensionNew("MezzanineWorkerMain");
+	before_shmem_exit(forget_worker, (Datum) 0);
+	pg_atomic_write_u32(&mezz_shared->worker, (uint32) MyProcNumber);
+
+	while (!ShutdownRequestPending)
+	{
+		bool		worked = false;
+
+		ResetLatch(MyLatch);
+		if (ProcSignalBarrierPending)
+			ProcessProcSignalBarrier();
+		if (ConfigReloadPending)
+		{
+			ConfigReloadPending = false;
+			ProcessConfigFile(PGC_SIGHUP);
+		}
+		if (pg_atomic_read_u32(&mezz_shared->started))
+		{
+			pg_read_barrier();
+			mezz_ensure_attached();
+			pace();
+			while (mezz_work(mezz_host))
+			{
+				worked = true;
+				if (ProcSignalBarrierPending || ShutdownRequestPending)
+					break;
+			}
+		}
+		if (worked && ProcSignalBarrierPending)
+			continue;
+		/* Nothing refers to them here; relations that were dropped must not stay open. */
+		smgrdestroyall();
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, IDLE_MS, event);
+	}
+	proc_exit(0);
+}
+
+void
+mezz_register_worker(void)
+{
+	BackgroundWorker worker = {
+		.bgw_name = "mezzanine",
+		.bgw_type = "mezzanine",
+		.bgw_flags = BGWORKER_SHMEM_ACCESS,
+		.bgw_start_time = BgWorkerStart_PostmasterStart,
+		.bgw_restart_time = 1,
+		.bgw_library_name = "mezzanine",
+		.bgw_function_name = "mezz_worker_main",
+	};
+
+	RegisterBackgroundWorker(&worker);
+}
