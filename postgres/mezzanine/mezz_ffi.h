@@ -340,9 +340,6 @@ struct MezzHost *mezz_open(const struct MezzSettings *given,
 
 /*
  The sizes of the tier, before any of it is taken.
-
- # Safety
- `host` is from `mezz_open`; `out` may be written.
  */
 void mezz_sizes(const struct MezzHost *host, struct MezzSizes *out);
 
@@ -358,20 +355,14 @@ void mezz_use_memory(struct MezzHost *host,
 
 /*
  Judges, recovers and publishes the tier, before the server's redo. False with a message if the server must not start.
-
- # Safety
- `host` is from `mezz_open`; the other pointers are valid during the call.
  */
 bool mezz_start(const struct MezzHost *host,
-                const struct MezzStart *start,
+                const struct MezzStart *given,
                 struct MezzStarted *out,
                 struct MezzMessage *message);
 
 /*
  Joins the tier that another process of the server has recovered. `owner` is this process's own number.
-
- # Safety
- `host` is from `mezz_open`; `message` may be written.
  */
 bool mezz_attach(const struct MezzHost *host,
                  uint32_t owner,
@@ -379,17 +370,11 @@ bool mezz_attach(const struct MezzHost *host,
 
 /*
  Whether this process has recovered or attached the tier.
-
- # Safety
- `host` is from `mezz_open`.
  */
 bool mezz_is_attached(const struct MezzHost *host);
 
 /*
  The last mark: read before it is looked up how old a page's changes are.
-
- # Safety
- `host` is from `mezz_open` and attached.
  */
 uint64_t mezz_mark(const struct MezzHost *host);
 
@@ -428,59 +413,38 @@ enum MezzFound mezz_read(const struct MezzHost *host, struct MezzPage page, uint
 
 /*
  Whether the tier has the page now.
-
- # Safety
- `host` is from `mezz_open` and attached.
  */
 bool mezz_holds(const struct MezzHost *host, struct MezzPage page);
 
 /*
  Whether the tier never holds the only copy of a page.
-
- # Safety
- `host` is from `mezz_open` and attached.
  */
 bool mezz_is_clean(const struct MezzHost *host);
 
 /*
  Carries out one job. False if there is nothing to do now.
-
- # Safety
- `host` is from `mezz_open` and attached.
  */
 bool mezz_work(const struct MezzHost *host);
 
 /*
  A number that changes whenever room was made in the tier.
-
- # Safety
- `host` is from `mezz_open` and attached.
  */
 uint64_t mezz_progress(const struct MezzHost *host);
 
 /*
  How busy the disk is with what others wait for, in thousandths of its time: stage-out takes the rest.
-
- # Safety
- `host` is from `mezz_open` and attached.
  */
 void mezz_disk_busy(const struct MezzHost *host,
                     uint32_t permille);
 
 /*
  Whether a device under the tier has failed; then `message` says which, and nothing more becomes durable.
-
- # Safety
- `host` is from `mezz_open` and attached; `message` may be written.
  */
 bool mezz_has_failed(const struct MezzHost *host,
                      struct MezzMessage *message);
 
 /*
  Waits until no write of these pages to disk is under way.
-
- # Safety
- `host` is from `mezz_open` and attached; `message` may be written.
  */
 bool mezz_await_stage_out(const struct MezzHost *host,
                           struct MezzPage page,
@@ -490,9 +454,6 @@ bool mezz_await_stage_out(const struct MezzHost *host,
 /*
  Forgets a page that was refused and is on disk. `again` says whether stage-out may have written an older version over it:
  then the caller waits for that, writes the page once more, and calls again.
-
- # Safety
- `host` is from `mezz_open` and attached; the other pointers may be written.
  */
 bool mezz_forget(const struct MezzHost *host,
                  struct MezzPage page,
@@ -501,9 +462,6 @@ bool mezz_forget(const struct MezzHost *host,
 
 /*
  Forgets pages that are dropped, and waits until none of them can come back.
-
- # Safety
- `host` is from `mezz_open` and attached; `message` may be written.
  */
 bool mezz_drop(const struct MezzHost *host,
                struct MezzPage page,
@@ -512,9 +470,6 @@ bool mezz_drop(const struct MezzHost *host,
 
 /*
  Forgets what the tier has of a block that is about to be written past it; what is newer than the disk goes there first.
-
- # Safety
- `host` is from `mezz_open` and attached; `message` may be written.
  */
 bool mezz_overwrite(const struct MezzHost *host,
                     struct MezzPage page,
@@ -522,9 +477,6 @@ bool mezz_overwrite(const struct MezzHost *host,
 
 /*
  Has the newest version of these pages written to disk and synced.
-
- # Safety
- `host` is from `mezz_open` and attached; `message` may be written.
  */
 bool mezz_flush(const struct MezzHost *host,
                 struct MezzPage page,
@@ -533,33 +485,21 @@ bool mezz_flush(const struct MezzHost *host,
 
 /*
  Has every page that is newer than its disk copy written to disk and synced.
-
- # Safety
- `host` is from `mezz_open` and attached; `message` may be written.
  */
 bool mezz_drain(const struct MezzHost *host, struct MezzMessage *message);
 
 /*
  A checkpoint has chosen its redo pointer, and marked the pages in the pool that are dirty.
-
- # Safety
- `host` is from `mezz_open` and attached.
  */
 void mezz_checkpoint_marked(const struct MezzHost *host);
 
 /*
  A checkpoint has written these pages. With `all`, the disk is made current.
-
- # Safety
- `host` is from `mezz_open` and attached; `message` may be written.
  */
 bool mezz_checkpoint_written(const struct MezzHost *host, bool all, struct MezzMessage *message);
 
 /*
  A checkpoint has synced its files; the control file will name this redo pointer.
-
- # Safety
- `host` is from `mezz_open` and attached; `message` may be written.
  */
 bool mezz_checkpoint_synced(const struct MezzHost *host,
                             uint64_t redo,
@@ -568,9 +508,6 @@ bool mezz_checkpoint_synced(const struct MezzHost *host,
 
 /*
  The control file names this redo pointer.
-
- # Safety
- `host` is from `mezz_open` and attached; `message` may be written.
  */
 bool mezz_checkpoint_done(const struct MezzHost *host,
                           uint64_t redo,
@@ -579,9 +516,6 @@ bool mezz_checkpoint_done(const struct MezzHost *host,
 
 /*
  Leaves the tier in order; with `drain` the disk is made current first. `current` says whether it is.
-
- # Safety
- `host` is from `mezz_open` and attached; the other pointers may be written.
  */
 bool mezz_close(const struct MezzHost *host,
                 bool drain,
@@ -590,17 +524,11 @@ bool mezz_close(const struct MezzHost *host,
 
 /*
  Stops taking pages, or takes them again.
-
- # Safety
- `host` is from `mezz_open` and attached.
  */
 void mezz_admit(const struct MezzHost *host, bool admit);
 
 /*
  Pages in the tier, and how many of them are newer than their disk copies: a pass over the directory.
-
- # Safety
- `host` is from `mezz_open` and attached; the other pointers may be written.
  */
 void mezz_count_pages(const struct MezzHost *host,
                       uint64_t *pages,
@@ -634,25 +562,16 @@ struct MezzDisk *mezz_disk_open(const char *name,
 
 /*
  Returns when the modelled disk would have read `bytes` bytes from `address`.
-
- # Safety
- `disk` is from `mezz_disk_open`.
  */
 void mezz_disk_read(const struct MezzDisk *disk, uint64_t address, uintptr_t bytes);
 
 /*
  Returns when the modelled disk would have written `bytes` bytes at `address`.
-
- # Safety
- `disk` is from `mezz_disk_open`.
  */
 void mezz_disk_write(const struct MezzDisk *disk, uint64_t address, uintptr_t bytes);
 
 /*
  Returns when the modelled disk would have completed a flush.
-
- # Safety
- `disk` is from `mezz_disk_open`.
  */
 void mezz_disk_flush(const struct MezzDisk *disk);
 

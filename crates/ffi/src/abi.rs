@@ -1,7 +1,8 @@
 //! The C interface. `postgres/mezzanine/mezz_ffi.h` is generated from this file.
 //!
-//! Every function that takes a `MezzHost` may be called in any process of the server once that process has attached; none
-//! may be called by two threads of one process at once.
+//! Pointers that are references here must be valid; a `MezzHost` comes from `mezz_open` and is never given back. From
+//! `mezz_mark` on the functions need a process that has started or attached the tier; none may be called by two threads
+//! of one process at once.
 
 use std::ffi::{CStr, c_char};
 use std::path::PathBuf;
@@ -279,27 +280,14 @@ fn put_text(text: &str, out: &mut [c_char; MEZZ_TEXT_BYTES]) {
     }
 }
 
-/// # Safety
-/// `out` is null or may be written.
-unsafe fn tell(refusal: &Refusal, out: *mut MezzMessage) {
-    // SAFETY: the caller's promise.
-    let Some(out) = (unsafe { out.as_mut() }) else { return };
+fn tell(refusal: &Refusal, out: &mut MezzMessage) {
     put_text(&refusal.message, &mut out.message);
     put_text(&refusal.detail, &mut out.detail);
     put_text(&refusal.hint, &mut out.hint);
 }
 
-/// # Safety
-/// As for [`tell`].
-unsafe fn told(result: Result<(), Refusal>, out: *mut MezzMessage) -> bool {
-    match result {
-        Ok(()) => true,
-        Err(refusal) => {
-            // SAFETY: the caller's promise.
-            unsafe { tell(&refusal, out) };
-            false
-        }
-    }
+fn told(result: Result<(), Refusal>, out: &mut MezzMessage) -> bool {
+    result.map_err(|refusal| tell(&refusal, out)).is_ok()
 }
 
 /// # Safety
@@ -345,37 +333,30 @@ unsafe fn settings(given: &MezzSettings) -> Result<(Settings, Option<FlashModel>
 /// The pointers are valid during the call, the callbacks for good.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mezz_open(
-    given: *const MezzSettings,
-    callbacks: *const MezzCallbacks,
-    message: *mut MezzMessage,
+    given: &MezzSettings,
+    callbacks: &MezzCallbacks,
+    message: &mut MezzMessage,
 ) -> *mut MezzHost {
-    // SAFETY: the caller's promise.
-    let (given, callbacks) = unsafe { (&*given, *callbacks) };
     let opened = if given.version == MEZZ_FFI_VERSION {
         // SAFETY: the caller's promise.
         unsafe { settings(given) }
-            .and_then(|(settings, model)| Host::open(settings, model, Box::new(Callbacks(callbacks))))
+            .and_then(|(settings, model)| Host::open(settings, model, Box::new(Callbacks(*callbacks))))
     } else {
         Err(Refusal::new("the extension and its library are of different versions").hint("Build both again."))
     };
     match opened {
         Ok(host) => Box::into_raw(Box::new(MezzHost(host))),
         Err(refusal) => {
-            // SAFETY: the caller's promise.
-            unsafe { tell(&refusal, message) };
+            tell(&refusal, message);
             ptr::null_mut()
         }
     }
 }
 
 /// The sizes of the tier, before any of it is taken.
-///
-/// # Safety
-/// `host` is from `mezz_open`; `out` may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_sizes(host: *const MezzHost, out: *mut MezzSizes) {
-    // SAFETY: the caller's promise.
-    let (host, out) = unsafe { (&(*host).0, &mut *out) };
+pub extern "C" fn mezz_sizes(host: &MezzHost, out: &mut MezzSizes) {
+    let host = &host.0;
     let geometry = host.geometry();
     *out = MezzSizes {
         memory_bytes: host.memory_bytes() as u64,
@@ -390,27 +371,21 @@ pub unsafe extern "C" fn mezz_sizes(host: *const MezzHost, out: *mut MezzSizes) 
 /// # Safety
 /// `host` is from `mezz_open`; the memory has `memory_bytes` of `mezz_sizes`, lies at the same address in all processes and is used by nothing else.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_use_memory(host: *mut MezzHost, base: *mut u8, bytes: usize) {
-    // SAFETY: the caller's promise.
-    let host = unsafe { &mut (*host).0 };
+pub unsafe extern "C" fn mezz_use_memory(host: &mut MezzHost, base: *mut u8, bytes: usize) {
     let base = NonNull::new(base).expect("memory for the tier");
     // SAFETY: the caller's promise.
-    unsafe { host.use_memory(base, bytes) };
+    unsafe { host.0.use_memory(base, bytes) };
 }
 
 /// Judges, recovers and publishes the tier, before the server's redo. False with a message if the server must not start.
-///
-/// # Safety
-/// `host` is from `mezz_open`; the other pointers are valid during the call.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_start(
-    host: *const MezzHost,
-    start: *const MezzStart,
-    out: *mut MezzStarted,
-    message: *mut MezzMessage,
+pub extern "C" fn mezz_start(
+    host: &MezzHost,
+    given: &MezzStart,
+    out: &mut MezzStarted,
+    message: &mut MezzMessage,
 ) -> bool {
-    // SAFETY: the caller's promise.
-    let (host, given, out) = unsafe { (&(*host).0, &*start, &mut *out) };
+    let host = &host.0;
     let start = Start {
         system_identifier: given.system_identifier,
         redo: RedoPoint { redo: given.redo, timeline: given.timeline },
@@ -430,38 +405,25 @@ pub unsafe extern "C" fn mezz_start(
         out.bytes_read = started.recovery.bytes_read;
         out.mode_kept = started.mode_kept;
     });
-    // SAFETY: the caller's promise.
-    unsafe { told(done, message) }
+    told(done, message)
 }
 
 /// Joins the tier that another process of the server has recovered. `owner` is this process's own number.
-///
-/// # Safety
-/// `host` is from `mezz_open`; `message` may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_attach(host: *const MezzHost, owner: u32, message: *mut MezzMessage) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe { told((*host).0.attach(owner), message) }
+pub extern "C" fn mezz_attach(host: &MezzHost, owner: u32, message: &mut MezzMessage) -> bool {
+    told(host.0.attach(owner), message)
 }
 
 /// Whether this process has recovered or attached the tier.
-///
-/// # Safety
-/// `host` is from `mezz_open`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_is_attached(host: *const MezzHost) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe { (*host).0.is_attached() }
+pub extern "C" fn mezz_is_attached(host: &MezzHost) -> bool {
+    host.0.is_attached()
 }
 
 /// The last mark: read before it is looked up how old a page's changes are.
-///
-/// # Safety
-/// `host` is from `mezz_open` and attached.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_mark(host: *const MezzHost) -> u64 {
-    // SAFETY: the caller's promise.
-    unsafe { (*host).0.tier().mark().number() }
+pub extern "C" fn mezz_mark(host: &MezzHost) -> u64 {
+    host.0.tier().mark().number()
 }
 
 /// Takes a dirty page whose log is forced. `since` is what `mezz_mark` said before it was found that no change in the page
@@ -471,15 +433,14 @@ pub unsafe extern "C" fn mezz_mark(host: *const MezzHost) -> u64 {
 /// `host` is from `mezz_open` and attached; `bytes` has a page's length; `message` may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mezz_write(
-    host: *const MezzHost,
+    host: &MezzHost,
     page: MezzPage,
     bytes: *const u8,
     lsn: u64,
     since: u64,
-    message: *mut MezzMessage,
+    message: &mut MezzMessage,
 ) -> MezzWritten {
-    // SAFETY: the caller's promise.
-    let host = unsafe { &(*host).0 };
+    let host = &host.0;
     // SAFETY: the caller's promise.
     let bytes = unsafe { slice::from_raw_parts(bytes, host.geometry().page_size()) };
     let since = (since != 0).then(|| Mark::from_number(since));
@@ -488,8 +449,7 @@ pub unsafe extern "C" fn mezz_write(
         Ok(Written::AlsoDisk) => MezzWritten::AlsoDisk,
         Ok(Written::Refused) => MezzWritten::Refused,
         Err(refusal) => {
-            // SAFETY: the caller's promise.
-            unsafe { tell(&refusal, message) };
+            tell(&refusal, message);
             MezzWritten::Failed
         }
     }
@@ -500,14 +460,8 @@ pub unsafe extern "C" fn mezz_write(
 /// # Safety
 /// `host` is from `mezz_open` and attached; `bytes` has a page's length.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_offer(
-    host: *const MezzHost,
-    page: MezzPage,
-    bytes: *const u8,
-    lsn: u64,
-) -> bool {
-    // SAFETY: the caller's promise.
-    let host = unsafe { &(*host).0 };
+pub unsafe extern "C" fn mezz_offer(host: &MezzHost, page: MezzPage, bytes: *const u8, lsn: u64) -> bool {
+    let host = &host.0;
     // SAFETY: the caller's promise.
     let bytes = unsafe { slice::from_raw_parts(bytes, host.geometry().page_size()) };
     host.offer(&page.id(), bytes, lsn)
@@ -518,9 +472,8 @@ pub unsafe extern "C" fn mezz_offer(
 /// # Safety
 /// `host` is from `mezz_open` and attached; `bytes` has a page's length and may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_read(host: *const MezzHost, page: MezzPage, bytes: *mut u8) -> MezzFound {
-    // SAFETY: the caller's promise.
-    let host = unsafe { &(*host).0 };
+pub unsafe extern "C" fn mezz_read(host: &MezzHost, page: MezzPage, bytes: *mut u8) -> MezzFound {
+    let host = &host.0;
     // SAFETY: the caller's promise.
     let bytes = unsafe { slice::from_raw_parts_mut(bytes, host.geometry().page_size()) };
     match host.read(&page.id(), bytes) {
@@ -531,254 +484,165 @@ pub unsafe extern "C" fn mezz_read(host: *const MezzHost, page: MezzPage, bytes:
 }
 
 /// Whether the tier has the page now.
-///
-/// # Safety
-/// `host` is from `mezz_open` and attached.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_holds(host: *const MezzHost, page: MezzPage) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe { (*host).0.holds(&page.id()) }
+pub extern "C" fn mezz_holds(host: &MezzHost, page: MezzPage) -> bool {
+    host.0.holds(&page.id())
 }
 
 /// Whether the tier never holds the only copy of a page.
-///
-/// # Safety
-/// `host` is from `mezz_open` and attached.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_is_clean(host: *const MezzHost) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe { (*host).0.is_provably_clean() }
+pub extern "C" fn mezz_is_clean(host: &MezzHost) -> bool {
+    host.0.is_provably_clean()
 }
 
 /// Carries out one job. False if there is nothing to do now.
-///
-/// # Safety
-/// `host` is from `mezz_open` and attached.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_work(host: *const MezzHost) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe { (*host).0.work() }
+pub extern "C" fn mezz_work(host: &MezzHost) -> bool {
+    host.0.work()
 }
 
 /// A number that changes whenever room was made in the tier.
-///
-/// # Safety
-/// `host` is from `mezz_open` and attached.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_progress(host: *const MezzHost) -> u64 {
-    // SAFETY: the caller's promise.
-    unsafe { (*host).0.tier().progress() }
+pub extern "C" fn mezz_progress(host: &MezzHost) -> u64 {
+    host.0.tier().progress()
 }
 
 /// How busy the disk is with what others wait for, in thousandths of its time: stage-out takes the rest.
-///
-/// # Safety
-/// `host` is from `mezz_open` and attached.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_disk_busy(host: *const MezzHost, permille: u32) {
-    // SAFETY: the caller's promise.
-    unsafe { (*host).0.tier().set_disk_utilisation(permille) }
+pub extern "C" fn mezz_disk_busy(host: &MezzHost, permille: u32) {
+    host.0.tier().set_disk_utilisation(permille)
 }
 
 /// Whether a device under the tier has failed; then `message` says which, and nothing more becomes durable.
-///
-/// # Safety
-/// `host` is from `mezz_open` and attached; `message` may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_has_failed(host: *const MezzHost, message: *mut MezzMessage) -> bool {
-    // SAFETY: the caller's promise.
-    let host = unsafe { &(*host).0 };
+pub extern "C" fn mezz_has_failed(host: &MezzHost, message: &mut MezzMessage) -> bool {
+    let host = &host.0;
     let Some(failure) = host.tier().failure() else { return false };
-    // SAFETY: the caller's promise.
-    unsafe { tell(&host.failed(failure), message) };
+    tell(&host.failed(failure), message);
     true
 }
 
 /// Waits until no write of these pages to disk is under way.
-///
-/// # Safety
-/// `host` is from `mezz_open` and attached; `message` may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_await_stage_out(
-    host: *const MezzHost,
+pub extern "C" fn mezz_await_stage_out(
+    host: &MezzHost,
     page: MezzPage,
     scope: MezzScope,
-    message: *mut MezzMessage,
+    message: &mut MezzMessage,
 ) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe { told((*host).0.await_stage_out(&page.range(scope)), message) }
+    told(host.0.await_stage_out(&page.range(scope)), message)
 }
 
 /// Forgets a page that was refused and is on disk. `again` says whether stage-out may have written an older version over it:
 /// then the caller waits for that, writes the page once more, and calls again.
-///
-/// # Safety
-/// `host` is from `mezz_open` and attached; the other pointers may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_forget(
-    host: *const MezzHost,
+pub extern "C" fn mezz_forget(
+    host: &MezzHost,
     page: MezzPage,
-    again: *mut bool,
-    message: *mut MezzMessage,
+    again: &mut bool,
+    message: &mut MezzMessage,
 ) -> bool {
-    // SAFETY: the caller's promise.
-    let host = unsafe { &(*host).0 };
+    let host = &host.0;
     let done = host.forget(&page.id()).map(|gone| {
-        // SAFETY: the caller's promise.
-        unsafe { *again = !gone };
+        *again = !gone;
     });
-    // SAFETY: the caller's promise.
-    unsafe { told(done, message) }
+    told(done, message)
 }
 
 /// Forgets pages that are dropped, and waits until none of them can come back.
-///
-/// # Safety
-/// `host` is from `mezz_open` and attached; `message` may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_drop(
-    host: *const MezzHost,
+pub extern "C" fn mezz_drop(
+    host: &MezzHost,
     page: MezzPage,
     scope: MezzScope,
-    message: *mut MezzMessage,
+    message: &mut MezzMessage,
 ) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe { told((*host).0.drop_range(&page.range(scope)), message) }
+    told(host.0.drop_range(&page.range(scope)), message)
 }
 
 /// Forgets what the tier has of a block that is about to be written past it; what is newer than the disk goes there first.
-///
-/// # Safety
-/// `host` is from `mezz_open` and attached; `message` may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_overwrite(
-    host: *const MezzHost,
-    page: MezzPage,
-    message: *mut MezzMessage,
-) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe { told((*host).0.overwrite(&page.id()), message) }
+pub extern "C" fn mezz_overwrite(host: &MezzHost, page: MezzPage, message: &mut MezzMessage) -> bool {
+    told(host.0.overwrite(&page.id()), message)
 }
 
 /// Has the newest version of these pages written to disk and synced.
-///
-/// # Safety
-/// `host` is from `mezz_open` and attached; `message` may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_flush(
-    host: *const MezzHost,
+pub extern "C" fn mezz_flush(
+    host: &MezzHost,
     page: MezzPage,
     scope: MezzScope,
-    message: *mut MezzMessage,
+    message: &mut MezzMessage,
 ) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe { told((*host).0.flush_range(&page.range(scope)), message) }
+    told(host.0.flush_range(&page.range(scope)), message)
 }
 
 /// Has every page that is newer than its disk copy written to disk and synced.
-///
-/// # Safety
-/// `host` is from `mezz_open` and attached; `message` may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_drain(host: *const MezzHost, message: *mut MezzMessage) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe { told((*host).0.drain_all(), message) }
+pub extern "C" fn mezz_drain(host: &MezzHost, message: &mut MezzMessage) -> bool {
+    told(host.0.drain_all(), message)
 }
 
 /// A checkpoint has chosen its redo pointer, and marked the pages in the pool that are dirty.
-///
-/// # Safety
-/// `host` is from `mezz_open` and attached.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_checkpoint_marked(host: *const MezzHost) {
-    // SAFETY: the caller's promise.
-    unsafe { (*host).0.checkpoint_marked() };
+pub extern "C" fn mezz_checkpoint_marked(host: &MezzHost) {
+    host.0.checkpoint_marked();
 }
 
 /// A checkpoint has written these pages. With `all`, the disk is made current.
-///
-/// # Safety
-/// `host` is from `mezz_open` and attached; `message` may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_checkpoint_written(
-    host: *const MezzHost,
-    all: bool,
-    message: *mut MezzMessage,
-) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe { told((*host).0.checkpoint_written(all), message) }
+pub extern "C" fn mezz_checkpoint_written(host: &MezzHost, all: bool, message: &mut MezzMessage) -> bool {
+    told(host.0.checkpoint_written(all), message)
 }
 
 /// A checkpoint has synced its files; the control file will name this redo pointer.
-///
-/// # Safety
-/// `host` is from `mezz_open` and attached; `message` may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_checkpoint_synced(
-    host: *const MezzHost,
+pub extern "C" fn mezz_checkpoint_synced(
+    host: &MezzHost,
     redo: u64,
     timeline: u32,
-    message: *mut MezzMessage,
+    message: &mut MezzMessage,
 ) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe { told((*host).0.checkpoint_synced(RedoPoint { redo, timeline }), message) }
+    told(host.0.checkpoint_synced(RedoPoint { redo, timeline }), message)
 }
 
 /// The control file names this redo pointer.
-///
-/// # Safety
-/// `host` is from `mezz_open` and attached; `message` may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_checkpoint_done(
-    host: *const MezzHost,
+pub extern "C" fn mezz_checkpoint_done(
+    host: &MezzHost,
     redo: u64,
     timeline: u32,
-    message: *mut MezzMessage,
+    message: &mut MezzMessage,
 ) -> bool {
-    // SAFETY: the caller's promise.
-    unsafe { told((*host).0.checkpoint_done(RedoPoint { redo, timeline }), message) }
+    told(host.0.checkpoint_done(RedoPoint { redo, timeline }), message)
 }
 
 /// Leaves the tier in order; with `drain` the disk is made current first. `current` says whether it is.
-///
-/// # Safety
-/// `host` is from `mezz_open` and attached; the other pointers may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_close(
-    host: *const MezzHost,
+pub extern "C" fn mezz_close(
+    host: &MezzHost,
     drain: bool,
-    current: *mut bool,
-    message: *mut MezzMessage,
+    current: &mut bool,
+    message: &mut MezzMessage,
 ) -> bool {
-    // SAFETY: the caller's promise.
-    let host = unsafe { &(*host).0 };
+    let host = &host.0;
     let done = host.close(drain).map(|is_current| {
-        // SAFETY: the caller's promise.
-        unsafe { *current = is_current };
+        *current = is_current;
     });
-    // SAFETY: the caller's promise.
-    unsafe { told(done, message) }
+    told(done, message)
 }
 
 /// Stops taking pages, or takes them again.
-///
-/// # Safety
-/// `host` is from `mezz_open` and attached.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_admit(host: *const MezzHost, admit: bool) {
-    // SAFETY: the caller's promise.
-    let tier = unsafe { (*host).0.tier() };
+pub extern "C" fn mezz_admit(host: &MezzHost, admit: bool) {
+    let tier = host.0.tier();
     if admit { tier.resume_admission() } else { tier.stop_admission() }
 }
 
 /// Pages in the tier, and how many of them are newer than their disk copies: a pass over the directory.
-///
-/// # Safety
-/// `host` is from `mezz_open` and attached; the other pointers may be written.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_count_pages(host: *const MezzHost, pages: *mut u64, dirty: *mut u64) {
-    // SAFETY: the caller's promise.
-    unsafe { (*pages, *dirty) = (*host).0.tier().valid_and_dirty() };
+pub extern "C" fn mezz_count_pages(host: &MezzHost, pages: &mut u64, dirty: &mut u64) {
+    (*pages, *dirty) = host.0.tier().valid_and_dirty();
 }
 
 /// Copies up to `count` counters of the tier in their fixed order; returns how many there are.
@@ -786,9 +650,8 @@ pub unsafe extern "C" fn mezz_count_pages(host: *const MezzHost, pages: *mut u64
 /// # Safety
 /// `host` is from `mezz_open` and attached; `values` has room for `count`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_counters(host: *const MezzHost, values: *mut u64, count: usize) -> usize {
-    // SAFETY: the caller's promise.
-    let named = unsafe { (*host).0.tier() }.statistics().named();
+pub unsafe extern "C" fn mezz_counters(host: &MezzHost, values: *mut u64, count: usize) -> usize {
+    let named = host.0.tier().statistics().named();
     if count > 0 {
         // SAFETY: the caller's promise.
         let values = unsafe { slice::from_raw_parts_mut(values, count) };
@@ -824,46 +687,33 @@ pub unsafe extern "C" fn mezz_counter_name(number: usize, name: *mut c_char, byt
 pub unsafe extern "C" fn mezz_disk_open(
     name: *const c_char,
     time_scale: f64,
-    message: *mut MezzMessage,
+    message: &mut MezzMessage,
 ) -> *mut MezzDisk {
     // SAFETY: the caller's promise.
     let name = unsafe { text(name) };
     match DiskModel::open(&name, time_scale) {
         Ok(disk) => Box::into_raw(Box::new(MezzDisk(disk))),
         Err(refusal) => {
-            // SAFETY: the caller's promise.
-            unsafe { tell(&refusal, message) };
+            tell(&refusal, message);
             ptr::null_mut()
         }
     }
 }
 
 /// Returns when the modelled disk would have read `bytes` bytes from `address`.
-///
-/// # Safety
-/// `disk` is from `mezz_disk_open`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_disk_read(disk: *const MezzDisk, address: u64, bytes: usize) {
-    // SAFETY: the caller's promise.
-    unsafe { (*disk).0.read(address, bytes) }
+pub extern "C" fn mezz_disk_read(disk: &MezzDisk, address: u64, bytes: usize) {
+    disk.0.read(address, bytes)
 }
 
 /// Returns when the modelled disk would have written `bytes` bytes at `address`.
-///
-/// # Safety
-/// `disk` is from `mezz_disk_open`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_disk_write(disk: *const MezzDisk, address: u64, bytes: usize) {
-    // SAFETY: the caller's promise.
-    unsafe { (*disk).0.write(address, bytes) }
+pub extern "C" fn mezz_disk_write(disk: &MezzDisk, address: u64, bytes: usize) {
+    disk.0.write(address, bytes)
 }
 
 /// Returns when the modelled disk would have completed a flush.
-///
-/// # Safety
-/// `disk` is from `mezz_disk_open`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_disk_flush(disk: *const MezzDisk) {
-    // SAFETY: the caller's promise.
-    unsafe { (*disk).0.flush() }
+pub extern "C" fn mezz_disk_flush(disk: &MezzDisk) {
+    disk.0.flush()
 }

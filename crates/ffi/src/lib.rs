@@ -16,7 +16,7 @@
 
 pub mod abi;
 
-mod message;
+pub mod message;
 
 pub mod settings;
 

@@ -1,0 +1,330 @@
+//! A server's life with the tier, from one start to the next: what is adopted, what is discarded, what is refused.
+//!
+//! The server here keeps its relations in memory and forgets nothing but what was not written to it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use mezzanine_engine::{Admission, Design, IdRange, PageId, RedoPoint, SyncMode};
+use mezzanine_ffi::host::{Host, Server};
+use mezzanine_ffi::message::Refusal;
+use mezzanine_ffi::pages::{Found, Written};
+use mezzanine_ffi::settings::Settings;
+use mezzanine_ffi::startup::{Adoption, Start, Started};
+
+const PAGE: usize = 8192;
+
+/// What outlives a process: relations on disk, and the mark in the control file.
+#[derive(Default)]
+struct Disk {
+    pages: Mutex<BTreeMap<[u8; 20], Vec<u8>>>,
+    syncs: AtomicU32,
+    marked: Mutex<bool>,
+}
+
+struct Relations(Arc<Disk>);
+
+impl Server for Relations {
+    fn write_pages(&self, pages: &[(PageId, &[u8])]) -> bool {
+        let mut disk = self.0.pages.lock().unwrap();
+        disk.extend(pages.iter().map(|(id, page)| (*id.as_bytes(), page.to_vec())));
+        true
+    }
+
+    fn sync_pages(&self) -> bool {
+        self.0.syncs.fetch_add(1, Ordering::SeqCst);
+        true
+    }
+
+    fn may_work(&self) -> bool {
+        true
+    }
+
+    fn wait(&self, _seen: u64) {
+        panic!("nobody else carries out jobs");
+    }
+
+    fn progressed(&self) {}
+
+    fn mark_control_file(&self, dirty: bool) -> Result<(), Refusal> {
+        *self.0.marked.lock().unwrap() = dirty;
+        Ok(())
+    }
+}
+
+/// A machine: a data directory, a flash file, and the disk.
+struct Machine {
+    root: PathBuf,
+    disk: Arc<Disk>,
+    mode: SyncMode,
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.root);
+    }
+}
+
+impl Machine {
+    fn new(mode: SyncMode) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::SeqCst);
+        let root = std::env::temp_dir().join(format!("mezzanine-ffi-{}-{number}", std::process::id()));
+        fs::create_dir_all(root.join("data")).unwrap();
+        Self { root, disk: Arc::default(), mode }
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            flash_path: self.root.join("flash"),
+            flash_bytes: 16 << 20,
+            page_bytes: PAGE as u32,
+            design: Design::FaceGsc,
+            admission: Admission::Both,
+            sync_mode: self.mode,
+            group_pages: 0,
+            data_directory: self.root.join("data"),
+        }
+    }
+
+    fn open(&self) -> Result<Host, Refusal> {
+        let mut host = Host::open(self.settings(), None, Box::new(Relations(Arc::clone(&self.disk))))?;
+        let memory = vec![0u8; host.memory_bytes()].leak();
+        // SAFETY: leaked, and used by nothing else.
+        unsafe { host.use_memory(NonNull::from(&mut *memory).cast(), memory.len()) };
+        Ok(host)
+    }
+
+    fn start(&self, redo: u64) -> Result<(Host, Started), Refusal> {
+        let host = self.open()?;
+        let started = host.start(&start(redo))?;
+        Ok((host, started))
+    }
+
+    fn refusal(&self, start: &Start) -> Refusal {
+        match self.open() {
+            Ok(host) => host.start(start).expect_err("a server that must not start"),
+            Err(refusal) => refusal,
+        }
+    }
+}
+
+fn start(redo: u64) -> Start {
+    static UUID: AtomicU32 = AtomicU32::new(1);
+    let mut new_uuid = [7; 16];
+    new_uuid[..4].copy_from_slice(&UUID.fetch_add(1, Ordering::SeqCst).to_le_bytes());
+    Start {
+        system_identifier: 77,
+        redo: RedoPoint { redo, timeline: 0 },
+        from_backup: false,
+        owner: 1,
+        new_uuid,
+    }
+}
+
+fn id(block: u32) -> PageId {
+    PageId::relation(5, 1663, 1000, 0, block)
+}
+
+fn page(version: u8) -> Vec<u8> {
+    vec![version; PAGE]
+}
+
+fn write(host: &Host, block: u32, version: u8) -> Written {
+    let mark = host.tier().mark();
+    host.write(&id(block), &page(version), u64::from(version), Some(mark)).unwrap()
+}
+
+fn checkpoint(host: &Host, redo: u64) {
+    let point = RedoPoint { redo, timeline: 0 };
+    host.checkpoint_marked();
+    host.checkpoint_written(false).unwrap();
+    host.checkpoint_synced(point).unwrap();
+    host.checkpoint_done(point).unwrap();
+}
+
+/// The page's version as the server reads it: from the tier, or from disk.
+fn read(host: &Host, machine: &Machine, block: u32) -> Option<u8> {
+    let mut out = page(0);
+    match host.read(&id(block), &mut out) {
+        Found::Here => Some(out[0]),
+        Found::OnDisk => machine.disk.pages.lock().unwrap().get(id(block).as_bytes()).map(|page| page[0]),
+        Found::Lost => panic!("block {block} is lost"),
+    }
+}
+
+#[test]
+fn what_a_checkpoint_covered_is_there_after_a_crash() {
+    let machine = Machine::new(SyncMode::Durable);
+    let (host, started) = machine.start(10).unwrap();
+    assert_eq!(started.adoption, Adoption::Formatted);
+    assert!(*machine.disk.marked.lock().unwrap(), "the disk alone does not suffice from now on");
+    for block in 0..200 {
+        assert_eq!(write(&host, block, 1), Written::Taken);
+    }
+    checkpoint(&host, 20);
+    drop(host);
+    let (host, started) = machine.start(20).unwrap();
+    assert_eq!(started.adoption, Adoption::Adopted);
+    assert!((0..200).all(|block| read(&host, &machine, block) == Some(1)));
+    assert!(machine.disk.pages.lock().unwrap().is_empty(), "the checkpoint wrote to flash only");
+}
+
+#[test]
+fn a_crash_between_superblock_and_control_file_is_survived_either_way() {
+    for redo in [20, 30] {
+        let machine = Machine::new(SyncMode::Durable);
+        let (host, _) = machine.start(10).unwrap();
+        write(&host, 1, 1);
+        checkpoint(&host, 20);
+        host.checkpoint_marked();
+        host.checkpoint_written(false).unwrap();
+        host.checkpoint_synced(RedoPoint { redo: 30, timeline: 0 }).unwrap();
+        drop(host);
+        let (host, started) = machine.start(redo).unwrap();
+        assert_eq!(started.adoption, Adoption::Adopted, "redo {redo}");
+        assert_eq!(read(&host, &machine, 1), Some(1));
+    }
+}
+
+#[test]
+fn drained_checkpoints_need_no_flash() {
+    let machine = Machine::new(SyncMode::Drained);
+    let (host, _) = machine.start(10).unwrap();
+    assert!(!*machine.disk.marked.lock().unwrap());
+    for block in 0..50 {
+        write(&host, block, 1);
+    }
+    checkpoint(&host, 20);
+    drop(host);
+    fs::remove_file(machine.root.join("flash")).unwrap();
+    let (host, started) = machine.start(20).unwrap();
+    assert_eq!(started.adoption, Adoption::Formatted);
+    assert!((0..50).all(|block| read(&host, &machine, block) == Some(1)));
+}
+
+#[test]
+fn a_drained_stop_leaves_a_warm_tier_and_a_current_disk() {
+    let machine = Machine::new(SyncMode::Durable);
+    let (host, _) = machine.start(10).unwrap();
+    for block in 0..50 {
+        write(&host, block, 1);
+    }
+    checkpoint(&host, 20);
+    assert!(host.close(true).unwrap());
+    assert!(!*machine.disk.marked.lock().unwrap());
+    assert_eq!(machine.disk.pages.lock().unwrap().len(), 50);
+    drop(host);
+    let (host, started) = machine.start(20).unwrap();
+    assert_eq!(
+        (started.adoption, started.recovery.valid, started.recovery.dirty),
+        (Adoption::Adopted, 50, 0)
+    );
+    assert!(host.holds(&id(3)));
+}
+
+#[test]
+fn what_is_dropped_or_overwritten_does_not_come_back() {
+    let machine = Machine::new(SyncMode::Durable);
+    let (host, _) = machine.start(10).unwrap();
+    for block in 0..50 {
+        write(&host, block, 1);
+    }
+    host.drop_range(&IdRange::fork_blocks(5, 1663, 1000, 0, 10, u64::MAX)).unwrap();
+    host.overwrite(&id(3)).unwrap();
+    assert_eq!(read(&host, &machine, 3), Some(1), "the version before the overwrite went to disk");
+    checkpoint(&host, 20);
+    drop(host);
+    let (host, _) = machine.start(20).unwrap();
+    assert!((10..50).all(|block| read(&host, &machine, block).is_none()));
+    assert!(!host.holds(&id(3)));
+    assert_eq!(read(&host, &machine, 4), Some(1));
+}
+
+#[test]
+fn a_needed_tier_that_is_missing_foreign_or_older_is_refused() {
+    let machine = Machine::new(SyncMode::Durable);
+    let flash = machine.root.join("flash");
+    let (host, _) = machine.start(10).unwrap();
+    write(&host, 1, 1);
+    checkpoint(&host, 20);
+    drop(host);
+    let whole = fs::read(&flash).unwrap();
+
+    fs::remove_file(&flash).unwrap();
+    let missing = machine.refusal(&start(20));
+    assert!(missing.message.contains("is not on"), "{missing}");
+    assert!(missing.hint.contains("mezzanine.flash_path"), "{missing}");
+
+    let other = Machine::new(SyncMode::Durable);
+    drop(other.start(10).unwrap());
+    fs::copy(other.root.join("flash"), &flash).unwrap();
+    let foreign = machine.refusal(&start(20));
+    assert!(foreign.message.contains("not the one of this cluster"), "{foreign}");
+
+    fs::write(&flash, &whole).unwrap();
+    let older = machine.refusal(&start(99));
+    assert!(older.message.contains("not of the same moment"), "{older}");
+    assert!(machine.start(20).is_ok(), "a refusal has changed nothing");
+}
+
+#[test]
+fn a_restored_backup_does_not_use_or_destroy_the_tier_of_before() {
+    let machine = Machine::new(SyncMode::Durable);
+    let (host, _) = machine.start(10).unwrap();
+    write(&host, 1, 1);
+    checkpoint(&host, 20);
+    drop(host);
+    let restored = Start { from_backup: true, ..start(15) };
+    let refused = machine.refusal(&restored);
+    assert!(refused.message.contains("may hold the only copy"), "{refused}");
+    fs::remove_file(machine.root.join("flash")).unwrap();
+    let host = machine.open().unwrap();
+    assert_eq!(host.start(&restored).unwrap().adoption, Adoption::Formatted);
+}
+
+#[test]
+fn a_path_that_cannot_be_used_is_refused_before_anything_is_touched() {
+    let machine = Machine::new(SyncMode::Durable);
+    let with = |path: PathBuf| {
+        let settings = Settings { flash_path: path, ..machine.settings() };
+        match Host::open(settings, None, Box::new(Relations(Arc::default()))) {
+            Ok(_) => panic!("a path that must not be used"),
+            Err(refusal) => refusal,
+        }
+    };
+    assert!(with("flash".into()).message.contains("not absolute"));
+    assert!(with(machine.root.join("data/flash")).message.contains("in the data directory"));
+    assert!(with(machine.root.join("nowhere/flash")).message.contains("cannot be used"));
+    let open = machine.root.join("open");
+    fs::write(&open, b"").unwrap();
+    fs::set_permissions(&open, fs::Permissions::from_mode(0o644)).unwrap();
+    assert!(with(open.clone()).message.contains("by group or others"));
+    let link = machine.root.join("link");
+    std::os::unix::fs::symlink(&open, &link).unwrap();
+    assert!(with(link).message.contains("symbolic link"));
+    let other = machine.root.join("letter");
+    fs::write(&other, [b'x'; 9000]).unwrap();
+    fs::set_permissions(&other, fs::Permissions::from_mode(0o600)).unwrap();
+    let settings = Settings { flash_path: other.clone(), ..machine.settings() };
+    let mut host = Host::open(settings, None, Box::new(Relations(Arc::default()))).unwrap();
+    let memory = vec![0u8; host.memory_bytes()].leak();
+    // SAFETY: leaked, and used by nothing else.
+    unsafe { host.use_memory(NonNull::from(&mut *memory).cast(), memory.len()) };
+    let refused = host.start(&start(1)).unwrap_err();
+    assert!(refused.message.contains("no flash tier"), "{refused}");
+    assert_eq!(fs::read(&other).unwrap(), [b'x'; 9000]);
+}
+
+#[test]
+fn a_device_in_use_is_refused() {
+    let machine = Machine::new(SyncMode::Durable);
+    let (_host, _) = machine.start(10).unwrap();
+    let refused = machine.open().err().expect("a device in use");
+    assert!(refused.hint.contains("Another server"), "{refused}");
+}
