@@ -2,6 +2,8 @@
 //!
 //! The server here keeps its relations in memory and forgets nothing but what was not written to it.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
