@@ -28,6 +28,8 @@ mod operations;
 
 mod online;
 
+mod replacement;
+
 pub mod checkers;
 
 pub mod report;

@@ -156,6 +156,8 @@ pub struct Machine {
     pub power: Power,
     /// The flash device.
     pub flash: Arc<MemoryDevice>,
+    /// Another flash device, to take its place.
+    pub spare: Arc<MemoryDevice>,
     /// The disk of each file.
     pub disks: Vec<Arc<MemoryDevice>>,
     /// The sidecar of each file.
@@ -179,6 +181,7 @@ impl Machine {
     pub fn new(flash_bytes: u64, files: usize, fingerprints: bool, seed: u64) -> Self {
         let power = Power::new();
         let flash = Arc::new(MemoryDevice::on(&power, "simulated flash", flash_bytes, false));
+        let spare = Arc::new(MemoryDevice::on(&power, "spare flash", flash_bytes, false));
         let names = ["simulated disk 0", "simulated disk 1", "simulated disk 2"];
         let disks: Vec<_> =
             (0..files).map(|file| Arc::new(MemoryDevice::on(&power, names[file], 0, true))).collect();
@@ -197,12 +200,17 @@ impl Machine {
             })
         };
         let sidecars = disks.iter().map(sidecar).collect();
-        Self { power, flash, disks, sidecars, meanwhile: Meanwhile::default() }
+        Self { power, flash, spare, disks, sidecars, meanwhile: Meanwhile::default() }
     }
 
     /// A device as the software sees it.
     pub fn connect(&self, device: &Arc<MemoryDevice>) -> Arc<dyn Device> {
         Arc::new(InterruptedDevice::new(Arc::clone(device), self.meanwhile.clone()))
+    }
+
+    /// The spare flash device takes the place of the other.
+    pub fn swap_flash(&mut self) {
+        std::mem::swap(&mut self.flash, &mut self.spare);
     }
 
     /// The path under which a file is attached.
@@ -212,7 +220,9 @@ impl Machine {
 
     /// Lets every volatile cache lose what it loses, and turns power on again. Returns what happened to flash and disks.
     pub fn cut(&self, random: &mut Random) -> (CutReport, CutReport) {
-        let flash = self.flash.power_cut(random.next_u64());
+        let seed = random.next_u64();
+        let flash = self.flash.power_cut(seed);
+        self.spare.power_cut(splitmix(seed));
         let mut disks = CutReport::default();
         for disk in &self.disks {
             let cut = disk.power_cut(random.next_u64());

@@ -61,7 +61,7 @@ fn set_admission(world: &mut World, session: &Session, on: bool) -> Result<(), S
 }
 
 /// Whether writes go to the tier alone.
-fn is_tier_alone(world: &World, session: &Session) -> bool {
+pub(super) fn is_tier_alone(world: &World, session: &Session) -> bool {
     !world.scenario.flash_is_expendable() && session.volume.takes_pages() == Some(true)
 }
 

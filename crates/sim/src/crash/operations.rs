@@ -10,6 +10,7 @@ use super::meanwhile::At;
 use super::model::FileModel;
 use super::online;
 use super::pattern;
+use super::replacement;
 use super::report::Invariant;
 use super::world::{Drained, Session, Stop, World, trace};
 
@@ -22,6 +23,9 @@ pub(super) fn one(world: &mut World, session: &Session) -> Result<(), Stop> {
     }
     if world.scenario.switches && world.random.chance(1, 32) {
         return online::change(world, session);
+    }
+    if world.scenario.replaces && world.random.chance(1, 24) {
+        return replacement::replace(world, session);
     }
     let operation = draw(world);
     trace!(world, "operation {operation} on file {file}");

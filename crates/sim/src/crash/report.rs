@@ -143,6 +143,10 @@ pub struct Coverage {
     pub jobs_interrupted: u64,
     /// Flash devices lost in sync mode `through`.
     pub flash_losses: u64,
+    /// Flash devices replaced while their volume was in use.
+    pub replacements: u64,
+    /// Power cuts while one was.
+    pub replacements_cut: u64,
     /// Recoveries compared with an undisturbed one.
     pub recoveries_compared: u64,
     /// Times a backing file was found current, or guarded, on its own.
@@ -239,6 +243,8 @@ impl Coverage {
             reads_interrupted,
             jobs_interrupted,
             flash_losses,
+            replacements,
+            replacements_cut,
             recoveries_compared,
             disks_compared,
             checkpoints,

@@ -34,6 +34,8 @@ pub struct Scenario {
     pub resizes: bool,
     /// Whether the sync mode is switched, and admission stopped and resumed, while files are in use.
     pub switches: bool,
+    /// Whether the flash device is replaced while it is in use.
+    pub replaces: bool,
     /// Whether devices report errors.
     pub errors: bool,
     /// Whether a flush is now and then reported and not done. Never drawn: no software survives that, and a world that
@@ -205,6 +207,8 @@ impl Scenario {
             guards: random.chance(1, 2),
             resizes,
             switches,
+            // From numbers of its own as well.
+            replaces: Random::new(seed ^ 0x7265_706c_6163_6564).chance(1, 8),
             errors: random.chance(1, 8),
             lying_flushes: false,
             focus,

@@ -32,6 +32,7 @@ use super::machine::Machine;
 use super::model::FileModel;
 use super::operations;
 use super::panics;
+use super::replacement;
 use super::report::{Coverage, Invariant, VERSION, Violation};
 use super::scenario::{Scenario, draw_policy};
 use super::terms::Terms;
@@ -102,7 +103,9 @@ pub struct World {
     /// How complete the disks are on their own.
     pub(super) drained: Drained,
     /// How often the flash device was formatted or begun to be; makes each tier's identity its own.
-    formats: u64,
+    pub(super) formats: u64,
+    /// The flash device is being replaced, or was when the power failed.
+    pub(super) replacing: bool,
     pub(super) formatted: bool,
     /// The last session closed the volume in order.
     closed: bool,
@@ -160,6 +163,7 @@ impl World {
             version: 0,
             drained: Drained::Files,
             formats: 0,
+            replacing: false,
             formatted: false,
             closed: false,
             faults: Faults::default(),
@@ -400,6 +404,7 @@ impl World {
     fn power_failed(&mut self) -> Result<(), Stop> {
         self.random = self.course.after_cut(&self.machine.power);
         self.cut_again();
+        replacement::choose(self)?;
         disk::check_after_cut(self)?;
         if self.formatted && !self.faults.planned && self.random.chance(1, 32) {
             recovery::check_repeatable(self)?;
