@@ -118,6 +118,26 @@ ensure_toolchain() {
     fi
 }
 
+# What PostgreSQL is built with from its released source, which has no generated parsers.
+ensure_postgres_build_tools() {
+    local missing=() program
+    for program in make bison flex perl tar bzip2 patch curl pkg-config; do
+        command -v "$program" >/dev/null 2>&1 || missing+=("$program")
+    done
+    have_header stdio.h readline/readline.h || missing+=(libreadline-dev)
+    have_header zlib.h || missing+=(zlib1g-dev)
+    have_header unicode/ucol.h || missing+=(libicu-dev)
+    perl -MIPC::Run -e 1 >/dev/null 2>&1 || missing+=(libipc-run-perl)
+    [ "${#missing[@]}" -gt 0 ] || return 0
+    command -v apt-get >/dev/null 2>&1 ||
+        refuse "for building PostgreSQL this is missing: ${missing[*]}" "Install it; the names are Debian's."
+    say "installing with apt-get what PostgreSQL is built with: ${missing[*]}"
+    apt_install "${missing[@]}"
+}
+
+# Whether header files can be included, one after the other.
+have_header() { printf '#include <%s>\n' "$@" | cc -fsyntax-only -x c - >/dev/null 2>&1; }
+
 # rustfmt and clippy, which only ./test needs.
 ensure_lint_tools() {
     if cargo fmt --version >/dev/null 2>&1 && cargo clippy --version >/dev/null 2>&1; then

@@ -13,6 +13,7 @@ mod machine;
 
 mod demo;
 mod device;
+mod pg;
 mod sim;
 mod tier;
 
@@ -47,6 +48,9 @@ enum Verb {
     /// A flash tier at rest: make, look at, check, empty it.
     #[command(subcommand)]
     Tier(tier::TierVerb),
+    /// PostgreSQL with the tier.
+    #[command(subcommand)]
+    Pg(pg::PgVerb),
     /// List drives and models, and measure them.
     #[command(subcommand)]
     Device(device::DeviceVerb),
@@ -65,6 +69,7 @@ fn main() -> ExitCode {
         Verb::Tier(verb) => tier::run(&verb, cli.json),
         Verb::Sim(verb) => sim::run(&verb, cli.json),
         Verb::Device(verb) => device::run(&verb, cli.json),
+        Verb::Pg(verb) => pg::run(&verb, cli.json),
         Verb::DemoChild(args) => demo::child::run(&args),
     };
     match done {

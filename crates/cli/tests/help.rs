@@ -14,6 +14,7 @@ const VERBS: &[&[&str]] = &[
     &["device", "list"],
     &["device", "bench"],
     &["sim", "crash"],
+    &["pg", "build"],
 ];
 
 #[test]
@@ -33,7 +34,7 @@ fn every_verb_has_help_with_an_example() {
 #[test]
 fn the_overview_names_all_verbs_and_the_exit_codes() {
     let text = mezz(&["--help"]).expect(0).stdout;
-    for part in ["demo", "tier", "device", "sim", "Exit codes:", "  3  refused", "10GiB"] {
+    for part in ["demo", "tier", "device", "sim", "pg", "Exit codes:", "  3  refused", "10GiB"] {
         assert!(text.contains(part), "{part}:\n{text}");
     }
     assert!(!text.contains("demo-child"), "internals are not shown");
@@ -59,6 +60,9 @@ fn senseless_command_lines_end_with_2() {
         &["device", "bench"],
         &["sim", "crash", "--cuts", "0"],
         &["sim", "crash", "--seed", "x"],
+        &["pg"],
+        &["pg", "build", "--jobs", "0"],
+        &["pg", "build", "--configure", "--prefix=/usr"],
     ];
     for case in cases {
         let done = mezz(case).expect(2);
