@@ -117,7 +117,7 @@ pub use jobs::{
     FlushFlash, Job, JobError, PullPages, ReadFront, SyncDisk, WriteDisk, WriteGroup, WriteSegment,
 };
 pub use layout::NOTE_BYTES;
-pub use recovery::{ReadError, ReadFlash, Recovered, RecoveryError, RecoveryReport, WriteError, WriteFlash};
+pub use recovery::{ReadError, ReadFlash, Recovered, RecoveryError, RecoveryReport, WriteFlash};
 pub use region::{REGION_ALIGNMENT, Region};
 pub use staging::{SyncState, SyncTicket};
 pub use statistics::Statistics;

@@ -52,30 +52,21 @@ impl std::error::Error for ReadError {}
 
 /// Writes a flash device, outside of jobs.
 pub trait WriteFlash: ReadFlash {
+    /// The host's errors.
+    type Error;
+
     /// Writes `bytes` from byte `offset` on.
     ///
     /// # Errors
-    /// If they cannot be written: the reason.
-    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), WriteError>;
+    /// If they cannot be written.
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), Self::Error>;
 
     /// Makes everything durable that was written.
     ///
     /// # Errors
-    /// If it cannot be made durable: the reason.
-    fn flush(&mut self) -> Result<(), WriteError>;
+    /// If it cannot be made durable.
+    fn flush(&mut self) -> Result<(), Self::Error>;
 }
-
-/// A write or a flush of the flash device failed: the host's reason.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WriteError(pub String);
-
-impl fmt::Display for WriteError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
-    }
-}
-
-impl std::error::Error for WriteError {}
 
 /// Why a tier cannot be recovered.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,11 +4,11 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
-use mezzanine_device::{Device, DeviceErrorKind, FileDevice, IoEngine, OpenOptions};
+use mezzanine_device::{Device, DeviceError, DeviceErrorKind, FileDevice, IoEngine, OpenOptions};
 use mezzanine_engine::format::{FormatError, Superblock, TierState, read_superblock, write_superblock};
 use mezzanine_engine::{
     AttachError, Geometry, PageId, REGION_ALIGNMENT, ReadError, ReadFlash, Region, Tier, TierConfig,
-    WriteError, WriteFlash,
+    WriteFlash,
 };
 
 use crate::message::Refusal;
@@ -65,12 +65,14 @@ impl ReadFlash for Flash<'_> {
 }
 
 impl WriteFlash for Flash<'_> {
-    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), WriteError> {
-        self.0.write_at(bytes, offset).map_err(|error| WriteError(error.to_string()))
+    type Error = DeviceError;
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.0.write_at(bytes, offset)
     }
 
-    fn flush(&mut self) -> Result<(), WriteError> {
-        self.0.flush().map_err(|error| WriteError(error.to_string()))
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        self.0.flush()
     }
 }
 

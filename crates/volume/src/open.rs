@@ -4,12 +4,12 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
-use mezzanine_device::{Device, DirectIo, FileDevice, OpenOptions};
+use mezzanine_device::{Device, DeviceError, DirectIo, FileDevice, OpenOptions};
 use mezzanine_engine::format::{FormatError, Superblock, TierState, read_superblock};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{
     ConfigError, DrainCursor, Geometry, ReadError, ReadFlash, Recovered, RecoveryError, Region, SyncMode,
-    Tier, TierConfig,
+    Tier, TierConfig, WriteFlash,
 };
 
 use crate::config::{VolumeConfig, provably_clean};
@@ -21,12 +21,24 @@ use crate::registry::{OpenReport, OpenedTier, write_superblock};
 use crate::roster::Roster;
 use crate::volume::Volume;
 
-/// Reads a device for the engine.
+/// Reads and writes a device for the engine, outside of jobs.
 pub(crate) struct Reader<'d>(pub(crate) &'d dyn Device);
 
 impl ReadFlash for Reader<'_> {
     fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
         self.0.read_at(bytes, offset).map_err(|error| ReadError(error.to_string()))
+    }
+}
+
+impl WriteFlash for Reader<'_> {
+    type Error = DeviceError;
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.0.write_at(bytes, offset)
+    }
+
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        self.0.flush()
     }
 }
 

@@ -1,13 +1,13 @@
 //! What attaching, draining and closing need, one caller at a time: the tier's superblock, and whether the new epoch is
 //! durable yet.
 
-use mezzanine_device::{AlignedBuf, Device, DeviceError};
+use mezzanine_device::{Device, DeviceError};
 use mezzanine_engine::RecoveryReport;
-use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, TierState};
-use mezzanine_engine::planted::{self, Bug};
+use mezzanine_engine::format::{Superblock, TierState};
 
 use crate::core::{TierHost, lock};
 use crate::error::VolumeError;
+use crate::open::Reader;
 use crate::roster::Roster;
 
 /// Behind the volume's registry lock.
@@ -67,25 +67,7 @@ impl OpenedTier {
     }
 }
 
-/// Writes both copies, one after the other and first the one that is worth less, so that one whole copy is on flash at
-/// any moment: a crash may have torn the second copy the last time, and then the first is the only one.
+/// Makes a superblock durable.
 pub(crate) fn write_superblock(flash: &dyn Device, superblock: &Superblock) -> Result<(), DeviceError> {
-    let mut copies: Vec<(u64, u64)> = SUPERBLOCK_OFFSETS
-        .into_iter()
-        .map(|offset| {
-            let mut bytes = AlignedBuf::zeroed(SUPERBLOCK_BYTES);
-            let whole = flash.read_at(&mut bytes, offset).ok().and_then(|()| Superblock::decode(&bytes).ok());
-            (whole.map_or(0, |copy| copy.generation), offset)
-        })
-        .collect();
-    copies.sort_unstable();
-    if planted::is(Bug::BetterCopyFirst) {
-        copies.reverse();
-    }
-    let bytes = AlignedBuf::copy_of(&superblock.encode());
-    for (_, offset) in copies {
-        flash.write_at(&bytes, offset)?;
-        flash.flush()?;
-    }
-    Ok(())
+    mezzanine_engine::format::write_superblock(&mut Reader(flash), superblock)
 }

@@ -8,7 +8,7 @@ use super::fields::{Reader, Writer};
 use super::{FORMAT_VERSION, FormatError, plausible};
 use crate::config::{Admission, Design, Geometry, SyncMode, TierConfig};
 use crate::planted::{self, Bug};
-use crate::recovery::{ReadFlash, WriteError, WriteFlash};
+use crate::recovery::{ReadFlash, WriteFlash};
 use crate::ring::Ring;
 
 /// Bytes of one copy.
@@ -289,7 +289,7 @@ impl Superblock {
 ///
 /// # Errors
 /// The first that `flash` reports; one of the copies may then be torn, the other is whole.
-pub fn write_superblock(flash: &mut dyn WriteFlash, superblock: &Superblock) -> Result<(), WriteError> {
+pub fn write_superblock<F: WriteFlash>(flash: &mut F, superblock: &Superblock) -> Result<(), F::Error> {
     let mut copies = SUPERBLOCK_OFFSETS.map(|offset| {
         let mut bytes = vec![0; SUPERBLOCK_BYTES];
         let whole = flash.read(offset, &mut bytes).ok().and_then(|()| Superblock::decode(&bytes).ok());

@@ -2,8 +2,8 @@
 
 use mezzanine_device::memory::{CutReport, MemoryDevice, Power, Random, Spent};
 use mezzanine_device::{Device, DeviceError};
-use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock};
-use mezzanine_engine::{ReadError, ReadFlash};
+use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, write_superblock};
+use mezzanine_engine::{ReadError, ReadFlash, WriteFlash};
 
 use super::log::{Log, Lsn, NoPower};
 
@@ -102,20 +102,7 @@ impl Machine {
     /// # Errors
     /// That of the flash device.
     pub fn write_superblock(&self, superblock: &Superblock) -> Result<(), DeviceError> {
-        let mut copies: Vec<(u64, u64)> = Vec::with_capacity(SUPERBLOCK_OFFSETS.len());
-        for offset in SUPERBLOCK_OFFSETS {
-            let mut bytes = [0; SUPERBLOCK_BYTES];
-            self.flash.read_at(&mut bytes, offset)?;
-            let generation = Superblock::decode(&bytes).map_or(0, |copy| copy.generation);
-            copies.push((generation, offset));
-        }
-        copies.sort_unstable();
-        let bytes = superblock.encode();
-        for (_, offset) in copies {
-            self.flash.write_at(&bytes, offset)?;
-            self.flash.flush()?;
-        }
-        Ok(())
+        write_superblock(&mut Reader(&self.flash), superblock)
     }
 
     /// Destroys whatever superblock the flash device holds, durably.
@@ -130,11 +117,23 @@ impl Machine {
     }
 }
 
-/// Reads the flash device for a recovery.
+/// Reads and writes the flash device outside of jobs.
 pub struct Reader<'m>(pub &'m MemoryDevice);
 
 impl ReadFlash for Reader<'_> {
     fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
         self.0.read_at(bytes, offset).map_err(|error| ReadError(error.to_string()))
+    }
+}
+
+impl WriteFlash for Reader<'_> {
+    type Error = DeviceError;
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.0.write_at(bytes, offset)
+    }
+
+    fn flush(&mut self) -> Result<(), DeviceError> {
+        self.0.flush()
     }
 }
