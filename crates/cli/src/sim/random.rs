@@ -130,8 +130,9 @@ fn text(crash: &Crash<'_>) -> String {
         (
             "devices",
             format!(
-                "{} flash devices lost, {} errors planned; {} operations failed on them and {} processes",
+                "{} flash devices lost and {} replaced in use, {} errors planned; {} operations failed on them and {} processes",
                 count(c.flash_losses),
+                count(c.replacements),
                 count(c.errors_planned),
                 count(c.errors_outlived),
                 count(c.errors_fatal)
