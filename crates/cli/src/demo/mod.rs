@@ -15,7 +15,8 @@ mod stack;
 pub(crate) mod svg;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use mezzanine_engine::TierConfig;
 
@@ -40,8 +41,32 @@ const WARM_UP_SHARE: f64 = 0.15;
 /// What shells report for a program that was interrupted.
 const INTERRUPTED: i32 = 130;
 
+/// The demo was told to end: from then on the handler ends the process, whatever its parts come to meanwhile.
+static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
+/// How long after the end of a child by a signal the same signal may reach this process.
+const SIGNAL_LATE_MAX: Duration = Duration::from_secs(10);
+/// Longer than the handler takes to remove some gigabytes.
+const HANDLER_MAX: Duration = Duration::from_secs(60);
+
 /// Runs the demo and prints its result.
 pub(crate) fn run(args: &DemoArgs, json: bool) -> Result<(), Failure> {
+    run_to_end(args, json).inspect_err(|_| leave_to_handler(Duration::ZERO))
+}
+
+/// If this process is told to end within `patience`, waits for that: what fails meanwhile, fails because its files and children are
+/// on their way out.
+fn leave_to_handler(patience: Duration) {
+    let until = Instant::now() + patience;
+    while !IS_INTERRUPTED.load(Ordering::Acquire) {
+        if Instant::now() >= until {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    std::thread::sleep(HANDLER_MAX);
+}
+
+fn run_to_end(args: &DemoArgs, json: bool) -> Result<(), Failure> {
     let plan = Plan::new(args)?;
     check_report_place(&args.report)?;
     plan.announce();
@@ -100,6 +125,7 @@ impl Workspace {
         }
         let path = self.path.clone();
         let handled = ctrlc::set_handler(move || {
+            IS_INTERRUPTED.store(true, Ordering::Release);
             // A child that is still dying may write once more.
             for _ in 0..10 {
                 let _ = std::fs::remove_dir_all(&path);

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
@@ -9,6 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::protocol::{ChildSpec, Event};
+use super::{SIGNAL_LATE_MAX, leave_to_handler};
 use crate::failure::Failure;
 
 /// How long a child may say nothing before it counts as hung. The longest silences are the indexes and the check of a large database.
@@ -77,7 +79,12 @@ impl Process {
             )
             .next("run it again with --keep and look at the files in --directory")),
             Err(RecvTimeoutError::Disconnected) => {
-                let status = self.child.wait().map_or_else(|e| e.to_string(), |status| status.to_string());
+                let status = self.child.wait();
+                if status.as_ref().is_ok_and(|status| status.signal().is_some()) {
+                    // Ctrl-C ends children and parent, in any order.
+                    leave_to_handler(SIGNAL_LATE_MAX);
+                }
+                let status = status.map_or_else(|e| e.to_string(), |status| status.to_string());
                 Err(Failure::refused(
                     "demo",
                     format!("the process that runs a configuration ended by itself ({status})"),
