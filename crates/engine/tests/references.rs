@@ -56,10 +56,9 @@ fn hot_pages_keep_their_second_chance_over_a_crash() {
     let warm = survivors(&mut lived(Design::FaceGsc), 1200);
     let mut crashed = lived(Design::FaceGsc).reopen(false);
     let recovered = crashed.flash.recover(&crashed.superblock).unwrap().report;
-    assert!(recovered.referenced >= 30, "{} pages are remembered as referenced", recovered.referenced);
     let after_crash = survivors(&mut crashed, 1200);
-    assert!(warm >= 35, "{warm} of 40 hot pages stay without a crash");
-    assert!(after_crash + 5 >= warm, "{after_crash} of 40 hot pages stay after a crash, {warm} without");
+    // Without the bits it would be those that happen to lie in the younger half of the queue (see below).
+    assert_eq!((recovered.referenced, warm, after_crash), (HOT, HOT as usize, HOT as usize));
 }
 
 #[test]
@@ -85,8 +84,6 @@ fn a_rotten_bitmap_is_done_without() {
     assert!(rotten > 10);
     let mut host = host.reopen(false);
     assert_eq!(host.flash.recover(&host.superblock).unwrap().report.referenced, 0);
-    for hot in 0..HOT {
-        assert_eq!(host.read(id(hot)), page(4096, hot));
-    }
+    assert_eq!(survivors(&mut host, 1200), 14, "those that were in the younger half of the queue");
     host.tier.check();
 }
