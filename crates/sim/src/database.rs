@@ -39,6 +39,8 @@ mod recovery;
 
 mod swaps;
 
+mod damage;
+
 mod errors;
 
 mod checkers;

@@ -75,8 +75,16 @@ fn many_power_cuts_lose_nothing() {
         ("errors that ended a process", coverage.errors_fatal),
         ("resizes", coverage.resizes),
         ("switches", coverage.switches),
+        ("damaged tiers", coverage.damages),
     ] {
         assert!(count >= cuts / 1000, "only {count} {what} in {cuts} cuts");
+    }
+    for (what, count) in [
+        ("damaged tiers that were refused", coverage.damage_refused),
+        ("damaged pages noticed", coverage.damage_refetched),
+        ("damaged pages reported", coverage.damage_reported),
+    ] {
+        assert!(count >= cuts / 20_000, "only {count} {what} in {cuts} cuts");
     }
 }
 

@@ -34,7 +34,7 @@ impl Server<'_> {
         Ok(())
     }
 
-    fn check(&mut self, place: Place) -> Result<(), Stop> {
+    pub(super) fn check(&mut self, place: Place) -> Result<(), Stop> {
         match self.world.history.now().version(place) {
             Some(_) => self.fetch(place).map(|_| ()),
             None => self.check_absent(place),
@@ -53,6 +53,7 @@ impl Server<'_> {
             Lookup::Memory => (contents::describe(&self.world.page, place), Source::Staging),
             Lookup::Flash(found) => (format!("{found:?}"), Source::Flash),
         };
+        self.world.note_older(Content::Zeros, source);
         let text = format!("page {place} was dropped, and {source:?} has it: {found}");
         Err(Stop::violated(Invariant::NoResurrection, text))
     }

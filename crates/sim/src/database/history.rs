@@ -56,6 +56,7 @@ pub enum Verdict {
 }
 
 /// Everything that was ever logged and survived, and what follows from it.
+#[derive(Debug, Clone)]
 pub struct History {
     now: State,
     /// The state at the redo pointer, from where states after it are worked out.

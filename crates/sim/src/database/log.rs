@@ -92,6 +92,12 @@ impl Log {
         Self { power: power.clone(), records: Vec::new(), written: 0, flushed: 0 }
     }
 
+    /// Makes this log what `other` is.
+    pub fn copy_from(&mut self, other: &Self) {
+        self.records.clone_from(&other.records);
+        (self.written, self.flushed) = (other.written, other.flushed);
+    }
+
     /// The end: the LSN of the last record.
     pub fn end(&self) -> Lsn {
         self.records.len() as Lsn

@@ -82,6 +82,14 @@ impl Machine {
         }
     }
 
+    /// Makes this machine, at rest, what `other` is at rest.
+    pub fn copy_from(&mut self, other: &Self) {
+        self.flash.load(&other.flash.image());
+        self.disk.load(&other.disk.image());
+        self.log.copy_from(&other.log);
+        self.control.control = other.control.control;
+    }
+
     /// Lets everything volatile lose what it loses, and turns power on again. Returns what happened to flash and disk, and how many
     /// records the log lost.
     pub fn cut(&mut self, random: &mut Random) -> (CutReport, CutReport, u64) {

@@ -56,6 +56,15 @@ impl Server<'_> {
             if self.tier.verify(&found, page) {
                 return Ok(Source::Flash);
             }
+            if self.world.damaged.is_some() {
+                self.world.coverage.damage_refetched += 1;
+                if found.dirty {
+                    return Err(Stop::Lost);
+                }
+                // Invariant 11: the disk has the same bytes.
+                self.tier.forget_clean(id, &found);
+                continue;
+            }
             let text = format!("the frame of page {place} at {found:?}: {}", contents::describe(page, place));
             return Err(Stop::violated(Invariant::Versions, text));
         }
@@ -107,6 +116,7 @@ impl Server<'_> {
             ));
         };
         if found != Content::Version(expected) {
+            self.world.note_older(found, source);
             let found = contents::describe(&self.world.page, place);
             let text = format!("page {place} from {source:?} is {found} instead of version {expected}");
             return Err(Stop::violated(Invariant::Versions, text));

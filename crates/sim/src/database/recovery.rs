@@ -163,6 +163,9 @@ impl Server<'_> {
                 }
             }
         };
+        if let Some(source) = source {
+            self.world.note_older(found, source);
+        }
         let world = &*self.world;
         match world.history.judge(&world.machine.log, lsn, place, found) {
             Verdict::Apply => self.write_in_pool(place, version, lsn),

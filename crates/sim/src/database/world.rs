@@ -5,6 +5,7 @@
 //! - `versions`: by `reading` on every page that is read, and by `checkers` after redo.
 //! - `no-resurrection`, `disk-alone`, `commits`: by `checkers`.
 //! - `repeatable-recovery` needs no look of its own: every recovery ends in the one state that the log has.
+//! - `damage-noticed`: by `damage`, on copies.
 //! - `known-tier`: a tier that does not belong to the database is refused, and the right one is not.
 //! - `no-unprovoked-error`, `assertion`: everywhere.
 //!
@@ -21,6 +22,7 @@ use mezzanine_engine::Tier;
 use mezzanine_engine::format::Superblock;
 
 use super::contents;
+use super::damage::Damaged;
 use super::errors::Failing;
 use super::history::History;
 use super::log::{Change, Lsn};
@@ -40,6 +42,8 @@ pub(super) enum Stop {
     PowerFailed,
     /// A device has reported an error, and the database has stopped.
     DeviceFailed,
+    /// The newest version of a page cannot be read: on a copy with a damaged tier.
+    Lost,
     /// The database refuses to start: why.
     Refused(String),
     Violated(Invariant, String),
@@ -66,9 +70,9 @@ pub struct World {
     /// Up to where the log was promised to survive.
     pub(super) acknowledged: Lsn,
     /// Where each relation was last dropped as a whole: its number is free when the redo pointer has passed that.
-    dropped: Vec<Lsn>,
+    pub(super) dropped: Vec<Lsn>,
     /// Where each relation last lost any page.
-    thinned: Vec<Lsn>,
+    pub(super) thinned: Vec<Lsn>,
     /// Relations that may have pages which no record knows, from loads that did not end.
     pub(super) orphaned: Vec<bool>,
     /// How often the flash device was formatted or begun to be; makes each tier's identity its own.
@@ -81,8 +85,10 @@ pub struct World {
     pub(super) failing: Option<Failing>,
     /// Jobs that someone waited for in the operation under way.
     pub(super) waits: u32,
-    traced: bool,
+    pub(super) traced: bool,
     opening: bool,
+    /// This is a copy whose flash device was damaged.
+    pub(super) damaged: Option<Damaged>,
     /// What was read last.
     pub(super) page: Vec<u8>,
     /// What is on its way out.
@@ -125,6 +131,7 @@ impl World {
             waits: 0,
             traced: false,
             opening: false,
+            damaged: None,
             leaving: page.clone(),
             page,
             scenario,
@@ -153,7 +160,7 @@ impl World {
     /// Lives through `cuts` power cuts or to the first violation.
     pub fn live(mut self, cuts: u64) -> Outcome {
         let found = match panics::catch(|| self.sessions(cuts)) {
-            Ok(Stop::PowerFailed | Stop::DeviceFailed) => None,
+            Ok(Stop::PowerFailed | Stop::DeviceFailed | Stop::Lost) => None,
             Ok(Stop::Refused(reason)) => Some((Invariant::KnownTier, reason)),
             Ok(Stop::Violated(invariant, text)) => Some((invariant, text)),
             Err(message) => Some((Invariant::Assertion, message)),
@@ -191,7 +198,11 @@ impl World {
                 Err(Stop::Refused(reason)) => self.refused(reason),
                 Err(stop) => Err(stop),
             };
-            if let Err(stop) = ended {
+            let looked = ended.and_then(|()| match self.random.chance(1, 64) {
+                true => self.look_at_damage(),
+                false => Ok(()),
+            });
+            if let Err(stop) = looked {
                 return stop;
             }
         }
