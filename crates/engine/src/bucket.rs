@@ -1,10 +1,10 @@
 //! A bucket of the directory's hash table: one cache line.
 //!
 //! ```text
-//!   0                       12                                             60        64
-//!   +-----------------------+----------------------------------------------+---------+
-//!   | 12 tags of one byte   | 12 links: frame + 1, or 0                    | chain   |
-//!   +-----------------------+----------------------------------------------+---------+
+//!   0                       12        16                                             64
+//!   +-----------------------+---------+----------------------------------------------+
+//!   | 12 tags of one byte   | chain   | 12 links: frame + 1, or 0                    |
+//!   +-----------------------+---------+----------------------------------------------+
 //! ```
 //!
 //! A tag is a byte of the page's hash; 0 is a free place. A lookup compares all tags at once and then goes
@@ -14,9 +14,10 @@
 //!
 //! Words change under the shard's lock; lookups read them without it (see [`crate::directory`]).
 
+use std::num::NonZeroU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::interleave::{AtomicU32, AtomicU64};
+use crate::interleave::AtomicU32;
 use crate::region::equal_bytes;
 
 /// Pages that a bucket has places for.
@@ -29,12 +30,12 @@ pub(crate) const NO_LINK: u32 = 0;
 /// One bucket. Zeros are an empty one.
 #[repr(C, align(64))]
 pub(crate) struct Bucket {
-    tags_low: AtomicU64,
-    tags_high: AtomicU32,
+    /// Four tags each, and the first of the pages that found no place.
+    head: [AtomicU32; 4],
     links: [AtomicU32; PLACES],
-    /// The first of the pages that found no place.
-    pub(crate) chain: AtomicU32,
 }
+/// The word of `head` that is no tags.
+const CHAIN: usize = PLACES / 4;
 const _: () = assert!(size_of::<Bucket>() == 64);
 
 /// Places of a bucket, one bit each.
@@ -59,17 +60,23 @@ pub(crate) fn tag_of(byte: u8) -> u8 {
 }
 
 impl Bucket {
+    /// The first of the pages that found no place.
+    #[inline]
+    pub(crate) fn chain(&self) -> &AtomicU32 {
+        &self.head[CHAIN]
+    }
+
     /// Places with `tag`.
     #[inline]
     fn places(&self, tag: u8) -> Places {
-        let equal = equal_bytes(self.tags_low.load(Relaxed), self.tags_high.load(Relaxed).into(), tag);
-        Places(equal & ((1 << PLACES) - 1))
+        Places(equal_bytes(&self.head, tag) & ((1 << PLACES) - 1))
     }
 
     /// The first of [`Self::candidates`], perhaps no link at all.
     #[inline]
     pub(crate) fn first(&self, tag: u8) -> Option<u32> {
-        self.places(tag).next().map(|place| self.links[place].load(Relaxed))
+        let equal = NonZeroU32::new(self.places(tag).0)?;
+        Some(self.links[equal.trailing_zeros() as usize].load(Relaxed))
     }
 
     /// Links of pages whose tag is `tag`; those of other pages may be among them.
@@ -99,15 +106,9 @@ impl Bucket {
     }
 
     fn set_tag(&self, place: usize, tag: u8) {
-        if place < 8 {
-            let shift = place * 8;
-            let others = self.tags_low.load(Relaxed) & !(0xFF << shift);
-            self.tags_low.store(others | u64::from(tag) << shift, Relaxed);
-        } else {
-            let shift = (place - 8) * 8;
-            let others = self.tags_high.load(Relaxed) & !(0xFF << shift);
-            self.tags_high.store(others | u32::from(tag) << shift, Relaxed);
-        }
+        let (word, shift) = (&self.head[place / 4], place % 4 * 8);
+        let others = word.load(Relaxed) & !(0xFF << shift);
+        word.store(others | u32::from(tag) << shift, Relaxed);
     }
 }
 

@@ -6,6 +6,7 @@
 
 use crate::lock::SpinLock;
 use crate::region::{Word, shared};
+use crate::ring::Ring;
 use crate::statistics::Counters;
 
 /// No staging group is open.
@@ -24,6 +25,8 @@ pub(crate) struct Control {
     /// Next position to be given out; while a group is open, past all that it may use. Read without
     /// the lock to turn frames into positions.
     pub(crate) rear: Word,
+    /// The position of frame 0 in the revolution of the frame before the rear. Read without the lock, after `rear`.
+    pub(crate) lap: Word,
     /// Frames before it have left the queue. Read without the lock to confirm reads.
     pub(crate) front: Word,
     /// The front as it would be found after a crash.
@@ -111,6 +114,35 @@ pub(crate) struct Control {
     pub(crate) failure: Word,
     pub(crate) failure_detail: Word,
     pub(crate) counters: Counters,
+}
+
+impl Control {
+    /// Moves the rear. Under the lock, with the ring that it moves in.
+    pub(crate) fn set_rear(&self, rear: u64) {
+        // An empty queue has no pages to be asked for.
+        let lap = if rear == 0 { 0 } else { Ring::from_packed(self.ring.get()).lap(rear) };
+        // In this order: see `position_of`.
+        self.lap.set(lap);
+        self.rear.set(rear);
+    }
+
+    /// The position at which the content of a frame was appended. Only for frames whose entry is linked and stays so.
+    ///
+    /// First the rear is read, then the lap, then the ring, each set before the one that is read before it. The rear
+    /// is not older than the link, so the position lies before it, and after it less one revolution.
+    /// 1. The lap belongs to this rear: the position is the last one before it, by `Ring::last_position`.
+    /// 2. The lap is a later one, of a rear that has come round since: all of it lies past the rear that was read, so
+    ///    the position is taken to be in the revolution before, as it is: pages in the one before that have been unlinked.
+    /// 3. The lap is an earlier one, because a group that had reached round was sealed short of that: then the frames
+    ///    that it had reached hold no pages but those of the revolution before, to which the earlier lap takes them.
+    /// 4. If the rear has passed a cut of the ring, the ring is the one after it; and before, either gives the same
+    ///    positions and laps (see `resize`).
+    #[inline(always)]
+    pub(crate) fn position_of(&self, frame: u32) -> u64 {
+        let rear = self.rear.get();
+        let lap = self.lap.get();
+        Ring::from_packed(self.ring.get()).last_position(frame, rear, lap)
+    }
 }
 
 /// One of the two segments under construction.

@@ -272,7 +272,7 @@ impl<'r> Directory<'r> {
                     let entry: &Entry = self.region.at(frame as usize)?;
                     entry.is(id).then(|| look(Some((frame, entry))))
                 }
-                None => (bucket.chain.load(Ordering::Relaxed) == NO_LINK).then(|| look(None)),
+                None => (bucket.chain().load(Ordering::Relaxed) == NO_LINK).then(|| look(None)),
             }
         })
     }
@@ -302,7 +302,7 @@ impl<'r> Directory<'r> {
                 return Ok(Some((link - 1, entry)));
             }
         }
-        let mut link = bucket.chain.load(Ordering::Relaxed);
+        let mut link = bucket.chain().load(Ordering::Relaxed);
         for _ in 0..steps_max {
             if link == NO_LINK {
                 return Ok(None);
@@ -431,8 +431,8 @@ impl<'r> LockedShard<'r> {
         entry.checksum.store(checksum, Ordering::Relaxed);
         let bucket = directory.bucket(self.slotted);
         if !bucket.insert(self.slotted.tag(), frame + 1) {
-            entry.link.store(bucket.chain.load(Ordering::Relaxed), Ordering::Relaxed);
-            bucket.chain.store(frame + 1, Ordering::Relaxed);
+            entry.link.store(bucket.chain().load(Ordering::Relaxed), Ordering::Relaxed);
+            bucket.chain().store(frame + 1, Ordering::Relaxed);
         }
         entry.state.store(VALID | flags, Ordering::Release);
     }
@@ -446,7 +446,7 @@ impl<'r> LockedShard<'r> {
         self.begin_change();
         let bucket = directory.bucket(self.slotted);
         if !bucket.remove(frame + 1) {
-            let mut at = &bucket.chain;
+            let mut at = bucket.chain();
             loop {
                 let link = at.load(Ordering::Relaxed);
                 assert_ne!(link, NO_LINK, "invariant 2: a valid frame is linked in its bucket");

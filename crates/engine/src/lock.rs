@@ -68,6 +68,7 @@ impl SpinLock {
         self.0.store(POISONED, Ordering::Release);
     }
 
+    #[inline]
     pub(crate) fn is_poisoned(&self) -> bool {
         self.0.load(Ordering::Acquire) == POISONED
     }

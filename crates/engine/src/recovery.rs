@@ -213,7 +213,7 @@ impl Tier {
             word.set(front);
         }
         control.ring.set(superblock.ring().packed());
-        control.rear.set(chain.position);
+        control.set_rear(chain.position);
         control.staged_from.set(chain.position);
         for word in [&control.next_sequence, &control.composed, &control.flushed, &control.retired] {
             word.set(chain.sequence);

@@ -314,26 +314,35 @@ impl Region {
     }
 }
 
-/// Which of the 16 bytes of two words, the low bytes of `low` first, equal `byte`: one bit each.
-#[cfg(target_arch = "x86_64")]
-#[inline]
-pub(crate) fn equal_bytes(low: u64, high: u64, byte: u8) -> u32 {
-    use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set_epi64x, _mm_set1_epi8};
-    // SAFETY: every processor of this architecture has SSE2, and none of these touches memory.
+/// Which of the 16 bytes of some words equal `byte`: one bit each, that of the first byte the lowest.
+#[cfg(all(target_arch = "x86_64", not(miri), not(feature = "interleave")))]
+#[inline(always)]
+pub(crate) fn equal_bytes(words: &[AtomicU32; 4], byte: u8) -> u32 {
+    use std::arch::x86_64::{__m128i, _mm_movemask_epi8, _mm_set1_epi8};
+    // SAFETY: every processor of this architecture has SSE2. The assembly reads the words and nothing else, which is
+    // to others as if they were loaded relaxed, one after the other.
     #[allow(clippy::multiple_unsafe_ops_per_block)]
     let mask = unsafe {
-        let bytes = _mm_set_epi64x(high as i64, low as i64);
-        _mm_movemask_epi8(_mm_cmpeq_epi8(bytes, _mm_set1_epi8(byte as i8)))
+        let mut equal: __m128i = _mm_set1_epi8(byte as i8);
+        std::arch::asm!(
+            "movdqu {read}, xmmword ptr [{words}]",
+            "pcmpeqb {equal}, {read}",
+            words = in(reg) words.as_ptr(),
+            read = out(xmm_reg) _,
+            equal = inout(xmm_reg) equal,
+            options(readonly, nostack, preserves_flags)
+        );
+        _mm_movemask_epi8(equal)
     };
     mask as u32
 }
 
-/// Which of the 16 bytes of two words, the low bytes of `low` first, equal `byte`: one bit each.
-#[cfg(not(target_arch = "x86_64"))]
+/// Which of the 16 bytes of some words equal `byte`: one bit each, that of the first byte the lowest.
+#[cfg(not(all(target_arch = "x86_64", not(miri), not(feature = "interleave"))))]
 #[inline]
-pub(crate) fn equal_bytes(low: u64, high: u64, byte: u8) -> u32 {
-    let bytes = (u128::from(high) << 64 | u128::from(low)).to_le_bytes();
-    bytes.iter().enumerate().fold(0, |mask, (index, found)| mask | u32::from(*found == byte) << index)
+pub(crate) fn equal_bytes(words: &[AtomicU32; 4], byte: u8) -> u32 {
+    let bytes = words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes());
+    bytes.enumerate().fold(0, |mask, (index, found)| mask | u32::from(found == byte) << index)
 }
 
 impl Drop for Region {

@@ -31,13 +31,17 @@ impl Ring {
         ((position + self.shift) % self.frames) as u32
     }
 
-    /// The largest position below `end` that lies on `frame`.
+    /// Where the revolution of the position before `end` begins: the position of its frame 0. For an `end` above 0.
+    pub(crate) fn lap(self, end: u64) -> u64 {
+        // Positions before the shift had frame 0 before there were any.
+        (end - 1).wrapping_sub(self.frame_of(end - 1).into())
+    }
+
+    /// The largest position below `end` that lies on `frame`, given the lap of `end`.
     #[inline]
-    pub(crate) fn last_position(self, frame: u32, end: u64) -> u64 {
-        let last = u64::from(self.frame_of(end - 1));
-        let frame = u64::from(frame);
-        let back = if frame <= last { last - frame } else { last + self.frames - frame };
-        end - 1 - back
+    pub(crate) fn last_position(self, frame: u32, end: u64, lap: u64) -> u64 {
+        let position = lap.wrapping_add(frame.into());
+        if position < end { position } else { position.wrapping_sub(self.frames) }
     }
 
     /// Splits `frames` frames from `position` on at the end of the ring: (position, frames) runs.
@@ -61,7 +65,7 @@ mod tests {
                 for position in 0..3 * frames {
                     let frame = ring.frame_of(position);
                     for end in position + 1..=position + frames {
-                        assert_eq!(ring.last_position(frame, end), position);
+                        assert_eq!(ring.last_position(frame, end, ring.lap(end)), position);
                     }
                     assert_eq!(Ring::with(frames, position, frame.into()), ring);
                 }

@@ -244,7 +244,7 @@ impl Tier {
         }
         slot.state.set(OPEN);
         planted::inside("open group: slot taken");
-        control.rear.set(rear + group);
+        control.set_rear(rear + group);
         control.next_sequence.set(sequence + 1);
         control.open.set(sequence);
         Some(sequence)
@@ -294,7 +294,7 @@ impl Tier {
             directory.clear(self.frame_of(position + frame));
         }
         planted::inside("seal: head set");
-        control.rear.set(position + summary + slot.pages.get());
+        control.set_rear(position + summary + slot.pages.get());
         control.open.set(NONE);
         planted::inside("seal: group closed");
         slot.cut_short.set(cut_short.into());

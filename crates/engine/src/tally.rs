@@ -6,6 +6,7 @@
 //! way: a claim names the process and the thread, and a thread's number goes to a new thread only
 //! after the thread has ended.
 
+use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
 
 use crate::region::{Region, Word};
@@ -33,14 +34,17 @@ const _: () = assert!(size_of::<Stripe>() == 64);
 /// Counts a lookup of a process's.
 #[inline(always)]
 pub(crate) fn count(region: &Region, owner: u32, found: Found) {
-    let me = thread_number();
-    match region.at::<Stripe>(line_of(owner, me)) {
-        Some(own) if own.claim.get() == claim_of(owner, me) => {
-            let count = &own.counts[found as usize];
-            count.set(count.get() + 1);
+    let claimed = CLAIMED.get();
+    if claimed.owner == owner {
+        if let Some(own) = region.at::<Stripe>(claimed.line as usize) {
+            if own.claim.get() == claimed.claim() {
+                let count = &own.counts[found as usize];
+                count.set(count.get() + 1);
+                return;
+            }
         }
-        _ => count_elsewhere(region, owner, found),
     }
+    count_elsewhere(region, owner, found);
 }
 
 /// Claims the thread's line, if nobody has it, or counts in the line of all.
@@ -49,8 +53,12 @@ pub(crate) fn count(region: &Region, owner: u32, found: Found) {
 fn count_elsewhere(region: &Region, owner: u32, found: Found) {
     let me = thread_number();
     let line = |index| region.at::<Stripe>(index).expect("a tier is laid out with these lines");
-    let own = line(line_of(owner, me));
-    if me != SHARED && own.claim.get() == 0 && own.claim.claim(claim_of(owner, me)) {
+    let claimed =
+        Claimed { owner, thread: me, line: owner.wrapping_mul(7).wrapping_add(me) % STRIPES as u32 };
+    let own = line(claimed.line as usize);
+    let is_mine = || own.claim.get() == claimed.claim();
+    if me != SHARED && (is_mine() || (own.claim.get() == 0 && own.claim.claim(claimed.claim()))) {
+        CLAIMED.set(claimed);
         let count = &own.counts[found as usize];
         count.set(count.get() + 1);
     } else {
@@ -58,14 +66,22 @@ fn count_elsewhere(region: &Region, owner: u32, found: Found) {
     }
 }
 
-#[inline(always)]
-fn line_of(owner: u32, thread: u32) -> usize {
-    owner.wrapping_mul(7).wrapping_add(thread) as usize % STRIPES
+/// The line that a thread counted in last, for the next time.
+#[derive(Clone, Copy)]
+struct Claimed {
+    /// 0, which no owner is, as long as there is none.
+    owner: u32,
+    thread: u32,
+    line: u32,
 }
 
-#[inline(always)]
-fn claim_of(owner: u32, thread: u32) -> u64 {
-    u64::from(owner) << 32 | u64::from(thread)
+impl Claimed {
+    const NONE: Self = Self { owner: 0, thread: SHARED, line: 0 };
+
+    #[inline(always)]
+    fn claim(self) -> u64 {
+        u64::from(self.owner) << 32 | u64::from(self.thread)
+    }
 }
 
 /// Gives the lines of an owner that has died to others; what was counted in them stays.
@@ -100,6 +116,8 @@ struct ThreadNumber(u32);
 
 thread_local! {
     static ME: ThreadNumber = ThreadNumber::take();
+    // Apart, because what needs no destructor is found without asking whether it has run.
+    static CLAIMED: Cell<Claimed> = const { Cell::new(Claimed::NONE) };
 }
 
 /// The number of this thread, if it has one of its own: not while it is torn down, nor as one of the
@@ -122,6 +140,7 @@ impl ThreadNumber {
 
 impl Drop for ThreadNumber {
     fn drop(&mut self) {
+        CLAIMED.set(Claimed::NONE);
         NUMBERS.lock().unwrap_or_else(PoisonError::into_inner).returned.push(self.0);
     }
 }

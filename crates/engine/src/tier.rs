@@ -19,7 +19,6 @@ use crate::interleave::spin;
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
 use crate::region::Region;
-use crate::ring::Ring;
 use crate::staging::{Replaced, Reserve};
 use crate::statistics::Statistics;
 use crate::tally::{self, Found, STRIPES, Stripe};
@@ -99,9 +98,8 @@ struct Seen<'r> {
     /// What was read of the entry.
     state: u32,
     checksum: u32,
-    /// The rear and the ring that tell the frame's position.
-    rear: u64,
-    ring: Ring,
+    /// The frame's position.
+    position: u64,
     /// If there is no frame: the page's counter of changes.
     changes: u32,
 }
@@ -115,13 +113,11 @@ impl<'r> Seen<'r> {
         slotted: Slotted,
         found: Option<(u32, &'r Entry)>,
     ) -> Self {
-        // In this order: see `Tier::position_of`.
-        let rear = control.rear.get();
-        let ring = Ring::from_packed(control.ring.get());
+        let position = found.map_or(0, |(frame, _)| control.position_of(frame));
         let (state, checksum) = found.map_or((0, 0), |(_, entry)| (entry.state(), entry.checksum()));
         // The token is as old as the miss: a change after the one makes the other stale.
         let changes = if found.is_none() { directory.changes(slotted) } else { 0 };
-        Self { found, state, checksum, rear, ring, changes }
+        Self { found, state, checksum, position, changes }
     }
 }
 
@@ -165,6 +161,7 @@ impl Tier {
         &slots[(sequence % slots.len() as u64) as usize]
     }
 
+    #[inline]
     pub(crate) fn directory(&self) -> Directory<'_> {
         Directory::new(&self.region, &self.geometry)
     }
@@ -189,10 +186,7 @@ impl Tier {
     /// The position at which a frame's content was appended: the only one on that frame within the
     /// last revolution. Only for frames whose entry is linked, under the lock of its shard.
     pub(crate) fn position_of(&self, frame: u32) -> u64 {
-        // First the rear, then the ring: if the rear has passed a cut, the ring is the one after it; and before,
-        // either ring gives the same (see `resize`).
-        let rear = self.control().rear.get();
-        self.ring().last_position(frame, rear)
+        self.control().position_of(frame)
     }
 
     /// Takes a page that leaves the host's memory (the paper's Algorithm 1, section 4.3).
@@ -293,6 +287,7 @@ impl Tier {
     ///
     /// # Panics
     /// If `out` does not have the tier's page size.
+    #[inline]
     pub fn lookup(&self, id: &PageId, out: &mut [u8]) -> Lookup {
         assert!(out.len() == self.geometry.page_size(), "a page of the wrong size");
         let directory = self.directory();
@@ -339,7 +334,7 @@ impl Tier {
             entry.refer(seen.state);
             planted::outside("lookup: referred");
         }
-        let position = seen.ring.last_position(frame, seen.rear);
+        let position = seen.position;
         if position >= self.control().staged_from.get() {
             self.count(Found::InMemory);
             // If its group left memory between the two looks, flash has it.
