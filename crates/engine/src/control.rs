@@ -4,6 +4,8 @@
 //! Everything here changes under the control lock, which is taken after a shard's lock and never
 //! before it. The words are readable without it where a comment says so.
 
+use std::mem::offset_of;
+
 use crate::lock::SpinLock;
 use crate::region::{Word, shared};
 use crate::ring::Ring;
@@ -16,29 +18,39 @@ pub(crate) const NONE: u64 = u64::MAX;
 #[repr(C, align(64))]
 pub(crate) struct Control {
     pub(crate) lock: SpinLock,
-    /// The frames in use, packed (see `ring`). Read without the lock, after `rear`.
-    pub(crate) ring: Word,
-    /// State of a resize, the frames asked for, and from where on frames were kept then.
-    pub(crate) resize: Word,
-    pub(crate) resize_frames: Word,
-    pub(crate) resize_base: Word,
+    /// The open group's sequence number, or `NONE`.
+    pub(crate) open: Word,
+    /// Number of the next version.
+    pub(crate) next_version: Word,
+    /// What is written with every page has a line of its own, and what everybody reads all the time another.
+    _apart: [Word; 5],
     /// Next position to be given out; while a group is open, past all that it may use. Read without
     /// the lock to turn frames into positions.
     pub(crate) rear: Word,
     /// The position of frame 0 in the revolution of the frame before the rear. Read without the lock, after `rear`.
     pub(crate) lap: Word,
+    /// The frames in use, packed (see `ring`). Read without the lock, after `rear`.
+    pub(crate) ring: Word,
     /// Frames before it have left the queue. Read without the lock to confirm reads.
     pub(crate) front: Word,
-    /// The front as it would be found after a crash.
-    pub(crate) durable_front: Word,
     /// Pages at or after it are in staging memory. Read without the lock.
     pub(crate) staged_from: Word,
+    /// Number of the last mark (see `checkpoint`). Read without the lock.
+    pub(crate) mark: Word,
+    /// The sync mode, as its code.
+    pub(crate) sync_mode: Word,
+    /// Admission has stopped; what is staged in is refused.
+    pub(crate) stopped: Word,
+    /// State of a resize, the frames asked for, and from where on frames were kept then.
+    pub(crate) resize: Word,
+    pub(crate) resize_frames: Word,
+    pub(crate) resize_base: Word,
+    /// The front as it would be found after a crash.
+    pub(crate) durable_front: Word,
     /// Frames before it have been staged out; their disk writes may not be synced yet.
     pub(crate) cleaned: Word,
     /// Sequence number of the next group.
     pub(crate) next_sequence: Word,
-    /// The open group's sequence number, or `NONE`.
-    pub(crate) open: Word,
     /// Groups below it have been composed: their summaries are final.
     pub(crate) composed: Word,
     /// Groups below it are durable. Read without the lock by those who wait for a sync.
@@ -47,8 +59,6 @@ pub(crate) struct Control {
     pub(crate) retired: Word,
     /// Checksum of the summary of the group before `composed`.
     pub(crate) chain: Word,
-    /// Number of the next version.
-    pub(crate) next_version: Word,
     pub(crate) epoch: Word,
     /// Some sync waits for all groups below it.
     pub(crate) sync_wanted: Word,
@@ -78,8 +88,6 @@ pub(crate) struct Control {
     pub(crate) releasing_owner: Word,
     /// How idle the host says its disk is, in thousandths; for stage-out ahead of need.
     pub(crate) disk_idle: Word,
-    /// Number of the last mark (see `checkpoint`). Read without the lock.
-    pub(crate) mark: Word,
     /// State of the drain that was requested, its number, its scope and how far it is.
     pub(crate) drain: Word,
     pub(crate) drain_number: Word,
@@ -104,10 +112,6 @@ pub(crate) struct Control {
     pub(crate) segment_written_end: Word,
     pub(crate) segment_durable_end: Word,
     pub(crate) segments: [SegmentBuffer; 2],
-    /// The sync mode, as its code.
-    pub(crate) sync_mode: Word,
-    /// Admission has stopped; what is staged in is refused.
-    pub(crate) stopped: Word,
     /// Stage-out pauses, because the process with this owner number drains; 0 if none does.
     pub(crate) draining: Word,
     /// The first failure: code and one detail (see `jobs`).
@@ -115,6 +119,8 @@ pub(crate) struct Control {
     pub(crate) failure_detail: Word,
     pub(crate) counters: Counters,
 }
+
+const _: () = assert!(offset_of!(Control, rear) == 64 && offset_of!(Control, stopped) == 120);
 
 impl Control {
     /// Moves the rear. Under the lock, with the ring that it moves in.
@@ -174,9 +180,10 @@ pub(crate) struct Slot {
     /// Pages that it may have.
     pub(crate) capacity: Word,
     pub(crate) records: Word,
-    /// Pages whose copy into the group is complete.
-    pub(crate) filled: Word,
     pub(crate) cut_short: Word,
+    _apart: Word,
+    /// Pages whose copy into the group is complete. In a line apart from what appending changes.
+    pub(crate) filled: Word,
     /// Checksum of the summary, once composed, and of its predecessor's.
     pub(crate) checksum: Word,
     pub(crate) predecessor: Word,
@@ -184,5 +191,6 @@ pub(crate) struct Slot {
     pub(crate) front: Word,
     pub(crate) owner: Word,
 }
+const _: () = assert!(offset_of!(Slot, filled) == 64);
 
 shared!(Slot);

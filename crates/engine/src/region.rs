@@ -149,6 +149,14 @@ impl Word {
         self.0.fetch_add(value, Ordering::AcqRel)
     }
 
+    /// [`Self::add`] to a word that is changed under a lock only, which the caller holds.
+    #[inline]
+    pub(crate) fn bump(&self, value: u64) -> u64 {
+        let before = self.get();
+        self.set(before + value);
+        before
+    }
+
     /// Sets a word that is 0; false if it is not.
     #[inline]
     pub(crate) fn claim(&self, value: u64) -> bool {
@@ -264,6 +272,21 @@ impl Region {
     pub(crate) fn copy_in(&self, offset: usize, source: &[u8]) {
         assert_eq!(source.len() % 8, 0);
         let words = self.slice::<PageWord>(offset, source.len() / 8);
+        #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "interleave")))]
+        if source.len() >= COPIED_AT_ONCE {
+            // SAFETY: source and target have this length and do not overlap, for nobody has a slice of page memory that
+            // is copied to. To others the instruction is as if the bytes were stored relaxed, one after the other.
+            unsafe {
+                std::arch::asm!(
+                    "rep movsb",
+                    inout("rcx") source.len() => _,
+                    inout("rsi") source.as_ptr() => _,
+                    inout("rdi") words.as_ptr() => _,
+                    options(nostack, preserves_flags)
+                );
+            }
+            return;
+        }
         for (words, bytes) in words.chunks(COPIED_AT_ONCE / 8).zip(source.chunks(COPIED_AT_ONCE)) {
             point();
             for (word, bytes) in words.iter().zip(bytes.chunks_exact(8)) {

@@ -56,6 +56,14 @@ pub(crate) struct Place {
     sequence: u64,
 }
 
+/// Where a record goes in its group, and its version.
+#[derive(Clone, Copy)]
+struct RecordPlace {
+    index: u64,
+    epoch: u32,
+    version: u64,
+}
+
 /// A sync under way: it is done when all groups before it are durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncTicket(u64);
@@ -104,10 +112,10 @@ impl Tier {
         self.region.copy_in(self.note_offset(None), note);
     }
 
-    /// Appends a record to the open group, and for a page gives it a frame.
+    /// Appends a page's record to the open group and gives the page a frame. Under the lock of the page's shard.
     ///
     /// A second chance keeps its version (invariant 7); everything else gets the next one. Callers
-    /// that append a page copy it to the place and call [`Self::filled`]. `replaced` is the version that this
+    /// copy the page to the place and call [`Self::filled`]. `replaced` is the version that this
     /// one takes the place of.
     pub(crate) fn append(
         &self,
@@ -117,7 +125,7 @@ impl Tier {
         replaced: Option<Replaced>,
     ) -> Option<Place> {
         let control = self.control();
-        let _guard = control.lock.lock(self.owner);
+        let guard = control.lock.lock(self.owner);
         // Invariant 6: a second chance of a page that is being dropped would lie behind its tombstone and outlive it.
         if self.is_being_dropped(&kind) && !planted::is(Bug::SecondChanceDuringDrop) {
             return None;
@@ -134,27 +142,38 @@ impl Tier {
             return None;
         }
         planted::inside("append: group open");
-        self.push_record(slot, kind, version);
-        planted::inside("append: record pushed");
-        if !matches!(kind, RecordKind::Page { .. }) {
-            self.seal_if_full(slot);
-            return Some(Place { frame: 0, memory: 0, sequence });
-        }
-        let index = slot.pages.add(1);
+        let record = self.take_record(slot, version);
+        planted::inside("append: record counted");
+        let index = slot.pages.bump(1);
         planted::inside("append: page counted");
-        let position = slot.position.get() + self.geometry.summary_frames() + index;
-        let place = Place { frame: self.frame_of(position), memory: self.staged_page(slot, index), sequence };
+        let memory = self.staged_page(slot, index);
         self.seal_if_full(slot);
-        Some(place)
+        let frame = self.frame_of(next);
+        drop(guard);
+        // The group waits for its pages, and so for what each thread does before it says that its page is filled.
+        self.store_record(sequence, record, kind);
+        planted::inside("append: record stored");
+        Some(Place { frame, memory, sequence })
     }
 
-    fn push_record(&self, slot: &Slot, kind: RecordKind, version: Option<(u32, u64)>) {
+    /// Appends a record that comes without a page. Under the control lock.
+    fn push_record(&self, slot: &Slot, kind: RecordKind) {
+        let record = self.take_record(slot, None);
+        self.store_record(slot.sequence.get(), record, kind);
+    }
+
+    /// Gives out the place of a record, and its version if it has none. Under the control lock.
+    fn take_record(&self, slot: &Slot, version: Option<(u32, u64)>) -> RecordPlace {
         let control = self.control();
         let (epoch, version) =
-            version.unwrap_or_else(|| (control.epoch.get() as u32, control.next_version.add(1)));
-        let record = Record { kind, epoch, version };
-        let at = SUMMARY_HEADER_BYTES + slot.records.add(1) as usize * RECORD_BYTES;
-        self.region.copy_in(self.slot_memory(slot.sequence.get()) + at, &record.encode());
+            version.unwrap_or_else(|| (control.epoch.get() as u32, control.next_version.bump(1)));
+        RecordPlace { index: slot.records.bump(1), epoch, version }
+    }
+
+    fn store_record(&self, sequence: u64, place: RecordPlace, kind: RecordKind) {
+        let RecordPlace { index, epoch, version } = place;
+        let at = SUMMARY_HEADER_BYTES + index as usize * RECORD_BYTES;
+        self.region.copy_in(self.slot_memory(sequence) + at, &Record { kind, epoch, version }.encode());
     }
 
     fn seal_if_full(&self, slot: &Slot) {
@@ -192,7 +211,7 @@ impl Tier {
             self.store_note(note);
         }
         let slot = self.slot_of(sequence);
-        self.push_record(slot, RecordKind::Tombstone(range), None);
+        self.push_record(slot, RecordKind::Tombstone(range));
         planted::inside("tombstone: record pushed");
         control.counters.tombstones.count(1);
         self.seal_if_full(slot);

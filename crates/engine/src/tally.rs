@@ -1,4 +1,4 @@
-//! Counts of lookups, which must cost them nothing to speak of.
+//! Counts of lookups and stage-ins, which must cost them nothing to speak of.
 //!
 //! A locked instruction would make each lookup wait for the memory of the one before. So every thread
 //! counts in a cache line of its own, which it claims on first use, by plain loads and stores. Threads
@@ -14,43 +14,47 @@ use crate::region::{Region, Word};
 /// Lines for counts that threads may claim; one more is shared.
 pub(crate) const STRIPES: usize = 64;
 
-/// What a lookup found.
+/// What is counted.
 #[derive(Clone, Copy)]
-pub(crate) enum Found {
-    InMemory,
-    OnFlash,
-    Nothing,
+pub(crate) enum Event {
+    HitInMemory,
+    HitOnFlash,
+    Miss,
+    StagedDirty,
+    StagedClean,
 }
+
+const EVENTS: usize = Event::StagedClean as usize + 1;
 
 /// One line of counts.
 #[repr(C, align(64))]
 pub(crate) struct Stripe {
     /// Who counts here: owner and thread; 0 is nobody.
     claim: Word,
-    counts: [Word; 3],
+    counts: [Word; EVENTS],
 }
 const _: () = assert!(size_of::<Stripe>() == 64);
 
-/// Counts a lookup of a process's.
+/// Counts what a thread of a process has done.
 #[inline(always)]
-pub(crate) fn count(region: &Region, owner: u32, found: Found) {
+pub(crate) fn count(region: &Region, owner: u32, event: Event) {
     let claimed = CLAIMED.get();
     if claimed.owner == owner {
         if let Some(own) = region.at::<Stripe>(claimed.line as usize) {
             if own.claim.get() == claimed.claim() {
-                let count = &own.counts[found as usize];
+                let count = &own.counts[event as usize];
                 count.set(count.get() + 1);
                 return;
             }
         }
     }
-    count_elsewhere(region, owner, found);
+    count_elsewhere(region, owner, event);
 }
 
 /// Claims the thread's line, if nobody has it, or counts in the line of all.
 #[cold]
 #[inline(never)]
-fn count_elsewhere(region: &Region, owner: u32, found: Found) {
+fn count_elsewhere(region: &Region, owner: u32, event: Event) {
     let me = thread_number();
     let line = |index| region.at::<Stripe>(index).expect("a tier is laid out with these lines");
     let claimed =
@@ -59,10 +63,10 @@ fn count_elsewhere(region: &Region, owner: u32, found: Found) {
     let is_mine = || own.claim.get() == claimed.claim();
     if me != SHARED && (is_mine() || (own.claim.get() == 0 && own.claim.claim(claimed.claim()))) {
         CLAIMED.set(claimed);
-        let count = &own.counts[found as usize];
+        let count = &own.counts[event as usize];
         count.set(count.get() + 1);
     } else {
-        line(STRIPES).counts[found as usize].count(1);
+        line(STRIPES).counts[event as usize].count(1);
     }
 }
 
@@ -93,11 +97,10 @@ pub(crate) fn abandon(region: &Region, dead: u32) {
     }
 }
 
-/// Lookups answered from memory, answered from flash, and not answered.
-pub(crate) fn sums(region: &Region) -> (u64, u64, u64) {
+/// How often each event was counted, in their order.
+pub(crate) fn sums(region: &Region) -> [u64; EVENTS] {
     let stripes = || (0..).map_while(|index| region.at::<Stripe>(index));
-    let sum = |found: Found| stripes().map(|stripe| stripe.counts[found as usize].get()).sum();
-    (sum(Found::InMemory), sum(Found::OnFlash), sum(Found::Nothing))
+    std::array::from_fn(|event| stripes().map(|stripe| stripe.counts[event].get()).sum())
 }
 
 /// Stands for a thread without a number.

@@ -21,7 +21,7 @@ use crate::planted::{self, Bug};
 use crate::region::Region;
 use crate::staging::{Replaced, Reserve};
 use crate::statistics::Statistics;
-use crate::tally::{self, Found, STRIPES, Stripe};
+use crate::tally::{self, Event, STRIPES, Stripe};
 
 /// A flash tier in a region. Cheap to share: every method takes `&self` and may run on any thread.
 pub struct Tier {
@@ -179,7 +179,9 @@ impl Tier {
     /// The counters.
     pub fn statistics(&self) -> Statistics {
         let mut statistics = self.control().counters.snapshot();
-        (statistics.hits_memory, statistics.hits_flash, statistics.misses) = tally::sums(&self.region);
+        let sums = tally::sums(&self.region);
+        [statistics.hits_memory, statistics.hits_flash, statistics.misses] = [sums[0], sums[1], sums[2]];
+        [statistics.staged_dirty, statistics.staged_clean] = [sums[3], sums[4]];
         statistics
     }
 
@@ -241,7 +243,7 @@ impl Tier {
         planted::inside("stage-in: linked, not counted as filled");
         shard.changed();
         self.filled(place);
-        control.counters.staged_dirty.count(1);
+        self.count(Event::StagedDirty);
         StageIn::Staged { also_disk: through }
     }
 
@@ -279,7 +281,7 @@ impl Tier {
         shard.link(place.frame, id, 0, checksum);
         planted::inside("offer: linked, not counted as filled");
         self.filled(place);
-        counters.staged_clean.count(1);
+        self.count(Event::StagedClean);
         StageIn::Staged { also_disk: false }
     }
 
@@ -319,14 +321,14 @@ impl Tier {
     }
 
     #[inline(always)]
-    fn count(&self, found: Found) {
+    fn count(&self, found: Event) {
         tally::count(&self.region, self.owner, found);
     }
 
     #[inline(always)]
     fn looked_up(&self, seen: Seen<'_>, out: &mut [u8]) -> Lookup {
         let Some((frame, entry)) = seen.found else {
-            self.count(Found::Nothing);
+            self.count(Event::Miss);
             return Lookup::Miss(Token(seen.changes));
         };
         planted::outside("lookup: seen");
@@ -336,13 +338,13 @@ impl Tier {
         }
         let position = seen.position;
         if position >= self.control().staged_from.get() {
-            self.count(Found::InMemory);
+            self.count(Event::HitInMemory);
             // If its group left memory between the two looks, flash has it.
             if self.copy_staged(position, out) {
                 return Lookup::Memory;
             }
         } else {
-            self.count(Found::OnFlash);
+            self.count(Event::HitOnFlash);
         }
         Lookup::Flash(FlashPage {
             offset: self.geometry.offset_of_frame(frame),
