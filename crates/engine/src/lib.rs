@@ -99,6 +99,8 @@ mod attach;
 
 mod drain;
 
+mod pages;
+
 mod check;
 
 pub mod planted;
@@ -117,6 +119,7 @@ pub use jobs::{
     FlushFlash, Job, JobError, PullPages, ReadFront, SyncDisk, WriteDisk, WriteGroup, WriteSegment,
 };
 pub use layout::NOTE_BYTES;
+pub use pages::{HeldPage, PageCursor};
 pub use recovery::{ReadError, ReadFlash, Recovered, RecoveryError, RecoveryReport, WriteFlash};
 pub use region::{REGION_ALIGNMENT, Region};
 pub use staging::{SyncState, SyncTicket};

@@ -1,0 +1,103 @@
+//! What the tier holds, for people who look at it and for checks of every page.
+//!
+//! A pass goes along the queue and takes no lock but where a shard is being changed. It ends where the rear was when it began,
+//! so it ends under any load. A page that is appended again before the pass comes to it lies behind that end and is left
+//! out; none is seen twice.
+
+use crate::directory::{ATTEMPTS, DIRTY, Entry, REFERENCED, VALID};
+use crate::ids::{PageId, Position};
+use crate::staging::FREE;
+use crate::tier::{FlashPage, Tier};
+
+/// A page that the tier holds: its newest version there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HeldPage {
+    /// The page.
+    pub id: PageId,
+    /// Where it lies on flash, unless staging memory still holds it.
+    pub flash: FlashPage,
+    /// Looked up since it entered, or since its last second chance.
+    pub referenced: bool,
+    /// Not yet durable on flash; its copy in memory serves lookups.
+    pub staged: bool,
+}
+
+/// How far a pass over the pages has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageCursor {
+    next: u64,
+    end: u64,
+}
+
+impl PageCursor {
+    /// The next position to be looked at, and the one where the pass ends; for hosts that are not written in Rust.
+    pub fn positions(self) -> (u64, u64) {
+        (self.next, self.end)
+    }
+
+    /// The cursor of these positions.
+    pub fn from_positions(next: u64, end: u64) -> Self {
+        Self { next, end }
+    }
+}
+
+impl Tier {
+    /// Begins a pass over everything that the tier holds now.
+    pub fn first_page(&self) -> PageCursor {
+        let control = self.control();
+        // In this order: the front never passes a rear that was read before it.
+        let end = control.rear.get();
+        PageCursor { next: control.front.get().min(end), end }
+    }
+
+    /// Looks at up to `frames_max` frames from `cursor` on, moves it, and returns the pages found there, which may be none.
+    /// `None` when the pass is complete.
+    pub fn pages(&self, cursor: &mut PageCursor, frames_max: usize) -> Option<Vec<HeldPage>> {
+        let from = cursor.next.max(self.control().front.get());
+        if from >= cursor.end {
+            return None;
+        }
+        let until = cursor.end.min(from + frames_max.max(1) as u64);
+        cursor.next = until;
+        Some((from..until).filter_map(|position| self.held_at(position)).collect())
+    }
+
+    /// Pages in staging memory, whether or not a newer version has superseded them there.
+    pub fn staged_pages(&self) -> u64 {
+        self.slots().iter().filter(|slot| slot.state.get() != FREE).map(|slot| slot.pages.get()).sum()
+    }
+
+    /// Whether the tier takes pages: not after [`Self::stop_admission`], nor after flash could not be written.
+    pub fn admits(&self) -> bool {
+        self.control().stopped.get() == 0
+    }
+
+    /// The page whose newest version was appended at `position`.
+    fn held_at(&self, position: u64) -> Option<HeldPage> {
+        let frame = self.frame_of(position);
+        let directory = self.directory();
+        if directory.state(frame) & VALID == 0 {
+            return None;
+        }
+        // What the entry says may be half another page's by now: it counts if a lookup of that page leads back here.
+        let id = directory.id(frame);
+        let slotted = directory.slot(&id);
+        let look = |found: Option<(u32, &Entry)>| {
+            let (_, entry) = found.filter(|&(at, _)| at == frame && self.position_of(at) == position)?;
+            Some((entry.state(), entry.checksum()))
+        };
+        let seen = (0..ATTEMPTS).find_map(|_| directory.look(slotted, &id, look)).unwrap_or_else(|| {
+            let shard = directory.lock(slotted, self.owner);
+            look(shard.find_entry(&id))
+        });
+        let (state, checksum) = seen?;
+        let flash = FlashPage {
+            offset: self.geometry.offset_of_frame(frame),
+            position: Position(position),
+            checksum,
+            dirty: state & DIRTY != 0,
+        };
+        let staged = position >= self.control().staged_from.get();
+        Some(HeldPage { id, flash, referenced: state & REFERENCED != 0, staged })
+    }
+}
