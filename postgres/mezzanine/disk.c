@@ -11,7 +11,9 @@
 #include "access/xlogutils.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
+#include "portability/instr_time.h"
 #include "postmaster/postmaster.h"
+#include "storage/bufmgr.h"
 #include "storage/fd.h"
 #include "storage/latch.h"
 #include "storage/md.h"
@@ -220,17 +222,6 @@ sync_pages(void)
 	return synced;
 }
 
-static uint32
-wait_event_tier(void)
-{
-	static uint32 event = 0;
-
-	/* Not in a critical section, where nothing can be allocated. */
-	if (event == 0 && CritSectionCount == 0)
-		event = WaitEventExtensionNew("MezzanineProgress");
-	return event ? event : PG_WAIT_EXTENSION;
-}
-
 /*
  * Jobs write relations, which may allocate memory; so not in a critical
  * section, while there is somebody else to carry them out.
@@ -244,13 +235,11 @@ may_work(void)
 static void
 wait_for_progress(uint64 seen)
 {
-	uint32		event = wait_event_tier();
-
 	HOLD_INTERRUPTS();
 	mezz_wake_worker();
 	ConditionVariablePrepareToSleep(&mezz_shared->progress);
 	if (mezz_progress(mezz_host) == seen)
-		ConditionVariableTimedSleep(&mezz_shared->progress, WAIT_MS_MAX, event);
+		ConditionVariableTimedSleep(&mezz_shared->progress, WAIT_MS_MAX, mezz_shared->event_progress);
 	ConditionVariableCancelSleep();
 	RESUME_INTERRUPTS();
 }
@@ -293,6 +282,33 @@ mark_control_file(bool dirty)
 	return done;
 }
 
+/* When the flash device was asked; zero if nobody wants to know */
+static instr_time flash_begin;
+
+static void
+flash_begins(MezzFlashIo io)
+{
+	if (track_io_timing)
+		INSTR_TIME_SET_CURRENT(flash_begin);
+	else
+		INSTR_TIME_SET_ZERO(flash_begin);
+	pgstat_report_wait_start(mezz_shared->event_flash[io]);
+}
+
+static void
+flash_ended(MezzFlashIo io)
+{
+	instr_time	duration;
+
+	pgstat_report_wait_end();
+	pg_atomic_fetch_add_u64(&mezz_shared->flash_ios[io], 1);
+	if (INSTR_TIME_IS_ZERO(flash_begin))
+		return;
+	INSTR_TIME_SET_CURRENT(duration);
+	INSTR_TIME_SUBTRACT(duration, flash_begin);
+	pg_atomic_fetch_add_u64(&mezz_shared->flash_ns[io], INSTR_TIME_GET_NANOSEC(duration));
+}
+
 const MezzCallbacks mezz_callbacks = {
 	.write_pages = write_pages,
 	.sync_pages = sync_pages,
@@ -300,4 +316,6 @@ const MezzCallbacks mezz_callbacks = {
 	.wait = wait_for_progress,
 	.progressed = made_progress,
 	.mark_control_file = mark_control_file,
+	.flash_begins = flash_begins,
+	.flash_ended = flash_ended,
 };

@@ -18,6 +18,24 @@
 #define MEZZ_TEXT_BYTES 512
 
 /*
+ What the flash device is doing for a process.
+ */
+typedef enum MezzFlashIo {
+  /*
+   A page is read, or what stage-out looks at.
+   */
+  MEZZ_FLASH_IO_READ = 0,
+  /*
+   A group or metadata is written.
+   */
+  MEZZ_FLASH_IO_WRITE = 1,
+  /*
+   What was written is made durable.
+   */
+  MEZZ_FLASH_IO_SYNC = 2,
+} MezzFlashIo;
+
+/*
  How the tier was found.
  */
 typedef enum MezzAdoption {
@@ -96,6 +114,24 @@ typedef enum MezzScope {
    */
   MEZZ_SCOPE_BLOCK = 3,
 } MezzScope;
+
+/*
+ How a wait has ended.
+ */
+typedef enum MezzWaited {
+  /*
+   What was waited for is done.
+   */
+  MEZZ_WAITED_DONE = 0,
+  /*
+   The caller had something else to do.
+   */
+  MEZZ_WAITED_STOPPED = 1,
+  /*
+   It cannot be done; see the message.
+   */
+  MEZZ_WAITED_FAILED = 2,
+} MezzWaited;
 
 /*
  A modelled disk under the server's relations.
@@ -226,6 +262,14 @@ typedef struct MezzCallbacks {
    Keeps servers that know nothing of the tier away from the data directory, or lets them in again; durably. May be null.
    */
   bool (*mark_control_file)(bool dirty);
+  /*
+   This process waits for the flash device from now on.
+   */
+  void (*flash_begins)(enum MezzFlashIo io);
+  /*
+   It waits no longer.
+   */
+  void (*flash_ended)(enum MezzFlashIo io);
 } MezzCallbacks;
 
 /*
@@ -327,6 +371,146 @@ typedef struct MezzStarted {
    */
   bool mode_kept;
 } MezzStarted;
+
+/*
+ The state of the tier.
+ */
+typedef struct MezzNow {
+  /*
+   Whether it takes pages.
+   */
+  bool admits;
+  /*
+   The sync mode in force.
+   */
+  char sync_mode[MEZZ_TEXT_BYTES];
+  /*
+   The design in force.
+   */
+  char design[MEZZ_TEXT_BYTES];
+  /*
+   The admission in force.
+   */
+  char admission[MEZZ_TEXT_BYTES];
+  /*
+   Frames of the queue.
+   */
+  uint64_t frames;
+  /*
+   Pages in staging memory.
+   */
+  uint64_t staged;
+} MezzNow;
+
+/*
+ What the tier has done since its memory was set up.
+ */
+typedef struct MezzStatistics {
+  /*
+   Lookups answered from staging memory.
+   */
+  uint64_t hits_memory;
+  /*
+   Lookups that found their page on flash.
+   */
+  uint64_t hits_flash;
+  /*
+   Lookups that found nothing.
+   */
+  uint64_t misses;
+  /*
+   Dirty pages taken.
+   */
+  uint64_t staged_dirty;
+  /*
+   Clean pages taken.
+   */
+  uint64_t staged_clean;
+  /*
+   Pages that admission did not take.
+   */
+  uint64_t refused;
+  /*
+   Dirty pages that found staging memory full and made their process wait or work.
+   */
+  uint64_t stalls;
+  /*
+   Groups written.
+   */
+  uint64_t groups_written;
+  /*
+   Bytes of these.
+   */
+  uint64_t group_bytes_written;
+  /*
+   Bytes written to flash, metadata included.
+   */
+  uint64_t flash_bytes_written;
+  /*
+   Syncs of the flash device.
+   */
+  uint64_t flash_syncs;
+  /*
+   Bytes that stage-out has read from flash.
+   */
+  uint64_t stage_out_bytes_read;
+  /*
+   Pages written to disk by stage-out.
+   */
+  uint64_t disk_writes;
+  /*
+   Of these, pages that a drain asked for.
+   */
+  uint64_t pages_drained;
+  /*
+   Syncs of the disk.
+   */
+  uint64_t disk_syncs;
+  /*
+   Pages that were appended again instead of leaving the tier.
+   */
+  uint64_t second_chances;
+} MezzStatistics;
+
+/*
+ How far a pass over the pages has come.
+ */
+typedef struct MezzCursor {
+  /*
+   The next position.
+   */
+  uint64_t next;
+  /*
+   Where the pass ends.
+   */
+  uint64_t end;
+} MezzCursor;
+
+/*
+ A page that the tier holds.
+ */
+typedef struct MezzHeld {
+  /*
+   Its name.
+   */
+  struct MezzPage page;
+  /*
+   Its position in the queue.
+   */
+  uint64_t position;
+  /*
+   Newer than the disk copy.
+   */
+  bool dirty;
+  /*
+   Looked up since it entered, or since its last second chance.
+   */
+  bool referenced;
+  /*
+   Not yet durable on flash.
+   */
+  bool staged;
+} MezzHeld;
 
 /*
  Opens the flash device in the process that starts the server. Null if it cannot be used; then `message` says why.
@@ -535,20 +719,55 @@ void mezz_count_pages(const struct MezzHost *host,
                       uint64_t *dirty);
 
 /*
- Copies up to `count` counters of the tier in their fixed order; returns how many there are.
-
- # Safety
- `host` is from `mezz_open` and attached; `values` has room for `count`.
+ The state of the tier now.
  */
-uintptr_t mezz_counters(const struct MezzHost *host, uint64_t *values, uintptr_t count);
+void mezz_now(const struct MezzHost *host, struct MezzNow *out);
 
 /*
- Copies the name of a counter; false if there is none of this number.
+ Copies the counters of the tier.
+ */
+void mezz_statistics(const struct MezzHost *host, struct MezzStatistics *out);
+
+/*
+ Begins a pass over the pages that the tier holds now.
+ */
+void mezz_first_page(const struct MezzHost *host, struct MezzCursor *out);
+
+/*
+ Looks at up to `room` frames and copies the pages found there, which may be none. False when the pass is complete.
 
  # Safety
- `name` has room for `bytes` bytes, at least one.
+ `host` is from `mezz_open` and attached; `pages` has room for `room` pages.
  */
-bool mezz_counter_name(uintptr_t number, char *name, uintptr_t bytes);
+bool mezz_pages(const struct MezzHost *host,
+                struct MezzCursor *cursor,
+                struct MezzHeld *pages,
+                uintptr_t room,
+                uintptr_t *count);
+
+/*
+ Reads what is on flash in up to `room` frames and copies the pages that are damaged; `checked` is how many were read. False
+ when the pass is complete.
+
+ # Safety
+ As for `mezz_pages`.
+ */
+bool mezz_verify(const struct MezzHost *host,
+                 struct MezzCursor *cursor,
+                 struct MezzHeld *damaged,
+                 uintptr_t room,
+                 uintptr_t *count,
+                 uint64_t *checked);
+
+/*
+ Has the newest version of these pages, or of all (`page` is null), written to disk and synced, and waits for it unless `stop`
+ says that the caller has something else to do. The drain goes on without him.
+ */
+enum MezzWaited mezz_drain_unless(const struct MezzHost *host,
+                                  const struct MezzPage *page,
+                                  enum MezzScope scope,
+                                  bool (*stop)(void),
+                                  struct MezzMessage *message);
 
 /*
  Opens a modelled disk in the process that starts the server. Null if there is no such model; then `message` says so.

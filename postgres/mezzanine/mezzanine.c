@@ -21,6 +21,7 @@
 #include "storage/proc.h"
 #include "storage/shmem.h"
 #include "utils/guc.h"
+#include "utils/wait_event.h"
 
 #include "mezzanine.h"
 
@@ -186,6 +187,17 @@ shmem_request(void)
 	RequestAddinShmemSpace(add_size(sizeof(MezzShared), sizes.memory_bytes));
 }
 
+/* Here, because processes that wait in a critical section cannot. */
+static void
+name_wait_events(void)
+{
+	mezz_shared->event_main = WaitEventExtensionNew("MezzanineWorkerMain");
+	mezz_shared->event_progress = WaitEventExtensionNew("MezzanineProgress");
+	mezz_shared->event_flash[MEZZ_FLASH_IO_READ] = WaitEventExtensionNew("MezzanineFlashRead");
+	mezz_shared->event_flash[MEZZ_FLASH_IO_WRITE] = WaitEventExtensionNew("MezzanineFlashWrite");
+	mezz_shared->event_flash[MEZZ_FLASH_IO_SYNC] = WaitEventExtensionNew("MezzanineFlashSync");
+}
+
 static void
 shmem_startup(void)
 {
@@ -206,6 +218,13 @@ shmem_startup(void)
 		pg_atomic_init_u64(&mezz_shared->disk_wait_ns, 0);
 		pg_atomic_init_u64(&mezz_shared->reads_disk, 0);
 		pg_atomic_init_u64(&mezz_shared->reads_tier, 0);
+		for (int io = 0; io < MEZZ_FLASH_IOS; io++)
+		{
+			pg_atomic_init_u64(&mezz_shared->flash_ios[io], 0);
+			pg_atomic_init_u64(&mezz_shared->flash_ns[io], 0);
+		}
+		mezz_shared->stats_reset = GetCurrentTimestamp();
+		name_wait_events();
 	}
 	if (mezz_host)
 	{
@@ -299,10 +318,12 @@ mezz_tier_start(const BufferTierStartup *info)
 void
 _PG_init(void)
 {
+	/*
+	 * Elsewhere it does nothing, so that the SQL objects can be restored from a
+	 * dump; they say what is missing when they are used.
+	 */
 	if (!process_shared_preload_libraries_in_progress)
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
-				 errmsg("\"mezzanine\" must be loaded via \"shared_preload_libraries\"")));
+		return;
 	define_settings();
 	if (IsBinaryUpgrade)
 		return;

@@ -32,6 +32,21 @@ typedef struct MezzSegment
 	bool		used;
 } MezzSegment;
 
+/* Kinds of MezzFlashIo */
+#define MEZZ_FLASH_IOS 3
+
+/* What is counted; all of it 64-bit words */
+typedef struct MezzCounts
+{
+	MezzStatistics tier;
+	/* blocks read from relations, and the time that took */
+	uint64		disk_reads;
+	uint64		disk_read_ns;
+	/* by kind: what the flash device was asked for, and the time that took as far as it was measured */
+	uint64		flash_ios[MEZZ_FLASH_IOS];
+	uint64		flash_ns[MEZZ_FLASH_IOS];
+} MezzCounts;
+
 /* The extension's own shared memory; the tier's lies beside it */
 typedef struct MezzShared
 {
@@ -50,10 +65,20 @@ typedef struct MezzShared
 	/* blocks read from relations, from the tier, and bytes */
 	pg_atomic_uint64 reads_disk;
 	pg_atomic_uint64 reads_tier;
+	/* by kind: what the flash device was asked for, and how long that took with track_io_timing */
+	pg_atomic_uint64 flash_ios[MEZZ_FLASH_IOS];
+	pg_atomic_uint64 flash_ns[MEZZ_FLASH_IOS];
+
+	/* wait events */
+	uint32		event_main;
+	uint32		event_progress;
+	uint32		event_flash[MEZZ_FLASH_IOS];
 
 	slock_t		mutex;			/* protects what follows */
 	uint32		nsegments;
 	MezzSegment segments[MEZZ_SEGMENTS_MAX];
+	MezzCounts	counts_at_reset;
+	TimestampTz stats_reset;
 
 	/* how the tier was found; written by the startup process only */
 	MezzStarted found;

@@ -19,6 +19,7 @@
 #include "storage/smgr.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
+#include "utils/backend_status.h"
 #include "utils/wait_event.h"
 
 #include "mezzanine.h"
@@ -57,12 +58,18 @@ pace(void)
 void
 mezz_worker_main(Datum arg)
 {
-	uint32		event;
-
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	BackgroundWorkerUnblockSignals();
-	event = WaitEventExtensionNew("MezzanineWorkerMain");
+
+	/*
+	 * It is to be seen in pg_stat_activity, though it starts too early for a
+	 * connection to a database, which is what usually does this.
+	 */
+	InitializeSessionUserIdStandalone();
+	pgstat_beinit();
+	pgstat_bestart();
+
 	before_shmem_exit(forget_worker, (Datum) 0);
 	pg_atomic_write_u32(&mezz_shared->worker, (uint32) MyProcNumber);
 
@@ -94,7 +101,8 @@ mezz_worker_main(Datum arg)
 			continue;
 		/* Nothing refers to them here; relations that were dropped must not stay open. */
 		smgrdestroyall();
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, IDLE_MS, event);
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, IDLE_MS,
+						 mezz_shared->event_main);
 	}
 	proc_exit(0);
 }

@@ -5,13 +5,14 @@
 //! of one process at once.
 
 use std::ffi::{CStr, c_char};
+use std::mem::MaybeUninit;
 use std::path::PathBuf;
 use std::ptr::{self, NonNull};
 use std::slice;
 
-use mezzanine_engine::{IdRange, Mark, PageId, RedoPoint};
+use mezzanine_engine::{HeldPage, IdRange, Mark, PageCursor, PageId, RedoPoint};
 
-use crate::host::{Host, Server};
+use crate::host::{FlashIo, Host, Server};
 use crate::message::Refusal;
 use crate::modelled::{DiskModel, FlashModel};
 use crate::pages::{Found, Written};
@@ -79,6 +80,18 @@ pub enum MezzScope {
     Block = 3,
 }
 
+/// What the flash device is doing for a process.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub enum MezzFlashIo {
+    /// A page is read, or what stage-out looks at.
+    Read = 0,
+    /// A group or metadata is written.
+    Write = 1,
+    /// What was written is made durable.
+    Sync = 2,
+}
+
 /// What only the server can do for the tier. None of these may raise an error or jump.
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -96,6 +109,10 @@ pub struct MezzCallbacks {
     pub progressed: extern "C" fn(),
     /// Keeps servers that know nothing of the tier away from the data directory, or lets them in again; durably. May be null.
     pub mark_control_file: Option<extern "C" fn(dirty: bool) -> bool>,
+    /// This process waits for the flash device from now on.
+    pub flash_begins: extern "C" fn(io: MezzFlashIo),
+    /// It waits no longer.
+    pub flash_ended: extern "C" fn(io: MezzFlashIo),
 }
 
 /// The configuration. Texts end with a zero byte.
@@ -210,6 +227,96 @@ pub struct MezzSizes {
     pub group_pages: u64,
 }
 
+/// How a wait has ended.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub enum MezzWaited {
+    /// What was waited for is done.
+    Done = 0,
+    /// The caller had something else to do.
+    Stopped = 1,
+    /// It cannot be done; see the message.
+    Failed = 2,
+}
+
+/// The state of the tier.
+#[repr(C)]
+pub struct MezzNow {
+    /// Whether it takes pages.
+    pub admits: bool,
+    /// The sync mode in force.
+    pub sync_mode: [c_char; MEZZ_TEXT_BYTES],
+    /// The design in force.
+    pub design: [c_char; MEZZ_TEXT_BYTES],
+    /// The admission in force.
+    pub admission: [c_char; MEZZ_TEXT_BYTES],
+    /// Frames of the queue.
+    pub frames: u64,
+    /// Pages in staging memory.
+    pub staged: u64,
+}
+
+/// What the tier has done since its memory was set up.
+#[repr(C)]
+pub struct MezzStatistics {
+    /// Lookups answered from staging memory.
+    pub hits_memory: u64,
+    /// Lookups that found their page on flash.
+    pub hits_flash: u64,
+    /// Lookups that found nothing.
+    pub misses: u64,
+    /// Dirty pages taken.
+    pub staged_dirty: u64,
+    /// Clean pages taken.
+    pub staged_clean: u64,
+    /// Pages that admission did not take.
+    pub refused: u64,
+    /// Dirty pages that found staging memory full and made their process wait or work.
+    pub stalls: u64,
+    /// Groups written.
+    pub groups_written: u64,
+    /// Bytes of these.
+    pub group_bytes_written: u64,
+    /// Bytes written to flash, metadata included.
+    pub flash_bytes_written: u64,
+    /// Syncs of the flash device.
+    pub flash_syncs: u64,
+    /// Bytes that stage-out has read from flash.
+    pub stage_out_bytes_read: u64,
+    /// Pages written to disk by stage-out.
+    pub disk_writes: u64,
+    /// Of these, pages that a drain asked for.
+    pub pages_drained: u64,
+    /// Syncs of the disk.
+    pub disk_syncs: u64,
+    /// Pages that were appended again instead of leaving the tier.
+    pub second_chances: u64,
+}
+
+/// How far a pass over the pages has come.
+#[repr(C)]
+pub struct MezzCursor {
+    /// The next position.
+    pub next: u64,
+    /// Where the pass ends.
+    pub end: u64,
+}
+
+/// A page that the tier holds.
+#[repr(C)]
+pub struct MezzHeld {
+    /// Its name.
+    pub page: MezzPage,
+    /// Its position in the queue.
+    pub position: u64,
+    /// Newer than the disk copy.
+    pub dirty: bool,
+    /// Looked up since it entered, or since its last second chance.
+    pub referenced: bool,
+    /// Not yet durable on flash.
+    pub staged: bool,
+}
+
 struct Callbacks(MezzCallbacks);
 
 impl Server for Callbacks {
@@ -241,6 +348,24 @@ impl Server for Callbacks {
         match self.0.mark_control_file {
             Some(mark) if !mark(dirty) => Err(Refusal::new("the control file cannot be written")),
             _ => Ok(()),
+        }
+    }
+
+    fn flash_begins(&self, io: FlashIo) {
+        (self.0.flash_begins)(io.into());
+    }
+
+    fn flash_ended(&self, io: FlashIo) {
+        (self.0.flash_ended)(io.into());
+    }
+}
+
+impl From<FlashIo> for MezzFlashIo {
+    fn from(io: FlashIo) -> Self {
+        match io {
+            FlashIo::Read => Self::Read,
+            FlashIo::Write => Self::Write,
+            FlashIo::Sync => Self::Sync,
         }
     }
 }
@@ -645,38 +770,130 @@ pub extern "C" fn mezz_count_pages(host: &MezzHost, pages: &mut u64, dirty: &mut
     (*pages, *dirty) = host.0.tier().valid_and_dirty();
 }
 
-/// Copies up to `count` counters of the tier in their fixed order; returns how many there are.
-///
-/// # Safety
-/// `host` is from `mezz_open` and attached; `values` has room for `count`.
+/// The state of the tier now.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_counters(host: &MezzHost, values: *mut u64, count: usize) -> usize {
-    let named = host.0.tier().statistics().named();
-    if count > 0 {
-        // SAFETY: the caller's promise.
-        let values = unsafe { slice::from_raw_parts_mut(values, count) };
-        for (value, (_, counter)) in values.iter_mut().zip(&named) {
-            *value = *counter;
-        }
-    }
-    named.len()
+pub extern "C" fn mezz_now(host: &MezzHost, out: &mut MezzNow) {
+    let tier = host.0.tier();
+    let config = tier.geometry().config();
+    out.admits = tier.admits();
+    put_text(tier.sync_mode().name(), &mut out.sync_mode);
+    put_text(config.design.name(), &mut out.design);
+    put_text(config.admission.name(), &mut out.admission);
+    out.frames = tier.frames();
+    out.staged = tier.staged_pages();
 }
 
-/// Copies the name of a counter; false if there is none of this number.
+/// Copies the counters of the tier.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_statistics(host: &MezzHost, out: &mut MezzStatistics) {
+    let of = host.0.tier().statistics();
+    *out = MezzStatistics {
+        hits_memory: of.hits_memory,
+        hits_flash: of.hits_flash,
+        misses: of.misses,
+        staged_dirty: of.staged_dirty,
+        staged_clean: of.staged_clean,
+        refused: of.refused,
+        stalls: of.stalls,
+        groups_written: of.groups_written,
+        group_bytes_written: of.group_bytes_written,
+        flash_bytes_written: of.flash_bytes_written(),
+        flash_syncs: of.flushes,
+        stage_out_bytes_read: of.stage_out_bytes_read,
+        disk_writes: of.disk_writes,
+        pages_drained: of.pages_drained,
+        disk_syncs: of.disk_syncs,
+        second_chances: of.second_chances,
+    };
+}
+
+/// Begins a pass over the pages that the tier holds now.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_first_page(host: &MezzHost, out: &mut MezzCursor) {
+    (out.next, out.end) = host.0.tier().first_page().positions();
+}
+
+/// Looks at up to `room` frames and copies the pages found there, which may be none. False when the pass is complete.
 ///
 /// # Safety
-/// `name` has room for `bytes` bytes, at least one.
+/// `host` is from `mezz_open` and attached; `pages` has room for `room` pages.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_counter_name(number: usize, name: *mut c_char, bytes: usize) -> bool {
-    let named = mezzanine_engine::Statistics::default().named();
-    let Some((text, _)) = named.get(number) else { return false };
+pub unsafe extern "C" fn mezz_pages(
+    host: &MezzHost,
+    cursor: &mut MezzCursor,
+    pages: *mut MezzHeld,
+    room: usize,
+    count: &mut usize,
+) -> bool {
+    let mut at = PageCursor::from_positions(cursor.next, cursor.end);
+    let found = host.0.tier().pages(&mut at, room);
+    (cursor.next, cursor.end) = at.positions();
     // SAFETY: the caller's promise.
-    let out = unsafe { slice::from_raw_parts_mut(name, bytes) };
-    let kept = text.len().min(bytes - 1);
-    for (to, from) in out.iter_mut().zip(text.as_bytes()[..kept].iter().chain(&[0])) {
-        *to = *from as c_char;
+    *count = unsafe { put_held(found.as_deref().unwrap_or(&[]), pages) };
+    found.is_some()
+}
+
+/// Reads what is on flash in up to `room` frames and copies the pages that are damaged; `checked` is how many were read. False
+/// when the pass is complete.
+///
+/// # Safety
+/// As for `mezz_pages`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_verify(
+    host: &MezzHost,
+    cursor: &mut MezzCursor,
+    damaged: *mut MezzHeld,
+    room: usize,
+    count: &mut usize,
+    checked: &mut u64,
+) -> bool {
+    let mut at = PageCursor::from_positions(cursor.next, cursor.end);
+    let found = host.0.verify(&mut at, room);
+    (cursor.next, cursor.end) = at.positions();
+    let more = found.is_some();
+    let found = found.unwrap_or_default();
+    *checked = found.checked;
+    // SAFETY: the caller's promise.
+    *count = unsafe { put_held(&found.damaged, damaged) };
+    more
+}
+
+/// # Safety
+/// `out` has room for so many pages.
+unsafe fn put_held(pages: &[HeldPage], out: *mut MezzHeld) -> usize {
+    // SAFETY: the caller's promise.
+    let out = unsafe { slice::from_raw_parts_mut(out.cast::<MaybeUninit<MezzHeld>>(), pages.len()) };
+    for (to, page) in out.iter_mut().zip(pages) {
+        to.write(MezzHeld {
+            page: MezzPage::from(&page.id),
+            position: page.flash.position.0,
+            dirty: page.flash.dirty,
+            referenced: page.referenced,
+            staged: page.staged,
+        });
     }
-    true
+    pages.len()
+}
+
+/// Has the newest version of these pages, or of all (`page` is null), written to disk and synced, and waits for it unless `stop`
+/// says that the caller has something else to do. The drain goes on without him.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_drain_unless(
+    host: &MezzHost,
+    page: Option<&MezzPage>,
+    scope: MezzScope,
+    stop: extern "C" fn() -> bool,
+    message: &mut MezzMessage,
+) -> MezzWaited {
+    let range = page.map(|page| page.range(scope));
+    match host.0.drain_unless(range, &|| stop()) {
+        Ok(true) => MezzWaited::Done,
+        Ok(false) => MezzWaited::Stopped,
+        Err(refusal) => {
+            tell(&refusal, message);
+            MezzWaited::Failed
+        }
+    }
 }
 
 /// Opens a modelled disk in the process that starts the server. Null if there is no such model; then `message` says so.

@@ -15,6 +15,17 @@ use crate::message::Refusal;
 use crate::modelled::FlashModel;
 use crate::settings::Settings;
 
+/// What the flash device is doing for a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FlashIo {
+    /// A page is read, or what stage-out looks at.
+    Read,
+    /// A group or metadata is written.
+    Write,
+    /// What was written is made durable.
+    Sync,
+}
+
 /// What only the server can do for the tier.
 pub trait Server: Send + Sync {
     /// Writes pages to their places on disk, in the order given. The tier syncs them later, by [`Server::sync_pages`].
@@ -38,6 +49,12 @@ pub trait Server: Send + Sync {
     /// # Errors
     /// If the control file cannot be written.
     fn mark_control_file(&self, dirty: bool) -> Result<(), Refusal>;
+
+    /// This process waits for the flash device from now on, until [`Server::flash_ended`].
+    fn flash_begins(&self, _io: FlashIo) {}
+
+    /// It waits no longer.
+    fn flash_ended(&self, _io: FlashIo) {}
 }
 
 /// The tier as a process of the server sees it.

@@ -26,6 +26,8 @@ pub mod work;
 
 pub mod pages;
 
+pub mod inspect;
+
 pub mod marker;
 
 pub mod startup;

@@ -2,7 +2,7 @@
 
 use mezzanine_engine::{FlashPage, IdRange, Lookup, Mark, PageId, StageIn, StageKind, SyncMode};
 
-use crate::host::Host;
+use crate::host::{FlashIo, Host};
 use crate::message::Refusal;
 
 /// What became of a dirty page.
@@ -84,7 +84,9 @@ impl Host {
     /// Reads a page that was found on flash; `None` if it left its frame meanwhile.
     fn read_flash(&self, id: &PageId, flash: &FlashPage, page: &mut [u8]) -> Option<Found> {
         let tier = self.tier();
+        self.server.flash_begins(FlashIo::Read);
         let read = self.flash.read_at(page, flash.offset);
+        self.server.flash_ended(FlashIo::Read);
         if !tier.confirm(flash) {
             return None;
         }

@@ -3,7 +3,7 @@
 use mezzanine_device::{DeviceError, Request};
 use mezzanine_engine::{Job, JobError, PageId};
 
-use crate::host::Host;
+use crate::host::{FlashIo, Host};
 use crate::message::Refusal;
 
 impl Host {
@@ -26,6 +26,23 @@ impl Host {
     }
 
     fn carry_out(&self, job: &mut Job<'_>) -> bool {
+        let io = match job {
+            Job::WriteGroup(_) | Job::WriteSegment(_) => Some(FlashIo::Write),
+            Job::FlushFlash(_) => Some(FlashIo::Sync),
+            Job::ReadFront(_) => Some(FlashIo::Read),
+            Job::WriteDisk(_) | Job::SyncDisk(_) | Job::PullPages(_) => None,
+        };
+        if let Some(io) = io {
+            self.server.flash_begins(io);
+        }
+        let done = self.run_job(job);
+        if let Some(io) = io {
+            self.server.flash_ended(io);
+        }
+        done
+    }
+
+    fn run_job(&self, job: &mut Job<'_>) -> bool {
         let flash = &self.flash;
         let whole = |results: Vec<Result<(), DeviceError>>| results.into_iter().all(|result| result.is_ok());
         match job {

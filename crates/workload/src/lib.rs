@@ -37,8 +37,6 @@ mod run;
 mod acknowledge;
 mod consistency;
 
-#[cfg(feature = "postgres")]
-pub mod postgres;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 

@@ -1,0 +1,72 @@
+//! What people ask of a tier in use: what it holds, whether that is undamaged, and that the disk be made current.
+//!
+//! Whoever waits here may give up: what he has asked of the tier goes on without him.
+
+use mezzanine_device::Request;
+use mezzanine_engine::{DrainScope, DrainState, HeldPage, IdRange, PageCursor, SyncState};
+
+use crate::host::{FlashIo, Host};
+use crate::message::Refusal;
+
+/// What a look at some frames has shown.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Pages read from flash and compared with their checksums.
+    pub checked: u64,
+    /// Of these, those that are damaged or cannot be read.
+    pub damaged: Vec<HeldPage>,
+}
+
+impl Host {
+    /// Has the newest version of every page of `range`, or of the tier, written to disk and synced. False if `stop` said so
+    /// first: the drain then goes on without this process.
+    ///
+    /// # Errors
+    /// If a device has failed.
+    pub fn drain_unless(&self, range: Option<IdRange>, stop: &dyn Fn() -> bool) -> Result<bool, Refusal> {
+        if self.is_provably_clean() {
+            return Ok(true);
+        }
+        let tier = self.tier();
+        let mut sync = None;
+        let mut drain = None;
+        let mut stopped = false;
+        self.work_until(|| {
+            stopped = stop();
+            if stopped {
+                return true;
+            }
+            sync = sync.or_else(|| tier.request_sync().ok());
+            if sync.as_ref().is_none_or(|ticket| tier.sync_state(ticket) != SyncState::Durable) {
+                return false;
+            }
+            drain = drain.or_else(|| tier.request_drain(&DrainScope { before: None, range }).ok());
+            drain.as_ref().is_some_and(|ticket| tier.drain_state(ticket) == DrainState::Done)
+        })?;
+        Ok(!stopped)
+    }
+
+    /// Reads what is on flash in up to `frames_max` frames from `cursor` on, and compares it with the checksums. Pages that only
+    /// staging memory has are left out. `None` when the pass is complete.
+    pub fn verify(&self, cursor: &mut PageCursor, frames_max: usize) -> Option<Verified> {
+        let tier = self.tier();
+        let mut found = Verified::default();
+        let mut bytes = vec![0; self.geometry.page_size()];
+        for page in tier.pages(cursor, frames_max)? {
+            if page.staged {
+                continue;
+            }
+            self.server.flash_begins(FlashIo::Read);
+            let read = self.flash.run_one(Request::Read { offset: page.flash.offset, buf: &mut bytes });
+            self.server.flash_ended(FlashIo::Read);
+            if !tier.confirm(&page.flash) {
+                continue;
+            }
+            found.checked += 1;
+            if read.is_err() || !tier.verify(&page.flash, &bytes) {
+                found.damaged.push(page);
+            }
+        }
+        Some(found)
+    }
+}
