@@ -88,6 +88,12 @@ pub trait Session {
     fn end_load(&mut self) -> Result<()> {
         Ok(())
     }
+
+    /// Told once, when everything is loaded and indexed: may gather statistics and do what the database would otherwise
+    /// do later beside the transactions.
+    fn settle(&mut self) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// A parameter or a cell. Money is in cents, rates in ten-thousandths, time in microseconds since 1970 UTC.

@@ -37,6 +37,8 @@ mod run;
 mod acknowledge;
 mod consistency;
 
+#[cfg(feature = "postgres")]
+pub mod postgres;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 

@@ -87,6 +87,7 @@ pub fn load(
     session.begin(Access::ReadWrite)?;
     population.record(session.as_mut())?;
     session.commit()?;
+    session.settle()?;
     drop(session);
     Ok(LoadReport {
         population,
