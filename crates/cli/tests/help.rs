@@ -15,6 +15,10 @@ const VERBS: &[&[&str]] = &[
     &["device", "bench"],
     &["sim", "crash"],
     &["pg", "build"],
+    &["pg", "init"],
+    &["pg", "start"],
+    &["pg", "stop"],
+    &["pg", "status"],
 ];
 
 #[test]
@@ -63,6 +67,13 @@ fn senseless_command_lines_end_with_2() {
         &["pg"],
         &["pg", "build", "--jobs", "0"],
         &["pg", "build", "--configure", "--prefix=/usr"],
+        &["pg", "init", "--pgdata", "x", "--flash", "y"],
+        &["pg", "init", "--pgdata", "x", "--flash", "y", "--flash-size", "10G"],
+        &["pg", "init", "--pgdata", "x", "--flash", "y", "--flash-size", "1kB"],
+        &["pg", "init", "--pgdata", "x", "--sync-mode", "durable"],
+        &["pg", "init", "--pgdata", "x", "--disk-model", "nonsense"],
+        &["pg", "init", "--pgdata", "x", "--set", "work_mem"],
+        &["pg", "stop", "--mode", "slow"],
     ];
     for case in cases {
         let done = mezz(case).expect(2);

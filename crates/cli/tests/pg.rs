@@ -1,4 +1,6 @@
-//! `mezz pg build` without building: what it refuses, and what it tells. A whole build is made by the ignored test at the end, once per cache.
+//! `mezz pg`: what it refuses without a server, and the life of one.
+//!
+//! Tests that need a server are ignored: they make it in the user's own cache, once, which takes minutes. `./test` runs them.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -140,22 +142,204 @@ fn caches_that_postgresql_cannot_be_built_into_are_refused() {
         .complains(&["with space", "MEZZANINE_CACHE"]);
 }
 
-/// Makes (or finds) the builds in the user's own cache: minutes the first time.
 #[test]
-#[ignore = "builds PostgreSQL, twice"]
-fn a_whole_build_is_made_once() {
-    let build =
-        |arguments: &[&str]| common::mezz(&[&["pg", "build", "--json"], arguments].concat()).expect(0).json();
-    let (patched, again) = (build(&[]), build(&[]));
-    assert_eq!(again["cached"], true);
-    assert_eq!(patched["prefix"], again["prefix"]);
-    let stock = build(&["--unpatched"]);
-    assert_ne!(patched["prefix"], stock["prefix"]);
-    for (build, has_hooks) in [(&patched, true), (&stock, false)] {
-        let pg_config = build["pg_config"].as_str().unwrap();
-        let output = Command::new(pg_config).arg("--includedir-server").output().unwrap();
-        let directory = String::from_utf8(output.stdout).unwrap();
-        let header = Path::new(directory.trim()).join("storage/buftier.h");
-        assert_eq!(header.exists(), has_hooks, "{}", header.display());
+fn data_directories_that_are_none_are_refused() {
+    let scratch = Scratch::new();
+    let directory = scratch.file("nothing");
+    for verb in ["start", "stop", "status"] {
+        pg(&scratch.0, &[verb, "--pgdata", &directory], &[]).expect(3).complains(&[
+            &directory,
+            "not a data directory",
+            "mezz pg init",
+        ]);
+        pg(&scratch.0, &[verb], &[("PGDATA", "")]).expect(2).complains(&["--pgdata", "PGDATA"]);
     }
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::write(Path::new(&directory).join("precious"), "").unwrap();
+    pg(&scratch.0, &["init", "--pgdata", &directory], &[]).expect(3).complains(&[&directory, "not empty"]);
+    let (new, inside) = (scratch.file("new"), scratch.file("new/flash"));
+    pg(&scratch.0, &["init", "--pgdata", &new, "--flash", &inside, "--flash-size", "64MiB"], &[])
+        .expect(3)
+        .complains(&["must not lie in the data directory"]);
+    pg(&scratch.0, &["init", "--pgdata", &new, "--postgres", &directory], &[])
+        .expect(3)
+        .complains(&["bin/postgres", "--postgres"]);
+    assert!(!Path::new(&new).exists(), "nothing was made");
+}
+
+/// A server with assertions and the extension, made once in the user's own cache: minutes the first time.
+fn server() -> serde_json::Value {
+    common::mezz(&["pg", "build", "--assertions", "--json"]).expect(0).json()
+}
+
+fn text<'a>(value: &'a serde_json::Value, name: &str) -> &'a str {
+    value[name].as_str().unwrap_or_else(|| panic!("{name} in {value}"))
+}
+
+/// A port that nobody used a moment ago.
+fn port() -> String {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
+}
+
+/// A directory that the server's user can get to, which the target directory of a checkout need not be.
+struct Open(std::path::PathBuf);
+
+impl Open {
+    fn new(name: &str) -> Open {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = std::env::temp_dir().join(format!("mezz-test-pg-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        Open(path)
+    }
+
+    fn file(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let _ = common::mezz(&["pg", "stop", "--mode", "immediate", "--pgdata", &self.file("db")]);
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+#[test]
+#[ignore = "needs a PostgreSQL build, and makes it if there is none"]
+fn a_build_is_made_once() {
+    let (first, again) = (server(), server());
+    assert_eq!(again["cached"], true);
+    assert_eq!(first["prefix"], again["prefix"]);
+    let output = Command::new(text(&again, "pg_config")).arg("--includedir-server").output().unwrap();
+    let directory = String::from_utf8(output.stdout).unwrap();
+    assert!(Path::new(directory.trim()).join("storage/buftier.h").exists());
+    let output = Command::new(text(&again, "pg_config")).arg("--pkglibdir").output().unwrap();
+    let directory = String::from_utf8(output.stdout).unwrap();
+    assert!(Path::new(directory.trim()).join("mezzanine.so").exists());
+    assert!(directory.starts_with(text(&again, "prefix")), "the copy knows its own place");
+}
+
+#[test]
+#[ignore = "needs a PostgreSQL build, and makes it if there is none"]
+fn a_server_is_made_started_asked_and_stopped() {
+    let build = server();
+    let open = Open::new("life");
+    let (directory, flash, port) = (open.file("db"), open.file("flash.mezz"), port());
+    let made = common::mezz(&[
+        "pg",
+        "init",
+        "--json",
+        "--pgdata",
+        &directory,
+        "--postgres",
+        text(&build, "prefix"),
+        "--flash",
+        &flash,
+        "--flash-size",
+        "64MiB",
+        "--sync-mode",
+        "through",
+        "--design",
+        "face-gr",
+        "--shared-buffers",
+        "4MiB",
+        "--port",
+        &port,
+        "--set",
+        "work_mem=5MB",
+        "--initdb",
+        "--locale=C",
+    ])
+    .expect(0)
+    .json();
+    let settings = std::fs::read_to_string(text(&made, "settings")).unwrap();
+    for line in ["mezzanine.flash_size = 64MB", "mezzanine.sync_mode = 'through'", "work_mem = '5MB'"] {
+        assert!(settings.contains(line), "{line} in:\n{settings}");
+    }
+    let status = |running: bool| {
+        let done = common::mezz(&["pg", "status", "--json", "--pgdata", &directory]);
+        let done = done.expect(if running { 0 } else { 1 });
+        assert_eq!(done.json()["running"], running);
+        done.json()
+    };
+    status(false);
+    let started = common::mezz(&["pg", "start", "--json", "--pgdata", &directory]).expect(0).json();
+    assert_eq!(started["port"].to_string(), port);
+    common::mezz(&["pg", "start", "--pgdata", &directory]).expect(3).complains(&["running already"]);
+    let tier = &status(true)["tier"];
+    assert_eq!(text(&tier["marker"], "flash_path"), flash);
+    assert_eq!(tier["files_out_of_date"], false);
+    common::mezz(&["pg", "status", "--pgdata", &directory]).expect(0);
+    let log = std::fs::read_to_string(text(&started, "log")).unwrap();
+    assert!(log.contains("new flash tier"), "{log}");
+    let stopped = common::mezz(&["pg", "stop", "--json", "--pgdata", &directory]).expect(0).json();
+    assert_eq!(stopped["mode"], "fast");
+    common::mezz(&["pg", "stop", "--pgdata", &directory]).expect(3).complains(&["no server is running"]);
+    let status = status(false);
+    assert_eq!(text(&status, "cluster_state"), "shut down");
+    assert_eq!(text(&status, "user"), text(&made, "user"));
+    // A server that does not come up says why.
+    let file = Path::new(&directory).join("mezzanine.conf");
+    std::fs::write(&file, settings + "mezzanine.flash_path = 'relative'\n").unwrap();
+    let broken = common::mezz(&["pg", "start", "--pgdata", &directory]).expect(3);
+    broken.complains(&["did not come up", "server.log", "not absolute"]);
+}
+
+/// Changes pg_control as a tier does, of which no file has the newest pages.
+fn mark(directory: &str) {
+    let path = Path::new(directory).join("global/pg_control");
+    let mut bytes = std::fs::read(&path).unwrap();
+    // The checksum lies where the checksum of what is before it stands.
+    let place = (200..400)
+        .step_by(4)
+        .find(|at| crc32c::crc32c(&bytes[..*at]).to_le_bytes() == bytes[*at..*at + 4])
+        .expect("pg_control has a checksum");
+    bytes[8..12].copy_from_slice(&(0x4D5A_0000_u32 | 1700).to_le_bytes());
+    let sum = crc32c::crc32c(&bytes[..place]);
+    bytes[place..place + 4].copy_from_slice(&sum.to_le_bytes());
+    std::fs::write(&path, bytes).unwrap();
+}
+
+/// Runs the server on a marked directory; without the tier's library it must not come up.
+fn start_marked(prefix: &str, name: &str) -> Done {
+    let open = Open::new(name);
+    let (directory, port) = (open.file("db"), port());
+    common::mezz(&[
+        "pg",
+        "init",
+        "--pgdata",
+        &directory,
+        "--postgres",
+        prefix,
+        "--port",
+        &port,
+        "--set",
+        "shared_preload_libraries=",
+        "--initdb",
+        "--locale=C",
+    ])
+    .expect(0);
+    mark(&directory);
+    let status = common::mezz(&["pg", "status", "--json", "--pgdata", &directory]).expect(1).json();
+    assert_eq!(status["tier"]["files_out_of_date"], true);
+    common::mezz(&["pg", "start", "--pgdata", &directory])
+}
+
+#[test]
+#[ignore = "needs a PostgreSQL build, and makes it if there is none"]
+fn a_patched_server_without_the_tier_refuses_files_that_are_out_of_date() {
+    let build = server();
+    start_marked(text(&build, "prefix"), "patched")
+        .expect(3)
+        .complains(&["in a buffer tier, and none is loaded"]);
+}
+
+#[test]
+#[ignore = "needs a stock PostgreSQL build, and makes it if there is none"]
+fn a_stock_server_refuses_files_that_are_out_of_date() {
+    let build = common::mezz(&["pg", "build", "--unpatched", "--json"]).expect(0).json();
+    start_marked(text(&build, "prefix"), "stock")
+        .expect(3)
+        .complains(&["database files are incompatible with server", "PG_CONTROL_VERSION 1297745572"]);
 }

@@ -25,7 +25,13 @@ pub(crate) struct Stamp {
     pub(crate) seconds: f64,
     /// The regression and isolation tests have passed in it before it was installed.
     pub(crate) checked: bool,
+    /// The checksum of the extension's sources, if it is installed in it.
+    #[serde(default)]
+    pub(crate) extension: Option<String>,
 }
+
+/// The stamp's name in a build.
+pub(crate) const STAMP: &str = "mezzanine-build.json";
 
 /// The directory for what can be made again: `$MEZZANINE_CACHE`, or the user's, or for root the system's, which other users can read.
 pub(crate) fn root() -> Result<PathBuf, Failure> {
@@ -82,12 +88,12 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    pub(crate) fn new(cache: &Path, name: &str) -> Place {
-        let builds = cache.join("postgresql");
+    /// The build of this name in the directory of builds.
+    pub(crate) fn new(builds: &Path, name: &str) -> Place {
         let beside = |suffix: &str| builds.join(format!("{name}.{suffix}"));
         let prefix = builds.join(name);
         Place {
-            stamp: prefix.join("mezzanine-build.json"),
+            stamp: prefix.join(STAMP),
             workshop: beside("building"),
             log: beside("log"),
             lock: beside("lock"),

@@ -1,6 +1,7 @@
 //! `mezz pg build`: PostgreSQL from its released source and the patch queue, into a cache.
 
 mod cache;
+mod extension;
 mod queue;
 mod release;
 mod source;
@@ -20,6 +21,7 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use self::cache::{Place, Stamp};
+use self::extension::install_extension;
 use self::queue::{Patch, QUEUE};
 use self::release::Release;
 use self::steps::Log;
@@ -36,7 +38,7 @@ The source is looked for in this order: --source; the cache; Debian's mirrors; p
 the release. Builds lie in $MEZZANINE_CACHE, else $XDG_CACHE_HOME/mezzanine, else ~/.cache/mezzanine, and for root in /var/cache/mezzanine, because the
 server itself runs as another user. One that is there is used as it is; it takes about 40 MB.";
 
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct BuildArgs {
     /// The release to build.
     #[arg(long, value_name = "X.Y", default_value = release::DEFAULT)]
@@ -57,6 +59,10 @@ pub(crate) struct BuildArgs {
     /// Leave the patches out: a stock server, to compare with.
     #[arg(long)]
     unpatched: bool,
+
+    /// The server alone, without the extension.
+    #[arg(long)]
+    server_only: bool,
 
     /// For tests: with assertions, debugging symbols and the TAP test library.
     #[arg(long)]
@@ -93,6 +99,8 @@ pub(crate) struct Build {
     configure: Vec<String>,
     source_sha256: String,
     checked: bool,
+    /// The checksum of the extension's sources.
+    extension: Option<String>,
     /// It was there already.
     cached: bool,
     seconds: f64,
@@ -139,7 +147,8 @@ impl Recipe {
 }
 
 pub(crate) fn run(args: &BuildArgs, json: bool) -> Result<(), Failure> {
-    let build = build(args)?;
+    let server = build(args)?;
+    let build = if args.unpatched || args.server_only { server } else { install_extension(&server)? };
     if json {
         return output::json(&build);
     }
@@ -153,11 +162,24 @@ pub(crate) fn run(args: &BuildArgs, json: bool) -> Result<(), Failure> {
                 build.patches.len().to_string()
             },
         ),
+        (
+            "extension",
+            match &build.extension {
+                Some(sum) => format!("mezzanine, of sources {}", &sum[..12]),
+                None => "none".to_owned(),
+            },
+        ),
         ("configured", build.configure.join(" ")),
         ("installed in", build.prefix.display().to_string()),
         ("log", build.log.display().to_string()),
         ("built", if build.cached { "before".to_owned() } else { format!("now, in {:.0} s", build.seconds) }),
     ]))
+}
+
+/// The patched server with the extension, as `mezz pg build` makes it without options.
+pub(crate) fn default_build() -> Result<Build, Failure> {
+    let args = BuildArgs { version: release::DEFAULT.to_owned(), ..BuildArgs::default() };
+    install_extension(&build(&args)?)
 }
 
 /// Makes a build, or finds it.
@@ -166,8 +188,9 @@ pub(crate) fn build(args: &BuildArgs) -> Result<Build, Failure> {
     // What is made here is for other users to read, whoever runs this.
     rustix::process::umask(Mode::from_raw_mode(0o022));
     let cache = cache::root()?;
-    cache::make_directory(&cache.join("postgresql"))?;
-    let place = Place::new(&cache, &recipe.name());
+    let builds = cache.join("postgresql");
+    cache::make_directory(&builds)?;
+    let place = Place::new(&builds, &recipe.name());
     if let Some(stamp) = place.stamp().filter(|stamp| !args.force && (stamp.checked || !args.check)) {
         return Ok(found(&place, stamp, true));
     }
@@ -189,6 +212,7 @@ pub(crate) fn build(args: &BuildArgs) -> Result<Build, Failure> {
         built: now_utc(),
         seconds: started.elapsed().as_secs_f64(),
         checked: args.check,
+        extension: None,
     };
     place.finish(&stamp)?;
     cache::remove(std::fs::remove_dir_all(&place.workshop), &place.workshop)?;
@@ -205,6 +229,7 @@ fn found(place: &Place, stamp: Stamp, cached: bool) -> Build {
         configure: stamp.configure,
         source_sha256: stamp.source_sha256,
         checked: stamp.checked,
+        extension: stamp.extension,
         cached,
         seconds: stamp.seconds,
     }

@@ -1,0 +1,180 @@
+//! `mezz pg start` and `mezz pg stop`.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use super::cluster::{Cluster, Running, end_of};
+use super::user::WHO;
+use crate::failure::Failure;
+use crate::output::{self, facts};
+
+pub(crate) const START_EXAMPLES: &str = "Examples:
+  mezz pg start --pgdata /srv/db
+  mezz pg start --pgdata ./db --postgres ~/.cache/mezzanine/postgresql/17.11-0123456789ab --json
+
+Waits until the server accepts connections. If it does not come up, the end of its log is shown.";
+
+pub(crate) const STOP_EXAMPLES: &str = "Examples:
+  mezz pg stop --pgdata /srv/db
+  mezz pg stop --pgdata /srv/db --mode smart --timeout 600
+  mezz pg stop --pgdata ./db --mode immediate --json
+
+smart waits for sessions to end, fast (the default) ends them, immediate is a crash: the next start recovers from the log. After smart and fast the
+files are current without the tier, unless mezzanine.drain_on_shutdown is turned off.";
+
+/// How many lines of the log a failure shows.
+const LINES_SHOWN: usize = 15;
+
+#[derive(Debug, Args)]
+pub(crate) struct StartArgs {
+    /// The data directory [default: $PGDATA].
+    #[arg(long, value_name = "DIR")]
+    pgdata: Option<PathBuf>,
+
+    /// Where the server is installed; remembered for the next start [default: what the data directory was last used with].
+    #[arg(long, value_name = "DIR")]
+    postgres: Option<PathBuf>,
+
+    /// Where the server's messages go [default: server.log in the data directory].
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
+
+    /// How many seconds to wait for the server.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    timeout: u32,
+
+    #[arg(long, value_name = "NAME", help = WHO)]
+    user: Option<String>,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Mode {
+    Smart,
+    Fast,
+    Immediate,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct StopArgs {
+    /// The data directory [default: $PGDATA].
+    #[arg(long, value_name = "DIR")]
+    pgdata: Option<PathBuf>,
+
+    /// What becomes of sessions, and whether there is a checkpoint.
+    #[arg(long, value_enum, default_value_t = Mode::Fast)]
+    mode: Mode,
+
+    /// How many seconds to wait for the server; draining a large tier takes its time.
+    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+    timeout: u32,
+
+    /// Where the server is installed [default: what the data directory was last used with].
+    #[arg(long, value_name = "DIR")]
+    postgres: Option<PathBuf>,
+
+    #[arg(long, value_name = "NAME", help = WHO)]
+    user: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Started<'a> {
+    pgdata: &'a Path,
+    postgres: &'a Path,
+    user: &'a str,
+    log: PathBuf,
+    #[serde(flatten)]
+    server: Running,
+}
+
+#[derive(Serialize)]
+struct Stopped<'a> {
+    pgdata: &'a Path,
+    pid: u32,
+    mode: String,
+}
+
+pub(crate) fn start(args: &StartArgs, json: bool) -> Result<(), Failure> {
+    let cluster = Cluster::open(args.pgdata.as_deref(), args.postgres.as_deref(), args.user.as_deref())?;
+    if let Some(running) = cluster.running()? {
+        return Err(Failure::refused(
+            cluster.directory.display(),
+            format!("its server is running already, as process {}", running.pid),
+        ));
+    }
+    if args.postgres.is_some() {
+        cluster.write_note()?;
+    }
+    let log = match &args.log {
+        Some(path) => std::path::absolute(path).map_err(|e| Failure::refused(path.display(), e))?,
+        None => cluster.directory.join("server.log"),
+    };
+    let timeout = args.timeout.to_string();
+    let log_text = log.to_string_lossy();
+    let log_bytes = log.metadata().map_or(0, |metadata| metadata.len());
+    let bar = output::spinner("starting the server");
+    let done = cluster.run("pg_ctl", &["start", "--wait", "--timeout", &timeout, "--log", &log_text]);
+    bar.finish_and_clear();
+    let done = done?;
+    let server = cluster.running()?;
+    match server {
+        Some(server) if done.status.success() => told(&cluster, log, server, json),
+        _ => Err(Failure::refused(
+            cluster.directory.display(),
+            format!(
+                "the server did not come up{}; the end of {} is\n{}",
+                if server.is_some() { format!(" within {timeout} s") } else { String::new() },
+                log.display(),
+                end_of(&log, log_bytes, LINES_SHOWN)
+            ),
+        )
+        .next("mend what the log says, then start it again")),
+    }
+}
+
+fn told(cluster: &Cluster, log: PathBuf, server: Running, json: bool) -> Result<(), Failure> {
+    let started = Started {
+        pgdata: &cluster.directory,
+        postgres: &cluster.postgres,
+        user: &cluster.user.name,
+        log,
+        server,
+    };
+    if json {
+        return output::json(&started);
+    }
+    let server = &started.server;
+    output::print(&facts(&[
+        ("server", format!("{}, process {}, user {}", server.status, server.pid, started.user)),
+        ("port", server.port.to_string()),
+        ("socket", server.socket_directory.clone()),
+        ("log", started.log.display().to_string()),
+    ]))
+}
+
+pub(crate) fn stop(args: &StopArgs, json: bool) -> Result<(), Failure> {
+    let cluster = Cluster::open(args.pgdata.as_deref(), args.postgres.as_deref(), args.user.as_deref())?;
+    let Some(running) = cluster.running()? else {
+        return Err(Failure::refused(cluster.directory.display(), "no server is running in it"));
+    };
+    let mode = format!("{:?}", args.mode).to_lowercase();
+    let timeout = args.timeout.to_string();
+    let bar = output::spinner("stopping the server");
+    let done = cluster.run("pg_ctl", &["stop", "--mode", &mode, "--wait", "--timeout", &timeout]);
+    bar.finish_and_clear();
+    let done = done?;
+    if !done.status.success() {
+        let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+        return Err(Failure::refused(
+            cluster.directory.display(),
+            format!("the server has not stopped within {timeout} s: {said}"),
+        )
+        .next("its log says what it is doing; --mode fast ends sessions"));
+    }
+    let stopped = Stopped { pgdata: &cluster.directory, pid: running.pid, mode };
+    if json {
+        return output::json(&stopped);
+    }
+    output::print(&facts(&[("server", format!("stopped ({}), was process {}", stopped.mode, stopped.pid))]))
+}

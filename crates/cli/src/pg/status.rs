@@ -1,0 +1,216 @@
+//! `mezz pg status`: the server, and the tier as the server or else the files tell it.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use serde::Serialize;
+use serde_json::Value;
+
+use super::cluster::{Cluster, Running};
+use super::user::WHO;
+use crate::failure::Failure;
+use crate::output::{self, facts};
+
+pub(crate) const EXAMPLES: &str = "Examples:
+  mezz pg status --pgdata /srv/db
+  mezz pg status --pgdata /srv/db --json
+
+The exit code is 0 if the server is running and 1 if it is not. What the tier does comes from pg_stat_mezzanine when the server has it, else from the files in
+the data directory.";
+
+/// What the extension leaves in a data directory.
+const MARKER: &str = "mezzanine.tier";
+
+/// What pg_control shows beside the version when the files alone are out of date.
+const TIER_DIRTY: u64 = 0x4D5A_0000;
+
+#[derive(Debug, Args)]
+pub(crate) struct StatusArgs {
+    /// The data directory [default: $PGDATA].
+    #[arg(long, value_name = "DIR")]
+    pgdata: Option<PathBuf>,
+
+    /// Where the server is installed [default: what the data directory was last used with].
+    #[arg(long, value_name = "DIR")]
+    postgres: Option<PathBuf>,
+
+    #[arg(long, value_name = "NAME", help = WHO)]
+    user: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Status {
+    pgdata: PathBuf,
+    postgres: PathBuf,
+    user: String,
+    running: bool,
+    server: Option<Running>,
+    /// As `pg_controldata` names it.
+    cluster_state: String,
+    tier: TierStatus,
+}
+
+#[derive(Serialize)]
+struct TierStatus {
+    /// pg_control says that the data files alone are out of date.
+    files_out_of_date: bool,
+    /// The extension's marker: which tier this data directory has.
+    marker: Option<toml::Table>,
+    /// A row of pg_stat_mezzanine.
+    statistics: Option<Value>,
+}
+
+pub(crate) fn run(args: &StatusArgs, json: bool) -> Result<(), Failure> {
+    let cluster = Cluster::open(args.pgdata.as_deref(), args.postgres.as_deref(), args.user.as_deref())?;
+    let server = cluster.running()?;
+    let (cluster_state, files_out_of_date) = control_file(&cluster)?;
+    let tier = TierStatus {
+        files_out_of_date,
+        marker: marker(&cluster.directory)?,
+        statistics: server.as_ref().and_then(|server| statistics(&cluster, server)),
+    };
+    let status = Status {
+        running: server.is_some(),
+        pgdata: cluster.directory,
+        postgres: cluster.postgres,
+        user: cluster.user.name,
+        server,
+        cluster_state,
+        tier,
+    };
+    if json {
+        output::json(&status)?;
+    } else {
+        output::print(&text(&status))?;
+    }
+    if status.running {
+        return Ok(());
+    }
+    Err(Failure::check(status.pgdata.display(), "its server is not running")
+        .next(format!("mezz pg start --pgdata {}", status.pgdata.display())))
+}
+
+fn text(status: &Status) -> String {
+    let server = status.server.as_ref().map_or_else(
+        || "not running".to_owned(),
+        |server| format!("{}, process {}, port {}", server.status, server.pid, server.port),
+    );
+    let mut lines = vec![
+        ("data directory", status.pgdata.display().to_string()),
+        ("installed in", status.postgres.display().to_string()),
+        ("user", status.user.clone()),
+        ("server", server),
+        ("state", status.cluster_state.clone()),
+        (
+            "files",
+            if status.tier.files_out_of_date {
+                "out of date without the tier".to_owned()
+            } else {
+                "current as of the last checkpoint".to_owned()
+            },
+        ),
+    ];
+    match &status.tier.marker {
+        None => lines.push(("tier", "none so far".to_owned())),
+        Some(marker) => {
+            lines.extend(marker.iter().map(|(name, value)| match name.as_str() {
+                "flash_path" => ("flash", plain(value)),
+                "tier" => ("tier", plain(value)),
+                "only_copies" => ("only copies", plain(value)),
+                _ => ("marker", format!("{name} {}", plain(value))),
+            }));
+        }
+    }
+    let mut text = facts(&lines);
+    if let Some(Value::Object(row)) = &status.tier.statistics {
+        let pairs: Vec<(&str, String)> = row
+            .iter()
+            .map(|(name, value)| {
+                (name.as_str(), value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+            })
+            .collect();
+        text.push('\n');
+        text.push_str(&facts(&pairs));
+    }
+    text
+}
+
+fn plain(value: &toml::Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// The cluster's state, and whether the files alone are out of date, from pg_control.
+fn control_file(cluster: &Cluster) -> Result<(String, bool), Failure> {
+    let path = cluster.postgres.join("bin/pg_controldata");
+    let done = cluster
+        .user
+        .command(&path)
+        .arg(&cluster.directory)
+        .env("LC_ALL", "C")
+        .output()
+        .map_err(|e| Failure::refused(path.display(), e))?;
+    let said = String::from_utf8_lossy(&done.stdout);
+    let field = |name: &str| {
+        said.lines()
+            .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+            .map(|value| value.trim().to_owned())
+    };
+    let version = field("pg_control version number").and_then(|text| text.parse::<u64>().ok());
+    match (version, field("Database cluster state")) {
+        (Some(version), Some(state)) => Ok((state, version & 0xFFFF_0000 == TIER_DIRTY)),
+        _ => Err(Failure::refused(
+            cluster.directory.display(),
+            format!("its pg_control cannot be read: {}", String::from_utf8_lossy(&done.stderr).trim()),
+        )),
+    }
+}
+
+fn marker(directory: &Path) -> Result<Option<toml::Table>, Failure> {
+    let path = directory.join(MARKER);
+    match std::fs::read_to_string(&path) {
+        Ok(text) => text.parse().map(Some).map_err(|e: toml::de::Error| {
+            Failure::check(path.display(), format!("damaged: {}", e.message()))
+                .next("restore it from a backup of the same moment: it says whether pages are missing from the disk")
+        }),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(e) => Err(Failure::refused(path.display(), e)),
+    }
+}
+
+/// The view's row, if the server has the view and lets us ask. Asked in two steps, so that no error gets into the server's log.
+fn statistics(cluster: &Cluster, server: &Running) -> Option<Value> {
+    let there = query(cluster, server, "SELECT to_regclass('pg_stat_mezzanine') IS NOT NULL")?;
+    if there.trim() != "t" {
+        return None;
+    }
+    serde_json::from_str(&query(cluster, server, "SELECT row_to_json(s) FROM pg_stat_mezzanine s")?).ok()
+}
+
+/// What psql answers, as the server's own user.
+fn query(cluster: &Cluster, server: &Running, query: &str) -> Option<String> {
+    let port = server.port.to_string();
+    let done = cluster
+        .run(
+            "psql",
+            &[
+                "--no-psqlrc",
+                "--no-password",
+                "--quiet",
+                "--tuples-only",
+                "--no-align",
+                "--host",
+                &server.socket_directory,
+                "--port",
+                &port,
+                "--dbname",
+                "postgres",
+                "--command",
+                query,
+            ],
+        )
+        .ok()?;
+    if !done.status.success() {
+        return None;
+    }
+    String::from_utf8(done.stdout).ok()
+}
