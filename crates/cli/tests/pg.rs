@@ -270,6 +270,7 @@ fn a_server_is_made_started_asked_and_stopped() {
     let tier = &status(true)["tier"];
     assert_eq!(text(&tier["marker"], "flash_path"), flash);
     assert_eq!(tier["files_out_of_date"], false);
+    assert!(tier["statistics"].is_object(), "{tier}");
     common::mezz(&["pg", "status", "--pgdata", &directory]).expect(0);
     let log = std::fs::read_to_string(text(&started, "log")).unwrap();
     assert!(log.contains("new flash tier"), "{log}");

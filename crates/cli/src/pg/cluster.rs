@@ -106,6 +106,26 @@ impl Cluster {
             .map_err(|e| Failure::refused(path.display(), e))
     }
 
+    /// What psql answers in the database postgres, as the server's own user; if it cannot, what it says.
+    pub(crate) fn query(&self, server: &Running, query: &str) -> Result<String, String> {
+        let port = server.port.to_string();
+        let quiet = [
+            "--no-psqlrc",
+            "--no-password",
+            "--quiet",
+            "--tuples-only",
+            "--no-align",
+            "--set=ON_ERROR_STOP=1",
+        ];
+        let target = ["--host", &server.socket_directory, "--port", &port, "--dbname", "postgres"];
+        let arguments = [&quiet[..], &target, &["--command", query]].concat();
+        let done = self.run("psql", &arguments).map_err(|failure| failure.to_string())?;
+        if done.status.success() {
+            return Ok(String::from_utf8_lossy(&done.stdout).into_owned());
+        }
+        Err(String::from_utf8_lossy(&done.stderr).trim().to_owned())
+    }
+
     /// The running server, if there is one.
     pub(crate) fn running(&self) -> Result<Option<Running>, Failure> {
         // pg_ctl knows how to tell a server from another process with an old server's number.

@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::build;
 use super::cluster::{Cluster, data_directory};
 use super::settings::{self, Settings, parse_pair};
+use super::start;
 use super::user::{ServerUser, WHO};
 use crate::failure::{Failure, chain};
 use crate::output::{self, facts};
@@ -19,11 +20,14 @@ use crate::size::Size;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   mezz pg init --pgdata /srv/db --flash /mnt/nvme/db.mezz --flash-size 100GiB --shared-buffers 8GiB
-  mezz pg init --pgdata ./db --flash ./db.mezz --flash-size 256MiB --disk-model hdd-raid8 --flash-model samsung-840-pro
+  mezz pg init --pgdata ./db --flash ./db.mezz --flash-size 256MiB --disk-model cheetah-15k-x8 --flash-model samsung-840-pro
   mezz pg init --pgdata ./plain --json
 
 initdb makes the directory, with data checksums. The settings stand in mezzanine.conf, which postgresql.conf includes last; the server has the
 tier if mezzanine.flash_path is set there. Without --postgres the patched server is used, and built first if it is not there.";
+
+/// For a new data directory and an empty tier this is ample.
+const SECONDS_TO_START: u32 = 300;
 
 #[derive(Debug, Args)]
 pub(crate) struct InitArgs {
@@ -111,6 +115,9 @@ pub(crate) fn run(args: &InitArgs, json: bool) -> Result<(), Failure> {
     }
     let file = write_settings(&cluster, args, flash.as_deref())?;
     cluster.write_note()?;
+    if flash.is_some() {
+        create_extension(&cluster)?;
+    }
     let made = Made {
         pgdata: cluster.directory,
         postgres: cluster.postgres,
@@ -217,6 +224,17 @@ fn make_flash(cluster: &Cluster, flash: &Path) -> Result<(), Failure> {
         format!("the user {0} cannot read and write it", cluster.user.name),
     )
     .next(format!("give it to that user: chown {} {}", cluster.user.name, flash.display())))
+}
+
+/// Starts the server for a moment: the tier is made on flash, so that what is wrong with it shows now, and its views in the database postgres.
+fn create_extension(cluster: &Cluster) -> Result<(), Failure> {
+    let server = start::bring_up(cluster, &start::default_log(cluster), SECONDS_TO_START)?;
+    let done = cluster.query(&server, "CREATE EXTENSION mezzanine");
+    start::bring_down(cluster, "fast", SECONDS_TO_START)?;
+    done.map(drop).map_err(|said| {
+        Failure::refused(cluster.directory.display(), format!("the extension cannot be created: {said}"))
+            .next("use a server with the extension, as mezz pg build makes it")
+    })
 }
 
 fn write_settings(cluster: &Cluster, args: &InitArgs, flash: Option<&Path>) -> Result<PathBuf, Failure> {

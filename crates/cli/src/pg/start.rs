@@ -108,9 +108,20 @@ pub(crate) fn start(args: &StartArgs, json: bool) -> Result<(), Failure> {
     }
     let log = match &args.log {
         Some(path) => std::path::absolute(path).map_err(|e| Failure::refused(path.display(), e))?,
-        None => cluster.directory.join("server.log"),
+        None => default_log(&cluster),
     };
-    let timeout = args.timeout.to_string();
+    let server = bring_up(&cluster, &log, args.timeout)?;
+    told(&cluster, log, server, json)
+}
+
+/// The log's name if none is asked for.
+pub(crate) fn default_log(cluster: &Cluster) -> PathBuf {
+    cluster.directory.join("server.log")
+}
+
+/// Starts the server and waits for it.
+pub(crate) fn bring_up(cluster: &Cluster, log: &Path, timeout: u32) -> Result<Running, Failure> {
+    let timeout = timeout.to_string();
     let log_text = log.to_string_lossy();
     let log_bytes = log.metadata().map_or(0, |metadata| metadata.len());
     let bar = output::spinner("starting the server");
@@ -119,14 +130,14 @@ pub(crate) fn start(args: &StartArgs, json: bool) -> Result<(), Failure> {
     let done = done?;
     let server = cluster.running()?;
     match server {
-        Some(server) if done.status.success() => told(&cluster, log, server, json),
+        Some(server) if done.status.success() => Ok(server),
         _ => Err(Failure::refused(
             cluster.directory.display(),
             format!(
                 "the server did not come up{}; the end of {} is\n{}",
                 if server.is_some() { format!(" within {timeout} s") } else { String::new() },
                 log.display(),
-                end_of(&log, log_bytes, LINES_SHOWN)
+                end_of(log, log_bytes, LINES_SHOWN)
             ),
         )
         .next("mend what the log says, then start it again")),
@@ -159,22 +170,28 @@ pub(crate) fn stop(args: &StopArgs, json: bool) -> Result<(), Failure> {
         return Err(Failure::refused(cluster.directory.display(), "no server is running in it"));
     };
     let mode = format!("{:?}", args.mode).to_lowercase();
-    let timeout = args.timeout.to_string();
-    let bar = output::spinner("stopping the server");
-    let done = cluster.run("pg_ctl", &["stop", "--mode", &mode, "--wait", "--timeout", &timeout]);
-    bar.finish_and_clear();
-    let done = done?;
-    if !done.status.success() {
-        let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
-        return Err(Failure::refused(
-            cluster.directory.display(),
-            format!("the server has not stopped within {timeout} s: {said}"),
-        )
-        .next("its log says what it is doing; --mode fast ends sessions"));
-    }
+    bring_down(&cluster, &mode, args.timeout)?;
     let stopped = Stopped { pgdata: &cluster.directory, pid: running.pid, mode };
     if json {
         return output::json(&stopped);
     }
     output::print(&facts(&[("server", format!("stopped ({}), was process {}", stopped.mode, stopped.pid))]))
+}
+
+/// Stops the server and waits until it has gone.
+pub(crate) fn bring_down(cluster: &Cluster, mode: &str, timeout: u32) -> Result<(), Failure> {
+    let timeout = timeout.to_string();
+    let bar = output::spinner("stopping the server");
+    let done = cluster.run("pg_ctl", &["stop", "--mode", mode, "--wait", "--timeout", &timeout]);
+    bar.finish_and_clear();
+    let done = done?;
+    if done.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&done.stderr).trim().to_owned();
+    Err(Failure::refused(
+        cluster.directory.display(),
+        format!("the server has not stopped within {timeout} s: {said}"),
+    )
+    .next("its log says what it is doing; --mode fast ends sessions"))
 }

@@ -104,7 +104,7 @@ fn text(status: &Status) -> String {
         (
             "files",
             if status.tier.files_out_of_date {
-                "out of date without the tier".to_owned()
+                "may be out of date without the tier".to_owned()
             } else {
                 "current as of the last checkpoint".to_owned()
             },
@@ -113,12 +113,8 @@ fn text(status: &Status) -> String {
     match &status.tier.marker {
         None => lines.push(("tier", "none so far".to_owned())),
         Some(marker) => {
-            lines.extend(marker.iter().map(|(name, value)| match name.as_str() {
-                "flash_path" => ("flash", plain(value)),
-                "tier" => ("tier", plain(value)),
-                "only_copies" => ("only copies", plain(value)),
-                _ => ("marker", format!("{name} {}", plain(value))),
-            }));
+            let names = [("tier", "tier"), ("flash", "flash_path"), ("only copies", "only_copies")];
+            lines.extend(names.iter().filter_map(|(shown, name)| Some((*shown, plain(marker.get(*name)?)))));
         }
     }
     let mut text = facts(&lines);
@@ -179,38 +175,9 @@ fn marker(directory: &Path) -> Result<Option<toml::Table>, Failure> {
 
 /// The view's row, if the server has the view and lets us ask. Asked in two steps, so that no error gets into the server's log.
 fn statistics(cluster: &Cluster, server: &Running) -> Option<Value> {
-    let there = query(cluster, server, "SELECT to_regclass('pg_stat_mezzanine') IS NOT NULL")?;
-    if there.trim() != "t" {
+    let ask = |query| cluster.query(server, query).ok();
+    if ask("SELECT to_regclass('pg_stat_mezzanine') IS NOT NULL")?.trim() != "t" {
         return None;
     }
-    serde_json::from_str(&query(cluster, server, "SELECT row_to_json(s) FROM pg_stat_mezzanine s")?).ok()
-}
-
-/// What psql answers, as the server's own user.
-fn query(cluster: &Cluster, server: &Running, query: &str) -> Option<String> {
-    let port = server.port.to_string();
-    let done = cluster
-        .run(
-            "psql",
-            &[
-                "--no-psqlrc",
-                "--no-password",
-                "--quiet",
-                "--tuples-only",
-                "--no-align",
-                "--host",
-                &server.socket_directory,
-                "--port",
-                &port,
-                "--dbname",
-                "postgres",
-                "--command",
-                query,
-            ],
-        )
-        .ok()?;
-    if !done.status.success() {
-        return None;
-    }
-    String::from_utf8(done.stdout).ok()
+    serde_json::from_str(&ask("SELECT row_to_json(s) FROM pg_stat_mezzanine s")?).ok()
 }
