@@ -285,10 +285,36 @@ tier_flush_db(Oid dbid)
 	flush((MezzPage) {.database = dbid}, MEZZ_SCOPE_DATABASE);
 }
 
+/* The checkpoint under way in this process, for the line that is logged of it */
+static struct
+{
+	MezzStatistics before;		/* counters when it was marked */
+	double		seconds;		/* spent in the tier */
+} this_checkpoint;
+
+static void
+log_checkpoint(void)
+{
+	MezzStatistics now;
+	uint64		pages,
+				dirty;
+
+	mezz_statistics(mezz_host, &now);
+	mezz_count_pages(mezz_host, &pages, &dirty);
+	ereport(LOG,
+			(errmsg("flash tier at checkpoint: " UINT64_FORMAT " of " UINT64_FORMAT " pages newer than on disk; wrote " UINT64_FORMAT " kB to flash, drained " UINT64_FORMAT " pages to disk; total=%.3f s",
+					dirty, pages,
+					(now.flash_bytes_written - this_checkpoint.before.flash_bytes_written) / 1024,
+					now.pages_drained - this_checkpoint.before.pages_drained,
+					this_checkpoint.seconds)));
+}
+
 static void
 tier_checkpoint(BufferTierCheckpointPhase phase, XLogRecPtr redo, int flags)
 {
 	MezzMessage message = {0};
+	instr_time	begin,
+				duration;
 	bool		all = (flags & CHECKPOINT_FLUSH_ALL) != 0 ||
 		((flags & CHECKPOINT_IS_SHUTDOWN) != 0 && mezz_drain_on_shutdown);
 
@@ -296,9 +322,12 @@ tier_checkpoint(BufferTierCheckpointPhase phase, XLogRecPtr redo, int flags)
 		mezz_disk_flush(mezz_disk);
 	if (!tier_in_use())
 		return;
+	INSTR_TIME_SET_CURRENT(begin);
 	switch (phase)
 	{
 		case BUFTIER_CKPT_MARKED:
+			mezz_statistics(mezz_host, &this_checkpoint.before);
+			this_checkpoint.seconds = 0;
 			mezz_checkpoint_marked(mezz_host);
 			break;
 		case BUFTIER_CKPT_BUFFERS:
@@ -311,6 +340,11 @@ tier_checkpoint(BufferTierCheckpointPhase phase, XLogRecPtr redo, int flags)
 			must(mezz_checkpoint_done(mezz_host, redo, 0, &message), &message);
 			break;
 	}
+	INSTR_TIME_SET_CURRENT(duration);
+	INSTR_TIME_SUBTRACT(duration, begin);
+	this_checkpoint.seconds += INSTR_TIME_GET_DOUBLE(duration);
+	if (phase == BUFTIER_CKPT_DONE && log_checkpoints)
+		log_checkpoint();
 }
 
 static void
@@ -318,6 +352,12 @@ tier_startup(const BufferTierStartup *info)
 {
 	if (mezz_host)
 		mezz_tier_start(info);
+	else if (info->tier_dirty)
+		ereport(FATAL,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("the newest pages of this database cluster are in a flash tier, and none is configured"),
+				 errdetail("The data files alone are out of date."),
+				 errhint("Set mezzanine.flash_path to the device that the server was last used with.")));
 }
 
 static void

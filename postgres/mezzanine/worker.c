@@ -17,9 +17,9 @@
 #include "storage/proc.h"
 #include "storage/procsignal.h"
 #include "storage/smgr.h"
+#include "utils/backend_status.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
-#include "utils/backend_status.h"
 #include "utils/wait_event.h"
 
 #include "mezzanine.h"
@@ -27,6 +27,9 @@
 /* Over how long the use of the disk is measured, in ms */
 #define PACE_MS 250
 #define IDLE_MS 1000
+
+/* Jobs after which it looks around */
+#define JOBS_PER_ROUND 64
 
 PGDLLEXPORT void mezz_worker_main(Datum arg);
 
@@ -60,15 +63,19 @@ mezz_worker_main(Datum arg)
 {
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
-	BackgroundWorkerUnblockSignals();
+	pqsignal(SIGUSR1, procsignal_sigusr1_handler);
 
 	/*
-	 * It is to be seen in pg_stat_activity, though it starts too early for a
-	 * connection to a database, which is what usually does this.
+	 * What usually comes with a connection to a database, for which it starts
+	 * too early: others wait until it has closed the files of a database that
+	 * is dropped, and it is seen in pg_stat_activity.
 	 */
+	InitProcessPhase2();
 	InitializeSessionUserIdStandalone();
+	ProcSignalInit();
 	pgstat_beinit();
 	pgstat_bestart();
+	BackgroundWorkerUnblockSignals();
 
 	before_shmem_exit(forget_worker, (Datum) 0);
 	pg_atomic_write_u32(&mezz_shared->worker, (uint32) MyProcNumber);
@@ -80,6 +87,8 @@ mezz_worker_main(Datum arg)
 		ResetLatch(MyLatch);
 		if (ProcSignalBarrierPending)
 			ProcessProcSignalBarrier();
+		if (LogMemoryContextPending)
+			ProcessLogMemoryContextInterrupt();
 		if (ConfigReloadPending)
 		{
 			ConfigReloadPending = false;
@@ -90,21 +99,22 @@ mezz_worker_main(Datum arg)
 			pg_read_barrier();
 			mezz_ensure_attached();
 			pace();
-			while (mezz_work(mezz_host))
+			for (int jobs = 0; jobs < JOBS_PER_ROUND && !ProcSignalBarrierPending; jobs++)
 			{
-				worked = true;
-				if (ProcSignalBarrierPending || ShutdownRequestPending)
+				worked = mezz_work(mezz_host);
+				if (!worked || ShutdownRequestPending)
 					break;
 			}
 		}
-		if (worked && ProcSignalBarrierPending)
-			continue;
 		/* Nothing refers to them here; relations that were dropped must not stay open. */
 		smgrdestroyall();
+		if (worked || ProcSignalBarrierPending)
+			continue;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, IDLE_MS,
 						 mezz_shared->event_main);
 	}
-	proc_exit(0);
+	/* If the server goes on, somebody has terminated it by mistake: it is needed again. */
+	proc_exit(1);
 }
 
 void
