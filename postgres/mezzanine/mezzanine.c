@@ -10,6 +10,7 @@
 #include "postgres.h"
 
 #include <limits.h>
+#include <unistd.h>
 
 #include "access/xlog.h"
 #include "catalog/pg_control.h"
@@ -21,6 +22,7 @@
 #include "storage/proc.h"
 #include "storage/shmem.h"
 #include "utils/guc.h"
+#include "utils/guc_tables.h"
 #include "utils/wait_event.h"
 
 #include "mezzanine.h"
@@ -89,60 +91,127 @@ mezz_report(int elevel, int sqlerrcode, const MezzMessage *message)
 			 message->hint[0] ? errhint("%s", message->hint) : 0));
 }
 
+static bool
+check_flash_path(char **newval, void **extra, GucSource source)
+{
+	if ((*newval)[0] == '\0' || is_absolute_path(*newval))
+		return true;
+	GUC_check_errdetail("The path is not absolute.");
+	GUC_check_errhint("Name the file or block device by its path from the root directory.");
+	return false;
+}
+
+/* In the order of the documentation */
+static const char *const setting_names[] = {
+	"mezzanine.flash_path",
+	"mezzanine.flash_size",
+	"mezzanine.sync_mode",
+	"mezzanine.design",
+	"mezzanine.admission",
+	"mezzanine.group_pages",
+	"mezzanine.drain_on_shutdown",
+	"mezzanine.disk_model",
+	"mezzanine.flash_model",
+	"mezzanine.model_time_scale",
+};
+
+static void define_settings(void);
+
+/*
+ * PostgreSQL warns of a library's setting that it cannot use and goes on with
+ * the default.  A server that was to have a tier must not run without, or in
+ * another sync mode.
+ */
+static void
+define_settings_strictly(void)
+{
+	char	   *given[lengthof(setting_names)];
+
+	for (int i = 0; i < lengthof(setting_names); i++)
+	{
+		const char *value = GetConfigOption(setting_names[i], true, false);
+
+		given[i] = value ? pstrdup(value) : NULL;
+	}
+	define_settings();
+	for (int i = 0; i < lengthof(setting_names); i++)
+		if (given[i] != NULL &&
+			find_option(setting_names[i], false, false, ERROR)->source == PGC_S_DEFAULT)
+			ereport(FATAL,
+					(errcode(ERRCODE_CONFIG_FILE_ERROR),
+					 errmsg("\"%s\" cannot be set to \"%s\"", setting_names[i], given[i]),
+					 errhint("The warning before this message says what is allowed.")));
+}
+
 static void
 define_settings(void)
 {
 	DefineCustomStringVariable("mezzanine.flash_path",
-							   "Absolute path of the file or block device that holds the flash tier.",
-							   "Empty: no tier. It must lie outside of the data directory and be readable by nobody else.",
-							   &mezz_flash_path, "", PGC_POSTMASTER, 0,
-							   NULL, NULL, NULL);
+							   "Sets the absolute path of the file or block device that holds the flash tier.",
+							   "An empty string means that there is no tier. The file must lie outside of the data directory and all tablespaces, and only the server's user may have access to it. It is created if it does not exist.",
+							   &mezz_flash_path, "", PGC_POSTMASTER, GUC_SUPERUSER_ONLY,
+							   check_flash_path, NULL, NULL);
 	DefineCustomIntVariable("mezzanine.flash_size",
-							"How much flash the tier uses.",
-							"A tier that holds the only copy of pages keeps its size until it was drained.",
+							"Sets how much flash the tier uses.",
+							"A new value takes effect at a start where no page is newer in the tier than on disk; the tier is then made anew.",
 							&flash_size_mb, 1024, 1, INT_MAX, PGC_POSTMASTER, GUC_UNIT_MB,
 							NULL, NULL, NULL);
 	DefineCustomEnumVariable("mezzanine.sync_mode",
-							 "When dirty pages reach the disk.",
-							 "through: at once. drained: by the next checkpoint. durable: when they leave the tier, which is part of the database.",
+							 "Sets when pages that enter the flash tier changed are written to disk.",
+							 "\"through\" means at once, \"drained\" before the next checkpoint completes, \"durable\" when they leave the tier, which is then part of the database.",
 							 &mezz_sync_mode, 0, sync_mode_options, PGC_POSTMASTER, 0,
 							 NULL, NULL, NULL);
 	DefineCustomEnumVariable("mezzanine.design",
-							 "Which pages leave the tier, and how.",
-							 NULL,
+							 "Sets how pages leave the flash tier.",
+							 "\"face-gsc\" gives pages that were read from the tier a second chance, \"face-gr\" does not, \"face-basic\" does not write in groups either.",
 							 &design, 0, design_options, PGC_POSTMASTER, 0,
 							 NULL, NULL, NULL);
 	DefineCustomEnumVariable("mezzanine.admission",
-							 "Which pages that leave shared buffers enter the tier.",
-							 NULL,
+							 "Sets which pages that leave shared buffers enter the flash tier.",
+							 "\"clean\" means those that equal their copy on disk, \"dirty\" those that do not.",
 							 &admission, 0, admission_options, PGC_POSTMASTER, 0,
 							 NULL, NULL, NULL);
 	DefineCustomIntVariable("mezzanine.group_pages",
-							"How many pages are written to flash together.",
-							"0 chooses by the size of the tier, at most 64.",
+							"Sets how many pages are written to flash in one write.",
+							"0 means 64, or fewer in a small tier.",
 							&group_pages, 0, 0, 256, PGC_POSTMASTER, 0,
 							NULL, NULL, NULL);
 	DefineCustomBoolVariable("mezzanine.drain_on_shutdown",
-							 "Brings the files up to date when the server is shut down.",
-							 "The pages stay in the tier, so that the next start is warm either way. Turned off, a tier in sync mode durable stops sooner and stays part of the database.",
+							 "Writes pages that are newer in the flash tier than on disk to disk when the server is shut down.",
+							 "The pages stay in the tier as well, so that the next start finds it warm. Without it, a tier in sync mode \"durable\" stops sooner and remains part of the database.",
 							 &mezz_drain_on_shutdown, true, PGC_SIGHUP, 0,
 							 NULL, NULL, NULL);
 	DefineCustomStringVariable("mezzanine.disk_model",
-							   "Model of a disk whose time reads and writes of relations take.",
-							   "For benchmarks. Empty: none.",
+							   "Sets the model of a disk that reads and writes of relations take the time of.",
+							   "This is for benchmarks. An empty string means none.",
 							   &disk_model, "", PGC_POSTMASTER, 0,
 							   NULL, NULL, NULL);
 	DefineCustomStringVariable("mezzanine.flash_model",
-							   "Model of a drive whose time the flash tier takes.",
-							   "For benchmarks. Empty: none.",
+							   "Sets the model of a drive that the flash tier takes the time of.",
+							   "This is for benchmarks. An empty string means none.",
 							   &flash_model, "", PGC_POSTMASTER, 0,
 							   NULL, NULL, NULL);
 	DefineCustomRealVariable("mezzanine.model_time_scale",
-							 "How many times slower than real time modelled devices are.",
+							 "Sets how many times slower than real time modelled devices are.",
 							 NULL,
-							 &model_time_scale, 1.0, 0.0, 1000.0, PGC_POSTMASTER, 0,
+							 &model_time_scale, 1.0, 0.001, 1000.0, PGC_POSTMASTER, 0,
 							 NULL, NULL, NULL);
 	MarkGUCPrefixReserved("mezzanine");
+}
+
+/* What cannot be had is said here with its reason: the kernel's refusal of all shared memory names none. */
+static void
+check_memory(void)
+{
+	uint64		machine = (uint64) sysconf(_SC_PHYS_PAGES) * (uint64) sysconf(_SC_PAGESIZE);
+
+	if (sizes.memory_bytes > machine)
+		ereport(FATAL,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("the flash tier needs " UINT64_FORMAT " MB of shared memory, and this machine has " UINT64_FORMAT " MB",
+						sizes.memory_bytes >> 20, machine >> 20),
+				 errdetail("That is for " UINT64_FORMAT " frames of flash.", sizes.frames),
+				 errhint("Lower mezzanine.flash_size.")));
 }
 
 static void
@@ -176,6 +245,7 @@ open_devices(void)
 		if (mezz_host == NULL)
 			mezz_report(FATAL, ERRCODE_CONFIG_FILE_ERROR, &message);
 		mezz_sizes(mezz_host, &sizes);
+		check_memory();
 	}
 }
 
@@ -324,7 +394,7 @@ _PG_init(void)
 	 */
 	if (!process_shared_preload_libraries_in_progress)
 		return;
-	define_settings();
+	define_settings_strictly();
 	if (IsBinaryUpgrade)
 		return;
 	open_devices();

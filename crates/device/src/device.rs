@@ -105,6 +105,15 @@ pub trait Device: Send + Sync {
     /// `Unsupported` unless the capabilities say `can_resize`.
     fn set_len(&self, len: u64) -> Result<(), DeviceError>;
 
+    /// Makes the device at least `len` bytes long and takes the space for all of them now, where the file system can, so that
+    /// no later write finds it full. What is there stays.
+    ///
+    /// # Errors
+    /// `NoSpace`; `Unsupported` if the device is shorter and cannot be resized. The length is then as before.
+    fn reserve(&self, len: u64) -> Result<(), DeviceError> {
+        if self.len() < len { self.set_len(len) } else { Ok(()) }
+    }
+
     /// What to call this device in a message: its path, or its model.
     fn describe(&self) -> String;
 

@@ -252,6 +252,25 @@ fn a_created_file_belongs_to_its_owner_alone_and_has_the_wanted_length() {
 }
 
 #[test]
+fn reserved_space_is_taken_and_what_was_there_stays() {
+    use std::os::unix::fs::MetadataExt;
+    let scratch = Scratch::new("reserve");
+    let path = scratch.path("file");
+    let device = FileDevice::open(&path, &OpenOptions::read_write_create()).unwrap();
+    device.set_len(8192).unwrap();
+    device.write_at(&[7; 4096], 0).unwrap();
+    device.reserve(1 << 20).unwrap();
+    assert_eq!(device.len(), 1 << 20);
+    let taken = fs::metadata(&path).unwrap().blocks() * 512;
+    assert!(taken >= 1 << 20, "{taken} bytes are taken");
+    let mut bytes = [0; 8192];
+    device.read_at(&mut bytes, 0).unwrap();
+    assert_eq!((&bytes[..4096], &bytes[4096..]), (&[7; 4096][..], &[0; 4096][..]));
+    device.reserve(4096).unwrap();
+    assert_eq!(device.len(), 1 << 20, "a longer file is never cut");
+}
+
+#[test]
 fn callers_from_many_threads_each_get_their_own_bytes() {
     let scratch = Scratch::new("threads");
     for device in all_ways(&scratch) {

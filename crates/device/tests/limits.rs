@@ -113,6 +113,12 @@ fn write_until_full(directory: &Path) {
         assert_eq!(fs::read(&path).unwrap(), [3; 5000], "a file that was there is left as it was");
         fs::remove_file(&path).unwrap();
     }
+    let path = directory.join("reserved");
+    let device = FileDevice::open(&path, &OpenOptions::read_write_create()).unwrap();
+    device.set_len(5000).unwrap();
+    assert_eq!(device.reserve(LIMIT * 2).unwrap_err().kind(), DeviceErrorKind::NoSpace);
+    assert_eq!(device.len(), 5000, "a reservation that fails leaves the length");
+    device.write_at(&[3; 512], 0).unwrap();
 }
 
 #[test]

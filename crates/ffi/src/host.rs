@@ -243,6 +243,9 @@ fn open_flash(path: &Path) -> Result<FileDevice, Refusal> {
             DeviceErrorKind::PermissionDenied => {
                 refusal.hint("Make it readable and writable by the server's user, and by nobody else.")
             }
+            DeviceErrorKind::ReadOnly => {
+                refusal.hint("Choose a path in mezzanine.flash_path on a file system that can be written to.")
+            }
             _ => {
                 refusal.hint("Check the path in mezzanine.flash_path, its file system and the kernel's log.")
             }

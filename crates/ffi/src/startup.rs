@@ -184,6 +184,7 @@ impl Host {
         let empty = found.is_err() && self.begins_with_zeros();
         let marker = Marker::read(&self.settings.data_directory)?;
         let (adoption, reason) = judge(found.as_ref(), empty, marker.as_ref(), start, &flash)?;
+        self.reserve_space()?;
         let (superblock, adoption) = match (&found, adoption) {
             (Ok(found), Adoption::Adopted) if reshapes(found, self.geometry.config()) => {
                 (self.format(start)?, Adoption::Formatted)
@@ -215,6 +216,19 @@ impl Host {
         Ok(Started { adoption, reason, recovery, mode_kept })
     }
 
+    /// Takes the space for the whole tier, so that a full file system is noticed now and not when pages are written.
+    fn reserve_space(&self) -> Result<(), Refusal> {
+        let bytes = self.geometry.flash_bytes();
+        self.flash.reserve(bytes).map_err(|error| {
+            Refusal::new(format!(
+                "the flash device \"{}\" cannot hold the tier: {error}",
+                self.flash_path().display()
+            ))
+            .detail(format!("It needs {} MB there.", bytes.div_ceil(1 << 20)))
+            .hint("Free space on its file system, lower mezzanine.flash_size, or give the tier a larger device.")
+        })
+    }
+
     fn begins_with_zeros(&self) -> bool {
         let mut bytes = vec![0; 1 << 16];
         self.flash.read_at_or_zero(&mut bytes, 0).is_ok() && bytes.iter().all(|byte| *byte == 0)
@@ -231,17 +245,6 @@ impl Host {
 
     fn format(&self, start: &Start) -> Result<Superblock, Refusal> {
         let geometry: &Geometry = &self.geometry;
-        let bytes = geometry.flash_bytes();
-        if self.flash.len() < bytes {
-            self.flash.set_len(bytes).map_err(|error| {
-                Refusal::new(format!(
-                    "the flash device \"{}\" cannot hold the tier",
-                    self.flash_path().display()
-                ))
-                .detail(format!("{bytes} bytes are needed: {error}"))
-                .hint("Lower mezzanine.flash_size or give the tier a larger device.")
-            })?;
-        }
         let superblock = Superblock {
             confirmed: start.redo,
             pending: start.redo,

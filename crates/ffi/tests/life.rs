@@ -324,6 +324,66 @@ fn a_path_that_cannot_be_used_is_refused_before_anything_is_touched() {
 }
 
 #[test]
+fn a_path_in_a_tablespace_or_beside_the_log_is_refused() {
+    let machine = Machine::new(SyncMode::Durable);
+    let with = |path: PathBuf| Settings { flash_path: path, ..machine.settings() }.check_path();
+    for (link, place) in [("data/pg_tblspc/16384", "space"), ("data/pg_wal", "wal")] {
+        let real = machine.root.join(place);
+        fs::create_dir(&real).unwrap();
+        assert!(with(real.join("flash")).is_ok());
+        let link = machine.root.join(link);
+        fs::create_dir_all(link.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(&real, link).unwrap();
+        let refused = with(real.join("flash")).unwrap_err();
+        assert!(refused.message.contains("lies in the"), "{refused}");
+        assert!(refused.hint.contains("all tablespaces"), "{refused}");
+    }
+    assert!(with(machine.root.join("flash")).is_ok());
+}
+
+#[test]
+fn sizes_that_cannot_be_used_say_which_can() {
+    let machine = Machine::new(SyncMode::Durable);
+    let with = |flash_mb: u64, group_pages: u32, page_bytes: u32| {
+        Settings { flash_bytes: flash_mb << 20, group_pages, page_bytes, ..machine.settings() }.tier_config()
+    };
+    for page_bytes in [4096, 8192, 32_768] {
+        for group_pages in [0, 1, 2, 64, 255, 256] {
+            let Some(least) = (1..600).find(|flash_mb| with(*flash_mb, group_pages, page_bytes).is_ok())
+            else {
+                panic!("600 MB are too little for groups of {group_pages} pages of {page_bytes} bytes")
+            };
+            let told = format!("{least}MB");
+            for less in 1..least {
+                let refused = with(less, group_pages, page_bytes).unwrap_err();
+                assert!(refused.message.contains("mezzanine.flash_size is too small"), "{refused}");
+                assert!(refused.to_string().contains(&told), "{refused}, but {told} suffice");
+            }
+            for flash_mb in [least, 2 * least, 1000, 10_000] {
+                let config = with(flash_mb, group_pages, page_bytes).unwrap();
+                let flash_bytes = config.geometry().unwrap().flash_bytes();
+                assert!(flash_bytes <= flash_mb << 20, "{flash_bytes} bytes are used of {flash_mb} MB");
+                let unused = (flash_mb << 20) - flash_bytes;
+                assert!(unused < 9 << 20, "{unused} bytes are not used of {flash_mb} MB: {config:?}");
+                assert!(group_pages == 0 || config.group_pages == group_pages);
+            }
+        }
+    }
+    let refused = with(1 << 40, 0, 8192).unwrap_err();
+    assert!(refused.message.contains("larger than a flash tier can be"), "{refused}");
+}
+
+#[test]
+fn a_new_tier_has_all_of_its_space() {
+    use std::os::unix::fs::MetadataExt;
+    let machine = Machine::new(SyncMode::Durable);
+    let (host, _) = machine.start(10).unwrap();
+    let flash = fs::metadata(machine.root.join("flash")).unwrap();
+    assert_eq!(flash.len(), host.geometry().flash_bytes());
+    assert!(flash.blocks() * 512 >= flash.len(), "{} blocks of {} bytes", flash.blocks(), flash.len());
+}
+
+#[test]
 fn a_device_in_use_is_refused() {
     let machine = Machine::new(SyncMode::Durable);
     let (_host, _) = machine.start(10).unwrap();

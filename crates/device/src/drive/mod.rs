@@ -302,6 +302,10 @@ impl Device for Attached {
         self.inner.set_len(len)
     }
 
+    fn reserve(&self, len: u64) -> Result<(), DeviceError> {
+        self.inner.reserve(len)
+    }
+
     fn describe(&self) -> String {
         format!("{} on a modelled {}", self.inner.describe(), self.drive.model.title)
     }

@@ -390,6 +390,25 @@ impl Device for FileDevice {
         self.opened.buffered.set_len(len).map_err(|error| self.io_error(operation, error).at(0, len))
     }
 
+    fn reserve(&self, len: u64) -> Result<(), DeviceError> {
+        let operation = "reserve space for";
+        let before = self.len();
+        if self.opened.block_device_len.is_some() || !self.writable || len == 0 {
+            return if before < len { self.set_len(len) } else { Ok(()) };
+        }
+        self.check_latch(operation)?;
+        match kernel::reserve(&self.opened.buffered, len) {
+            Ok(()) => Ok(()),
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) && before < len => self.set_len(len),
+            Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => Ok(()),
+            Err(error) => {
+                // A reservation that failed halfway may have extended the file.
+                let _ = self.opened.buffered.set_len(before);
+                Err(self.io_error(operation, error).at(0, len))
+            }
+        }
+    }
+
     fn describe(&self) -> String {
         self.path.display().to_string()
     }

@@ -1,0 +1,246 @@
+# What cannot be used is refused when the server starts, with the setting, the reason and the next step.
+use strict;
+use warnings FATAL => 'all';
+
+use Mezzanine;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+# A server without settings of a tier: they are set one after the other.
+my $node = PostgreSQL::Test::Cluster->new('settings');
+$node->init;
+$node->append_conf('postgresql.conf', <<"END");
+dynamic_library_path = '$ENV{MEZZ_LIBRARY}:\$libdir'
+shared_preload_libraries = 'mezzanine'
+shared_buffers = 1MB
+autovacuum = off
+END
+my $base = $node->basedir;
+my $data = $node->data_dir;
+my $plain = slurp_file("$data/postgresql.conf");
+
+sub configure
+{
+	my (%settings) = @_;
+	my %all = ('flash_path' => "$base/flash", 'flash_size' => '32MB', %settings);
+
+	open my $file, '>', "$data/postgresql.conf" or die $!;
+	print $file $plain;
+	print $file "mezzanine.$_ = '$all{$_}'\n" for sort keys %all;
+	close $file;
+	return;
+}
+
+# refused(NAME, {SETTINGS}, MESSAGE...): each of the patterns is in the log of a server that does not start.
+sub refused
+{
+	my ($name, $settings, @patterns) = @_;
+
+	configure(%$settings);
+	my $log = start_fails($node, "$name: refused");
+	like($log, $_, "$name: " . ($_ =~ /HINT/ ? 'the next step' : 'the reason')) for @patterns;
+	return;
+}
+
+sub accepted
+{
+	my ($name, $settings) = @_;
+
+	configure(%$settings);
+	ok($node->start(fail_ok => 1), "$name: accepted");
+	$node->stop;
+	return;
+}
+
+# The path of the flash device.
+refused('a relative path', { flash_path => 'flash' },
+	qr/invalid value for parameter "mezzanine\.flash_path": "flash"/, qr/DETAIL:  The path is not absolute/,
+	qr/HINT:  Name the file or block device by its path from the root directory/);
+refused('a path in the data directory', { flash_path => "$data/flash" },
+	qr/FATAL:  the flash device ".*" lies in the data directory/, qr/DETAIL:  A backup would contain it/,
+	qr/HINT:  Choose a path outside of the data directory and of all tablespaces for mezzanine\.flash_path/);
+mkdir "$data/sub";
+symlink "$data/sub", "$base/elsewhere" or die $!;
+refused('a path that leads into the data directory', { flash_path => "$base/elsewhere/flash" },
+	qr/FATAL:  the flash device ".*elsewhere\/flash" lies in the data directory/);
+rmdir "$data/sub" or die "something was created in it: $!";
+
+my $space = PostgreSQL::Test::Utils::tempdir;
+configure(flash_path => '');
+$node->start;
+$node->safe_psql('postgres', "CREATE TABLESPACE s LOCATION '$space'");
+is($node->safe_psql('postgres', 'SHOW mezzanine.flash_path'), '', 'no path, no tier');
+$node->stop;
+refused('a path in a tablespace', { flash_path => "$space/flash" },
+	qr/FATAL:  the flash device ".*" lies in the tablespace "\Q$space\E"/, qr/HINT:  Choose a path outside/);
+ok(!-e "$space/flash", 'nothing was created there');
+configure(flash_path => '');
+$node->start;
+$node->safe_psql('postgres', 'DROP TABLESPACE s');
+$node->stop;
+
+refused('a directory that does not exist', { flash_path => "$base/nowhere/flash" },
+	qr/FATAL:  the directory ".*nowhere" of the flash device cannot be used: No such file/,
+	qr/HINT:  Create it, readable and writable by the server's user/);
+refused('a directory', { flash_path => $base }, qr/FATAL:  the flash device ".*" is neither a file nor a block device/,
+	qr/HINT:  Name a file or block device in mezzanine\.flash_path/);
+refused('a character device', { flash_path => '/dev/full' },
+	qr/FATAL:  the flash device "\/dev\/full" is neither a file nor a block device/, qr/HINT:/);
+symlink "$base/flash", "$base/link" or die $!;
+refused('a symbolic link', { flash_path => "$base/link" }, qr/FATAL:  the flash device ".*link" is a symbolic link/,
+	qr/HINT:  Name the file or block device itself in mezzanine\.flash_path/);
+unlink "$base/link";
+ok(!-e "$base/flash", 'what it points to was not created');
+
+SKIP:
+{
+	skip 'runs as root', 7 if $> == 0;
+	refused('another user\'s file', { flash_path => '/etc/passwd' },
+		qr/FATAL:  the flash device "\/etc\/passwd" belongs to another user/, qr/HINT:  Make the server's user its owner/);
+	mkdir "$base/closed", 0500;
+	refused('a directory without permission', { flash_path => "$base/closed/flash" },
+		qr/FATAL:  the flash device ".*" cannot be opened/, qr/DETAIL:.*Permission denied/,
+		qr/HINT:  Make it readable and writable by the server's user, and by nobody else/);
+	rmdir "$base/closed";
+}
+append_to_file("$base/open", '');
+chmod 0640, "$base/open";
+refused('a file that others can read', { flash_path => "$base/open" },
+	qr/FATAL:  the flash device ".*open" can be used by group or others/, qr/DETAIL:  Its mode is 0640/,
+	qr/HINT:  Run chmod 600 ".*open"/);
+append_to_file("$base/letter", 'x' x 10000);
+chmod 0600, "$base/letter";
+refused('a file that is no tier', { flash_path => "$base/letter" },
+	qr/FATAL:  ".*letter" holds something that is no flash tier/, qr/HINT:  Choose another path, or empty it/);
+is(slurp_file("$base/letter"), 'x' x 10000, 'it is as it was');
+
+# Sizes.
+accepted('one megabyte', { flash_size => '1MB' });
+unlink "$base/flash" or die;
+refused('too little flash', { flash_size => '4MB', group_pages => 256 },
+	qr/FATAL:  mezzanine\.flash_size is too small for a flash tier: 4MB/, qr/DETAIL:  Groups of 256 pages need \d+MB/,
+	qr/HINT:  Raise mezzanine\.flash_size, or lower mezzanine\.group_pages/);
+my ($least) = slurp_file($node->logfile) =~ /.*Groups of 256 pages need (\d+)MB/s;
+refused('one megabyte less than the least', { flash_size => ($least - 1) . 'MB', group_pages => 256 },
+	qr/too small for a flash tier/);
+accepted('the least', { flash_size => "${least}MB", group_pages => 256 });
+unlink "$base/flash" or die;
+accepted('large groups', { flash_size => '128MB', group_pages => 256 });
+unlink "$base/flash" or die;
+accepted('groups of one page', { group_pages => 1 });
+unlink "$base/flash" or die;
+refused('more flash than a tier can have', { flash_size => '2000TB' },
+	qr/FATAL:  mezzanine\.flash_size is larger than a flash tier can be/, qr/HINT:  Set it to at most \d+MB/);
+refused('more than the machine has memory for', { flash_size => '30TB' },
+	qr/FATAL:  the flash tier needs \d+ MB of shared memory, and this machine has \d+ MB/, qr/HINT:  Lower mezzanine\.flash_size/);
+ok(!-s "$base/flash", 'no space was taken for it');
+refused('no size at all', { flash_size => '0' }, qr/0 MB is outside the valid range for parameter "mezzanine\.flash_size"/);
+refused('groups that are too large', { group_pages => 257 },
+	qr/257 is outside the valid range for parameter "mezzanine\.group_pages" \(0 \.\. 256\)/);
+
+# A file system that is full, as far as this server may use it.
+configure(flash_size => '64MB');
+my $from = -s $node->logfile;
+my $command = "ulimit -f 40960; exec pg_ctl -D '$data' -l '" . $node->logfile . "' -w start";
+isnt(system('bash', '-c', "$command >/dev/null 2>&1"), 0, 'a full file system: refused');
+my $log = log_since($node, $from);
+like($log, qr/FATAL:  the flash device ".*flash" cannot hold the tier: /, 'a full file system: the reason');
+like($log, qr/DETAIL:  It needs 6[34] MB there/, 'a full file system: the size');
+like($log, qr/HINT:  Free space on its file system, lower mezzanine\.flash_size/, 'a full file system: the next step');
+is(-s "$base/flash", 0, 'it was left as it was');
+accepted('the same with space', { flash_size => '64MB' });
+my ($blocks) = (stat "$base/flash")[12];
+cmp_ok($blocks * 512, '>', 60 << 20, 'all of the space is taken at the start');
+
+# Names.
+for (
+	[ sync_mode => 'sometimes', qr/Available values: drained, durable, through/ ],
+	[ design => 'lru', qr/Available values: face-gsc, face-gr, face-basic/ ],
+	[ admission => 'none', qr/Available values: both, clean, dirty/ ])
+{
+	my ($setting, $value, $hint) = @$_;
+	refused("an unknown $setting", { $setting => $value },
+		qr/invalid value for parameter "mezzanine\.$setting": "$value"/, $hint);
+}
+refused('an unknown model of a disk', { disk_model => 'drum' }, qr/FATAL:  there is no device model "drum"/,
+	qr/HINT:  Name the file of a model, or one of: .*\.$/m);
+refused('an unknown model of a drive', { flash_model => '/no/such/file' },
+	qr/FATAL:  there is no device model "\/no\/such\/file"/, qr/HINT:/);
+refused('a time scale of nothing', { model_time_scale => 0 },
+	qr/0 is outside the valid range for parameter "mezzanine\.model_time_scale"/);
+configure(flash_pth => '/tmp');
+$from = -s $node->logfile;
+$node->start;
+like(log_since($node, $from), qr/WARNING:  invalid configuration parameter name "mezzanine\.flash_pth", removing it/,
+	'a setting that does not exist is told');
+$node->stop;
+
+# Every combination that can be chosen can be used, one after the other on one device.
+for my $mode (qw(drained durable through))
+{
+	for my $admission (qw(both clean dirty))
+	{
+		for my $design (qw(face-gsc face-gr face-basic))
+		{
+			configure(sync_mode => $mode, admission => $admission, design => $design);
+			$node->start;
+			$node->safe_psql('postgres',
+				'CREATE TABLE t AS SELECT g FROM generate_series(1, 60000) g; CHECKPOINT; UPDATE t SET g = g + 1');
+			is($node->safe_psql('postgres', 'SELECT count(*), sum(g) FROM t'), '60000|1800090000',
+				"$mode, $admission, $design");
+			$node->safe_psql('postgres', 'DROP TABLE t');
+			$node->stop;
+		}
+	}
+}
+
+# Two servers, one device.
+configure(sync_mode => 'durable');
+$node->start;
+my $other = PostgreSQL::Test::Cluster->new('other');
+$other->init;
+$other->append_conf('postgresql.conf', slurp_file("$data/postgresql.conf"));
+$other->append_conf('postgresql.conf', 'port = ' . $other->port);
+$log = start_fails($other, 'a device in use: refused');
+like($log, qr/FATAL:  the flash device ".*flash" cannot be opened/, 'a device in use: the reason');
+like($log, qr/HINT:  Another server uses it\. Stop that one, or give each its own device in mezzanine\.flash_path/,
+	'a device in use: the next step');
+
+# What can be reloaded, and what cannot.
+is($node->safe_psql('postgres', 'SHOW mezzanine.drain_on_shutdown'), 'on', 'drained at shutdown by default');
+$node->append_conf('postgresql.conf', "mezzanine.drain_on_shutdown = off\nmezzanine.flash_size = 48MB\n");
+$from = -s $node->logfile;
+$node->reload;
+ok($node->poll_query_until('postgres', "SELECT current_setting('mezzanine.drain_on_shutdown') = 'off'"),
+	'mezzanine.drain_on_shutdown is reloaded');
+like(log_since($node, $from), qr/parameter "mezzanine\.flash_size" cannot be changed without restarting the server/,
+	'mezzanine.flash_size is not');
+$node->safe_psql('postgres', 'CREATE TABLE kept AS SELECT g FROM generate_series(1, 60000) g');
+$from = -s $node->logfile;
+$node->stop;
+like(log_since($node, $from), qr/flash tier closed; it holds the newest version of some pages/, 'not drained at shutdown');
+
+# A device that is needed is not given up for other settings.
+configure(flash_path => '');
+$log = start_fails($node, 'a tier that is needed and not configured: refused');
+like($log, qr/FATAL:  the newest pages of this database cluster are in a buffer tier/, 'a tier that is not configured: the reason');
+configure(flash_path => '', disk_model => 'cheetah-15k');
+$log = start_fails($node, 'a tier that is needed, and a modelled disk alone: refused');
+like($log, qr/FATAL:  the newest pages of this database cluster are in a flash tier, and none is configured/, 'the reason');
+like($log, qr/HINT:  Set mezzanine\.flash_path to the device that the server was last used with/, 'the next step');
+configure(sync_mode => 'drained', flash_size => '48MB');
+$from = -s $node->logfile;
+$node->start;
+$log = log_since($node, $from);
+like($log, qr/WARNING:  the flash tier keeps the sync mode and admission that it was used with/, 'the sync mode is kept');
+like($log, qr/flash tier adopted/, 'and so is the tier');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM kept'), '60000', 'nothing is lost');
+$node->stop;
+$from = -s $node->logfile;
+$node->start;
+like(log_since($node, $from), qr/new flash tier on/, 'the new size and mode are taken after a drained shutdown');
+is($node->safe_psql('postgres', 'SELECT count(*) FROM kept'), '60000', 'nothing is lost then either');
+$node->stop;
+
+done_testing();
