@@ -97,7 +97,7 @@ sync_segment(const FileTag *tag)
 {
 	char		path[MAXPGPATH];
 
-	if (mdsyncfiletag(tag, path) == 0)
+	if (mezz_without("disk_sync") || mdsyncfiletag(tag, path) == 0)
 		return true;
 	/* A relation that was dropped after its pages were written. */
 	if (FILE_POSSIBLY_DELETED(errno))
@@ -120,7 +120,7 @@ write_run(SMgrRelation reln, ForkNumber forknum, BlockNumber first, const void *
 	 * before its length was durable.  The storage manager makes up for missing
 	 * segments only in recovery, which is what this is.
 	 */
-	if (first + count > smgrnblocks(reln, forknum))
+	if (first + count > smgrnblocks(reln, forknum) && !mezz_without("short_file"))
 		InRecovery = true;
 	smgrwritev_direct(reln, forknum, first, pages, count, true);
 	InRecovery = was_in_recovery;
@@ -149,7 +149,7 @@ write_all(const MezzDiskPage *pages, size_t count)
 		/* Redo may have been before the file was created; see smgrcreate(). */
 		if (i == 0 || first->relation != pages[i - 1].page.relation ||
 			first->fork != pages[i - 1].page.fork)
-			if (!smgrexists(reln, first->fork))
+			if (!smgrexists(reln, first->fork) && !mezz_without("missing_file"))
 				smgrcreate(reln, first->fork, true);
 		do
 			run[n++] = pages[i++].bytes;
@@ -265,7 +265,7 @@ mark_control_file(bool dirty)
 	MemoryContext context = CurrentMemoryContext;
 	volatile bool done = false;
 
-	if (ControlFileTierDirty() == dirty)
+	if (ControlFileTierDirty() == dirty || mezz_without("control_mark"))
 		return true;
 	PG_TRY();
 	{

@@ -45,7 +45,7 @@ tier_in_use(void)
 	if (mezz_host == NULL)
 		return false;
 	mezz_ensure_attached();
-	if (!mezz_has_failed(mezz_host, &message))
+	if (!mezz_has_failed(mezz_host, &message) || mezz_without("failure"))
 		return true;
 	if (mezz_is_clean(mezz_host))
 		return false;
@@ -98,7 +98,7 @@ tier_write(SMgrRelation reln, BufferDesc *buf, const char *page, IOContext io_co
 	 */
 	mark = mezz_mark(mezz_host);
 	pg_memory_barrier();
-	since = (pg_atomic_read_u32(&buf->state) & BM_CHECKPOINT_NEEDED) ? 0 : mark;
+	since = (pg_atomic_read_u32(&buf->state) & BM_CHECKPOINT_NEEDED) && !mezz_without("before_mark") ? 0 : mark;
 
 	switch (mezz_write(mezz_host,
 					   page_name(BufTagGetRelFileLocator(tag), BufTagGetForkNum(tag), tag->blockNum),
@@ -109,6 +109,8 @@ tier_write(SMgrRelation reln, BufferDesc *buf, const char *page, IOContext io_co
 			return true;
 		case MEZZ_WRITTEN_ALSO_DISK:
 			count_staged();
+			if (mezz_without("through"))
+				return true;
 			smgrwritev_direct(reln, BufTagGetForkNum(tag), tag->blockNum,
 							  (const void **) &page, 1, false);
 			disk_write(reln, BufTagGetForkNum(tag), tag->blockNum, 1);
@@ -129,7 +131,7 @@ tier_evict(const BufferTag *tag, uint32 hash, const char *page, uint32 buf_state
 
 	if (!tier_in_use() || mezz_holds(mezz_host, name))
 		return;
-	if (DataChecksumsEnabled())
+	if (DataChecksumsEnabled() && !mezz_without("evict_checksum"))
 	{
 		/* Hint bits may have been set without a new checksum. */
 		memcpy(copy.data, page, BLCKSZ);
@@ -221,7 +223,7 @@ tier_overwrite_begin(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum
 {
 	MezzMessage message = {0};
 
-	if (!tier_in_use())
+	if (!tier_in_use() || mezz_without("overwrite"))
 		return;
 	for (BlockNumber i = 0; i < nblocks; i++)
 		must(mezz_overwrite(mezz_host, page_name(reln->smgr_rlocator.locator, forknum, blocknum + i), &message),
@@ -248,12 +250,15 @@ drop(MezzPage first, MezzScope scope)
 static void
 tier_drop_fork(RelFileLocator rlocator, ForkNumber forknum, BlockNumber firstblock)
 {
-	drop(page_name(rlocator, forknum, firstblock), MEZZ_SCOPE_FORK_FROM);
+	if (!mezz_without("drop_fork"))
+		drop(page_name(rlocator, forknum, firstblock), MEZZ_SCOPE_FORK_FROM);
 }
 
 static void
 tier_drop_rels(const RelFileLocator *rlocators, int nrels)
 {
+	if (mezz_without("drop_rels"))
+		return;
 	for (int i = 0; i < nrels; i++)
 		drop(page_name(rlocators[i], MAIN_FORKNUM, 0), MEZZ_SCOPE_RELATION);
 }
@@ -261,7 +266,8 @@ tier_drop_rels(const RelFileLocator *rlocators, int nrels)
 static void
 tier_drop_db(Oid dbid)
 {
-	drop((MezzPage) {.database = dbid}, MEZZ_SCOPE_DATABASE);
+	if (!mezz_without("drop_db"))
+		drop((MezzPage) {.database = dbid}, MEZZ_SCOPE_DATABASE);
 }
 
 static void
@@ -276,13 +282,15 @@ flush(MezzPage first, MezzScope scope)
 static void
 tier_flush_rel(RelFileLocator rlocator)
 {
-	flush(page_name(rlocator, MAIN_FORKNUM, 0), MEZZ_SCOPE_RELATION);
+	if (!mezz_without("flush_rel"))
+		flush(page_name(rlocator, MAIN_FORKNUM, 0), MEZZ_SCOPE_RELATION);
 }
 
 static void
 tier_flush_db(Oid dbid)
 {
-	flush((MezzPage) {.database = dbid}, MEZZ_SCOPE_DATABASE);
+	if (!mezz_without("flush_db"))
+		flush((MezzPage) {.database = dbid}, MEZZ_SCOPE_DATABASE);
 }
 
 /* The checkpoint under way in this process, for the line that is logged of it */
@@ -315,7 +323,7 @@ tier_checkpoint(BufferTierCheckpointPhase phase, XLogRecPtr redo, int flags)
 	MezzMessage message = {0};
 	instr_time	begin,
 				duration;
-	bool		all = (flags & CHECKPOINT_FLUSH_ALL) != 0 ||
+	bool		all = ((flags & CHECKPOINT_FLUSH_ALL) != 0 && !mezz_without("checkpoint_all")) ||
 		((flags & CHECKPOINT_IS_SHUTDOWN) != 0 && mezz_drain_on_shutdown);
 
 	if (mezz_disk && phase == BUFTIER_CKPT_SYNCED)
@@ -331,7 +339,8 @@ tier_checkpoint(BufferTierCheckpointPhase phase, XLogRecPtr redo, int flags)
 			mezz_checkpoint_marked(mezz_host);
 			break;
 		case BUFTIER_CKPT_BUFFERS:
-			must(mezz_checkpoint_written(mezz_host, all, &message), &message);
+			if (!mezz_without("checkpoint_sync"))
+				must(mezz_checkpoint_written(mezz_host, all, &message), &message);
 			break;
 		case BUFTIER_CKPT_SYNCED:
 			must(mezz_checkpoint_synced(mezz_host, redo, 0, &message), &message);
@@ -370,7 +379,7 @@ tier_backup_start(XLogRecPtr startpoint)
 {
 	MezzMessage message = {0};
 
-	if (tier_in_use())
+	if (tier_in_use() && !mezz_without("backup_drain"))
 		must(mezz_drain(mezz_host, &message), &message);
 }
 
@@ -380,7 +389,7 @@ tier_shutdown(void)
 	MezzMessage message = {0};
 	bool		current = false;
 
-	if (!tier_in_use())
+	if (!tier_in_use() || mezz_without("shutdown_drain"))
 		return;
 	must(mezz_close(mezz_host, mezz_drain_on_shutdown, &current, &message), &message);
 	ereport(LOG,

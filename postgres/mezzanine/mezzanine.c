@@ -196,6 +196,9 @@ define_settings(void)
 							 NULL,
 							 &model_time_scale, 1.0, 0.001, 1000.0, PGC_POSTMASTER, 0,
 							 NULL, NULL, NULL);
+#ifdef MEZZ_PLANTED
+	mezz_define_planted();
+#endif
 	MarkGUCPrefixReserved("mezzanine");
 }
 
@@ -337,7 +340,7 @@ mezz_tier_start(const BufferTierStartup *info)
 		.redo = info->redo,
 		.timeline = 0,
 		.owner = owner_number(),
-		.from_backup = info->have_backup_label,
+		.from_backup = info->have_backup_label && !mezz_without("backup_label"),
 	};
 	MezzStarted *found = &mezz_shared->found;
 	instr_time	begin,

@@ -7,6 +7,7 @@
  * disk.c		what the tier calls: pages to relations, syncs, waiting
  * worker.c		the background worker
  * stat.c		views and functions
+ * planted.c	rules that tests take out
  */
 #ifndef MEZZANINE_H
 #define MEZZANINE_H
@@ -18,6 +19,7 @@
 #include "utils/timestamp.h"
 
 #include "mezz_ffi.h"
+#include "planted.h"
 
 /*
  * Segments of relations that were written by stage-out and wait for the sync

@@ -72,7 +72,8 @@ mezz_worker_main(Datum arg)
 	 */
 	InitProcessPhase2();
 	InitializeSessionUserIdStandalone();
-	ProcSignalInit();
+	if (!mezz_without("worker_barrier"))
+		ProcSignalInit();
 	pgstat_beinit();
 	pgstat_bestart();
 	BackgroundWorkerUnblockSignals();

@@ -1,0 +1,72 @@
+/*
+ * planted.c
+ *	  The setting mezzanine.planted of test builds.
+ */
+#include "postgres.h"
+
+#include "utils/guc.h"
+
+#include "planted.h"
+
+/* Each is asked for by mezz_without() where the rule stands. */
+static const char *const rules[] = {
+	"backup_drain",				/* files are current when a backup begins */
+	"backup_label",				/* a restored backup has no tier */
+	"before_mark",				/* buffers marked for a checkpoint are older
+								 * than its redo pointer */
+	"checkpoint_all",			/* files are current after a checkpoint that
+								 * says so */
+	"checkpoint_sync",			/* staged pages and tombstones are durable
+								 * before the redo pointer passes them */
+	"checksum_version",			/* a tier is of a cluster with checksums or of
+								 * one without */
+	"control_mark",				/* pg_control says that files are out of date */
+	"disk_sync",				/* what stage-out wrote is synced */
+	"drop_db",					/* a dropped database is forgotten */
+	"drop_fork",				/* a truncated fork is forgotten */
+	"drop_rels",				/* a dropped relation is forgotten */
+	"evict_checksum",			/* a clean page gets a fresh checksum */
+	"failure",					/* a failed device is noticed */
+	"flush_db",					/* files are current when redo copies a
+								 * database */
+	"flush_rel",				/* files are current when a relation is synced
+								 * or copied */
+	"missing_file",				/* stage-out makes up for a missing file */
+	"overwrite",				/* what is written past the tier is forgotten */
+	"relation_sync",			/* files of absorbed pages are synced at the
+								 * next checkpoint */
+	"short_file",				/* stage-out makes up for a missing segment */
+	"shutdown_drain",			/* files are current after a shutdown */
+	"through",					/* sync mode through writes to disk at once */
+	"worker_barrier",			/* the worker closes deleted files on request */
+};
+
+static char *planted = NULL;
+
+bool
+mezz_without(const char *rule)
+{
+	return planted != NULL && strcmp(planted, rule) == 0;
+}
+
+static bool
+check_planted(char **newval, void **extra, GucSource source)
+{
+	if ((*newval)[0] == '\0')
+		return true;
+	for (int i = 0; i < lengthof(rules); i++)
+		if (strcmp(*newval, rules[i]) == 0)
+			return true;
+	GUC_check_errdetail("There is no rule \"%s\".", *newval);
+	return false;
+}
+
+void
+mezz_define_planted(void)
+{
+	DefineCustomStringVariable("mezzanine.planted",
+							   "Name of the rule that is taken out.",
+							   NULL,
+							   &planted, "", PGC_SIGHUP, 0,
+							   check_planted, NULL, NULL);
+}
