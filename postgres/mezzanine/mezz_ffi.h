@@ -337,6 +337,10 @@ typedef struct MezzStart {
    */
   bool from_backup;
   /*
+   The control file says that pages carry checksums.
+   */
+  bool checksums;
+  /*
    Random bytes.
    */
   uint8_t new_uuid[16];

@@ -340,6 +340,7 @@ mezz_tier_start(const BufferTierStartup *info)
 		.redo = info->redo,
 		.timeline = 0,
 		.owner = owner_number(),
+		.checksums = DataChecksumsEnabled() && !mezz_without("checksum_version"),
 		.from_backup = info->have_backup_label && !mezz_without("backup_label"),
 	};
 	MezzStarted *found = &mezz_shared->found;

@@ -155,6 +155,8 @@ pub struct MezzStart {
     pub owner: u32,
     /// The data directory was restored from a base backup and has not been started since.
     pub from_backup: bool,
+    /// The control file says that pages carry checksums.
+    pub checksums: bool,
     /// Random bytes.
     pub new_uuid: [u8; 16],
 }
@@ -515,6 +517,7 @@ pub extern "C" fn mezz_start(
         system_identifier: given.system_identifier,
         redo: RedoPoint { redo: given.redo, timeline: given.timeline },
         from_backup: given.from_backup,
+        checksums: given.checksums,
         owner: given.owner,
         new_uuid: given.new_uuid,
     };

@@ -24,6 +24,9 @@ use crate::message::Refusal;
 pub struct Start {
     /// Names the database cluster: the control file's system identifier.
     pub system_identifier: u64,
+    /// Whether the cluster's pages carry checksums, by the control file: `pg_checksums` changes that while the server is
+    /// down, in the files and not in the tier.
+    pub checksums: bool,
     /// Where redo begins, by the control file.
     pub redo: RedoPoint,
     /// The data directory was restored from a base backup and has not been started since: the files and the log
@@ -71,10 +74,11 @@ fn expendable(superblock: &Superblock) -> bool {
         || superblock.config.sync_mode == SyncMode::Drained
 }
 
-/// The cluster's name in the superblock.
-pub fn database_uuid(system_identifier: u64) -> [u8; 16] {
-    let mut uuid = *b"PostgreSQL\0\0\0\0\0\0";
-    uuid[8..].copy_from_slice(&system_identifier.to_be_bytes());
+/// The cluster's name in the superblock: whose pages these are, and in which form.
+pub fn database_uuid(start: &Start) -> [u8; 16] {
+    let mut uuid = *b"PgSQL\0\0\0\0\0\0\0\0\0\0\0";
+    uuid[7] = start.checksums.into();
+    uuid[8..].copy_from_slice(&start.system_identifier.to_be_bytes());
     uuid
 }
 
@@ -133,11 +137,11 @@ fn judge_found(
                 "Name the device that holds it in mezzanine.flash_path. If it is lost, restore a backup.",
             ));
     }
-    if !ours || found.database_uuid != database_uuid(start.system_identifier) {
+    if !ours || found.database_uuid != database_uuid(start) {
         if expendable(found) {
             return Ok((
                 Adoption::Formatted,
-                "it belonged to another cluster, or another state of this one".into(),
+                "it belonged to another cluster, or to another state of this one".into(),
             ));
         }
         return Err(Refusal::new(format!("the flash tier on \"{flash}\" may hold the only copy of another cluster's pages"))
@@ -248,7 +252,7 @@ impl Host {
         let superblock = Superblock {
             confirmed: start.redo,
             pending: start.redo,
-            ..Superblock::new(geometry, start.new_uuid, database_uuid(start.system_identifier))
+            ..Superblock::new(geometry, start.new_uuid, database_uuid(start))
         };
         // Neither copy of what was here before may be taken for the newer one.
         let zeros = vec![0; 1 << 16];

@@ -123,6 +123,7 @@ fn start(redo: u64) -> Start {
     Start {
         system_identifier: 77,
         redo: RedoPoint { redo, timeline: 0 },
+        checksums: true,
         from_backup: false,
         owner: 1,
         new_uuid,
@@ -228,6 +229,23 @@ fn a_drained_stop_leaves_a_warm_tier_and_a_current_disk() {
         (Adoption::Adopted, 50, 0)
     );
     assert!(host.holds(&id(3)));
+}
+
+/// `pg_checksums --enable` writes checksums into the files of a server that was shut down. The redo pointer stays as it was, and so
+/// the tier was adopted with pages that have none: the server found every one of them damaged.
+#[test]
+fn pages_from_before_checksums_were_enabled_are_not_used() {
+    let machine = Machine::new(SyncMode::Durable);
+    let host = machine.open().unwrap();
+    host.start(&Start { checksums: false, ..start(10) }).unwrap();
+    write(&host, 1, 1);
+    checkpoint(&host, 20);
+    assert!(host.close(true).unwrap());
+    drop(host);
+    let (host, started) = machine.start(20).unwrap();
+    assert_eq!(started.adoption, Adoption::Formatted);
+    assert!(!host.holds(&id(1)));
+    assert_eq!(read(&host, &machine, 1), Some(1));
 }
 
 #[test]
