@@ -11,6 +11,8 @@
 #include "miscadmin.h"
 #include "portability/instr_time.h"
 #include "storage/bufpage.h"
+#include "storage/fd.h"
+#include "storage/md.h"
 #include "storage/smgr.h"
 
 #include "mezzanine.h"
@@ -214,6 +216,34 @@ tier_prefetch(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum, int n
 }
 
 /*
+ * Files that grow are synced at the next checkpoint, whoever extends them and
+ * whatever he does about it.  Some count on the pages being written later,
+ * which would queue the sync; if the tier takes them instead, nothing does, and
+ * a file that is shorter after a power cut hides pages that the tier has.
+ */
+static void
+queue_syncs(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum, BlockNumber nblocks)
+{
+	FileTag		tag = {
+		.handler = SYNC_HANDLER_MD,
+		.forknum = forknum,
+		.rlocator = reln->smgr_rlocator.locator,
+	};
+
+	for (BlockNumber segno = blocknum / RELSEG_SIZE; segno <= (blocknum + nblocks - 1) / RELSEG_SIZE; segno++)
+	{
+		char		path[MAXPGPATH];
+
+		tag.segno = segno;
+		if (!RegisterSyncRequest(&tag, SYNC_REQUEST, false) && mdsyncfiletag(&tag, path) < 0 &&
+			!FILE_POSSIBLY_DELETED(errno))
+			ereport(data_sync_elevel(ERROR),
+					(errcode_for_file_access(),
+					 errmsg("could not fsync file \"%s\": %m", path)));
+	}
+}
+
+/*
  * Blocks are written past the tier.  What it has of them that is newer than
  * the disk goes there now, and is then forgotten: if we crash before the write
  * is durable, the disk has the version before it.
@@ -234,8 +264,11 @@ static void
 tier_overwrite_end(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum, BlockNumber nblocks,
 				   bool written)
 {
-	if (written)
-		disk_write(reln, forknum, blocknum, nblocks);
+	if (!written)
+		return;
+	disk_write(reln, forknum, blocknum, nblocks);
+	if (mezz_host && !mezz_is_clean(mezz_host) && !mezz_without("relation_sync"))
+		queue_syncs(reln, forknum, blocknum, nblocks);
 }
 
 static void
