@@ -1,0 +1,131 @@
+/*
+ * faults.c
+ *	  Loaded before the C library: has writes and syncs of some files fail, and
+ *	  remembers how long files were when they were synced.
+ *
+ * MEZZ_FAULTS names a file of lines "write TEXT", "sync TEXT" or "read TEXT":
+ * that call fails with EIO for files whose path has TEXT in it.  It is looked
+ * up at each call, so faults come and go while the server runs.
+ *
+ * MEZZ_SYNCED names a file to which every sync that succeeded adds the line
+ * "LENGTH PATH".
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static int
+path_of(int fd, char *path)
+{
+	char		link[64];
+	ssize_t		length;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	length = readlink(link, path, PATH_MAX - 1);
+	if (length < 0)
+		return 0;
+	path[length] = '\0';
+	return 1;
+}
+
+static int
+fails(const char *call, int fd)
+{
+	const char *name = getenv("MEZZ_FAULTS");
+	char		path[PATH_MAX];
+	char		line[PATH_MAX + 16];
+	size_t		length = strlen(call);
+	int			found = 0;
+	int			saved = errno;
+	FILE	   *faults;
+
+	if (name == NULL || (faults = fopen(name, "r")) == NULL)
+	{
+		errno = saved;
+		return 0;
+	}
+	if (path_of(fd, path))
+		while (!found && fgets(line, sizeof(line), faults))
+		{
+			line[strcspn(line, "\n")] = '\0';
+			found = strncmp(line, call, length) == 0 && line[length] == ' ' &&
+				strstr(path, line + length + 1) != NULL;
+		}
+	fclose(faults);
+	errno = found ? EIO : saved;
+	return found;
+}
+
+static void
+remember(int fd)
+{
+	const char *name = getenv("MEZZ_SYNCED");
+	char		path[PATH_MAX];
+	char		line[PATH_MAX + 32];
+	struct stat status;
+	int			log;
+
+	if (name == NULL || !path_of(fd, path) || fstat(fd, &status) != 0)
+		return;
+	log = open(name, O_WRONLY | O_APPEND | O_CREAT, 0600);
+	if (log < 0)
+		return;
+	snprintf(line, sizeof(line), "%lld %s\n", (long long) status.st_size, path);
+	if (write(log, line, strlen(line)) < 0)
+		abort();
+	close(log);
+}
+
+#define REAL(name) ((__typeof__(&name)) dlsym(RTLD_NEXT, #name))
+
+int
+fsync(int fd)
+{
+	int			result = fails("sync", fd) ? -1 : REAL(fsync) (fd);
+
+	if (result == 0)
+		remember(fd);
+	return result;
+}
+
+int
+fdatasync(int fd)
+{
+	int			result = fails("sync", fd) ? -1 : REAL(fdatasync) (fd);
+
+	if (result == 0)
+		remember(fd);
+	return result;
+}
+
+ssize_t
+pwrite(int fd, const void *bytes, size_t count, off_t offset)
+{
+	return fails("write", fd) ? -1 : REAL(pwrite) (fd, bytes, count, offset);
+}
+
+ssize_t
+pwrite64(int fd, const void *bytes, size_t count, off64_t offset)
+{
+	return fails("write", fd) ? -1 : REAL(pwrite64) (fd, bytes, count, offset);
+}
+
+ssize_t
+pwritev(int fd, const struct iovec *iov, int count, off_t offset)
+{
+	return fails("write", fd) ? -1 : REAL(pwritev) (fd, iov, count, offset);
+}
+
+ssize_t
+pread64(int fd, void *bytes, size_t count, off64_t offset)
+{
+	return fails("read", fd) ? -1 : REAL(pread64) (fd, bytes, count, offset);
+}
