@@ -1,0 +1,46 @@
+# Redo evicts pages of relations whose files are missing or shorter than the pages reach: stage-out makes up for that, and what redo
+# drops later is gone.
+#
+# Rules: missing_file, short_file
+use strict;
+use warnings FATAL => 'all';
+
+use Mezzanine;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+# The tier is smaller than what redo goes through.
+my $node = tier_node('files', mode => 'durable', flash => 4, conf => "max_wal_size = 4GB\n");
+$node->start;
+$node->safe_psql('postgres', 'CREATE TABLE s AS SELECT g AS id, 1 AS ver FROM generate_series(1, 20000) g');
+my $short = relation_path($node, 's');
+$node->safe_psql('postgres', 'CREATE TABLE m AS SELECT g AS id, 1 AS ver FROM generate_series(1, 2000) g');
+my $missing = relation_path($node, 'm');
+$node->stop;
+$node->start;
+# Dirty in the tier, but for its own part not in the files.
+$node->safe_psql('postgres', 'UPDATE s SET ver = 2');
+$node->safe_psql('postgres', 'UPDATE m SET ver = 2');
+evict($node, 's');
+evict($node, 'm');
+$node->safe_psql('postgres', 'CHECKPOINT');
+# Both end after the checkpoint that redo begins at.
+$node->safe_psql('postgres', 'CREATE TABLE big AS SELECT g AS id, 1 AS ver FROM generate_series(1, 100000) g');
+$node->safe_psql('postgres', 'DROP TABLE m');
+$node->safe_psql('postgres', 'TRUNCATE s');
+$node->safe_psql('postgres', 'DROP TABLE s');
+crash($node);
+# The files went before the crash, as far as the disk knows.
+ok(!-s $missing, 'a dropped file is empty');
+unlink $missing;
+unlink $short;
+$node->start;
+is(whole($node, 'big'), '100000|5000050000|100000', 'redo has gone on');
+$node->safe_psql('postgres', 'CHECKPOINT');
+$node->stop;
+ok(!-e $missing, 'a dropped file has not come back');
+ok(!-e $short, 'nor has another');
+$node->start;
+is(whole($node, 'big'), '100000|5000050000|100000', 'and the rest is there');
+$node->stop;
+done_testing();

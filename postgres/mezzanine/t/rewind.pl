@@ -1,0 +1,79 @@
+# pg_rewind reads and replaces files. It works between servers whose files are current, and is refused where they are not.
+#
+# Rules: control_mark, backup_label
+use strict;
+use warnings FATAL => 'all';
+
+use Mezzanine;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+for my $mode (qw(durable drained))
+{
+	my $old = tier_node("old_$mode", mode => $mode, init => { allows_streaming => 1 }, conf => "wal_log_hints = on\nwal_keep_size = 256MB\n");
+	$old->start;
+	$old->safe_psql('postgres', 'CREATE TABLE t AS SELECT g AS id, 0 AS ver FROM generate_series(1, 5000) g');
+	$old->backup('base');
+	my $new = PostgreSQL::Test::Cluster->new("new_$mode");
+	$new->init_from_backup($old, 'base', has_streaming => 1);
+	without_tier($new);
+	add_tier($new, mode => $mode);
+	$new->start;
+	$old->safe_psql('postgres', 'UPDATE t SET ver = 1');
+	$old->wait_for_catchup($new);
+	$new->promote;
+	$new->safe_psql('postgres', 'CHECKPOINT');
+
+	# Both go on, each its own way, with pages in their tiers.
+	$old->safe_psql('postgres', 'UPDATE t SET ver = 2');
+	evict($old);
+	$new->safe_psql('postgres', 'UPDATE t SET ver = 3 WHERE id % 2 = 0');
+	evict($new);
+	$new->safe_psql('postgres', 'CHECKPOINT');
+
+	my @rewind = ('pg_rewind', '--target-pgdata', $old->data_dir, '--source-pgdata', $new->data_dir, '--no-sync');
+	if ($mode eq 'durable')
+	{
+		crash($new);
+		$old->stop;
+		command_fails_like(\@rewind, qr/./, 'durable: a source that lacks pages is refused');
+		$new->start;
+		$new->stop;
+		$old->start;
+		evict($old);
+		crash($old);
+		command_fails_like([ @rewind, '--no-ensure-shutdown' ], qr/./, 'durable: so is a target that was not shut down');
+		$old->start;
+	}
+	$old->stop;
+	$new->stop if $mode ne 'durable';
+
+	# The target keeps its own settings.
+	system_or_bail('cp', $old->data_dir . '/postgresql.conf', $old->basedir . '/conf');
+	command_ok(\@rewind, "$mode: rewound");
+	system_or_bail('cp', $old->basedir . '/conf', $old->data_dir . '/postgresql.conf');
+	$new->start;
+	$old->append_conf('postgresql.conf', "primary_conninfo = '" . $new->connstr . "'\n");
+	$old->set_standby_mode;
+	my $from = -s $old->logfile;
+	$old->start;
+	like(log_since($old, $from), qr/(new flash tier|flash tier emptied)/, "$mode: the tier from before is not believed");
+	$new->wait_for_catchup($old);
+	is(whole($old, 't'), whole($new, 't'), "$mode: the rewound server is like the other");
+	is(whole($old, 't'), '5000|12502500|10000', "$mode: and that is right");
+	$new->safe_psql('postgres', 'UPDATE t SET ver = 4');
+	$new->wait_for_catchup($old);
+	evict_there($old);
+	is(whole($old, 't'), '5000|12502500|20000', "$mode: it follows");
+	$old->stop;
+	$new->stop;
+}
+
+sub evict_there
+{
+	my ($standby) = @_;
+	$standby->safe_psql('postgres', 'SELECT count(pg_buffercache_evict(bufferid)) FROM pg_buffercache') for 1 .. 2;
+	return;
+}
+done_testing();
