@@ -1,6 +1,6 @@
 # A backend that is killed takes the server down to a crash restart: shared memory is made anew, and the tier recovered from flash.
 #
-# Rules: checkpoint_sync
+# Kept by the core, which makes shared memory anew and calls startup again, and by the engine: crates/engine/tests/processes.
 use strict;
 use warnings FATAL => 'all';
 
