@@ -12,7 +12,7 @@ use Test::More;
 
 my $library = only_for('MEZZ_FAULTS_LIBRARY', 'the library that remembers syncs');
 
-my $node = tier_node('length', mode => 'durable', conf => "fsync = on\nfull_page_writes = off\n");
+my $node = tier_node('length', mode => 'durable', flash => 128, conf => "fsync = on\nfull_page_writes = off\n");
 my $synced = $node->basedir . '/synced';
 {
 	local $ENV{LD_PRELOAD} = $library;
@@ -50,6 +50,7 @@ find(
 		}
 	},
 	$base);
+cmp_ok(scalar(keys %length), '>', 0, 'syncs were remembered');
 note("$cut files are shorter after the power cut");
 $node->start;
 is(whole($node, 't', 'copied'), '5000|12502500|5000', 'a copied table');
