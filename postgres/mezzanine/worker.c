@@ -39,6 +39,13 @@ forget_worker(int code, Datum arg)
 	pg_atomic_write_u32(&mezz_shared->worker, (uint32) INVALID_PROC_NUMBER);
 }
 
+/* Somebody waits until everyone has closed the files that he has deleted. */
+static inline bool
+barrier_pending(void)
+{
+	return ProcSignalBarrierPending && !mezz_without("worker_barrier");
+}
+
 /* Tells the tier how busy the disk was with what backends waited for. */
 static void
 pace(void)
@@ -72,8 +79,7 @@ mezz_worker_main(Datum arg)
 	 */
 	InitProcessPhase2();
 	InitializeSessionUserIdStandalone();
-	if (!mezz_without("worker_barrier"))
-		ProcSignalInit();
+	ProcSignalInit();
 	pgstat_beinit();
 	pgstat_bestart();
 	BackgroundWorkerUnblockSignals();
@@ -86,7 +92,7 @@ mezz_worker_main(Datum arg)
 		bool		worked = false;
 
 		ResetLatch(MyLatch);
-		if (ProcSignalBarrierPending)
+		if (barrier_pending())
 			ProcessProcSignalBarrier();
 		if (LogMemoryContextPending)
 			ProcessLogMemoryContextInterrupt();
@@ -100,7 +106,7 @@ mezz_worker_main(Datum arg)
 			pg_read_barrier();
 			mezz_ensure_attached();
 			pace();
-			for (int jobs = 0; jobs < JOBS_PER_ROUND && !ProcSignalBarrierPending; jobs++)
+			for (int jobs = 0; jobs < JOBS_PER_ROUND && !barrier_pending(); jobs++)
 			{
 				worked = mezz_work(mezz_host);
 				if (!worked || ShutdownRequestPending)
