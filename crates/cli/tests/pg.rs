@@ -5,9 +5,11 @@
 
 mod common;
 
+use std::io::Read as _;
 use std::os::unix::fs::symlink;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use common::{Done, Scratch};
 
@@ -132,6 +134,36 @@ fn a_build_that_breaks_off_shows_its_log_and_is_not_taken_for_one() {
     for _ in 0..2 {
         pg(&scratch.0, &arguments, &[]).expect(3).complains(&["unpacking the source", ".log"]);
     }
+}
+
+#[test]
+fn two_builds_of_one_thing_wait_for_each_other() {
+    if !can_build() {
+        return;
+    }
+    let scratch = Scratch::new();
+    let archive = scratch.file("postgresql-17.11.tar.bz2");
+    std::fs::write(&archive, "not PostgreSQL").unwrap();
+    // The first run leaves the lock's file, which somebody else then holds for a while.
+    let run = || pg(&scratch.0, &["build", "--source", &archive], &[]).expect(3);
+    assert!(!run().stderr.contains("waiting"));
+    let lock = std::fs::read_dir(scratch.0.join("postgresql"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .find(|path| path.extension().is_some_and(|kind| kind == "lock"))
+        .unwrap();
+    let mut holder = Command::new("flock")
+        .arg(&lock)
+        .args(["-c", "echo; exec sleep 2"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = [0];
+    holder.stdout.take().unwrap().read_exact(&mut line).unwrap();
+    let started = Instant::now();
+    run().complains(&["waiting for another build", ".lock"]);
+    assert!(started.elapsed() > Duration::from_secs(1));
+    holder.wait().unwrap();
 }
 
 #[test]

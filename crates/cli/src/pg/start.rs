@@ -131,16 +131,18 @@ pub(crate) fn bring_up(cluster: &Cluster, log: &Path, timeout: u32) -> Result<Ru
     let server = cluster.running()?;
     match server {
         Some(server) if done.status.success() => Ok(server),
-        _ => Err(Failure::refused(
-            cluster.directory.display(),
-            format!(
-                "the server did not come up{}; the end of {} is\n{}",
-                if server.is_some() { format!(" within {timeout} s") } else { String::new() },
-                log.display(),
-                end_of(log, log_bytes, LINES_SHOWN)
-            ),
-        )
-        .next("mend what the log says, then start it again")),
+        _ => {
+            let when = if server.is_some() { format!(" within {timeout} s") } else { String::new() };
+            let end = end_of(log, log_bytes, LINES_SHOWN);
+            // Where there is no log, pg_ctl says why.
+            let said = if log.metadata().is_ok_and(|metadata| metadata.len() > log_bytes) {
+                format!("the end of {} is\n{end}", log.display())
+            } else {
+                String::from_utf8_lossy(&done.stderr).trim().to_owned()
+            };
+            let reason = format!("the server did not come up{when}; {said}");
+            Err(Failure::refused(cluster.directory.display(), reason).next("mend that, then start it again"))
+        }
     }
 }
 

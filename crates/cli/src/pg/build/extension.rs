@@ -33,19 +33,19 @@ const SOURCES: &[&str] = &[
 /// The module's own directory.
 const EXTENSION: &str = "postgres/mezzanine";
 
-/// Compiles the extension for a build, or finds it compiled, and returns the build that has it.
-pub(crate) fn install_extension(build: &Build) -> Result<Build, Failure> {
+/// Compiles the extension for a build, or finds it compiled unless `force` is set, and returns the build that has it.
+pub(crate) fn install_extension(build: &Build, force: bool) -> Result<Build, Failure> {
     let repository = repository()?;
     let sum = sum_of(&repository)?;
     let (Some(builds), Some(name)) = (build.prefix.parent(), build.prefix.file_name()) else {
         return Err(Failure::refused(build.prefix.display(), "this is not a build in the cache"));
     };
     let place = Place::new(builds, &format!("{}-mezzanine-{}", name.to_string_lossy(), &sum[..12]));
-    if let Some(stamp) = place.stamp() {
+    if let Some(stamp) = place.stamp().filter(|_| !force) {
         return Ok(found(&place, stamp, true));
     }
     let _lock = place.lock()?;
-    if let Some(stamp) = place.stamp() {
+    if let Some(stamp) = place.stamp().filter(|_| !force) {
         return Ok(found(&place, stamp, true));
     }
     place.clear()?;

@@ -80,7 +80,7 @@ pub(crate) struct BuildArgs {
     #[arg(long)]
     check: bool,
 
-    /// Build again although it is there.
+    /// Build again although it is there. No server may be running from it.
     #[arg(long)]
     force: bool,
 }
@@ -148,7 +148,8 @@ impl Recipe {
 
 pub(crate) fn run(args: &BuildArgs, json: bool) -> Result<(), Failure> {
     let server = build(args)?;
-    let build = if args.unpatched || args.server_only { server } else { install_extension(&server)? };
+    let build =
+        if args.unpatched || args.server_only { server } else { install_extension(&server, args.force)? };
     if json {
         return output::json(&build);
     }
@@ -179,7 +180,7 @@ pub(crate) fn run(args: &BuildArgs, json: bool) -> Result<(), Failure> {
 /// The patched server with the extension, as `mezz pg build` makes it without options.
 pub(crate) fn default_build() -> Result<Build, Failure> {
     let args = BuildArgs { version: release::DEFAULT.to_owned(), ..BuildArgs::default() };
-    install_extension(&build(&args)?)
+    install_extension(&build(&args)?, false)
 }
 
 /// Makes a build, or finds it.
