@@ -94,18 +94,23 @@ fn make(build: &Build, repository: &Path, place: &Place) -> Result<(), Failure> 
             .current_dir(repository),
         again,
     )?;
-    let copy = |from: &Path, to: &Path| {
+    let copy = |how: &str, from: &Path, to: &Path| {
         let mut command = Command::new("cp");
-        command.args(["--archive", "--reflink=auto"]).arg(from).arg(to);
+        command.args(["--archive", how]).arg(from).arg(to);
         command
     };
     let prefix = place.workshop.join("prefix");
-    log.run("copying the server", &mut copy(&build.prefix, &prefix), again)?;
+    // Files of a build never change, and installing replaces them: both may have them in common.
+    log.run("copying the server", &mut copy("--link", &build.prefix, &prefix), again)?;
     // The copy is complete when it says so itself.
     let stamp = prefix.join(cache::STAMP);
     cache::remove(std::fs::remove_file(&stamp), &stamp)?;
     let module = place.workshop.join("mezzanine");
-    log.run("copying the extension", &mut copy(&repository.join(EXTENSION), &module), again)?;
+    log.run(
+        "copying the extension",
+        &mut copy("--reflink=auto", &repository.join(EXTENSION), &module),
+        again,
+    )?;
     for (what, target_name) in [("cleaning", "clean"), ("compiling and installing the extension", "install")]
     {
         log.run(
