@@ -37,13 +37,25 @@ for my $mode (qw(durable drained))
 	{
 		crash($new);
 		$old->stop;
-		command_fails_like(\@rewind, qr/./, 'durable: a source that lacks pages is refused');
+		command_fails_like(\@rewind, qr/clusters are not compatible with this version of pg_rewind/, 'durable: a source that lacks pages is refused');
 		$new->start;
 		$new->stop;
 		$old->start;
 		evict($old);
 		crash($old);
-		command_fails_like([ @rewind, '--no-ensure-shutdown' ], qr/./, 'durable: so is a target that was not shut down');
+		$old->start;
+		$old->append_conf('postgresql.conf', 'mezzanine.drain_on_shutdown = off');
+		$old->reload;
+		$old->safe_psql('postgres', 'UPDATE t SET ver = 2');
+		evict($old);
+		$old->stop;
+		like(log_since($old, 0), qr/flash tier closed; it holds the newest version of some pages/, 'durable: stopped without a drain');
+		command_fails_like([ @rewind, '--no-ensure-shutdown' ], qr/clusters are not compatible with this version of pg_rewind/,
+			'durable: nor may the target lack pages');
+		$old->append_conf('postgresql.conf', 'mezzanine.drain_on_shutdown = on');
+		$old->start;
+		crash($old);
+		command_fails_like([ @rewind, '--no-ensure-shutdown' ], qr/clusters are not compatible/, 'durable: so is a target that was not shut down');
 		$old->start;
 	}
 	$old->stop;
