@@ -341,6 +341,10 @@ typedef struct MezzStart {
    */
   bool checksums;
   /*
+   The control file says that the files lack pages, which only a tier has.
+   */
+  bool files_lack_pages;
+  /*
    Random bytes.
    */
   uint8_t new_uuid[16];

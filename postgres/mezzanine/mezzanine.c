@@ -340,6 +340,7 @@ mezz_tier_start(const BufferTierStartup *info)
 		.redo = info->redo,
 		.timeline = 0,
 		.owner = owner_number(),
+		.files_lack_pages = info->tier_dirty && !mezz_without("control_mark"),
 		.checksums = DataChecksumsEnabled() && !mezz_without("checksum_version"),
 		.from_backup = info->have_backup_label && !mezz_without("backup_label"),
 	};

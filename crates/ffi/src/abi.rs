@@ -157,6 +157,8 @@ pub struct MezzStart {
     pub from_backup: bool,
     /// The control file says that pages carry checksums.
     pub checksums: bool,
+    /// The control file says that the files lack pages, which only a tier has.
+    pub files_lack_pages: bool,
     /// Random bytes.
     pub new_uuid: [u8; 16],
 }
@@ -518,6 +520,7 @@ pub extern "C" fn mezz_start(
         redo: RedoPoint { redo: given.redo, timeline: given.timeline },
         from_backup: given.from_backup,
         checksums: given.checksums,
+        files_lack_pages: given.files_lack_pages,
         owner: given.owner,
         new_uuid: given.new_uuid,
     };

@@ -32,6 +32,8 @@ pub struct Start {
     /// The data directory was restored from a base backup and has not been started since: the files and the log
     /// suffice, and no tier belongs to it.
     pub from_backup: bool,
+    /// The control file says that the files lack pages, which only a tier has ([`crate::host::Server::mark_control_file`]).
+    pub files_lack_pages: bool,
     /// The number of this process.
     pub owner: u32,
     /// 16 random bytes, the name of a new tier.
@@ -188,6 +190,12 @@ impl Host {
         let empty = found.is_err() && self.begins_with_zeros();
         let marker = Marker::read(&self.settings.data_directory)?;
         let (adoption, reason) = judge(found.as_ref(), empty, marker.as_ref(), start, &flash)?;
+        // The marker says so as well, and which tier it is; but it is a file like others, and it may be gone.
+        if start.files_lack_pages && !start.from_backup && adoption != Adoption::Adopted {
+            return Err(Refusal::new(format!("the flash tier on \"{flash}\" does not have the pages that the files of this cluster lack"))
+                .detail(format!("The control file says that a tier has them. Found: {}.", if reason.is_empty() { "an empty device" } else { &reason }))
+                .hint(format!("Name the device that holds them in mezzanine.flash_path, and put back \"{}\" if it is gone from the data directory. If they are lost, restore a backup.", crate::marker::MARKER_FILE)));
+        }
         self.reserve_space()?;
         let (superblock, adoption) = match (&found, adoption) {
             (Ok(found), Adoption::Adopted) if reshapes(found, self.geometry.config()) => {

@@ -125,6 +125,7 @@ fn start(redo: u64) -> Start {
         redo: RedoPoint { redo, timeline: 0 },
         checksums: true,
         from_backup: false,
+        files_lack_pages: false,
         owner: 1,
         new_uuid,
     }
@@ -291,6 +292,26 @@ fn a_needed_tier_that_is_missing_foreign_or_older_is_refused() {
     let older = machine.refusal(&start(99));
     assert!(older.message.contains("not of the same moment"), "{older}");
     assert!(machine.start(20).is_ok(), "a refusal has changed nothing");
+}
+
+/// A marker that somebody has removed took the knowledge with it that the files lack pages, though the control file says so too: the
+/// server started on them with a new tier.
+#[test]
+fn the_control_file_knows_without_the_marker() {
+    let machine = Machine::new(SyncMode::Durable);
+    let (host, _) = machine.start(10).unwrap();
+    write(&host, 1, 1);
+    checkpoint(&host, 20);
+    drop(host);
+    let flash = machine.root.join("flash");
+    fs::rename(&flash, machine.root.join("away")).unwrap();
+    fs::remove_file(machine.settings().data_directory.join("mezzanine.tier")).unwrap();
+    let lacking = Start { files_lack_pages: true, ..start(20) };
+    let refused = machine.refusal(&lacking);
+    assert!(refused.message.contains("does not have the pages"), "{refused}");
+    assert!(refused.hint.contains("mezzanine.tier"), "{refused}");
+    let restored = Start { from_backup: true, ..lacking };
+    assert_eq!(machine.open().unwrap().start(&restored).unwrap().adoption, Adoption::Formatted);
 }
 
 #[test]

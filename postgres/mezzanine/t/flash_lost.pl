@@ -46,6 +46,13 @@ my $log = start_fails($node, 'durable: a server whose flash is missing does not 
 like($log, qr/FATAL:  the flash tier of this cluster is not on ".*flash"/, 'it says what is missing');
 like($log, qr/may hold the only copy of pages/, 'and why that matters');
 like($log, qr/HINT:  Name the device that holds it in mezzanine\.flash_path/, 'and what to do');
+
+# The marker that says so may be gone as well: pg_control knows too.
+my $marker = $node->data_dir . '/mezzanine.tier';
+unlink $flash;
+rename $marker, "$flash.marker" or die;
+like(start_fails($node, 'durable: nor without the marker'), qr/does not have the pages that the files of this cluster lack/, 'it says so');
+rename "$flash.marker", $marker or die;
 ok(-s "$flash.away", 'the device is where it was put');
 
 # Another server's device in its place.
