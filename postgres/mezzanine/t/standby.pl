@@ -1,11 +1,12 @@
 # A standby has a tier of its own. Its restartpoints, a crash, a shutdown, a promotion.
 #
-# Rules: checkpoint_sync, evict_checksum, flush_db
+# Rules: checkpoint_sync, evict_checksum, flush_db, shutdown_drain
 use strict;
 use warnings FATAL => 'all';
 
 use Mezzanine;
 use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
 use Test::More;
 
 for my $mode (qw(durable drained))
@@ -52,6 +53,7 @@ for my $mode (qw(durable drained))
 	$primary->wait_for_catchup($standby);
 	evict_there($standby);
 	$standby->stop;
+	command_ok([ 'pg_checksums', '--check', '-D', $standby->data_dir ], "$mode: a stopped standby's files are current");
 	$standby->start;
 	$primary->wait_for_catchup($standby);
 	is(whole($standby, 't'), '5000|12502500|15000', "$mode: stopped and started");
