@@ -186,6 +186,11 @@ tier_readv(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 				here++;
 				break;
 			case MEZZ_FOUND_LOST:
+				if (mezz_without("lost_page"))
+				{
+					missing++;
+					continue;
+				}
 				ereport(ERROR,
 						(errcode(ERRCODE_DATA_CORRUPTED),
 						 errmsg("the newest version of block %u in file \"%s\" cannot be read from the flash tier",

@@ -31,6 +31,8 @@ static const char *const rules[] = {
 								 * database */
 	"flush_rel",				/* files are current when a relation is synced
 								 * or copied */
+	"lost_page",				/* a page whose only copy is unreadable is an
+								 * error */
 	"missing_file",				/* stage-out makes up for a missing file */
 	"overwrite",				/* what is written past the tier is forgotten */
 	"relation_sync",			/* files of absorbed pages are synced at the
