@@ -8,7 +8,7 @@ use Mezzanine;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-my $node = tier_node('barrier', mode => 'durable', flash => 4, conf => "statement_timeout = 10s\n");
+my $node = tier_node('barrier', mode => 'durable', flash => 4, conf => "statement_timeout = 30s\n");
 my $space = PostgreSQL::Test::Utils::tempdir_short();
 $node->start;
 $node->safe_psql('postgres', "CREATE TABLESPACE elsewhere LOCATION '$space'");
