@@ -282,6 +282,15 @@ mark_control_file(bool dirty)
 	return done;
 }
 
+static void
+lock_superblock(bool lock)
+{
+	if (lock)
+		LWLockAcquire(&mezz_shared->superblock, LW_EXCLUSIVE);
+	else
+		LWLockRelease(&mezz_shared->superblock);
+}
+
 /* When the flash device was asked; zero if nobody wants to know */
 static instr_time flash_begin;
 
@@ -316,6 +325,7 @@ const MezzCallbacks mezz_callbacks = {
 	.wait = wait_for_progress,
 	.progressed = made_progress,
 	.mark_control_file = mark_control_file,
+	.lock_superblock = lock_superblock,
 	.flash_begins = flash_begins,
 	.flash_ended = flash_ended,
 };

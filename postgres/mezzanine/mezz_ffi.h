@@ -164,6 +164,10 @@ typedef struct MezzSettings {
    */
   uint64_t flash_bytes;
   /*
+   Bytes of flash up to which the tier can grow; 0 for no more than that.
+   */
+  uint64_t flash_bytes_max;
+  /*
    The data directory.
    */
   const char *data_directory;
@@ -262,6 +266,10 @@ typedef struct MezzCallbacks {
    Keeps servers that know nothing of the tier away from the data directory, or lets them in again; durably. May be null.
    */
   bool (*mark_control_file)(bool dirty);
+  /*
+   Keeps other processes from replacing the superblock, or lets them again.
+   */
+  void (*lock_superblock)(bool lock);
   /*
    This process waits for the flash device from now on.
    */
@@ -404,6 +412,22 @@ typedef struct MezzNow {
    Frames of the queue.
    */
   uint64_t frames;
+  /*
+   Frames up to which it can grow.
+   */
+  uint64_t frames_max;
+  /*
+   Whether a resize is under way: to how many frames, and how many more have to be appended before it takes effect.
+   */
+  bool resizing;
+  /*
+   See `resizing`.
+   */
+  uint64_t frames_wanted;
+  /*
+   See `resizing`.
+   */
+  uint64_t frames_to_go;
   /*
    Pages in staging memory.
    */
@@ -735,6 +759,11 @@ void mezz_now(const struct MezzHost *host, struct MezzNow *out);
  Copies the counters of the tier.
  */
 void mezz_statistics(const struct MezzHost *host, struct MezzStatistics *out);
+
+/*
+ Asks for a queue that takes so many bytes of flash; it takes effect when the queue has come round.
+ */
+bool mezz_resize(const struct MezzHost *host, uint64_t bytes, struct MezzMessage *message);
 
 /*
  Begins a pass over the pages that the tier holds now.

@@ -15,6 +15,9 @@ CREATE FUNCTION pg_stat_get_mezzanine(
     OUT design text,
     OUT admission text,
     OUT frames bigint,
+    OUT frames_max bigint,
+    OUT frames_wanted bigint,
+    OUT frames_to_go bigint,
     OUT pages bigint,
     OUT dirty_pages bigint,
     OUT staged_pages bigint,
@@ -109,6 +112,11 @@ CREATE FUNCTION mezzanine_enable() RETURNS void
 AS 'MODULE_PATHNAME', 'mezzanine_enable'
 LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
 
+-- Grows or shrinks the tier to so many bytes of flash, up to mezzanine.flash_size_max, while it is in use.
+CREATE FUNCTION mezzanine_resize(bytes bigint) RETURNS void
+AS 'MODULE_PATHNAME', 'mezzanine_resize'
+LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+
 -- Reads every page on flash and compares it with its checksum.
 CREATE FUNCTION mezzanine_verify(OUT checked bigint, OUT damaged bigint)
 AS 'MODULE_PATHNAME', 'mezzanine_verify'
@@ -130,4 +138,5 @@ REVOKE ALL ON FUNCTION mezzanine_drain() FROM PUBLIC;
 REVOKE ALL ON FUNCTION mezzanine_flush(regclass) FROM PUBLIC;
 REVOKE ALL ON FUNCTION mezzanine_disable() FROM PUBLIC;
 REVOKE ALL ON FUNCTION mezzanine_enable() FROM PUBLIC;
+REVOKE ALL ON FUNCTION mezzanine_resize(bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION mezzanine_verify() FROM PUBLIC;

@@ -35,6 +35,7 @@ MezzShared *mezz_shared = NULL;
 
 char	   *mezz_flash_path = NULL;
 static int	flash_size_mb = 0;
+static int	flash_size_max_mb = 0;
 int			mezz_sync_mode = 0;
 static int	design = 0;
 static int	admission = 0;
@@ -105,6 +106,7 @@ check_flash_path(char **newval, void **extra, GucSource source)
 static const char *const setting_names[] = {
 	"mezzanine.flash_path",
 	"mezzanine.flash_size",
+	"mezzanine.flash_size_max",
 	"mezzanine.sync_mode",
 	"mezzanine.design",
 	"mezzanine.admission",
@@ -155,6 +157,11 @@ define_settings(void)
 							"Sets how much flash the tier uses.",
 							"A new value takes effect at a start where no page is newer in the tier than on disk; the tier is then made anew.",
 							&flash_size_mb, 1024, 1, INT_MAX, PGC_POSTMASTER, GUC_UNIT_MB,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("mezzanine.flash_size_max",
+							"Sets how much flash the tier can be made to use while the server runs.",
+							"Memory and metadata are laid out for so much. 0 means no more than mezzanine.flash_size.",
+							&flash_size_max_mb, 0, 0, INT_MAX, PGC_POSTMASTER, GUC_UNIT_MB,
 							NULL, NULL, NULL);
 	DefineCustomEnumVariable("mezzanine.sync_mode",
 							 "Sets when pages that enter the flash tier changed are written to disk.",
@@ -213,8 +220,8 @@ check_memory(void)
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("the flash tier needs " UINT64_FORMAT " MB of shared memory, and this machine has " UINT64_FORMAT " MB",
 						sizes.memory_bytes >> 20, machine >> 20),
-				 errdetail("That is for " UINT64_FORMAT " frames of flash.", sizes.frames),
-				 errhint("Lower mezzanine.flash_size.")));
+				 errdetail("Every page that it can hold on flash takes some."),
+				 errhint("Lower mezzanine.flash_size or mezzanine.flash_size_max.")));
 }
 
 static void
@@ -235,6 +242,7 @@ open_devices(void)
 			.page_bytes = BLCKSZ,
 			.flash_path = mezz_flash_path,
 			.flash_bytes = (uint64) flash_size_mb * 1024 * 1024,
+			.flash_bytes_max = (uint64) flash_size_max_mb * 1024 * 1024,
 			.data_directory = DataDir,
 			.design = option_name(design_options, design),
 			.admission = option_name(admission_options, admission),
@@ -298,6 +306,7 @@ shmem_startup(void)
 		}
 		mezz_shared->stats_reset = GetCurrentTimestamp();
 		name_wait_events();
+		LWLockInitialize(&mezz_shared->superblock, LWLockNewTrancheId());
 	}
 	if (mezz_host)
 	{
@@ -306,6 +315,7 @@ shmem_startup(void)
 		/* Fresh shared memory is zero; the tier relies on it. */
 		mezz_use_memory(mezz_host, memory, sizes.memory_bytes);
 	}
+	LWLockRegisterTranche(mezz_shared->superblock.tranche, "MezzanineSuperblock");
 	LWLockRelease(AddinShmemInitLock);
 }
 

@@ -14,6 +14,7 @@
 
 #include "storage/buftier.h"
 #include "storage/condition_variable.h"
+#include "storage/lwlock.h"
 #include "storage/spin.h"
 #include "storage/sync.h"
 #include "utils/timestamp.h"
@@ -70,6 +71,9 @@ typedef struct MezzShared
 	/* by kind: what the flash device was asked for, and how long that took with track_io_timing */
 	pg_atomic_uint64 flash_ios[MEZZ_FLASH_IOS];
 	pg_atomic_uint64 flash_ns[MEZZ_FLASH_IOS];
+
+	/* held by whoever replaces the tier's superblock */
+	LWLock		superblock;
 
 	/* wait events */
 	uint32		event_main;

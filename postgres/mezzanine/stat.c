@@ -38,6 +38,7 @@ PG_FUNCTION_INFO_V1(mezzanine_flush);
 PG_FUNCTION_INFO_V1(mezzanine_disable);
 PG_FUNCTION_INFO_V1(mezzanine_enable);
 PG_FUNCTION_INFO_V1(mezzanine_verify);
+PG_FUNCTION_INFO_V1(mezzanine_resize);
 
 /* What is counted of a tier, as of one moment */
 typedef MezzCounts Counts;
@@ -289,6 +290,17 @@ pg_stat_get_mezzanine(PG_FUNCTION_ARGS)
 	put_text(&row, now.admission);
 
 	put_count(&row, now.frames);
+	put_count(&row, now.frames_max);
+	if (now.resizing)
+	{
+		put_count(&row, now.frames_wanted);
+		put_count(&row, now.frames_to_go);
+	}
+	else
+	{
+		put_null(&row);
+		put_null(&row);
+	}
 	put_count(&row, pages);
 	put_count(&row, dirty);
 	put_count(&row, now.staged);
@@ -505,6 +517,25 @@ mezzanine_enable(PG_FUNCTION_ARGS)
 	mezz_admit(mezz_host, true);
 	if (!now.admits)
 		ereport(LOG, (errmsg("flash tier enabled")));
+	PG_RETURN_VOID();
+}
+
+/* Takes effect when the queue has come round: see pg_stat_mezzanine. */
+Datum
+mezzanine_resize(PG_FUNCTION_ARGS)
+{
+	int64		bytes = PG_GETARG_INT64(0);
+	MezzMessage message = {0};
+
+	require_working_tier();
+	if (bytes <= 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("a flash tier cannot have " INT64_FORMAT " bytes", bytes),
+				 errhint("Give the size in bytes, such as pg_size_bytes('10GB').")));
+	if (!mezz_resize(mezz_host, (uint64) bytes, &message))
+		mezz_report(ERROR, ERRCODE_INVALID_PARAMETER_VALUE, &message);
+	mezz_wake_worker();
 	PG_RETURN_VOID();
 }
 

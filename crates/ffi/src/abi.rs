@@ -109,6 +109,8 @@ pub struct MezzCallbacks {
     pub progressed: extern "C" fn(),
     /// Keeps servers that know nothing of the tier away from the data directory, or lets them in again; durably. May be null.
     pub mark_control_file: Option<extern "C" fn(dirty: bool) -> bool>,
+    /// Keeps other processes from replacing the superblock, or lets them again.
+    pub lock_superblock: extern "C" fn(lock: bool),
     /// This process waits for the flash device from now on.
     pub flash_begins: extern "C" fn(io: MezzFlashIo),
     /// It waits no longer.
@@ -126,6 +128,8 @@ pub struct MezzSettings {
     pub flash_path: *const c_char,
     /// Bytes of flash to use.
     pub flash_bytes: u64,
+    /// Bytes of flash up to which the tier can grow; 0 for no more than that.
+    pub flash_bytes_max: u64,
     /// The data directory.
     pub data_directory: *const c_char,
     /// `face-basic`, `face-gr` or `face-gsc`.
@@ -256,6 +260,14 @@ pub struct MezzNow {
     pub admission: [c_char; MEZZ_TEXT_BYTES],
     /// Frames of the queue.
     pub frames: u64,
+    /// Frames up to which it can grow.
+    pub frames_max: u64,
+    /// Whether a resize is under way: to how many frames, and how many more have to be appended before it takes effect.
+    pub resizing: bool,
+    /// See `resizing`.
+    pub frames_wanted: u64,
+    /// See `resizing`.
+    pub frames_to_go: u64,
     /// Pages in staging memory.
     pub staged: u64,
 }
@@ -355,6 +367,14 @@ impl Server for Callbacks {
         }
     }
 
+    fn lock_superblock(&self) {
+        (self.0.lock_superblock)(true);
+    }
+
+    fn unlock_superblock(&self) {
+        (self.0.lock_superblock)(false);
+    }
+
     fn flash_begins(&self, io: FlashIo) {
         (self.0.flash_begins)(io.into());
     }
@@ -445,6 +465,7 @@ unsafe fn settings(given: &MezzSettings) -> Result<(Settings, Option<FlashModel>
     let settings = Settings {
         flash_path: PathBuf::from(path),
         flash_bytes: given.flash_bytes,
+        flash_bytes_max: given.flash_bytes_max,
         page_bytes: given.page_bytes,
         design: design.parse().map_err(Refusal::new)?,
         admission: admission.parse().map_err(Refusal::new)?,
@@ -489,7 +510,7 @@ pub extern "C" fn mezz_sizes(host: &MezzHost, out: &mut MezzSizes) {
     let geometry = host.geometry();
     *out = MezzSizes {
         memory_bytes: host.memory_bytes() as u64,
-        flash_bytes: geometry.flash_bytes(),
+        flash_bytes: host.flash_bytes(geometry.frames()),
         frames: geometry.frames(),
         group_pages: geometry.group_pages(),
     };
@@ -786,6 +807,10 @@ pub extern "C" fn mezz_now(host: &MezzHost, out: &mut MezzNow) {
     put_text(config.design.name(), &mut out.design);
     put_text(config.admission.name(), &mut out.admission);
     out.frames = tier.frames();
+    out.frames_max = tier.geometry().frames_max();
+    let resize = tier.resize_progress();
+    out.resizing = resize.is_some();
+    (out.frames_wanted, out.frames_to_go) = resize.unwrap_or_default();
     out.staged = tier.staged_pages();
 }
 
@@ -811,6 +836,12 @@ pub extern "C" fn mezz_statistics(host: &MezzHost, out: &mut MezzStatistics) {
         disk_syncs: of.disk_syncs,
         second_chances: of.second_chances,
     };
+}
+
+/// Asks for a queue that takes so many bytes of flash; it takes effect when the queue has come round.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_resize(host: &MezzHost, bytes: u64, message: &mut MezzMessage) -> bool {
+    told(host.0.resize(bytes), message)
 }
 
 /// Begins a pass over the pages that the tier holds now.

@@ -20,15 +20,20 @@ use crate::marker::Marker;
 use crate::message::Refusal;
 
 impl Host {
-    fn superblock(&self) -> Superblock {
+    pub(crate) fn superblock(&self) -> Superblock {
         self.tier().published().expect("a tier in use was published")
     }
 
-    /// Makes a superblock durable and tells the server's other processes. One caller at a time.
-    fn replace_superblock(&self, superblock: &Superblock) -> Result<(), Refusal> {
-        self.put_superblock(superblock)?;
-        self.tier().publish(superblock);
-        Ok(())
+    /// Makes the superblock that `next` makes of the one in force durable, and tells the server's other processes.
+    fn replace_superblock(
+        &self,
+        next: impl FnOnce(&Superblock) -> Superblock,
+    ) -> Result<Superblock, Refusal> {
+        let _alone = self.lock_superblock();
+        let superblock = next(&self.superblock());
+        self.put_superblock(&superblock)?;
+        self.tier().publish(&superblock);
+        Ok(superblock)
     }
 
     /// Makes everything durable that was staged in or forgotten so far.
@@ -109,7 +114,7 @@ impl Host {
     /// # Errors
     /// If the superblock cannot be written.
     pub fn checkpoint_synced(&self, redo: RedoPoint) -> Result<(), Refusal> {
-        self.replace_superblock(&self.superblock().with_pending(redo))
+        self.replace_superblock(|superblock| superblock.with_pending(redo)).map(drop)
     }
 
     /// Step 3 of a checkpoint with this redo pointer.
@@ -120,9 +125,14 @@ impl Host {
     /// # Panics
     /// If step 2 was left out.
     pub fn checkpoint_done(&self, redo: RedoPoint) -> Result<(), Refusal> {
-        let superblock = self.superblock();
-        assert_eq!(superblock.pending, redo, "invariant 10: a checkpoint completes that was never pending");
-        self.replace_superblock(&superblock.with_confirmed())
+        self.replace_superblock(|superblock| {
+            assert_eq!(
+                superblock.pending, redo,
+                "invariant 10: a checkpoint completes that was never pending"
+            );
+            superblock.with_confirmed()
+        })
+        .map(drop)
     }
 
     /// Leaves the tier in order after the last checkpoint: nothing is taken any more. With `drain` the disk is made current
@@ -142,8 +152,7 @@ impl Host {
         self.work_until(|| tier.stage_out_idle())?;
         self.sync()?;
         while self.work() {}
-        let superblock = tier.closed(&self.superblock());
-        self.replace_superblock(&superblock)?;
+        let superblock = self.replace_superblock(|superblock| tier.closed(superblock))?;
         let current = superblock.state == TierState::Drained;
         if current {
             Marker::new(&superblock.tier_uuid, self.flash_path(), false)

@@ -50,6 +50,13 @@ pub trait Server: Send + Sync {
     /// If the control file cannot be written.
     fn mark_control_file(&self, dirty: bool) -> Result<(), Refusal>;
 
+    /// Keeps other processes from replacing the superblock until [`Server::unlock_superblock`]. A host of one process needs
+    /// neither.
+    fn lock_superblock(&self) {}
+
+    /// Lets them again.
+    fn unlock_superblock(&self) {}
+
     /// This process waits for the flash device from now on, until [`Server::flash_ended`].
     fn flash_begins(&self, _io: FlashIo) {}
 
@@ -93,7 +100,21 @@ impl WriteFlash for Flash<'_> {
     }
 }
 
+/// While it lives no other process replaces the superblock.
+pub(crate) struct SuperblockLock<'h>(&'h dyn Server);
+
+impl Drop for SuperblockLock<'_> {
+    fn drop(&mut self) {
+        self.0.unlock_superblock();
+    }
+}
+
 impl Host {
+    pub(crate) fn lock_superblock(&self) -> SuperblockLock<'_> {
+        self.server.lock_superblock();
+        SuperblockLock(&*self.server)
+    }
+
     /// Opens the flash device, creating the file if there is none, and computes what memory the tier needs. Nothing is
     /// formatted yet. The device stays locked for this process and its children.
     ///
@@ -109,7 +130,7 @@ impl Host {
         let file = open_flash(&settings.flash_path)?;
         let config = match read_superblock(&mut Flash(&file)) {
             // The shape of a tier that may still be needed is that on flash.
-            Ok(found) if found.config.page_size == settings.page_bytes && !reshapes(&found, &wanted) => {
+            Ok(found) if found.config.page_size == settings.page_bytes && !reshapes(&found, &settings) => {
                 settings.merged(&found.config, found.state == TierState::Drained)
             }
             _ => wanted,
@@ -214,12 +235,9 @@ impl Host {
 }
 
 /// Whether a tier that holds nothing of value is better made anew with the sizes that are configured now.
-pub(crate) fn reshapes(found: &Superblock, wanted: &TierConfig) -> bool {
+pub(crate) fn reshapes(found: &Superblock, settings: &Settings) -> bool {
     let expendable = found.state == TierState::Drained || crate::startup::provably_clean(&found.config);
-    let same = found.config.frames == wanted.frames
-        && found.config.group_pages == wanted.group_pages
-        && found.config.page_size == wanted.page_size;
-    expendable && !same
+    expendable && !settings.accepts_shape(&found.config)
 }
 
 fn open_flash(path: &Path) -> Result<FileDevice, Refusal> {

@@ -28,6 +28,8 @@ pub mod pages;
 
 pub mod inspect;
 
+pub mod resize;
+
 pub mod marker;
 
 pub mod startup;

@@ -9,6 +9,9 @@ use crate::message::Refusal;
 
 const MB: u64 = 1 << 20;
 
+/// The engine's choice for all but small tiers.
+const GROUP_PAGES_DEFAULT: u32 = 64;
+
 /// Configuration of the tier of one server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
@@ -16,6 +19,8 @@ pub struct Settings {
     pub flash_path: PathBuf,
     /// Bytes of flash that the tier may use.
     pub flash_bytes: u64,
+    /// Bytes of flash up to which it can be made to grow while it is in use; 0 for no more than that.
+    pub flash_bytes_max: u64,
     /// The server's page size in bytes.
     pub page_bytes: u32,
     /// Replacement.
@@ -36,15 +41,8 @@ impl Settings {
     /// # Errors
     /// What is out of range, and what to do.
     pub fn tier_config(&self) -> Result<TierConfig, Refusal> {
-        let largest = FRAMES_MAX * u64::from(self.page_bytes);
-        if self.flash_bytes > largest {
-            return Err(Refusal::new(format!(
-                "mezzanine.flash_size is larger than a flash tier can be: {}",
-                shown(self.flash_bytes)
-            ))
-            .hint(format!("Set it to at most {}.", shown(largest / MB * MB))));
-        }
-        self.fitted(self.flash_bytes).map_err(|error| {
+        self.check_order_of_sizes()?;
+        let fitted = self.fitted(self.flash_bytes).map_err(|error| {
             let refusal = Refusal::new(format!(
                 "mezzanine.flash_size is too small for a flash tier: {}",
                 shown(self.flash_bytes)
@@ -58,7 +56,64 @@ impl Settings {
                     .hint("Raise mezzanine.flash_size, or lower mezzanine.group_pages."),
                 None => refusal.detail(error).hint("Change the parameter named above."),
             }
+        })?;
+        self.sized(&fitted).ok_or_else(|| {
+            Refusal::new("mezzanine.flash_size is too small for a flash tier that can grow to mezzanine.flash_size_max")
+                .detail("The metadata on flash is laid out for the larger size.")
+                .hint("Raise mezzanine.flash_size, or lower mezzanine.flash_size_max.")
         })
+    }
+
+    fn check_order_of_sizes(&self) -> Result<(), Refusal> {
+        let largest = FRAMES_MAX * u64::from(self.page_bytes);
+        for (name, bytes) in [("flash_size", self.flash_bytes), ("flash_size_max", self.flash_bytes_max)] {
+            if bytes > largest {
+                return Err(Refusal::new(format!(
+                    "mezzanine.{name} is larger than a flash tier can be: {}",
+                    shown(bytes)
+                ))
+                .hint(format!("Set it to at most {}.", shown(largest / MB * MB))));
+            }
+        }
+        if self.flash_bytes_max != 0 && self.flash_bytes_max < self.flash_bytes {
+            return Err(Refusal::new(format!(
+                "mezzanine.flash_size_max is less than mezzanine.flash_size: {} and {}",
+                shown(self.flash_bytes_max),
+                shown(self.flash_bytes)
+            ))
+            .hint("Raise mezzanine.flash_size_max, or set it to 0 for a tier that does not grow."));
+        }
+        Ok(())
+    }
+
+    /// The configuration with as many frames as are configured now, and as much room; nothing else of it changes. `None` if
+    /// they do not suffice for it.
+    fn sized(&self, shape: &TierConfig) -> Option<TierConfig> {
+        let page = u64::from(shape.page_size);
+        let room = self.flash_bytes.max(self.flash_bytes_max);
+        let roomy = TierConfig { frames_max: shape.frames, ..shape.clone() }.with_room_in(room);
+        let geometry = roomy.geometry().ok()?;
+        let overhead = geometry.flash_bytes() - geometry.frames_max() * page;
+        let frames = (self.flash_bytes.checked_sub(overhead)? / page).min(roomy.frames_max);
+        let config = TierConfig {
+            frames,
+            ahead_frames: shape.ahead_frames.min(frames / 2),
+            band_frames: shape.band_frames.min(frames),
+            ..roomy
+        };
+        config.geometry().is_ok().then_some(config)
+    }
+
+    /// Whether a tier of this configuration has the sizes that are configured now.
+    pub(crate) fn accepts_shape(&self, found: &TierConfig) -> bool {
+        let groups = match self.group_pages {
+            0 => found.group_pages <= GROUP_PAGES_DEFAULT,
+            given => found.group_pages == given,
+        };
+        let sizes = |config: &TierConfig| (config.frames, config.frames_max.max(config.frames));
+        groups
+            && found.page_size == self.page_bytes
+            && self.sized(found).is_some_and(|config| sizes(&config) == sizes(found))
     }
 
     /// The largest queue that fits into so many bytes of flash.
@@ -168,9 +223,61 @@ impl Settings {
 }
 
 /// A size as PostgreSQL writes it.
-fn shown(bytes: u64) -> String {
+pub(crate) fn shown(bytes: u64) -> String {
     match bytes / MB {
         megabytes if megabytes > 0 && megabytes % 1024 == 0 => format!("{}GB", megabytes / 1024),
         megabytes => format!("{megabytes}MB"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(flash_mb: u64, max_mb: u64, group_pages: u32) -> Settings {
+        Settings {
+            flash_path: "/flash".into(),
+            flash_bytes: flash_mb * MB,
+            flash_bytes_max: max_mb * MB,
+            page_bytes: 8192,
+            design: Design::FaceGsc,
+            admission: Admission::Both,
+            sync_mode: SyncMode::Durable,
+            group_pages,
+            data_directory: "/data".into(),
+        }
+    }
+
+    #[test]
+    fn a_tier_has_the_sizes_that_it_was_made_with_and_no_others() {
+        for flash_mb in [1, 2, 7, 16, 31, 33, 64, 100, 1000, 4097, 100_000] {
+            for max_mb in [0, flash_mb, 2 * flash_mb, 8 * flash_mb] {
+                for group_pages in [0, 8] {
+                    let given = settings(flash_mb, max_mb, group_pages);
+                    let Ok(made) = given.tier_config() else { continue };
+                    assert!(given.accepts_shape(&made), "{flash_mb} MB, at most {max_mb}: {made:?}");
+                    for other in [
+                        settings(flash_mb + 1, max_mb.max(flash_mb + 1), group_pages),
+                        settings(flash_mb, 3 * flash_mb, group_pages),
+                        settings(flash_mb, max_mb, 200),
+                    ] {
+                        assert!(!other.accepts_shape(&made), "{other:?} is not {given:?}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_tier_that_was_resized_is_what_the_new_size_would_make_of_it() {
+        let old = settings(64, 256, 0);
+        let made = old.tier_config().expect("a tier");
+        for flash_mb in [48, 65, 128, 255, 256] {
+            let new = settings(flash_mb, 256, 0);
+            let resized = new.sized(&made).expect("it has the room");
+            let bytes = resized.geometry().expect("a tier").flash_bytes();
+            assert_eq!(bytes, made.geometry().expect("a tier").flash_bytes(), "the layout stays");
+            assert!(new.accepts_shape(&resized) && !old.accepts_shape(&resized), "{flash_mb} MB");
+        }
     }
 }

@@ -196,9 +196,9 @@ impl Host {
                 .detail(format!("The control file says that a tier has them. Found: {}.", if reason.is_empty() { "an empty device" } else { &reason }))
                 .hint(format!("Name the device that holds them in mezzanine.flash_path, and put back \"{}\" if it is gone from the data directory. If they are lost, restore a backup.", crate::marker::MARKER_FILE)));
         }
-        self.reserve_space()?;
+        self.reserve_space(self.geometry.frames())?;
         let (superblock, adoption) = match (&found, adoption) {
-            (Ok(found), Adoption::Adopted) if reshapes(found, self.geometry.config()) => {
+            (Ok(found), Adoption::Adopted) if reshapes(found, &self.settings) => {
                 (self.format(start)?, Adoption::Formatted)
             }
             (Ok(found), Adoption::Adopted) => (self.merged(found), Adoption::Adopted),
@@ -228,9 +228,9 @@ impl Host {
         Ok(Started { adoption, reason, recovery, mode_kept })
     }
 
-    /// Takes the space for the whole tier, so that a full file system is noticed now and not when pages are written.
-    fn reserve_space(&self) -> Result<(), Refusal> {
-        let bytes = self.geometry.flash_bytes();
+    /// Takes the space for so many frames, so that a full file system is noticed now and not when pages are written.
+    pub(crate) fn reserve_space(&self, frames: u64) -> Result<(), Refusal> {
+        let bytes = self.flash_bytes(frames);
         self.flash.reserve(bytes).map_err(|error| {
             Refusal::new(format!(
                 "the flash device \"{}\" cannot hold the tier: {error}",

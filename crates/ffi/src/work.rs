@@ -13,7 +13,7 @@ impl Host {
         let before = tier.progress();
         let Some(mut job) = tier.next_job(tier.owner()) else {
             // Frames may have left the queue while this process looked for a job: others wait for the room.
-            let moved = tier.progress() != before;
+            let moved = self.cut_ring() || tier.progress() != before;
             if moved {
                 self.server.progressed();
             }

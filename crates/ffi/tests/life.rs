@@ -64,6 +64,8 @@ struct Machine {
     root: PathBuf,
     disk: Arc<Disk>,
     mode: SyncMode,
+    flash_mb: u64,
+    flash_mb_max: u64,
 }
 
 impl Drop for Machine {
@@ -78,13 +80,14 @@ impl Machine {
         let number = NUMBER.fetch_add(1, Ordering::SeqCst);
         let root = std::env::temp_dir().join(format!("mezzanine-ffi-{}-{number}", std::process::id()));
         fs::create_dir_all(root.join("data")).unwrap();
-        Self { root, disk: Arc::default(), mode }
+        Self { root, disk: Arc::default(), mode, flash_mb: 16, flash_mb_max: 0 }
     }
 
     fn settings(&self) -> Settings {
         Settings {
             flash_path: self.root.join("flash"),
-            flash_bytes: 16 << 20,
+            flash_bytes: self.flash_mb << 20,
+            flash_bytes_max: self.flash_mb_max << 20,
             page_bytes: PAGE as u32,
             design: Design::FaceGsc,
             admission: Admission::Both,
@@ -420,6 +423,93 @@ fn a_new_tier_has_all_of_its_space() {
     let flash = fs::metadata(machine.root.join("flash")).unwrap();
     assert_eq!(flash.len(), host.geometry().flash_bytes());
     assert!(flash.blocks() * 512 >= flash.len(), "{} blocks of {} bytes", flash.blocks(), flash.len());
+}
+
+/// Writes versions of 1,500 pages until the resize has taken effect; returns the last version.
+fn turn(host: &Host) -> u8 {
+    for version in 1..100 {
+        for block in 0..1500 {
+            write(host, block, version);
+        }
+        if host.tier().resize_progress().is_none() {
+            return version;
+        }
+    }
+    panic!("the queue has come round many times, and the resize waits: {:?}", host.tier().resize_progress());
+}
+
+#[test]
+fn a_tier_grows_and_shrinks_and_keeps_what_it_has() {
+    use std::os::unix::fs::MetadataExt;
+    let mut machine = Machine::new(SyncMode::Durable);
+    (machine.flash_mb, machine.flash_mb_max) = (16, 64);
+    let (host, _) = machine.start(10).unwrap();
+    let taken = || fs::metadata(machine.root.join("flash")).unwrap().blocks() * 512;
+    let (small, taken_small) = (host.tier().frames(), taken());
+    assert!(taken_small < 18 << 20, "{taken_small} bytes are taken");
+
+    let refused = host.resize(65 << 20).unwrap_err();
+    assert!(
+        refused.message.contains("cannot grow to 65MB") && refused.hint.contains("flash_size_max"),
+        "{refused}"
+    );
+    let refused = host.resize(2 << 20).unwrap_err();
+    assert!(refused.message.contains("cannot shrink to 2MB"), "{refused}");
+    assert!(host.resize(1).is_err());
+
+    host.resize(64 << 20).unwrap();
+    assert!(taken() >= 63 << 20, "{} bytes are taken before they are used", taken());
+    let version = turn(&host);
+    let large = host.tier().frames();
+    assert!(large > 3 * small, "{small} frames became {large}");
+    assert!((0..1500).all(|block| read(&host, &machine, block) == Some(version)));
+    checkpoint(&host, 20);
+    drop(host);
+
+    // After a crash the tier is as large as it was made, whatever is configured: it has the only copies.
+    let (host, started) = machine.start(20).unwrap();
+    assert_eq!((started.adoption, host.tier().frames()), (Adoption::Adopted, large));
+    assert!((0..1500).all(|block| read(&host, &machine, block) == Some(version)));
+
+    host.resize(32 << 20).unwrap();
+    let version = turn(&host);
+    let middle = host.tier().frames();
+    assert!(small < middle && middle < large, "{middle} frames");
+    assert!(taken() < 40 << 20, "{} bytes are still taken", taken());
+    assert!((0..1500).all(|block| read(&host, &machine, block) == Some(version)));
+    checkpoint(&host, 30);
+    assert!(host.close(true).unwrap());
+    drop(host);
+
+    // With the new size configured it stays warm; with another it is made anew.
+    machine.flash_mb = 32;
+    let (host, started) = machine.start(30).unwrap();
+    assert_eq!((started.adoption, host.tier().frames()), (Adoption::Adopted, middle));
+    assert!((0..1500).all(|block| read(&host, &machine, block) == Some(version)));
+    assert!(host.close(true).unwrap());
+    drop(host);
+    machine.flash_mb = 16;
+    let (host, started) = machine.start(30).unwrap();
+    assert_eq!((started.adoption, host.tier().frames()), (Adoption::Formatted, small));
+    assert!((0..1500).all(|block| read(&host, &machine, block) == Some(version)));
+}
+
+#[test]
+fn a_resize_that_was_not_finished_is_forgotten() {
+    let mut machine = Machine::new(SyncMode::Durable);
+    machine.flash_mb_max = 32;
+    let (host, _) = machine.start(10).unwrap();
+    let frames = host.tier().frames();
+    write(&host, 1, 1);
+    host.resize(32 << 20).unwrap();
+    write(&host, 1, 2);
+    checkpoint(&host, 20);
+    assert!(host.tier().resize_progress().is_some());
+    assert!(host.close(true).unwrap());
+    drop(host);
+    let (host, started) = machine.start(20).unwrap();
+    assert_eq!((started.adoption, host.tier().frames()), (Adoption::Adopted, frames));
+    assert_eq!(read(&host, &machine, 1), Some(2));
 }
 
 #[test]

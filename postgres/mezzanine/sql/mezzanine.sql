@@ -56,6 +56,8 @@ SELECT mezzanine_flush('nowhere');
 SELECT mezzanine_flush(1::regclass);
 
 SELECT checked > 1000 AS checked, damaged FROM mezzanine_verify();
+SELECT mezzanine_resize(pg_size_bytes('1TB')) IS NULL AS resized;
+SELECT frames = frames_max AS no_room, frames_wanted, frames_to_go FROM pg_stat_mezzanine;
 
 -- Disabled, it takes nothing and answers still.
 SELECT mezzanine_disable();
@@ -109,6 +111,7 @@ SELECT mezzanine_flush('pg_class');
 SELECT mezzanine_disable();
 SELECT mezzanine_enable();
 SELECT mezzanine_verify();
+SELECT mezzanine_resize(1);
 SELECT mezzanine_reset_stats();
 SET ROLE regress_mezzanine_nobody;
 SELECT count(*) FROM pg_stat_mezzanine;
