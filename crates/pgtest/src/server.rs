@@ -1,0 +1,314 @@
+//! One database cluster and its server.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use postgres::{Client, Config, NoTls};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::failure::{Checked, Failure, While as _, demand};
+use crate::processes;
+
+/// Recovery of what a life has written takes a second or two; on a machine with much else to do, more.
+const START_SECONDS_MAX: u64 = 240;
+
+/// Who runs the server, and from where.
+#[derive(Debug, Clone)]
+pub(crate) struct Installation {
+    bindir: PathBuf,
+    /// User and group, if this process is root: PostgreSQL refuses to run as root.
+    identity: Option<(u32, u32)>,
+}
+
+impl Installation {
+    /// Looks the programs and the user up.
+    pub(crate) fn find(bindir: &Path, user: &str) -> Checked<Self> {
+        demand(bindir.join("postgres").is_file(), || {
+            format!(
+                "there is no PostgreSQL server in \"{}\": give the directory of its programs with --bindir",
+                bindir.display()
+            )
+        })?;
+        let identity = if rustix::process::geteuid().is_root() { Some(identity(user)?) } else { None };
+        Ok(Self { bindir: bindir.to_path_buf(), identity })
+    }
+
+    /// A program of the server, to be run as its user.
+    fn command(&self, program: &str) -> Command {
+        let mut command = Command::new(self.bindir.join(program));
+        command.current_dir("/").stdin(Stdio::null());
+        if let Some((user, group)) = self.identity {
+            command.uid(user).gid(group);
+        }
+        command
+    }
+
+    /// Runs a program of the server to its end.
+    pub(crate) fn run(&self, program: &str, arguments: &[&str]) -> Checked<String> {
+        let output =
+            self.command(program).args(arguments).output().during(|| format!("{program} cannot be run"))?;
+        let said =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        demand(output.status.success(), || format!("{program} {}: {said}", arguments.join(" ")))?;
+        Ok(said)
+    }
+
+    /// Makes a directory that belongs to the server's user.
+    pub(crate) fn own_directory(&self, path: &Path) -> Checked {
+        fs::create_dir_all(path).during(|| format!("\"{}\" cannot be created", path.display()))?;
+        if let Some((user, group)) = self.identity {
+            chown(path, Some(user), Some(group))?;
+        }
+        Ok(())
+    }
+
+    /// Copies a directory with owners and modes.
+    pub(crate) fn copy(&self, from: &Path, to: &Path) -> Checked {
+        let status = Command::new("cp").arg("-a").arg(from).arg(to).status()?;
+        demand(status.success(), || {
+            format!("\"{}\" could not be copied to \"{}\"", from.display(), to.display())
+        })
+    }
+}
+
+/// A user's number and group's, by /etc/passwd.
+fn identity(user: &str) -> Checked<(u32, u32)> {
+    let known = fs::read_to_string("/etc/passwd")?;
+    let entry = known.lines().map(|line| line.split(':').collect::<Vec<_>>()).find(|words| words[0] == user);
+    let number = |at: usize| entry.as_ref()?.get(at)?.parse().ok();
+    match (number(2), number(3)) {
+        (Some(user), Some(group)) => Ok((user, group)),
+        _ => Err(Failure(format!(
+            "there is no user \"{user}\" to run the server as, and PostgreSQL refuses root: name one with --user"
+        ))),
+    }
+}
+
+/// A cluster in a directory of its own: `data`, `flash`, `log`, and the socket.
+pub(crate) struct Server {
+    installation: Installation,
+    pub(crate) directory: PathBuf,
+    /// A rule of the engine that is taken out, by the postmaster's environment.
+    planted: Option<String>,
+    postmaster: Option<Child>,
+    /// Length of the log before the last start.
+    launched_at: u64,
+    /// How much of the log was searched for what should not be there.
+    searched: u64,
+    /// How long the last start took until connections were accepted.
+    pub(crate) started_in: Duration,
+}
+
+impl Server {
+    /// The cluster in `directory`, which is not running.
+    pub(crate) fn new(installation: &Installation, directory: &Path, planted: Option<&str>) -> Self {
+        Self {
+            installation: installation.clone(),
+            directory: directory.to_path_buf(),
+            planted: planted.map(str::to_owned),
+            postmaster: None,
+            launched_at: 0,
+            searched: 0,
+            started_in: Duration::from_millis(300),
+        }
+    }
+
+    /// The data directory.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.directory.join("data")
+    }
+
+    /// The flash file.
+    pub(crate) fn flash(&self) -> PathBuf {
+        self.directory.join("flash")
+    }
+
+    fn log(&self) -> PathBuf {
+        self.directory.join("log")
+    }
+
+    /// Appends settings.
+    pub(crate) fn configure(&self, settings: &str) -> Checked {
+        let path = self.data().join("postgresql.conf");
+        let mut file = OpenOptions::new().append(true).open(path)?;
+        Ok(writeln!(file, "{settings}")?)
+    }
+
+    /// The end of the server's log.
+    pub(crate) fn log_tail(&self) -> String {
+        let text = fs::read_to_string(self.log()).unwrap_or_default();
+        let worth = |line: &&str| {
+            ["PANIC", "FATAL", "TRAP", "flash tier", "panicked"].iter().any(|word| line.contains(word))
+        };
+        let lines: Vec<&str> = text.lines().filter(worth).collect();
+        lines[lines.len().saturating_sub(3)..].join(" | ")
+    }
+
+    /// What was logged behind a place.
+    fn log_since(&self, place: u64) -> String {
+        let bytes = fs::read(self.log()).unwrap_or_default();
+        String::from_utf8_lossy(&bytes[(place as usize).min(bytes.len())..]).into_owned()
+    }
+
+    /// Whether the start that is under way has begun to recover and is not done.
+    pub(crate) fn is_recovering(&self) -> bool {
+        let log = self.log_since(self.launched_at);
+        log.contains("database system was interrupted") && !log.contains("ready to accept connections")
+    }
+
+    /// Nothing in the log since the last call says that a process failed by itself or that a page was bad.
+    pub(crate) fn check_log(&mut self) -> Checked {
+        const BAD: [&str; 8] = [
+            "PANIC:",
+            "TRAP:",
+            "panicked at",
+            "by signal 6",
+            "by signal 11",
+            "invalid page",
+            "could not read block",
+            "page verification failed",
+        ];
+        let log = self.log_since(self.searched);
+        self.searched += log.rfind('\n').map_or(0, |end| end as u64 + 1);
+        match log.lines().find(|line| BAD.iter().any(|word| line.contains(word))) {
+            None => Ok(()),
+            Some(line) => Err(Failure(format!("the server's log: {line}"))),
+        }
+    }
+
+    /// Begins a start without waiting for it.
+    pub(crate) fn launch(&mut self) -> Checked {
+        assert!(self.postmaster.is_none(), "the server is running");
+        let log = File::options().create(true).append(true).open(self.log())?;
+        self.launched_at = log.metadata()?.len();
+        let mut command = self.installation.command("postgres");
+        command.arg("-D").arg(self.data()).stdout(log.try_clone()?).stderr(log);
+        if let Some(rule) = &self.planted {
+            command.env("MEZZANINE_PLANTED", rule);
+        }
+        self.postmaster = Some(command.spawn().during(|| "the server cannot be started".into())?);
+        Ok(())
+    }
+
+    /// Starts the server and waits until it accepts connections.
+    pub(crate) fn start(&mut self) -> Checked {
+        let begin = Instant::now();
+        self.launch()?;
+        self.wait_ready()?;
+        self.started_in = begin.elapsed();
+        Ok(())
+    }
+
+    /// Waits until connections are accepted, after a start or while the postmaster restarts its processes.
+    pub(crate) fn wait_ready(&mut self) -> Checked {
+        let begin = Instant::now();
+        loop {
+            if let Some(status) = self.ended()? {
+                return Err(Failure(format!("the server did not start ({status}): {}", self.log_tail())));
+            }
+            match self.connect().and_then(|mut client| Ok(client.simple_query("SELECT 1").map(|_| ())?)) {
+                Ok(()) => return Ok(()),
+                Err(error) => demand(begin.elapsed().as_secs() < START_SECONDS_MAX, || {
+                    format!("the server accepts no connections: {error}: {}", self.log_tail())
+                })?,
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// How the postmaster ended, if it has.
+    pub(crate) fn ended(&mut self) -> Checked<Option<String>> {
+        let Some(postmaster) = &mut self.postmaster else { return Ok(Some("it was never started".into())) };
+        let status = postmaster.try_wait()?;
+        if status.is_some() {
+            self.postmaster = None;
+            processes::reap_orphans();
+        }
+        Ok(status.map(|status| status.to_string()))
+    }
+
+    /// A new connection.
+    pub(crate) fn connect(&self) -> Checked<Client> {
+        self.connect_to("postgres")
+    }
+
+    /// A new connection to another database.
+    pub(crate) fn connect_to(&self, database: &str) -> Checked<Client> {
+        let mut config = Config::new();
+        config.host_path(&self.directory).user("postgres").dbname(database);
+        Ok(config.connect(NoTls)?)
+    }
+
+    /// The postmaster's children.
+    pub(crate) fn children(&self) -> Vec<(u32, String)> {
+        self.postmaster.as_ref().map_or_else(Vec::new, |postmaster| processes::children(postmaster.id()))
+    }
+
+    /// Kills every process, the postmaster before or after the others.
+    pub(crate) fn kill(&mut self, postmaster_first: bool) -> Checked {
+        let Some(mut postmaster) = self.postmaster.take() else { return Ok(()) };
+        if postmaster_first {
+            processes::kill(postmaster.id());
+        }
+        for (pid, _) in processes::children(postmaster.id()) {
+            processes::kill(pid);
+        }
+        processes::kill(postmaster.id());
+        postmaster.wait()?;
+        processes::reap_orphans();
+        Ok(())
+    }
+
+    /// Asks for a fast shutdown without waiting for it.
+    pub(crate) fn request_stop(&self) {
+        if let Some(pid) = self.postmaster.as_ref().and_then(|child| Pid::from_raw(child.id() as i32)) {
+            let _ = kill_process(pid, Signal::INT);
+        }
+    }
+
+    /// Stops the server in order.
+    pub(crate) fn stop(&mut self) -> Checked {
+        self.request_stop();
+        let begin = Instant::now();
+        loop {
+            if let Some(status) = self.ended()? {
+                return demand(status == "exit status: 0", || {
+                    format!("the shutdown failed ({status}): {}", self.log_tail())
+                });
+            }
+            demand(begin.elapsed().as_secs() < START_SECONDS_MAX, || {
+                format!("the server does not stop: {}", self.log_tail())
+            })?;
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// Removes the directories of databases that are not among these from the stopped cluster.
+    pub(crate) fn remove_other_databases(&self, databases: &[String]) -> Checked {
+        for entry in fs::read_dir(self.data().join("base"))?.flatten() {
+            let known =
+                entry.file_name().to_str().is_some_and(|name| databases.iter().any(|one| one == name));
+            if !known {
+                fs::remove_dir_all(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Compares the checksums of all files of the stopped cluster.
+    pub(crate) fn check_checksums(&self) -> Checked {
+        let data = self.data();
+        self.installation.run("pg_checksums", &["--check", "-D", &data.to_string_lossy()]).map(|_| ())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.kill(true);
+    }
+}
