@@ -487,6 +487,11 @@ pub unsafe extern "C" fn mezz_open(
     callbacks: &MezzCallbacks,
     message: &mut MezzMessage,
 ) -> *mut MezzHost {
+    #[cfg(feature = "planted")]
+    if let Err(refusal) = crate::planted::plant() {
+        tell(&refusal, message);
+        return ptr::null_mut();
+    }
     let opened = if given.version == MEZZ_FFI_VERSION {
         // SAFETY: the caller's promise.
         unsafe { settings(given) }

@@ -37,3 +37,6 @@ pub mod startup;
 pub mod checkpoint;
 
 pub mod modelled;
+
+#[cfg(feature = "planted")]
+pub mod planted;
