@@ -31,6 +31,9 @@
 /* Blocks written by one call of the storage manager */
 #define RUN_BLOCKS_MAX 32
 
+/* Runs that a modelled disk is handed together; a job has at most 256 pages. */
+#define RUNS_MAX 256
+
 static RelFileLocator
 page_locator(const MezzPage *page)
 {
@@ -124,9 +127,6 @@ write_run(SMgrRelation reln, ForkNumber forknum, BlockNumber first, const void *
 		InRecovery = true;
 	smgrwritev_direct(reln, forknum, first, pages, count, true);
 	InRecovery = was_in_recovery;
-	if (mezz_disk)
-		mezz_disk_write(mezz_disk, mezz_disk_address(reln->smgr_rlocator.locator, forknum, first),
-						(size_t) count * BLCKSZ);
 
 	tag.handler = SYNC_HANDLER_MD;
 	tag.rlocator = reln->smgr_rlocator.locator;
@@ -136,9 +136,16 @@ write_run(SMgrRelation reln, ForkNumber forknum, BlockNumber first, const void *
 		ereport(ERROR, (errmsg("pages of the flash tier could not be synced")));
 }
 
+/*
+ * Writes all pages.  On a modelled disk they are under way together, as the
+ * kernel's writes would be, and all of them are waited for.
+ */
 static void
 write_all(const MezzDiskPage *pages, size_t count)
 {
+	static MezzRun runs[RUNS_MAX];
+	size_t		nruns = 0;
+
 	for (size_t i = 0; i < count;)
 	{
 		const MezzPage *first = &pages[i].page;
@@ -161,7 +168,21 @@ write_all(const MezzDiskPage *pages, size_t count)
 			   pages[i].page.block == first->block + n &&
 			   pages[i].page.block % RELSEG_SIZE != 0);
 		write_run(reln, first->fork, first->block, run, n);
+
+		if (nruns == RUNS_MAX)
+		{
+			if (mezz_disk)
+				mezz_disk_write_together(mezz_disk, runs, nruns);
+			nruns = 0;
+		}
+		runs[nruns++] = (MezzRun)
+		{
+			.address = mezz_disk_address(reln->smgr_rlocator.locator, first->fork, first->block),
+			.bytes = n * BLCKSZ,
+		};
 	}
+	if (mezz_disk)
+		mezz_disk_write_together(mezz_disk, runs, nruns);
 }
 
 static bool

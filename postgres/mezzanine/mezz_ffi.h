@@ -545,6 +545,78 @@ typedef struct MezzHeld {
 } MezzHeld;
 
 /*
+ Bytes side by side on a modelled disk.
+ */
+typedef struct MezzRun {
+  /*
+   The first of them.
+   */
+  uint64_t address;
+  /*
+   How many.
+   */
+  uintptr_t bytes;
+} MezzRun;
+
+/*
+ What a modelled drive has done for all its users, in its own time; what was done at time scale 0 is not counted.
+ */
+typedef struct MezzDriveUse {
+  /*
+   How many times slower than real time it is now.
+   */
+  double time_scale;
+  /*
+   Reads.
+   */
+  uint64_t reads;
+  /*
+   Writes.
+   */
+  uint64_t writes;
+  /*
+   Flushes.
+   */
+  uint64_t flushes;
+  /*
+   Bytes read.
+   */
+  uint64_t bytes_read;
+  /*
+   Bytes written.
+   */
+  uint64_t bytes_written;
+  /*
+   Sum of the times of reads from entry to completion.
+   */
+  uint64_t read_response_ns;
+  /*
+   Sum of the times of writes from entry to completion.
+   */
+  uint64_t write_response_ns;
+  /*
+   Sum of the times of flushes from entry to completion.
+   */
+  uint64_t flush_response_ns;
+  /*
+   By how much callers were let go too late, in total: what the machine added to the model.
+   */
+  uint64_t late_ns;
+  /*
+   Time that the spindles or channels were busy, added up.
+   */
+  uint64_t busy_ns;
+  /*
+   Time that has passed.
+   */
+  uint64_t elapsed_ns;
+  /*
+   Spindles or channels.
+   */
+  uint32_t servers;
+} MezzDriveUse;
+
+/*
  Opens the flash device in the process that starts the server. Null if it cannot be used; then `message` says why.
 
  # Safety
@@ -807,13 +879,16 @@ enum MezzWaited mezz_drain_unless(const struct MezzHost *host,
                                   struct MezzMessage *message);
 
 /*
- Opens a modelled disk in the process that starts the server. Null if there is no such model; then `message` says so.
+ Opens a modelled disk in the process that starts the server. Arms move `spread` times as far as blocks are apart, within
+ the share `span` of the disk. Null if there is no such model; then `message` says so.
 
  # Safety
  `name` ends with a zero byte; `message` may be written.
  */
 struct MezzDisk *mezz_disk_open(const char *name,
                                 double time_scale,
+                                double spread,
+                                double span,
                                 struct MezzMessage *message);
 
 /*
@@ -825,6 +900,37 @@ void mezz_disk_read(const struct MezzDisk *disk, uint64_t address, uintptr_t byt
  Returns when the modelled disk would have written `bytes` bytes at `address`.
  */
 void mezz_disk_write(const struct MezzDisk *disk, uint64_t address, uintptr_t bytes);
+
+/*
+ Returns when the modelled disk would have written all of these, handed to it together.
+
+ # Safety
+ `runs` points to `count` of them.
+ */
+void mezz_disk_write_together(const struct MezzDisk *disk,
+                              const struct MezzRun *runs,
+                              uintptr_t count);
+
+/*
+ Changes how many times slower than real time the modelled disk is, for all processes; 0 = no delay.
+ */
+void mezz_disk_set_time_scale(const struct MezzDisk *disk, double time_scale);
+
+/*
+ What the modelled disk has done for all processes.
+ */
+void mezz_disk_used(const struct MezzDisk *disk, struct MezzDriveUse *out);
+
+/*
+ Changes how many times slower than real time the tier's modelled drive is, for all processes. False without one.
+ */
+bool mezz_flash_set_time_scale(const struct MezzHost *host,
+                               double time_scale);
+
+/*
+ What the tier's modelled drive has done for all processes. False without one.
+ */
+bool mezz_flash_used(const struct MezzHost *host, struct MezzDriveUse *out);
 
 /*
  Returns when the modelled disk would have completed a flush.

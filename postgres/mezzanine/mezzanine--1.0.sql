@@ -122,6 +122,31 @@ CREATE FUNCTION mezzanine_verify(OUT checked bigint, OUT damaged bigint)
 AS 'MODULE_PATHNAME', 'mezzanine_verify'
 LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
 
+-- For benchmarks on modelled devices: has them take so many times as long as real ones (0: no time), for all sessions.
+CREATE FUNCTION mezzanine_model_time_scale(time_scale double precision) RETURNS void
+AS 'MODULE_PATHNAME', 'mezzanine_model_time_scale'
+LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+
+-- What each modelled device has done, in its own time; what was done at time scale 0 is not counted.
+CREATE FUNCTION mezzanine_model_use(
+    OUT device text,
+    OUT time_scale double precision,
+    OUT reads bigint,
+    OUT writes bigint,
+    OUT flushes bigint,
+    OUT bytes_read bigint,
+    OUT bytes_written bigint,
+    OUT read_response_ns bigint,
+    OUT write_response_ns bigint,
+    OUT flush_response_ns bigint,
+    OUT late_ns bigint,
+    OUT busy_ns bigint,
+    OUT elapsed_ns bigint,
+    OUT servers integer)
+RETURNS SETOF record
+AS 'MODULE_PATHNAME', 'mezzanine_model_use'
+LANGUAGE C STRICT VOLATILE PARALLEL SAFE;
+
 -- Looking costs a pass over the tier's directory and shows other databases' sizes: for monitoring.
 REVOKE ALL ON FUNCTION pg_stat_get_mezzanine() FROM PUBLIC;
 REVOKE ALL ON FUNCTION mezzanine_frames() FROM PUBLIC;
@@ -130,10 +155,13 @@ REVOKE ALL ON pg_stat_mezzanine, pg_mezzanine_frames, pg_mezzanine_relations FRO
 GRANT EXECUTE ON FUNCTION pg_stat_get_mezzanine() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION mezzanine_frames() TO pg_monitor;
 GRANT EXECUTE ON FUNCTION mezzanine_relations() TO pg_monitor;
+GRANT EXECUTE ON FUNCTION mezzanine_model_use() TO pg_monitor;
 GRANT SELECT ON pg_stat_mezzanine, pg_mezzanine_frames, pg_mezzanine_relations TO pg_monitor;
 
 -- Changing anything is for superusers, and for whom they grant it to.
 REVOKE ALL ON FUNCTION mezzanine_reset_stats() FROM PUBLIC;
+REVOKE ALL ON FUNCTION mezzanine_model_time_scale(double precision) FROM PUBLIC;
+REVOKE ALL ON FUNCTION mezzanine_model_use() FROM PUBLIC;
 REVOKE ALL ON FUNCTION mezzanine_drain() FROM PUBLIC;
 REVOKE ALL ON FUNCTION mezzanine_flush(regclass) FROM PUBLIC;
 REVOKE ALL ON FUNCTION mezzanine_disable() FROM PUBLIC;

@@ -44,6 +44,8 @@ bool		mezz_drain_on_shutdown = true;
 static char *disk_model = NULL;
 static char *flash_model = NULL;
 static double model_time_scale = 1.0;
+static double disk_spread = 1.0;
+static double disk_span = 1.0;
 
 static const struct config_enum_entry sync_mode_options[] = {
 	{"drained", 0, false},
@@ -115,6 +117,8 @@ static const char *const setting_names[] = {
 	"mezzanine.disk_model",
 	"mezzanine.flash_model",
 	"mezzanine.model_time_scale",
+	"mezzanine.disk_spread",
+	"mezzanine.disk_span",
 };
 
 static void define_settings(void);
@@ -199,9 +203,19 @@ define_settings(void)
 							   &flash_model, "", PGC_POSTMASTER, 0,
 							   NULL, NULL, NULL);
 	DefineCustomRealVariable("mezzanine.model_time_scale",
-							 "Sets how many times slower than real time modelled devices are.",
+							 "Sets how many times slower than real time modelled devices are at first.",
+							 "0: they take no time. mezzanine_model_time_scale() changes it while the server runs.",
+							 &model_time_scale, 1.0, 0.0, 1000.0, PGC_POSTMASTER, 0,
+							 NULL, NULL, NULL);
+	DefineCustomRealVariable("mezzanine.disk_spread",
+							 "Sets how many times farther apart blocks lie on the modelled disk than in their relations.",
+							 "So that a small database seeks as a large one would.",
+							 &disk_spread, 1.0, 1.0, 1e9, PGC_POSTMASTER, 0,
+							 NULL, NULL, NULL);
+	DefineCustomRealVariable("mezzanine.disk_span",
+							 "Sets the share of the modelled disk that the database lies on.",
 							 NULL,
-							 &model_time_scale, 1.0, 0.001, 1000.0, PGC_POSTMASTER, 0,
+							 &disk_span, 1.0, 1e-6, 1.0, PGC_POSTMASTER, 0,
 							 NULL, NULL, NULL);
 #ifdef MEZZ_PLANTED
 	mezz_define_planted();
@@ -231,7 +245,7 @@ open_devices(void)
 
 	if (disk_model[0])
 	{
-		mezz_disk = mezz_disk_open(disk_model, model_time_scale, &message);
+		mezz_disk = mezz_disk_open(disk_model, model_time_scale, disk_spread, disk_span, &message);
 		if (mezz_disk == NULL)
 			mezz_report(FATAL, ERRCODE_CONFIG_FILE_ERROR, &message);
 	}

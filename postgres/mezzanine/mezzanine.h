@@ -6,6 +6,7 @@
  * hooks.c		what the core calls: PostgreSQL's side of the tier
  * disk.c		what the tier calls: pages to relations, syncs, waiting
  * worker.c		the background worker
+ * model.c		modelled devices: their time scale, what they have done
  * stat.c		views and functions
  * planted.c	rules that tests take out
  */

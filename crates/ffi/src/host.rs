@@ -69,6 +69,7 @@ pub struct Host {
     pub(crate) settings: Settings,
     pub(crate) geometry: Geometry,
     pub(crate) flash: Arc<dyn Device>,
+    flash_model: Option<FlashModel>,
     pub(crate) server: Box<dyn Server>,
     memory: Option<(NonNull<u8>, usize)>,
     tier: OnceLock<Tier>,
@@ -137,11 +138,11 @@ impl Host {
         };
         let geometry = config.geometry().map_err(|error| Refusal::new(error.to_string()))?;
         let file: Arc<dyn Device> = Arc::new(file);
-        let flash = match model {
+        let flash = match &model {
             Some(model) => model.attach(file),
             None => file,
         };
-        Ok(Self { settings, geometry, flash, server, memory: None, tier: OnceLock::new() })
+        Ok(Self { settings, geometry, flash, flash_model: model, server, memory: None, tier: OnceLock::new() })
     }
 
     /// Bytes of shared memory that [`Self::use_memory`] needs.
@@ -209,6 +210,11 @@ impl Host {
     /// The flash device's path.
     pub fn flash_path(&self) -> &Path {
         &self.settings.flash_path
+    }
+
+    /// The modelled drive under the tier, if it is on one.
+    pub fn flash_model(&self) -> Option<&FlashModel> {
+        self.flash_model.as_ref()
     }
 
     /// The sizes of the tier.

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use mezzanine_device::{Device, Drive, Model, NullDevice, Request, model};
+use mezzanine_device::{Attachment, Device, Drive, Model, NullDevice, Request, model};
 
 use crate::message::Refusal;
 
@@ -44,16 +44,23 @@ impl FlashModel {
     pub(crate) fn attach(&self, device: Arc<dyn Device>) -> Arc<dyn Device> {
         self.0.attach(device, 0)
     }
+
+    /// The drive, for its time scale and its statistics.
+    pub fn drive(&self) -> &Drive {
+        &self.0
+    }
 }
 
 impl DiskModel {
-    /// The model of this name or in this file. Its state is shared with children of this process.
+    /// The model of this name or in this file. Its state is shared with children of this process. `spread` and `span` are
+    /// those of an [`Attachment`].
     ///
     /// # Errors
     /// If there is none.
-    pub fn open(name: &str, time_scale: f64) -> Result<Self, Refusal> {
+    pub fn open(name: &str, time_scale: f64, spread: f64, span: f64) -> Result<Self, Refusal> {
         let drive = open(name, time_scale)?;
-        let nowhere = drive.attach(Arc::new(NullDevice::ENDLESS), 0);
+        let attachment = Attachment { spread, span, ..Attachment::default() };
+        let nowhere = drive.attach_as(Arc::new(NullDevice::ENDLESS), attachment);
         Ok(Self { drive, nowhere })
     }
 
@@ -68,6 +75,15 @@ impl DiskModel {
     pub fn write(&self, address: u64, bytes: usize) {
         let buf = vec![0; bytes];
         let _ = self.nowhere.run_one(Request::Write { offset: address, buf: &buf });
+    }
+
+    /// Returns when the disk would have written all of these, (address, bytes), handed to it together.
+    pub fn write_together(&self, runs: &[(u64, usize)]) {
+        let longest = runs.iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
+        let zeros = vec![0; longest];
+        let mut writes: Vec<Request<'_>> =
+            runs.iter().map(|&(offset, bytes)| Request::Write { offset, buf: &zeros[..bytes] }).collect();
+        let _ = self.nowhere.run(&mut writes);
     }
 
     /// Returns when the disk would have completed a flush.

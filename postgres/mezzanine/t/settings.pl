@@ -167,8 +167,8 @@ refused('an unknown model of a disk', { disk_model => 'drum' }, qr/FATAL:  there
 	qr/HINT:  Name the file of a model, or one of: .*\.$/m);
 refused('an unknown model of a drive', { flash_model => '/no/such/file' },
 	qr/FATAL:  there is no device model "\/no\/such\/file"/, qr/HINT:/);
-refused('a time scale of nothing', { model_time_scale => 0 },
-	qr/0 is outside the valid range for parameter "mezzanine\.model_time_scale"/);
+refused('a time scale below nothing', { model_time_scale => -1 },
+	qr/-1 is outside the valid range for parameter "mezzanine\.model_time_scale"/);
 configure(flash_pth => '/tmp');
 $from = -s $node->logfile;
 $node->start;

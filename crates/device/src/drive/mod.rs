@@ -44,6 +44,9 @@ pub struct Attachment {
     /// How far the device is spread over the platters of a disk: seek distances are multiplied by this, as if it were that
     /// many times larger. So that a small database seeks as a large one would. 1 = as it is.
     pub spread: f64,
+    /// Which share of the platters it keeps to, from the outside: positions beyond begin again at the first. So that a small
+    /// database seeks as far as a large one that does not fill the disk. 1 = the whole disk.
+    pub span: f64,
     /// Pass flushes on to the device, so that they hold even when this machine fails. They then take at least as long as the
     /// machine's own disk needs.
     pub pass_flush: bool,
@@ -51,7 +54,7 @@ pub struct Attachment {
 
 impl Default for Attachment {
     fn default() -> Self {
-        Self { base_offset: 0, spread: 1.0, pass_flush: false }
+        Self { base_offset: 0, spread: 1.0, span: 1.0, pass_flush: false }
     }
 }
 
@@ -228,12 +231,12 @@ impl Attached {
         };
         let (offset, len) = request.range()?;
         let timing = &self.drive.timing;
-        let Attachment { base_offset, spread, .. } = self.attachment;
+        let Attachment { base_offset, spread, span, .. } = self.attachment;
         let mut operation = timing.operation(kind, base_offset.wrapping_add(offset), len);
-        if spread != 1.0 {
-            let capacity = timing.capacity() as f64;
+        if spread != 1.0 || span != 1.0 {
+            let stroke = timing.capacity() as f64 * span;
             let base = (base_offset % timing.capacity()) as f64;
-            operation.position = ((base + offset as f64 * spread) / capacity).fract().abs();
+            operation.position = ((base + offset as f64 * spread) / stroke).fract().abs() * span;
         }
         Some(operation)
     }
