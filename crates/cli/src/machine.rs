@@ -66,7 +66,7 @@ impl ProcessorMeter {
 
     /// The shares since the start.
     pub(crate) fn read(&self) -> ProcessorShares {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from) as f64;
+        let cores = cores();
         let elapsed = self.started.elapsed().as_secs_f64().max(1e-9);
         let own = ((own_time() - self.own).as_secs_f64() / elapsed / cores).clamp(0.0, 1.0);
         let machine = match (self.machine, machine_ticks()) {
@@ -77,6 +77,11 @@ impl ProcessorMeter {
         };
         ProcessorShares { own, machine }
     }
+}
+
+/// Processors that this process may use.
+pub(crate) fn cores() -> f64 {
+    std::thread::available_parallelism().map_or(1, usize::from) as f64
 }
 
 fn own_time() -> Duration {

@@ -417,7 +417,7 @@ impl Demo<'_> {
 }
 
 /// If a share `busy` of the processor is needed at time scale 1, the time between is what the drives take; that part grows with the scale.
-fn time_scale_for(busy: f64) -> f64 {
+pub(crate) fn time_scale_for(busy: f64) -> f64 {
     const STEPS: [f64; 10] = [1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0];
     let busy = busy.clamp(0.0, 0.999);
     let wanted = busy * (1.0 - CPU_BUSY_AIM) / (CPU_BUSY_AIM * (1.0 - busy));

@@ -1,5 +1,6 @@
 //! `mezz pg`: PostgreSQL with the tier.
 
+mod bench;
 mod build;
 
 mod cluster;
@@ -31,6 +32,9 @@ pub(crate) enum PgVerb {
     /// Tell whether the server runs, and what the tier does.
     #[command(after_help = status::EXAMPLES)]
     Status(status::StatusArgs),
+    /// Measure TPC-C with and without the tier on modelled devices, kill the server, and check what it has kept.
+    #[command(after_help = bench::EXAMPLES)]
+    Bench(Box<bench::BenchArgs>),
 }
 
 pub(crate) fn run(verb: &PgVerb, json: bool) -> Result<(), Failure> {
@@ -40,5 +44,6 @@ pub(crate) fn run(verb: &PgVerb, json: bool) -> Result<(), Failure> {
         PgVerb::Start(args) => start::start(args, json),
         PgVerb::Stop(args) => start::stop(args, json),
         PgVerb::Status(args) => status::run(args, json),
+        PgVerb::Bench(args) => bench::run(args, json),
     }
 }
