@@ -142,7 +142,15 @@ impl Host {
             Some(model) => model.attach(file),
             None => file,
         };
-        Ok(Self { settings, geometry, flash, flash_model: model, server, memory: None, tier: OnceLock::new() })
+        Ok(Self {
+            settings,
+            geometry,
+            flash,
+            flash_model: model,
+            server,
+            memory: None,
+            tier: OnceLock::new(),
+        })
     }
 
     /// Bytes of shared memory that [`Self::use_memory`] needs.

@@ -12,6 +12,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   mezz pg bench
   mezz pg bench --warehouses 4 --seconds 10 --restart-after 5 --run disk --run drained
   mezz pg bench --disk-model cloud-volume --flash-model nvme-local --json
+  mezz pg bench --directory /mnt/disks --disk-model none --flash /dev/nvme1n1 --flash-model none --warehouses 1000
   mezz pg bench --overhead
 
 `mezz device list` names the models. The server is that of `mezz pg build`, built first if it is not there; if root runs this, the server runs as \
@@ -50,13 +51,17 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "SHARE", default_value_t = 0.2, value_parser = share)]
     pub(super) flash_share: f64,
 
-    /// Model of the drives that hold the data: a name from `mezz device list`, or a TOML file.
+    /// Model of the drives that hold the data: a name from `mezz device list`, or a TOML file; "none": what --directory lies on.
     #[arg(long, value_name = "MODEL", default_value = "cheetah-15k-x16")]
     pub(super) disk_model: String,
 
-    /// Model of the flash drive.
+    /// Model of the flash drive; "none": what --flash lies on.
     #[arg(long, value_name = "MODEL", default_value = "samsung-840-pro")]
     pub(super) flash_model: String,
+
+    /// The tier's file or block device (default: a file in --directory). What it holds is lost.
+    #[arg(long, value_name = "PATH")]
+    pub(super) flash: Option<PathBuf>,
 
     /// The arms of the disks move as far as in a database of this size (default: that of the FaCE paper).
     #[arg(long, value_name = "SIZE", default_value = "57GB")]
@@ -79,7 +84,7 @@ pub(crate) struct BenchArgs {
     pub(super) seed: u64,
 
     /// Measure what the tier costs when everything is in shared buffers instead: pairs of runs with and without it.
-    #[arg(long, conflicts_with_all = ["runs", "restart_after", "time_scale", "checkpoint_timeout", "full_size", "disk_model", "flash_model", "shared_buffers"])]
+    #[arg(long, conflicts_with_all = ["runs", "restart_after", "time_scale", "checkpoint_timeout", "full_size", "disk_model", "flash_model", "flash", "shared_buffers"])]
     pub(super) overhead: bool,
 
     /// Pairs of runs of --overhead.
@@ -120,6 +125,9 @@ pub(crate) enum Run {
     /// Everything on flash.
     Flash,
 }
+
+/// The name that stands for no model.
+pub(super) const NONE: &str = "none";
 
 impl Run {
     pub(super) const ALL: [Run; 5] = [Run::Disk, Run::Through, Run::Drained, Run::Durable, Run::Flash];

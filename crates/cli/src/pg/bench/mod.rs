@@ -18,7 +18,7 @@ use mezzanine_device::Model;
 use mezzanine_workload::{Scale, load};
 
 pub(crate) use args::{BenchArgs, EXAMPLES};
-use args::Run;
+use args::{NONE, Run};
 use result::{BenchResult, Row};
 use server::{Server, database_failure, execute};
 
@@ -58,8 +58,8 @@ pub(super) struct Bench<'a> {
     postgres: PathBuf,
     user: ServerUser,
     workspace: Workspace,
-    disk: Model,
-    flash: Model,
+    disk: Option<Model>,
+    flash: Option<Model>,
     /// Size of the loaded database; 0 before it is loaded.
     database_bytes: u64,
     load_seconds: f64,
@@ -101,7 +101,7 @@ fn verdict(result: &BenchResult, seed: u64) -> Result<(), Failure> {
 
 impl<'a> Bench<'a> {
     fn new(args: &'a BenchArgs) -> Result<Bench<'a>, Failure> {
-        let (disk, flash) = (find_model(&args.disk_model)?, find_model(&args.flash_model)?);
+        let (disk, flash) = (model(&args.disk_model)?, model(&args.flash_model)?);
         let postgres = match &args.postgres {
             Some(path) => std::path::absolute(path).map_err(|e| Failure::refused(path.display(), e))?,
             None => build::default_build()?.prefix,
@@ -125,11 +125,12 @@ impl<'a> Bench<'a> {
             postgres,
             user,
             workspace,
-            disk,
-            flash,
             database_bytes: 0,
             load_seconds: 0.0,
-            time_scale: args.time_scale,
+            // What takes its own time cannot be slowed down.
+            time_scale: if disk.is_none() || flash.is_none() { Some(1.0) } else { args.time_scale },
+            disk,
+            flash,
             warm_up_transactions: None,
         })
     }
@@ -138,7 +139,8 @@ impl<'a> Bench<'a> {
     /// they decide how long all of them warm up.
     fn order(&self) -> Vec<Run> {
         let order = [Run::Flash, Run::Durable, Run::Drained, Run::Through, Run::Disk];
-        order.into_iter().filter(|run| self.args.runs.is_empty() || self.args.runs.contains(run)).collect()
+        let possible = order.into_iter().filter(|run| *run != Run::Flash || self.flash.is_some());
+        possible.filter(|run| self.args.runs.is_empty() || self.args.runs.contains(run)).collect()
     }
 
     fn server(&self, name: &str) -> Result<Server, Failure> {
@@ -173,7 +175,8 @@ impl<'a> Bench<'a> {
         })
         .map_err(|e| database_failure(&e))?;
         bar.finish_and_clear();
-        let mut admin = mezzanine_workload::Database::open_session(&database).map_err(|e| database_failure(&e))?;
+        let mut admin =
+            mezzanine_workload::Database::open_session(&database).map_err(|e| database_failure(&e))?;
         execute(admin.as_mut(), "CREATE EXTENSION mezzanine")?;
         drop(admin);
         server.stop()?;
@@ -216,25 +219,56 @@ impl<'a> Bench<'a> {
         settings.number("mezzanine.model_time_scale", scale);
         let model = if kind == Run::Flash { &self.flash } else { &self.disk };
         let name = if kind == Run::Flash { &self.args.flash_model } else { &self.args.disk_model };
-        settings.text("mezzanine.disk_model", &absolute_model(name)?);
-        let full = self.args.full_size.0.clamp(self.database_bytes, model.capacity_bytes.max(self.database_bytes));
-        settings.number("mezzanine.disk_span", (full as f64 / model.capacity_bytes as f64).min(1.0));
-        settings.number("mezzanine.disk_spread", full as f64 / self.database_bytes as f64);
+        if let Some(model) = model {
+            settings.text("mezzanine.disk_model", &absolute_model(name)?);
+            let capacity = model.capacity_bytes.max(self.database_bytes);
+            let full = self.args.full_size.0.clamp(self.database_bytes, capacity);
+            settings.number("mezzanine.disk_span", (full as f64 / model.capacity_bytes as f64).min(1.0));
+            settings.number("mezzanine.disk_spread", full as f64 / self.database_bytes as f64);
+        }
         if let Some(mode) = kind.sync_mode() {
-            let path = server.flash();
+            let path = self.flash_path(server)?;
             let path = path.to_str().ok_or_else(|| Failure::usage("--directory", "the path is not UTF-8"))?;
             settings.text("mezzanine.flash_path", path);
             settings.mebibytes("mezzanine.flash_size", self.flash_bytes());
             settings.text("mezzanine.sync_mode", mode);
-            settings.text("mezzanine.flash_model", &absolute_model(&self.args.flash_model)?);
+            if self.flash.is_some() {
+                settings.text("mezzanine.flash_model", &absolute_model(&self.args.flash_model)?);
+            }
         }
         server.configure(&settings)
+    }
+
+    /// Where the tier lies in this run. A device that is given is shared by all runs, one after the other.
+    fn flash_path(&self, server: &Server) -> Result<PathBuf, Failure> {
+        match &self.args.flash {
+            None => Ok(server.flash()),
+            Some(path) => std::path::absolute(path).map_err(|e| Failure::refused(path.display(), e)),
+        }
+    }
+
+    /// A device that is given may hold the tier of the run before.
+    fn clear_flash(&self) -> Result<(), Failure> {
+        let Some(path) = &self.args.flash else { return Ok(()) };
+        let failed = |e: std::io::Error| Failure::refused(path.display(), format!("the tier's device: {e}"));
+        let file =
+            std::fs::File::options().write(true).create(true).truncate(false).open(path).map_err(failed)?;
+        if file.metadata().map_err(failed)?.is_file() {
+            file.set_len(0).map_err(failed)?;
+            std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+                .map_err(failed)?;
+        }
+        std::os::unix::fs::FileExt::write_all_at(&file, &[0; 1 << 16], 0).map_err(failed)?;
+        self.user.give(path)
     }
 
     fn measure(&mut self, loaded: &Server, kind: Run) -> Result<Row, Failure> {
         let bar = output::spinner(&format!("{}: warming up, measuring, killing, checking", kind.name()));
         let mut server = self.server(kind.name())?;
         server.copy_data(loaded)?;
+        if kind.sync_mode().is_some() {
+            self.clear_flash()?;
+        }
         self.configure(&server, kind, 0.0)?;
         server.start()?;
         let row = measure::measure(self, &mut server, kind)?;
@@ -281,9 +315,9 @@ impl<'a> Bench<'a> {
                 shared_buffers_bytes: self.shared_buffers(),
                 flash_bytes: self.flash_bytes(),
                 disk_model: args.disk_model.clone(),
-                disk_description: self.disk.title.clone(),
+                disk_description: title(self.disk.as_ref()),
                 flash_model: args.flash_model.clone(),
-                flash_description: self.flash.title.clone(),
+                flash_description: title(self.flash.as_ref()),
                 full_size_bytes: args.full_size.0,
                 log: format!("a device that makes a write durable in {} us", args.log_flush_us),
                 checkpoints: args.checkpoint_timeout.map_or_else(
@@ -321,6 +355,14 @@ fn common(directory: &Path, args: &BenchArgs) -> Settings {
     // New-Orders that take the same items in another order wait for each other; the drivers take milliseconds, not a second.
     settings.text("deadlock_timeout", "100ms");
     settings
+}
+
+fn model(name: &str) -> Result<Option<Model>, Failure> {
+    if name == NONE { Ok(None) } else { find_model(name).map(Some) }
+}
+
+fn title(model: Option<&Model>) -> String {
+    model.map_or_else(|| "the machine's own device".to_owned(), |model| model.title.clone())
 }
 
 fn absolute_model(name: &str) -> Result<String, Failure> {

@@ -121,7 +121,7 @@ impl BenchResult {
         let s = &self.settings;
         let mut text = table.render();
         text.push_str(&format!(
-            "\n{} of TPC-C ({} warehouses), {} clients, shared buffers {}, flash {}; {} as large as {}; log: {}.\n\
+            "\n{} of TPC-C ({} warehouses), {} clients, shared buffers {}, flash {}; {}, seeks of {}; log: {}.\n\
              Time scale {}, processor at most {} busy; checkpoint and restart after kill -9 in real time.\n",
             Size(s.database_bytes),
             s.warehouses,
@@ -176,7 +176,8 @@ impl BenchResult {
             ));
         }
         if !self.settings.standard_scale {
-            warnings.push("the population is not TPC-C's: the figures say nothing about performance".to_owned());
+            warnings
+                .push("the population is not TPC-C's: the figures say nothing about performance".to_owned());
         }
         warnings
     }
@@ -186,14 +187,19 @@ fn cells(row: &Row) -> [String; 12] {
     let none = || "-".to_owned();
     let tier = row.tier.as_ref();
     let busy = |role: &str| {
-        row.drives.iter().find(|drive| drive.role == role).map_or_else(none, |drive| percent(drive.utilisation))
+        row.drives
+            .iter()
+            .find(|drive| drive.role == role)
+            .map_or_else(none, |drive| percent(drive.utilisation))
     };
     [
         row.run.clone(),
         number(row.new_orders_per_minute, 0),
         format!("{:.0} ms", row.new_order_ms_p90),
         tier.and_then(|tier| tier.hit_ratio).map_or_else(none, percent),
-        tier.filter(|_| row.run != "through").and_then(|tier| tier.write_reduction).map_or_else(none, percent),
+        tier.filter(|_| row.run != "through")
+            .and_then(|tier| tier.write_reduction)
+            .map_or_else(none, percent),
         tier.and_then(|tier| tier.flash_write_bytes_mean)
             .map_or_else(none, |bytes| format!("{:.0} KiB", bytes / 1024.0)),
         if row.run == "flash" { none() } else { busy("data") },

@@ -165,7 +165,9 @@ impl Server {
     pub(super) fn processor_time(&self) -> Duration {
         let Some(postmaster) = self.postmaster() else { return Duration::ZERO };
         let ticks = processes()
-            .filter(|process| process.pid == postmaster || process.parent == postmaster.as_raw_nonzero().get())
+            .filter(|process| {
+                process.pid == postmaster || process.parent == postmaster.as_raw_nonzero().get()
+            })
             .map(|process| process.ticks)
             .sum::<u64>();
         // The kernel's unit for this file is a hundredth of a second, whatever its own clock is.
