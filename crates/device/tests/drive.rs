@@ -111,6 +111,27 @@ fn a_disk_serves_a_deep_queue_faster_in_real_time_too() {
 }
 
 #[test]
+fn a_database_that_keeps_to_a_small_part_of_the_disk_seeks_less() {
+    let mean_us = |span: f64| {
+        let drive = drive("cheetah-15k", 0.01);
+        // As far apart as the part of the disk is wide, whatever that is.
+        let spread = drive.spread_to_cover(16 << 20, span);
+        let device = drive.attach_as(memory(16 << 20), Attachment { spread, span, ..Attachment::default() });
+        let mut numbers = Numbers::new(3);
+        let mut page = [0_u8; 4096];
+        for _ in 0..300 {
+            device.read_at(&mut page, numbers.next() % 4096 * 4096).unwrap();
+        }
+        let used = drive.statistics();
+        used.busy_ns as f64 / used.reads as f64 / 1e3
+    };
+    let (whole, part) = (mean_us(1.0), mean_us(0.02));
+    // Half a revolution is 2 ms; the seek of 3.4 ms shrinks with the root of the distance, to 0.2 + 3.2 * 0.14 ms.
+    assert!((4_700.0..6_300.0).contains(&whole), "{whole} us over the whole disk");
+    assert!((2_200.0..3_400.0).contains(&part), "{part} us on a fiftieth of it");
+}
+
+#[test]
 fn a_batch_larger_than_the_queue_of_the_drive_is_taken_in_parts() {
     let drive = drive("cheetah-15k-x4", 0.001);
     let device = drive.attach(memory(32 << 20), 0);

@@ -91,7 +91,13 @@ impl Server {
         let mut command = self.command("postgres");
         command.arg("-D").arg(self.directory.join("data")).arg("-k").arg(&self.directory);
         // What is killed is the server and not the machine, so that what was written is there, synced or not.
-        for setting in ["listen_addresses=", "fsync=off", "max_connections=30", "shared_buffers=1MB"] {
+        for setting in [
+            "listen_addresses=",
+            "fsync=off",
+            "max_connections=30",
+            "shared_buffers=1MB",
+            "dynamic_shared_memory_type=mmap",
+        ] {
             command.args(["-c", setting]);
         }
         self.postmaster = Some(command.stdout(Stdio::null()).stderr(log).spawn().unwrap());
@@ -133,7 +139,11 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        self.kill();
+        // An immediate shutdown gives back what a kill would leave behind: shared memory.
+        if let Some(mut postmaster) = self.postmaster.take() {
+            let _ = Command::new("kill").args(["-QUIT", &postmaster.id().to_string()]).status();
+            let _ = postmaster.wait();
+        }
         let _ = fs::remove_dir_all(&self.directory);
     }
 }

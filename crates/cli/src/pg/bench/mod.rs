@@ -352,6 +352,8 @@ fn common(directory: &Path, args: &BenchArgs) -> Settings {
     // The models know nothing of read-ahead by the kernel.
     settings.text("recovery_prefetch", "off");
     settings.text("jit", "off");
+    // In the data directory, where nothing of it outlives the benchmark.
+    settings.text("dynamic_shared_memory_type", "mmap");
     // New-Orders that take the same items in another order wait for each other; the drivers take milliseconds, not a second.
     settings.text("deadlock_timeout", "100ms");
     settings
