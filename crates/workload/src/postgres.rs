@@ -2,7 +2,7 @@
 //!
 //! Sessions are connections of their own; statements are prepared once in each. Transactions that write run at the
 //! isolation level of [`PostgresOptions`]. READ COMMITTED is enough for TPC-C as it is written here: wherever two
-//! transactions meet in a row, the row is updated before it is read (see [`statement`](crate::statement)), and an order
+//! transactions meet in a row, the row is updated before it is read (see the module `statement`), and an order
 //! that another Delivery has taken is noticed by its delete. Under the higher levels the loser of such a meeting fails
 //! with a serialisation failure and is run again, which the workload does for every [`ErrorKind::Conflict`]. Transactions
 //! that only read have one snapshot (REPEATABLE READ) at any setting.
