@@ -21,7 +21,7 @@ use crate::tier::Tier;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"MEZZREGN");
 /// Counts up with every change of the layout or the meaning of a region.
-const VERSION: u64 = 2;
+pub const REGION_VERSION: u64 = 2;
 /// Bytes at the start of every region that tell what it is.
 pub(crate) const HEADER_BYTES: usize = size_of::<Header>() + 2 * SUPERBLOCK_BYTES;
 
@@ -125,7 +125,7 @@ impl Tier {
         self.region.copy_in(superblock_at(published), &superblock.encode());
         planted::inside("publish: superblock copied");
         header.bytes.set(self.geometry.region_bytes() as u64);
-        header.version.set(VERSION);
+        header.version.set(REGION_VERSION);
         header.magic.set(MAGIC);
         header.published.set(published);
     }
@@ -150,7 +150,10 @@ impl Tier {
         let header = header(&region);
         let (found, known) = (header.bytes.get(), geometry.region_bytes() as u64);
         if found != known {
-            return Err(AttachError::OtherVersion { found: (VERSION, found), known: (VERSION, known) });
+            return Err(AttachError::OtherVersion {
+                found: (REGION_VERSION, found),
+                known: (REGION_VERSION, known),
+            });
         }
         let (needed, mapped) = (geometry.region_bytes(), region.bytes());
         if mapped < needed {
@@ -193,8 +196,8 @@ fn read(region: &Region) -> Result<Superblock, AttachError> {
         _ => return Err(AttachError::NotARegion),
     }
     let version = header.version.get();
-    if version != VERSION {
-        let (found, known) = ((version, header.bytes.get()), (VERSION, 0));
+    if version != REGION_VERSION {
+        let (found, known) = ((version, header.bytes.get()), (REGION_VERSION, 0));
         return Err(AttachError::OtherVersion { found, known });
     }
     let mut bytes = [0; SUPERBLOCK_BYTES];

@@ -105,7 +105,7 @@ mod check;
 
 pub mod planted;
 
-pub use attach::AttachError;
+pub use attach::{AttachError, REGION_VERSION};
 pub use checkpoint::{DrainBusy, DrainScope, DrainState, DrainTicket, Mark};
 pub use config::{
     Admission, ConfigError, Design, FRAMES_MAX, GROUP_PAGES_MAX, Geometry, PAGE_SIZE_MAX, PAGE_SIZE_MIN,

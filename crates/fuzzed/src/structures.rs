@@ -5,7 +5,7 @@ use mezzanine_engine::format::{
     GroupSummary, RECORD_BYTES, Record, RecordKind, SEGMENT_HEADER_BYTES, SUMMARY_HEADER_BYTES,
     SUMMARY_MAGIC, SUPERBLOCK_BYTES, SegmentHeader, Superblock,
 };
-use mezzanine_engine::{AttachError, Region, Tier, TierConfig};
+use mezzanine_engine::{AttachError, REGION_VERSION, Region, Tier, TierConfig};
 
 use crate::patches::repair;
 
@@ -117,7 +117,7 @@ pub fn region(data: &[u8]) -> bool {
     let geometry = config.geometry().expect("a usual configuration");
     let mut header = [0; 64];
     header[..8].copy_from_slice(b"MEZZREGN");
-    header[8..16].copy_from_slice(&1u64.to_le_bytes());
+    header[8..16].copy_from_slice(&REGION_VERSION.to_le_bytes());
     header[16..24].copy_from_slice(&(geometry.region_bytes() as u64).to_le_bytes());
     let (&[mapped, changes, ..], data) = data.split_at(data.len().min(2)) else { return false };
     let mut data = data.chunks(8);
