@@ -85,7 +85,12 @@ impl<'a> Candidate<'a> {
         if self.backing.capabilities().can_resize {
             self.backing.set_len(sidecar.length).map_err(|error| self.io(error))?;
         }
-        self.backing.flush().map_err(|error| self.io(error))
+        self.backing.flush().map_err(|error| self.io(error))?;
+        // Once only: a short file that grows from here on is not one that its guard has stretched.
+        let restored = Sidecar { guard: Vec::new(), head: Vec::new(), ..sidecar.clone() };
+        self.store
+            .replace(&restored.encode())
+            .map_err(|error| VolumeError::from_io("replace the sidecar", self.store.describe(), error))
     }
 
     fn into_file(self, number: u32, host: Option<&Arc<TierHost>>) -> FileInner {
