@@ -24,8 +24,10 @@ use crate::failure::Failure;
 use crate::machine::{ProcessorMeter, cores};
 
 /// The queue goes round this often without delays before anything is measured: once to fill it, once more so that what leaves it was taken in
-/// by a full queue.
+/// by a full queue. In between is a checkpoint, which removes the log and, in sync mode `drained`, writes what is dirty to disk: what leaves the
+/// queue while it is measured has come after it, as in a run without end.
 const WRAPS_BEFORE: f64 = 2.0;
+const CHECKPOINT_AT: f64 = 0.5;
 /// Transactions after which a queue that has not gone round will not do so.
 const WARM_UP_TRANSACTIONS_MAX: u64 = 2_000_000;
 /// Without a tier, and when no run with one came before.
@@ -110,6 +112,8 @@ struct Observer<'a, 'b> {
     admin: Box<dyn Session + 'a>,
     with_tier: bool,
     stage: Stage,
+    /// There was a checkpoint in the warm-up.
+    checkpointed: bool,
     row: &'a mut Row,
     failure: Option<Failure>,
 }
@@ -133,6 +137,7 @@ fn measured_run(
         admin: session(database)?,
         with_tier: kind.sync_mode().is_some(),
         stage: Stage::Fast(Instant::now()),
+        checkpointed: false,
         row,
         failure: None,
     };
@@ -196,10 +201,13 @@ impl Observer<'_, '_> {
         let wraps = self.counts()?.queue_wraps(super::PAGE_BYTES);
         self.row.queue_wraps_before = wraps;
         self.row.warm_up_transactions = transactions;
-        let warm = match wraps {
-            Some(wraps) => wraps >= WRAPS_BEFORE,
-            None => transactions >= self.bench.warm_up_transactions.unwrap_or(WARM_UP_TRANSACTIONS),
-        };
+        let enough = self.bench.warm_up_transactions.unwrap_or(WARM_UP_TRANSACTIONS);
+        let done = wraps.map_or(transactions as f64 / enough as f64, |wraps| wraps / WRAPS_BEFORE);
+        if done >= CHECKPOINT_AT && !self.checkpointed {
+            execute(self.admin.as_mut(), "CHECKPOINT")?;
+            self.checkpointed = true;
+        }
+        let warm = done >= 1.0;
         if !warm && transactions > WARM_UP_TRANSACTIONS_MAX {
             let reason = format!(
                 "the flash queue went round {:.2} times in {transactions} transactions, too little to measure it",
@@ -213,9 +221,8 @@ impl Observer<'_, '_> {
         Ok(warm)
     }
 
-    /// Removes the log of the warm-up, and goes on at the time scale, if it is known.
+    /// Goes on at the time scale, if it is known.
     fn end_fast(&mut self) -> Result<(), Failure> {
-        execute(self.admin.as_mut(), "CHECKPOINT")?;
         if self.bench.time_scale.is_some() {
             return self.begin_slow();
         }
