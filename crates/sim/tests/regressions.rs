@@ -7,7 +7,7 @@ use mezzanine_sim::crash::scenario::Scenario;
 use mezzanine_sim::crash::{CUTS_PER_WORLD, World};
 
 /// Seed, and what happened. All were found in version 0.1.0 before its release.
-const STORIES: [(u64, &str); 20] = [
+const STORIES: [(u64, &str); 22] = [
     (
         15,
         "power failed after the tier's table knew a new file and before its sidecar was written: nobody could attach it again",
@@ -79,6 +79,16 @@ const STORIES: [(u64, &str); 20] = [
         300_000_421,
         "power failed in the closing of a tier in sync mode through, after its superblock and before the sidecars: opened as durable, \
           it knew files whose sidecars did not, and refused them",
+    ),
+    (
+        200_135_240,
+        "a file shorter than its guard was taken for a stretched one at every opening, because its sidecar still had the guard: it \
+          was cut to the length in it, though it had grown and been synced since",
+    ),
+    (
+        200_091_234,
+        "not a bug of the volume: the world asked a copy of the superblock whether `through` was possible, and that copy was \
+          unreadable that once; the newer copy refused, and the world did not expect it",
     ),
 ];
 

@@ -1,12 +1,10 @@
 //! What an operator changes while files are in use: the sync mode, and whether the tier takes pages.
 //!
-//! Where writes go to the tier alone afterwards, and did not before, or the other way round, everything before it is durable: with
-//! writes to disk first, on the disks alone. Where the power fails in a switch of the mode, the superblock has the old one or the new, and the next opening asks
-//! for either.
+//! Where writes go to the tier alone afterwards, and did not before, or the other way round, everything before it is durable:
+//! with writes to disk first, on the disks alone. Where the power fails in a switch of the mode, the superblock has the old one
+//! or the new, and the next opening asks for either.
 
-use mezzanine_volume::{
-    SyncMode, TierConfig, Volume, VolumeConfig, VolumeError, VolumeErrorKind, VolumeState,
-};
+use mezzanine_volume::{SyncMode, TierConfig, VolumeConfig, VolumeError, VolumeErrorKind, VolumeState};
 
 use super::checkers::disk;
 use super::model::FileModel;
@@ -87,27 +85,27 @@ fn is_without_tier(world: &World, changed: &Result<(), VolumeError>) -> bool {
 }
 
 impl World {
-    /// How the tier is opened: now and then in sync mode `durable` though it was left in `through`. After a power cut in a switch of the sync mode either mode may be asked for: `durable` is always
-    /// right, and `through` is refused where the tier may have pages that it would lose.
-    pub(super) fn config_to_open(&mut self) -> Result<VolumeConfig, Stop> {
+    /// How the tier is opened: now and then in sync mode `durable` though it was left in `through`. After a power cut in a
+    /// switch of the sync mode either mode may be asked for: `durable` is always right, and `through` may be refused
+    /// ([`World::may_refuse`]).
+    pub(super) fn config_to_open(&mut self) -> VolumeConfig {
         if self.scenario.switches && self.random.chance(1, 8) {
             self.mode_in_doubt |= self.scenario.tier.sync_mode == SyncMode::Through;
             self.scenario.tier.sync_mode = SyncMode::Durable;
-            return Ok(self.scenario.volume());
+            return self.scenario.volume();
         }
         let config = self.scenario.volume();
         if !self.mode_in_doubt || self.random.chance(1, 2) {
-            return Ok(config);
+            return config;
         }
-        let tier = TierConfig { sync_mode: SyncMode::Through, ..config.tier.clone() };
-        let through = VolumeConfig { tier, ..config.clone() };
-        match Volume::open(self.machine.connect(&self.machine.flash), through.clone()) {
-            Ok(_) => Ok(through),
-            Err(error) if error.kind() == VolumeErrorKind::OnlyCopy => {
-                trace!(self, "not opened in sync mode through: {error}");
-                Ok(config)
-            }
-            Err(error) => Err(self.failed("open", &error)),
-        }
+        VolumeConfig { tier: TierConfig { sync_mode: SyncMode::Through, ..config.tier.clone() }, ..config }
+    }
+
+    /// Whether a tier whose sync mode is in doubt may refuse to be opened in the mode asked for: in `through` it would lose
+    /// pages that it has if the switch was done.
+    pub(super) fn may_refuse(&self, config: &VolumeConfig, error: &VolumeError) -> bool {
+        self.mode_in_doubt
+            && config.tier.sync_mode == SyncMode::Through
+            && error.kind() == VolumeErrorKind::OnlyCopy
     }
 }

@@ -427,9 +427,15 @@ impl World {
             self.done("format", formatted)?;
             self.formatted = true;
         }
-        let config = self.config_to_open()?;
+        let mut config = self.config_to_open();
+        let mut opened = self.try_open_with(&self.machine, config.clone());
+        // Asked only now: a copy of the superblock that could be read once may be unreadable the next time.
+        if opened.as_ref().is_err_and(|(_, error)| self.may_refuse(&config, error)) {
+            trace!(self, "refused in sync mode through");
+            config = self.scenario.volume();
+            opened = self.try_open_with(&self.machine, config.clone());
+        }
         let mode = config.tier.sync_mode;
-        let opened = self.try_open_with(&self.machine, config);
         let session = opened.map_err(|(operation, error)| self.failed(operation, &error))?;
         self.power_is_on()?;
         self.opening = false;
