@@ -710,28 +710,6 @@ bool mezz_holds(const struct MezzHost *host, struct MezzPage page);
 bool mezz_is_clean(const struct MezzHost *host);
 
 /*
- Carries out one job. False if there is nothing to do now.
- */
-bool mezz_work(const struct MezzHost *host);
-
-/*
- A number that changes whenever room was made in the tier.
- */
-uint64_t mezz_progress(const struct MezzHost *host);
-
-/*
- How busy the disk is with what others wait for, in thousandths of its time: stage-out takes the rest.
- */
-void mezz_disk_busy(const struct MezzHost *host,
-                    uint32_t permille);
-
-/*
- Whether a device under the tier has failed; then `message` says which, and nothing more becomes durable.
- */
-bool mezz_has_failed(const struct MezzHost *host,
-                     struct MezzMessage *message);
-
-/*
  Waits until no write of these pages to disk is under way.
  */
 bool mezz_await_stage_out(const struct MezzHost *host,
@@ -772,9 +750,26 @@ bool mezz_flush(const struct MezzHost *host,
                 struct MezzMessage *message);
 
 /*
- Has every page that is newer than its disk copy written to disk and synced.
+ Carries out one job. False if there is nothing to do now.
  */
-bool mezz_drain(const struct MezzHost *host, struct MezzMessage *message);
+bool mezz_work(const struct MezzHost *host);
+
+/*
+ A number that changes whenever room was made in the tier.
+ */
+uint64_t mezz_progress(const struct MezzHost *host);
+
+/*
+ How busy the disk is with what others wait for, in thousandths of its time: stage-out takes the rest.
+ */
+void mezz_disk_busy(const struct MezzHost *host,
+                    uint32_t permille);
+
+/*
+ Whether a device under the tier has failed; then `message` says which, and nothing more becomes durable.
+ */
+bool mezz_has_failed(const struct MezzHost *host,
+                     struct MezzMessage *message);
 
 /*
  A checkpoint has chosen its redo pointer, and marked the pages in the pool that are dirty.
@@ -811,9 +806,29 @@ bool mezz_close(const struct MezzHost *host,
                 struct MezzMessage *message);
 
 /*
+ Has every page that is newer than its disk copy written to disk and synced.
+ */
+bool mezz_drain(const struct MezzHost *host, struct MezzMessage *message);
+
+/*
+ Has the newest version of these pages, or of all (`page` is null), written to disk and synced, and waits for it unless `stop`
+ says that the caller has something else to do. The drain goes on without him.
+ */
+enum MezzWaited mezz_drain_unless(const struct MezzHost *host,
+                                  const struct MezzPage *page,
+                                  enum MezzScope scope,
+                                  bool (*stop)(void),
+                                  struct MezzMessage *message);
+
+/*
  Stops taking pages, or takes them again.
  */
 void mezz_admit(const struct MezzHost *host, bool admit);
+
+/*
+ Asks for a queue that takes so many bytes of flash; it takes effect when the queue has come round.
+ */
+bool mezz_resize(const struct MezzHost *host, uint64_t bytes, struct MezzMessage *message);
 
 /*
  Pages in the tier, and how many of them are newer than their disk copies: a pass over the directory.
@@ -831,11 +846,6 @@ void mezz_now(const struct MezzHost *host, struct MezzNow *out);
  Copies the counters of the tier.
  */
 void mezz_statistics(const struct MezzHost *host, struct MezzStatistics *out);
-
-/*
- Asks for a queue that takes so many bytes of flash; it takes effect when the queue has come round.
- */
-bool mezz_resize(const struct MezzHost *host, uint64_t bytes, struct MezzMessage *message);
 
 /*
  Begins a pass over the pages that the tier holds now.
@@ -867,16 +877,6 @@ bool mezz_verify(const struct MezzHost *host,
                  uintptr_t room,
                  uintptr_t *count,
                  uint64_t *checked);
-
-/*
- Has the newest version of these pages, or of all (`page` is null), written to disk and synced, and waits for it unless `stop`
- says that the caller has something else to do. The drain goes on without him.
- */
-enum MezzWaited mezz_drain_unless(const struct MezzHost *host,
-                                  const struct MezzPage *page,
-                                  enum MezzScope scope,
-                                  bool (*stop)(void),
-                                  struct MezzMessage *message);
 
 /*
  Opens a modelled disk in the process that starts the server. Arms move `spread` times as far as blocks are apart, within

@@ -1,8 +1,17 @@
-//! The C header beside the extension says what `abi.rs` declares.
+//! The C header beside the extension says what `abi.rs` and the files below it declare.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 const HEADER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../postgres/mezzanine/mezz_ffi.h");
+
+/// The files of the interface, in the order in which `abi.rs` names them.
+fn sources() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/abi.rs");
+    let text = std::fs::read_to_string(&root).expect("abi.rs can be read");
+    let parts = text.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
+    let parts: Vec<_> = parts.map(|part| root.with_extension("").join(part).with_extension("rs")).collect();
+    [root].into_iter().chain(parts).collect()
+}
 
 fn generated() -> String {
     let config = cbindgen::Config {
@@ -19,12 +28,11 @@ fn generated() -> String {
         documentation_style: cbindgen::DocumentationStyle::C,
         ..Default::default()
     };
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/abi.rs");
-    let bindings = cbindgen::Builder::new()
-        .with_config(config)
-        .with_src(source)
+    let bindings = sources()
+        .into_iter()
+        .fold(cbindgen::Builder::new().with_config(config), cbindgen::Builder::with_src)
         .generate()
-        .expect("abi.rs is understood");
+        .expect("the sources are understood");
     let mut text = Vec::new();
     bindings.write(&mut text);
     String::from_utf8(text).expect("a header in UTF-8")
@@ -41,6 +49,6 @@ fn the_header_is_that_of_the_library() {
     let found = std::fs::read_to_string(HEADER).unwrap_or_default();
     assert!(
         found == text,
-        "{HEADER} is not what abi.rs declares; run MEZZANINE_HEADER=write cargo test -p mezzanine-ffi --test header"
+        "{HEADER} is not what abi.rs and the files below it declare; run MEZZANINE_HEADER=write cargo test -p mezzanine-ffi --test header"
     );
 }

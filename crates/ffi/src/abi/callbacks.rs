@@ -1,0 +1,115 @@
+//! What the server does for the tier, behind functions of C.
+
+use mezzanine_engine::PageId;
+
+use crate::host::{FlashIo, Server};
+use crate::message::Refusal;
+
+use super::names::MezzPage;
+
+/// A page on its way to disk.
+#[repr(C)]
+pub struct MezzDiskPage {
+    /// Its name.
+    pub page: MezzPage,
+    /// Its bytes, valid during the call.
+    pub bytes: *const u8,
+}
+
+/// What the flash device is doing for a process.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub enum MezzFlashIo {
+    /// A page is read, or what stage-out looks at.
+    Read = 0,
+    /// A group or metadata is written.
+    Write = 1,
+    /// What was written is made durable.
+    Sync = 2,
+}
+
+/// What only the server can do for the tier. None of these may raise an error or jump.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct MezzCallbacks {
+    /// Writes `count` pages to their relations, in this order. False if one could not be written; the reason was logged.
+    pub write_pages: extern "C" fn(pages: *const MezzDiskPage, count: usize) -> bool,
+    /// Syncs every file that `write_pages` has written, in any process. False if that failed; the reason was logged.
+    pub sync_pages: extern "C" fn() -> bool,
+    /// Whether this process may carry out jobs now: not in a critical section, where nothing can be allocated.
+    pub may_work: extern "C" fn() -> bool,
+    /// Waits until `progressed` is called in any process, or some milliseconds. `seen` is `mezz_progress` as of when the
+    /// caller looked: if it is another by now, returns at once.
+    pub wait: extern "C" fn(seen: u64),
+    /// Wakes those that wait, and the background worker.
+    pub progressed: extern "C" fn(),
+    /// Keeps servers that know nothing of the tier away from the data directory, or lets them in again; durably. May be null.
+    pub mark_control_file: Option<extern "C" fn(dirty: bool) -> bool>,
+    /// Keeps other processes from replacing the superblock, or lets them again.
+    pub lock_superblock: extern "C" fn(lock: bool),
+    /// This process waits for the flash device from now on.
+    pub flash_begins: extern "C" fn(io: MezzFlashIo),
+    /// It waits no longer.
+    pub flash_ended: extern "C" fn(io: MezzFlashIo),
+}
+
+pub(super) struct Callbacks(pub(super) MezzCallbacks);
+
+impl Server for Callbacks {
+    fn write_pages(&self, pages: &[(PageId, &[u8])]) -> bool {
+        let pages: Vec<MezzDiskPage> = pages
+            .iter()
+            .map(|(id, bytes)| MezzDiskPage { page: MezzPage::from(id), bytes: bytes.as_ptr() })
+            .collect();
+        (self.0.write_pages)(pages.as_ptr(), pages.len())
+    }
+
+    fn sync_pages(&self) -> bool {
+        (self.0.sync_pages)()
+    }
+
+    fn may_work(&self) -> bool {
+        (self.0.may_work)()
+    }
+
+    fn wait(&self, seen: u64) {
+        (self.0.wait)(seen);
+    }
+
+    fn progressed(&self) {
+        (self.0.progressed)();
+    }
+
+    fn mark_control_file(&self, dirty: bool) -> Result<(), Refusal> {
+        match self.0.mark_control_file {
+            Some(mark) if !mark(dirty) => Err(Refusal::new("the control file cannot be written")),
+            _ => Ok(()),
+        }
+    }
+
+    fn lock_superblock(&self) {
+        (self.0.lock_superblock)(true);
+    }
+
+    fn unlock_superblock(&self) {
+        (self.0.lock_superblock)(false);
+    }
+
+    fn flash_begins(&self, io: FlashIo) {
+        (self.0.flash_begins)(io.into());
+    }
+
+    fn flash_ended(&self, io: FlashIo) {
+        (self.0.flash_ended)(io.into());
+    }
+}
+
+impl From<FlashIo> for MezzFlashIo {
+    fn from(io: FlashIo) -> Self {
+        match io {
+            FlashIo::Read => Self::Read,
+            FlashIo::Write => Self::Write,
+            FlashIo::Sync => Self::Sync,
+        }
+    }
+}

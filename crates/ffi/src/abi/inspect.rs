@@ -1,0 +1,101 @@
+//! Passes over the pages that the tier holds.
+
+use std::mem::MaybeUninit;
+use std::slice;
+
+use mezzanine_engine::{HeldPage, PageCursor};
+
+use super::MezzHost;
+use super::names::MezzPage;
+
+/// How far a pass over the pages has come.
+#[repr(C)]
+pub struct MezzCursor {
+    /// The next position.
+    pub next: u64,
+    /// Where the pass ends.
+    pub end: u64,
+}
+
+/// A page that the tier holds.
+#[repr(C)]
+pub struct MezzHeld {
+    /// Its name.
+    pub page: MezzPage,
+    /// Its position in the queue.
+    pub position: u64,
+    /// Newer than the disk copy.
+    pub dirty: bool,
+    /// Looked up since it entered, or since its last second chance.
+    pub referenced: bool,
+    /// Not yet durable on flash.
+    pub staged: bool,
+}
+
+/// Begins a pass over the pages that the tier holds now.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_first_page(host: &MezzHost, out: &mut MezzCursor) {
+    (out.next, out.end) = host.0.tier().first_page().positions();
+}
+
+/// Looks at up to `room` frames and copies the pages found there, which may be none. False when the pass is complete.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached; `pages` has room for `room` pages.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_pages(
+    host: &MezzHost,
+    cursor: &mut MezzCursor,
+    pages: *mut MezzHeld,
+    room: usize,
+    count: &mut usize,
+) -> bool {
+    let mut at = PageCursor::from_positions(cursor.next, cursor.end);
+    let found = host.0.tier().pages(&mut at, room);
+    (cursor.next, cursor.end) = at.positions();
+    // SAFETY: the caller's promise.
+    *count = unsafe { put_held(found.as_deref().unwrap_or(&[]), pages) };
+    found.is_some()
+}
+
+/// Reads what is on flash in up to `room` frames and copies the pages that are damaged; `checked` is how many were read. False
+/// when the pass is complete.
+///
+/// # Safety
+/// As for `mezz_pages`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_verify(
+    host: &MezzHost,
+    cursor: &mut MezzCursor,
+    damaged: *mut MezzHeld,
+    room: usize,
+    count: &mut usize,
+    checked: &mut u64,
+) -> bool {
+    let mut at = PageCursor::from_positions(cursor.next, cursor.end);
+    let found = host.0.verify(&mut at, room);
+    (cursor.next, cursor.end) = at.positions();
+    let more = found.is_some();
+    let found = found.unwrap_or_default();
+    *checked = found.checked;
+    // SAFETY: the caller's promise.
+    *count = unsafe { put_held(&found.damaged, damaged) };
+    more
+}
+
+/// # Safety
+/// `out` has room for so many pages.
+unsafe fn put_held(pages: &[HeldPage], out: *mut MezzHeld) -> usize {
+    // SAFETY: the caller's promise.
+    let out = unsafe { slice::from_raw_parts_mut(out.cast::<MaybeUninit<MezzHeld>>(), pages.len()) };
+    for (to, page) in out.iter_mut().zip(pages) {
+        to.write(MezzHeld {
+            page: MezzPage::from(&page.id),
+            position: page.flash.position.0,
+            dirty: page.flash.dirty,
+            referenced: page.referenced,
+            staged: page.staged,
+        });
+    }
+    pages.len()
+}

@@ -1,0 +1,166 @@
+//! What backends do with pages: write, offer, read, forget, drop.
+
+use std::slice;
+
+use mezzanine_engine::Mark;
+
+use crate::pages::{Found, Written};
+
+use super::names::{MezzPage, MezzScope};
+use super::{MezzHost, MezzMessage, tell, told};
+
+/// What became of a dirty page.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub enum MezzWritten {
+    /// The tier has it.
+    Taken = 0,
+    /// The tier has it, and the caller writes it to disk as well.
+    AlsoDisk = 1,
+    /// The caller writes it to disk, syncs that unless `mezz_is_clean`, and calls `mezz_forget`.
+    Refused = 2,
+    /// A device has failed; see the message.
+    Failed = 3,
+}
+
+/// Where a page was found.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub enum MezzFound {
+    /// It was copied to the buffer.
+    Here = 0,
+    /// The disk has it.
+    OnDisk = 1,
+    /// Its only copy is damaged.
+    Lost = 2,
+}
+
+/// The last mark: read before it is looked up how old a page's changes are.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_mark(host: &MezzHost) -> u64 {
+    host.0.tier().mark().number()
+}
+
+/// Takes a dirty page whose log is forced. `since` is what `mezz_mark` said before it was found that no change in the page
+/// is older than the redo pointer of the checkpoint under way; 0 if one is.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached; `bytes` has a page's length; `message` may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_write(
+    host: &MezzHost,
+    page: MezzPage,
+    bytes: *const u8,
+    lsn: u64,
+    since: u64,
+    message: &mut MezzMessage,
+) -> MezzWritten {
+    let host = &host.0;
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { slice::from_raw_parts(bytes, host.geometry().page_size()) };
+    let since = (since != 0).then(|| Mark::from_number(since));
+    match host.write(&page.id(), bytes, lsn, since) {
+        Ok(Written::Taken) => MezzWritten::Taken,
+        Ok(Written::AlsoDisk) => MezzWritten::AlsoDisk,
+        Ok(Written::Refused) => MezzWritten::Refused,
+        Err(refusal) => {
+            tell(&refusal, message);
+            MezzWritten::Failed
+        }
+    }
+}
+
+/// Offers a clean page that leaves the pool: a copy in memory, no waiting. Whether the tier took it.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached; `bytes` has a page's length.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_offer(host: &MezzHost, page: MezzPage, bytes: *const u8, lsn: u64) -> bool {
+    let host = &host.0;
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { slice::from_raw_parts(bytes, host.geometry().page_size()) };
+    host.offer(&page.id(), bytes, lsn)
+}
+
+/// Reads a page if the tier has it.
+///
+/// # Safety
+/// `host` is from `mezz_open` and attached; `bytes` has a page's length and may be written.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mezz_read(host: &MezzHost, page: MezzPage, bytes: *mut u8) -> MezzFound {
+    let host = &host.0;
+    // SAFETY: the caller's promise.
+    let bytes = unsafe { slice::from_raw_parts_mut(bytes, host.geometry().page_size()) };
+    match host.read(&page.id(), bytes) {
+        Found::Here => MezzFound::Here,
+        Found::OnDisk => MezzFound::OnDisk,
+        Found::Lost => MezzFound::Lost,
+    }
+}
+
+/// Whether the tier has the page now.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_holds(host: &MezzHost, page: MezzPage) -> bool {
+    host.0.holds(&page.id())
+}
+
+/// Whether the tier never holds the only copy of a page.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_is_clean(host: &MezzHost) -> bool {
+    host.0.is_provably_clean()
+}
+
+/// Waits until no write of these pages to disk is under way.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_await_stage_out(
+    host: &MezzHost,
+    page: MezzPage,
+    scope: MezzScope,
+    message: &mut MezzMessage,
+) -> bool {
+    told(host.0.await_stage_out(&page.range(scope)), message)
+}
+
+/// Forgets a page that was refused and is on disk. `again` says whether stage-out may have written an older version over it:
+/// then the caller waits for that, writes the page once more, and calls again.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_forget(
+    host: &MezzHost,
+    page: MezzPage,
+    again: &mut bool,
+    message: &mut MezzMessage,
+) -> bool {
+    let host = &host.0;
+    let done = host.forget(&page.id()).map(|gone| {
+        *again = !gone;
+    });
+    told(done, message)
+}
+
+/// Forgets pages that are dropped, and waits until none of them can come back.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_drop(
+    host: &MezzHost,
+    page: MezzPage,
+    scope: MezzScope,
+    message: &mut MezzMessage,
+) -> bool {
+    told(host.0.drop_range(&page.range(scope)), message)
+}
+
+/// Forgets what the tier has of a block that is about to be written past it; what is newer than the disk goes there first.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_overwrite(host: &MezzHost, page: MezzPage, message: &mut MezzMessage) -> bool {
+    told(host.0.overwrite(&page.id()), message)
+}
+
+/// Has the newest version of these pages written to disk and synced.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_flush(
+    host: &MezzHost,
+    page: MezzPage,
+    scope: MezzScope,
+    message: &mut MezzMessage,
+) -> bool {
+    told(host.0.flush_range(&page.range(scope)), message)
+}

@@ -1,0 +1,30 @@
+//! Jobs, and what those that carry them out have to know.
+
+use super::{MezzHost, MezzMessage, tell};
+
+/// Carries out one job. False if there is nothing to do now.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_work(host: &MezzHost) -> bool {
+    host.0.work()
+}
+
+/// A number that changes whenever room was made in the tier.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_progress(host: &MezzHost) -> u64 {
+    host.0.tier().progress()
+}
+
+/// How busy the disk is with what others wait for, in thousandths of its time: stage-out takes the rest.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_disk_busy(host: &MezzHost, permille: u32) {
+    host.0.tier().set_disk_utilisation(permille)
+}
+
+/// Whether a device under the tier has failed; then `message` says which, and nothing more becomes durable.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_has_failed(host: &MezzHost, message: &mut MezzMessage) -> bool {
+    let host = &host.0;
+    let Some(failure) = host.tier().failure() else { return false };
+    tell(&host.failed(failure), message);
+    true
+}
