@@ -20,6 +20,7 @@ const VERBS: &[&[&str]] = &[
     &["pg", "start"],
     &["pg", "stop"],
     &["pg", "status"],
+    &["pg", "drain"],
 ];
 
 #[test]

@@ -11,6 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use common::server::{Open, build as server, port, text};
 use common::{Done, Scratch};
 
 /// Nothing listens there, so whoever would fetch something is told so at once.
@@ -178,7 +179,7 @@ fn caches_that_postgresql_cannot_be_built_into_are_refused() {
 fn data_directories_that_are_none_are_refused() {
     let scratch = Scratch::new();
     let directory = scratch.file("nothing");
-    for verb in ["start", "stop", "status"] {
+    for verb in ["start", "stop", "status", "drain"] {
         pg(&scratch.0, &[verb, "--pgdata", &directory], &[]).expect(3).complains(&[
             &directory,
             "not a data directory",
@@ -197,44 +198,6 @@ fn data_directories_that_are_none_are_refused() {
         .expect(3)
         .complains(&["bin/postgres", "--postgres"]);
     assert!(!Path::new(&new).exists(), "nothing was made");
-}
-
-/// A server with assertions and the extension, made once in the user's own cache: minutes the first time.
-fn server() -> serde_json::Value {
-    common::mezz(&["pg", "build", "--assertions", "--json"]).expect(0).json()
-}
-
-fn text<'a>(value: &'a serde_json::Value, name: &str) -> &'a str {
-    value[name].as_str().unwrap_or_else(|| panic!("{name} in {value}"))
-}
-
-/// A port that nobody used a moment ago.
-fn port() -> String {
-    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
-}
-
-/// A directory that the server's user can get to, which the target directory of a checkout need not be.
-struct Open(std::path::PathBuf);
-
-impl Open {
-    fn new(name: &str) -> Open {
-        use std::os::unix::fs::PermissionsExt as _;
-        let path = std::env::temp_dir().join(format!("mezz-test-pg-{name}-{}", std::process::id()));
-        std::fs::create_dir_all(&path).unwrap();
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-        Open(path)
-    }
-
-    fn file(&self, name: &str) -> String {
-        self.0.join(name).display().to_string()
-    }
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        let _ = common::mezz(&["pg", "stop", "--mode", "immediate", "--pgdata", &self.file("db")]);
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }
 
 #[test]

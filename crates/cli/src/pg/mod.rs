@@ -11,6 +11,8 @@ mod init;
 mod start;
 mod status;
 
+mod drain;
+
 use clap::Subcommand;
 
 use crate::failure::Failure;
@@ -32,6 +34,9 @@ pub(crate) enum PgVerb {
     /// Tell whether the server runs, and what the tier does.
     #[command(after_help = status::EXAMPLES)]
     Status(status::StatusArgs),
+    /// Write every page that is newer in the tier than on disk to disk, also for a server that was killed.
+    #[command(after_help = drain::EXAMPLES)]
+    Drain(drain::DrainArgs),
     /// Measure TPC-C with and without the tier on modelled devices, kill the server, and check what it has kept.
     #[command(after_help = bench::EXAMPLES)]
     Bench(Box<bench::BenchArgs>),
@@ -44,6 +49,7 @@ pub(crate) fn run(verb: &PgVerb, json: bool) -> Result<(), Failure> {
         PgVerb::Start(args) => start::start(args, json),
         PgVerb::Stop(args) => start::stop(args, json),
         PgVerb::Status(args) => status::run(args, json),
+        PgVerb::Drain(args) => drain::run(args, json),
         PgVerb::Bench(args) => bench::run(args, json),
     }
 }

@@ -121,11 +121,23 @@ pub(crate) fn default_log(cluster: &Cluster) -> PathBuf {
 
 /// Starts the server and waits for it.
 pub(crate) fn bring_up(cluster: &Cluster, log: &Path, timeout: u32) -> Result<Running, Failure> {
+    bring_up_with(cluster, log, timeout, None)
+}
+
+/// The same with options for the server's command line, as a shell takes them.
+pub(crate) fn bring_up_with(
+    cluster: &Cluster,
+    log: &Path,
+    timeout: u32,
+    options: Option<&str>,
+) -> Result<Running, Failure> {
     let timeout = timeout.to_string();
     let log_text = log.to_string_lossy();
     let log_bytes = log.metadata().map_or(0, |metadata| metadata.len());
     let bar = output::spinner("starting the server");
-    let done = cluster.run("pg_ctl", &["start", "--wait", "--timeout", &timeout, "--log", &log_text]);
+    let mut arguments = vec!["start", "--wait", "--timeout", &timeout, "--log", &log_text];
+    arguments.extend(options.iter().flat_map(|options| ["--options", options]));
+    let done = cluster.run("pg_ctl", &arguments);
     bar.finish_and_clear();
     let done = done?;
     let server = cluster.running()?;

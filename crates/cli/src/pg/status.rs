@@ -136,7 +136,7 @@ fn plain(value: &toml::Value) -> String {
 }
 
 /// The cluster's state, and whether the files alone are out of date, from pg_control.
-fn control_file(cluster: &Cluster) -> Result<(String, bool), Failure> {
+pub(crate) fn control_file(cluster: &Cluster) -> Result<(String, bool), Failure> {
     let path = cluster.postgres.join("bin/pg_controldata");
     let done = cluster
         .user
@@ -161,7 +161,7 @@ fn control_file(cluster: &Cluster) -> Result<(String, bool), Failure> {
     }
 }
 
-fn marker(directory: &Path) -> Result<Option<toml::Table>, Failure> {
+pub(crate) fn marker(directory: &Path) -> Result<Option<toml::Table>, Failure> {
     let path = directory.join(MARKER);
     match std::fs::read_to_string(&path) {
         Ok(text) => text.parse().map(Some).map_err(|e: toml::de::Error| {

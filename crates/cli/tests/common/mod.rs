@@ -1,6 +1,8 @@
 //! Runs the built binary, as a user would.
 #![allow(clippy::unwrap_used, dead_code)]
 
+pub(crate) mod server;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};

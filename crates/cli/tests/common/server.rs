@@ -1,0 +1,152 @@
+//! PostgreSQL servers for tests that are run where a build of it may take its minutes.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use super::mezz;
+
+/// A server with assertions and the extension, made once in the user's own cache: minutes the first time.
+pub(crate) fn build() -> serde_json::Value {
+    mezz(&["pg", "build", "--assertions", "--json"]).expect(0).json()
+}
+
+pub(crate) fn text<'a>(value: &'a serde_json::Value, name: &str) -> &'a str {
+    value[name].as_str().unwrap_or_else(|| panic!("{name} in {value}"))
+}
+
+/// A port that nobody used a moment ago.
+pub(crate) fn port() -> String {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string()
+}
+
+/// A directory that the server's user can get to, which the target directory of a checkout need not be.
+pub(crate) struct Open(PathBuf);
+
+impl Open {
+    pub(crate) fn new(name: &str) -> Open {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = std::env::temp_dir().join(format!("mezz-test-pg-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+        Open(path)
+    }
+
+    pub(crate) fn file(&self, name: &str) -> String {
+        self.0.join(name).display().to_string()
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let _ = mezz(&["pg", "stop", "--mode", "immediate", "--pgdata", &self.file("db")]);
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A data directory of the build with assertions, whose server anybody on this machine may ask.
+pub(crate) struct Cluster {
+    open: Open,
+    pub(crate) directory: String,
+    pub(crate) flash: String,
+    prefix: String,
+    port: String,
+    user: String,
+}
+
+impl Cluster {
+    /// With a tier of 64 MiB and 1 MiB of shared buffers; `settings` are `NAME=VALUE`.
+    pub(crate) fn create(name: &str, settings: &[&str]) -> Cluster {
+        let settings: Vec<&str> = settings.iter().flat_map(|setting| ["--set", setting]).collect();
+        Cluster::made(name, &[&["--flash", "FLASH", "--flash-size", "64MiB"][..], &settings].concat())
+    }
+
+    /// Without a tier.
+    pub(crate) fn without_tier(name: &str) -> Cluster {
+        Cluster::made(name, &[])
+    }
+
+    fn made(name: &str, options: &[&str]) -> Cluster {
+        let open = Open::new(name);
+        let (directory, flash, port) = (open.file("db"), open.file("flash.mezz"), port());
+        let prefix = text(&build(), "prefix").to_owned();
+        let fixed = [
+            "pg",
+            "init",
+            "--json",
+            "--pgdata",
+            &directory,
+            "--postgres",
+            &prefix,
+            "--port",
+            &port,
+            "--shared-buffers",
+            "1MiB",
+            "--initdb",
+            "--locale=C",
+            "--initdb",
+            "--auth-local=trust",
+        ];
+        let options = options.iter().map(|option| if *option == "FLASH" { flash.as_str() } else { option });
+        let arguments: Vec<&str> = fixed.into_iter().chain(options).collect();
+        let made = mezz(&arguments).expect(0).json();
+        let user = text(&made, "user").to_owned();
+        Cluster { open, directory, flash, prefix, port, user }
+    }
+
+    pub(crate) fn file(&self, name: &str) -> String {
+        self.open.file(name)
+    }
+
+    pub(crate) fn start(&self) {
+        mezz(&["pg", "start", "--pgdata", &self.directory]).expect(0);
+    }
+
+    /// One more line of settings, which counts over those before.
+    pub(crate) fn configure(&self, line: &str) {
+        use std::io::Write as _;
+        let path = Path::new(&self.directory).join("mezzanine.conf");
+        let mut file = std::fs::File::options().append(true).open(path).unwrap();
+        writeln!(file, "{line}").unwrap();
+    }
+
+    /// What the server answers in the database postgres.
+    pub(crate) fn sql(&self, query: &str) -> String {
+        let output = Command::new(Path::new(&self.prefix).join("bin/psql"))
+            .args(["--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--set=ON_ERROR_STOP=1"])
+            .args(["--host", "/tmp", "--port", &self.port, "--username", &self.user, "--dbname", "postgres"])
+            .args(["--command", query])
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{query}:\n{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    }
+
+    /// kill -9 of all of the server's processes, and waits until they are gone.
+    pub(crate) fn kill(&self) {
+        let pid_file = std::fs::read_to_string(Path::new(&self.directory).join("postmaster.pid")).unwrap();
+        let postmaster: u32 = pid_file.lines().next().unwrap().parse().unwrap();
+        let all: Vec<u32> = std::iter::once(postmaster)
+            .chain(processes().filter(|p| p.1 == postmaster).map(|p| p.0))
+            .collect();
+        let numbers: Vec<String> = all.iter().map(u32::to_string).collect();
+        // One that ended by itself meanwhile is just as dead.
+        let _ = Command::new("kill").arg("-9").args(&numbers).stderr(Stdio::null()).status().unwrap();
+        let began = Instant::now();
+        while processes().any(|process| all.contains(&process.0)) {
+            assert!(began.elapsed() < Duration::from_secs(60), "a killed process does not go away");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}
+
+/// Numbers of all processes, with their parents' numbers. One that is dead counts until it is reaped: pg_ctl takes it for a server.
+fn processes() -> impl Iterator<Item = (u32, u32)> {
+    std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let stat = std::fs::read_to_string(entry.path().join("stat")).ok()?;
+        // A name may hold spaces and parentheses.
+        let mut fields = stat.get(stat.rfind(')')? + 1..)?.split_whitespace();
+        Some((pid, fields.nth(1)?.parse().ok()?))
+    })
+}

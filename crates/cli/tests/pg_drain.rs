@@ -1,0 +1,150 @@
+//! `mezz pg drain`: the files of a server that runs, was stopped or was killed are complete without its tier.
+//!
+//! All of it needs a server; see `pg.rs`.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use common::mezz;
+use common::server::{Cluster, build, text};
+
+/// Rows that do not fit into shared buffers.
+const ROWS: &str = "60000|1800030000|60000";
+
+/// A running server in sync mode durable whose newest pages are in the tier.
+fn cluster(name: &str, settings: &[&str]) -> Cluster {
+    let mut settings = settings.to_vec();
+    settings.extend(["mezzanine.sync_mode=durable", "autovacuum=off"]);
+    let cluster = Cluster::create(name, &settings);
+    cluster.start();
+    cluster.sql(
+        "CREATE TABLE t AS SELECT g AS id, 0 AS ver, repeat('x', 100) AS f FROM generate_series(1, 60000) g",
+    );
+    cluster.sql("CHECKPOINT; UPDATE t SET ver = 1");
+    cluster.sql("CHECKPOINT");
+    cluster
+}
+
+/// The rows by the files and the log alone: the tier is taken away, and a server without its library is started.
+fn rows_without_tier(cluster: &Cluster) -> String {
+    std::fs::rename(&cluster.flash, cluster.file("flash.away")).unwrap();
+    cluster.configure("shared_preload_libraries = ''");
+    cluster.start();
+    let rows = cluster.sql("SELECT count(*), sum(id), sum(ver) FROM t");
+    mezz(&["pg", "stop", "--pgdata", &cluster.directory]).expect(0);
+    rows
+}
+
+fn status(cluster: &Cluster, code: i32) -> serde_json::Value {
+    mezz(&["pg", "status", "--json", "--pgdata", &cluster.directory]).expect(code).json()
+}
+
+fn drain(cluster: &Cluster) -> serde_json::Value {
+    mezz(&["pg", "drain", "--json", "--pgdata", &cluster.directory]).expect(0).json()
+}
+
+#[test]
+#[ignore = "needs a PostgreSQL build, and makes it if there is none"]
+fn a_server_that_was_killed_is_drained_and_complete_without_its_tier() {
+    build();
+    let cluster = cluster("drain-killed", &[]);
+    cluster.kill();
+    assert_eq!(status(&cluster, 1)["tier"]["files_out_of_date"], true);
+    let options = std::fs::read(Path::new(&cluster.directory).join("postmaster.opts")).unwrap();
+
+    // Without its tier nothing can be done, and nothing is.
+    let away = cluster.file("flash.elsewhere");
+    std::fs::rename(&cluster.flash, &away).unwrap();
+    let emptied =
+        Command::new("cp").args(["--preserve", "--attributes-only", &away, &cluster.flash]).status();
+    assert!(emptied.unwrap().success());
+    mezz(&["pg", "drain", "--pgdata", &cluster.directory]).expect(3).complains(&[
+        "did not come up",
+        "is not on",
+        "restore a backup",
+    ]);
+    assert_eq!(status(&cluster, 1)["tier"]["files_out_of_date"], true);
+    std::fs::remove_file(&cluster.flash).unwrap();
+    std::fs::rename(&away, &cluster.flash).unwrap();
+
+    let drained = drain(&cluster);
+    assert_eq!((&drained["running"], &drained["started"]), (&false.into(), &true.into()), "{drained}");
+    assert!(drained["pages"].as_u64().unwrap() > 500, "{drained}");
+    assert_eq!(
+        (text(&drained, "cluster_state"), &drained["files_out_of_date"]),
+        ("shut down", &false.into())
+    );
+    let status = status(&cluster, 1);
+    assert_eq!((&status["running"], &status["tier"]["files_out_of_date"]), (&false.into(), &false.into()));
+    assert_eq!(status["tier"]["marker"]["only_copies"], false);
+    let now = std::fs::read(Path::new(&cluster.directory).join("postmaster.opts")).unwrap();
+    assert_eq!(now, options, "the options of the drain are not those of the next start");
+
+    // A second drain has nothing to do, and starts nothing.
+    let again = drain(&cluster);
+    assert_eq!((&again["started"], &again["pages"]), (&false.into(), &0.into()), "{again}");
+    assert_eq!(rows_without_tier(&cluster), ROWS);
+}
+
+#[test]
+#[ignore = "needs a PostgreSQL build, and makes it if there is none"]
+fn a_server_that_kept_its_tier_undrained_at_its_shutdown_is_drained() {
+    build();
+    let cluster = cluster("drain-stopped", &["mezzanine.drain_on_shutdown=off"]);
+    mezz(&["pg", "stop", "--pgdata", &cluster.directory]).expect(0);
+    assert_eq!(status(&cluster, 1)["tier"]["files_out_of_date"], true);
+
+    // What is about to be restored is not started for a drain.
+    for (file, reason) in [("backup_label", "base backup"), ("recovery.signal", "point in time")] {
+        let path = Path::new(&cluster.directory).join(file);
+        std::fs::write(&path, "").unwrap();
+        mezz(&["pg", "drain", "--pgdata", &cluster.directory]).expect(3).complains(&[reason, file]);
+        std::fs::remove_file(&path).unwrap();
+    }
+    let drained = drain(&cluster);
+    assert_eq!(drained["started"], true);
+    assert!(drained["pages"].as_u64().unwrap() > 500, "{drained}");
+    assert_eq!(rows_without_tier(&cluster), ROWS);
+}
+
+#[test]
+#[ignore = "needs a PostgreSQL build, and makes it if there is none"]
+fn a_running_server_is_drained_and_goes_on() {
+    build();
+    let cluster = cluster("drain-running", &[]);
+    let drained = drain(&cluster);
+    assert_eq!((&drained["running"], &drained["started"]), (&true.into(), &false.into()), "{drained}");
+    assert!(drained["pages"].as_u64().unwrap() > 500, "{drained}");
+    // The log of a running server goes on, and so may its tier.
+    assert_eq!(drained["files_out_of_date"], true);
+    assert_eq!(cluster.sql("SELECT count(*), sum(id), sum(ver) FROM t"), ROWS);
+    cluster.sql("DROP EXTENSION mezzanine");
+    mezz(&["pg", "drain", "--pgdata", &cluster.directory])
+        .expect(3)
+        .complains(&["cannot drain", "CREATE EXTENSION mezzanine"]);
+
+    // One that was killed is drained without the extension, too; how many pages there were, nobody can ask.
+    cluster.kill();
+    let drained = drain(&cluster);
+    assert_eq!((&drained["pages"], &drained["files_out_of_date"]), (&serde_json::Value::Null, &false.into()));
+    assert!(text(&drained, "pages_unknown").contains("pg_stat_mezzanine"), "{drained}");
+    assert_eq!(rows_without_tier(&cluster), ROWS);
+}
+
+#[test]
+#[ignore = "needs a PostgreSQL build, and makes it if there is none"]
+fn a_server_that_never_had_a_tier_has_nothing_to_drain() {
+    build();
+    let cluster = Cluster::without_tier("drain-none");
+    let refused = |reason: &str| {
+        mezz(&["pg", "drain", "--pgdata", &cluster.directory])
+            .expect(3)
+            .complains(&[&cluster.directory, reason]);
+    };
+    refused("no tier was ever used with it");
+    cluster.start();
+    refused("cannot drain the tier");
+}
