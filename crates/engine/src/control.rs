@@ -86,6 +86,8 @@ pub(crate) struct Control {
     pub(crate) releasing: Word,
     pub(crate) releasing_end: Word,
     pub(crate) releasing_owner: Word,
+    /// Clean pages before it were forgotten in memory alone: their records are still on flash.
+    pub(crate) forgotten_end: Word,
     /// How idle the host says its disk is, in thousandths; for stage-out ahead of need.
     pub(crate) disk_idle: Word,
     /// State of the drain that was requested, its number, its scope and how far it is.

@@ -120,6 +120,7 @@ impl Tier {
             let id = directory.id(frame);
             let shard = directory.lock(directory.slot(&id), self.owner);
             if shard.find(&id) == Some(frame) {
+                self.forgets(Position(position));
                 shard.unlink(frame);
                 shard.changed();
             }

@@ -117,6 +117,8 @@ bugs! {
         NoTombstone,
         /// An invalidation leaves no tombstone if the page has left the queue, though the front that passed it is not durable.
         NoTombstoneAfterLeaving,
+        /// An invalidation leaves no tombstone if the page was forgotten in memory, though its record is still on flash.
+        NoTombstoneAfterForgetting,
         /// Recovery ignores the tombstones of ranges.
         RangeTombstoneIgnored,
         /// Recovery applies a range's tombstone to its first page alone.

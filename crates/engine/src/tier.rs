@@ -402,10 +402,20 @@ impl Tier {
             && self.position_of(frame) == page.position.0
             && (directory.state(frame) & DIRTY == 0 || planted::is(Bug::DirtyForgotten))
         {
+            self.forgets(page.position);
             shard.unlink(frame);
             planted::inside("forget clean: unlinked");
             shard.changed();
         }
+    }
+
+    /// A clean page at this position is being forgotten in memory alone: until the durable front has passed it, a crash finds it
+    /// again. Under the lock of the page's shard.
+    pub(crate) fn forgets(&self, position: Position) {
+        let control = self.control();
+        let _guard = control.lock.lock(self.owner);
+        control.forgotten_end.set(control.forgotten_end.get().max(position.0 + 1));
+        planted::inside("forget clean: noted");
     }
 
     /// Forgets the page, because the host has written it elsewhere or dropped it (invariant 6).
@@ -427,10 +437,12 @@ impl Tier {
         }
         let frame = shard.find(id);
         // A frame that has left the queue, or is just leaving it, is found again after a crash until the front that
-        // passed it is durable.
+        // passed it is durable; and so is a page that was forgotten without a tombstone.
         let control = self.control();
         let left = control.front.get().max(control.releasing_end.get());
-        let may_return = control.durable_front.get() < left && !planted::is(Bug::NoTombstoneAfterLeaving);
+        let durable = control.durable_front.get();
+        let may_return = durable < left && !planted::is(Bug::NoTombstoneAfterLeaving)
+            || durable < control.forgotten_end.get() && !planted::is(Bug::NoTombstoneAfterForgetting);
         if (frame.is_some() || may_return) && !planted::is(Bug::NoTombstone) {
             self.append_tombstone(IdRange { start: *id, count: 1, shift: 0 }, None)?;
         }

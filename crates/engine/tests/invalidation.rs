@@ -1,4 +1,5 @@
-//! A page that has left the queue is still on flash, and a crash finds it there until the front that passed it is durable.
+//! A page that has left the queue is still on flash, and a crash finds it there until the front that passed it is durable. So is a
+//! clean page that was forgotten because a read of its flash copy failed.
 //!
 //! Once such a page was overwritten on disk and invalidated, and because the tier did not know it any more, no tombstone was
 //! written: after a crash its old version answered.
@@ -42,12 +43,43 @@ fn an_invalidation_reaches_a_page_that_has_just_left() {
     assert!(host.read(watched) == page(4096, 2), "the old version answers");
 }
 
+/// A damaged read of a clean page, from which the flash device recovers; then the page is overwritten on disk.
+#[test]
+fn an_invalidation_reaches_a_page_that_was_forgotten() {
+    let mut host = Host::new(&TierConfig::new(4096, 256), 1);
+    let watched = PageId::volume(1, 1);
+    host.disk.insert(watched, page(4096, 1));
+    assert!(host.read(watched) == page(4096, 1), "it is offered, and taken");
+    host.sync();
+    // Out of staging memory, but not out of the queue.
+    for block in 100..130 {
+        host.write(PageId::volume(1, block), &page(4096, block));
+        host.sync();
+        while host.step() {}
+    }
+    let Lookup::Flash(found) = host.tier.lookup(&watched, &mut page(4096, 0)) else {
+        panic!("the page is on flash alone")
+    };
+    host.tier.forget_clean(&watched, &found);
+    assert_eq!(host.tier.holds(&watched), None);
+    host.disk.insert(watched, page(4096, 2));
+    host.tier.invalidate(&watched).unwrap();
+    host.sync();
+    let mut host = host.reopen(false);
+    assert!(host.read(watched) == page(4096, 2), "the old version answers");
+}
+
 #[cfg(feature = "planted")]
 #[test]
 fn a_missing_tombstone_is_noticed() {
     use mezzanine_engine::planted::{Bug, set};
-    set(Some(Bug::NoTombstoneAfterLeaving));
-    let noticed = std::panic::catch_unwind(an_invalidation_reaches_a_page_that_has_just_left).is_err();
-    set(None);
-    assert!(noticed, "the planted fault went unnoticed");
+    for (bug, test) in [
+        (Bug::NoTombstoneAfterLeaving, an_invalidation_reaches_a_page_that_has_just_left as fn()),
+        (Bug::NoTombstoneAfterForgetting, an_invalidation_reaches_a_page_that_was_forgotten as fn()),
+    ] {
+        set(Some(bug));
+        let noticed = std::panic::catch_unwind(test).is_err();
+        set(None);
+        assert!(noticed, "{bug:?} went unnoticed");
+    }
 }

@@ -367,10 +367,7 @@ impl<'t> Worker<'t> {
         if ledger.get(self.process, 0, Field::Draining) == 1 {
             for block in 0..BLOCKS {
                 let version = ledger.get(self.process, block, Field::ToDrain);
-                let (disk, offset) = self.files.disk(&self.id(block));
-                let mut page = vec![0; PAGE];
-                disk.read_exact_at(&mut page, offset).unwrap();
-                let found = version_of(&page, self.process, block);
+                let found = self.on_disk(block);
                 assert!(
                     is_drop(version) || found >= Some(version),
                     "page {block}: disk has {found:?}, not {version}"
@@ -378,6 +375,16 @@ impl<'t> Worker<'t> {
             }
         }
         ledger.set(self.process, 0, Field::Draining, 0);
+    }
+
+    /// What disk has of a page of its own, whole; a version pulled since may be on its way there.
+    fn on_disk(&self, block: u64) -> Option<u64> {
+        let (disk, offset) = self.files.disk(&self.id(block));
+        let mut page = vec![0; PAGE];
+        (0..100).find_map(|_| {
+            disk.read_exact_at(&mut page, offset).unwrap();
+            version_of(&page, self.process, block)
+        })
     }
 
     /// Waits until no drain is under way that somebody dead may have asked for.

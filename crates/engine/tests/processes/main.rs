@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::rc::Rc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Once};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -38,15 +38,19 @@ const SURVIVOR: u32 = 1;
 const STEPS_MAX: u64 = 40_000;
 
 /// The folder of one run, gone when it ends.
-struct Scratch(PathBuf);
+struct Scratch(PathBuf, #[allow(dead_code)] MutexGuard<'static, ()>);
 
 impl Scratch {
     fn new(name: &str) -> Self {
+        // One run at a time: a child that another thread has just forked has all descriptors of this process until it
+        // becomes what it is to be, and the region seems to be in use by others as long.
+        static RUNS: Mutex<()> = Mutex::new(());
+        let alone = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
         let shm = Path::new("/dev/shm");
         let parent = if shm.is_dir() { shm } else { Path::new(env!("CARGO_TARGET_TMPDIR")) };
         let directory = parent.join(format!("mezz-processes-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
-        Self(directory)
+        Self(directory, alone)
     }
 }
 
