@@ -6,7 +6,6 @@
 mod common;
 
 use std::path::Path;
-use std::process::Command;
 
 use common::mezz;
 use common::server::{Cluster, build, text};
@@ -30,7 +29,7 @@ fn cluster(name: &str, settings: &[&str]) -> Cluster {
 
 /// The rows by the files and the log alone: the tier is taken away, and a server without its library is started.
 fn rows_without_tier(cluster: &Cluster) -> String {
-    std::fs::rename(&cluster.flash, cluster.file("flash.away")).unwrap();
+    cluster.take_flash_away();
     cluster.configure("shared_preload_libraries = ''");
     cluster.start();
     let rows = cluster.sql("SELECT count(*), sum(id), sum(ver) FROM t");
@@ -56,11 +55,7 @@ fn a_server_that_was_killed_is_drained_and_complete_without_its_tier() {
     let options = std::fs::read(Path::new(&cluster.directory).join("postmaster.opts")).unwrap();
 
     // Without its tier nothing can be done, and nothing is.
-    let away = cluster.file("flash.elsewhere");
-    std::fs::rename(&cluster.flash, &away).unwrap();
-    let emptied =
-        Command::new("cp").args(["--preserve", "--attributes-only", &away, &cluster.flash]).status();
-    assert!(emptied.unwrap().success());
+    let away = cluster.take_flash_away();
     mezz(&["pg", "drain", "--pgdata", &cluster.directory]).expect(3).complains(&[
         "did not come up",
         "is not on",

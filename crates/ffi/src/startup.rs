@@ -9,7 +9,7 @@
 //! 4. Recovery's writes and then the superblock of the new epoch are durable (invariant 7).
 //! 5. The tier is published. From now on other processes of the server may use it.
 
-use mezzanine_engine::format::{FormatError, Superblock, TierState, read_superblock};
+use mezzanine_engine::format::{ClusterName, FormatError, Superblock, TierState, read_superblock};
 use mezzanine_engine::{
     Admission, Geometry, Recovered, RecoveryError, RecoveryReport, RedoPoint, SyncMode, Tier, TierConfig,
     WriteFlash,
@@ -78,10 +78,7 @@ fn expendable(superblock: &Superblock) -> bool {
 
 /// The cluster's name in the superblock: whose pages these are, and in which form.
 pub fn database_uuid(start: &Start) -> [u8; 16] {
-    let mut uuid = *b"PgSQL\0\0\0\0\0\0\0\0\0\0\0";
-    uuid[7] = start.checksums.into();
-    uuid[8..].copy_from_slice(&start.system_identifier.to_be_bytes());
-    uuid
+    ClusterName { system_identifier: start.system_identifier, checksums: start.checksums }.database_uuid()
 }
 
 /// Decides what becomes of the tier that was found.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use clap::Args;
 use mezzanine_device::{Device, FileDevice, OpenOptions};
+use mezzanine_engine::format::{ClusterName, Superblock};
 use mezzanine_sqlite::MezzanineVfs;
 use mezzanine_volume::{AttachOptions, PathSidecar, Volume, VolumeConfig, VolumeError, VolumeErrorKind};
 use rusqlite::{Connection, OpenFlags};
@@ -21,7 +22,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
   mezz tier drain /mnt/nvme/app.mezz app.db
   mezz tier drain /mnt/nvme/app.mezz app.db other.db --json
 
-Name every file that uses the tier. Afterwards the files can be opened by a stock SQLite, and the flash may be removed or formatted again.";
+Name every file that uses the tier. Afterwards the files can be opened by a stock SQLite, and the flash may be removed or formatted again. \
+The tier of a PostgreSQL server is drained by `mezz pg drain`.";
 
 /// The name that databases are opened by here.
 const VFS: &str = "mezzanine-drain";
@@ -51,6 +53,7 @@ pub(crate) fn run(args: &DrainArgs, json: bool) -> Result<(), Failure> {
         let mut flash = Flash::open(&args.flash)?;
         let superblock = flash.superblock()?;
         flash.geometry(&superblock)?;
+        refuse_cluster(args, &superblock)?;
         superblock.config
     };
     for path in &args.files {
@@ -106,6 +109,16 @@ pub(crate) fn run(args: &DrainArgs, json: bool) -> Result<(), Failure> {
         ),
         ("state", "drained: the files are current without the tier".to_owned()),
     ]))
+}
+
+/// What a PostgreSQL server that was killed lacks on disk is partly in its log, which only the server can redo.
+fn refuse_cluster(args: &DrainArgs, superblock: &Superblock) -> Result<(), Failure> {
+    let Some(cluster) = ClusterName::of(&superblock.database_uuid) else { return Ok(()) };
+    Err(Failure::refused(
+        args.flash.display(),
+        format!("it is the tier of the PostgreSQL cluster {}, whose pages may need its log", cluster.system_identifier),
+    )
+    .next("nothing was changed; `mezz pg drain --pgdata DIR` completes the files of that cluster, also if its server is dead"))
 }
 
 /// Whether a file is a SQLite database, current or guarded, by its header and the place of its logs.

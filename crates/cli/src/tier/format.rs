@@ -4,12 +4,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use mezzanine_device::{Device as _, FileDevice, OpenOptions};
+use mezzanine_engine::format::ClusterName;
 use mezzanine_engine::{Admission, Design, Geometry, SyncMode, TierConfig};
 use mezzanine_volume::{Volume, VolumeConfig, VolumeErrorKind};
 use serde::Serialize;
 
 use super::inspect::queue;
-use super::open::open_failure;
+use super::open::{Flash, open_failure};
 use crate::failure::{Failure, chain};
 
 use crate::output::{self, facts};
@@ -95,10 +96,12 @@ pub(crate) fn run(args: &FormatArgs, json: bool) -> Result<(), Failure> {
     let (config, geometry) = configure(args, bytes)?;
     let volume = VolumeConfig::new(config.clone());
     if exists {
+        // Closed again before it is opened for writing.
+        let of_cluster = is_a_clusters(&args.flash);
         let options = OpenOptions { exclusive_lock: true, no_follow: true, ..OpenOptions::read_write() };
         let device =
             FileDevice::open(&args.flash, &options).map_err(|error| open_failure(&args.flash, &error))?;
-        format(&device, &volume, args)?;
+        format(&device, &volume, args, of_cluster)?;
     } else {
         create_and_format(&volume, &geometry, args)?;
     }
@@ -159,7 +162,7 @@ fn create_and_format(volume: &VolumeConfig, geometry: &Geometry, args: &FormatAr
     };
     let device =
         FileDevice::open(&args.flash, &options).map_err(|error| open_failure(&args.flash, &error))?;
-    let formatted = format(&device, volume, args);
+    let formatted = format(&device, volume, args, false);
     if formatted.is_err() {
         if let Err(error) = std::fs::remove_file(&args.flash) {
             output::note(&format!("{}: cannot be removed: {error}", args.flash.display()));
@@ -168,7 +171,12 @@ fn create_and_format(volume: &VolumeConfig, geometry: &Geometry, args: &FormatAr
     formatted
 }
 
-fn format(device: &FileDevice, volume: &VolumeConfig, args: &FormatArgs) -> Result<(), Failure> {
+fn format(
+    device: &FileDevice,
+    volume: &VolumeConfig,
+    args: &FormatArgs,
+    of_cluster: bool,
+) -> Result<(), Failure> {
     Volume::format(device, volume, args.force).map_err(|error| {
         let failure = Failure::refused(args.flash.display(), chain(&error));
         match error.kind() {
@@ -177,12 +185,21 @@ fn format(device: &FileDevice, volume: &VolumeConfig, args: &FormatArgs) -> Resu
             | VolumeErrorKind::NewerFormat { .. } => {
                 failure.next("nothing was changed; give --force if what it holds may be lost")
             }
+            VolumeErrorKind::OnlyCopy if of_cluster => failure.next(
+                "nothing was changed; run `mezz pg drain` on its data directory first, or give --force to lose those pages",
+            ),
             VolumeErrorKind::OnlyCopy => failure.next(
                 "nothing was changed; run `mezz tier drain` first, or give --force to lose those pages",
             ),
             _ => failure,
         }
     })
+}
+
+/// Whether the tier that is there is a PostgreSQL server's.
+fn is_a_clusters(flash: &Path) -> bool {
+    let found = Flash::open(flash).and_then(|mut flash| flash.superblock());
+    found.is_ok_and(|found| ClusterName::of(&found.database_uuid).is_some())
 }
 
 fn report(args: &FormatArgs, config: &TierConfig, geometry: &Geometry, json: bool) -> Result<(), Failure> {

@@ -7,13 +7,16 @@ use mezzanine_engine::format::{FORMAT_VERSION, TierState};
 use serde::Serialize;
 
 use super::open::{Flash, hex};
+use super::postgres::{self, Cluster};
 use crate::failure::Failure;
 use crate::output::{self, facts};
 use crate::size::Size;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   mezz tier inspect /mnt/nvme/app.mezz
-  mezz tier inspect /mnt/nvme/app.mezz --json";
+  mezz tier inspect /mnt/nvme/app.mezz --json
+
+The tier of a PostgreSQL server that is stopped or dead is shown with its cluster and with what it holds of each relation.";
 
 #[derive(Debug, Args)]
 pub(crate) struct InspectArgs {
@@ -44,6 +47,8 @@ struct Inspection {
     memory_bytes_per_frame: f64,
     /// What opening the tier now would find; its pages are gone if it would be emptied.
     recovery: Recovery,
+    /// Of a PostgreSQL server's tier.
+    postgresql: Option<Cluster>,
 }
 
 #[derive(Serialize)]
@@ -115,6 +120,7 @@ pub(crate) fn run(args: &InspectArgs, json: bool) -> Result<(), Failure> {
             bytes_read: report.bytes_read,
             seconds,
         },
+        postgresql: postgres::cluster(&superblock, &recovered.tier),
     };
     if json { output::json(&inspection) } else { output::print(&text(&inspection, superblock.state)) }
 }
@@ -139,7 +145,7 @@ fn text(i: &Inspection, state: TierState) -> String {
         Size(r.bytes_read),
         r.seconds
     );
-    facts(&[
+    let mut lines = vec![
         ("flash", i.flash.clone()),
         ("format", i.format_version.to_string()),
         ("tier", i.tier.clone()),
@@ -160,5 +166,7 @@ fn text(i: &Inspection, state: TierState) -> String {
         ),
         ("pages", pages),
         ("recovery", found),
-    ])
+    ];
+    lines.extend(i.postgresql.iter().flat_map(Cluster::facts));
+    facts(&lines) + &i.postgresql.as_ref().map(Cluster::table).unwrap_or_default()
 }

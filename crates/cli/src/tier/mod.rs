@@ -4,6 +4,7 @@ mod drain;
 mod format;
 mod inspect;
 mod open;
+mod postgres;
 mod verify;
 
 use clap::Subcommand;
@@ -18,7 +19,7 @@ pub(crate) enum TierVerb {
     /// Show what a tier says of itself and what recovery would find. Changes nothing.
     #[command(after_help = inspect::EXAMPLES)]
     Inspect(inspect::InspectArgs),
-    /// Check a tier: superblocks, metadata, the groups after it, and every page of which flash holds the only copy. Changes nothing.
+    /// Check a tier: superblocks, metadata, the groups after it, and every page of which flash holds the only copy, or every page. Changes nothing.
     #[command(after_help = verify::EXAMPLES)]
     Verify(verify::VerifyArgs),
     /// Write every page that is newer in the tier to its file, so that the files can be used without the tier.

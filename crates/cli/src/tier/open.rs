@@ -8,6 +8,7 @@ use mezzanine_engine::format::{
 };
 use mezzanine_engine::{Geometry, ReadError, ReadFlash, Recovered, RecoveryError, Region, Tier};
 
+use super::postgres;
 use crate::failure::{Failure, chain};
 use crate::machine::memory_available;
 use crate::size::Size;
@@ -32,7 +33,7 @@ pub(crate) fn open_failure(path: &Path, error: &DeviceError) -> Failure {
     let failure = Failure::refused(path.display(), chain(error));
     match error.kind() {
         DeviceErrorKind::NotFound => failure.next("check the path; `mezz tier format` makes a new tier"),
-        DeviceErrorKind::Busy => failure.next("a database is using the tier: stop it first"),
+        DeviceErrorKind::Busy => failure.next("a database is using the tier: stop it first; of PostgreSQL, pg_stat_mezzanine and mezzanine_verify() show a tier in use"),
         _ => failure,
     }
 }
@@ -104,6 +105,8 @@ impl Flash {
         let name = self.name.clone();
         Tier::recover(Region::heap(geometry.region_bytes()), superblock, OWNER, self).map_err(|error| {
             match error {
+                RecoveryError::Damaged { .. } if postgres::can_be_redone(superblock) => Failure::check(&name, error)
+                    .next("nothing is lost: the server empties it when it starts, and recovers from its files and its log"),
                 RecoveryError::Damaged { .. } => Failure::check(&name, error)
                     .next("pages that were acknowledged are lost; restore the database from its backup"),
                 RecoveryError::Read(_) => Failure::refused(&name, error)

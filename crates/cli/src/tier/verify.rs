@@ -4,20 +4,22 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mezzanine_device::Device as _;
-use mezzanine_engine::{DirtyPage, DrainCursor, Tier};
+use mezzanine_engine::format::ClusterName;
+use mezzanine_engine::{DrainCursor, FlashPage, PageId, Tier};
 use serde::Serialize;
 
 use super::inspect::state_name;
 use super::open::Flash;
+use super::postgres::{can_be_redone, page_name};
 use crate::failure::{Failure, chain};
 use crate::output::{self, facts};
 use crate::size::Size;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   mezz tier verify /mnt/nvme/app.mezz
-  mezz tier verify /mnt/nvme/app.mezz --json
+  mezz tier verify /mnt/nvme/app.mezz --all --json
 
-Clean pages are not read: a damaged one is noticed when it is used, and read from its file instead. A last group that rotted on flash \
+Clean pages are read with --all only: a damaged one is noticed when it is used, and read from its file instead. A last group that rotted on flash \
 cannot be told from one that was torn by a power cut, and counts as never written.";
 
 /// Damaged pages that are listed one by one; more are counted.
@@ -29,6 +31,10 @@ const BATCH_PAGES: usize = 1024;
 pub(crate) struct VerifyArgs {
     /// The tier's file or block device.
     flash: PathBuf,
+
+    /// Read every page, also those that their files have as well.
+    #[arg(long)]
+    all: bool,
 }
 
 #[derive(Serialize)]
@@ -43,6 +49,9 @@ struct Verification {
     pages: u64,
     pages_dirty: u64,
     pages_dirty_damaged: u64,
+    /// Pages whose files have them as well; read with --all.
+    pages_clean_read: u64,
+    pages_clean_damaged: u64,
     bytes_read: u64,
     /// What is wrong, for people.
     findings: Vec<String>,
@@ -55,7 +64,13 @@ pub(crate) fn run(args: &VerifyArgs, json: bool) -> Result<(), Failure> {
     let geometry = flash.geometry(&superblock)?;
     let recovered = flash.recover(&superblock, &geometry)?;
     let report = &recovered.report;
-    let damage = check_dirty_pages(&flash, &recovered.tier, report.dirty)?;
+    let look = Look {
+        flash: &flash,
+        tier: &recovered.tier,
+        of_cluster: ClusterName::of(&superblock.database_uuid).is_some(),
+    };
+    let dirty = look.at_dirty_pages(report.dirty);
+    let clean = if args.all { look.at_clean_pages(report.valid - report.dirty) } else { Seen::default() };
 
     let mut findings: Vec<String> = Vec::new();
     for (copy, reason) in copies.iter().enumerate() {
@@ -63,10 +78,11 @@ pub(crate) fn run(args: &VerifyArgs, json: bool) -> Result<(), Failure> {
             findings.push(format!("superblock {copy} cannot be used ({reason}); the other one is whole, and the next opening writes both"));
         }
     }
-    findings.extend(damage.listed);
+    findings.extend(dirty.listed);
+    findings.extend(clean.listed.into_iter().map(|page| format!("{page}; its file has it as well")));
     let verification = Verification {
         flash: flash.name.clone(),
-        ok: damage.pages == 0,
+        ok: dirty.damaged == 0,
         state: state_name(superblock.state),
         superblocks_damaged: copies.iter().flatten().count() as u64,
         segments_read: report.segments_read,
@@ -74,8 +90,10 @@ pub(crate) fn run(args: &VerifyArgs, json: bool) -> Result<(), Failure> {
         groups_torn: report.groups_torn,
         pages: report.valid,
         pages_dirty: report.dirty,
-        pages_dirty_damaged: damage.pages,
-        bytes_read: report.bytes_read + damage.bytes_read,
+        pages_dirty_damaged: dirty.damaged,
+        pages_clean_read: clean.read,
+        pages_clean_damaged: clean.damaged,
+        bytes_read: report.bytes_read + (dirty.read + clean.read) * u64::from(superblock.config.page_size),
         findings,
     };
     if json {
@@ -86,52 +104,86 @@ pub(crate) fn run(args: &VerifyArgs, json: bool) -> Result<(), Failure> {
     if verification.ok {
         return Ok(());
     }
-    Err(Failure::check(
+    let failure = Failure::check(
         &flash.name,
-        format!("{} pages of which flash held the only copy are damaged", damage.pages),
-    )
-    .next("restore those pages from a backup; the rest can be drained"))
+        format!("{} pages of which flash held the only copy are damaged", verification.pages_dirty_damaged),
+    );
+    Err(if can_be_redone(&superblock) {
+        failure.next("remove the file, or choose another in mezzanine.flash_path: the server then recovers from its files and its log, and nothing is lost")
+    } else {
+        failure.next("restore those pages from a backup; the rest can be drained")
+    })
 }
 
+/// What a pass over some of the pages has shown.
 #[derive(Default)]
-struct Damage {
-    pages: u64,
-    bytes_read: u64,
+struct Seen {
+    read: u64,
+    damaged: u64,
     listed: Vec<String>,
 }
 
-fn check_dirty_pages(flash: &Flash, tier: &Tier, dirty: u64) -> Result<Damage, Failure> {
-    let bar = output::progress(dirty, "reading the pages that are on flash only");
-    let mut damage = Damage::default();
-    let mut cursor = DrainCursor::default();
-    let mut buffer = vec![0; tier.geometry().page_size()];
-    loop {
-        let batch = tier.drain_batch(&mut cursor, BATCH_PAGES);
-        if batch.is_empty() {
-            break;
-        }
-        for page in &batch {
-            let reason = match flash.device.read_at(&mut buffer, page.flash.offset) {
-                Ok(()) if tier.verify(&page.flash, &buffer) => None,
-                Ok(()) => Some("its checksum does not fit".to_owned()),
-                Err(error) => Some(chain(&error)),
-            };
-            damage.bytes_read += buffer.len() as u64;
-            if let Some(reason) = reason {
-                damage.pages += 1;
-                if damage.listed.len() < LISTED_MAX {
-                    damage.listed.push(describe(page, &reason));
-                }
-            }
-        }
-        bar.inc(batch.len() as u64);
-    }
-    bar.finish_and_clear();
-    Ok(damage)
+/// A recovered tier whose pages are read.
+struct Look<'a> {
+    flash: &'a Flash,
+    tier: &'a Tier,
+    of_cluster: bool,
 }
 
-fn describe(page: &DirtyPage, reason: &str) -> String {
-    format!("page {} of file {} at byte {}: {reason}", page.id.block(), page.id.file(), page.flash.offset)
+impl Look<'_> {
+    fn at_dirty_pages(&self, dirty: u64) -> Seen {
+        let bar = output::progress(dirty, "reading the pages that are on flash only");
+        let mut seen = Seen::default();
+        let mut cursor = DrainCursor::default();
+        let mut buffer = vec![0; self.tier.geometry().page_size()];
+        loop {
+            let batch = self.tier.drain_batch(&mut cursor, BATCH_PAGES);
+            if batch.is_empty() {
+                break;
+            }
+            for page in &batch {
+                self.read(&page.id, &page.flash, &mut buffer, &mut seen);
+            }
+            bar.inc(batch.len() as u64);
+        }
+        bar.finish_and_clear();
+        seen
+    }
+
+    fn at_clean_pages(&self, clean: u64) -> Seen {
+        let bar = output::progress(clean, "reading the pages that files have as well");
+        let mut seen = Seen::default();
+        let mut cursor = self.tier.first_page();
+        let mut buffer = vec![0; self.tier.geometry().page_size()];
+        while let Some(batch) = self.tier.pages(&mut cursor, BATCH_PAGES) {
+            let before = seen.read;
+            for page in batch.iter().filter(|page| !page.flash.dirty) {
+                self.read(&page.id, &page.flash, &mut buffer, &mut seen);
+            }
+            bar.inc(seen.read - before);
+        }
+        bar.finish_and_clear();
+        seen
+    }
+
+    fn read(&self, id: &PageId, at: &FlashPage, buffer: &mut [u8], seen: &mut Seen) {
+        let reason = match self.flash.device.read_at(buffer, at.offset) {
+            Ok(()) if self.tier.verify(at, buffer) => None,
+            Ok(()) => Some("its checksum does not fit".to_owned()),
+            Err(error) => Some(chain(&error)),
+        };
+        seen.read += 1;
+        if let Some(reason) = reason {
+            seen.damaged += 1;
+            if seen.listed.len() < LISTED_MAX {
+                seen.listed.push(format!("{}, at byte {} of flash: {reason}", self.name(id), at.offset));
+            }
+        }
+    }
+
+    fn name(&self, id: &PageId) -> String {
+        if self.of_cluster { page_name(id) } else { format!("page {} of file {}", id.block(), id.file()) }
+    }
 }
 
 fn text(v: &Verification) -> String {
@@ -146,6 +198,16 @@ fn text(v: &Verification) -> String {
         ),
         ("pages", v.pages.to_string()),
         ("on flash only", format!("{}, {} of them damaged", v.pages_dirty, v.pages_dirty_damaged)),
+        (
+            "on disk as well",
+            match v.pages_clean_read {
+                0 if v.pages > v.pages_dirty => "not read: --all reads them".to_owned(),
+                read => format!(
+                    "{read}, {} of them damaged: they are read from their files",
+                    v.pages_clean_damaged
+                ),
+            },
+        ),
         ("read", Size(v.bytes_read).to_string()),
         ("verdict", if v.ok { "everything that was acknowledged is there" } else { "DAMAGED" }.to_owned()),
     ]);

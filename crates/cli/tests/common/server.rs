@@ -122,6 +122,25 @@ impl Cluster {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
+    /// A line of `pg_controldata`.
+    pub(crate) fn control(&self, name: &str) -> String {
+        let program = Path::new(&self.prefix).join("bin/pg_controldata");
+        let output = Command::new(program).arg(&self.directory).env("LC_ALL", "C").output().unwrap();
+        let said = String::from_utf8(output.stdout).unwrap();
+        let line = said.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
+        line.unwrap_or_else(|| panic!("{name} in:\n{said}")).trim().to_owned()
+    }
+
+    /// Puts an empty file of the same owner and mode where the tier is, and returns where that lies now.
+    pub(crate) fn take_flash_away(&self) -> String {
+        let away = self.file("flash.away");
+        std::fs::rename(&self.flash, &away).unwrap();
+        let copied =
+            Command::new("cp").args(["--preserve", "--attributes-only", &away, &self.flash]).status();
+        assert!(copied.unwrap().success());
+        away
+    }
+
     /// kill -9 of all of the server's processes, and waits until they are gone.
     pub(crate) fn kill(&self) {
         let pid_file = std::fs::read_to_string(Path::new(&self.directory).join("postmaster.pid")).unwrap();

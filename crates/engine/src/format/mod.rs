@@ -3,12 +3,14 @@
 //! Everything is little-endian and covered by CRC-32C. Bytes read back are input: decoding checks
 //! them and returns an error, it never panics and never trusts a size.
 
+mod cluster;
 mod fields;
 mod group;
 mod record;
 mod segment;
 mod superblock;
 
+pub use cluster::ClusterName;
 pub use group::{GroupSummary, SUMMARY_HEADER_BYTES, SUMMARY_MAGIC};
 pub use record::{RECORD_BYTES, Record, RecordKind};
 pub use segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
