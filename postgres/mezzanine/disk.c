@@ -312,6 +312,8 @@ lock_superblock(bool lock)
 		LWLockRelease(&mezz_shared->superblock);
 }
 
+MezzFlashReads mezz_flash_reads = {0};
+
 /* When the flash device was asked; zero if nobody wants to know */
 static instr_time flash_begin;
 
@@ -332,11 +334,15 @@ flash_ended(MezzFlashIo io)
 
 	pgstat_report_wait_end();
 	pg_atomic_fetch_add_u64(&mezz_shared->flash_ios[io], 1);
+	if (io == MEZZ_FLASH_IO_READ)
+		mezz_flash_reads.reads++;
 	if (INSTR_TIME_IS_ZERO(flash_begin))
 		return;
 	INSTR_TIME_SET_CURRENT(duration);
 	INSTR_TIME_SUBTRACT(duration, flash_begin);
 	pg_atomic_fetch_add_u64(&mezz_shared->flash_ns[io], INSTR_TIME_GET_NANOSEC(duration));
+	if (io == MEZZ_FLASH_IO_READ)
+		mezz_flash_reads.ns += INSTR_TIME_GET_NANOSEC(duration);
 }
 
 const MezzCallbacks mezz_callbacks = {

@@ -176,14 +176,22 @@ tier_readv(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 	}
 	for (BlockNumber i = 0; i < nblocks; i++)
 	{
+		MezzFlashReads flash = mezz_flash_reads;
+
 		switch (mezz_read(mezz_host, page_name(reln->smgr_rlocator.locator, forknum, blocknum + i),
 						  buffers[i]))
 		{
 			case MEZZ_FOUND_ON_DISK:
 				missing++;
+				mezz_reads.missed++;
 				continue;
 			case MEZZ_FOUND_HERE:
 				here++;
+				if (mezz_flash_reads.reads == flash.reads)
+					mezz_reads.memory++;
+				else
+					mezz_reads.flash++;
+				mezz_reads.flash_ns += mezz_flash_reads.ns - flash.ns;
 				break;
 			case MEZZ_FOUND_LOST:
 				if (mezz_without("lost_page"))

@@ -114,6 +114,7 @@ static const char *const setting_names[] = {
 	"mezzanine.admission",
 	"mezzanine.group_pages",
 	"mezzanine.drain_on_shutdown",
+	"mezzanine.explain",
 	"mezzanine.disk_model",
 	"mezzanine.flash_model",
 	"mezzanine.model_time_scale",
@@ -191,6 +192,11 @@ define_settings(void)
 							 "Writes pages that are newer in the flash tier than on disk to disk when the server is shut down.",
 							 "The pages stay in the tier as well, so that the next start finds it warm. Without it, a tier in sync mode \"durable\" stops sooner and remains part of the database.",
 							 &mezz_drain_on_shutdown, true, PGC_SIGHUP, 0,
+							 NULL, NULL, NULL);
+	DefineCustomBoolVariable("mezzanine.explain",
+							 "Has EXPLAIN with ANALYZE and BUFFERS show which blocks came from the flash tier.",
+							 NULL,
+							 &mezz_explain, true, PGC_USERSET, 0,
 							 NULL, NULL, NULL);
 	DefineCustomStringVariable("mezzanine.disk_model",
 							   "Sets the model of a disk that reads and writes of relations take the time of.",
@@ -280,6 +286,7 @@ shmem_request(void)
 	if (prev_shmem_request)
 		prev_shmem_request();
 	RequestAddinShmemSpace(add_size(sizeof(MezzShared), sizes.memory_bytes));
+	RequestAddinShmemSpace(mezz_explain_bytes());
 }
 
 /* Here, because processes that wait in a critical section cannot. */
@@ -328,6 +335,7 @@ shmem_startup(void)
 
 		/* Fresh shared memory is zero; the tier relies on it. */
 		mezz_use_memory(mezz_host, memory, sizes.memory_bytes);
+		mezz_explain_use_memory();
 	}
 	LWLockRegisterTranche(mezz_shared->superblock.tranche, "MezzanineSuperblock");
 	LWLockRelease(AddinShmemInitLock);
@@ -434,5 +442,8 @@ _PG_init(void)
 	if (mezz_host || mezz_disk)
 		RegisterBufferTier(&mezz_routine);
 	if (mezz_host)
+	{
 		mezz_register_worker();
+		mezz_register_explain();
+	}
 }

@@ -8,6 +8,7 @@
  * worker.c		the background worker
  * model.c		modelled devices: their time scale, what they have done
  * stat.c		views and functions
+ * explain.c	lines of EXPLAIN
  * planted.c	rules that tests take out
  */
 #ifndef MEZZANINE_H
@@ -50,6 +51,22 @@ typedef struct MezzCounts
 	uint64		flash_ios[MEZZ_FLASH_IOS];
 	uint64		flash_ns[MEZZ_FLASH_IOS];
 } MezzCounts;
+
+/* What this process has asked the flash device to read, and the time that took as far as it was measured */
+typedef struct MezzFlashReads
+{
+	uint64		reads;
+	uint64		ns;
+} MezzFlashReads;
+
+/* What a process has read past shared buffers while there is a tier; all of it 64-bit words */
+typedef struct MezzReads
+{
+	uint64		flash;			/* blocks from flash, from memory on their way there, from disk */
+	uint64		memory;
+	uint64		missed;
+	uint64		flash_ns;		/* with track_io_timing */
+} MezzReads;
 
 /* The extension's own shared memory; the tier's lies beside it */
 typedef struct MezzShared
@@ -115,6 +132,14 @@ extern const MezzCallbacks mezz_callbacks;
 extern uint64 mezz_disk_address(RelFileLocator rlocator, ForkNumber forknum,
 								BlockNumber blocknum);
 extern void mezz_wake_worker(void);
+extern MezzFlashReads mezz_flash_reads;
+
+/* explain.c */
+extern bool mezz_explain;
+extern MezzReads mezz_reads;
+extern Size mezz_explain_bytes(void);
+extern void mezz_explain_use_memory(void);
+extern void mezz_register_explain(void);
 
 /* worker.c */
 extern void mezz_register_worker(void);

@@ -23,6 +23,7 @@ sub configure
 	  . "mezzanine.flash_path = '$flash'\n"
 	  . "mezzanine.flash_size = '" . ($ENV{MEZZ_FLASH_SIZE} // '24MB') . "'\n"
 	  . "mezzanine.sync_mode = '$ENV{MEZZ_SYNC_MODE}'\n"
+	  . "mezzanine.explain = off\n"
 	  . "shared_buffers = '" . ($ENV{MEZZ_SHARED_BUFFERS} // '1MB') . "'\n";
 	my $file = $node->data_dir . '/postgresql.conf';
 	open my $conf, '>>', $file or die "$file: $!";
