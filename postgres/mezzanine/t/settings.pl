@@ -135,14 +135,23 @@ refused('more flash than a tier can have', { flash_size => '2000TB' },
 refused('more than the machine has memory for', { flash_size => '30TB' },
 	qr/FATAL:  the flash tier needs \d+ MB of shared memory, and this machine has \d+ MB/, qr/HINT:  Lower mezzanine\.flash_size/);
 ok(!-s "$base/flash", 'no space was taken for it');
+# What this process may have: the kernel refuses, and PostgreSQL says what to do.
+configure(flash_size => '64GB', flash_path => "$base/sparse");
+my $from = -s $node->logfile;
+my $command = "ulimit -v 300000; exec pg_ctl -D '$data' -l '" . $node->logfile . "' -w start";
+isnt(system('bash', '-c', "$command >/dev/null 2>&1"), 0, 'less memory than the tier needs: refused');
+like(log_since($node, $from), qr/FATAL:  could not map anonymous shared memory: Cannot allocate memory\n.*HINT:  This error usually means that PostgreSQL's request .*currently [3-9]\d{8} bytes/s,
+	'less memory than the tier needs: the reason and the next step');
+ok(!-s "$base/sparse", 'and no space was taken for it');
+unlink "$base/sparse";
 refused('no size at all', { flash_size => '0' }, qr/0 MB is outside the valid range for parameter "mezzanine\.flash_size"/);
 refused('groups that are too large', { group_pages => 257 },
 	qr/257 is outside the valid range for parameter "mezzanine\.group_pages" \(0 \.\. 256\)/);
 
 # A file system that is full, as far as this server may use it.
 configure(flash_size => '64MB');
-my $from = -s $node->logfile;
-my $command = "ulimit -f 40960; exec pg_ctl -D '$data' -l '" . $node->logfile . "' -w start";
+$from = -s $node->logfile;
+$command = "ulimit -f 40960; exec pg_ctl -D '$data' -l '" . $node->logfile . "' -w start";
 isnt(system('bash', '-c', "$command >/dev/null 2>&1"), 0, 'a full file system: refused');
 my $log = log_since($node, $from);
 like($log, qr/FATAL:  the flash device ".*flash" cannot hold the tier: /, 'a full file system: the reason');
