@@ -12,7 +12,7 @@ mod volume;
 mod workload;
 
 use clap::{Parser, Subcommand};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Frames of the tier that lookups run on: 64 GiB of 4 KiB pages.
@@ -76,8 +76,28 @@ enum Bench {
     },
 }
 
+impl Bench {
+    /// Where it puts its files, if it has any.
+    fn directory(&self) -> Option<&Path> {
+        match self {
+            Self::Recovery { directory, .. } | Self::Hit { directory } | Self::All { directory } => {
+                Some(directory)
+            }
+            Self::Engine { .. } | Self::Processes { .. } | Self::SecondProcess(_) | Self::Memory => None,
+        }
+    }
+}
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    // Now, and not when the benchmarks before it have run for minutes.
+    if let Some(missing) = arguments.bench.directory().filter(|directory| !directory.is_dir()) {
+        eprintln!(
+            "mezz-bench: there is no folder {}: make it, or name another with --directory",
+            missing.display()
+        );
+        return ExitCode::from(2);
+    }
     let scale = if arguments.tiny { report::Scale::Tiny } else { report::Scale::Full };
     let rows = match &arguments.bench {
         Bench::Engine { frames } => engine::run(scale, *frames),
@@ -100,7 +120,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn all(scale: report::Scale, directory: &std::path::Path) -> report::Outcome {
+fn all(scale: report::Scale, directory: &Path) -> report::Outcome {
     let mut rows = engine::run(scale, FRAMES)?;
     rows.extend(processes::run(scale, FRAMES)?);
     rows.extend(memory::run());

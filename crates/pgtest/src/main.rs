@@ -35,7 +35,7 @@ mod run;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{Parser, value_parser};
 
 /// Kills a PostgreSQL server with the flash tier again and again, and checks what it had acknowledged.
 ///
@@ -49,11 +49,11 @@ struct Arguments {
     #[arg(long)]
     bindir: Option<PathBuf>,
     /// Kills, all lives together.
-    #[arg(long, default_value_t = 50)]
+    #[arg(long, default_value_t = 50, value_parser = value_parser!(u64).range(1..))]
     cycles: u64,
     /// Kills in each life. The configurations take turns with the lives: twelve lives have every combination of
     /// `full_page_writes`, `wal_consistency_checking` and sync mode.
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 4, value_parser = value_parser!(u64).range(1..))]
     cycles_per_life: u64,
     /// Decides the configurations, what clients do, and how and when the server is killed. The same seed does not repeat
     /// the interleaving of processes.
@@ -76,7 +76,7 @@ struct Arguments {
     #[arg(long)]
     planted: Option<String>,
     /// Clients that transfer between accounts.
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 4, value_parser = value_parser!(u32).range(1..))]
     clients: u32,
 }
 
