@@ -123,8 +123,8 @@ impl Tier {
 
     /// Has stage-out write the newest version of every dirty page of `scope` to disk, and sync it.
     ///
-    /// Everything of the scope that must be on disk has been staged in before, and [`Self::request_sync`]'s
-    /// ticket for it is durable: a page reaches disk only after it is durable on flash.
+    /// It covers what was staged in before; what is not durable by then is made so, since a page reaches disk only after
+    /// it is durable on flash.
     ///
     /// # Errors
     /// [`DrainBusy`]: one drain at a time.
@@ -285,7 +285,7 @@ impl Tier {
         let until = control.drain_end.get().min(control.staged_from.get()).min(from + SCAN_FRAMES);
         let mut list = Vec::new();
         let mut cursor = from;
-        while cursor < until && list.len() < self.geometry.group_pages() as usize {
+        while cursor < until && list.len() < self.geometry.lane_pages() as usize {
             let frame = self.frame_of(cursor);
             let state = directory.state(frame);
             if needs_disk(state) && self.drain_awaits(&directory.id(frame), state, cursor) {

@@ -26,6 +26,9 @@ const SPARE_SEGMENTS: u64 = 4;
 /// Groups of free frames that only stage-out may use, so that a full queue can always be emptied.
 pub(crate) const RESERVED_GROUPS: u64 = 3;
 
+/// Groups that stage-out takes together at most.
+pub(crate) const LANE_GROUPS_MAX: u32 = 8;
+
 /// Which frames leave the queue, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Design {
@@ -372,6 +375,22 @@ impl Geometry {
     /// Frames of a full group: its pages and its summary.
     pub fn group_frames(&self) -> u64 {
         self.group_frames
+    }
+
+    /// Full groups that stage-out can carry at once: half of what staging memory holds, so that its own memory stays in
+    /// proportion, and enough that a lag of the size of staging memory is made up for in two turns.
+    fn lane_groups(&self) -> u64 {
+        u64::from((self.config.staging_groups / 2).clamp(1, LANE_GROUPS_MAX))
+    }
+
+    /// Frames that fit into the stage-out buffer.
+    pub(crate) fn lane_frames(&self) -> u64 {
+        self.lane_groups() * self.group_frames
+    }
+
+    /// Pages that stage-out can carry at once.
+    pub(crate) fn lane_pages(&self) -> u64 {
+        self.lane_groups() * self.group_pages()
     }
 
     /// Frames that a summary takes.

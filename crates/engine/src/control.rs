@@ -68,7 +68,7 @@ pub(crate) struct Control {
     pub(crate) flushing: Word,
     pub(crate) flush_target: Word,
     pub(crate) flush_owner: Word,
-    /// State of the stage-out lane (see `lane`), what it carries, its group and owner.
+    /// State of the stage-out lane (see `lane`), what it carries, where its groups begin and end, its list and owner.
     pub(crate) lane: Word,
     pub(crate) lane_load: Word,
     pub(crate) lane_position: Word,

@@ -22,7 +22,7 @@ pub enum Job<'t> {
     WriteGroup(WriteGroup<'t>),
     /// Flush the flash device.
     FlushFlash(FlushFlash<'t>),
-    /// Read pages that are to leave flash: the group at the front of the queue, or what a drain asks for.
+    /// Read pages that are to leave flash: groups at the front of the queue, or what a drain asks for.
     ReadFront(ReadFront<'t>),
     /// Write pages to their places on disk.
     WriteDisk(WriteDisk<'t>),
@@ -33,6 +33,15 @@ pub enum Job<'t> {
     /// Stage in pages from the tail of the buffer pool, as many as there are. Handed out only after
     /// [`Tier::set_pulling`].
     PullPages(PullPages<'t>),
+}
+
+/// Which jobs somebody takes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kinds {
+    /// Whatever there is.
+    All,
+    /// Those that write groups and metadata to flash and flush them.
+    FlashWrites,
 }
 
 /// What the control lock's holder has found to be done.
@@ -140,10 +149,21 @@ impl Tier {
     /// `None` means that nothing can be done now: jobs that others carry out may bring more. Frames may have left the
     /// queue all the same; a host whose threads wait for room compares [`Self::progress`] and wakes them.
     pub fn next_job(&self, owner: u32) -> Option<Job<'_>> {
+        self.next_of(Kinds::All, owner)
+    }
+
+    /// The next job that writes to flash or flushes it, if there is one; otherwise as [`Self::next_job`]. A host that keeps
+    /// one of its threads or processes for these never lets staging memory wait for a disk. Somebody else has to take
+    /// the other jobs.
+    pub fn next_flash_write(&self, owner: u32) -> Option<Job<'_>> {
+        self.next_of(Kinds::FlashWrites, owner)
+    }
+
+    fn next_of(&self, kinds: Kinds, owner: u32) -> Option<Job<'_>> {
         loop {
             let picked = {
                 let _guard = self.control().lock.lock(self.owner);
-                let picked = self.pick_job(owner);
+                let picked = self.pick_job(kinds, owner);
                 planted::inside("next job: picked");
                 picked
             };
@@ -157,7 +177,7 @@ impl Tier {
         }
     }
 
-    fn pick_job(&self, owner: u32) -> Picked<'_> {
+    fn pick_job(&self, kinds: Kinds, owner: u32) -> Picked<'_> {
         let failure = self.failure();
         if failure.is_some_and(Failure::ends_writing) {
             return Picked::Nothing;
@@ -165,7 +185,7 @@ impl Tier {
         if let Some(job) = self.flash_job(owner) {
             return Picked::Job(job);
         }
-        if failure.is_none() {
+        if failure.is_none() && kinds == Kinds::All {
             let picked = self.disk_job(owner);
             if !matches!(picked, Picked::Nothing) {
                 return picked;
@@ -174,7 +194,7 @@ impl Tier {
         if self.seal_for_progress() {
             return self.flash_job(owner).map_or(Picked::Nothing, Picked::Job);
         }
-        if failure.is_none() {
+        if failure.is_none() && kinds == Kinds::All {
             if let Some(pages) = self.take_pull(owner) {
                 return Picked::Job(Job::PullPages(PullPages { pages, tier: PhantomData }));
             }

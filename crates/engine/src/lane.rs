@@ -8,11 +8,13 @@
 //!     +----------+----------------------------------+----------------------------------------+
 //! ```
 //!
-//! The lane carries either the group at the front of the queue (see `stage_out`) or pages that a drain
+//! The lane carries either groups at the front of the queue (see `stage_out`) or pages that a drain
 //! wants on disk (see `checkpoint`). There is one lane, so no two writes of one page to disk are ever
-//! under way, and disk never gets an older version after a newer one.
+//! under way, and disk never gets an older version after a newer one. It is wide instead: what it carries is
+//! handed to the disk together, so that all arms of an array have something to do.
 
-use crate::directory::{VALID, WRITTEN, needs_disk};
+use crate::config::{GROUP_PAGES_MAX, LANE_GROUPS_MAX};
+use crate::directory::{GroupHead, VALID, WRITTEN, needs_disk};
 use crate::failure::Failure;
 use crate::ids::{IdRange, PageId};
 use crate::planted::{self, Bug};
@@ -27,12 +29,12 @@ pub(crate) const LANE_STUCK: u64 = 4;
 pub(crate) const LANE_SCANNING: u64 = 5;
 pub(crate) const LANE_TO_READ: u64 = 6;
 
-/// The lane carries the group at the front.
+/// The lane carries groups at the front.
 pub(crate) const GROUP: u64 = 0;
 /// The lane carries pages of a drain.
 pub(crate) const DRAIN: u64 = 1;
 
-/// A page in the lane: where it was appended, and its place in the lane's buffer.
+/// A page in the lane: where it was appended, and its place in the lane's buffer, in frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct LanePage {
     pub(crate) position: u64,
@@ -40,19 +42,46 @@ pub(crate) struct LanePage {
 }
 
 /// Bits of a word of the lane's list that hold the place.
-const PLACE_BITS: u32 = 8;
-const _: () = assert!(crate::config::GROUP_PAGES_MAX <= 1 << PLACE_BITS);
+const PLACE_BITS: u32 = 12;
+// Summaries are a small part of their groups.
+const _: () = assert!(LANE_GROUPS_MAX * (GROUP_PAGES_MAX + GROUP_PAGES_MAX / 4) <= 1 << PLACE_BITS);
 
 impl Tier {
     /// Where a page of the lane lies in the region.
     pub(crate) fn lane_memory(&self, place: u64) -> usize {
-        let frames = (self.geometry.summary_frames() + place) as usize;
-        self.geometry.layout.lane_buffer + frames * self.geometry.page_size()
+        self.geometry.layout.lane_buffer + place as usize * self.geometry.page_size()
     }
 
     fn lane_words(&self) -> &[Word] {
-        let pages = self.geometry.group_pages() as usize;
-        self.region.slice(self.geometry.layout.lane_pages, pages)
+        self.region.slice(self.geometry.layout.lane_pages, self.geometry.lane_pages() as usize)
+    }
+
+    /// The groups from the front that the lane carries: position and head of each.
+    pub(crate) fn lane_groups(&self) -> impl Iterator<Item = (u64, GroupHead)> {
+        let end = self.control().lane_end.get();
+        let mut next = self.control().lane_position.get();
+        std::iter::from_fn(move || {
+            let position = next;
+            (position < end).then(|| {
+                let head = self.group_at(position);
+                next = self.page_position(position, head.pages.into());
+                (position, head)
+            })
+        })
+    }
+
+    /// The positions of the pages of a group.
+    pub(crate) fn pages_of(&self, position: u64, head: &GroupHead) -> std::ops::Range<u64> {
+        self.page_position(position, 0)..self.page_position(position, head.pages.into())
+    }
+
+    /// The head of the group that begins at a position.
+    ///
+    /// # Panics
+    /// If none does.
+    pub(crate) fn group_at(&self, position: u64) -> GroupHead {
+        let head = self.directory().head(self.frame_of(position));
+        head.unwrap_or_else(|| panic!("the queue holds no group at position {position}"))
     }
 
     /// The lane's pages.
@@ -156,8 +185,7 @@ impl Tier {
             // What is being looked for is not known yet, or the list is being replaced.
             (LANE_SCANNING, _) | (LANE_READING, DRAIN) => true,
             (LANE_READING, GROUP) => {
-                let first = self.page_position(control.lane_position.get(), 0);
-                (first..control.lane_end.get()).any(within)
+                self.lane_groups().any(|(position, head)| self.pages_of(position, &head).any(within))
             }
             _ => self.lane_list().any(|page| within(page.position)),
         }

@@ -65,9 +65,10 @@ impl Layout {
         let bucket_table = take(buckets * size_of::<Bucket>(), 64);
         let entries = take(frames * size_of::<Entry>(), 64);
         let segment_ends = take(geometry.segment_slots as usize * 8, 64);
-        let lane_pages = take(config.group_pages as usize * 8, 64);
+        let lane_pages = take(geometry.lane_pages() as usize * 8, 64);
         let segment_buffers = take(2 * geometry.segment_bytes as usize, REGION_ALIGNMENT);
-        let lane_buffer = take(group_bytes, REGION_ALIGNMENT);
+        let lane_bytes = geometry.lane_frames() as usize * geometry.page_size();
+        let lane_buffer = take(lane_bytes, REGION_ALIGNMENT);
         let staging = take(staging_groups * group_bytes, REGION_ALIGNMENT);
         Self {
             control,

@@ -109,9 +109,7 @@ impl Tier {
             if end >= releasable || !needed {
                 break;
             }
-            let head = self.directory().head(self.frame_of(end));
-            let Some(head) = head else { panic!("the queue holds no group at position {end}") };
-            end = self.page_position(end, head.pages.into());
+            end = self.pages_of(end, &self.group_at(end)).end;
         }
         if end == front {
             return None;

@@ -1,10 +1,11 @@
-//! Stage-out: what becomes of the group at the front of the queue ("Flash as cache extension for online
+//! Stage-out: what becomes of the groups at the front of the queue ("Flash as cache extension for online
 //! transactional workloads", section 4.3, "Group replacement" and "Group second chance").
 //!
 //! A group is taken while fewer frames than are needed are clean ahead of the rear, and earlier than that
-//! the more idle the disk is. Pages that are invalid, or clean and not referenced, need nothing. Referenced
+//! the more idle the disk is. If several are wanted because stage-out lags behind, they are taken together: an array of
+//! disks writes the pages of eight groups in not much more time than those of one. Pages that are invalid, or clean and not referenced, need nothing. Referenced
 //! ones go to the rear again, from the buffer that read the front. Dirty ones are written to disk. Then the
-//! group is *cleaned*; its frames leave later (see `release`).
+//! groups are *cleaned*; their frames leave later (see `release`).
 
 use crate::config::Design;
 use crate::directory::{DIRTY, GroupHead, HEAD, REFERENCED, VALID, WRITTEN, dirty_since, needs_disk};
@@ -40,20 +41,17 @@ impl Tier {
         let control = self.control();
         while control.lane.get() == LANE_IDLE && control.draining.get() == 0 {
             let position = control.cleaned.get();
-            let ahead = self.frames_before(position + self.frames_wanted()) < self.frames_ahead();
-            // Groups still in staging memory are not taken: they are not durable yet.
-            if position >= control.staged_from.get() || !(ahead || self.segment_blocked()) {
+            if !self.front_wanted(position) {
                 return false;
             }
-            let Some(head) = self.directory().head(self.frame_of(position)) else {
-                panic!("the queue holds no group at position {position}");
-            };
+            let head = self.group_at(position);
             planted::inside("front: group to be taken");
             control.lane_load.set(GROUP);
             control.lane_pages.set(0);
             control.lane_position.set(position);
             control.lane_end.set(self.page_position(position, head.pages.into()));
             if self.must_read(position, &head) {
+                self.take_along();
                 control.lane.set(LANE_READING);
                 return true;
             }
@@ -62,37 +60,62 @@ impl Tier {
         false
     }
 
+    /// Whether the group at `position` is to be staged out now. Under the control lock.
+    fn front_wanted(&self, position: u64) -> bool {
+        let ahead = self.frames_before(position + self.frames_wanted()) < self.frames_ahead();
+        // Groups still in staging memory are not taken: they are not durable yet.
+        position < self.control().staged_from.get() && (ahead || self.segment_blocked())
+    }
+
+    /// Adds to the group that was taken those behind it that are wanted as well and must be read, as far as there is room.
+    /// Under the control lock.
+    fn take_along(&self) {
+        let control = self.control();
+        let room_end = control.lane_position.get() + self.geometry.lane_frames();
+        loop {
+            let position = control.lane_end.get();
+            if !self.front_wanted(position) {
+                return;
+            }
+            let head = self.group_at(position);
+            let end = self.pages_of(position, &head).end;
+            if end > room_end || !self.must_read(position, &head) {
+                return;
+            }
+            control.lane_end.set(end);
+            planted::inside("front: one more group taken along");
+        }
+    }
+
     fn must_read(&self, position: u64, head: &GroupHead) -> bool {
         let directory = self.directory();
         let gsc = self.geometry.config().design == Design::FaceGsc;
-        (0..u64::from(head.pages)).any(|page| {
-            let state = directory.state(self.frame_of(self.page_position(position, page)));
+        self.pages_of(position, head).any(|page| {
+            let state = directory.state(self.frame_of(page));
             needs_disk(state) || (gsc && state & VALID != 0 && state & REFERENCED != 0)
         })
     }
 
-    /// What ReadFront reads of a group: all of it in one go, or for `face-basic` the frames of dirty valid
+    /// What ReadFront reads of the lane's groups: all of them in one go, or for `face-basic` the frames of dirty valid
     /// pages one by one.
     pub(crate) fn group_reads(&self) -> Vec<(u64, usize, usize)> {
         let control = self.control();
         let (position, end) = (control.lane_position.get(), control.lane_end.get());
         let page_size = self.geometry.page_size();
         if self.geometry.config().design != Design::FaceBasic {
-            let buffer = self.geometry.layout.lane_buffer;
             let runs = self.ring().runs(position, end - position);
             return runs
                 .into_iter()
                 .filter(|(_, frames)| *frames > 0)
                 .map(|(at, frames)| {
-                    let memory = buffer + (at - position) as usize * page_size;
-                    (self.offset_of(at), memory, frames as usize * page_size)
+                    (self.offset_of(at), self.lane_memory(at - position), frames as usize * page_size)
                 })
                 .collect();
         }
-        let first = self.page_position(position, 0);
-        (first..end)
+        self.lane_groups()
+            .flat_map(|(group, head)| self.pages_of(group, &head))
             .filter(|&at| self.position_needs_disk(at))
-            .map(|at| (self.offset_of(at), self.lane_memory(at - first), page_size))
+            .map(|at| (self.offset_of(at), self.lane_memory(at - position), page_size))
             .collect()
     }
 
@@ -101,48 +124,58 @@ impl Tier {
     /// # Errors
     /// The position of a dirty page that flash no longer holds.
     pub(crate) fn group_was_read(&self) -> Result<(), u64> {
-        let control = self.control();
-        let (position, end) = (control.lane_position.get(), control.lane_end.get());
-        let pages = end - self.page_position(position, 0);
-        let survivors = self.choose_survivors(position, pages);
-        planted::outside("front read: survivors chosen");
         let mut list = Vec::new();
-        for place in 0..pages {
-            let page = LanePage { position: self.page_position(position, place), place };
-            let survives = survivors.contains(&place);
-            if !survives && !self.position_needs_disk(page.position) {
-                continue;
-            }
-            let whole = self.lane_page_whole(page);
-            if survives && whole && self.second_chance(page) {
-                planted::outside("second chance: given");
-                continue;
-            }
-            // Between the read and now the page may have been superseded; then the newer version
-            // goes to disk in its turn, and writing this one as well would be wasted.
-            if !self.position_needs_disk(page.position) || planted::is(Bug::DirtyDroppedAtFront) {
-                continue;
-            }
-            if !whole {
-                return Err(page.position);
-            }
-            list.push(page);
+        for (group, head) in self.lane_groups() {
+            self.list_group(group, &head, &mut list)?;
         }
         self.set_lane_list_by_id(list);
         Ok(())
     }
 
+    /// Gives second chances to pages of one of the lane's groups and adds to the list what must go to disk.
+    ///
+    /// # Errors
+    /// The position of a dirty page that flash no longer holds.
+    fn list_group(&self, group: u64, head: &GroupHead, list: &mut Vec<LanePage>) -> Result<(), u64> {
+        let survivors = self.choose_survivors(group, head);
+        planted::outside("front read: survivors chosen");
+        let read_from = self.control().lane_position.get();
+        for position in self.pages_of(group, head) {
+            let page = LanePage { position, place: position - read_from };
+            let survives = survivors.contains(&position);
+            if !survives && !self.position_needs_disk(position) {
+                continue;
+            }
+            let whole = self.lane_page_whole(page);
+            if survives && whole && self.second_chance(group, page) {
+                planted::outside("second chance: given");
+                continue;
+            }
+            // Between the read and now the page may have been superseded; then the newer version
+            // goes to disk in its turn, and writing this one as well would be wasted.
+            if !self.position_needs_disk(position) || planted::is(Bug::DirtyDroppedAtFront) {
+                continue;
+            }
+            if !whole {
+                return Err(position);
+            }
+            list.push(page);
+        }
+        Ok(())
+    }
+
     /// Referenced pages of the group, at most as many as may survive. If there are more, those at the
     /// very front go, as in the paper (section 4.3, "Group second chance").
-    fn choose_survivors(&self, position: u64, pages: u64) -> Vec<u64> {
+    fn choose_survivors(&self, group: u64, head: &GroupHead) -> Vec<u64> {
         let config = self.geometry.config();
         if config.design != Design::FaceGsc {
             return Vec::new();
         }
         let directory = self.directory();
-        let mut referenced: Vec<u64> = (0..pages)
-            .filter(|&page| {
-                let state = directory.state(self.frame_of(self.page_position(position, page)));
+        let mut referenced: Vec<u64> = self
+            .pages_of(group, head)
+            .filter(|&position| {
+                let state = directory.state(self.frame_of(position));
                 state & VALID != 0 && state & REFERENCED != 0
             })
             .collect();
@@ -152,12 +185,12 @@ impl Tier {
         referenced
     }
 
-    /// Appends a page of the lane's group at the rear again; false if it must leave after all.
-    fn second_chance(&self, page: LanePage) -> bool {
+    /// Appends a page of one of the lane's groups at the rear again; false if it must leave after all.
+    fn second_chance(&self, group: u64, page: LanePage) -> bool {
         let old_frame = self.frame_of(page.position);
         let directory = self.directory();
         let id = directory.id(old_frame);
-        let Some(record) = self.lane_record(page.place) else { return false };
+        let Some(record) = self.lane_record(group, page.position) else { return false };
         let RecordKind::Page { id: recorded, lsn, checksum, .. } = record.kind else { return false };
         if recorded != id {
             return false;
@@ -197,13 +230,13 @@ impl Tier {
         true
     }
 
-    /// The record of the `page`th page of the lane's group, from the summary that was read with it.
-    fn lane_record(&self, page: u64) -> Option<Record> {
-        let control = self.control();
+    /// The record of the page at `position` in one of the lane's groups, from the summary that was read with it.
+    fn lane_record(&self, group: u64, position: u64) -> Option<Record> {
         let bytes = self.geometry.summary_frames() as usize * self.geometry.page_size();
-        let summary = self.region.lease(self.geometry.layout.lane_buffer, bytes);
+        let summary = self.region.lease(self.lane_memory(group - self.control().lane_position.get()), bytes);
         let (header, checksum) = GroupSummary::decode(summary).ok()?;
-        let head = self.directory().head(self.frame_of(control.lane_position.get()))?;
+        let head = self.directory().head(self.frame_of(group))?;
+        let page = position - self.page_position(group, 0);
         if checksum != head.checksum || header.sequence != head.sequence {
             return None;
         }
@@ -213,13 +246,14 @@ impl Tier {
             .nth(page as usize)
     }
 
-    /// The lane's group needs no more I/O. Under the control lock.
+    /// The lane's groups need no more I/O. Under the control lock.
     pub(crate) fn group_cleaned(&self) {
         let control = self.control();
+        let groups = self.lane_groups().count() as u64;
         control.cleaned.set(control.lane_end.get());
         planted::inside("group cleaned: lane not idle");
         control.lane.set(LANE_IDLE);
-        control.counters.groups_staged_out.count(1);
+        control.counters.groups_staged_out.count(groups);
         self.want_pull();
     }
 }

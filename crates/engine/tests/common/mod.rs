@@ -30,6 +30,33 @@ impl ReadFlash for Flash {
     }
 }
 
+/// Does what a job asks for.
+pub fn carry_out(flash: &mut Flash, disk: &mut HashMap<PageId, Vec<u8>>, job: &mut Job<'_>) {
+    match job {
+        Job::WriteGroup(job) => {
+            for (offset, bytes) in job.writes() {
+                flash.write(offset, bytes);
+            }
+        }
+        Job::WriteSegment(job) => {
+            let (offset, bytes) = job.write();
+            flash.write(offset, bytes);
+        }
+        Job::ReadFront(job) => {
+            for (offset, bytes) in job.reads() {
+                let offset = offset as usize;
+                bytes.copy_from_slice(&flash.0[offset..offset + bytes.len()]);
+            }
+        }
+        Job::WriteDisk(job) => {
+            for (id, bytes) in job.pages() {
+                disk.insert(id, bytes.to_vec());
+            }
+        }
+        Job::FlushFlash(_) | Job::SyncDisk(_) | Job::PullPages(_) => {}
+    }
+}
+
 pub struct Host {
     pub tier: Tier,
     pub superblock: Superblock,
@@ -67,29 +94,16 @@ impl Host {
     /// Carries a job out, or the host's part of a resize. False if there was nothing to do.
     pub fn step(&mut self) -> bool {
         let Some(mut job) = self.tier.next_job(1) else { return self.cut() };
-        match &mut job {
-            Job::WriteGroup(job) => {
-                for (offset, bytes) in job.writes() {
-                    self.flash.write(offset, bytes);
-                }
-            }
-            Job::WriteSegment(job) => {
-                let (offset, bytes) = job.write();
-                self.flash.write(offset, bytes);
-            }
-            Job::ReadFront(job) => {
-                for (offset, bytes) in job.reads() {
-                    let offset = offset as usize;
-                    bytes.copy_from_slice(&self.flash.0[offset..offset + bytes.len()]);
-                }
-            }
-            Job::WriteDisk(job) => {
-                for (id, bytes) in job.pages() {
-                    self.disk.insert(id, bytes.to_vec());
-                }
-            }
-            Job::FlushFlash(_) | Job::SyncDisk(_) | Job::PullPages(_) => {}
-        }
+        carry_out(&mut self.flash, &mut self.disk, &mut job);
+        self.tier.complete(job, Ok(()));
+        true
+    }
+
+    /// Carries out a job that writes to flash. False if there was none.
+    pub fn write_flash(&mut self) -> bool {
+        let Some(mut job) = self.tier.next_flash_write(1) else { return false };
+        assert!(matches!(job, Job::WriteGroup(_) | Job::WriteSegment(_) | Job::FlushFlash(_)));
+        carry_out(&mut self.flash, &mut self.disk, &mut job);
         self.tier.complete(job, Ok(()));
         true
     }

@@ -1,0 +1,119 @@
+//! Stage-out that lags behind, and hosts that keep somebody for writes to flash.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use common::{Host, carry_out, page};
+use mezzanine_engine::{Design, Job, PageId, StageIn, StageKind, TierConfig};
+
+fn config() -> TierConfig {
+    TierConfig {
+        group_pages: 4,
+        staging_groups: 8,
+        segment_frames: 32,
+        survivors_max: 2,
+        band_frames: 8,
+        ahead_frames: 0,
+        ..TierConfig::new(4096, 512)
+    }
+}
+
+/// Stages pages in, with nobody taking other jobs than writes to flash, until there is no room. Returns how many.
+fn fill(host: &mut Host) -> u64 {
+    for block in 0.. {
+        let id = PageId::volume(1, block);
+        while host.tier.stage_in(&id, &page(4096, block), StageKind::Dirty, 0) == StageIn::Full {
+            if !host.write_flash() {
+                return block;
+            }
+        }
+    }
+    unreachable!("a queue is full at some time");
+}
+
+/// Pages of each batch that goes to disk until pages can be taken again.
+fn batches(host: &mut Host) -> Vec<usize> {
+    let mut batches = Vec::new();
+    let id = PageId::volume(1, 1 << 32);
+    while host.tier.stage_in(&id, &page(4096, 7), StageKind::Dirty, 0) == StageIn::Full {
+        let mut job = host.tier.next_job(1).expect("a full tier has a job");
+        if let Job::WriteDisk(job) = &job {
+            batches.push(job.pages().count());
+        }
+        carry_out(&mut host.flash, &mut host.disk, &mut job);
+        host.tier.complete(job, Ok(()));
+    }
+    batches
+}
+
+#[test]
+fn writes_to_flash_go_on_without_the_disk_until_the_queue_is_full() {
+    let mut host = Host::new(&config(), 1);
+    let pages = fill(&mut host);
+    assert!(pages > 512 / 2, "only {pages} pages fit");
+    assert!(host.disk.is_empty());
+    for block in 0..pages {
+        assert_eq!(host.read(PageId::volume(1, block)), page(4096, block));
+    }
+    host.tier.check();
+}
+
+#[test]
+fn a_front_that_lags_behind_is_staged_out_in_several_groups_at_once() {
+    for design in [Design::FaceBasic, Design::FaceGr, Design::FaceGsc] {
+        let mut host = Host::new(&TierConfig { design, ..config() }, 1);
+        let pages = fill(&mut host);
+        // Half as many groups as there are in staging memory.
+        let largest = batches(&mut host).into_iter().max().unwrap();
+        assert_eq!(largest, 4 * 4, "{design}");
+        for block in 0..pages {
+            assert_eq!(host.read(PageId::volume(1, block)), page(4096, block), "{design}");
+        }
+        host.tier.check();
+    }
+}
+
+#[test]
+fn each_group_of_a_batch_gives_its_own_second_chances() {
+    let mut host = Host::new(&config(), 1);
+    let pages = fill(&mut host);
+    // Three of the four pages of each group are referenced; two may survive.
+    for block in (0..pages).filter(|block| block % 4 > 0) {
+        host.read(PageId::volume(1, block));
+    }
+    let largest = batches(&mut host).into_iter().max().unwrap();
+    let statistics = host.tier.statistics();
+    assert!(statistics.second_chances >= 2 * 4, "{} second chances", statistics.second_chances);
+    assert!(largest > 4, "a batch of {largest} pages");
+    for block in 0..pages {
+        assert_eq!(host.read(PageId::volume(1, block)), page(4096, block));
+    }
+    host.tier.check();
+}
+
+/// Short groups between full ones, and the place where the ring ends: whatever a batch spans, pages stay what they were.
+#[test]
+fn batches_over_short_groups_and_the_end_of_the_ring_keep_every_page() {
+    for seed in 0..20 {
+        let mut host = Host::new(&config(), seed);
+        let mut newest = vec![0; 300];
+        for version in 1..3000 {
+            let block = host.random(300);
+            host.write(PageId::volume(1, block), &page(4096, version));
+            newest[block as usize] = version;
+            if host.random(9) == 0 {
+                host.tier.request_sync().unwrap();
+            }
+            if host.random(3) == 0 {
+                let block = host.random(300);
+                assert_eq!(host.read(PageId::volume(1, block)), page(4096, newest[block as usize]));
+            }
+            // Writes to flash alone go on for a while, so that stage-out has something to make up for.
+            while host.random(4) > 0 && host.write_flash() {}
+        }
+        for (block, &version) in newest.iter().enumerate().filter(|(_, version)| **version > 0) {
+            assert_eq!(host.read(PageId::volume(1, block as u64)), page(4096, version));
+        }
+        host.tier.check();
+    }
+}
