@@ -31,8 +31,8 @@
 /* Blocks written by one call of the storage manager */
 #define RUN_BLOCKS_MAX 32
 
-/* Runs that a modelled disk is handed together; a job has at most 256 pages. */
-#define RUNS_MAX 256
+/* Runs that a modelled disk is handed together: a job has at most 8 groups of 256 pages. */
+#define RUNS_MAX 2048
 
 static RelFileLocator
 page_locator(const MezzPage *page)
@@ -257,7 +257,7 @@ static void
 wait_for_progress(uint64 seen)
 {
 	HOLD_INTERRUPTS();
-	mezz_wake_worker();
+	mezz_wake_workers();
 	ConditionVariablePrepareToSleep(&mezz_shared->progress);
 	if (mezz_progress(mezz_host) == seen)
 		ConditionVariableTimedSleep(&mezz_shared->progress, WAIT_MS_MAX, mezz_shared->event_progress);
@@ -269,15 +269,38 @@ static void
 made_progress(void)
 {
 	ConditionVariableBroadcast(&mezz_shared->progress);
+	mezz_wake_workers();
 }
 
-void
-mezz_wake_worker(void)
+/* Wakes a worker if it sleeps or is about to.  What it is to see was done before. */
+static bool
+wake_if_idle(int number)
 {
-	ProcNumber	worker = (ProcNumber) pg_atomic_read_u32(&mezz_shared->worker);
+	ProcNumber	proc = (ProcNumber) pg_atomic_read_u32(&mezz_shared->workers[number].proc);
 
-	if (worker != INVALID_PROC_NUMBER && worker != MyProcNumber)
-		SetLatch(&GetPGProcByNumber(worker)->procLatch);
+	if (proc == INVALID_PROC_NUMBER)
+		return false;
+	if (proc != MyProcNumber && pg_atomic_read_u32(&mezz_shared->workers[number].idle))
+		SetLatch(&GetPGProcByNumber(proc)->procLatch);
+	return true;
+}
+
+/* Pages have come in: wakes the worker that writes to flash. */
+void
+mezz_wake_writer(void)
+{
+	pg_memory_barrier();
+	if (!wake_if_idle(0))
+		mezz_wake_workers();
+}
+
+/* There may be work of any kind. */
+void
+mezz_wake_workers(void)
+{
+	pg_memory_barrier();
+	for (int i = 0; i < mezz_workers; i++)
+		wake_if_idle(i);
 }
 
 static bool

@@ -17,7 +17,7 @@
 
 #include "mezzanine.h"
 
-/* The worker is woken when so many pages more were taken. */
+/* The worker that writes to flash is woken when so many pages more were taken. */
 #define PAGES_PER_WAKE 32
 
 static inline MezzPage
@@ -72,7 +72,7 @@ static void
 count_staged(void)
 {
 	if (pg_atomic_fetch_add_u64(&mezz_shared->staged, 1) % PAGES_PER_WAKE == 0)
-		mezz_wake_worker();
+		mezz_wake_writer();
 }
 
 static void

@@ -259,7 +259,7 @@ typedef struct MezzCallbacks {
    */
   void (*wait)(uint64_t seen);
   /*
-   Wakes those that wait, and the background worker.
+   Wakes those that wait, and background workers that have nothing to do.
    */
   void (*progressed)(void);
   /*
@@ -750,9 +750,11 @@ bool mezz_flush(const struct MezzHost *host,
                 struct MezzMessage *message);
 
 /*
- Carries out one job. False if there is nothing to do now.
+ Carries out one job; with `flash_writes` only one that writes to flash, which others then need not wait for. False if
+ there is nothing to do now.
  */
-bool mezz_work(const struct MezzHost *host);
+bool mezz_work(const struct MezzHost *host,
+               bool flash_writes);
 
 /*
  A number that changes whenever room was made in the tier.

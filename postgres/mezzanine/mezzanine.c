@@ -41,6 +41,7 @@ static int	design = 0;
 static int	admission = 0;
 static int	group_pages = 0;
 bool		mezz_drain_on_shutdown = true;
+int			mezz_workers = 3;
 static char *disk_model = NULL;
 static char *flash_model = NULL;
 static double model_time_scale = 1.0;
@@ -113,6 +114,7 @@ static const char *const setting_names[] = {
 	"mezzanine.design",
 	"mezzanine.admission",
 	"mezzanine.group_pages",
+	"mezzanine.workers",
 	"mezzanine.drain_on_shutdown",
 	"mezzanine.explain",
 	"mezzanine.disk_model",
@@ -187,6 +189,11 @@ define_settings(void)
 							"Sets how many pages are written to flash in one write.",
 							"0 means 64, or fewer in a small tier.",
 							&group_pages, 0, 0, 256, PGC_POSTMASTER, 0,
+							NULL, NULL, NULL);
+	DefineCustomIntVariable("mezzanine.workers",
+							"Sets how many background workers carry out the flash tier's work.",
+							"If there are several, one of them only writes to flash, so that this never waits for a disk. Each counts for max_worker_processes.",
+							&mezz_workers, 3, 1, MEZZ_WORKERS_MAX, PGC_POSTMASTER, 0,
 							NULL, NULL, NULL);
 	DefineCustomBoolVariable("mezzanine.drain_on_shutdown",
 							 "Writes pages that are newer in the flash tier than on disk to disk when the server is shut down.",
@@ -314,7 +321,11 @@ shmem_startup(void)
 		memset(mezz_shared, 0, sizeof(MezzShared));
 		ConditionVariableInit(&mezz_shared->progress);
 		SpinLockInit(&mezz_shared->mutex);
-		pg_atomic_init_u32(&mezz_shared->worker, (uint32) INVALID_PROC_NUMBER);
+		for (int i = 0; i < MEZZ_WORKERS_MAX; i++)
+		{
+			pg_atomic_init_u32(&mezz_shared->workers[i].proc, (uint32) INVALID_PROC_NUMBER);
+			pg_atomic_init_u32(&mezz_shared->workers[i].idle, 0);
+		}
 		pg_atomic_init_u32(&mezz_shared->started, 0);
 		pg_atomic_init_u64(&mezz_shared->staged, 0);
 		pg_atomic_init_u64(&mezz_shared->disk_wait_ns, 0);
@@ -394,7 +405,7 @@ mezz_tier_start(const BufferTierStartup *info)
 	mezz_shared->started_at = GetCurrentTimestamp();
 	pg_write_barrier();
 	pg_atomic_write_u32(&mezz_shared->started, 1);
-	mezz_wake_worker();
+	mezz_wake_workers();
 
 	switch (found->adoption)
 	{
@@ -443,7 +454,7 @@ _PG_init(void)
 		RegisterBufferTier(&mezz_routine);
 	if (mezz_host)
 	{
-		mezz_register_worker();
+		mezz_register_workers();
 		mezz_register_explain();
 	}
 }

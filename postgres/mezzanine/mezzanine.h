@@ -5,7 +5,7 @@
  * mezzanine.c	settings, shared memory, start
  * hooks.c		what the core calls: PostgreSQL's side of the tier
  * disk.c		what the tier calls: pages to relations, syncs, waiting
- * worker.c		the background worker
+ * worker.c		the background workers
  * model.c		modelled devices: their time scale, what they have done
  * stat.c		views and functions
  * explain.c	lines of EXPLAIN
@@ -36,6 +36,17 @@ typedef struct MezzSegment
 	FileTag		tag;
 	bool		used;
 } MezzSegment;
+
+/* Most background workers */
+#define MEZZ_WORKERS_MAX 8
+
+typedef struct MezzWorker
+{
+	/* proc number; INVALID_PROC_NUMBER while it does not run */
+	pg_atomic_uint32 proc;
+	/* it has nothing to do, or looks for the last time before it sleeps */
+	pg_atomic_uint32 idle;
+} MezzWorker;
 
 /* Kinds of MezzFlashIo */
 #define MEZZ_FLASH_IOS 3
@@ -74,11 +85,10 @@ typedef struct MezzShared
 	/* broadcast whenever a job was carried out */
 	ConditionVariable progress;
 
-	/* proc number of the background worker; INVALID_PROC_NUMBER without one */
-	pg_atomic_uint32 worker;
+	MezzWorker	workers[MEZZ_WORKERS_MAX];
 	/* the tier was started: others may attach */
 	pg_atomic_uint32 started;
-	/* pages taken by the tier: now and then the worker is woken */
+	/* pages taken by the tier: now and then a worker is woken */
 	pg_atomic_uint64 staged;
 
 	/* time that processes have waited for relations on disk, in ns */
@@ -118,6 +128,7 @@ extern MezzShared *mezz_shared;
 extern char *mezz_flash_path;
 extern int	mezz_sync_mode;
 extern bool mezz_drain_on_shutdown;
+extern int	mezz_workers;
 
 /* mezzanine.c */
 extern void mezz_tier_start(const BufferTierStartup *info);
@@ -131,7 +142,8 @@ extern const BufferTierRoutine mezz_routine;
 extern const MezzCallbacks mezz_callbacks;
 extern uint64 mezz_disk_address(RelFileLocator rlocator, ForkNumber forknum,
 								BlockNumber blocknum);
-extern void mezz_wake_worker(void);
+extern void mezz_wake_writer(void);
+extern void mezz_wake_workers(void);
 extern MezzFlashReads mezz_flash_reads;
 
 /* explain.c */
@@ -142,6 +154,6 @@ extern void mezz_explain_use_memory(void);
 extern void mezz_register_explain(void);
 
 /* worker.c */
-extern void mezz_register_worker(void);
+extern void mezz_register_workers(void);
 
 #endif							/* MEZZANINE_H */

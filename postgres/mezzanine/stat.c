@@ -535,7 +535,7 @@ mezzanine_resize(PG_FUNCTION_ARGS)
 				 errhint("Give the size in bytes, such as pg_size_bytes('10GB').")));
 	if (!mezz_resize(mezz_host, (uint64) bytes, &message))
 		mezz_report(ERROR, ERRCODE_INVALID_PARAMETER_VALUE, &message);
-	mezz_wake_worker();
+	mezz_wake_workers();
 	PG_RETURN_VOID();
 }
 

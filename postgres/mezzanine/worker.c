@@ -1,9 +1,18 @@
 /*
  * worker.c
- *	  The background worker: carries out the tier's jobs, so that backends need
+ *	  The background workers: carry out the tier's jobs, so that backends need
  *	  not.
  *
- * It starts with the postmaster, before recovery, because redo evicts pages too.
+ * They start with the postmaster, before recovery, because redo evicts pages too.
+ *
+ * The first one writes to flash and nothing else as long as another one is there:
+ * staging memory is emptied at the speed of flash, whatever the disk does.  What
+ * can go on beside that is one batch of pages on its way to disk and one sync of
+ * the disk, which is why three is the default; more of them write several groups
+ * at once.
+ *
+ * A worker that finds nothing sleeps, and says so before its last look.  Whoever
+ * completes a job wakes those: one job makes others possible.
  */
 #include "postgres.h"
 
@@ -33,10 +42,23 @@
 
 PGDLLEXPORT void mezz_worker_main(Datum arg);
 
+/* This worker's number */
+static int	me;
+
 static void
 forget_worker(int code, Datum arg)
 {
-	pg_atomic_write_u32(&mezz_shared->worker, (uint32) INVALID_PROC_NUMBER);
+	pg_atomic_write_u32(&mezz_shared->workers[me].proc, (uint32) INVALID_PROC_NUMBER);
+	pg_atomic_write_u32(&mezz_shared->workers[me].idle, 0);
+}
+
+static bool
+another_is_there(void)
+{
+	for (int i = 0; i < mezz_workers; i++)
+		if (i != me && pg_atomic_read_u32(&mezz_shared->workers[i].proc) != (uint32) INVALID_PROC_NUMBER)
+			return true;
+	return false;
 }
 
 /* Somebody waits until everyone has closed the files that he has deleted. */
@@ -44,6 +66,22 @@ static inline bool
 barrier_pending(void)
 {
 	return ProcSignalBarrierPending && !mezz_without("worker_barrier");
+}
+
+/* Carries out jobs until there are none or there is something else to do; false if there were none. */
+static bool
+work(void)
+{
+	bool		writer = me == 0 && another_is_there();
+
+	for (int jobs = 0; jobs < JOBS_PER_ROUND; jobs++)
+	{
+		if (!mezz_work(mezz_host, writer))
+			return jobs > 0;
+		if (ShutdownRequestPending || barrier_pending())
+			break;
+	}
+	return true;
 }
 
 /* How busy a modelled disk was since the last call, in thousandths: it knows. */
@@ -65,7 +103,7 @@ modelled_disk_busy(void)
 	return elapsed > 0 ? (uint32) Min(1000.0, busy * 1000.0 / elapsed) : 0;
 }
 
-/* Tells the tier how busy the disk was with what backends waited for. */
+/* Tells the tier how busy the disk was with what backends waited for.  One worker does. */
 static void
 pace(void)
 {
@@ -75,6 +113,8 @@ pace(void)
 	double		elapsed_ns;
 	uint64		waited = pg_atomic_read_u64(&mezz_shared->disk_wait_ns);
 
+	if (me != 0)
+		return;
 	INSTR_TIME_SET_CURRENT(now);
 	elapsed_ns = INSTR_TIME_GET_DOUBLE(now) * 1e9 - INSTR_TIME_GET_DOUBLE(begin) * 1e9;
 	if (elapsed_ns < PACE_MS * 1e6)
@@ -88,6 +128,7 @@ pace(void)
 void
 mezz_worker_main(Datum arg)
 {
+	me = DatumGetInt32(arg);
 	pqsignal(SIGHUP, SignalHandlerForConfigReload);
 	pqsignal(SIGTERM, SignalHandlerForShutdownRequest);
 	pqsignal(SIGUSR1, procsignal_sigusr1_handler);
@@ -102,10 +143,11 @@ mezz_worker_main(Datum arg)
 	ProcSignalInit();
 	pgstat_beinit();
 	pgstat_bestart();
+	pgstat_report_appname(MyBgworkerEntry->bgw_name);
 	BackgroundWorkerUnblockSignals();
 
 	before_shmem_exit(forget_worker, (Datum) 0);
-	pg_atomic_write_u32(&mezz_shared->worker, (uint32) MyProcNumber);
+	pg_atomic_write_u32(&mezz_shared->workers[me].proc, (uint32) MyProcNumber);
 
 	while (!ShutdownRequestPending)
 	{
@@ -126,16 +168,18 @@ mezz_worker_main(Datum arg)
 			pg_read_barrier();
 			mezz_ensure_attached();
 			pace();
-			for (int jobs = 0; jobs < JOBS_PER_ROUND && !barrier_pending(); jobs++)
-			{
-				worked = mezz_work(mezz_host);
-				if (!worked || ShutdownRequestPending)
-					break;
-			}
+			if (!barrier_pending())
+				worked = work();
 		}
 		/* Nothing refers to them here; relations that were dropped must not stay open. */
 		smgrdestroyall();
 		if (worked || ProcSignalBarrierPending)
+		{
+			pg_atomic_write_u32(&mezz_shared->workers[me].idle, 0);
+			continue;
+		}
+		/* Once more after it was said, because nobody rings for what he did before that. */
+		if (pg_atomic_exchange_u32(&mezz_shared->workers[me].idle, 1) == 0)
 			continue;
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, IDLE_MS,
 						 mezz_shared->event_main);
@@ -145,10 +189,9 @@ mezz_worker_main(Datum arg)
 }
 
 void
-mezz_register_worker(void)
+mezz_register_workers(void)
 {
 	BackgroundWorker worker = {
-		.bgw_name = "mezzanine",
 		.bgw_type = "mezzanine",
 		.bgw_flags = BGWORKER_SHMEM_ACCESS,
 		.bgw_start_time = BgWorkerStart_PostmasterStart,
@@ -157,5 +200,10 @@ mezz_register_worker(void)
 		.bgw_function_name = "mezz_worker_main",
 	};
 
-	RegisterBackgroundWorker(&worker);
+	for (int i = 0; i < mezz_workers; i++)
+	{
+		snprintf(worker.bgw_name, BGW_MAXLEN, "mezzanine worker %d", i + 1);
+		worker.bgw_main_arg = Int32GetDatum(i);
+		RegisterBackgroundWorker(&worker);
+	}
 }

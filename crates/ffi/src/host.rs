@@ -41,7 +41,7 @@ pub trait Server: Send + Sync {
     /// progress is no longer `seen`.
     fn wait(&self, seen: u64);
 
-    /// Wakes those that wait, and the background worker.
+    /// Wakes those that wait, and background workers that have nothing to do.
     fn progressed(&self);
 
     /// Keeps servers that know nothing of the tier away from the data directory, or lets them in again; durably.

@@ -1,7 +1,7 @@
 //! Carrying out the tier's jobs, in whatever process has reason to.
 
 use mezzanine_device::{DeviceError, Request};
-use mezzanine_engine::{Job, JobError, PageId};
+use mezzanine_engine::{Job, JobError, PageId, Tier};
 
 use crate::host::{FlashIo, Host};
 use crate::message::Refusal;
@@ -9,9 +9,18 @@ use crate::message::Refusal;
 impl Host {
     /// Looks for a job and carries it out. False if there is nothing to do now.
     pub fn work(&self) -> bool {
+        self.work_at(|tier| tier.next_job(tier.owner()))
+    }
+
+    /// The same for jobs that write to flash only, so that these never wait for a disk. Others must do the rest.
+    pub fn write_flash(&self) -> bool {
+        self.work_at(|tier| tier.next_flash_write(tier.owner()))
+    }
+
+    fn work_at(&self, next: impl for<'t> FnOnce(&'t Tier) -> Option<Job<'t>>) -> bool {
         let tier = self.tier();
         let before = tier.progress();
-        let Some(mut job) = tier.next_job(tier.owner()) else {
+        let Some(mut job) = next(tier) else {
             // Frames may have left the queue while this process looked for a job: others wait for the room.
             let moved = self.cut_ring() || tier.progress() != before;
             if moved {

@@ -137,11 +137,23 @@ $standby->safe_psql('postgres', 'SELECT mezzanine_enable(), mezzanine_reset_stat
 is($standby->safe_psql('postgres', 'SELECT damaged FROM mezzanine_verify()'), '0', 'verified there');
 $standby->stop;
 
-# The worker comes back when somebody ends it.
-my $worker = "SELECT pid FROM pg_stat_activity WHERE backend_type = 'mezzanine'";
-my $pid = $node->safe_psql('postgres', $worker);
-$node->safe_psql('postgres', "SELECT pg_terminate_backend($pid)");
-ok($node->poll_query_until('postgres', "SELECT count(*) = 1 FROM ($worker) w WHERE pid <> $pid"), 'another worker has started');
+# The workers come back when somebody ends them.
+my $workers = "SELECT application_name AS name, pid FROM pg_stat_activity WHERE backend_type = 'mezzanine'";
+is($node->safe_psql('postgres', "SELECT string_agg(name, ', ' ORDER BY name) FROM ($workers) w"),
+	'mezzanine worker 1, mezzanine worker 2, mezzanine worker 3', 'three workers');
+my $pids = $node->safe_psql('postgres', "SELECT string_agg(pid::text, ', ') FROM ($workers) w");
+$node->safe_psql('postgres', "SELECT pg_terminate_backend(pid) FROM ($workers) w");
+ok($node->poll_query_until('postgres', "SELECT count(*) = 3 FROM ($workers) w WHERE pid NOT IN ($pids)"), 'others have started');
+
+# One worker is enough.
+$node->append_conf('postgresql.conf', "mezzanine.workers = 1");
+$node->restart;
+is($node->safe_psql('postgres', "SELECT string_agg(name, ', ') FROM ($workers) w"), 'mezzanine worker 1', 'one worker');
+$node->safe_psql('postgres', 'UPDATE t SET f = f');
+evict($node, 't');
+$node->safe_psql('postgres', 'CHECKPOINT');
+cmp_ok($node->safe_psql('postgres', 'SELECT mezzanine_drain()'), '>', 100, 'drained by one worker');
+is(stat_of($node, 'dirty_pages'), '0', 'down to nothing');
 
 # And a disabled tier takes pages again after a restart.
 $node->safe_psql('postgres', 'SELECT mezzanine_disable()');

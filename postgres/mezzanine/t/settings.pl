@@ -145,6 +145,7 @@ like(log_since($node, $from), qr/FATAL:  could not map anonymous shared memory: 
 ok(!-s "$base/sparse", 'and no space was taken for it');
 unlink "$base/sparse";
 refused('no size at all', { flash_size => '0' }, qr/0 MB is outside the valid range for parameter "mezzanine\.flash_size"/);
+refused('no workers', { workers => 0 }, qr/0 is outside the valid range for parameter "mezzanine\.workers" \(1 \.\. 8\)/);
 refused('groups that are too large', { group_pages => 257 },
 	qr/257 is outside the valid range for parameter "mezzanine\.group_pages" \(0 \.\. 256\)/);
 

@@ -41,7 +41,7 @@ pub struct MezzCallbacks {
     /// Waits until `progressed` is called in any process, or some milliseconds. `seen` is `mezz_progress` as of when the
     /// caller looked: if it is another by now, returns at once.
     pub wait: extern "C" fn(seen: u64),
-    /// Wakes those that wait, and the background worker.
+    /// Wakes those that wait, and background workers that have nothing to do.
     pub progressed: extern "C" fn(),
     /// Keeps servers that know nothing of the tier away from the data directory, or lets them in again; durably. May be null.
     pub mark_control_file: Option<extern "C" fn(dirty: bool) -> bool>,

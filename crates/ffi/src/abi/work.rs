@@ -2,10 +2,11 @@
 
 use super::{MezzHost, MezzMessage, tell};
 
-/// Carries out one job. False if there is nothing to do now.
+/// Carries out one job; with `flash_writes` only one that writes to flash, which others then need not wait for. False if
+/// there is nothing to do now.
 #[unsafe(no_mangle)]
-pub extern "C" fn mezz_work(host: &MezzHost) -> bool {
-    host.0.work()
+pub extern "C" fn mezz_work(host: &MezzHost, flash_writes: bool) -> bool {
+    if flash_writes { host.0.write_flash() } else { host.0.work() }
 }
 
 /// A number that changes whenever room was made in the tier.
