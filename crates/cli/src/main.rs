@@ -11,6 +11,8 @@ mod size;
 
 mod machine;
 
+mod benchmark;
+
 mod demo;
 mod device;
 mod pg;

@@ -56,6 +56,24 @@ fn bar(bar: ProgressBar, template: &str, what: &str) -> ProgressBar {
     bar
 }
 
+/// 12,345 or 0.25: thousands apart, with so many decimals.
+pub(crate) fn number(value: f64, decimals: usize) -> String {
+    let text = format!("{:.decimals$}", value.abs());
+    let (whole, fraction) = text.split_once('.').map_or((text.as_str(), None), |(w, f)| (w, Some(f)));
+    let mut out = if value < 0.0 { "-".to_owned() } else { String::new() };
+    for (i, digit) in whole.chars().enumerate() {
+        if i > 0 && (whole.len() - i) % 3 == 0 {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    if let Some(fraction) = fraction {
+        out.push('.');
+        out.push_str(fraction);
+    }
+    out
+}
+
 /// A table of text: the first column to the left, the others to the right.
 pub(crate) struct Table {
     header: Vec<String>,
@@ -110,6 +128,13 @@ pub(crate) fn facts(pairs: &[(&str, String)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn numbers_have_their_thousands_apart() {
+        assert_eq!(number(1_234_567.0, 0), "1,234,567");
+        assert_eq!(number(999.0, 0), "999");
+        assert_eq!(number(-1234.5, 1), "-1,234.5");
+    }
 
     #[test]
     fn a_table_aligns_names_left_and_values_right() {

@@ -12,11 +12,10 @@ mod protocol;
 mod report;
 mod result;
 mod stack;
-pub(crate) mod svg;
+mod svg;
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use mezzanine_engine::TierConfig;
 
@@ -26,51 +25,28 @@ use process::Process;
 use protocol::{ChildSpec, Configuration, Event, Measured, Role};
 use result::{DemoResult, Row, Settings};
 
+use crate::benchmark::{Busy, Workspace, duration, leave_to_handler, percent, time_scale_for};
 use crate::failure::Failure;
 use crate::machine::Machine;
 use crate::output::{self, Table};
 use crate::size::Size;
 
-/// How busy a run may keep the processor before its figures say more about the processor than about the drives.
-const CPU_BUSY_MAX: f64 = 0.70;
-/// What the automatic time scale aims at, below the limit because a calibration of a few seconds is rough.
-const CPU_BUSY_AIM: f64 = 0.55;
 /// Share of the measured time that is run with delays before measuring, so that queues have formed.
 const WARM_UP_SHARE: f64 = 0.15;
 
-/// What shells report for a program that was interrupted.
-const INTERRUPTED: i32 = 130;
-
-/// The demo was told to end: from then on the handler ends the process, whatever its parts come to meanwhile.
-static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// How long after the end of a child by a signal the same signal may reach this process.
 const SIGNAL_LATE_MAX: Duration = Duration::from_secs(10);
-/// Longer than the handler takes to remove some gigabytes.
-const HANDLER_MAX: Duration = Duration::from_secs(60);
-
 /// Runs the demo and prints its result.
 pub(crate) fn run(args: &DemoArgs, json: bool) -> Result<(), Failure> {
     run_to_end(args, json).inspect_err(|_| leave_to_handler(Duration::ZERO))
-}
-
-/// If this process is told to end within `patience`, waits for that: what fails meanwhile, fails because its files and children are
-/// on their way out.
-fn leave_to_handler(patience: Duration) {
-    let until = Instant::now() + patience;
-    while !IS_INTERRUPTED.load(Ordering::Acquire) {
-        if Instant::now() >= until {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    std::thread::sleep(HANDLER_MAX);
 }
 
 fn run_to_end(args: &DemoArgs, json: bool) -> Result<(), Failure> {
     let plan = Plan::new(args)?;
     check_report_place(&args.report)?;
     plan.announce();
-    let workspace = Workspace::create(args)?;
+    let parent = args.directory.clone().unwrap_or_else(std::env::temp_dir);
+    let workspace = Workspace::create(&parent, "mezz-demo", args.keep)?;
     plan.check_space(&workspace.path)?;
     let mut demo =
         Demo { args, plan, workspace, database_bytes: 0, time_scale: 1.0, warm_up_transactions: None };
@@ -98,58 +74,6 @@ fn run_to_end(args: &DemoArgs, json: bool) -> Result<(), Failure> {
         output::note(&format!("warning: {warning}"));
     }
     verdict(&result)
-}
-
-/// A directory of its own for the files of one run, removed at the end.
-struct Workspace {
-    path: PathBuf,
-    keep: bool,
-}
-
-impl Workspace {
-    fn create(args: &DemoArgs) -> Result<Workspace, Failure> {
-        let parent = args.directory.clone().unwrap_or_else(std::env::temp_dir);
-        let path = parent.join(format!("mezz-demo-{}", std::process::id()));
-        std::fs::create_dir_all(&parent)
-            .and_then(|()| std::fs::create_dir(&path))
-            .map_err(|e| Failure::refused(path.display(), e).next("choose another place with --directory"))?;
-        let workspace = Workspace { path, keep: args.keep };
-        workspace.remove_when_interrupted();
-        Ok(workspace)
-    }
-
-    /// Ctrl-C ends the children as well, since the terminal tells the whole group; their gigabyte should not stay behind.
-    fn remove_when_interrupted(&self) {
-        if self.keep {
-            return;
-        }
-        let path = self.path.clone();
-        let handled = ctrlc::set_handler(move || {
-            IS_INTERRUPTED.store(true, Ordering::Release);
-            // A child that is still dying may write once more.
-            for _ in 0..10 {
-                let _ = std::fs::remove_dir_all(&path);
-                std::thread::sleep(Duration::from_millis(50));
-                if !path.exists() {
-                    break;
-                }
-            }
-            std::process::exit(INTERRUPTED);
-        });
-        if let Err(error) = handled {
-            output::note(&format!("{} will stay when this is interrupted: {error}", self.path.display()));
-        }
-    }
-}
-
-impl Drop for Workspace {
-    fn drop(&mut self) {
-        if self.keep {
-            output::note(&format!("the databases are in {}", self.path.display()));
-        } else if let Err(e) = std::fs::remove_dir_all(&self.path) {
-            output::note(&format!("{}: cannot be removed: {e}", self.path.display()));
-        }
-    }
 }
 
 struct Demo<'a> {
@@ -284,7 +208,7 @@ impl Demo<'_> {
         self.remove(name);
         output::note(&format!(
             "{name:<9} {:>7} tpmC   restart {:>7}   {}",
-            svg::number(row.transactions_per_minute, 0),
+            output::number(row.transactions_per_minute, 0),
             duration(row.restart_seconds),
             if row.consistent { "consistent" } else { "NOT CONSISTENT" }
         ));
@@ -416,14 +340,6 @@ impl Demo<'_> {
     }
 }
 
-/// If a share `busy` of the processor is needed at time scale 1, the time between is what the drives take; that part grows with the scale.
-pub(crate) fn time_scale_for(busy: f64) -> f64 {
-    const STEPS: [f64; 10] = [1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0];
-    let busy = busy.clamp(0.0, 0.999);
-    let wanted = busy * (1.0 - CPU_BUSY_AIM) / (CPU_BUSY_AIM * (1.0 - busy));
-    STEPS.into_iter().find(|step| *step >= wanted).unwrap_or(STEPS[STEPS.len() - 1])
-}
-
 /// Refuses what would fail only after minutes.
 fn check_report_place(path: &Path) -> Result<(), Failure> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -460,21 +376,16 @@ fn cells(row: &Row) -> [String; 10] {
     let share = |value: Option<f64>| value.map_or_else(none, |v| format!("{:.1} %", v * 100.0));
     [
         row.configuration.clone(),
-        svg::number(row.transactions_per_minute, 0),
+        output::number(row.transactions_per_minute, 0),
         share(row.flash_hit_ratio),
         share(row.write_reduction),
         row.flash_write_bytes_mean.map_or_else(none, |bytes| format!("{:.0} KiB", bytes / 1024.0)),
         row.flash_bytes_written.map_or_else(none, |bytes| Size(bytes).to_string()),
         duration(row.restart_seconds),
         format!("{:.1}", row.queue_depth),
-        format!("{:.0} %", row.cpu_busy * 100.0),
+        percent(row.cpu_busy),
         if row.consistent { "yes" } else { "NO" }.to_owned(),
     ]
-}
-
-/// Milliseconds below a second, for people.
-fn duration(seconds: f64) -> String {
-    if seconds < 0.9995 { format!("{:.0} ms", seconds * 1000.0) } else { format!("{seconds:.2} s") }
 }
 
 fn table(result: &DemoResult) -> String {
@@ -507,20 +418,9 @@ fn table(result: &DemoResult) -> String {
 
 /// What makes the figures doubtful, each with what to do.
 fn warnings(result: &DemoResult) -> Vec<String> {
-    let mut warnings = Vec::new();
-    if result.cpu_busy > CPU_BUSY_MAX {
-        warnings.push(format!(
-            "the runs kept the processor {:.0} % busy, so that the figures are about the processor too; repeat with --time-scale {}",
-            result.cpu_busy * 100.0,
-            result.time_scale * 2.0
-        ));
-    } else if result.machine_busy > 0.9 {
-        warnings.push(format!(
-            "other programs kept the processor busy ({:.0} % in all, {:.0} % by the runs); repeat on a quiet machine",
-            result.machine_busy * 100.0,
-            result.cpu_busy * 100.0
-        ));
-    }
+    let runs = result.rows.iter().map(|row| (row.configuration.as_str(), row.cpu_busy)).collect();
+    let busy = Busy { runs, machine: result.machine_busy, time_scale: result.time_scale };
+    let mut warnings = busy.warnings();
     if result.rows.iter().any(|row| row.transactions_per_minute == 0.0) {
         warnings.push("no New-Order was committed in one of the runs; repeat with more --seconds".to_owned());
     }
@@ -531,25 +431,4 @@ fn verdict(result: &DemoResult) -> Result<(), Failure> {
     let Some(row) = result.rows.iter().find(|row| !row.consistent) else { return Ok(()) };
     Err(Failure::check(format!("demo, configuration {}", row.configuration), row.violations.join("; "))
         .next(format!("repeat with --seed {} --keep and look at the database", result.seed)))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_time_scale_brings_the_processor_below_the_aim() {
-        assert_eq!(time_scale_for(0.2), 1.0);
-        assert_eq!(time_scale_for(0.55), 1.0);
-        // Busy 0.9: nine parts processor, one part drive; at the scale found the drive's part has grown enough.
-        let scale = time_scale_for(0.9);
-        assert!(0.9 / (0.9 + 0.1 * scale) <= CPU_BUSY_AIM, "{scale}");
-        assert_eq!(time_scale_for(1.0), 24.0);
-    }
-
-    #[test]
-    fn restarts_are_told_in_milliseconds_until_they_take_a_second() {
-        assert_eq!(duration(0.0041), "4 ms");
-        assert_eq!(duration(0.9996), "1.00 s");
-    }
 }

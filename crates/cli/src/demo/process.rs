@@ -9,8 +9,9 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::SIGNAL_LATE_MAX;
 use super::protocol::{ChildSpec, Event};
-use super::{SIGNAL_LATE_MAX, leave_to_handler};
+use crate::benchmark::leave_to_handler;
 use crate::failure::Failure;
 
 /// How long a child may say nothing before it counts as hung. The longest silences are the indexes and the check of a large database.

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use super::result::{DemoResult, Row};
-use super::svg::{self, Bar, Series, Width, escape, number};
+use super::svg::{self, Bar, Series, Width, escape};
+use crate::output::number;
 use crate::size::Size;
 
 /// Intervals of the samples are joined until they are this long, so that a slow drive's line shows its rate and not its grain.
@@ -205,7 +206,7 @@ fn hits_and_drives(html: &mut String, result: &DemoResult) {
         &svg::bars(Width::Half, &bars, "utilisation"),
     );
     let restarts: Vec<(String, &Row)> =
-        result.rows.iter().map(|row| (super::duration(row.restart_seconds), row)).collect();
+        result.rows.iter().map(|row| (crate::benchmark::duration(row.restart_seconds), row)).collect();
     let bars: Vec<Bar<'_>> = restarts
         .iter()
         .map(|(label, row)| Bar {

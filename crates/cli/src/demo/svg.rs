@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use crate::output::number;
+
 /// Width of a plot in user units, about as many as the page gives it pixels, so that text has one size everywhere.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Width {
@@ -52,24 +54,6 @@ fn round_step(max: f64, wanted: f64) -> f64 {
         10.0
     };
     round * power
-}
-
-/// 12,345 or 0.25: thousands apart, no more decimals than the step of the axis has.
-pub(crate) fn number(value: f64, decimals: usize) -> String {
-    let text = format!("{:.decimals$}", value.abs());
-    let (whole, fraction) = text.split_once('.').map_or((text.as_str(), None), |(w, f)| (w, Some(f)));
-    let mut out = if value < 0.0 { "-".to_owned() } else { String::new() };
-    for (i, digit) in whole.chars().enumerate() {
-        if i > 0 && (whole.len() - i) % 3 == 0 {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    if let Some(fraction) = fraction {
-        out.push('.');
-        out.push_str(fraction);
-    }
-    out
 }
 
 /// Lines over time that share one axis starting at zero. `x_label` and `y_label` carry the units.
@@ -219,13 +203,6 @@ fn open(width: Width, height: f64, label: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_have_their_thousands_apart() {
-        assert_eq!(number(1_234_567.0, 0), "1,234,567");
-        assert_eq!(number(999.0, 0), "999");
-        assert_eq!(number(-1234.5, 1), "-1,234.5");
-    }
 
     #[test]
     fn axis_steps_are_round() {

@@ -199,7 +199,7 @@ fn list(json: bool) -> Result<(), Failure> {
 }
 
 fn thousands(value: f64) -> String {
-    crate::demo::svg::number(value, 0)
+    output::number(value, 0)
 }
 
 #[derive(Serialize)]

@@ -16,6 +16,7 @@ use super::cluster::{Cluster, Running};
 use super::start::{self, default_log};
 use super::status::{control_file, marker};
 use super::user::WHO;
+use crate::benchmark::INTERRUPTED;
 use crate::failure::Failure;
 use crate::output::{self, facts};
 
@@ -27,8 +28,6 @@ A running server makes a checkpoint, writes every page that is newer in the tier
 or that it was killed, is started for the drain without connections from outside, recovers, and is stopped again: then the data files are complete without the
 tier, and a stock server may use them. The tier must be there as it was left.";
 
-/// What shells report for a program that was interrupted.
-const INTERRUPTED: i32 = 130;
 /// How long a server takes to end at once.
 const SECONDS_TO_DIE: u32 = 60;
 /// Bytes of a socket's path that every system takes, the file's own name taken off.

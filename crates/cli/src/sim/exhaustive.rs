@@ -4,9 +4,8 @@ use mezzanine_sim::crash::exhaustive::{Options, Report, Step, replay, run as run
 use serde::Serialize;
 
 use super::{CrashArgs, verdict};
-use crate::demo::svg::number;
 use crate::failure::Failure;
-use crate::output::{self, facts};
+use crate::output::{self, facts, number};
 
 #[derive(Serialize)]
 struct Exhaustive<'a> {

@@ -5,9 +5,8 @@ use mezzanine_sim::crash::{Focus, Kind, Options, Report, Terms, Worlds, run as r
 use serde::Serialize;
 
 use super::{CrashArgs, verdict};
-use crate::demo::svg::number;
 use crate::failure::Failure;
-use crate::output::{self, facts};
+use crate::output::{self, facts, number};
 
 #[derive(Serialize)]
 struct Crash<'a> {

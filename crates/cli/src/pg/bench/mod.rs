@@ -25,7 +25,7 @@ use server::{Server, database_failure, execute};
 use super::build;
 use super::settings::Settings;
 use super::user::ServerUser;
-use crate::demo::time_scale_for;
+use crate::benchmark::{Workspace, duration, leave_to_handler, percent, time_scale_for};
 use crate::device::find_model;
 use crate::failure::Failure;
 use crate::machine::Machine;
@@ -34,8 +34,6 @@ use crate::size::Size;
 
 /// PostgreSQL's pages.
 const PAGE_BYTES: u64 = 8192;
-/// How busy a run may keep the processor before its figures say more about the processor than about the drives.
-const CPU_BUSY_MAX: f64 = 0.70;
 /// Shared buffers as a share of the database: 200 MB of 57 GB, as in the FaCE paper.
 const SHARED_BUFFERS_SHARE: f64 = 0.0035;
 /// Each client may have several pages pinned at once.
@@ -48,9 +46,6 @@ const LOG_BYTES: u64 = 3_000_000_000;
 const LOG_BYTES_TINY: u64 = 200_000_000;
 /// Where files take no time of their own, if it has room.
 const MEMORY: &str = "/dev/shm";
-
-/// What shells report for a program that was interrupted.
-const INTERRUPTED: i32 = 130;
 
 /// A benchmark under way.
 pub(super) struct Bench<'a> {
@@ -71,6 +66,10 @@ pub(super) struct Bench<'a> {
 
 /// Runs the benchmark and prints its result.
 pub(crate) fn run(args: &BenchArgs, json: bool) -> Result<(), Failure> {
+    run_to_end(args, json).inspect_err(|_| leave_to_handler(Duration::ZERO))
+}
+
+fn run_to_end(args: &BenchArgs, json: bool) -> Result<(), Failure> {
     let mut bench = Bench::new(args)?;
     if args.overhead {
         return overhead::run(&mut bench, json);
@@ -87,7 +86,7 @@ pub(crate) fn run(args: &BenchArgs, json: bool) -> Result<(), Failure> {
     } else {
         output::print(&result.text())?;
     }
-    for warning in result.warnings(CPU_BUSY_MAX) {
+    for warning in result.warnings() {
         output::note(&format!("warning: {warning}"));
     }
     verdict(&result, args.seed)
@@ -119,7 +118,7 @@ impl<'a> Bench<'a> {
             parent.display(),
             Size(space)
         ));
-        let workspace = Workspace::create(&parent, args.keep, space, &user)?;
+        let workspace = workspace(&parent, args.keep, space, &user)?;
         Ok(Bench {
             args,
             postgres,
@@ -274,11 +273,11 @@ impl<'a> Bench<'a> {
         let row = measure::measure(self, &mut server, kind)?;
         bar.finish_and_clear();
         output::note(&format!(
-            "{:<8} {:>8.0} new orders/min   restart {:>8}   processor {:.0} %   {}",
+            "{:<8} {:>8.0} new orders/min   restart {:>8}   processor {}   {}",
             row.run,
             row.new_orders_per_minute,
-            result::duration(row.restart_seconds),
-            row.cpu_busy * 100.0,
+            duration(row.restart_seconds),
+            percent(row.cpu_busy),
             if row.consistent { "consistent" } else { "NOT CONSISTENT" }
         ));
         if !self.args.keep {
@@ -290,7 +289,7 @@ impl<'a> Bench<'a> {
     /// At time scale 1 the processor was this busy.
     fn calibrated(&mut self, busy: f64) {
         let scale = time_scale_for(busy);
-        output::note(&format!("time scale {scale}: at 1 the processor would be {:.0} % busy", busy * 100.0));
+        output::note(&format!("time scale {scale}: at 1 the processor would be {} busy", percent(busy)));
         self.time_scale = Some(scale);
     }
 
@@ -325,7 +324,7 @@ impl<'a> Bench<'a> {
                     |seconds| format!("every {seconds} s of real time"),
                 ),
                 isolation: "read committed".to_owned(),
-                files: self.workspace.file_system(),
+                files: file_system(&self.workspace.path),
                 server: self.postgres.display().to_string(),
             },
             machine: Machine::this(),
@@ -402,73 +401,26 @@ fn free(path: &Path) -> Option<u64> {
     Some(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
-/// A directory of its own for the files of one benchmark, removed at the end.
-struct Workspace {
-    path: PathBuf,
-    keep: bool,
+/// The directory of the benchmark, which has to have room and be open to the server's user.
+fn workspace(parent: &Path, keep: bool, space: u64, user: &ServerUser) -> Result<Workspace, Failure> {
+    std::fs::create_dir_all(parent).map_err(|e| Failure::refused(parent.display(), e))?;
+    if let Some(bytes) = free(parent).filter(|bytes| *bytes < space) {
+        return Err(Failure::refused(
+            parent.display(),
+            format!("{} are free, and up to {} are needed", Size(bytes), Size(space)),
+        )
+        .next("choose another place with --directory, or fewer --warehouses"));
+    }
+    let workspace = Workspace::create(parent, "mezz-pg", keep)?;
+    user.give(&workspace.path)?;
+    if user.may("-w", &workspace.path) {
+        return Ok(workspace);
+    }
+    Err(Failure::refused(workspace.path.display(), format!("the user {} cannot get to it", user.name))
+        .next("open the directories on the way to it, or choose another --directory"))
 }
 
-impl Workspace {
-    fn create(parent: &Path, keep: bool, space: u64, user: &ServerUser) -> Result<Workspace, Failure> {
-        std::fs::create_dir_all(parent).map_err(|e| Failure::refused(parent.display(), e))?;
-        if let Some(bytes) = free(parent).filter(|bytes| *bytes < space) {
-            return Err(Failure::refused(
-                parent.display(),
-                format!("{} are free, and up to {} are needed", Size(bytes), Size(space)),
-            )
-            .next("choose another place with --directory, or fewer --warehouses"));
-        }
-        let parent = std::path::absolute(parent).map_err(|e| Failure::refused(parent.display(), e))?;
-        let path = parent.join(format!("mezz-pg-{}", std::process::id()));
-        std::fs::create_dir(&path)
-            .map_err(|e| Failure::refused(path.display(), e).next("choose another place with --directory"))?;
-        let workspace = Workspace { path, keep };
-        user.give(&workspace.path)?;
-        if !user.may("-w", &workspace.path) {
-            return Err(Failure::refused(
-                workspace.path.display(),
-                format!("the user {} cannot get to it", user.name),
-            )
-            .next("open the directories on the way to it, or choose another --directory"));
-        }
-        workspace.remove_when_interrupted();
-        Ok(workspace)
-    }
-
-    /// Ctrl-C ends the server as well, since the terminal tells the whole group; what it leaves should not stay behind.
-    fn remove_when_interrupted(&self) {
-        if self.keep {
-            return;
-        }
-        let path = self.path.clone();
-        let handled = ctrlc::set_handler(move || {
-            // A server that is still shutting down may write once more.
-            for _ in 0..100 {
-                let _ = std::fs::remove_dir_all(&path);
-                std::thread::sleep(Duration::from_millis(50));
-                if !path.exists() {
-                    break;
-                }
-            }
-            std::process::exit(INTERRUPTED);
-        });
-        if let Err(error) = handled {
-            output::note(&format!("{} will stay when this is interrupted: {error}", self.path.display()));
-        }
-    }
-
-    fn file_system(&self) -> String {
-        let in_memory = self.path.starts_with(MEMORY);
-        if in_memory { "in memory".to_owned() } else { format!("in {}", self.path.display()) }
-    }
-}
-
-impl Drop for Workspace {
-    fn drop(&mut self) {
-        if self.keep {
-            output::note(&format!("the data directories are in {}", self.path.display()));
-        } else if let Err(e) = std::fs::remove_dir_all(&self.path) {
-            output::note(&format!("{}: cannot be removed: {e}", self.path.display()));
-        }
-    }
+/// Where the files lie, for the result.
+fn file_system(path: &Path) -> String {
+    if path.starts_with(MEMORY) { "in memory".to_owned() } else { format!("in {}", path.display()) }
 }

@@ -3,9 +3,10 @@
 use serde::Serialize;
 
 use super::counts::{DriveUse, TierUse};
-use crate::demo::svg::number;
+use crate::benchmark::{Busy, duration, percent};
 use crate::machine::Machine;
 use crate::output::Table;
+use crate::output::number;
 use crate::size::Size;
 
 /// Everything that was measured, and what one needs to know to measure it again.
@@ -85,15 +86,6 @@ pub(crate) struct Row {
     pub(crate) acknowledged_commits: usize,
 }
 
-/// Seconds for people: milliseconds below one.
-pub(super) fn duration(seconds: f64) -> String {
-    if seconds < 0.9995 { format!("{:.0} ms", seconds * 1000.0) } else { format!("{seconds:.2} s") }
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
-}
-
 impl BenchResult {
     fn row(&self, run: &str) -> Option<&Row> {
         self.rows.iter().find(|row| row.run == run)
@@ -158,23 +150,10 @@ impl BenchResult {
     }
 
     /// What makes the figures doubtful, each with what to do.
-    pub(crate) fn warnings(&self, cpu_busy_max: f64) -> Vec<String> {
-        let mut warnings = Vec::new();
-        for row in self.rows.iter().filter(|row| row.cpu_busy > cpu_busy_max) {
-            warnings.push(format!(
-                "{} kept the processor {} busy, so that its figures are about the processor too; repeat with --time-scale {}",
-                row.run,
-                percent(row.cpu_busy),
-                self.time_scale * 2.0
-            ));
-        }
-        if warnings.is_empty() && self.machine_busy > 0.9 {
-            warnings.push(format!(
-                "other programs kept the processor busy ({} in all, {} by the runs); repeat on a quiet machine",
-                percent(self.machine_busy),
-                percent(self.cpu_busy)
-            ));
-        }
+    pub(crate) fn warnings(&self) -> Vec<String> {
+        let runs = self.rows.iter().map(|row| (row.run.as_str(), row.cpu_busy)).collect();
+        let busy = Busy { runs, machine: self.machine_busy, time_scale: self.time_scale };
+        let mut warnings = busy.warnings();
         if !self.settings.standard_scale {
             warnings
                 .push("the population is not TPC-C's: the figures say nothing about performance".to_owned());
