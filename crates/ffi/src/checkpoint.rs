@@ -1,7 +1,8 @@
 //! Checkpoints of the server, drains, and leaving the tier in order.
 //!
 //! A checkpoint with redo pointer R, in the server's order:
-//! 0. The server has chosen R and marked the pages in its pool that are dirty: [`Host::checkpoint_marked`].
+//! 0. The server has chosen R and marked the pages in its pool that are dirty: [`Host::checkpoint_marked`]. With sync mode
+//!    `drained`, what the tier has of before the mark begins to go to disk, while the server does step 1 at its own pace.
 //! 1. It writes these. [`Host::checkpoint_written`] makes durable on flash whatever the tier took of them (invariants 3 and
 //!    4), with the tombstones; with sync mode `drained` it has the newest version of everything that is dirty since before
 //!    the mark written to disk and synced.
@@ -88,7 +89,16 @@ impl Host {
 
     /// Step 0 of a checkpoint.
     pub fn checkpoint_marked(&self) -> Mark {
-        self.tier().begin_checkpoint()
+        let tier = self.tier();
+        let mark = tier.begin_checkpoint();
+        // Step 1 drains what is left, and everything if another drain is under way now: so nobody waits for this one.
+        let begun = tier.sync_mode() == SyncMode::Drained
+            && !self.is_provably_clean()
+            && tier.request_drain(&DrainScope { before: Some(mark), range: None }).is_ok();
+        if begun {
+            self.server.progressed();
+        }
+        mark
     }
 
     /// Step 1 of a checkpoint. With `all`, everything that is newer than its disk copy is drained, in any sync mode.

@@ -116,6 +116,11 @@ impl Server<'_> {
             SyncMode::Durable => self.tier_is_clean() || self.world.random.chance(1, 6),
         };
         self.world.trace(|| format!("checkpoint {redo} begins, {mark:?}, drains: {drains}"));
+        if self.world.scenario.drains_early && self.tier.sync_mode() == SyncMode::Drained {
+            // What is left is drained in its time, and everything if another drain is under way now.
+            let begun = self.tier.request_drain(&DrainScope { before: Some(mark), range: None });
+            self.world.trace(|| format!("a drain before {mark:?}: {begun:?}"));
+        }
         self.checkpoint = Some(Checkpoint { redo, mark, drains, phase: Phase::WritingPages });
     }
 

@@ -6,6 +6,9 @@ use mezzanine_engine::{Admission, Design, SyncMode, TierConfig};
 use super::places::Space;
 use crate::crash::{Feature, Focus, Terms};
 
+/// Makes the seed of a draw of its own.
+const DRAINS_EARLY: u64 = 0x6561_726c_7900;
+
 /// What protects pages of the disk that a power cut tears.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tearing {
@@ -44,6 +47,8 @@ pub struct Scenario {
     pub jobs_max: usize,
     /// Of 16 times that a job could be taken further, how often it is left where it is.
     pub patience: u64,
+    /// Whether a checkpoint's drain begins with the checkpoint already, beside the one at its end.
+    pub drains_early: bool,
     /// Whether the tier may ask for pages from the tail of the pool.
     pub pulling: bool,
     /// The most device operations before a power cut.
@@ -201,6 +206,8 @@ impl Scenario {
             owners: random.between(1, 4) as u32,
             jobs_max: random.between(1, 6) as usize,
             patience: *random.pick(&[0, 4, 12]),
+            // Drawn apart, so that the worlds of the seeds that are known stay what they were, but for this.
+            drains_early: Random::new(seed ^ DRAINS_EARLY).chance(1, 3),
             pulling: random.chance(1, 2),
             cut_after_max: *random.pick(&[32, 128, 512, 1024]),
             full_checks: *random.pick(&[4, 8, 16]),
