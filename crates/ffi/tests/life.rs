@@ -216,6 +216,24 @@ fn drained_checkpoints_need_no_flash() {
 }
 
 #[test]
+fn a_drained_checkpoint_writes_to_disk_from_its_beginning_on() {
+    let machine = Machine::new(SyncMode::Drained);
+    let (host, _) = machine.start(10).unwrap();
+    for block in 0..200 {
+        write(&host, block, 1);
+    }
+    host.checkpoint_marked();
+    while host.work() {}
+    let on_disk = |block| machine.disk.pages.lock().unwrap().get(id(block).as_bytes()).map(|page| page[0]);
+    assert!((0..200).all(|block| on_disk(block) == Some(1)), "the workers drain while the pool is written");
+    // Changed since the mark: not this checkpoint's. Written out by it: to be on disk at its end.
+    write(&host, 1, 2);
+    host.write(&id(2), &page(2), 2, None).unwrap();
+    host.checkpoint_written(false).unwrap();
+    assert_eq!((on_disk(1), on_disk(2)), (Some(1), Some(2)));
+}
+
+#[test]
 fn a_drained_stop_leaves_a_warm_tier_and_a_current_disk() {
     let machine = Machine::new(SyncMode::Durable);
     let (host, _) = machine.start(10).unwrap();
