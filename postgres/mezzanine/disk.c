@@ -191,8 +191,14 @@ write_pages(const MezzDiskPage *pages, size_t count)
 	MemoryContext context = CurrentMemoryContext;
 	bool		was_in_recovery = InRecovery;
 	volatile bool written = false;
+	uint32		holdoff;
+	uint32		cancel_holdoff;
 
+	if (!mezz_enter_gate())
+		return false;
 	HOLD_INTERRUPTS();
+	holdoff = InterruptHoldoffCount;
+	cancel_holdoff = QueryCancelHoldoffCount;
 	PG_TRY();
 	{
 		write_all(pages, count);
@@ -200,6 +206,9 @@ write_pages(const MezzDiskPage *pages, size_t count)
 	}
 	PG_CATCH();
 	{
+		/* An error resets these, and locks that we hold count in them. */
+		InterruptHoldoffCount = holdoff;
+		QueryCancelHoldoffCount = cancel_holdoff;
 		InRecovery = was_in_recovery;
 		MemoryContextSwitchTo(context);
 		EmitErrorReport();
@@ -207,6 +216,7 @@ write_pages(const MezzDiskPage *pages, size_t count)
 	}
 	PG_END_TRY();
 	RESUME_INTERRUPTS();
+	mezz_leave_gate();
 	return written;
 }
 
@@ -221,6 +231,8 @@ sync_pages(void)
 	uint32		ntags = 0;
 	bool		synced = true;
 
+	if (!mezz_enter_gate())
+		return false;
 	SpinLockAcquire(&mezz_shared->mutex);
 	if (mezz_shared->nsegments > 0)
 	{
@@ -240,6 +252,7 @@ sync_pages(void)
 	if (mezz_disk && ntags > 0)
 		mezz_disk_flush(mezz_disk);
 	RESUME_INTERRUPTS();
+	mezz_leave_gate();
 	return synced;
 }
 

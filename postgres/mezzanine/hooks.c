@@ -33,39 +33,44 @@ page_name(RelFileLocator rlocator, ForkNumber forknum, BlockNumber blocknum)
 	};
 }
 
+/* Whether pages may come from the tier. */
+static bool
+tier_is_read(void)
+{
+	if (!mezz_tier_exists())
+		return false;
+	mezz_ensure_attached();
+	return true;
+}
+
 /*
- * Whether pages go to and come from the tier.  A tier that never holds only
- * copies is left alone once its device has failed: the disk has everything,
- * and whoever reads a page later than a write past the tier sees the failure
- * that came before that write.
+ * Whether pages go to the tier, and are written past it only with its
+ * knowledge.  When its device has failed it is given up first.
  */
 static bool
 tier_in_use(void)
 {
-	MezzMessage message;
-
-	if (mezz_host == NULL)
+	if (!tier_is_read())
 		return false;
-	mezz_ensure_attached();
-	if (!mezz_has_failed(mezz_host, &message) || mezz_without("failure"))
+	if (!mezz_tier_failed())
 		return true;
-	if (mezz_is_clean(mezz_host))
-		return false;
-	mezz_report(PANIC, ERRCODE_IO_ERROR, &message);
-	return false;				/* not reached */
+	mezz_give_up_tier();
+	return false;
 }
 
-/* A call that must not fail did. */
+/*
+ * A call that must not fail did.  If it did because the device has failed, what
+ * it was to bring about holds when the tier was given up: the files have
+ * everything, and the tier is not asked for anything any more.
+ */
 static void
 must(bool done, const MezzMessage *message)
 {
-	MezzMessage failure;
-
 	if (done || mezz_without("failure"))
 		return;
-	if (mezz_is_clean(mezz_host) && mezz_has_failed(mezz_host, &failure))
-		return;
-	mezz_report(PANIC, ERRCODE_IO_ERROR, message);
+	if (!mezz_tier_failed())
+		mezz_report(PANIC, ERRCODE_IO_ERROR, message);
+	mezz_give_up_tier();
 }
 
 static void
@@ -107,6 +112,11 @@ tier_write(SMgrRelation reln, BufferDesc *buf, const char *page, IOContext io_co
 					   (const uint8_t *) page, PageGetLSN((Page) page), since, &message))
 	{
 		case MEZZ_WRITTEN_TAKEN:
+			if (mezz_tier_failed())
+			{
+				mezz_give_up_tier();
+				return false;
+			}
 			count_staged();
 			return true;
 		case MEZZ_WRITTEN_ALSO_DISK:
@@ -120,7 +130,8 @@ tier_write(SMgrRelation reln, BufferDesc *buf, const char *page, IOContext io_co
 		case MEZZ_WRITTEN_REFUSED:
 			return false;
 		case MEZZ_WRITTEN_FAILED:
-			mezz_report(PANIC, ERRCODE_IO_ERROR, &message);
+			must(false, &message);
+			return false;
 	}
 	return false;
 }
@@ -131,7 +142,8 @@ tier_evict(const BufferTag *tag, uint32 hash, const char *page, uint32 buf_state
 	static PGIOAlignedBlock copy;
 	MezzPage	name = page_name(BufTagGetRelFileLocator(tag), BufTagGetForkNum(tag), tag->blockNum);
 
-	if (!tier_in_use() || mezz_holds(mezz_host, name))
+	/* Nothing is waited for here. */
+	if (!tier_is_read() || mezz_tier_failed() || mezz_holds(mezz_host, name))
 		return;
 	if (DataChecksumsEnabled() && !mezz_without("evict_checksum"))
 	{
@@ -169,7 +181,7 @@ tier_readv(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 	BlockNumber missing = 0;	/* blocks before the current one that the disk has */
 	uint64		here = 0;
 
-	if (!tier_in_use())
+	if (!tier_is_read())
 	{
 		disk_read(reln, forknum, blocknum, buffers, nblocks);
 		return true;
@@ -220,7 +232,7 @@ tier_readv(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 static bool
 tier_prefetch(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum, int nblocks)
 {
-	if (!tier_in_use())
+	if (!tier_is_read())
 		return false;
 	for (int i = 0; i < nblocks; i++)
 		if (!mezz_holds(mezz_host, page_name(reln->smgr_rlocator.locator, forknum, blocknum + i)))
@@ -280,7 +292,7 @@ tier_overwrite_end(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum, 
 	if (!written)
 		return;
 	disk_write(reln, forknum, blocknum, nblocks);
-	if (mezz_host && !mezz_is_clean(mezz_host) && !mezz_without("relation_sync"))
+	if (tier_is_read() && !mezz_is_clean(mezz_host) && !mezz_without("relation_sync"))
 		queue_syncs(reln, forknum, blocknum, nblocks);
 }
 
@@ -289,8 +301,12 @@ drop(MezzPage first, MezzScope scope)
 {
 	MezzMessage message = {0};
 
-	if (tier_in_use())
-		must(mezz_drop(mezz_host, first, scope, &message), &message);
+	if (!tier_in_use())
+		return;
+	must(mezz_drop(mezz_host, first, scope, &message), &message);
+	/* Whoever gives the tier up may be writing just these pages. */
+	if (mezz_tier_failed())
+		mezz_give_up_tier();
 }
 
 static void
@@ -438,6 +454,8 @@ tier_shutdown(void)
 	if (!tier_in_use() || mezz_without("shutdown_drain"))
 		return;
 	must(mezz_close(mezz_host, mezz_drain_on_shutdown, &current, &message), &message);
+	if (!mezz_tier_exists())
+		return;
 	ereport(LOG,
 			(errmsg(current ? "flash tier closed; the files are up to date" :
 					"flash tier closed; it holds the newest version of some pages")));

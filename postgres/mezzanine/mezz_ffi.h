@@ -10,7 +10,7 @@
 /*
  Changes with every change of what is declared here.
  */
-#define MEZZ_FFI_VERSION 1
+#define MEZZ_FFI_VERSION 2
 
 /*
  Bytes of each text in a `MezzMessage`, the end mark included.
@@ -51,6 +51,10 @@ typedef enum MezzAdoption {
    It is new.
    */
   MEZZ_ADOPTION_FORMATTED = 2,
+  /*
+   Its device has failed and nobody needs it: there is none, and no other function may be called.
+   */
+  MEZZ_ADOPTION_UNUSABLE = 3,
 } MezzAdoption;
 
 /*
@@ -772,6 +776,14 @@ void mezz_disk_busy(const struct MezzHost *host,
  */
 bool mezz_has_failed(const struct MezzHost *host,
                      struct MezzMessage *message);
+
+/*
+ Gives the tier up after a failure of its device: what it has alone is written to disk and synced. Nobody else writes to disk for the tier,
+ or past it, meanwhile. False if the server must restart; then `message` says why.
+ */
+bool mezz_give_up(const struct MezzHost *host,
+                  uint64_t *written,
+                  struct MezzMessage *message);
 
 /*
  A checkpoint has chosen its redo pointer, and marked the pages in the pool that are dirty.

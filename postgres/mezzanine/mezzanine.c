@@ -327,6 +327,7 @@ shmem_startup(void)
 			pg_atomic_init_u32(&mezz_shared->workers[i].idle, 0);
 		}
 		pg_atomic_init_u32(&mezz_shared->started, 0);
+		pg_atomic_init_u32(&mezz_shared->given_up, 0);
 		pg_atomic_init_u64(&mezz_shared->staged, 0);
 		pg_atomic_init_u64(&mezz_shared->disk_wait_ns, 0);
 		pg_atomic_init_u64(&mezz_shared->reads_disk, 0);
@@ -339,6 +340,7 @@ shmem_startup(void)
 		mezz_shared->stats_reset = GetCurrentTimestamp();
 		name_wait_events();
 		LWLockInitialize(&mezz_shared->superblock, LWLockNewTrancheId());
+		LWLockInitialize(&mezz_shared->gate, LWLockNewTrancheId());
 	}
 	if (mezz_host)
 	{
@@ -349,6 +351,7 @@ shmem_startup(void)
 		mezz_explain_use_memory();
 	}
 	LWLockRegisterTranche(mezz_shared->superblock.tranche, "MezzanineSuperblock");
+	LWLockRegisterTranche(mezz_shared->gate.tranche, "MezzanineGivingUp");
 	LWLockRelease(AddinShmemInitLock);
 }
 
@@ -403,6 +406,8 @@ mezz_tier_start(const BufferTierStartup *info)
 	INSTR_TIME_SUBTRACT(duration, begin);
 	mezz_shared->start_ms = (int64) INSTR_TIME_GET_MILLISEC(duration);
 	mezz_shared->started_at = GetCurrentTimestamp();
+	if (found->adoption == MEZZ_ADOPTION_UNUSABLE)
+		pg_atomic_write_u32(&mezz_shared->given_up, 1);
 	pg_write_barrier();
 	pg_atomic_write_u32(&mezz_shared->started, 1);
 	mezz_wake_workers();
@@ -424,6 +429,13 @@ mezz_tier_start(const BufferTierStartup *info)
 					(errmsg("new flash tier on \"%s\": " UINT64_FORMAT " frames, " UINT64_FORMAT " MB of flash, " UINT64_FORMAT " MB of shared memory",
 							mezz_flash_path, sizes.frames, sizes.flash_bytes >> 20, sizes.memory_bytes >> 20),
 					 found->reason[0] ? errdetail("%s.", found->reason) : 0));
+			break;
+		case MEZZ_ADOPTION_UNUSABLE:
+			ereport(WARNING,
+					(errcode(ERRCODE_IO_ERROR),
+					 errmsg("the server starts without its flash tier"),
+					 errdetail("%s. No page is lost: the files have them, or the log.", found->reason),
+					 errhint("Check the flash device and the kernel's log. Restart the server when the device works again, or with another one in mezzanine.flash_path: the tier is then made anew.")));
 			break;
 	}
 	if (found->mode_kept)

@@ -4,6 +4,7 @@
  *
  * mezzanine.c	settings, shared memory, start
  * hooks.c		what the core calls: PostgreSQL's side of the tier
+ * failure.c	the flash device fails
  * disk.c		what the tier calls: pages to relations, syncs, waiting
  * worker.c		the background workers
  * model.c		modelled devices: their time scale, what they have done
@@ -103,6 +104,11 @@ typedef struct MezzShared
 	/* held by whoever replaces the tier's superblock */
 	LWLock		superblock;
 
+	/* the flash device has failed, and nobody uses the tier any more */
+	pg_atomic_uint32 given_up;
+	/* see failure.c */
+	LWLock		gate;
+
 	/* wait events */
 	uint32		event_main;
 	uint32		event_progress;
@@ -137,6 +143,13 @@ extern void mezz_report(int elevel, int sqlerrcode, const MezzMessage *message);
 
 /* hooks.c */
 extern const BufferTierRoutine mezz_routine;
+
+/* failure.c */
+extern bool mezz_tier_exists(void);
+extern bool mezz_tier_failed(void);
+extern void mezz_give_up_tier(void);
+extern bool mezz_enter_gate(void);
+extern void mezz_leave_gate(void);
 
 /* disk.c */
 extern const MezzCallbacks mezz_callbacks;

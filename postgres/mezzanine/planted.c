@@ -26,6 +26,8 @@ static const char *const rules[] = {
 	"drop_fork",				/* a truncated fork is forgotten */
 	"drop_rels",				/* a dropped relation is forgotten */
 	"evict_checksum",			/* a clean page gets a fresh checksum */
+	"failed_write",				/* what cannot be written to flash is written
+								 * to disk */
 	"failure",					/* a failed device is noticed */
 	"flush_db",					/* files are current when redo copies a
 								 * database */

@@ -43,6 +43,14 @@ PG_FUNCTION_INFO_V1(mezzanine_resize);
 /* What is counted of a tier, as of one moment */
 typedef MezzCounts Counts;
 
+/* The server has started without its tier, because the device had failed. */
+static bool
+is_unusable(void)
+{
+	return mezz_host != NULL && !mezz_tier_exists() &&
+		mezz_shared->found.adoption == MEZZ_ADOPTION_UNUSABLE;
+}
+
 static void
 require_tier(void)
 {
@@ -56,6 +64,12 @@ require_tier(void)
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("there is no flash tier"),
 				 errhint("Set mezzanine.flash_path and restart the server.")));
+	if (is_unusable())
+		ereport(ERROR,
+				(errcode(ERRCODE_IO_ERROR),
+				 errmsg("the server has started without its flash tier"),
+				 errdetail("%s.", mezz_shared->found.reason),
+				 errhint("Restart the server when the flash device works again, or with another one in mezzanine.flash_path.")));
 	mezz_ensure_attached();
 }
 
@@ -254,8 +268,27 @@ adoption_name(MezzAdoption adoption)
 			return "discarded";
 		case MEZZ_ADOPTION_FORMATTED:
 			return "formatted";
+		case MEZZ_ADOPTION_UNUSABLE:
+			return "unusable";
 	}
 	return "";
+}
+
+/* All that there is to be said of a tier that there is not. */
+static Datum
+unusable_row(FunctionCallInfo fcinfo)
+{
+	Row			row = {0};
+	TupleDesc	desc;
+
+	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
+		elog(ERROR, "return type must be a row type");
+	put_text(&row, "failed");
+	put_text(&row, mezz_shared->found.reason);
+	put_text(&row, adoption_name(mezz_shared->found.adoption));
+	while (row.n < desc->natts)
+		put_null(&row);
+	return finish(&row, fcinfo);
 }
 
 Datum
@@ -272,6 +305,8 @@ pg_stat_get_mezzanine(PG_FUNCTION_ARGS)
 				dirty;
 	bool		failed;
 
+	if (is_unusable())
+		return unusable_row(fcinfo);
 	require_tier();
 	found = &mezz_shared->found;
 	failed = mezz_has_failed(mezz_host, &failure);

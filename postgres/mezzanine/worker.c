@@ -163,7 +163,7 @@ mezz_worker_main(Datum arg)
 			ConfigReloadPending = false;
 			ProcessConfigFile(PGC_SIGHUP);
 		}
-		if (pg_atomic_read_u32(&mezz_shared->started))
+		if (pg_atomic_read_u32(&mezz_shared->started) && mezz_tier_exists())
 		{
 			pg_read_barrier();
 			mezz_ensure_attached();
@@ -171,6 +171,9 @@ mezz_worker_main(Datum arg)
 			if (!barrier_pending())
 				worked = work();
 		}
+		/* Others may not be able to. */
+		if (pg_atomic_read_u32(&mezz_shared->started) && mezz_tier_exists() && mezz_tier_failed())
+			mezz_give_up_tier();
 		/* Nothing refers to them here; relations that were dropped must not stay open. */
 		smgrdestroyall();
 		if (worked || ProcSignalBarrierPending)

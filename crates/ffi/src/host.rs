@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock};
 use mezzanine_device::{Device, DeviceError, DeviceErrorKind, FileDevice, IoEngine, OpenOptions};
 use mezzanine_engine::format::{FormatError, Superblock, TierState, read_superblock, write_superblock};
 use mezzanine_engine::{
-    AttachError, Geometry, PageId, REGION_ALIGNMENT, ReadError, ReadFlash, Region, Tier, TierConfig,
+    AttachError, Failure, Geometry, PageId, REGION_ALIGNMENT, ReadError, ReadFlash, Region, Tier, TierConfig,
     WriteFlash,
 };
 
@@ -239,11 +239,16 @@ impl Host {
         })
     }
 
-    /// Makes a superblock durable and the one in force.
+    /// Makes a superblock durable and the one in force. In a tier that is in use, a failure counts as one of a job.
     pub(crate) fn put_superblock(&self, superblock: &Superblock) -> Result<(), Refusal> {
         write_superblock(&mut Flash(&*self.flash), superblock).map_err(|error| {
+            if let Some(tier) = self.tier.get() {
+                let synced = error.operation() == "flush";
+                tier.report_failure(if synced { Failure::FlashSync } else { Failure::FlashWrite });
+            }
             Refusal::new(format!("the superblock of the flash tier cannot be written: {error}"))
                 .hint("Check the flash device and the kernel's log.")
+                .of_failed_device()
         })
     }
 }

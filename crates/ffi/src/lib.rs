@@ -28,6 +28,8 @@ pub mod pages;
 
 pub mod inspect;
 
+pub mod failure;
+
 pub mod resize;
 
 pub mod marker;

@@ -2,7 +2,8 @@
 //!
 //! A file in the data directory names the tier and says whether it may hold the only copy of pages. It is durable before the
 //! first page may be dirty in a tier of sync mode `durable`, so a flash device that is missing or swapped is noticed
-//! (invariant 10). Where the disk suffices, after a drain or with the other sync modes, it says so.
+//! (invariant 10). Where the disk suffices, after a drain or with the other sync modes, it says so. A tier whose device
+//! failed and that was given up is not to be used again: the server has run on without it.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
@@ -27,12 +28,27 @@ pub struct Marker {
     pub flash_path: PathBuf,
     /// Whether the tier may hold the only copy of pages.
     pub only_copies: bool,
+    /// Whether its device has failed and the server has gone on without it.
+    #[serde(default)]
+    pub given_up: bool,
 }
 
 impl Marker {
     /// A marker for the tier of this name.
     pub fn new(tier_uuid: &[u8; 16], flash_path: &Path, only_copies: bool) -> Self {
-        Self { format: FORMAT, tier: hex(tier_uuid), flash_path: flash_path.to_path_buf(), only_copies }
+        Self {
+            format: FORMAT,
+            tier: hex(tier_uuid),
+            flash_path: flash_path.to_path_buf(),
+            only_copies,
+            given_up: false,
+        }
+    }
+
+    /// The same for a tier that nobody needs any more: its device has failed.
+    #[must_use]
+    pub fn of_given_up(self) -> Self {
+        Self { only_copies: false, given_up: true, ..self }
     }
 
     /// Whether it names this tier.

@@ -11,12 +11,21 @@ pub struct Refusal {
     pub detail: String,
     /// What to do next; may be empty.
     pub hint: String,
+    /// The flash device did not do what it was asked for: a server that does not need it may go on without.
+    pub(crate) device_failed: bool,
 }
 
 impl Refusal {
     /// A refusal without a detail and a hint.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), detail: String::new(), hint: String::new() }
+        Self { message: message.into(), detail: String::new(), hint: String::new(), device_failed: false }
+    }
+
+    /// Of a flash device that has failed.
+    #[must_use]
+    pub(crate) fn of_failed_device(mut self) -> Self {
+        self.device_failed = true;
+        self
     }
 
     /// With more about it.

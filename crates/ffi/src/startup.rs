@@ -49,6 +49,8 @@ pub enum Adoption {
     Discarded,
     /// There was none of this server's: a new one was made.
     Formatted,
+    /// Its device has failed and nobody needs it: there is no tier until the next start.
+    Unusable,
 }
 
 /// What starting the tier did.
@@ -129,6 +131,9 @@ fn judge_found(
     flash: &str,
 ) -> Result<(Adoption, String), Refusal> {
     let ours = marker.is_some_and(|marker| marker.names(&found.tier_uuid));
+    if ours && marker.is_some_and(|marker| marker.given_up) {
+        return Ok((Adoption::Formatted, "its device failed, and the server has gone on without it".into()));
+    }
     if !ours && needed {
         return Err(Refusal::new(format!("the flash tier on \"{flash}\" is not the one of this cluster"))
             .detail("The data directory says that another tier may hold the only copy of pages.")
@@ -172,21 +177,62 @@ fn point(point: RedoPoint) -> String {
 }
 
 impl Host {
-    /// Judges, recovers and publishes the tier.
+    /// Judges, recovers and publishes the tier. If its device fails while nobody needs it, there is none: see
+    /// [`Adoption::Unusable`].
     ///
     /// # Errors
     /// Why the server cannot be started with this tier.
     pub fn start(&self, start: &Start) -> Result<Started, Refusal> {
-        let flash = self.flash_path().display().to_string();
-        let failed = |error: &dyn std::fmt::Display| {
-            Refusal::new(format!("the flash device \"{flash}\" has failed: {error}"))
-                .hint("See the kernel's log.")
-        };
-        self.flash.flush().map_err(|error| failed(&error))?;
-        let found = read_superblock(&mut Flash(&*self.flash));
-        let empty = found.is_err() && self.begins_with_zeros();
         let marker = Marker::read(&self.settings.data_directory)?;
-        let (adoption, reason) = judge(found.as_ref(), empty, marker.as_ref(), start, &flash)?;
+        // One that never was in use is the wrong one, rather than one that has failed.
+        let dispensable = marker.as_ref().is_some_and(|marker| !marker.only_copies)
+            && !start.files_lack_pages
+            && !start.from_backup;
+        match self.start_tier(start, marker.as_ref()) {
+            Err(refusal) if refusal.device_failed && dispensable => {
+                self.start_without(start, marker, refusal)
+            }
+            Err(refusal) if refusal.device_failed => Err(refusal
+                .hint("See the kernel's log. Copy what can be read of it to another one and name that in mezzanine.flash_path, or restore a backup.")),
+            started => started,
+        }
+    }
+
+    /// The server starts without the tier, and what the device holds must not be believed later.
+    fn start_without(
+        &self,
+        start: &Start,
+        marker: Option<Marker>,
+        refusal: Refusal,
+    ) -> Result<Started, Refusal> {
+        let named = marker.filter(|_| {
+            // Unless the device has just got a new name.
+            !read_superblock(&mut Flash(&*self.flash)).is_ok_and(|found| found.tier_uuid == start.new_uuid)
+        });
+        self.server.mark_control_file(false)?;
+        match named {
+            Some(marker) => marker.of_given_up().write(&self.settings.data_directory)?,
+            None => self.forsake(&start.new_uuid)?,
+        }
+        Ok(Started {
+            adoption: Adoption::Unusable,
+            reason: refusal.message,
+            recovery: RecoveryReport::default(),
+            mode_kept: false,
+        })
+    }
+
+    fn device_failed(&self, error: &dyn std::fmt::Display) -> Refusal {
+        Refusal::new(format!("the flash device \"{}\" has failed: {error}", self.flash_path().display()))
+            .of_failed_device()
+    }
+
+    fn start_tier(&self, start: &Start, marker: Option<&Marker>) -> Result<Started, Refusal> {
+        let flash = self.flash_path().display().to_string();
+        self.flash.flush().map_err(|error| self.device_failed(&error))?;
+        let found = read_superblock(&mut Flash(&*self.flash));
+        let empty = found.is_err() && self.begins_with_zeros()?;
+        let (adoption, reason) = judge(found.as_ref(), empty, marker, start, &flash)?;
         // The marker says so as well, and which tier it is; but it is a file like others, and it may be gone.
         if start.files_lack_pages && !start.from_backup && adoption != Adoption::Adopted {
             return Err(Refusal::new(format!("the flash tier on \"{flash}\" does not have the pages that the files of this cluster lack"))
@@ -238,9 +284,11 @@ impl Host {
         })
     }
 
-    fn begins_with_zeros(&self) -> bool {
+    /// What cannot be read is not taken for something else.
+    fn begins_with_zeros(&self) -> Result<bool, Refusal> {
         let mut bytes = vec![0; 1 << 16];
-        self.flash.read_at_or_zero(&mut bytes, 0).is_ok() && bytes.iter().all(|byte| *byte == 0)
+        self.flash.read_at_or_zero(&mut bytes, 0).map_err(|error| self.device_failed(&error))?;
+        Ok(bytes.iter().all(|byte| *byte == 0))
     }
 
     fn merged(&self, found: &Superblock) -> Superblock {
@@ -262,13 +310,7 @@ impl Host {
         // Neither copy of what was here before may be taken for the newer one.
         let zeros = vec![0; 1 << 16];
         let mut flash = Flash(&*self.flash);
-        flash.write(0, &zeros).and_then(|()| flash.flush()).map_err(|error| {
-            Refusal::new(format!(
-                "the flash device \"{}\" cannot be written: {error}",
-                self.flash_path().display()
-            ))
-            .hint("See the kernel's log.")
-        })?;
+        flash.write(0, &zeros).and_then(|()| flash.flush()).map_err(|error| self.device_failed(&error))?;
         self.put_superblock(&superblock)?;
         Ok(superblock)
     }
@@ -288,16 +330,14 @@ impl Host {
             recovered => recovered,
         };
         let shown = self.flash_path().display();
-        let Recovered { tier, writes, superblock, report, .. } = recovered.map_err(|error| {
-            Refusal::new(format!("the flash tier on \"{shown}\" cannot be recovered: {error}"))
+        let Recovered { tier, writes, superblock, report, .. } = recovered.map_err(|error| match error {
+            RecoveryError::Read(error) => self.device_failed(&error),
+            error => Refusal::new(format!("the flash tier on \"{shown}\" cannot be recovered: {error}"))
                 .detail("Pages whose only copy it held are lost.")
-                .hint("Put back an undamaged copy of the device, or restore a base backup.")
+                .hint("Put back an undamaged copy of the device, or restore a base backup."),
         })?;
         let written = writes.iter().try_for_each(|(offset, bytes)| flash.write(*offset, bytes));
-        written.and_then(|()| flash.flush()).map_err(|error| {
-            Refusal::new(format!("the flash device \"{shown}\" cannot be written: {error}"))
-                .hint("See the kernel's log.")
-        })?;
+        written.and_then(|()| flash.flush()).map_err(|error| self.device_failed(&error))?;
         self.put_superblock(&superblock)?;
         tier.publish(&superblock);
         self.set_tier(tier);

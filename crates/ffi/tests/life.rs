@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use mezzanine_engine::{Admission, Design, IdRange, PageId, RedoPoint, SyncMode};
+use mezzanine_engine::{Admission, Design, Failure, IdRange, PageId, RedoPoint, SyncMode};
 use mezzanine_ffi::host::{Host, Server};
 use mezzanine_ffi::message::Refusal;
 use mezzanine_ffi::pages::{Found, Written};
@@ -317,6 +317,56 @@ fn a_needed_tier_that_is_missing_foreign_or_older_is_refused() {
 
 /// A marker that somebody has removed took the knowledge with it that the files lack pages, though the control file says so too: the
 /// server started on them with a new tier.
+#[test]
+fn a_tier_that_cannot_be_written_is_given_up_and_not_believed_again() {
+    let machine = Machine::new(SyncMode::Durable);
+    let (host, _) = machine.start(10).unwrap();
+    for block in 0..200 {
+        write(&host, block, 1);
+    }
+    checkpoint(&host, 20);
+    write(&host, 1, 2);
+    assert!(machine.disk.pages.lock().unwrap().is_empty());
+    host.tier().report_failure(Failure::FlashWrite);
+    assert_eq!(host.give_up().unwrap(), 200);
+    let disk = |block| machine.disk.pages.lock().unwrap()[id(block).as_bytes()][0];
+    assert_eq!((disk(0), disk(1)), (1, 2), "flash and staging memory were read");
+    assert!(machine.disk.syncs.load(Ordering::SeqCst) > 0);
+    assert!(!*machine.disk.marked.lock().unwrap(), "the disk alone suffices");
+    drop(host);
+
+    // The same redo point: no checkpoint has come between.
+    let (host, started) = machine.start(20).unwrap();
+    assert_eq!(started.adoption, Adoption::Formatted, "{}", started.reason);
+    assert!(!host.holds(&id(1)));
+}
+
+#[test]
+fn a_failed_sync_ends_the_server_unless_the_disk_has_everything() {
+    for mode in [SyncMode::Durable, SyncMode::Drained] {
+        let machine = Machine::new(mode);
+        let (host, _) = machine.start(10).unwrap();
+        write(&host, 1, 1);
+        host.drain_all().unwrap();
+        host.tier().report_failure(Failure::FlashSync);
+        assert_eq!(host.give_up().unwrap(), 0);
+        drop(host);
+        let (host, started) = machine.start(10).unwrap();
+        assert_eq!(started.adoption, Adoption::Formatted);
+
+        write(&host, 1, 2);
+        checkpoint(&host, 20);
+        write(&host, 1, 3);
+        host.tier().report_failure(Failure::FlashSync);
+        let refusal = host.give_up().unwrap_err();
+        assert!(!refusal.hint.is_empty() && !refusal.detail.is_empty(), "{refusal}");
+        drop(host);
+        let adoption = machine.start(20).unwrap().1.adoption;
+        let expected = if mode == SyncMode::Durable { Adoption::Adopted } else { Adoption::Formatted };
+        assert_eq!(adoption, expected, "{mode:?}");
+    }
+}
+
 #[test]
 fn the_control_file_knows_without_the_marker() {
     let machine = Machine::new(SyncMode::Durable);

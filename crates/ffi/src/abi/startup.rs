@@ -75,6 +75,8 @@ pub enum MezzAdoption {
     Discarded = 1,
     /// It is new.
     Formatted = 2,
+    /// Its device has failed and nobody needs it: there is none, and no other function may be called.
+    Unusable = 3,
 }
 
 /// What starting the tier did.
@@ -213,6 +215,7 @@ pub extern "C" fn mezz_start(
             Adoption::Adopted => MezzAdoption::Adopted,
             Adoption::Discarded => MezzAdoption::Discarded,
             Adoption::Formatted => MezzAdoption::Formatted,
+            Adoption::Unusable => MezzAdoption::Unusable,
         };
         put_text(&started.reason, &mut out.reason);
         out.pages = started.recovery.valid;

@@ -1,6 +1,6 @@
 //! Jobs, and what those that carry them out have to know.
 
-use super::{MezzHost, MezzMessage, tell};
+use super::{MezzHost, MezzMessage, tell, told};
 
 /// Carries out one job; with `flash_writes` only one that writes to flash, which others then need not wait for. False if
 /// there is nothing to do now.
@@ -28,4 +28,14 @@ pub extern "C" fn mezz_has_failed(host: &MezzHost, message: &mut MezzMessage) ->
     let Some(failure) = host.tier().failure() else { return false };
     tell(&host.failed(failure), message);
     true
+}
+
+/// Gives the tier up after a failure of its device: what it has alone is written to disk and synced. Nobody else writes to disk for the tier,
+/// or past it, meanwhile. False if the server must restart; then `message` says why.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_give_up(host: &MezzHost, written: &mut u64, message: &mut MezzMessage) -> bool {
+    let done = host.0.give_up().map(|pages| {
+        *written = pages;
+    });
+    told(done, message)
 }

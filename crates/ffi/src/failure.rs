@@ -1,0 +1,130 @@
+//! The flash device fails while the server runs (invariant 11).
+//!
+//! The engine latches the failure: it takes no pages and offers no jobs from then on. One process of the server then gives the
+//! tier up, [`Host::give_up`], alone, before anybody writes past it:
+//! 1. After a failed write, what is newer in the tier than on disk is written to disk and synced: pages that are on their way are
+//!    still in staging memory, and what was flushed before can be read. The server goes on without the tier.
+//! 2. After a failed sync, and when a page cannot be read that only flash has, nothing more is built on the device. In sync mode
+//!    `drained` the database restarts from its log, for which the disk suffices; in `durable` from what is durable on flash.
+//! 3. When the disk suffices, the control file says so first, and then the marker that the tier was given up: the next start makes
+//!    it anew, whatever the device holds by then. A crash before that finds a tier that knows the control file's redo point
+//!    and has, with the log, everything.
+//!
+//! Where the tier never holds only copies there is nothing to save, and a tier that was left open is not believed anyway.
+
+use mezzanine_device::AlignedBuf;
+use mezzanine_engine::{DirtyPage, DrainCursor, Failure, SyncMode};
+
+use crate::host::Host;
+use crate::marker::Marker;
+use crate::message::Refusal;
+
+/// Pages that are read and written as one batch.
+const BATCH: usize = 256;
+
+impl Host {
+    /// Gives the tier up after a failure; nobody else writes to disk or past the tier meanwhile. Returns how many pages were
+    /// written to disk.
+    ///
+    /// # Errors
+    /// If the server must restart. What to do about it is in the hint.
+    pub fn give_up(&self) -> Result<u64, Refusal> {
+        let tier = self.tier();
+        let Some(failure) = tier.failure() else { return Ok(0) };
+        tier.stop_admission();
+        if self.is_provably_clean() {
+            return Ok(0);
+        }
+        let saved = match failure {
+            Failure::FlashWrite => self.save_dirty(),
+            Failure::FlashSync if tier.valid_and_dirty().1 == 0 => Ok(0),
+            _ => Err(self.failed(failure)),
+        };
+        match saved {
+            Ok(pages) => {
+                self.server.mark_control_file(false)?;
+                self.forsake(&self.superblock().tier_uuid)?;
+                Ok(pages)
+            }
+            Err(refusal) => Err(self.restarts(refusal)?),
+        }
+    }
+
+    /// What the server restarts from, and what to do.
+    fn restarts(&self, refusal: Refusal) -> Result<Refusal, Refusal> {
+        let disk_suffices = self.tier().sync_mode() == SyncMode::Drained;
+        let flash_failed = !matches!(self.tier().failure(), Some(Failure::DiskWrite | Failure::DiskSync));
+        if disk_suffices && flash_failed {
+            self.forsake(&self.superblock().tier_uuid)?;
+            return Ok(refusal
+                .detail("No page was lost: the server restarts from its log, with an empty tier, or without if the device cannot be used.")
+                .hint("Check the flash device and the kernel's log. Name another one in mezzanine.flash_path and restart the server."));
+        }
+        if flash_failed {
+            return Ok(refusal
+                .detail("The flash tier is part of the database: the server restarts from what is durable there.")
+                .hint("If it does not start again, check the flash device and the kernel's log; copy what can be read of it to another one and name that in mezzanine.flash_path, or restore a backup."));
+        }
+        Ok(refusal)
+    }
+
+    /// Has the marker say that nobody needs the tier of this name any more.
+    pub(crate) fn forsake(&self, tier_uuid: &[u8; 16]) -> Result<(), Refusal> {
+        Marker::new(tier_uuid, self.flash_path(), false).of_given_up().write(&self.settings.data_directory)
+    }
+
+    /// Writes every page that is newer than its disk copy to disk, and syncs.
+    fn save_dirty(&self) -> Result<u64, Refusal> {
+        let tier = self.tier();
+        let mut cursor = DrainCursor::default();
+        let mut saved = Vec::new();
+        loop {
+            let mut pages = tier.drain_batch(&mut cursor, BATCH);
+            if pages.is_empty() {
+                break;
+            }
+            pages.sort_unstable_by_key(|page| page.id);
+            let mut bytes = AlignedBuf::zeroed(pages.len() * self.geometry.page_size());
+            let mut writes = Vec::new();
+            for (page, bytes) in pages.iter().zip(bytes.chunks_exact_mut(self.geometry.page_size())) {
+                if self.read_newest(page, bytes)? {
+                    writes.push((page.id, &*bytes));
+                }
+            }
+            if !self.server.write_pages(&writes) {
+                return Err(self.unsaved("a page could not be written to disk"));
+            }
+            saved.append(&mut pages);
+        }
+        if !self.server.sync_pages() {
+            return Err(self.unsaved("a sync of the disk failed"));
+        }
+        tier.mark_clean(&saved);
+        Ok(saved.len() as u64)
+    }
+
+    /// Reads a dirty page, from staging memory or from flash; false if it has left the tier meanwhile, so disk has it.
+    fn read_newest(&self, page: &DirtyPage, bytes: &mut [u8]) -> Result<bool, Refusal> {
+        let tier = self.tier();
+        if tier.read_staged(&page.flash, bytes) {
+            return Ok(true);
+        }
+        let read = self.flash.read_at(bytes, page.flash.offset);
+        if !tier.confirm(&page.flash) {
+            return Ok(false);
+        }
+        let why = match read {
+            Ok(()) if tier.verify(&page.flash, bytes) => return Ok(true),
+            Ok(()) => "a page that only it has is damaged".to_owned(),
+            Err(error) => format!("a page that only it has cannot be read: {error}"),
+        };
+        Err(self.unsaved(&why))
+    }
+
+    fn unsaved(&self, why: &str) -> Refusal {
+        Refusal::new(format!(
+            "the flash tier on \"{}\" cannot be written, and its pages could not be saved: {why}",
+            self.flash_path().display()
+        ))
+    }
+}
