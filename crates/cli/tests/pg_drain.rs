@@ -6,6 +6,7 @@
 mod common;
 
 use std::path::Path;
+use std::time::{Duration, Instant};
 
 use common::mezz;
 use common::server::{Cluster, build, text};
@@ -142,4 +143,41 @@ fn a_server_that_never_had_a_tier_has_nothing_to_drain() {
     refused("no tier was ever used with it");
     cluster.start();
     refused("cannot drain the tier");
+}
+
+#[test]
+#[ignore = "needs a PostgreSQL build, and makes it if there is none"]
+fn a_standby_that_was_killed_is_drained_and_stays_one() {
+    build();
+    let primary = cluster("drain-primary", &[]);
+    let standby = primary.standby("drain-standby");
+    primary.sql("UPDATE t SET ver = 2");
+    let end = primary.sql("SELECT pg_current_wal_insert_lsn()");
+    let caught_up = format!("SELECT pg_last_wal_replay_lsn() >= '{end}'");
+    let until = Instant::now() + Duration::from_secs(60);
+    while standby.sql(&caught_up) != "t" {
+        assert!(Instant::now() < until, "the standby does not follow");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    standby.kill();
+    assert_eq!(status(&standby, 1)["tier"]["files_out_of_date"], true);
+    let drained = drain(&standby);
+    assert_eq!(
+        (&drained["started"], &drained["files_out_of_date"]),
+        (&true.into(), &false.into()),
+        "{drained}"
+    );
+    assert_eq!(text(&drained, "cluster_state"), "shut down in recovery");
+    assert!(drained["pages"].as_u64().unwrap() > 500, "{drained}");
+    // It follows again, and is complete without its tier.
+    primary.sql("UPDATE t SET ver = 3 WHERE id = 1");
+    standby.take_flash_away();
+    standby.configure("shared_preload_libraries = ''");
+    standby.start();
+    while standby.sql("SELECT count(*), sum(id), sum(ver), pg_is_in_recovery() FROM t")
+        != "60000|1800030000|120001|t"
+    {
+        assert!(Instant::now() < until + Duration::from_secs(60), "the standby does not follow any more");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }

@@ -177,6 +177,25 @@ refused('an unknown model of a disk', { disk_model => 'drum' }, qr/FATAL:  there
 	qr/HINT:  Name the file of a model, or one of: .*\.$/m);
 refused('an unknown model of a drive', { flash_model => '/no/such/file' },
 	qr/FATAL:  there is no device model "\/no\/such\/file"/, qr/HINT:/);
+# What is no number, no truth, or out of its range; and sizes that contradict each other.
+for (
+	[ flash_size => 'much', qr/invalid value for parameter "mezzanine\.flash_size": "much"/ ],
+	[ flash_size => '32mb', qr/HINT:  Valid units for this parameter are/ ],
+	[ flash_size => '3000000000', qr/HINT:  Value exceeds integer range/ ],
+	[ flash_size => -1, qr/-1 MB is outside the valid range for parameter "mezzanine\.flash_size"/ ],
+	[ flash_size_max => -1, qr/-1 MB is outside the valid range for parameter "mezzanine\.flash_size_max"/ ],
+	[ flash_size_max => '16MB', qr/FATAL:  mezzanine\.flash_size_max is less than mezzanine\.flash_size: 16MB and 32MB/, qr/HINT:  Raise mezzanine\.flash_size_max, or set it to 0/ ],
+	[ group_pages => -1, qr/-1 is outside the valid range for parameter "mezzanine\.group_pages"/ ],
+	[ drain_on_shutdown => 'perhaps', qr/parameter "mezzanine\.drain_on_shutdown" requires a Boolean value/ ],
+	[ explain => 'perhaps', qr/parameter "mezzanine\.explain" requires a Boolean value/ ],
+	[ disk_spread => 0.5, qr/0\.5 is outside the valid range for parameter "mezzanine\.disk_spread" \(1 \.\. 1e\+09\)/ ],
+	[ disk_span => 0, qr/0 is outside the valid range for parameter "mezzanine\.disk_span" \(1e-06 \.\. 1\)/ ],
+	[ disk_span => 2, qr/2 is outside the valid range for parameter "mezzanine\.disk_span"/ ],
+	[ model_time_scale => 1001, qr/1001 is outside the valid range for parameter "mezzanine\.model_time_scale" \(0 \.\. 1000\)/ ])
+{
+	my ($setting, $value, @patterns) = @$_;
+	refused("$setting = $value", { $setting => $value }, @patterns);
+}
 refused('a time scale below nothing', { model_time_scale => -1 },
 	qr/-1 is outside the valid range for parameter "mezzanine\.model_time_scale"/);
 configure(flash_pth => '/tmp');

@@ -122,6 +122,38 @@ impl Cluster {
         String::from_utf8(output.stdout).unwrap().trim().to_owned()
     }
 
+    /// A running standby with a tier of its own, made from a base backup of this server.
+    pub(crate) fn standby(&self, name: &str) -> Cluster {
+        use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
+        use std::os::unix::process::CommandExt as _;
+        let open = Open::new(name);
+        let (directory, flash, port) = (open.file("db"), open.file("flash.mezz"), port());
+        // As the user of the server, who owns its data directory.
+        let owner = std::fs::metadata(&self.directory).unwrap();
+        let own = |path: &str, mode: u32| {
+            chown(path, Some(owner.uid()), Some(owner.gid())).unwrap();
+            std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+        };
+        std::fs::create_dir(&directory).unwrap();
+        own(&directory, 0o700);
+        std::fs::write(&flash, "").unwrap();
+        own(&flash, 0o600);
+        let done = Command::new(Path::new(&self.prefix).join("bin/pg_basebackup"))
+            .uid(owner.uid())
+            .gid(owner.gid())
+            .current_dir("/")
+            .args(["--host", "/tmp", "--port", &self.port, "--username", &self.user, "--checkpoint", "fast"])
+            .args(["--write-recovery-conf", "--pgdata", &directory])
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        let standby =
+            Cluster { open, directory, flash, prefix: self.prefix.clone(), port, user: self.user.clone() };
+        standby.configure(&format!("mezzanine.flash_path = '{}'\nport = {}", standby.flash, standby.port));
+        standby.start();
+        standby
+    }
+
     /// A line of `pg_controldata`.
     pub(crate) fn control(&self, name: &str) -> String {
         let program = Path::new(&self.prefix).join("bin/pg_controldata");
