@@ -84,6 +84,9 @@ bugs! {
         ReplacedUnsynced,
         /// A page that was changed while a drain wrote an older version counts as clean.
         CleanedAlthoughChanged,
+        /// Who stops admission does not wait for pages that are on their way into the tier, in the sync mode that it is about to
+        /// change.
+        AdmissionStopsAtOnce,
     }
     5: {
         /// Frames are released before the disk writes of their pages are synced: the sync is not issued at all.
@@ -185,6 +188,8 @@ bugs! {
         ScannedFramesReused,
         /// Where the last group is one that a metadata segment stands for, its note is lost.
         NoteOfSegmentLost,
+        /// A resize whose superblock may be on flash is forgotten all the same, and the queue goes on in the old ring.
+        StatedResizeForgotten,
     }
     10: {
         /// A tier is taken for a file's though it is older than the file. (The volume's part.)

@@ -11,6 +11,7 @@
 use crate::config::{Design, Geometry};
 use crate::directory::{REFERENCED, VALID};
 use crate::format::SegmentHeader;
+use crate::planted;
 use crate::tier::Tier;
 
 /// Most segments that together cover all frames.
@@ -54,6 +55,7 @@ impl Tier {
                 bits[index as usize / 8] |= 1 << (index % 8);
             }
         }
+        planted::outside("references: bits collected");
         bits
     }
 
@@ -74,6 +76,7 @@ impl Tier {
             }
             if bits[index as usize / 8] & (1 << (index % 8)) != 0 {
                 shard.set_flags(frame, REFERENCED);
+                planted::inside("recovery: one page's reference adopted");
                 referenced += 1;
             } else {
                 shard.clear_flags(frame, REFERENCED);

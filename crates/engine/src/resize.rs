@@ -5,25 +5,29 @@
 //! or to its new end (when it shrinks, once the queue is short enough), and needs one superblock to be written in between:
 //!
 //! ```text
-//!          begin_resize                the rear is at the cut         superblock durable, finish_resize
-//!   IDLE ---------------> SEEKING ------------------------> AT_CUT ---------------------------------> IDLE
+//!       begin_resize          the rear is at the cut         resized            superblock durable, finish_resize
+//!   IDLE -----------> SEEKING ----------------------> AT_CUT -------> STATED ---------------------------------> IDLE
 //! ```
 //!
 //! - SEEKING: a group that would cross the cut is made short, so that it ends there. When shrinking, stage-out works for
 //!   the new length, and new groups get half of the frames that leave, so that the queue gets shorter under load, too.
 //! - AT_CUT: no group is opened; stage-in finds the tier full for the moment of one superblock write. Reads go on.
+//! - STATED: the same, and a superblock with the new ring may be on flash, whoever was writing it. A recovery would believe it, so
+//!   the queue does not go on in the old ring any more: the resize cannot be forgotten, and if its process dies another one finishes it.
 //!
 //! What does not fit the new length goes to disk as always, by stage-out. A stop before the cut forgets the request.
 
 use crate::config::{ConfigError, RESERVED_GROUPS, TierConfig};
 use crate::control::NONE;
 use crate::format::Superblock;
+use crate::planted::{self, Bug};
 use crate::ring::Ring;
 use crate::tier::Tier;
 
 const IDLE: u64 = 0;
 const SEEKING: u64 = 1;
 const AT_CUT: u64 = 2;
+const STATED: u64 = 3;
 
 /// The configuration with another number of frames; what depends on it by default follows.
 fn with_frames(config: &TierConfig, frames: u64) -> TierConfig {
@@ -44,7 +48,7 @@ impl Tier {
     /// [`Self::resized`] durable and call [`Self::finish_resize`].
     ///
     /// # Errors
-    /// `frames` cannot be used with the other parameters, or is more than `frames_max`.
+    /// `frames` cannot be used with the other parameters, or is more than `frames_max`; or another resize is just taking effect.
     pub fn begin_resize(&self, frames: u64) -> Result<(), ConfigError> {
         let most = self.geometry.frames_max();
         if frames > most {
@@ -54,17 +58,30 @@ impl Tier {
         with_frames(self.geometry.config(), frames).geometry()?;
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
+        if self.is_stated() {
+            let reason = format!("a resize to {} frames is just taking effect", control.resize_frames.get());
+            return Err(ConfigError::new("frames", reason, "try again in a moment".into()));
+        }
         control.resize_frames.set(frames);
+        planted::inside("resize: frames set, not asked for");
         control.resize_base.set(self.kept_from());
         control.resize.set(if frames == self.frames() { IDLE } else { SEEKING });
         Ok(())
     }
 
-    /// Forgets a resize that has not been finished.
+    /// Forgets a resize, unless it is just taking effect: once [`Self::resized`] was asked for, it is finished.
     pub fn cancel_resize(&self) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
-        control.resize.set(IDLE);
+        if !self.is_stated() {
+            control.resize.set(IDLE);
+            planted::inside("resize: forgotten");
+        }
+    }
+
+    /// Whether a superblock with the new ring may be on flash. Under the control lock.
+    fn is_stated(&self) -> bool {
+        self.control().resize.get() == STATED && !planted::is(Bug::StatedResizeForgotten)
     }
 
     /// The frames asked for, and how many may still be appended before the rear stands at the cut; `None` if no resize
@@ -77,17 +94,20 @@ impl Tier {
 
     /// Whether the rear stands at the cut and waits for the host.
     pub fn resize_waits(&self) -> bool {
-        self.control().resize.get() == AT_CUT
+        matches!(self.control().resize.get(), AT_CUT | STATED)
     }
 
-    /// The superblock of the tier with the frames asked for. The host makes it durable as it does every superblock.
+    /// The superblock of the tier with the frames asked for. The host makes it durable as it does every superblock, one process at
+    /// a time. `superblock` is the newest on flash, also if a process died while it wrote that.
     ///
     /// # Panics
     /// If the tier does not wait for it.
     pub fn resized(&self, superblock: &Superblock) -> Superblock {
-        assert!(self.resize_waits(), "a ring is cut only where the rear stands");
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
+        assert!(self.resize_waits(), "a ring is cut only where the rear stands");
+        control.resize.set(STATED);
+        planted::inside("resize: stated");
         let ring = self.ring_after_cut();
         Superblock {
             generation: superblock.generation + 1,
@@ -103,11 +123,12 @@ impl Tier {
     /// # Panics
     /// If the tier did not wait for it.
     pub fn finish_resize(&self) {
-        assert!(self.resize_waits(), "a ring is cut only where the rear stands");
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
+        assert!(control.resize.get() == STATED, "a ring is cut only where the rear stands and flash says so");
         // Before the rear moves on: who reads a rear beyond the cut finds the new ring (see `position_of`).
         control.ring.set(self.ring_after_cut().packed());
+        planted::inside("resize: ring cut, not over");
         control.resize.set(IDLE);
     }
 
@@ -157,12 +178,13 @@ impl Tier {
         debug_assert_eq!(control.open.get(), NONE);
         match control.resize.get() {
             IDLE => return Some(most),
-            AT_CUT => return None,
+            AT_CUT | STATED => return None,
             _ => {}
         }
         let (distance, least) = (self.frames_to_cut(), self.geometry.summary_frames());
         if distance == 0 && self.queue_fits_cut() {
             control.resize.set(AT_CUT);
+            planted::inside("resize: at the cut");
             return None;
         }
         // A rest too short for a summary would leave the rear before the cut for good.

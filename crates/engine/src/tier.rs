@@ -209,15 +209,15 @@ impl Tier {
 
     fn stage_in_dirty(&self, id: &PageId, page: &[u8], lsn: u64, oldest: Oldest) -> StageIn {
         let control = self.control();
-        let config = self.geometry.config();
-        if control.stopped.get() != 0 || config.admission == Admission::Clean {
+        let checksum = crc32c::crc32c(page);
+        let directory = self.directory();
+        let shard = directory.lock(directory.slot(id), self.owner);
+        // Under the lock, which whoever stops admission waits for: so a page that is on its way counts in the present mode.
+        if control.stopped.get() != 0 || self.geometry.config().admission == Admission::Clean {
             control.counters.refused.count(1);
             return StageIn::Refused;
         }
         let through = self.sync_mode() == SyncMode::Through;
-        let checksum = crc32c::crc32c(page);
-        let directory = self.directory();
-        let shard = directory.lock(directory.slot(id), self.owner);
         let kind = RecordKind::Page { id: *id, dirty: !through, second_chance: false, lsn, checksum };
         let older = shard.find(id);
         let older_state = older.map(|frame| directory.state(frame));
@@ -251,15 +251,15 @@ impl Tier {
     fn offer_clean(&self, id: &PageId, page: &[u8], token: Option<Token>, lsn: u64) -> StageIn {
         let control = self.control();
         let counters = &control.counters;
-        if control.stopped.get() != 0 || self.geometry.config().admission == Admission::Dirty {
-            counters.refused.count(1);
-            return StageIn::Dropped;
-        }
         let directory = self.directory();
         let Some(shard) = directory.try_lock(directory.slot(id), self.owner) else {
             counters.dropped_busy.count(1);
             return StageIn::Dropped;
         };
+        if control.stopped.get() != 0 || self.geometry.config().admission == Admission::Dirty {
+            counters.refused.count(1);
+            return StageIn::Dropped;
+        }
         if shard.find(id).is_some() {
             counters.dropped_present.count(1);
             return StageIn::Dropped;
@@ -478,9 +478,14 @@ impl Tier {
         self.store_note(note);
     }
 
-    /// Stops taking pages: dirty ones are refused from now on, clean ones dropped.
+    /// Stops taking pages: dirty ones are refused from now on, clean ones dropped. What was on its way is in the tier when
+    /// this returns. It stays so if the process that asked for it dies.
     pub fn stop_admission(&self) {
         self.control().stopped.set(1);
+        planted::outside("admission: stopped, pages on their way");
+        if !planted::is(Bug::AdmissionStopsAtOnce) {
+            self.directory().pass_locks(self.owner);
+        }
     }
 
     /// Takes pages again, unless the flash device has failed.
@@ -489,6 +494,7 @@ impl Tier {
         let _guard = control.lock.lock(self.owner);
         if !self.failure().is_some_and(crate::Failure::ends_writing) {
             control.stopped.set(0);
+            planted::inside("admission: resumed");
         }
     }
 
@@ -507,12 +513,17 @@ impl Tier {
     /// 4. [`Superblock::with_sync_mode`](crate::format::Superblock::with_sync_mode), durable.
     /// 5. This, and [`Self::resume_admission`].
     ///
+    /// One process at a time. If it dies on the way, another one makes a superblock with [`Self::sync_mode`] durable, generation
+    /// after that of the one on flash, before it resumes admission: the mode on flash may be the new one already.
+    ///
     /// # Panics
     /// If admission has not stopped, or the tier would hold only copies in mode `through`.
     pub fn set_sync_mode(&self, mode: SyncMode) {
         assert!(self.control().stopped.get() != 0, "the sync mode changes only while admission has stopped");
         let clean = mode != SyncMode::Through || self.valid_and_dirty().1 == 0;
         assert!(clean, "a tier in mode through holds no only copies");
+        let _guard = self.control().lock.lock(self.owner);
         self.control().sync_mode.set(mode.code().into());
+        planted::inside("sync mode: set");
     }
 }

@@ -4,6 +4,7 @@
 
 use std::cell::Cell;
 use std::rc::Rc;
+use std::time::Duration;
 
 use common::{Flash, Host, page};
 use mezzanine_engine::format::{SUMMARY_MAGIC, Superblock};
@@ -112,6 +113,66 @@ fn a_page_that_changed_while_it_was_drained_stays_dirty() {
         host.write(id(0), &page(4096, 2));
         host.tier.mark_clean(&drained);
         host.tier.valid_and_dirty() == (1, 1)
+    });
+}
+
+/// A page is on its way into the tier while another thread stops admission in order to change what that means.
+#[test]
+fn admission_has_stopped_when_pages_on_their_way_are_in() {
+    only_with(&[Bug::AdmissionStopsAtOnce], || {
+        let host = Host::new(&pairs(), 1);
+        let (on_its_way, stopping) = std::sync::mpsc::channel();
+        let (stopped, staging) = std::sync::mpsc::channel::<()>();
+        std::thread::scope(|threads| {
+            let tier = &host.tier;
+            let stage_in = threads.spawn(move || {
+                let stopped_meanwhile = Rc::new(Cell::new(false));
+                let seen = stopped_meanwhile.clone();
+                at_points(Some(Rc::new(move |point| {
+                    if point == "stage-in: place given out" {
+                        on_its_way.send(()).unwrap();
+                        seen.set(staging.recv_timeout(Duration::from_millis(500)).is_ok());
+                    }
+                })));
+                let staged = tier.stage_in(&id(0), &page(4096, 1), StageKind::Dirty, 0);
+                at_points(None);
+                assert_eq!(staged, StageIn::Staged { also_disk: false });
+                stopped_meanwhile.get()
+            });
+            stopping.recv().unwrap();
+            tier.stop_admission();
+            // Nobody waits for it any more if all is well.
+            let _ = stopped.send(());
+            assert_eq!(tier.stage_in(&id(0), &page(4096, 2), StageKind::Dirty, 0), StageIn::Refused);
+            !stage_in.join().unwrap()
+        })
+    });
+}
+
+/// A process dies when the superblock with the new ring is on flash and the ring in memory is the old one; another, which
+/// knows nothing of that, wants no resize any more.
+#[test]
+fn a_resize_that_flash_states_is_finished_and_not_forgotten() {
+    only_with(&[Bug::StatedResizeForgotten], || {
+        let mut host = Host::new(&TierConfig { frames_max: 1024, ..pairs() }, 1);
+        host.tier.begin_resize(700).unwrap();
+        for block in 1000.. {
+            host.tier.stage_in(&id(block), &page(4096, block), StageKind::Clean(None), 0);
+            if host.tier.resize_waits() {
+                break;
+            }
+            while host.step() {}
+        }
+        assert_eq!(host.tier.frames(), 512, "it waits");
+        let stated = host.tier.resized(&host.superblock);
+        host.tier.cancel_resize();
+        for block in 0..40 {
+            host.write(id(block), &page(4096, block));
+        }
+        host.sync();
+        let newest = if host.superblock.generation < stated.generation { &stated } else { &host.superblock };
+        let Ok(recovered) = host.flash.recover(newest) else { return false };
+        (0..40).all(|block| recovered.tier.holds(&id(block)) == Some(true))
     });
 }
 

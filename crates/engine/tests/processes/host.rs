@@ -6,11 +6,14 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use mezzanine_engine::format::{Superblock, read_superblock, write_superblock};
 use mezzanine_engine::planted::outside;
 use mezzanine_engine::{
     DrainCursor, DrainScope, DrainState, IdRange, Job, Lookup, NOTE_BYTES, PageId, ReadError, ReadFlash,
-    StageIn, StageKind, SyncState, Tier, TierConfig, Token,
+    StageIn, StageKind, SyncMode, SyncState, Tier, TierConfig, Token, WriteFlash,
 };
+
+use rustix::fs::{FlockOperation, flock};
 
 use crate::ledger::{BLOCKS, Field, Ledger, PROCESSES};
 
@@ -20,14 +23,31 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// So small that the queue wraps all the time.
 pub(crate) fn config() -> TierConfig {
-    TierConfig::new(PAGE as u32, 256)
+    TierConfig { frames_max: FRAMES_MAX, ..TierConfig::new(PAGE as u32, 256) }
 }
+
+/// As far as the queue is made to grow and shrink.
+const FRAMES_MAX: u64 = 320;
+const FRAMES_MIN: u64 = 200;
 
 /// The files of the test.
 pub(crate) struct Files {
     pub(crate) flash: File,
     disks: Vec<File>,
+    /// Locked by whoever writes a superblock; and by whoever switches the sync mode, as long as admission has stopped. The system
+    /// frees them when their process dies.
+    superblock: File,
+    switch: File,
     pub(crate) ledger: Ledger,
+}
+
+/// A lock between processes that is held.
+struct Alone<'f>(&'f File);
+
+impl Drop for Alone<'_> {
+    fn drop(&mut self) {
+        flock(self.0, FlockOperation::Unlock).unwrap();
+    }
 }
 
 impl Files {
@@ -42,7 +62,29 @@ impl Files {
         for disk in &disks {
             disk.set_len(BLOCKS * PAGE as u64).unwrap();
         }
-        Self { flash, disks, ledger: Ledger::open(&directory.join("ledger")) }
+        let (superblock, switch) = (open("superblock.lock"), open("switch.lock"));
+        Self { flash, disks, superblock, switch, ledger: Ledger::open(&directory.join("ledger")) }
+    }
+
+    /// Waits until nobody else writes a superblock.
+    fn superblock_alone(&self) -> Alone<'_> {
+        flock(&self.superblock, FlockOperation::LockExclusive).unwrap();
+        Alone(&self.superblock)
+    }
+
+    /// `None` while somebody else switches the sync mode.
+    fn switch_alone(&self) -> Option<Alone<'_>> {
+        let locked = flock(&self.switch, FlockOperation::NonBlockingLockExclusive);
+        locked.is_ok().then(|| Alone(&self.switch))
+    }
+
+    /// The newest superblock on flash: it may be that of a process that died before anybody else learnt of it.
+    fn newest_superblock(&self) -> Superblock {
+        read_superblock(&mut &*self).unwrap()
+    }
+
+    fn put_superblock(&self, superblock: &Superblock) {
+        write_superblock(&mut &*self, superblock).unwrap();
     }
 
     fn disk(&self, id: &PageId) -> (&File, u64) {
@@ -53,6 +95,20 @@ impl Files {
 impl ReadFlash for &Files {
     fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
         self.flash.read_exact_at(bytes, offset).map_err(|error| ReadError(error.to_string()))
+    }
+}
+
+impl WriteFlash for &Files {
+    type Error = std::io::Error;
+
+    fn write(&mut self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
+        self.flash.write_all_at(bytes, offset)
+    }
+
+    /// No device is flushed: the kernel outlives every process here.
+    fn flush(&mut self) -> std::io::Result<()> {
+        outside("host: one copy of a superblock written");
+        Ok(())
     }
 }
 
@@ -124,7 +180,7 @@ impl<'t> Worker<'t> {
     /// One thing that a process does.
     pub(crate) fn step(&mut self) {
         let block = self.block();
-        match self.random(200) {
+        match self.random(203) {
             0..90 => self.write(block),
             90..160 => {
                 let process = self.random(PROCESSES);
@@ -145,7 +201,9 @@ impl<'t> Worker<'t> {
             196 => self.drain_some(),
             197 => self.publish_again(),
             198 => self.checkpoint(),
-            _ => self.sync(),
+            199 => self.sync(),
+            200 | 201 => self.resize(),
+            _ => self.switch_mode(),
         }
     }
 
@@ -184,12 +242,22 @@ impl<'t> Worker<'t> {
         }
     }
 
-    /// False if the tier is full.
+    /// False if the tier is full, or takes nothing now.
     fn stage_in(&mut self, block: u64, version: u64, kind: StageKind) -> bool {
         let page = page(self.process, block, version);
         match self.tier.stage_in(&self.id(block), &page, kind, version) {
-            StageIn::Staged { .. } => {}
+            StageIn::Staged { also_disk: false } => {}
+            StageIn::Staged { also_disk: true } => {
+                outside("host: staged in, not on disk");
+                let (disk, offset) = self.files.disk(&self.id(block));
+                disk.write_all_at(&page, offset).unwrap();
+            }
             StageIn::Full => return false,
+            // Somebody switches the sync mode.
+            StageIn::Refused => {
+                self.resume_after_death();
+                return false;
+            }
             other => panic!("{other:?} of a dirty page"),
         }
         outside("host: staged in");
@@ -326,8 +394,98 @@ impl<'t> Worker<'t> {
     }
 
     fn publish_again(&self) {
+        let _alone = self.files.superblock_alone();
         let superblock = self.tier.published().unwrap();
         self.tier.publish(&superblock);
+    }
+
+    /// Asks for another size of the queue, or for none any more.
+    fn resize(&mut self) {
+        let (frames, ask) = (FRAMES_MIN + self.random(FRAMES_MAX - FRAMES_MIN + 1), self.random(4) > 0);
+        let alone = self.files.superblock_alone();
+        match ask {
+            // While another one is just taking effect it is refused.
+            true => drop(self.tier.begin_resize(frames)),
+            false => self.tier.cancel_resize(),
+        }
+        drop(alone);
+        outside("host: resize asked for, or not any more");
+    }
+
+    /// Carries out a resize that waits, whoever asked for it; false if none does.
+    fn cut_ring(&self) -> bool {
+        if !self.tier.resize_waits() {
+            return false;
+        }
+        let _alone = self.files.superblock_alone();
+        // Somebody else may have been faster.
+        if self.tier.resize_waits() {
+            let resized = self.tier.resized(&self.files.newest_superblock());
+            outside("host: resize stated, not on flash");
+            self.files.put_superblock(&resized);
+            outside("host: resize on flash, not finished");
+            self.tier.finish_resize();
+            outside("host: resized, not published");
+            self.tier.publish(&resized);
+        }
+        true
+    }
+
+    /// Goes on in another sync mode, unless somebody else is at that.
+    fn switch_mode(&mut self) {
+        let mode = if self.random(3) == 0 { SyncMode::Through } else { SyncMode::Durable };
+        let files = self.files;
+        let Some(_switching) = files.switch_alone() else { return };
+        self.tier.stop_admission();
+        outside("host: admission stopped");
+        self.sync();
+        if mode == SyncMode::Through {
+            let everything = DrainScope { before: None, range: None };
+            let ticket = loop {
+                match self.tier.request_drain(&everything) {
+                    Ok(ticket) => break ticket,
+                    Err(_) => self.job_or_wait(),
+                }
+            };
+            while self.tier.drain_state(&ticket) != DrainState::Done {
+                self.job_or_wait();
+            }
+        }
+        self.state_mode(mode, || self.tier.set_sync_mode(mode));
+        outside("host: sync mode switched, admission stopped");
+        self.tier.resume_admission();
+        outside("host: admission resumed");
+    }
+
+    fn state_mode(&self, mode: SyncMode, switch: impl FnOnce()) {
+        let _alone = self.files.superblock_alone();
+        let superblock = self.files.newest_superblock().with_sync_mode(mode);
+        self.files.put_superblock(&superblock);
+        outside("host: sync mode on flash, not in memory");
+        switch();
+        self.tier.publish(&superblock);
+    }
+
+    /// Takes pages again if who stopped admission has died: nobody holds the lock any more.
+    fn resume_after_death(&self) {
+        let Some(_alone) = self.files.switch_alone() else { return };
+        if !self.tier.admits() {
+            // Flash may state the new mode already.
+            self.state_mode(self.tier.sync_mode(), || {});
+            self.tier.resume_admission();
+        }
+    }
+
+    /// Writes to disk what the dead process may have staged in as clean, and not written there.
+    pub(crate) fn settle_through(&self) {
+        for block in 0..BLOCKS {
+            let id = self.id(block);
+            if self.tier.holds(&id) == Some(false) {
+                let (found, _) = self.fetch(self.process, block);
+                let (disk, offset) = self.files.disk(&id);
+                disk.write_all_at(&page(self.process, block, found.version), offset).unwrap();
+            }
+        }
     }
 
     /// As a database's checkpoint: what is dirty is synced in flash, then drained.
@@ -432,7 +590,7 @@ impl<'t> Worker<'t> {
 
     /// Carries out a job. No device is flushed: the kernel outlives every process here.
     fn job(&mut self) -> bool {
-        let Some(mut job) = self.tier.next_job(self.owner) else { return false };
+        let Some(mut job) = self.tier.next_job(self.owner) else { return self.cut_ring() };
         match &mut job {
             Job::WriteGroup(job) => {
                 outside("host: WriteGroup in hand");

@@ -7,7 +7,9 @@
 //! - a range is forgotten as a whole or not at all;
 //! - inside a critical section everyone is told: the survivor ends, nobody can attach, and a tier rebuilt from flash holds
 //!   everything that a sync has acknowledged to either process;
-//! - the same after deaths at random moments.
+//! - the same after deaths at random moments, and in recoveries.
+//!
+//! Either process asks for resizes and switches the sync mode, and the survivor finishes or takes back what the dead left of them.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod host;
@@ -15,6 +17,7 @@ mod ledger;
 mod points;
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -27,8 +30,8 @@ use std::time::{Duration, Instant};
 use host::{Files, PATIENCE, Worker, config, is_drop};
 use ledger::{BLOCKS, Field, PROCESSES};
 use mezzanine_device::SharedMemory;
-use mezzanine_engine::format::{SUPERBLOCK_OFFSETS, Superblock, read_superblock};
-use mezzanine_engine::planted::{Bug, at_points, set};
+use mezzanine_engine::format::{Superblock, read_superblock, write_superblock};
+use mezzanine_engine::planted::{Bug, at_points, outside, set};
 use mezzanine_engine::{AttachError, Region, Tier};
 use points::Point;
 use std::os::unix::fs::FileExt;
@@ -73,22 +76,32 @@ fn child_process() {
     let (point, nth) = (std::env::var("MEZZ_POINT").unwrap(), number("MEZZ_NTH"));
     let (owner, seed) = (number("MEZZ_OWNER") as u32, number("MEZZ_SEED"));
     let directory = Path::new(&directory);
-    let memory = SharedMemory::join(&directory.join("region")).unwrap();
-    let tier = Tier::attach(Region::owning(memory), owner).unwrap();
-    let files = Files::open(directory);
-    let mut worker = Worker::new(&tier, &files, 1, owner, seed);
     let passed = Cell::new(0);
-    at_points(Some(Rc::new(move |at| {
+    let at_point = move |at: &str| {
         if at == point {
             passed.set(passed.get() + 1);
             if passed.get() == nth {
                 kill_myself();
             }
         }
-    })));
+    };
+    at_points(Some(Rc::new(at_point)));
+    if number("MEZZ_RECOVERS") == 1 {
+        recover(directory);
+        return;
+    }
+    let memory = SharedMemory::join(&directory.join("region")).unwrap();
+    let tier = Tier::attach(Region::owning(memory), owner).unwrap();
+    let files = Files::open(directory);
+    let mut worker = Worker::new(&tier, &files, 1, owner, seed);
     for _ in 0..STEPS_MAX {
         worker.step();
     }
+}
+
+/// Points that are passed by whoever sets the tier up, before anybody else can join.
+fn is_in_recovery(point: &str) -> bool {
+    point.starts_with("recovery: ")
 }
 
 fn spawn(directory: &Path, point: &str, nth: u64, owner: u32, seed: u64) -> Child {
@@ -97,6 +110,7 @@ fn spawn(directory: &Path, point: &str, nth: u64, owner: u32, seed: u64) -> Chil
         .env("MEZZ_PROCESSES_CHILD", directory)
         .env("MEZZ_POINT", point)
         .env("MEZZ_NTH", nth.to_string())
+        .env("MEZZ_RECOVERS", u8::from(is_in_recovery(point)).to_string())
         .env("MEZZ_OWNER", owner.to_string())
         .env("MEZZ_SEED", seed.to_string())
         .stdout(Stdio::null())
@@ -145,6 +159,26 @@ struct Turn {
     syncs: AtomicU64,
 }
 
+/// Sets the tier up in new memory from what is on flash, and lets others join.
+fn recover(directory: &Path) -> (Tier, Files) {
+    let files = Files::open(directory);
+    let geometry = config().geometry().unwrap();
+    let (memory, setup) = SharedMemory::create(&directory.join("region"), geometry.region_bytes()).unwrap();
+    let found = read_superblock(&mut &files);
+    let superblock = found.unwrap_or_else(|_| Superblock::new(&geometry, [7; 16], [9; 16]));
+    let recovered = Tier::recover(Region::owning(memory), &superblock, SURVIVOR, &mut &files).unwrap();
+    for (offset, bytes) in &recovered.writes {
+        files.flash.write_all_at(bytes, *offset).unwrap();
+    }
+    outside("recovery: superblock not written");
+    write_superblock(&mut &files, &recovered.superblock).unwrap();
+    outside("recovery: superblock written");
+    recovered.tier.publish(&recovered.superblock);
+    outside("recovery: published, not shared");
+    setup.share().unwrap();
+    (recovered.tier, files)
+}
+
 /// A tier in shared memory and the survivor at work on it.
 struct World {
     tier: Arc<Tier>,
@@ -157,22 +191,11 @@ impl World {
     /// Sets the tier up in new memory from what is on flash.
     fn recover(directory: &Path, seed: u64) -> Self {
         expect_poison();
-        let files = Arc::new(Files::open(directory));
-        let geometry = config().geometry().unwrap();
-        let (memory, setup) =
-            SharedMemory::create(&directory.join("region"), geometry.region_bytes()).unwrap();
-        let found = read_superblock(&mut &*files);
-        let superblock = found.unwrap_or_else(|_| Superblock::new(&geometry, [7; 16], [9; 16]));
-        let recovered = Tier::recover(Region::owning(memory), &superblock, SURVIVOR, &mut &*files).unwrap();
-        for (offset, bytes) in &recovered.writes {
-            files.flash.write_all_at(bytes, *offset).unwrap();
+        let (tier, files) = recover(directory);
+        let (tier, files, turn) = (Arc::new(tier), Arc::new(files), Arc::new(Turn::default()));
+        for process in 0..PROCESSES {
+            Worker::new(&tier, &files, process, SURVIVOR, 1).settle_through();
         }
-        for offset in SUPERBLOCK_OFFSETS {
-            files.flash.write_all_at(&recovered.superblock.encode(), offset).unwrap();
-        }
-        recovered.tier.publish(&recovered.superblock);
-        setup.share().unwrap();
-        let (tier, turn) = (Arc::new(recovered.tier), Arc::new(Turn::default()));
         settle(&tier, &files, Field::Synced);
         tier.set_pulling(true);
         let survivor = {
@@ -205,6 +228,7 @@ impl World {
         };
         self.tier.check();
         let mut heir = Worker::new(&self.tier, &self.files, 1, SURVIVOR, 1);
+        heir.settle_through();
         settle_process(&heir, Field::Acknowledged);
         heir.drains_end();
         heir.is_drained();
@@ -261,7 +285,7 @@ fn settle(tier: &Tier, files: &Files, at_least: Field) {
 fn settle_process(worker: &Worker<'_>, at_least: Field) {
     let (ledger, process) = (&worker.files.ledger, worker.process);
     // Of each range that may have been dropped: pages that are gone, and pages that are there.
-    let mut ranges = std::collections::BTreeMap::<u64, [u64; 2]>::new();
+    let mut ranges = BTreeMap::<u64, [u64; 2]>::new();
     for block in 0..BLOCKS {
         let low = ledger.get(process, block, at_least);
         ledger.set(process, block, Field::Acknowledged, low);
@@ -288,9 +312,18 @@ fn settle_process(worker: &Worker<'_>, at_least: Field) {
 
 /// One death: kills a second process, and looks at what is left. Returns whether the process was killed.
 fn die(world: &mut Option<World>, directory: &Path, point: Option<&Point>, nth: u64, seed: u64) -> bool {
-    let at = world.as_ref().unwrap();
     let owner = 2 + (seed % 1000) as u32;
     let name = point.map_or("a random moment", |point| point.name.as_str());
+    if is_in_recovery(name) {
+        // Nobody has joined yet, so there is nobody to be told: the next one begins from the same flash.
+        let before = world.take().unwrap();
+        before.sees_progress(name);
+        before.stop();
+        let killed = was_killed(spawn(directory, name, nth, owner, seed));
+        *world = Some(World::recover(directory, seed));
+        return killed;
+    }
+    let at = world.as_ref().unwrap();
     let mut child = spawn(directory, name, nth, owner, seed);
     if point.is_none() {
         std::thread::sleep(Duration::from_micros(3000 + seed * 7919 % 9000));
@@ -326,19 +359,22 @@ fn a_process_may_be_killed_anywhere() {
     let mut points = points::all();
     points.retain(|point| point.name.contains(&only));
     let mut world = Some(World::recover(&scratch.0, 1));
-    let (mut seed, mut inside, mut outside) = (1, 0, 0);
+    let (mut seed, mut inside, mut beside) = (1, 0, 0);
+    let mut kills = BTreeMap::new();
     for point in &points {
         for nth in 0..passages {
             seed += 1;
             let nth = if nth < 2 { 1 + nth * (1 + seed % 5) } else { 2 + seed * 37 % 200 };
             let mut killed = die(&mut world, &scratch.0, Some(point), nth, seed);
-            // Some points are passed rarely, and not by every process that looks for them.
-            for _ in 0..4 * u32::from(nth == 1 && !killed) {
+            // Some points are passed rarely, and not by every process that looks for them; or, in recoveries, not in every sync mode.
+            let more = if is_in_recovery(&point.name) { 40 } else { 4 };
+            for _ in 0..more * u32::from(nth == 1 && !killed) {
                 seed += 1;
                 killed = killed || die(&mut world, &scratch.0, Some(point), nth, seed);
             }
             assert!(killed || nth > 1, "no process ever comes to {:?}", point.name);
-            *if point.inside { &mut inside } else { &mut outside } += u64::from(killed);
+            *if point.inside { &mut inside } else { &mut beside } += u64::from(killed);
+            *kills.entry(point.name.as_str()).or_insert(0) += u64::from(killed);
         }
     }
     let random = 15 * passages.min(20);
@@ -347,8 +383,11 @@ fn a_process_may_be_killed_anywhere() {
         die(&mut world, &scratch.0, None, 0, seed);
     }
     world.unwrap().stop();
+    for (point, kills) in kills {
+        eprintln!("{kills:3} kills at {point:?}");
+    }
     eprintln!(
-        "{} points: {inside} kills inside critical sections, {outside} outside, {random} at random moments, {:.1} s",
+        "{} points: {inside} kills inside critical sections, {beside} outside, {random} at random moments, {:.1} s",
         points.len(),
         began.elapsed().as_secs_f64()
     );
