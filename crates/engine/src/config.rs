@@ -236,6 +236,13 @@ impl TierConfig {
                 format!("give the tier at least {needed} frames, or make groups, bands or segments smaller"),
             ));
         }
+        // A flush for each half of staging memory leaves the durable front that far behind. As much again is kept free,
+        // as far as a 64th of the queue allows, or writers would be short of frames just before each flush and hurry it.
+        // A queue that hardly suffices does without.
+        let roomy = self.frames >= 2 * needed;
+        let slack = if roomy { (self.frames / 64).min(staging_groups / 2 * group_frames) } else { 0 };
+        let slack = slack / group_frames * group_frames;
+        let (free_frames, ready_frames) = (free_frames + slack, ready_frames + slack);
         let mut geometry = Geometry {
             config: self.clone(),
             summary_frames,
