@@ -380,7 +380,7 @@ log_checkpoint(void)
 }
 
 static void
-tier_checkpoint(BufferTierCheckpointPhase phase, XLogRecPtr redo, int flags)
+tier_checkpoint(BufferTierCheckpointPhase phase, XLogRecPtr redo, TimeLineID tli, int flags)
 {
 	MezzMessage message = {0};
 	instr_time	begin,
@@ -388,6 +388,8 @@ tier_checkpoint(BufferTierCheckpointPhase phase, XLogRecPtr redo, int flags)
 	bool		all = ((flags & CHECKPOINT_FLUSH_ALL) != 0 && !mezz_without("checkpoint_all")) ||
 		((flags & CHECKPOINT_IS_SHUTDOWN) != 0 && mezz_drain_on_shutdown);
 
+	if (mezz_without("timeline"))
+		tli = 0;
 	if (mezz_disk && phase == BUFTIER_CKPT_SYNCED)
 		mezz_disk_flush(mezz_disk);
 	if (!tier_in_use())
@@ -405,10 +407,10 @@ tier_checkpoint(BufferTierCheckpointPhase phase, XLogRecPtr redo, int flags)
 				must(mezz_checkpoint_written(mezz_host, all, &message), &message);
 			break;
 		case BUFTIER_CKPT_SYNCED:
-			must(mezz_checkpoint_synced(mezz_host, redo, 0, &message), &message);
+			must(mezz_checkpoint_synced(mezz_host, redo, tli, &message), &message);
 			break;
 		case BUFTIER_CKPT_DONE:
-			must(mezz_checkpoint_done(mezz_host, redo, 0, &message), &message);
+			must(mezz_checkpoint_done(mezz_host, redo, tli, &message), &message);
 			break;
 	}
 	INSTR_TIME_SET_CURRENT(duration);

@@ -383,8 +383,8 @@ mezz_tier_start(const BufferTierStartup *info)
 	MezzMessage message = {0};
 	MezzStart	start = {
 		.system_identifier = GetSystemIdentifier(),
-		.redo = info->redo,
-		.timeline = 0,
+		.redo = info->have_backup_label ? info->start_redo : info->redo,
+		.timeline = mezz_without("timeline") ? 0 : info->have_backup_label ? info->start_tli : info->tli,
 		.owner = owner_number(),
 		.files_lack_pages = info->tier_dirty && !mezz_without("control_mark"),
 		.checksums = DataChecksumsEnabled() && !mezz_without("checksum_version"),

@@ -41,6 +41,7 @@ static const char *const rules[] = {
 								 * next checkpoint */
 	"short_file",				/* stage-out makes up for a missing segment */
 	"shutdown_drain",			/* files are current after a shutdown */
+	"timeline",					/* a redo point is one of a timeline */
 	"through",					/* sync mode through writes to disk at once */
 	"worker_barrier",			/* the worker closes deleted files on request */
 };

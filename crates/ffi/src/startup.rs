@@ -152,7 +152,7 @@ fn judge_found(
             .detail("It is not known to this data directory, which may have been restored from a backup or copied.")
             .hint("Choose another path in mezzanine.flash_path, or remove the file if nobody needs that cluster any more."));
     }
-    if found.knows(start.redo) {
+    if knows(found, start.redo) {
         return Ok((Adoption::Adopted, String::new()));
     }
     let (confirmed, pending) = (found.confirmed, found.pending);
@@ -170,6 +170,12 @@ fn judge_found(
     ))
     .detail(format!("One of them is an older copy: {reason}."))
     .hint("Put both back from the same moment, or restore a base backup, which needs no tier."))
+}
+
+/// Whether the tier was last used with this redo point. Two histories of one cluster have the same positions in their logs, and
+/// tell them apart by the timeline alone. Tiers of before that was stored have timeline 0, which is none.
+fn knows(found: &Superblock, redo: RedoPoint) -> bool {
+    found.knows(redo) || found.knows(RedoPoint { timeline: 0, ..redo })
 }
 
 fn point(point: RedoPoint) -> String {

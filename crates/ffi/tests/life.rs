@@ -125,7 +125,7 @@ fn start(redo: u64) -> Start {
     new_uuid[..4].copy_from_slice(&UUID.fetch_add(1, Ordering::SeqCst).to_le_bytes());
     Start {
         system_identifier: 77,
-        redo: RedoPoint { redo, timeline: 0 },
+        redo: RedoPoint { redo, timeline: 1 },
         checksums: true,
         from_backup: false,
         files_lack_pages: false,
@@ -148,7 +148,7 @@ fn write(host: &Host, block: u32, version: u8) -> Written {
 }
 
 fn checkpoint(host: &Host, redo: u64) {
-    let point = RedoPoint { redo, timeline: 0 };
+    let point = RedoPoint { redo, timeline: 1 };
     host.checkpoint_marked();
     host.checkpoint_written(false).unwrap();
     host.checkpoint_synced(point).unwrap();
@@ -191,7 +191,7 @@ fn a_crash_between_superblock_and_control_file_is_survived_either_way() {
         checkpoint(&host, 20);
         host.checkpoint_marked();
         host.checkpoint_written(false).unwrap();
-        host.checkpoint_synced(RedoPoint { redo: 30, timeline: 0 }).unwrap();
+        host.checkpoint_synced(RedoPoint { redo: 30, timeline: 1 }).unwrap();
         drop(host);
         let (host, started) = machine.start(redo).unwrap();
         assert_eq!(started.adoption, Adoption::Adopted, "redo {redo}");
@@ -365,6 +365,38 @@ fn a_failed_sync_ends_the_server_unless_the_disk_has_everything() {
         let expected = if mode == SyncMode::Durable { Adoption::Adopted } else { Adoption::Formatted };
         assert_eq!(adoption, expected, "{mode:?}");
     }
+}
+
+#[test]
+fn a_position_in_the_log_is_one_of_a_timeline() {
+    let on = |timeline| Start { redo: RedoPoint { redo: 20, timeline }, ..start(20) };
+    for mode in [SyncMode::Durable, SyncMode::Drained] {
+        let machine = Machine::new(mode);
+        let (host, _) = machine.start(10).unwrap();
+        write(&host, 1, 1);
+        checkpoint(&host, 20);
+        drop(host);
+        if mode == SyncMode::Durable {
+            let other = machine.refusal(&on(2));
+            assert!(other.message.contains("not of the same moment"), "{other}");
+            assert!(other.detail.contains("0/14 on timeline 2"), "{other}");
+            assert!(other.detail.contains("0/14 on timeline 1"), "{other}");
+            assert_eq!(machine.start(20).unwrap().1.adoption, Adoption::Adopted);
+        } else {
+            let host = machine.open().unwrap();
+            assert_eq!(host.start(&on(2)).unwrap().adoption, Adoption::Discarded);
+        }
+    }
+}
+
+#[test]
+fn a_tier_of_before_timelines_were_stored_is_compared_by_position_alone() {
+    let machine = Machine::new(SyncMode::Durable);
+    let host = machine.open().unwrap();
+    host.start(&Start { redo: RedoPoint { redo: 10, timeline: 0 }, ..start(10) }).unwrap();
+    drop(host);
+    assert_eq!(machine.start(10).unwrap().1.adoption, Adoption::Adopted);
+    assert!(machine.refusal(&start(11)).message.contains("not of the same moment"));
 }
 
 #[test]
