@@ -10,7 +10,7 @@
 /*
  Changes with every change of what is declared here.
  */
-#define MEZZ_FFI_VERSION 2
+#define MEZZ_FFI_VERSION 3
 
 /*
  Bytes of each text in a `MezzMessage`, the end mark included.
@@ -621,7 +621,7 @@ typedef struct MezzDriveUse {
 } MezzDriveUse;
 
 /*
- Opens the flash device in the process that starts the server. Null if it cannot be used; then `message` says why.
+ Opens the flash device in the process that starts the server; another server may be using it. Null if it cannot be used; then `message` says why.
 
  # Safety
  The pointers are valid during the call, the callbacks for good.
@@ -634,6 +634,12 @@ struct MezzHost *mezz_open(const struct MezzSettings *given,
  The sizes of the tier, before any of it is taken.
  */
 void mezz_sizes(const struct MezzHost *host, struct MezzSizes *out);
+
+/*
+ Locks the flash device for this process and its children, unless it has. False with a message if another server uses it.
+ */
+bool mezz_lock_device(struct MezzHost *host,
+                      struct MezzMessage *message);
 
 /*
  Gives the tier its memory, zeroed.

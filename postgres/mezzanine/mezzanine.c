@@ -344,8 +344,16 @@ shmem_startup(void)
 	}
 	if (mezz_host)
 	{
-		void	   *memory = ShmemInitStruct("mezzanine tier", sizes.memory_bytes, &found);
+		MezzMessage message = {0};
+		void	   *memory;
 
+		/*
+		 * Not before: whether another server uses this data directory was found
+		 * out when shared memory was made, and is said there.
+		 */
+		if (!mezz_lock_device(mezz_host, &message))
+			mezz_report(FATAL, ERRCODE_CONFIG_FILE_ERROR, &message);
+		memory = ShmemInitStruct("mezzanine tier", sizes.memory_bytes, &found);
 		/* Fresh shared memory is zero; the tier relies on it. */
 		mezz_use_memory(mezz_host, memory, sizes.memory_bytes);
 		mezz_explain_use_memory();

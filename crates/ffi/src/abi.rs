@@ -30,7 +30,7 @@ pub mod inspect;
 pub mod devices;
 
 /// Changes with every change of what is declared here.
-pub const MEZZ_FFI_VERSION: u32 = 2;
+pub const MEZZ_FFI_VERSION: u32 = 3;
 /// Bytes of each text in a `MezzMessage`, the end mark included.
 pub const MEZZ_TEXT_BYTES: usize = 512;
 

@@ -69,6 +69,7 @@ pub struct Host {
     pub(crate) settings: Settings,
     pub(crate) geometry: Geometry,
     pub(crate) flash: Arc<dyn Device>,
+    locked: bool,
     flash_model: Option<FlashModel>,
     pub(crate) server: Box<dyn Server>,
     memory: Option<(NonNull<u8>, usize)>,
@@ -116,8 +117,8 @@ impl Host {
         SuperblockLock(&*self.server)
     }
 
-    /// Opens the flash device, creating the file if there is none, and computes what memory the tier needs. Nothing is
-    /// formatted yet. The device stays locked for this process and its children.
+    /// Opens the flash device, creating the file if there is none, and computes what memory the tier needs. Another server may
+    /// be using it: nothing is written before [`Self::lock_device`].
     ///
     /// # Errors
     /// Why it cannot be used.
@@ -127,30 +128,44 @@ impl Host {
         server: Box<dyn Server>,
     ) -> Result<Self, Refusal> {
         settings.check_path()?;
-        let wanted = settings.tier_config()?;
-        let file = open_flash(&settings.flash_path)?;
-        let config = match read_superblock(&mut Flash(&file)) {
-            // The shape of a tier that may still be needed is that on flash.
-            Ok(found) if found.config.page_size == settings.page_bytes && !reshapes(&found, &settings) => {
-                settings.merged(&found.config, found.state == TierState::Drained)
-            }
-            _ => wanted,
-        };
-        let geometry = config.geometry().map_err(|error| Refusal::new(error.to_string()))?;
-        let file: Arc<dyn Device> = Arc::new(file);
-        let flash = match &model {
-            Some(model) => model.attach(file),
-            None => file,
-        };
+        let file = open_flash(&settings.flash_path, false)?;
+        let geometry = shape(&file, &settings)?;
         Ok(Self {
             settings,
             geometry,
-            flash,
+            flash: attached(model.as_ref(), file),
+            locked: false,
             flash_model: model,
             server,
             memory: None,
             tier: OnceLock::new(),
         })
+    }
+
+    /// Locks the flash device for this process and its children, unless it has. The server does that when it has its other locks, so
+    /// that whatever keeps it from starting beside another one is said in the words that people know.
+    ///
+    /// # Errors
+    /// If another server uses it, or has changed it since it was opened.
+    pub fn lock_device(&mut self) -> Result<(), Refusal> {
+        if self.locked {
+            return Ok(());
+        }
+        let file = open_flash(&self.settings.flash_path, true)?;
+        if shape(&file, &self.settings)?.config() != self.geometry.config() {
+            return Err(Refusal::new(format!(
+                "the flash tier on \"{}\" was changed while the server started",
+                self.flash_path().display()
+            ))
+            .hint("Start the server again."));
+        }
+        self.flash = attached(self.flash_model.as_ref(), file);
+        self.locked = true;
+        Ok(())
+    }
+
+    pub(crate) fn is_locked(&self) -> bool {
+        self.locked
     }
 
     /// Bytes of shared memory that [`Self::use_memory`] needs.
@@ -259,11 +274,32 @@ pub(crate) fn reshapes(found: &Superblock, settings: &Settings) -> bool {
     expendable && !settings.accepts_shape(&found.config)
 }
 
-fn open_flash(path: &Path) -> Result<FileDevice, Refusal> {
+/// The shape that the tier on this device will have.
+fn shape(file: &FileDevice, settings: &Settings) -> Result<Geometry, Refusal> {
+    let wanted = settings.tier_config()?;
+    let config = match read_superblock(&mut Flash(file)) {
+        // The shape of a tier that may still be needed is that on flash.
+        Ok(found) if found.config.page_size == settings.page_bytes && !reshapes(&found, settings) => {
+            settings.merged(&found.config, found.state == TierState::Drained)
+        }
+        _ => wanted,
+    };
+    config.geometry().map_err(|error| Refusal::new(error.to_string()))
+}
+
+fn attached(model: Option<&FlashModel>, file: FileDevice) -> Arc<dyn Device> {
+    let file: Arc<dyn Device> = Arc::new(file);
+    match model {
+        Some(model) => model.attach(file),
+        None => file,
+    }
+}
+
+fn open_flash(path: &Path, lock: bool) -> Result<FileDevice, Refusal> {
     let shown = path.display();
     refuse_open_modes(path)?;
     let options = OpenOptions {
-        exclusive_lock: true,
+        exclusive_lock: lock,
         no_follow: true,
         engine: IoEngine::Sequential,
         ..OpenOptions::read_write_create()

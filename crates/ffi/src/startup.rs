@@ -188,7 +188,11 @@ impl Host {
     ///
     /// # Errors
     /// Why the server cannot be started with this tier.
+    ///
+    /// # Panics
+    /// If the device was not locked.
     pub fn start(&self, start: &Start) -> Result<Started, Refusal> {
+        assert!(self.is_locked(), "a tier is judged only when nobody else changes it");
         let marker = Marker::read(&self.settings.data_directory)?;
         // One that never was in use is the wrong one, rather than one that has failed.
         let dispensable = marker.as_ref().is_some_and(|marker| !marker.only_copies)

@@ -99,6 +99,7 @@ impl Machine {
 
     fn open(&self) -> Result<Host, Refusal> {
         let mut host = Host::open(self.settings(), None, Box::new(Relations(Arc::clone(&self.disk))))?;
+        host.lock_device()?;
         let memory = vec![0u8; host.memory_bytes()].leak();
         // SAFETY: leaked, and used by nothing else.
         unsafe { host.use_memory(NonNull::from(&mut *memory).cast(), memory.len()) };
@@ -457,6 +458,7 @@ fn a_path_that_cannot_be_used_is_refused_before_anything_is_touched() {
     fs::set_permissions(&other, fs::Permissions::from_mode(0o600)).unwrap();
     let settings = Settings { flash_path: other.clone(), ..machine.settings() };
     let mut host = Host::open(settings, None, Box::new(Relations(Arc::default()))).unwrap();
+    host.lock_device().unwrap();
     let memory = vec![0u8; host.memory_bytes()].leak();
     // SAFETY: leaked, and used by nothing else.
     unsafe { host.use_memory(NonNull::from(&mut *memory).cast(), memory.len()) };
@@ -618,4 +620,15 @@ fn a_device_in_use_is_refused() {
     let (_host, _) = machine.start(10).unwrap();
     let refused = machine.open().err().expect("a device in use");
     assert!(refused.hint.contains("Another server"), "{refused}");
+}
+
+#[test]
+fn a_device_that_another_server_has_changed_meanwhile_is_refused() {
+    let mut machine = Machine::new(SyncMode::Durable);
+    let relations = Box::new(Relations(Arc::clone(&machine.disk)));
+    let mut looked = Host::open(machine.settings(), None, relations).unwrap();
+    machine.flash_mb = 32;
+    drop(machine.start(10).unwrap());
+    let refused = looked.lock_device().unwrap_err();
+    assert!(refused.message.contains("was changed while the server started"), "{refused}");
 }

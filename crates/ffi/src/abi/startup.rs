@@ -137,7 +137,7 @@ unsafe fn settings(given: &MezzSettings) -> Result<(Settings, Option<FlashModel>
     Ok((settings, model))
 }
 
-/// Opens the flash device in the process that starts the server. Null if it cannot be used; then `message` says why.
+/// Opens the flash device in the process that starts the server; another server may be using it. Null if it cannot be used; then `message` says why.
 ///
 /// # Safety
 /// The pointers are valid during the call, the callbacks for good.
@@ -179,6 +179,12 @@ pub extern "C" fn mezz_sizes(host: &MezzHost, out: &mut MezzSizes) {
         frames: geometry.frames(),
         group_pages: geometry.group_pages(),
     };
+}
+
+/// Locks the flash device for this process and its children, unless it has. False with a message if another server uses it.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_lock_device(host: &mut MezzHost, message: &mut MezzMessage) -> bool {
+    told(host.0.lock_device(), message)
 }
 
 /// Gives the tier its memory, zeroed.
