@@ -2,7 +2,7 @@
 
 mod workspace;
 
-pub(crate) use workspace::{INTERRUPTED, Workspace, leave_to_handler};
+pub(crate) use workspace::{Workspace, leave_to_handler, when_interrupted};
 
 /// How busy a run may keep the processor before its figures say more about the processor than about the drives.
 const CPU_BUSY_MAX: f64 = 0.70;

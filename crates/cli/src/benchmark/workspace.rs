@@ -8,9 +8,9 @@ use crate::failure::Failure;
 use crate::output;
 
 /// What shells report for a program that was interrupted.
-pub(crate) const INTERRUPTED: i32 = 130;
+const INTERRUPTED: i32 = 130;
 
-/// The benchmark was told to end: from then on the handler ends the process, whatever its parts come to meanwhile.
+/// The process was told to end: from then on the handler ends the process, whatever its parts come to meanwhile.
 static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// Longer than the handler takes to remove some gigabytes.
 const HANDLER_MAX: Duration = Duration::from_secs(60);
@@ -29,6 +29,15 @@ pub(crate) fn leave_to_handler(patience: Duration) {
         std::thread::sleep(Duration::from_millis(10));
     }
     std::thread::sleep(HANDLER_MAX);
+}
+
+/// Has `clean_up` done, and the process ended, when it is told to end.
+pub(crate) fn when_interrupted(clean_up: impl Fn() + Send + 'static) -> Result<(), ctrlc::Error> {
+    ctrlc::set_handler(move || {
+        IS_INTERRUPTED.store(true, Ordering::Release);
+        clean_up();
+        std::process::exit(INTERRUPTED);
+    })
 }
 
 /// The directory, and whether it stays.
@@ -58,8 +67,7 @@ impl Workspace {
             return;
         }
         let path = self.path.clone();
-        let handled = ctrlc::set_handler(move || {
-            IS_INTERRUPTED.store(true, Ordering::Release);
+        let handled = when_interrupted(move || {
             for _ in 0..REMOVALS_MAX {
                 let _ = std::fs::remove_dir_all(&path);
                 std::thread::sleep(REMOVAL_PAUSE);
@@ -67,7 +75,6 @@ impl Workspace {
                     break;
                 }
             }
-            std::process::exit(INTERRUPTED);
         });
         if let Err(error) = handled {
             output::note(&format!("{} will stay when this is interrupted: {error}", self.path.display()));

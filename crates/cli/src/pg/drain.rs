@@ -7,7 +7,7 @@
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Args;
 use serde::Serialize;
@@ -16,7 +16,7 @@ use super::cluster::{Cluster, Running};
 use super::start::{self, default_log};
 use super::status::{control_file, marker};
 use super::user::WHO;
-use crate::benchmark::INTERRUPTED;
+use crate::benchmark::{leave_to_handler, when_interrupted};
 use crate::failure::Failure;
 use crate::output::{self, facts};
 
@@ -28,6 +28,11 @@ A running server makes a checkpoint, writes every page that is newer in the tier
 or that it was killed, is started for the drain without connections from outside, recovers, and is stopped again: then the data files are complete without the
 tier, and a stock server may use them. The tier must be there as it was left.";
 
+/// How long after the failure of what was interrupted this process may learn of it.
+const SIGNAL_LATE_MAX: Duration = Duration::from_millis(200);
+/// How often the handler looks for a server to stop, and the pause between.
+const STOPS_MAX: u32 = 10;
+const STOP_PAUSE: Duration = Duration::from_millis(100);
 /// How long a server takes to end at once.
 const SECONDS_TO_DIE: u32 = 60;
 /// Bytes of a socket's path that every system takes, the file's own name taken off.
@@ -193,6 +198,11 @@ fn drain_stopped(cluster: &Cluster, timeout: u32) -> Result<Done, Failure> {
     }
     refuse_recovery_to_come(cluster)?;
     let private = Private::create(cluster)?;
+    // Ctrl-C ends what runs for us as well; then the handler has the last word.
+    drain_alone(cluster, &private, timeout).inspect_err(|_| leave_to_handler(SIGNAL_LATE_MAX))
+}
+
+fn drain_alone(cluster: &Cluster, private: &Private, timeout: u32) -> Result<Done, Failure> {
     let options = private.options(cluster);
     let server = start::bring_up_with(cluster, &default_log(cluster), timeout, Some(&options))
         .inspect_err(|_| end_what_recovers(cluster))?;
@@ -310,12 +320,18 @@ impl Private {
         let (user, directory) = (cluster.user.clone(), self.directory.clone());
         let (program, data) = (cluster.postgres.join("bin/pg_ctl"), cluster.directory.clone());
         let (options_file, options_before) = (self.options_file.clone(), self.options_before.clone());
-        let handled = ctrlc::set_handler(move || {
-            let mut stop = user.command(&program);
-            let _ = stop.args(["stop", "--silent", "--mode", "immediate", "--pgdata"]).arg(&data).output();
+        let handled = when_interrupted(move || {
+            // A server that has only just begun is not known to pg_ctl yet.
+            for _ in 0..STOPS_MAX {
+                let mut stop = user.command(&program);
+                stop.args(["stop", "--silent", "--mode", "immediate", "--pgdata"]).arg(&data);
+                if stop.output().is_ok_and(|done| done.status.success()) {
+                    break;
+                }
+                std::thread::sleep(STOP_PAUSE);
+            }
             restore(&options_file, options_before.as_deref());
             let _ = fs::remove_dir_all(&directory);
-            std::process::exit(INTERRUPTED);
         });
         if let Err(error) = handled {
             output::note(&format!(
