@@ -74,6 +74,7 @@ fn a_dead_servers_only_copies_are_shown_checked_and_kept() {
         [&postgresql["redo"], &postgresql["redo_pending"]].iter().any(|place| **place == redo),
         "{postgresql}"
     );
+    assert_eq!(postgresql["timeline"].to_string(), cluster.control("Latest checkpoint's TimeLineID"));
     let relations = postgresql["relations"].as_array().unwrap();
     let sum = |name: &str| relations.iter().map(|relation| number(&relation[name])).sum::<u64>();
     assert_eq!(sum("pages"), number(&seen["recovery"]["pages"]));

@@ -35,6 +35,8 @@ pub(super) struct Cluster {
     /// Redo begins there by the control file, or at the pending place if the server died between the two.
     redo: String,
     redo_pending: Option<String>,
+    /// Of the log; 0 if no checkpoint has told it.
+    timeline: u32,
     /// What the data directory is without this tier.
     files: &'static str,
     /// Most dirty pages first.
@@ -63,6 +65,7 @@ pub(super) fn cluster(superblock: &Superblock, tier: &Tier) -> Option<Cluster> {
         checksums: name.checksums,
         redo: place(confirmed),
         redo_pending: (pending != confirmed).then(|| place(pending)),
+        timeline: confirmed.timeline,
         files: files(superblock, dirty),
         relations,
     })
@@ -151,7 +154,7 @@ impl Cluster {
                 "PostgreSQL",
                 format!("cluster {}, pages {checksums} PostgreSQL's checksums", self.system_identifier),
             ),
-            ("redo", format!("begins at {}{pending}", self.redo)),
+            ("redo", format!("begins at {}{pending}, on timeline {}", self.redo, self.timeline)),
             ("files", self.files.to_owned()),
         ]
     }
