@@ -369,6 +369,24 @@ fn a_failed_sync_ends_the_server_unless_the_disk_has_everything() {
 }
 
 #[test]
+fn a_page_that_stage_out_cannot_read_ends_the_server() {
+    for mode in [SyncMode::Durable, SyncMode::Drained] {
+        let machine = Machine::new(mode);
+        let (host, _) = machine.start(10).unwrap();
+        checkpoint(&host, 20);
+        write(&host, 1, 1);
+        host.tier().report_failure(Failure::FlashRead { position: 1 });
+        let refusal = host.give_up().unwrap_err();
+        let restart = if mode == SyncMode::Durable { "what is durable there" } else { "No page was lost" };
+        assert!(refusal.detail.contains(restart), "{refusal}");
+        drop(host);
+        let adoption = machine.start(20).unwrap().1.adoption;
+        let expected = if mode == SyncMode::Durable { Adoption::Adopted } else { Adoption::Formatted };
+        assert_eq!(adoption, expected, "{mode:?}");
+    }
+}
+
+#[test]
 fn a_position_in_the_log_is_one_of_a_timeline() {
     let on = |timeline| Start { redo: RedoPoint { redo: 20, timeline }, ..start(20) };
     for mode in [SyncMode::Durable, SyncMode::Drained] {
