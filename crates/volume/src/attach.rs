@@ -150,7 +150,8 @@ impl Shared {
                 if let Some(sidecar) = &found {
                     candidate.restore_head(sidecar, &head)?;
                 }
-                self.attach_current(&mut registry, candidate, bond)
+                let distrusted = found.as_ref().map_or(0, |sidecar| sidecar.distrusted);
+                self.attach_current(&mut registry, candidate, bond, distrusted)
             }
         }
     }
@@ -191,12 +192,13 @@ impl Shared {
         judge(&file, Some(&tier))
     }
 
-    /// Attaches a file whose disk is current.
+    /// Attaches a file whose disk is current; `distrusted` is what its sidecar says.
     fn attach_current(
         &self,
         registry: &mut Registry,
         mut candidate: Candidate<'_>,
         bond: Bond,
+        distrusted: u64,
     ) -> Result<Arc<FileInner>, VolumeError> {
         let (Some(host), Some(opened)) = (self.tier_in_use(), registry.tier.as_mut()) else {
             return Ok(self.attach_without_tier(registry, candidate));
@@ -223,6 +225,9 @@ impl Shared {
         }
         name_guard(&mut candidate.guard, &host.tier.uuid(), number);
         let mut file = candidate.into_file(number, Some(host));
+        if let Bond::Warm { .. } = bond {
+            self.distrust(host, &file, distrusted);
+        }
         if let (false, Bond::New { forget }) = (host.provably_clean(), &bond) {
             // A file that the table knows has a sidecar with its number, so the number goes to the sidecar first.
             file.former.clone_from(forget);
@@ -298,10 +303,7 @@ impl Shared {
         file.head().bytes.resize(empty_head(&sidecar.guard).len(), 0);
         file.dirty.store(true, Ordering::Release);
         mask_head(&file, length);
-        // Somebody began to give this tier up, and may have written newer pages over those that these are copies of.
-        file.distrusted.store(sidecar.distrusted, Ordering::Release);
-        let pages = IdRange::blocks_from(u64::from(number), 0);
-        host.tier.distrust_clean(&pages, Position(sidecar.distrusted));
+        self.distrust(host, &file, sidecar.distrusted);
         // A truncation was durable in the tier and not yet done on disk, or a stage-out came before its length did.
         let physical = length.max(file.physical_min());
         if file.physical.load(Ordering::Acquire) > physical && file.resizable {
@@ -332,6 +334,13 @@ impl Shared {
         let file = self.register(file);
         self.completed(registry, host)?;
         Ok(file)
+    }
+
+    /// Somebody began to give this tier up, and may have written newer pages over those that the clean ones before this
+    /// position are copies of.
+    fn distrust(&self, host: &TierHost, file: &FileInner, before: u64) {
+        file.distrusted.store(before, Ordering::Release);
+        host.tier.distrust_clean(&IdRange::blocks_from(u64::from(file.number), 0), Position(before));
     }
 
     fn register(&self, file: FileInner) -> Arc<FileInner> {

@@ -73,9 +73,12 @@ impl Shared {
         let given_up = self.distrust_clean(host).and_then(|()| self.drain_pages(host)).and_then(|()| {
             self.all_files().iter().try_for_each(|file| {
                 self.leave_tier(host, file, || {
+                    // The head is in its place. With a guard in the sidecar a file that is shorter than it would be taken
+                    // for one that the guard has stretched, and be cut at the next attachment.
                     let detached = Sidecar {
+                        state: SidecarState::Detached,
                         reason: reason.to_owned(),
-                        ..self.sidecar_of(host, file, SidecarState::Detached)
+                        ..self.plain_sidecar(host, file)
                     };
                     self.replace_sidecar(file, &detached)
                 })
