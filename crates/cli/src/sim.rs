@@ -74,8 +74,9 @@ pub(crate) struct CrashArgs {
     #[arg(long, conflicts_with = "case")]
     design: Option<Design>,
 
-    /// Leave out what makes worlds more difficult, with commas in between: errors; files, guards, fingerprints (of volumes); owners,
-    /// swaps, pulling (of databases).
+    /// Leave out what makes worlds more difficult, with commas in between: errors, resizes, switches (of the sync mode and of
+    /// admission), ahead (stage-out ahead of need); files, guards, fingerprints, replacements (of the flash device; of volumes);
+    /// owners, swaps, pulling (of databases).
     #[arg(long, value_delimiter = ',', conflicts_with = "exhaustive")]
     without: Vec<Feature>,
 

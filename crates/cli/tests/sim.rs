@@ -52,6 +52,19 @@ fn runs_can_concentrate_on_a_kind_of_world_a_sync_mode_and_a_design() {
 }
 
 #[test]
+fn what_worlds_do_to_a_tier_in_use_can_be_left_out() {
+    let run = |options: &[&str]| {
+        mezz(&[&["sim", "crash", "--cuts", "2000", "--json"], options].concat()).expect(0).json()
+    };
+    let drawn = run(&[]);
+    let left_out = run(&["--without", "switches,replacements,resizes,ahead"]);
+    for count in ["switches", "admission_changes", "replacements", "resizes"] {
+        assert!(drawn["coverage"][count].as_u64().unwrap() > 0, "{count}: {drawn}");
+        assert_eq!(left_out["coverage"][count], 0, "{count}");
+    }
+}
+
+#[test]
 fn an_excerpt_is_one_short_life() {
     let report =
         mezz(&["sim", "crash", "--world", "volume", "--seed", "3", "--only", "0:0-9!9.1,4:2", "--json"])

@@ -146,6 +146,10 @@ impl Scenario {
             Feature::Files => self.files > 1,
             Feature::Guards => self.guards,
             Feature::Fingerprints => self.fingerprints,
+            Feature::Resizes => self.resizes,
+            Feature::Switches => self.switches,
+            Feature::Replacements => self.replaces,
+            Feature::Ahead => self.tier.ahead_frames > 0,
             Feature::Owners | Feature::Swaps | Feature::Pulling => false,
         }
     }
@@ -157,6 +161,10 @@ impl Scenario {
             Feature::Files => self.files = 1,
             Feature::Guards => self.guards = false,
             Feature::Fingerprints => self.fingerprints = false,
+            Feature::Resizes => self.resizes = false,
+            Feature::Switches => self.switches = false,
+            Feature::Replacements => self.replaces = false,
+            Feature::Ahead => self.tier.ahead_frames = 0,
             Feature::Owners | Feature::Swaps | Feature::Pulling => {}
         }
     }

@@ -50,6 +50,10 @@ features! {
     Owners = "owners" "More than one process that carries out jobs.",
     Swaps = "swaps" "Other flash devices in the place of the right one.",
     Pulling = "pulling" "Pages pulled from the pool by the tier.",
+    Resizes = "resizes" "A queue that grows and shrinks.",
+    Switches = "switches" "Switches of the sync mode, and stops and starts of admission.",
+    Replacements = "replacements" "Replacements of the flash device in use.",
+    Ahead = "ahead" "Stage-out ahead of need.",
 }
 
 impl FromStr for Feature {

@@ -35,6 +35,7 @@ impl Server<'_> {
             9 => self.load(),
             10 => {
                 match self.world.random.chance(1, 2) {
+                    _ if !self.world.scenario.switches => {}
                     true => self.tier.stop_admission(),
                     false => self.tier.resume_admission(),
                 }
@@ -42,12 +43,14 @@ impl Server<'_> {
             }
             11 => self.worker_dies(),
             12 => {
-                self.ask_for_resize();
+                if self.world.scenario.resizes {
+                    self.ask_for_resize();
+                }
                 Ok(())
             }
             _ => {
                 let mode = *self.world.random.pick(SyncMode::ALL);
-                self.switch_mode(mode)
+                if self.world.scenario.switches { self.switch_mode(mode) } else { Ok(()) }
             }
         }
     }

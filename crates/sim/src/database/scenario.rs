@@ -57,6 +57,10 @@ pub struct Scenario {
     pub full_checks: u64,
     /// Whether other flash devices are put in the place of the right one now and then.
     pub swaps: bool,
+    /// Whether requests to resize the queue that are drawn are carried out. If not, all else stays what it was.
+    pub resizes: bool,
+    /// The same of switches of the sync mode, and of stops and starts of admission.
+    pub switches: bool,
     /// Whether devices report errors now and then. The database stops then, and starts again.
     pub errors: bool,
     /// Whether a flush is now and then reported and not done. Never drawn: no software survives that, and a world that
@@ -164,7 +168,10 @@ impl Scenario {
             Feature::Swaps => self.swaps,
             Feature::Pulling => self.pulling,
             Feature::Errors => self.errors,
-            Feature::Files | Feature::Guards | Feature::Fingerprints => false,
+            Feature::Resizes => self.resizes && self.weights.resize > 0,
+            Feature::Switches => self.switches && self.weights.switch + self.weights.admission > 0,
+            Feature::Ahead => self.tier.ahead_frames > 0,
+            Feature::Files | Feature::Guards | Feature::Fingerprints | Feature::Replacements => false,
         }
     }
 
@@ -175,7 +182,10 @@ impl Scenario {
             Feature::Swaps => self.swaps = false,
             Feature::Pulling => self.pulling = false,
             Feature::Errors => self.errors = false,
-            Feature::Files | Feature::Guards | Feature::Fingerprints => {}
+            Feature::Resizes => self.resizes = false,
+            Feature::Switches => self.switches = false,
+            Feature::Ahead => self.tier.ahead_frames = 0,
+            Feature::Files | Feature::Guards | Feature::Fingerprints | Feature::Replacements => {}
         }
     }
 
@@ -212,6 +222,8 @@ impl Scenario {
             cut_after_max: *random.pick(&[32, 128, 512, 1024]),
             full_checks: *random.pick(&[4, 8, 16]),
             swaps: random.chance(1, 4),
+            resizes: true,
+            switches: true,
             errors: random.chance(1, 4),
             lying_flushes: false,
             focus,
