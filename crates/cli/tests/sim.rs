@@ -53,14 +53,20 @@ fn runs_can_concentrate_on_a_kind_of_world_a_sync_mode_and_a_design() {
 
 #[test]
 fn what_worlds_do_to_a_tier_in_use_can_be_left_out() {
-    let run = |options: &[&str]| {
-        mezz(&[&["sim", "crash", "--cuts", "2000", "--json"], options].concat()).expect(0).json()
-    };
-    let drawn = run(&[]);
-    let left_out = run(&["--without", "switches,replacements,resizes,ahead"]);
-    for count in ["switches", "admission_changes", "replacements", "resizes"] {
-        assert!(drawn["coverage"][count].as_u64().unwrap() > 0, "{count}: {drawn}");
-        assert_eq!(left_out["coverage"][count], 0, "{count}");
+    for (world, cuts, counts) in [
+        ("volume", "6000", &["switches", "admission_changes", "replacements"][..]),
+        ("database", "3000", &["switches", "resizes"]),
+    ] {
+        let run = |options: &[&str]| {
+            let all = [&["sim", "crash", "--world", world, "--cuts", cuts, "--json"], options].concat();
+            mezz(&all).expect(0).json()
+        };
+        let drawn = run(&[]);
+        let left_out = run(&["--without", "switches,replacements,resizes,ahead"]);
+        for count in counts {
+            assert!(drawn["coverage"][count].as_u64().unwrap() > 0, "{count}: {drawn}");
+            assert_eq!(left_out["coverage"][count], 0, "{count}");
+        }
     }
 }
 
