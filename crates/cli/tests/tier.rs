@@ -69,7 +69,11 @@ fn a_tier_is_made_only_where_it_fits() {
     let scratch = Scratch::new();
     let flash = scratch.file("flash");
     mezz(&["tier", "format", &flash]).expect(2).complains(&["flash", "--size"]);
-    mezz(&["tier", "format", &flash, "--size", "10kB"]).expect(2).complains(&["flash", "frames"]);
+    mezz(&["tier", "format", &flash, "--size", "10kB"]).expect(2).complains(&[
+        "flash",
+        "10.0 kB",
+        "--size of at least",
+    ]);
     mezz(&["tier", "format", &flash, "--size", "16MiB", "--page-size", "5000"])
         .expect(2)
         .complains(&["page_size", "8192"]);

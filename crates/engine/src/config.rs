@@ -16,6 +16,8 @@ pub const GROUP_PAGES_MAX: u32 = 256;
 pub const STAGING_GROUPS_MAX: u32 = 64;
 /// Most frames: frame numbers are 32 bits, of which two values are taken.
 pub const FRAMES_MAX: u64 = u32::MAX as u64 - 1;
+/// The smallest queue of default parameters has fewer frames than this, whatever the page size.
+const FRAMES_OF_SMALLEST: u64 = 1 << 14;
 /// Where the metadata segments begin; superblocks lie below.
 pub(crate) const SEGMENTS_OFFSET: u64 = 64 * 1024;
 /// Alignment of the first frame.
@@ -176,6 +178,12 @@ impl TierConfig {
             if too_small || fits(middle) { low = middle } else { high = middle - 1 }
         }
         Self::new(page_size, low)
+    }
+
+    /// Bytes of the smallest flash file that [`Self::for_flash_bytes`] can use; `None` for a page size that cannot be used.
+    pub fn flash_bytes_min(page_size: u32) -> Option<u64> {
+        let sizes = (1..FRAMES_OF_SMALLEST).map(|frames| Self::new(page_size, frames).geometry());
+        sizes.flatten().next().map(|geometry| geometry.flash_bytes())
     }
 
     /// The same queue with room to grow in a flash file of `bytes` bytes: as many frames as fit there beside the metadata
@@ -443,5 +451,21 @@ impl Geometry {
 
     pub(crate) fn segment_offset(&self, number: u64) -> u64 {
         SEGMENTS_OFFSET + (number % self.segment_slots) * self.segment_bytes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::TierConfig;
+
+    #[test]
+    fn the_smallest_flash_file_can_be_used_and_none_below_it() {
+        for page_size in [4096, 8192, 16384, 32768] {
+            let least = TierConfig::flash_bytes_min(page_size).expect("a page size that can be used");
+            let geometry = |bytes| TierConfig::for_flash_bytes(page_size, bytes).geometry();
+            assert!(geometry(least).is_ok_and(|geometry| geometry.flash_bytes() <= least));
+            assert!(geometry(least - 1).map_or(true, |geometry| geometry.flash_bytes() > least - 1));
+        }
+        assert_eq!(TierConfig::flash_bytes_min(5000), None);
     }
 }

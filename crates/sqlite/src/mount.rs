@@ -471,6 +471,12 @@ fn make_flash(
 
 /// A tier that takes `bytes` bytes of flash, and can grow to `most`.
 pub(crate) fn sized(page_size: u32, bytes: u64, most: Option<u64>) -> Result<TierConfig, Error> {
+    if let Some(least) = TierConfig::flash_bytes_min(page_size).filter(|least| bytes < *least) {
+        let reason = format!(
+            "a tier of pages of {page_size} bytes needs at least {least} bytes; give flash_size={least} or more"
+        );
+        return Err(Error::new(ErrorKind::BadParameter, "use", format!("flash_size={bytes}"), reason));
+    }
     let fitted = TierConfig::for_flash_bytes(page_size, bytes);
     match most {
         Some(most) if most < bytes => {

@@ -212,6 +212,14 @@ fn what_is_missing_or_misspelt_is_named() {
             format!("file:{}?vfs=mezzanine&flash={}/f", path.display(), folder.path().display()),
             ["/f", "does not exist", "flash_size"],
         ),
+        (
+            format!(
+                "file:{}?vfs=mezzanine&flash={}/f&flash_size=1KiB",
+                path.display(),
+                folder.path().display()
+            ),
+            ["flash_size=1024", "at least", "or more"],
+        ),
         (uri(&path, &folder.file("f"), "&design=lru"), ["design=lru", "no such choice", "face-gsc"]),
         (
             uri(&path, &folder.file("f"), "&sync_mode=drained"),

@@ -18,6 +18,7 @@ use crate::identity::{Bond, FileEvidence, TierEvidence, judge};
 use crate::jobs::Cut;
 use crate::note::FILES_MAX;
 use crate::registry::Registry;
+use crate::roster::Roster;
 use crate::sidecar::{Sidecar, SidecarError, SidecarState, SidecarStore};
 
 /// What attaching begins with.
@@ -387,11 +388,13 @@ impl Shared {
         }
         let missing = self.missing_files(host);
         if !missing.is_empty() {
-            let numbers: Vec<String> = missing.iter().map(u32::to_string).collect();
+            // From flash: the registry's is not to be waited for under a file's lock.
+            let roster = Roster::read(&*host.flash);
+            let names: Vec<String> = missing.iter().map(|number| roster.name(*number)).collect();
             let reason = format!(
-                "the tier {} also holds pages of files that are not attached (numbers {})",
+                "the tier {} also holds pages of files that are not attached: {}",
                 host.flash_name,
-                numbers.join(", ")
+                names.join(", ")
             );
             return Err(VolumeError::new(VolumeErrorKind::FileNotAttached, "change", &file.name, reason)
                 .advise("attach every file of the volume before changing one"));

@@ -57,7 +57,9 @@ fn nothing_changes_while_a_file_of_the_tier_is_missing() {
     let mut found = vec![0; PAGE];
     file.read_at(&mut found, PAGE as u64).unwrap();
     assert!(found == page(1, 1), "reading is possible");
-    assert_eq!(file.write_at(&page(1, 2), PAGE as u64).unwrap_err().kind(), VolumeErrorKind::FileNotAttached);
+    let error = file.write_at(&page(1, 2), PAGE as u64).unwrap_err();
+    assert_eq!(error.kind(), VolumeErrorKind::FileNotAttached);
+    assert!(error.to_string().contains("/b"), "it must name the missing file: {error}");
     let error = volume.close_drained().unwrap_err();
     assert_eq!(error.kind(), VolumeErrorKind::FileNotAttached);
     assert!(error.to_string().contains("/b"), "it must name the missing file: {error}");

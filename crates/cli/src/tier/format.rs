@@ -123,6 +123,10 @@ fn configure(args: &FormatArgs, bytes: u64) -> Result<(TierConfig, Geometry), Fa
     let page_size = u32::try_from(args.page_size.0).map_err(|_| {
         usage(&format!("pages of {} are too large", args.page_size)).next("use 4KiB, 8KiB, 16KiB or 32KiB")
     })?;
+    if let Some(least) = TierConfig::flash_bytes_min(page_size).filter(|least| bytes < *least) {
+        let reason = format!("a tier of pages of {page_size} bytes needs more than {}", Size(bytes));
+        return Err(usage(&reason).next(format!("give a --size of at least {}KiB", least.div_ceil(1024))));
+    }
     let fitted = TierConfig::for_flash_bytes(page_size, bytes);
     let config = TierConfig {
         design: args.design,
