@@ -7,7 +7,7 @@ use mezzanine_sim::crash::scenario::Scenario;
 use mezzanine_sim::crash::{CUTS_PER_WORLD, World};
 
 /// Seed, and what happened. All were found in version 0.1.0 before its release.
-const STORIES: [(u64, &str); 22] = [
+const STORIES: [(u64, &str); 25] = [
     (
         15,
         "power failed after the tier's table knew a new file and before its sidecar was written: nobody could attach it again",
@@ -89,6 +89,21 @@ const STORIES: [(u64, &str); 22] = [
         200_091_234,
         "not a bug of the volume: the world asked a copy of the superblock whether `through` was possible, and that copy was \
           unreadable that once; the newer copy refused, and the world did not expect it",
+    ),
+    (
+        600_035_546,
+        "one thread synced the disk while another one's write to it was under way, and took the mark that the file has to be synced \
+          away: the frames left flash, and the power cut took the pages from the disk",
+    ),
+    (
+        600_066_898,
+        "flash failed and the power with it, while the pages without a durable copy on flash went to disk; two openings later the \
+          file was attached warm, and a clean copy that its sidecar distrusts answered",
+    ),
+    (
+        600_074_720,
+        "flash failed before a file's first change; the sidecar of the file that was given back still named its guard, and the file, \
+          shorter than that, was cut to its old length at the next attachment",
     ),
 ];
 

@@ -143,9 +143,10 @@ impl Shared {
             // A number that the tier gave up: its file has got another one, and its pages are tombstones by now.
             return Ok(());
         };
+        let written = file.write_pages(pages, &self.counters);
+        // Afterwards: a sync that another thread carries out meanwhile takes the mark away, and does not cover this.
         file.staged_out.store(true, Ordering::Release);
-        file.write_pages(pages, &self.counters)
-            .map_err(|error| VolumeError::from_device("write pages of the tier to", &file.name, error))
+        written.map_err(|error| VolumeError::from_device("write pages of the tier to", &file.name, error))
     }
 
     /// Syncs every file that stage-out has written since it was last synced.
