@@ -2,7 +2,7 @@
 //!
 //! PostgreSQL's extension `mezzanine` links this crate as a static library. The server's hooks call the functions of
 //! [`abi`]; what only the server can do for the tier (write pages to relations, sync them, wait) comes back through
-//! [`abi::MezzCallbacks`].
+//! [`abi::callbacks::MezzCallbacks`].
 //!
 //! Rules:
 //! 1. No error of C crosses a Rust frame: callbacks return whether they succeeded and never jump. No panic crosses into C: it

@@ -200,3 +200,77 @@ impl Shared {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use std::path::Path;
+    use std::sync::Weak;
+    use std::sync::atomic::{AtomicBool, AtomicU64};
+
+    use mezzanine_device::memory::MemoryDevice;
+    use mezzanine_device::{Capabilities, Device};
+    use mezzanine_engine::TierConfig;
+
+    use super::*;
+    use crate::config::{AttachOptions, VolumeConfig};
+    use crate::sidecar::MemorySidecar;
+    use crate::volume::Volume;
+
+    /// A disk that is synced by another job in the middle of each of its writes, and counts its flushes.
+    struct Overtaken {
+        disk: MemoryDevice,
+        volume: std::sync::Mutex<Weak<Shared>>,
+        syncing: AtomicBool,
+        flushes: AtomicU64,
+    }
+
+    impl Device for Overtaken {
+        fn capabilities(&self) -> Capabilities {
+            self.disk.capabilities()
+        }
+        fn run(&self, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>> {
+            let volume = lock(&self.volume).upgrade();
+            if let Some(volume) = volume.filter(|_| !self.syncing.swap(true, Ordering::SeqCst)) {
+                volume.sync_staged_out(&volume.tier_in_use().unwrap()).unwrap();
+                self.syncing.store(false, Ordering::SeqCst);
+            }
+            self.disk.run(batch)
+        }
+        fn run_one(&self, request: Request<'_>) -> Result<(), DeviceError> {
+            self.flushes.fetch_add(u64::from(matches!(request, Request::Flush)), Ordering::SeqCst);
+            self.disk.run_one(request)
+        }
+        fn set_len(&self, len: u64) -> Result<(), DeviceError> {
+            self.disk.set_len(len)
+        }
+        fn describe(&self) -> String {
+            "a disk".to_owned()
+        }
+    }
+
+    /// Found by the crash worlds (seed 600035546): the mark was set before the write, and the sync took it away.
+    #[test]
+    fn a_write_that_a_sync_overtakes_is_covered_by_the_next_sync() {
+        let config = VolumeConfig { workers: 0, ..VolumeConfig::new(TierConfig::new(4096, 4096)) };
+        let flash = Arc::new(MemoryDevice::new(config.tier.geometry().unwrap().flash_bytes()));
+        Volume::format(&*flash, &config, false).unwrap();
+        let volume = Volume::open(flash, config).unwrap();
+        let disk = Arc::new(Overtaken {
+            disk: MemoryDevice::new(1 << 20),
+            volume: std::sync::Mutex::new(Arc::downgrade(&volume.shared)),
+            syncing: AtomicBool::new(false),
+            flushes: AtomicU64::new(0),
+        });
+        let sidecar = Arc::new(MemorySidecar::default());
+        volume.attach(Path::new("a"), disk.clone(), sidecar, AttachOptions::default()).unwrap();
+        let shared = &volume.shared;
+        let number = shared.all_files()[0].number;
+        shared.write_home(number, &[(3, &[7; 4096])]).unwrap();
+        let before = disk.flushes.load(Ordering::SeqCst);
+        shared.sync_staged_out(&shared.tier_in_use().unwrap()).unwrap();
+        assert_eq!(disk.flushes.load(Ordering::SeqCst), before + 1, "nobody has synced what was written");
+        shared.sync_staged_out(&shared.tier_in_use().unwrap()).unwrap();
+        assert_eq!(disk.flushes.load(Ordering::SeqCst), before + 1, "nothing was written since");
+    }
+}

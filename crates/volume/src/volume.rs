@@ -43,7 +43,7 @@ pub enum VolumeState {
 ///
 /// Dropping a volume without closing it is as safe as a crash: what was synced is kept.
 pub struct Volume {
-    shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared>,
     workers: Vec<JoinHandle<()>>,
 }
 
