@@ -269,7 +269,12 @@ impl Tier {
         if open != NONE && self.slot_of(open).records.get() > 0 {
             self.seal(self.slot_of(open), true);
         }
-        control.drain_end.set(control.rear.get());
+        // An open group that is empty has its frames already, and nothing of the scope: nobody may ever fill it.
+        let end = match control.open.get() {
+            NONE => control.rear.get(),
+            empty => self.slot_of(empty).position.get(),
+        };
+        control.drain_end.set(end);
         planted::inside("drain: about to be the last pass");
         control.drain.set(LAST);
         let end = if control.open.get() == NONE { control.next_sequence.get() } else { open };

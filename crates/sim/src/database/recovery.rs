@@ -12,6 +12,7 @@ use super::jobs::SERVER;
 use super::log::{Change, Lsn};
 use super::machine::{Control, Reader};
 use super::places::Place;
+use super::scenario::Tearing;
 use super::server::Server;
 use super::world::{Stop, World};
 use crate::crash::report::Invariant;
@@ -72,7 +73,9 @@ impl World {
         let written =
             self.machine.erase_superblocks().and_then(|()| self.machine.write_superblock(&superblock));
         self.done("format the tier", written)?;
-        let replaced = self.machine.control.replace(Control { tier: uuid, ..*control });
+        // Pages that stage-out writes from now on may be torn, and where only the tier mends them, disk and log do not suffice.
+        let disk_suffices = control.disk_suffices && self.scenario.tearing != Tearing::TierAlone;
+        let replaced = self.machine.control.replace(Control { tier: uuid, disk_suffices, ..*control });
         self.done("replace the control file", replaced)?;
         self.swapped = None;
         Ok(superblock)
