@@ -7,7 +7,7 @@ use mezzanine_sim::crash::scenario::Scenario;
 use mezzanine_sim::crash::{CUTS_PER_WORLD, World};
 
 /// Seed, and what happened. All were found in version 0.1.0 before its release.
-const STORIES: [(u64, &str); 25] = [
+const STORIES: [(u64, &str); 26] = [
     (
         15,
         "power failed after the tier's table knew a new file and before its sidecar was written: nobody could attach it again",
@@ -104,6 +104,11 @@ const STORIES: [(u64, &str); 25] = [
         600_074_720,
         "flash failed before a file's first change; the sidecar of the file that was given back still named its guard, and the file, \
           shorter than that, was cut to its old length at the next attachment",
+    ),
+    (
+        700_103_361,
+        "the simulator's own: a disk stayed broken in a cut to a length inside a unit, and with each operation that failed after that \
+          the model doubled what the unit at the end may contain: more than the machine has memory for",
     ),
 ];
 

@@ -211,12 +211,20 @@ impl FileModel {
         }
     }
 
-    /// What zeros in a part of a unit make of each of its contents.
+    /// What zeros in a part of a unit make of each of its contents. Those that become equal count once, as the newest of
+    /// them: changes that fail one after the other call this each time, and a history that doubled with each would end as
+    /// large as the machine.
     fn push_zeroed(&mut self, unit: usize, version: u32, from: usize, to: usize) {
-        for number in 0..self.units[unit].history.len() {
-            let mut bytes = *self.slots.get(self.units[unit].history[number].slot);
+        let mut zeroed: Vec<UnitBytes> = Vec::new();
+        for entry in self.units[unit].history.iter().rev() {
+            let mut bytes = *self.slots.get(entry.slot);
             bytes[from..to].fill(0);
-            self.push(unit, version, &bytes);
+            if !zeroed.contains(&bytes) {
+                zeroed.push(bytes);
+            }
+        }
+        for bytes in zeroed.iter().rev() {
+            self.push(unit, version, bytes);
         }
     }
 

@@ -103,6 +103,30 @@ fn an_extension_that_was_not_synced_may_be_lost_and_then_leaves_nothing() {
 }
 
 #[test]
+fn a_history_does_not_double_with_each_failed_change_of_a_file_that_ends_inside_a_unit() {
+    let mut file = file();
+    let len = 3 * PAGE + 100;
+    let unit = len as usize / UNIT_BYTES;
+    file.zero_issued(3, len, file.bytes_max() - len);
+    file.len_issued(len);
+    file.change_failed(2, 3, len).unwrap();
+    let once = file.units[unit].history.len();
+    for version in 4..20 {
+        file.change_failed(version - 1, version, len).unwrap();
+    }
+    // Each failure adds the one content that the cut makes of all others, and no more.
+    assert_eq!(file.units[unit].history.len(), once + 16);
+    // None of what may be there was forgotten: the end was cut off, or the file is as long as it was.
+    let mut image: Vec<_> =
+        [2, 1, 1, 1].iter().zip(0..).flat_map(|(version, page)| page_of(*version, page)).collect();
+    file.is_possible(&image).unwrap();
+    image.truncate(len as usize);
+    file.is_possible(&image).unwrap();
+    image[len as usize - 1] ^= 1;
+    file.is_possible(&image).unwrap_err();
+}
+
+#[test]
 fn the_image_of_a_disk_is_compared_without_settling_anything() {
     let mut file = file();
     file.crashed(true);
