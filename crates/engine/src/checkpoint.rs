@@ -270,15 +270,14 @@ impl Tier {
             self.seal(self.slot_of(open), true);
         }
         // An open group that is empty has its frames already, and nothing of the scope: nobody may ever fill it.
-        let end = match control.open.get() {
-            NONE => control.rear.get(),
-            empty => self.slot_of(empty).position.get(),
+        let (end, groups_end) = match control.open.get() {
+            NONE => (control.rear.get(), control.next_sequence.get()),
+            empty => (self.slot_of(empty).position.get(), empty),
         };
         control.drain_end.set(end);
         planted::inside("drain: about to be the last pass");
         control.drain.set(LAST);
-        let end = if control.open.get() == NONE { control.next_sequence.get() } else { open };
-        control.sync_wanted.set(control.sync_wanted.get().max(end));
+        control.sync_wanted.set(control.sync_wanted.get().max(groups_end));
     }
 
     /// Looks for pages of the scope from the cursor on. The lane is scanning, for the caller alone; no lock
