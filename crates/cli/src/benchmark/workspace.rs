@@ -55,30 +55,29 @@ impl Workspace {
         std::fs::create_dir_all(parent).map_err(|e| refused(parent, e))?;
         let parent = std::path::absolute(parent).map_err(|e| refused(parent, e))?;
         let path = parent.join(format!("{name}-{}", std::process::id()));
+        if !keep {
+            // Before there is anything to leave behind.
+            remove_when_interrupted(path.clone());
+        }
         std::fs::create_dir(&path).map_err(|e| refused(&path, e))?;
-        let workspace = Workspace { path, keep };
-        workspace.remove_when_interrupted();
-        Ok(workspace)
+        Ok(Workspace { path, keep })
     }
+}
 
-    /// Ctrl-C ends children and servers as well, since the terminal tells the whole group; their gigabytes should not stay behind.
-    fn remove_when_interrupted(&self) {
-        if self.keep {
-            return;
-        }
-        let path = self.path.clone();
-        let handled = when_interrupted(move || {
-            for _ in 0..REMOVALS_MAX {
-                let _ = std::fs::remove_dir_all(&path);
-                std::thread::sleep(REMOVAL_PAUSE);
-                if !path.exists() {
-                    break;
-                }
+/// Ctrl-C ends children and servers as well, since the terminal tells the whole group; their gigabytes should not stay behind.
+fn remove_when_interrupted(path: PathBuf) {
+    let shown = path.display().to_string();
+    let handled = when_interrupted(move || {
+        for _ in 0..REMOVALS_MAX {
+            let _ = std::fs::remove_dir_all(&path);
+            std::thread::sleep(REMOVAL_PAUSE);
+            if !path.exists() {
+                break;
             }
-        });
-        if let Err(error) = handled {
-            output::note(&format!("{} will stay when this is interrupted: {error}", self.path.display()));
         }
+    });
+    if let Err(error) = handled {
+        output::note(&format!("{shown} will stay when this is interrupted: {error}"));
     }
 }
 

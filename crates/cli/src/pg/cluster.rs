@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
+use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use super::user::ServerUser;
+use super::user::{ServerUser, WHO};
 use crate::failure::Failure;
 
 /// What a data directory says of the build that it is used with; written by `mezz pg init`.
@@ -16,6 +17,21 @@ struct Note {
 
 /// The note's name in the data directory.
 const NOTE: &str = "mezzanine.server";
+
+/// The options that name a cluster.
+#[derive(Debug, Args)]
+pub(crate) struct ClusterArgs {
+    /// The data directory [default: $PGDATA].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) pgdata: Option<PathBuf>,
+
+    /// Where the server is installed; `start` remembers it [default: what the data directory was last used with].
+    #[arg(long, value_name = "DIR")]
+    pub(crate) postgres: Option<PathBuf>,
+
+    #[arg(long, value_name = "NAME", help = WHO)]
+    pub(crate) user: Option<String>,
+}
 
 /// A data directory, its server's programs and its user.
 pub(crate) struct Cluster {
@@ -48,18 +64,14 @@ pub(crate) fn data_directory(asked: Option<&Path>) -> Result<PathBuf, Failure> {
 
 impl Cluster {
     /// An existing data directory.
-    pub(crate) fn open(
-        pgdata: Option<&Path>,
-        postgres: Option<&Path>,
-        user: Option<&str>,
-    ) -> Result<Cluster, Failure> {
-        let directory = data_directory(pgdata)?;
+    pub(crate) fn open(args: &ClusterArgs) -> Result<Cluster, Failure> {
+        let directory = data_directory(args.pgdata.as_deref())?;
         if !directory.join("PG_VERSION").exists() {
             return Err(Failure::refused(directory.display(), "this is not a data directory of PostgreSQL")
                 .next("check --pgdata; `mezz pg init` makes one"));
         }
-        let user = ServerUser::find(user, &directory)?;
-        let postgres = match postgres {
+        let user = ServerUser::find(args.user.as_deref(), &directory)?;
+        let postgres = match &args.postgres {
             Some(path) => std::path::absolute(path).map_err(|e| Failure::refused(path.display(), e))?,
             None => read_note(&directory)?,
         };

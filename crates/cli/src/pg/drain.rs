@@ -12,10 +12,9 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use serde::Serialize;
 
-use super::cluster::{Cluster, Running};
+use super::cluster::{Cluster, ClusterArgs, Running};
 use super::start::{self, default_log};
 use super::status::{control_file, marker};
-use super::user::WHO;
 use crate::benchmark::{leave_to_handler, when_interrupted};
 use crate::failure::Failure;
 use crate::output::{self, facts};
@@ -46,20 +45,12 @@ const OPTIONS_FILE: &str = "postmaster.opts";
 
 #[derive(Debug, Args)]
 pub(crate) struct DrainArgs {
-    /// The data directory [default: $PGDATA].
-    #[arg(long, value_name = "DIR")]
-    pgdata: Option<PathBuf>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
 
     /// How many seconds the server may take to recover, and again to stop, if it has to be started.
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     timeout: u32,
-
-    /// Where the server is installed [default: what the data directory was last used with].
-    #[arg(long, value_name = "DIR")]
-    postgres: Option<PathBuf>,
-
-    #[arg(long, value_name = "NAME", help = WHO)]
-    user: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -80,7 +71,7 @@ struct Drained {
 }
 
 pub(crate) fn run(args: &DrainArgs, json: bool) -> Result<(), Failure> {
-    let cluster = Cluster::open(args.pgdata.as_deref(), args.postgres.as_deref(), args.user.as_deref())?;
+    let cluster = Cluster::open(&args.cluster)?;
     let began = Instant::now();
     let (running, done) = match cluster.running()? {
         Some(server) => (true, drain_running(&cluster, &server)?),
@@ -172,14 +163,10 @@ fn drain_running(cluster: &Cluster, server: &Running) -> Result<Done, Failure> {
 /// A checkpoint, because pages that only shared buffers have are not the tier's to write; then the drain. Returns the pages written.
 fn ask_for_drain(cluster: &Cluster, server: &Running) -> Result<u64, String> {
     let bar = output::spinner("draining the tier");
-    let count = || -> Result<u64, String> {
-        let answer = cluster.query(server, "SELECT pages_drained FROM pg_stat_mezzanine")?;
-        answer.trim().parse().map_err(|_| format!("pg_stat_mezzanine counts '{}' pages", answer.trim()))
-    };
-    let before = count()?;
+    let before = pages_drained(cluster, server)?;
     cluster.query(server, "CHECKPOINT")?;
     cluster.query(server, "SELECT mezzanine_drain()")?;
-    let pages = count()?.saturating_sub(before);
+    let pages = pages_drained(cluster, server)?.saturating_sub(before);
     bar.finish_and_clear();
     Ok(pages)
 }
@@ -240,6 +227,11 @@ fn refuse_recovery_to_come(cluster: &Cluster) -> Result<(), Failure> {
 /// Pages written since the server was started, recovery included.
 fn ask_since_start(cluster: &Cluster, server: &Running) -> Result<u64, String> {
     ask_for_drain(cluster, server)?;
+    pages_drained(cluster, server)
+}
+
+/// Pages that drains have written since the server was started.
+fn pages_drained(cluster: &Cluster, server: &Running) -> Result<u64, String> {
     let answer = cluster.query(server, "SELECT pages_drained FROM pg_stat_mezzanine")?;
     answer.trim().parse().map_err(|_| format!("pg_stat_mezzanine counts '{}' pages", answer.trim()))
 }
@@ -269,8 +261,9 @@ impl Private {
         let options_file = cluster.directory.join(OPTIONS_FILE);
         let options_before = fs::read(&options_file).ok();
         let private = Private { directory, options_file, options_before };
-        private.admit_only_the_owner(cluster)?;
+        // Before there is more to leave behind.
         private.stop_when_interrupted(cluster);
+        private.admit_only_the_owner(cluster)?;
         Ok(private)
     }
 

@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 
-use super::cluster::{Cluster, Running, end_of};
-use super::user::WHO;
+use super::cluster::{Cluster, ClusterArgs, Running, end_of};
 use crate::failure::Failure;
 use crate::output::{self, facts};
 
@@ -29,13 +28,8 @@ const LINES_SHOWN: usize = 15;
 
 #[derive(Debug, Args)]
 pub(crate) struct StartArgs {
-    /// The data directory [default: $PGDATA].
-    #[arg(long, value_name = "DIR")]
-    pgdata: Option<PathBuf>,
-
-    /// Where the server is installed; remembered for the next start [default: what the data directory was last used with].
-    #[arg(long, value_name = "DIR")]
-    postgres: Option<PathBuf>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
 
     /// Where the server's messages go [default: server.log in the data directory].
     #[arg(long, value_name = "FILE")]
@@ -44,9 +38,6 @@ pub(crate) struct StartArgs {
     /// How many seconds to wait for the server.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     timeout: u32,
-
-    #[arg(long, value_name = "NAME", help = WHO)]
-    user: Option<String>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -58,9 +49,8 @@ enum Mode {
 
 #[derive(Debug, Args)]
 pub(crate) struct StopArgs {
-    /// The data directory [default: $PGDATA].
-    #[arg(long, value_name = "DIR")]
-    pgdata: Option<PathBuf>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
 
     /// What becomes of sessions, and whether there is a checkpoint.
     #[arg(long, value_enum, default_value_t = Mode::Fast)]
@@ -69,13 +59,6 @@ pub(crate) struct StopArgs {
     /// How many seconds to wait for the server; draining a large tier takes its time.
     #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
     timeout: u32,
-
-    /// Where the server is installed [default: what the data directory was last used with].
-    #[arg(long, value_name = "DIR")]
-    postgres: Option<PathBuf>,
-
-    #[arg(long, value_name = "NAME", help = WHO)]
-    user: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -96,14 +79,14 @@ struct Stopped<'a> {
 }
 
 pub(crate) fn start(args: &StartArgs, json: bool) -> Result<(), Failure> {
-    let cluster = Cluster::open(args.pgdata.as_deref(), args.postgres.as_deref(), args.user.as_deref())?;
+    let cluster = Cluster::open(&args.cluster)?;
     if let Some(running) = cluster.running()? {
         return Err(Failure::refused(
             cluster.directory.display(),
             format!("its server is running already, as process {}", running.pid),
         ));
     }
-    if args.postgres.is_some() {
+    if args.cluster.postgres.is_some() {
         cluster.write_note()?;
     }
     let log = match &args.log {
@@ -179,7 +162,7 @@ fn told(cluster: &Cluster, log: PathBuf, server: Running, json: bool) -> Result<
 }
 
 pub(crate) fn stop(args: &StopArgs, json: bool) -> Result<(), Failure> {
-    let cluster = Cluster::open(args.pgdata.as_deref(), args.postgres.as_deref(), args.user.as_deref())?;
+    let cluster = Cluster::open(&args.cluster)?;
     let Some(running) = cluster.running()? else {
         return Err(Failure::refused(cluster.directory.display(), "no server is running in it"));
     };

@@ -6,8 +6,7 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::cluster::{Cluster, Running};
-use super::user::WHO;
+use super::cluster::{Cluster, ClusterArgs, Running};
 use crate::failure::Failure;
 use crate::output::{self, facts};
 
@@ -26,16 +25,8 @@ const TIER_DIRTY: u64 = 0x4D5A_0000;
 
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
-    /// The data directory [default: $PGDATA].
-    #[arg(long, value_name = "DIR")]
-    pgdata: Option<PathBuf>,
-
-    /// Where the server is installed [default: what the data directory was last used with].
-    #[arg(long, value_name = "DIR")]
-    postgres: Option<PathBuf>,
-
-    #[arg(long, value_name = "NAME", help = WHO)]
-    user: Option<String>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
 }
 
 #[derive(Serialize)]
@@ -61,7 +52,7 @@ struct TierStatus {
 }
 
 pub(crate) fn run(args: &StatusArgs, json: bool) -> Result<(), Failure> {
-    let cluster = Cluster::open(args.pgdata.as_deref(), args.postgres.as_deref(), args.user.as_deref())?;
+    let cluster = Cluster::open(&args.cluster)?;
     let server = cluster.running()?;
     let (cluster_state, files_out_of_date) = control_file(&cluster)?;
     let tier = TierStatus {

@@ -181,13 +181,20 @@ impl<'a> Bench<'a> {
         server.stop()?;
         self.database_bytes = report.database_bytes;
         self.load_seconds = report.elapsed.as_secs_f64();
+        // The overhead is measured with shared buffers that hold everything.
+        let sizes = match self.args.overhead {
+            true => String::new(),
+            false => format!(
+                "; shared buffers {}, flash {}",
+                Size(self.shared_buffers()),
+                Size(self.flash_bytes())
+            ),
+        };
         output::note(&format!(
-            "loaded {} warehouses in {:.0} s: {}; shared buffers {}, flash {}",
+            "loaded {} warehouses in {:.0} s: {}{sizes}",
             self.args.warehouses,
             self.load_seconds,
             Size(self.database_bytes),
-            Size(self.shared_buffers()),
-            Size(self.flash_bytes())
         ));
         Ok(server)
     }
