@@ -381,6 +381,12 @@ flash_ended(MezzFlashIo io)
 		mezz_flash_reads.ns += INSTR_TIME_GET_NANOSEC(duration);
 }
 
+static void
+flash_failed(const MezzMessage *message)
+{
+	mezz_report(LOG, ERRCODE_IO_ERROR, message);
+}
+
 const MezzCallbacks mezz_callbacks = {
 	.write_pages = write_pages,
 	.sync_pages = sync_pages,
@@ -391,4 +397,5 @@ const MezzCallbacks mezz_callbacks = {
 	.lock_superblock = lock_superblock,
 	.flash_begins = flash_begins,
 	.flash_ended = flash_ended,
+	.flash_failed = flash_failed,
 };

@@ -10,7 +10,7 @@
 /*
  Changes with every change of what is declared here.
  */
-#define MEZZ_FFI_VERSION 3
+#define MEZZ_FFI_VERSION 4
 
 /*
  Bytes of each text in a `MezzMessage`, the end mark included.
@@ -242,6 +242,24 @@ typedef struct MezzDiskPage {
 } MezzDiskPage;
 
 /*
+ What a person is told when something cannot be done.
+ */
+typedef struct MezzMessage {
+  /*
+   The thing and the reason.
+   */
+  char message[MEZZ_TEXT_BYTES];
+  /*
+   More about it; may be empty.
+   */
+  char detail[MEZZ_TEXT_BYTES];
+  /*
+   What to do next; may be empty.
+   */
+  char hint[MEZZ_TEXT_BYTES];
+} MezzMessage;
+
+/*
  What only the server can do for the tier. None of these may raise an error or jump.
  */
 typedef struct MezzCallbacks {
@@ -282,25 +300,11 @@ typedef struct MezzCallbacks {
    It waits no longer.
    */
   void (*flash_ended)(enum MezzFlashIo io);
+  /*
+   Logs what the flash device said when it failed.
+   */
+  void (*flash_failed)(const struct MezzMessage *message);
 } MezzCallbacks;
-
-/*
- What a person is told when something cannot be done.
- */
-typedef struct MezzMessage {
-  /*
-   The thing and the reason.
-   */
-  char message[MEZZ_TEXT_BYTES];
-  /*
-   More about it; may be empty.
-   */
-  char detail[MEZZ_TEXT_BYTES];
-  /*
-   What to do next; may be empty.
-   */
-  char hint[MEZZ_TEXT_BYTES];
-} MezzMessage;
 
 /*
  The sizes of the tier.

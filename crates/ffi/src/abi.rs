@@ -30,7 +30,7 @@ pub mod inspect;
 pub mod devices;
 
 /// Changes with every change of what is declared here.
-pub const MEZZ_FFI_VERSION: u32 = 3;
+pub const MEZZ_FFI_VERSION: u32 = 4;
 /// Bytes of each text in a `MezzMessage`, the end mark included.
 pub const MEZZ_TEXT_BYTES: usize = 512;
 
@@ -46,6 +46,13 @@ pub struct MezzMessage {
     pub detail: [c_char; MEZZ_TEXT_BYTES],
     /// What to do next; may be empty.
     pub hint: [c_char; MEZZ_TEXT_BYTES],
+}
+
+impl MezzMessage {
+    fn empty() -> Self {
+        let text = [0; MEZZ_TEXT_BYTES];
+        Self { message: text, detail: text, hint: text }
+    }
 }
 
 fn put_text(text: &str, out: &mut [c_char; MEZZ_TEXT_BYTES]) {

@@ -62,6 +62,9 @@ pub trait Server: Send + Sync {
 
     /// It waits no longer.
     fn flash_ended(&self, _io: FlashIo) {}
+
+    /// Logs what the flash device said when it failed. What becomes of the tier is decided afterwards, by [`Host::give_up`].
+    fn flash_failed(&self, _reason: &str) {}
 }
 
 /// The tier as a process of the server sees it.

@@ -28,55 +28,53 @@ impl Host {
             }
             return moved;
         };
-        let outcome = if self.carry_out(&mut job) { Ok(()) } else { Err(JobError) };
+        let outcome = self.carry_out(&mut job);
         tier.complete(job, outcome);
         self.server.progressed();
         true
     }
 
-    fn carry_out(&self, job: &mut Job<'_>) -> bool {
+    fn carry_out(&self, job: &mut Job<'_>) -> Result<(), JobError> {
         let io = match job {
-            Job::WriteGroup(_) | Job::WriteSegment(_) => Some(FlashIo::Write),
-            Job::FlushFlash(_) => Some(FlashIo::Sync),
-            Job::ReadFront(_) => Some(FlashIo::Read),
-            Job::WriteDisk(_) | Job::SyncDisk(_) | Job::PullPages(_) => None,
+            Job::WriteGroup(_) | Job::WriteSegment(_) => FlashIo::Write,
+            Job::FlushFlash(_) => FlashIo::Sync,
+            Job::ReadFront(_) => FlashIo::Read,
+            Job::WriteDisk(job) => {
+                let pages: Vec<(PageId, &[u8])> = job.pages().collect();
+                return if self.server.write_pages(&pages) { Ok(()) } else { Err(JobError) };
+            }
+            Job::SyncDisk(_) => return if self.server.sync_pages() { Ok(()) } else { Err(JobError) },
+            // Never asked for: `Tier::set_pulling` is not called.
+            Job::PullPages(_) => return Ok(()),
         };
-        if let Some(io) = io {
-            self.server.flash_begins(io);
-        }
-        let done = self.run_job(job);
-        if let Some(io) = io {
-            self.server.flash_ended(io);
-        }
-        done
+        self.server.flash_begins(io);
+        let done = self.run_on_flash(job);
+        self.server.flash_ended(io);
+        done.map_err(|error| {
+            self.server.flash_failed(&error.to_string());
+            JobError
+        })
     }
 
-    fn run_job(&self, job: &mut Job<'_>) -> bool {
+    fn run_on_flash(&self, job: &mut Job<'_>) -> Result<(), DeviceError> {
         let flash = &self.flash;
-        let whole = |results: Vec<Result<(), DeviceError>>| results.into_iter().all(|result| result.is_ok());
         match job {
             Job::WriteGroup(job) => {
                 let mut writes: Vec<Request<'_>> =
                     job.writes().map(|(offset, buf)| Request::Write { offset, buf }).collect();
-                whole(flash.run(&mut writes))
+                flash.run(&mut writes).into_iter().collect()
             }
             Job::WriteSegment(job) => {
                 let (offset, buf) = job.write();
-                flash.write_at(buf, offset).is_ok()
+                flash.write_at(buf, offset)
             }
-            Job::FlushFlash(_) => flash.flush().is_ok(),
+            Job::FlushFlash(_) => flash.flush(),
             Job::ReadFront(job) => {
                 let mut reads: Vec<Request<'_>> =
                     job.reads().into_iter().map(|(offset, buf)| Request::Read { offset, buf }).collect();
-                whole(flash.run(&mut reads))
+                flash.run(&mut reads).into_iter().collect()
             }
-            Job::WriteDisk(job) => {
-                let pages: Vec<(PageId, &[u8])> = job.pages().collect();
-                self.server.write_pages(&pages)
-            }
-            Job::SyncDisk(_) => self.server.sync_pages(),
-            // Never asked for: `Tier::set_pulling` is not called.
-            Job::PullPages(_) => true,
+            Job::WriteDisk(_) | Job::SyncDisk(_) | Job::PullPages(_) => unreachable!("not a job on flash"),
         }
     }
 

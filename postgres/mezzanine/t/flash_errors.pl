@@ -122,6 +122,7 @@ for my $mode (qw(durable drained through))
 	is($acknowledged, 5, "$what: every statement succeeds");
 	unlike($log, qr/PANIC/, "$what: the server stays up");
 	like($log, qr/LOG:  the flash tier on ".*" has failed: a write to the flash device failed/, "$what: it is logged");
+	like($log, qr/LOG:  cannot write .*: the operation failed \(Input\/output error/, "$what: and what the device said");
 	like($log, qr/DETAIL:  The server goes on without the tier\. \d+ pages that it alone had were written to disk/, "$what: and what became of it");
 	like($log, qr/HINT:  Check the flash device/, "$what: and what to do");
 	is($node->safe_psql('postgres', 'SELECT state, failure FROM pg_stat_mezzanine') =~ s/".*"/""/r,

@@ -6,6 +6,7 @@ use crate::host::{FlashIo, Server};
 use crate::message::Refusal;
 
 use super::names::MezzPage;
+use super::{MezzMessage, tell};
 
 /// A page on its way to disk.
 #[repr(C)]
@@ -51,6 +52,8 @@ pub struct MezzCallbacks {
     pub flash_begins: extern "C" fn(io: MezzFlashIo),
     /// It waits no longer.
     pub flash_ended: extern "C" fn(io: MezzFlashIo),
+    /// Logs what the flash device said when it failed.
+    pub flash_failed: extern "C" fn(message: &MezzMessage),
 }
 
 pub(super) struct Callbacks(pub(super) MezzCallbacks);
@@ -101,6 +104,12 @@ impl Server for Callbacks {
 
     fn flash_ended(&self, io: FlashIo) {
         (self.0.flash_ended)(io.into());
+    }
+
+    fn flash_failed(&self, reason: &str) {
+        let mut message = MezzMessage::empty();
+        tell(&Refusal::new(reason), &mut message);
+        (self.0.flash_failed)(&message);
     }
 }
 
