@@ -17,12 +17,12 @@ const EXAMPLES: &str = "Examples:
   mezz sim crash --exhaustive                             every case of every trace of one step
   mezz sim crash --world volume --seed 4711 --cuts 12     the first twelve cuts of one world again
 
-A world is a machine with a flash device, disks, one power supply and either files on a volume or a database with a log. Its seed
-draws how large everything is, how the tier is configured and what happens; power fails at any device operation, also while a
+A world is a machine with a flash device, disks, one power supply and either files on a volume or a database with a log. Its seed \
+draws how large everything is, how the tier is configured and what happens; power fails at any device operation, also while a \
 tier recovers, and what was not flushed is kept, lost or torn. A run is a row of worlds with one seed after the other, 64 cuts each.
 
-A violation is one line: the invariant that broke, seed, cut, version and the command that replays it in the same version. Before it
-is reported it is made shorter: --without leaves parts of the world out, and --only 3:0-4!4.2,7: lets of session 3 only the
+A violation is one line: the invariant that broke, seed, cut, version and the command that replays it in the same version. Before it \
+is reported it is made shorter: --without leaves parts of the world out, and --only 3:0-4!4.2,7: lets of session 3 only the \
 operations 0 to 4 take place, with the power failing in the second device operation of operation 4, and of session 7 none.
 
 Nothing found in N cuts means fewer than 3/N violations per cut at 95 % confidence, for worlds as they are drawn.";

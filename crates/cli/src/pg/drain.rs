@@ -23,9 +23,10 @@ pub(crate) const EXAMPLES: &str = "Examples:
   mezz pg drain --pgdata /srv/db
   mezz pg drain --pgdata /srv/db --json
 
-A running server makes a checkpoint, writes every page that is newer in the tier than on disk to disk, and goes on. One that does not run, be it that it was stopped
-or that it was killed, is started for the drain without connections from outside, recovers, and is stopped again: then the data files are complete without the
-tier, and a stock server may use them. The tier must be there as it was left.";
+A running server makes a checkpoint, writes every page that is newer in the tier than on disk to \
+disk, and goes on. One that was stopped or killed is started for the drain without connections from \
+outside, recovers, and is stopped again: then the data files are complete without the tier, and a \
+stock server may use them. The tier must be there as it was left.";
 
 /// How long after the failure of what was interrupted this process may learn of it.
 const SIGNAL_LATE_MAX: Duration = Duration::from_millis(200);

@@ -23,7 +23,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   mezz pg init --pgdata ./db --flash ./db.mezz --flash-size 256MiB --disk-model cheetah-15k-x8 --flash-model samsung-840-pro
   mezz pg init --pgdata ./plain --json
 
-initdb makes the directory, with data checksums. The settings stand in mezzanine.conf, which postgresql.conf includes last; the server has the
+initdb makes the directory, with data checksums. The settings stand in mezzanine.conf, which postgresql.conf includes last; the server has the \
 tier if mezzanine.flash_path is set there. Without --postgres the patched server is used, and built first if it is not there.";
 
 /// For a new data directory and an empty tier this is ample.

@@ -20,7 +20,7 @@ pub(crate) const STOP_EXAMPLES: &str = "Examples:
   mezz pg stop --pgdata /srv/db --mode smart --timeout 600
   mezz pg stop --pgdata ./db --mode immediate --json
 
-smart waits for sessions to end, fast (the default) ends them, immediate is a crash: the next start recovers from the log. After smart and fast the
+smart waits for sessions to end, fast (the default) ends them, immediate is a crash: the next start recovers from the log. After smart and fast the \
 files are current without the tier, unless mezzanine.drain_on_shutdown is turned off.";
 
 /// How many lines of the log a failure shows.

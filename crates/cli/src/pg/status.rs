@@ -14,7 +14,7 @@ pub(crate) const EXAMPLES: &str = "Examples:
   mezz pg status --pgdata /srv/db
   mezz pg status --pgdata /srv/db --json
 
-The exit code is 0 if the server is running and 1 if it is not. What the tier does comes from pg_stat_mezzanine when the server has it, else from the files in
+The exit code is 0 if the server is running and 1 if it is not. What the tier does comes from pg_stat_mezzanine when the server has it, else from the files in \
 the data directory.";
 
 /// What the extension leaves in a data directory.

@@ -34,8 +34,8 @@ pub(crate) const EXAMPLES: &str = "Examples:
   mezz pg build --source postgresql-17.11.tar.bz2 --jobs 8
   mezz pg build --unpatched --json
 
-The source is looked for in this order: --source; the cache; Debian's mirrors; postgresql.org. It is built only if its SHA-256 checksum is that of
-the release. Builds lie in $MEZZANINE_CACHE, else $XDG_CACHE_HOME/mezzanine, else ~/.cache/mezzanine, and for root in /var/cache/mezzanine, because the
+The source is looked for in this order: --source; the cache; Debian's mirrors; postgresql.org. It is built only if its SHA-256 checksum is that of \
+the release. Builds lie in $MEZZANINE_CACHE, else $XDG_CACHE_HOME/mezzanine, else ~/.cache/mezzanine, and for root in /var/cache/mezzanine, because the \
 server itself runs as another user. One that is there is used as it is; it takes about 40 MB.";
 
 #[derive(Debug, Default, Args)]
