@@ -96,11 +96,13 @@ bugs! {
         /// A sync of the disk counts for pages that were written after it had begun.
         SyncCoversLaterWrites,
         /// Frames of superseded versions are released and overwritten before the newer one is durable. (Either rule alone
-        /// covers for the other: a durable front implies that everything before the group that carries it is durable.)
+        /// covers for the other where a group states the front: it lies behind all that superseded what left. A metadata segment,
+        /// or the superblock of a resize, does not.)
         ReuseBeforeSuperseder,
         /// Frames are overwritten before the front that passed them is durable.
         ReuseBeforeDurableFront,
         /// Frames are released when all groups that were composed before the sync of the disk are durable, and not the open one.
+        /// (A metadata segment, or the superblock of a resize, may then state the front before the open group is durable.)
         BarrierWithoutOpenGroup,
         /// Groups state a front up to where pages are written to disk, synced or not.
         FrontStatedTooFar,

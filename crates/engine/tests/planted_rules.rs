@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
-use common::{Flash, Host, page};
+use common::{Flash, Host, carry_out, page};
 use mezzanine_engine::format::{SUMMARY_MAGIC, Superblock};
 use mezzanine_engine::planted::{Bug, at_points, set};
 use mezzanine_engine::{
@@ -317,6 +317,67 @@ fn a_drain_that_writes_nothing_syncs_what_stage_out_wrote() {
         let sync = take(&tier, &mut flash, 1, is_sync);
         sync.is_some() && tier.drain_state(&ticket) == DrainState::Pending
     });
+}
+
+/// The version of page 0 that a recovery from what is on flash now finds.
+fn version_after_cut(flash: &mut Flash, superblock: &Superblock) -> Option<u64> {
+    let recovered = flash.recover(superblock).unwrap();
+    let Lookup::Flash(found) = recovered.tier.lookup(&id(0), &mut [0; 4096]) else { return None };
+    let bytes = &flash.0[found.offset as usize..][..8];
+    Some(u64::from_le_bytes(bytes.try_into().unwrap()))
+}
+
+/// One worker is about to write a metadata segment. Meanwhile another one stages out the front of the queue, where a page was
+/// superseded by a version that is in the open group. The segment then says how far the front is, and the power fails. Is the
+/// version there that was acknowledged?
+fn superseded_by_the_open_group_stays() -> bool {
+    let Host { tier, mut flash, mut disk, superblock, .. } = Host::new(&pairs(), 1);
+    // Whole groups, and so many that their frames are soon needed: 341 pages would fit. The first worker takes no other jobs than
+    // the writes of flash, and not long before the end a segment is full.
+    let pages = 324;
+    let mut segment = None;
+    let mut write_flash = |staged| {
+        while let Some(mut job) = tier.next_flash_write(1) {
+            if matches!(job, Job::WriteSegment(_)) && staged > 300 {
+                segment = Some(job);
+                continue;
+            }
+            carry_out(&mut flash, &mut disk, &mut job);
+            tier.complete(job, Ok(()));
+        }
+    };
+    for block in 0..pages {
+        while tier.stage_in(&id(block), &page(4096, 1), StageKind::Dirty, 0) == StageIn::Full {
+            write_flash(block);
+        }
+    }
+    let acknowledged = tier.request_sync().unwrap();
+    write_flash(pages);
+    assert_eq!(tier.sync_state(&acknowledged), SyncState::Durable);
+    let mut segment = segment.expect("the last segment is full when the queue nearly is");
+
+    tier.stage_in(&id(0), &page(4096, 2), StageKind::Dirty, 0);
+    let sync = take(&tier, &mut flash, 2, is_sync).unwrap();
+    tier.complete(sync, Ok(()));
+    assert_eq!(version_after_cut(&mut flash, &superblock), Some(1), "flash states the front of before");
+    carry_out(&mut flash, &mut disk, &mut segment);
+    tier.complete(segment, Ok(()));
+    let stays = version_after_cut(&mut flash, &superblock) == Some(1);
+
+    // Stage-out never writes the page to disk, because it was superseded: once the open group is durable, that is where it is.
+    tier.request_sync().unwrap();
+    assert!(take(&tier, &mut flash, 1, |_| false).is_none());
+    assert_eq!(version_after_cut(&mut flash, &superblock), Some(2));
+    stays
+}
+
+/// A group that states a front lies behind all that supersedes what left before it; a metadata segment does not.
+#[test]
+fn a_segment_states_no_front_before_what_superseded_the_pages_there_is_durable() {
+    only_with(
+        &[Bug::BarrierWithoutOpenGroup, Bug::ReuseBeforeSuperseder],
+        superseded_by_the_open_group_stays,
+    );
 }
 
 /// An owner dies with the lock of a shard in its hands.
