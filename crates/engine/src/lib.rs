@@ -81,6 +81,8 @@ mod checkpoint;
 
 mod pull;
 
+pub mod replacement;
+
 mod metadata;
 
 mod references;

@@ -1,0 +1,341 @@
+//! Replacement in place: which frame gives up its page.
+//!
+//! The queue of the FaCE designs says by itself what leaves next. Designs that write a page into any frame need an order of
+//! their frames. Each file here is one such policy, to be read beside the paper that it names; `list`, `heap` and
+//! `history` are what they are made of. A new policy is a file and its lines in the list at the end of this one.
+//!
+//! A policy knows frames by their numbers, `0..frames`, and pages by a key. It has no room for the pages, does no I/O and does not look anything
+//! up. Its state has a fixed size, which [`Policy::bytes`] tells beforehand, and lies in a [`Region`]: indexes instead of pointers,
+//! and valid when all its bytes are zero.
+//!
+//! What every policy keeps to:
+//!
+//! 1. A frame is *in the order* from [`Replacement::inserted`] until [`Replacement::victim`] returns it or [`Replacement::removed`]
+//!    names it. No call names a frame for which that is not so, and `inserted` none for which it is.
+//! 2. `victim` returns a frame as long as one is in the order.
+//! 3. The same calls give the same victims: a policy has no clock but the references that it is told of, and no randomness.
+//! 4. The calls are made under one lock of the host's. It orders them, so loads and stores are relaxed.
+//!    [`Clock::referenced`](Replacement::referenced) alone may be called without it; see there.
+
+mod heap;
+mod history;
+mod list;
+
+mod fifo;
+
+mod lru;
+
+mod clock;
+
+mod lru_k;
+
+use std::fmt;
+
+pub use clock::Clock;
+pub use fifo::Fifo;
+pub use lru::Lru;
+pub use lru_k::LruK;
+
+use crate::config::{ConfigError, FRAMES_MAX};
+use crate::region::{REGION_ALIGNMENT, Region, Shared};
+
+/// What a policy is told, and what it answers.
+pub trait Replacement {
+    /// The frame holds this page from now on, which has just been referenced.
+    ///
+    /// The key tells pages apart while they are away, if the policy remembers any. Two pages that share one cost it accuracy and nothing else.
+    fn inserted(&self, frame: u32, page: PageKey);
+
+    /// The frame's page was referenced.
+    fn referenced(&self, frame: u32);
+
+    /// The frame that gives up its page for a page that is about to be inserted. It leaves the order, and the policy remembers its page
+    /// if that is its way. `None` if no frame is in the order.
+    fn victim(&self) -> Option<u32>;
+
+    /// The frame's page is gone for good: dropped, not replaced. Nothing of it is remembered.
+    fn removed(&self, frame: u32);
+
+    /// Whether the frame is in the order.
+    fn contains(&self, frame: u32) -> bool;
+
+    /// Checks the invariants at the head of the policy's file. For tests: it looks at everything.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    fn check(&self);
+}
+
+/// Names a page beyond its stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct PageKey(pub u64);
+
+/// A policy as a structure in memory.
+trait Laid<'r>: Replacement + Sized {
+    const PARAMETERS: &'static [Parameter];
+
+    /// Bytes of its state.
+    fn bytes(shape: &Shape) -> usize;
+
+    /// Takes [`Self::bytes`] of memory and finds there what others have put in order, or nothing if all is zero.
+    fn laid(memory: &mut Memory<'r>, shape: &Shape) -> Self;
+}
+
+/// A parameter of a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// As it is written in configurations.
+    pub name: &'static str,
+    /// One line for people.
+    pub help: &'static str,
+    /// What its value is.
+    pub kind: ParameterKind,
+    /// The value where none is given.
+    pub default: ParameterDefault,
+}
+
+/// What the value of a parameter is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParameterKind {
+    /// On (1) or off (0).
+    Switch,
+    /// A number of pages to remember. More than there are is as good as all of them.
+    Pages,
+    /// A number of references.
+    References,
+}
+
+/// The value of a parameter that is not given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParameterDefault {
+    /// This value.
+    Value(u64),
+    /// The number of frames.
+    Frames,
+}
+
+impl ParameterKind {
+    /// The largest value.
+    pub fn most(self) -> u64 {
+        match self {
+            Self::Switch => 1,
+            Self::Pages => FRAMES_MAX,
+            Self::References => u64::MAX / 4,
+        }
+    }
+}
+
+/// How large a policy's structure is and what its parameters are: checked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    frames: u32,
+    parameters: &'static [Parameter],
+    values: [u64; PARAMETERS_MAX],
+}
+
+/// Most parameters of one policy.
+const PARAMETERS_MAX: usize = 4;
+
+impl Shape {
+    /// The frames that the policy orders.
+    pub fn frames(&self) -> u32 {
+        self.frames
+    }
+
+    /// The parameters and their values.
+    pub fn parameters(&self) -> impl Iterator<Item = (&'static Parameter, u64)> + '_ {
+        self.parameters.iter().zip(self.values)
+    }
+
+    /// The value of one of the policy's own parameters.
+    fn value(&self, parameter: &Parameter) -> u64 {
+        let mut values = self.parameters();
+        let found = values.find(|(known, _)| known.name == parameter.name);
+        found.expect("a policy asks for parameters that it lists").1
+    }
+}
+
+impl Policy {
+    /// The frames and parameters of a structure: `given` ones, and defaults for all others.
+    ///
+    /// # Errors
+    /// Names the parameter that is unknown to the policy or out of range, or `frames`, with the reason and what to do.
+    pub fn shape(self, frames: u64, given: &[(&'static str, u64)]) -> Result<Shape, ConfigError> {
+        if !(1..=FRAMES_MAX).contains(&frames) {
+            let advice = format!("use {}", frames.clamp(1, FRAMES_MAX));
+            return Err(ConfigError::new(
+                "frames",
+                format!("{frames} is not between 1 and {FRAMES_MAX}"),
+                advice,
+            ));
+        }
+        let parameters = self.parameters();
+        let mut shape = Shape { frames: frames as u32, parameters, values: [0; PARAMETERS_MAX] };
+        for (value, parameter) in shape.values.iter_mut().zip(parameters) {
+            *value = match parameter.default {
+                ParameterDefault::Value(value) => value,
+                ParameterDefault::Frames => frames,
+            };
+        }
+        for &(name, value) in given {
+            let Some(index) = parameters.iter().position(|parameter| parameter.name == name) else {
+                return Err(self.foreign(name));
+            };
+            let most = parameters[index].kind.most();
+            if value > most {
+                let reason = format!("{value} is not between 0 and {most}");
+                return Err(ConfigError::new(name, reason, format!("use {most}")));
+            }
+            shape.values[index] = value;
+        }
+        Ok(shape)
+    }
+
+    /// What to say of a parameter that the policy does not have.
+    fn foreign(self, name: &'static str) -> ConfigError {
+        let of = |policy: &Self| policy.parameters().iter().any(|parameter| parameter.name == name);
+        let others: Vec<_> =
+            Self::ALL.iter().filter(|policy| of(policy)).map(|policy| policy.name()).collect();
+        let advice = match self.parameters() {
+            [] => "leave it out".to_owned(),
+            own => {
+                let own: Vec<_> = own.iter().map(|parameter| parameter.name).collect();
+                format!("leave it out; {self} has {}", own.join(", "))
+            }
+        };
+        let reason = match others.as_slice() {
+            [] => "no policy has this parameter".to_owned(),
+            others => format!("a parameter of {}, not of {self}", others.join(", ")),
+        };
+        ConfigError::new(name, reason, advice)
+    }
+
+    /// The structure at `offset` in a region: what is there already, or an empty one if all is zero.
+    ///
+    /// # Panics
+    /// If `offset` is not a multiple of 64 or the region ends before [`Self::bytes`] from there on.
+    pub fn open<'r>(self, region: &'r Region, offset: usize, shape: &Shape) -> Order<'r> {
+        let mut memory = Memory { region, next: offset };
+        let order = self.laid(&mut memory, shape);
+        assert_eq!(
+            memory.next - offset,
+            self.bytes(shape),
+            "the size that was computed is the size that is used"
+        );
+        order
+    }
+
+    /// A region for one structure alone.
+    pub fn region(self, shape: &Shape) -> Region {
+        Region::heap(self.bytes(shape).next_multiple_of(REGION_ALIGNMENT))
+    }
+}
+
+/// Does something with a policy whatever it is; each policy gets code of its own.
+pub trait Visitor {
+    /// What comes of it.
+    type Output;
+
+    /// Does it.
+    fn visit<P: Replacement>(self, policy: &P) -> Self::Output;
+}
+
+/// Gives out a region's memory, piece after piece.
+struct Memory<'r> {
+    region: &'r Region,
+    next: usize,
+}
+
+/// Where each piece begins: no two share a cache line.
+const PIECE_ALIGNMENT: usize = 64;
+
+/// Bytes that `count` values of a type take of [`Memory`].
+const fn piece<T>(count: usize) -> usize {
+    (count * size_of::<T>()).next_multiple_of(PIECE_ALIGNMENT)
+}
+
+impl<'r> Memory<'r> {
+    fn take<T: Shared>(&mut self, count: usize) -> &'r [T] {
+        let values = self.region.slice(self.next, count);
+        self.next += piece::<T>(count);
+        values
+    }
+
+    fn one<T: Shared>(&mut self) -> &'r T {
+        &self.take(1)[0]
+    }
+}
+
+/// Declares the list of policies.
+macro_rules! policies {
+    ($($(#[$what:meta])+ $policy:ident($module:ident::$structure:ident) = $name:literal),+ $(,)?) => {
+        /// The policies that there are.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Policy {
+            $($(#[$what])+ $policy),+
+        }
+
+        /// A policy's structure in memory.
+        pub enum Order<'r> {
+            $($(#[$what])+ $policy($module::$structure<'r>)),+
+        }
+
+        impl Policy {
+            /// Every policy.
+            pub const ALL: &'static [Self] = &[$(Self::$policy),+];
+
+            /// The name used in configuration and output.
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$policy => $name),+ }
+            }
+
+            /// The parameters that it has.
+            pub fn parameters(self) -> &'static [Parameter] {
+                match self { $(Self::$policy => <$module::$structure<'_> as Laid<'_>>::PARAMETERS),+ }
+            }
+
+            /// Bytes of memory that its structure takes.
+            pub fn bytes(self, shape: &Shape) -> usize {
+                match self { $(Self::$policy => <$module::$structure<'_> as Laid<'_>>::bytes(shape)),+ }
+            }
+
+            fn laid<'r>(self, memory: &mut Memory<'r>, shape: &Shape) -> Order<'r> {
+                match self { $(Self::$policy => Order::$policy(Laid::laid(memory, shape))),+ }
+            }
+        }
+
+        impl Order<'_> {
+            /// Has the visitor do its work with the policy.
+            pub fn visit<V: Visitor>(&self, visitor: V) -> V::Output {
+                match self { $(Self::$policy(policy) => visitor.visit(policy)),+ }
+            }
+        }
+    };
+}
+policies! {
+    /// Pages leave in the order in which they came.
+    Fifo(fifo::Fifo) = "fifo",
+    /// The page leaves that was not referenced for the longest time.
+    Lru(lru::Lru) = "lru",
+    /// Second chance: a hand passes over the frames and takes a page that was not referenced since it passed last.
+    Clock(clock::Clock) = "clock",
+    /// LRU-2: the page leaves whose last reference but one is the oldest.
+    LruK(lru_k::LruK) = "lru-2",
+}
+
+impl fmt::Display for Policy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl std::str::FromStr for Policy {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL.iter().copied().find(|policy| policy.name() == text).ok_or_else(|| {
+            let known: Vec<_> = Self::ALL.iter().map(|policy| policy.name()).collect();
+            format!("unknown policy '{text}'; known: {}", known.join(", "))
+        })
+    }
+}
