@@ -2,7 +2,7 @@
 //!
 //! [`crash`] drives the shipped volume and engine over devices whose power fails anywhere, and checks what is found
 //! afterwards against a model that shares no code with them. [`database`] does the same to the engine alone, under a database with a
-//! log and a redo pointer.
+//! log and a redo pointer. [`policy`] runs a design's replacement alone on a trace, for its hit ratio.
 //!
 //! *Architecture invariant:* nothing here reimplements what it tests. Devices are replaced, the code above them is not.
 
@@ -11,3 +11,5 @@
 pub mod crash;
 
 pub mod database;
+
+pub mod policy;

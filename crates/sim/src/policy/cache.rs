@@ -1,0 +1,156 @@
+//! One policy with one number of frames.
+//!
+//! 1. `frame_of` and `page_of` are each other's inverse for the pages that are there.
+//! 2. Exactly the frames below `used` have a page, and they are the ones in the policy's order.
+
+use mezzanine_engine::Region;
+use mezzanine_engine::replacement::{PageKey, Policy, Replacement, Shape, Visitor};
+
+use super::counts::{Access, Counts};
+
+/// A cache that holds pages' numbers and no pages.
+pub struct Cache {
+    policy: Policy,
+    shape: Shape,
+    /// What the policy keeps.
+    region: Region,
+    /// By page: its frame, counted from 1; 0 is none.
+    frame_of: Vec<u32>,
+    /// By frame: its page.
+    page_of: Vec<u32>,
+    used: u32,
+    /// Reads and writes, and those of them that missed.
+    requests: [u64; 2],
+    misses: [u64; 2],
+}
+
+impl Cache {
+    /// An empty cache.
+    pub fn new(policy: Policy, shape: Shape) -> Self {
+        Self {
+            policy,
+            shape,
+            region: policy.region(&shape),
+            frame_of: Vec::new(),
+            page_of: vec![0; shape.frames() as usize],
+            used: 0,
+            requests: [0; 2],
+            misses: [0; 2],
+        }
+    }
+
+    /// Bytes of memory that a cache takes when it is made. To these come up to [`Self::BYTES_PER_PAGE`] for each page that it meets.
+    pub fn bytes(policy: Policy, shape: &Shape) -> u64 {
+        policy.bytes(shape) as u64 + u64::from(shape.frames()) * 4
+    }
+
+    /// Most bytes for each distinct page; the array is made larger in steps of a half.
+    pub const BYTES_PER_PAGE: u64 = 6;
+
+    /// The policy.
+    pub fn policy(&self) -> Policy {
+        self.policy
+    }
+
+    /// Frames and parameters.
+    pub fn shape(&self) -> &Shape {
+        &self.shape
+    }
+
+    /// Makes requests, all of whose pages' numbers are below `pages`.
+    ///
+    /// # Panics
+    /// If a page's number is not.
+    pub fn run(&mut self, accesses: &[Access], pages: u32) {
+        if self.frame_of.len() < pages as usize {
+            let room = self.frame_of.len() + self.frame_of.len() / 2;
+            self.frame_of.reserve_exact(room.max(pages as usize) - self.frame_of.len());
+            self.frame_of.resize(pages as usize, 0);
+        }
+        let mut written = 0;
+        let order = self.policy.open(&self.region, 0, &self.shape);
+        let run = Run {
+            accesses,
+            frame_of: &mut self.frame_of,
+            page_of: &mut self.page_of,
+            used: &mut self.used,
+            misses: &mut self.misses,
+            written: &mut written,
+        };
+        order.visit(run);
+        self.requests[0] += accesses.len() as u64 - written;
+        self.requests[1] += written;
+    }
+
+    /// What was counted.
+    pub fn counts(&self) -> Counts {
+        Counts::of(self.requests, self.misses)
+    }
+
+    /// Checks the invariants, and the policy's. For tests.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn check(&self) {
+        let present = self.frame_of.iter().filter(|frame| **frame != 0).count();
+        assert_eq!(present, self.used as usize, "invariant 1");
+        for (frame, page) in self.page_of.iter().enumerate().take(self.used as usize) {
+            assert_eq!(self.frame_of[*page as usize], frame as u32 + 1, "invariant 1");
+        }
+        let order = self.policy.open(&self.region, 0, &self.shape);
+        order.visit(Check { frames: self.shape.frames(), used: self.used });
+    }
+}
+
+/// The loop over requests, which every policy has a copy of.
+struct Run<'a> {
+    accesses: &'a [Access],
+    frame_of: &'a mut [u32],
+    page_of: &'a mut [u32],
+    used: &'a mut u32,
+    misses: &'a mut [u64; 2],
+    written: &'a mut u64,
+}
+
+impl Visitor for Run<'_> {
+    type Output = ();
+
+    fn visit<P: Replacement>(self, policy: &P) {
+        for access in self.accesses {
+            *self.written += u64::from(access.is_write());
+            let page = access.page();
+            if let Some(frame) = self.frame_of[page as usize].checked_sub(1) {
+                policy.referenced(frame);
+                continue;
+            }
+            self.misses[usize::from(access.is_write())] += 1;
+            let frame = if (*self.used as usize) < self.page_of.len() {
+                *self.used += 1;
+                *self.used - 1
+            } else {
+                let frame = policy.victim().expect("a full cache has a victim");
+                self.frame_of[self.page_of[frame as usize] as usize] = 0;
+                frame
+            };
+            self.frame_of[page as usize] = frame + 1;
+            self.page_of[frame as usize] = page;
+            policy.inserted(frame, PageKey(page.into()));
+        }
+    }
+}
+
+struct Check {
+    frames: u32,
+    used: u32,
+}
+
+impl Visitor for Check {
+    type Output = ();
+
+    fn visit<P: Replacement>(self, policy: &P) {
+        policy.check();
+        for frame in 0..self.frames {
+            assert_eq!(policy.contains(frame), frame < self.used, "invariant 2");
+        }
+    }
+}

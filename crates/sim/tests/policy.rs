@@ -1,0 +1,107 @@
+//! Replacement alone, exactly: the misses on the synthetic trace `prod3` are those of independent implementations.
+#![allow(clippy::unwrap_used)]
+
+use std::collections::HashSet;
+
+use mezzanine_engine::replacement::Policy;
+use mezzanine_sim::policy::{Access, Cache, Counts, Curve, Design, Point, prod3};
+
+const REQUESTS: usize = 1_000_000;
+
+/// The trace. Page numbers are small already: at most 65,536.
+fn trace() -> Vec<Access> {
+    prod3().take(REQUESTS).map(|page| Access::read(page as u32)).collect()
+}
+
+const PAGES: u32 = (1 << 16) + 1;
+
+fn counts(trace: &[Access], policy: Policy, frames: u64, given: &[(&'static str, u64)]) -> Counts {
+    let mut cache = Cache::new(policy, policy.shape(frames, given).unwrap());
+    cache.run(trace, PAGES);
+    cache.check();
+    cache.counts()
+}
+
+#[test]
+fn the_trace_is_the_one_that_others_have() {
+    let pages: Vec<u64> = prod3().take(REQUESTS).collect();
+    assert_eq!(pages[..3], [16639, 10202, 3226]);
+    assert_eq!(pages.iter().collect::<HashSet<_>>().len(), 48_269);
+    assert!(pages.iter().all(|page| (1..=65_536).contains(page)));
+}
+
+#[test]
+fn misses_are_exactly_those_of_others() {
+    let trace = trace();
+    // Every page that has left is remembered.
+    let unlimited = [("history", PAGES.into())];
+    let expected = [
+        (Policy::Fifo, &[][..], [918_098, 687_050, 268_947]),
+        (Policy::Lru, &[], [914_362, 654_376, 204_330]),
+        (Policy::Clock, &[], [910_994, 638_395, 194_090]),
+        (Policy::LruK, &unlimited, [861_866, 566_847, 166_837]),
+    ];
+    for (policy, given, misses) in expected {
+        for (frames, misses) in [1_000, 5_000, 20_000].into_iter().zip(misses) {
+            let counts = counts(&trace, policy, frames, given);
+            assert_eq!(counts.misses, misses, "{policy}, {frames} frames");
+            assert_eq!((counts.requests, counts.hits), (REQUESTS as u64, REQUESTS as u64 - misses));
+        }
+    }
+}
+
+/// The first requests of the trace, of which some are writes.
+fn mixed(requests: usize) -> Vec<Access> {
+    let access = |(request, page): (usize, u64)| {
+        if request % 3 == 0 { Access::write(page as u32) } else { Access::read(page as u32) }
+    };
+    prod3().enumerate().map(access).take(requests).collect()
+}
+
+#[test]
+fn a_curve_is_what_each_size_is_alone() {
+    let trace = mixed(100_000);
+    let sizes = [1, 2, 63, 64, 65, 1_000, 9_999, 60_000];
+    let given = |design: Design| match design.name() {
+        "lc" => &[("correlated-period", 30), ("history", 500)][..],
+        _ => &[],
+    };
+    let point = |design: Design| {
+        move |frames| Point { design, shape: design.policy().shape(frames, given(design)).unwrap() }
+    };
+    let points = Design::all().flat_map(|design| sizes.into_iter().map(point(design)));
+    let mut curve = Curve::new(points.collect());
+    trace.iter().for_each(|access| curve.request(*access));
+    let found = curve.finish();
+    assert_eq!(found.len(), Design::all().count() * sizes.len());
+    for (point, together) in found {
+        let mut alone = Cache::new(point.design.policy(), point.shape);
+        // In pieces of another size than the curve's, and with no more pages than were met.
+        for piece in trace.chunks(777) {
+            alone.run(piece, PAGES);
+        }
+        alone.check();
+        let frames = point.shape.frames();
+        assert_eq!(together, alone.counts(), "{}, {frames} frames", point.design);
+        assert_eq!((together.reads, together.writes), (66_666, 33_334));
+        assert_eq!(together.misses, together.read_misses + together.write_misses);
+        assert!(together.read_misses > 0 && together.write_misses > 0);
+    }
+}
+
+#[test]
+fn semantics_that_move_the_numbers() {
+    let trace = trace();
+    let misses = |policy, given: &[(&'static str, u64)]| counts(&trace, policy, 5_000, given).misses;
+    // The reference bit of a page that comes in.
+    assert_eq!(misses(Policy::Clock, &[]), 638_395);
+    assert!(misses(Policy::Clock, &[("clock-insert-referenced", 1)]) > 638_395);
+    // What LRU-2 remembers of pages that have left. As much as the cache holds is what it does by itself; and in requests that know
+    // nothing of one another, as these, all that is remembered longer misleads.
+    let history = |pages| misses(Policy::LruK, &[("history", pages)]);
+    assert_eq!(history(5_000), misses(Policy::LruK, &[]));
+    assert!(history(0) < history(5_000) && history(5_000) < history(100_000));
+    // References in a row: with a period as long as the trace nothing is ever eligible, and the order is LRU's.
+    let longest = [("correlated-period", REQUESTS as u64)];
+    assert_eq!(misses(Policy::LruK, &longest), misses(Policy::Lru, &[]));
+}
