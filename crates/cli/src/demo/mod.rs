@@ -191,7 +191,7 @@ impl Demo<'_> {
         drop(process);
         self.remove("calibrate");
         bar.finish_and_clear();
-        Ok(time_scale_for(cpu_busy))
+        Ok(time_scale_for(cpu_busy, 1.0))
     }
 
     /// Runs one configuration, kills it, opens it again and checks it.
@@ -419,7 +419,7 @@ fn table(result: &DemoResult) -> String {
 /// What makes the figures doubtful, each with what to do.
 fn warnings(result: &DemoResult) -> Vec<String> {
     let runs = result.rows.iter().map(|row| (row.configuration.as_str(), row.cpu_busy)).collect();
-    let busy = Busy { runs, machine: result.machine_busy, time_scale: result.time_scale };
+    let busy = Busy { runs, machine: result.machine_busy, time_scale: Some(result.time_scale) };
     let mut warnings = busy.warnings();
     if result.rows.iter().any(|row| row.transactions_per_minute == 0.0) {
         warnings.push("no New-Order was committed in one of the runs; repeat with more --seconds".to_owned());

@@ -20,6 +20,7 @@ use super::args::Run;
 use super::counts::Counts;
 use super::result::Row;
 use super::server::{Server, database_failure, execute, numbers};
+use crate::benchmark::time_scale_for;
 use crate::failure::Failure;
 use crate::machine::{ProcessorMeter, cores};
 
@@ -34,8 +35,11 @@ const WARM_UP_TRANSACTIONS_MAX: u64 = 2_000_000;
 const WARM_UP_TRANSACTIONS: u64 = 5_000;
 /// Share of the measured time that is run with delays before measuring, so that queues have formed.
 const WARM_UP_SHARE: f64 = 0.2;
-/// How long the processor is watched at time scale 1 to find the time scale.
+/// How long a time scale is left alone, so that what was under way at another one is over, and then watched, to find the time scale.
+const SETTLING: Duration = Duration::from_secs(2);
 const CALIBRATION: Duration = Duration::from_secs(4);
+/// How often at most: what a scale makes of the processor is told badly from another one that leaves it no or much time.
+const CALIBRATIONS_MAX: u32 = 4;
 /// The tier is asked this often whether it is warm.
 const ASK_EVERY: Duration = Duration::from_millis(500);
 /// Only one log of acknowledged commits is written on each copy of the database.
@@ -74,10 +78,20 @@ enum Stage {
     /// Warming up without delays; looked at last then.
     Fast(Instant),
     /// Finding the time scale.
-    Calibrating(Instant, Busy),
+    Calibrating(Calibrating),
     /// Warming up with delays, since then.
     Slow(Instant),
     Measuring(Box<Measuring>),
+}
+
+struct Calibrating {
+    /// This scale, since then.
+    scale: f64,
+    began: Instant,
+    /// From the end of the settling on.
+    busy: Option<Busy>,
+    /// Scales that were tried, this one included.
+    tried: u32,
 }
 
 struct Measuring {
@@ -173,11 +187,7 @@ impl Observer<'_, '_> {
                 }
             }
             Stage::Fast(_) => {}
-            Stage::Calibrating(since, _) if since.elapsed() < CALIBRATION => {}
-            Stage::Calibrating(_, busy) => {
-                self.bench.calibrated(busy.read(self.server).0);
-                self.begin_slow()?;
-            }
+            Stage::Calibrating(_) => self.calibrate()?,
             Stage::Slow(since) => {
                 let seconds = self.bench.args.seconds;
                 if since.elapsed().as_secs_f64() >= seconds * WARM_UP_SHARE {
@@ -226,9 +236,33 @@ impl Observer<'_, '_> {
         if self.bench.time_scale.is_some() {
             return self.begin_slow();
         }
-        self.set_time_scale(1.0)?;
-        self.stage = Stage::Calibrating(Instant::now(), Busy::start(self.server));
+        self.try_time_scale(1.0, 1)
+    }
+
+    fn try_time_scale(&mut self, scale: f64, tried: u32) -> Result<(), Failure> {
+        self.set_time_scale(scale)?;
+        self.stage = Stage::Calibrating(Calibrating { scale, began: Instant::now(), busy: None, tried });
         Ok(())
+    }
+
+    /// Watches the processor at one time scale after the other, until one leads to itself.
+    fn calibrate(&mut self) -> Result<(), Failure> {
+        let Stage::Calibrating(now) = &mut self.stage else { return Ok(()) };
+        if now.began.elapsed() < SETTLING {
+            return Ok(());
+        }
+        let busy = now.busy.get_or_insert_with(|| Busy::start(self.server));
+        if busy.began.elapsed() < CALIBRATION {
+            return Ok(());
+        }
+        let (busy, _) = busy.read(self.server);
+        let (scale, tried) = (now.scale, now.tried);
+        let wanted = time_scale_for(busy, scale);
+        if wanted != scale && tried < CALIBRATIONS_MAX {
+            return self.try_time_scale(wanted, tried + 1);
+        }
+        self.bench.calibrated(scale, busy);
+        self.begin_slow()
     }
 
     fn begin_slow(&mut self) -> Result<(), Failure> {

@@ -25,7 +25,7 @@ use server::{Server, database_failure, execute};
 use super::build;
 use super::settings::Settings;
 use super::user::ServerUser;
-use crate::benchmark::{Workspace, duration, leave_to_handler, percent, time_scale_for};
+use crate::benchmark::{Workspace, duration, leave_to_handler, percent};
 use crate::device::find_model;
 use crate::failure::Failure;
 use crate::machine::Machine;
@@ -293,10 +293,9 @@ impl<'a> Bench<'a> {
         Ok(row)
     }
 
-    /// At time scale 1 the processor was this busy.
-    fn calibrated(&mut self, busy: f64) {
-        let scale = time_scale_for(busy);
-        output::note(&format!("time scale {scale}: at 1 the processor would be {} busy", percent(busy)));
+    /// The time scale is known: the processor was this busy at it.
+    fn calibrated(&mut self, scale: f64, busy: f64) {
+        output::note(&format!("time scale {scale}: the processor is {} busy", percent(busy)));
         self.time_scale = Some(scale);
     }
 

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::args::NONE;
 use super::counts::{DriveUse, TierUse};
 use crate::benchmark::{Busy, duration, percent};
 use crate::machine::Machine;
@@ -152,7 +153,9 @@ impl BenchResult {
     /// What makes the figures doubtful, each with what to do.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let runs = self.rows.iter().map(|row| (row.run.as_str(), row.cpu_busy)).collect();
-        let busy = Busy { runs, machine: self.machine_busy, time_scale: self.time_scale };
+        let real = self.settings.disk_model == NONE && self.settings.flash_model == NONE;
+        let time_scale = (!real).then_some(self.time_scale);
+        let busy = Busy { runs, machine: self.machine_busy, time_scale };
         let mut warnings = busy.warnings();
         if !self.settings.standard_scale {
             warnings
