@@ -8,7 +8,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 /// Memory: about 20 to 40 bytes for each distinct page, whatever the number of requests.
 #[derive(Debug, Clone, Default)]
 pub struct Dense {
-    numbers: HashMap<u64, u32, BuildHasherDefault<Folded>>,
+    numbers: HashMap<u64, u32, Hashing>,
 }
 
 impl Dense {
@@ -50,10 +50,13 @@ impl Dense {
     }
 }
 
+/// For maps whose keys are page numbers.
+pub(crate) type Hashing = BuildHasherDefault<Folded>;
+
 /// A product of 128 bits folded to 64: pages in a row, and pages of large strides, spread over the table, and it costs one
 /// multiplication. No defence against somebody who chooses the pages.
 #[derive(Debug, Clone, Copy, Default)]
-struct Folded(u64);
+pub(crate) struct Folded(u64);
 
 impl Hasher for Folded {
     fn write(&mut self, bytes: &[u8]) {

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::own;
 use crate::vscsi;
 
 /// How a trace is written down; a file of any format may be compressed by zstd. New ones may be added.
@@ -18,12 +19,14 @@ pub enum Format {
     OracleGeneral,
     /// Records of VMware's vscsiStats, version 1 or 2, as CloudPhysics published them.
     Vscsi,
+    /// Mezzanine's own (`docs/format.md`), which alone knows evictions, marks, clients, transactions and relations.
+    Mezzanine,
 }
 
 impl Format {
     /// All formats.
     pub fn all() -> &'static [Format] {
-        &[Self::Plain, Self::Lis, Self::OracleGeneral, Self::Vscsi]
+        &[Self::Plain, Self::Lis, Self::OracleGeneral, Self::Vscsi, Self::Mezzanine]
     }
 
     /// The name on the command line.
@@ -33,6 +36,7 @@ impl Format {
             Self::Lis => "lis",
             Self::OracleGeneral => "oracle-general",
             Self::Vscsi => "vscsi",
+            Self::Mezzanine => "mezzanine",
         }
     }
 
@@ -47,6 +51,9 @@ impl Format {
         }
         if head.starts_with(b"BZh") {
             return Some(Guess::Compressed("bzip2"));
+        }
+        if head.starts_with(own::MAGIC) {
+            return Some(Guess::Format(Self::Mezzanine));
         }
         if vscsi::looks_like(head) {
             return Some(Guess::Format(Self::Vscsi));
@@ -65,11 +72,6 @@ impl Format {
             4 => Some(Guess::Format(Self::Lis)),
             _ => Some(Guess::Text),
         }
-    }
-
-    /// Whether the bytes of such a trace are for machines.
-    pub(crate) fn is_binary(self) -> bool {
-        !matches!(self, Self::Plain | Self::Lis)
     }
 }
 

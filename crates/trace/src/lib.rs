@@ -27,10 +27,14 @@ mod input;
 mod format;
 
 mod oracle;
+mod own;
 mod text;
 mod vscsi;
 
 mod reader;
+
+mod output;
+mod writer;
 
 mod dense;
 
@@ -38,5 +42,7 @@ pub use dense::Dense;
 pub use error::{Position, TraceError, TraceErrorKind};
 pub use format::{Format, UnknownFormat};
 pub use input::Compression;
+pub use own::{Header, Naming, Relation};
 pub use reader::{Reader, open};
 pub use request::{Op, Request};
+pub use writer::{Writer, Written};

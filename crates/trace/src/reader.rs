@@ -8,16 +8,19 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use mezzanine_engine::PageId;
+
 use crate::error::{Position, TraceError, TraceErrorKind};
 use crate::format::{Format, Guess};
 use crate::input::{Compression, Input};
 use crate::oracle;
+use crate::own::{Blocks, Header, Naming, Relation};
 use crate::request::Request;
 use crate::text::Lines;
 use crate::vscsi::Vscsi;
 
 /// Opens a trace. Requests that are larger than a page of `page_bytes` become several; formats that count in pages do not
-/// use it.
+/// use it, and Mezzanine's says itself how large its pages are ([`Reader::header`]).
 ///
 /// # Errors
 /// If the file cannot be opened, is empty, or shows at its beginning that it is of another format; if `page_bytes` is 0.
@@ -45,6 +48,7 @@ enum Decoder {
     Lis(Lines),
     Oracle,
     Vscsi(Vscsi),
+    Mezzanine(Box<Blocks>),
 }
 
 impl Reader {
@@ -74,6 +78,15 @@ impl Reader {
             Format::Lis => Decoder::Lis(Lines::new()),
             Format::OracleGeneral => Decoder::Oracle,
             Format::Vscsi => Decoder::Vscsi(Vscsi::new()),
+            Format::Mezzanine => {
+                let wrong = |error: TraceError| match guess {
+                    Some(guess) if error.kind() == TraceErrorKind::WrongFormat => {
+                        error.advise(guess.advice())
+                    }
+                    _ => error,
+                };
+                Decoder::Mezzanine(Box::new(Blocks::new(&mut input).map_err(wrong)?))
+            }
         };
         let run = Run::none();
         Ok(Reader { input, format, page_bytes, decoder, guess, run, time_ns: 0, requests: 0, ended: false })
@@ -89,9 +102,38 @@ impl Reader {
         self.input.compression()
     }
 
+    /// What holds for the whole trace, as Mezzanine's format would say it.
+    pub fn header(&self) -> Header {
+        match &self.decoder {
+            Decoder::Mezzanine(blocks) => *blocks.header(),
+            Decoder::Plain(_) | Decoder::Lis(_) => self.header_of_numbers(false),
+            Decoder::Oracle | Decoder::Vscsi(_) => self.header_of_numbers(true),
+        }
+    }
+
     /// The size of a page in bytes.
     pub fn page_bytes(&self) -> u32 {
-        self.page_bytes
+        self.header().page_bytes
+    }
+
+    fn header_of_numbers(&self, timed: bool) -> Header {
+        Header { page_bytes: self.page_bytes, naming: Naming::Numbers, timed, origin_unix_us: 0 }
+    }
+
+    /// The relations that requests so far could name: number 1 is the first.
+    pub fn relations(&self) -> &[Relation] {
+        match &self.decoder {
+            Decoder::Mezzanine(blocks) => blocks.relations(),
+            _ => &[],
+        }
+    }
+
+    /// The id of a page that was in a request so far, in a trace whose pages have ids.
+    pub fn page_id(&self, page: u64) -> Option<PageId> {
+        match &self.decoder {
+            Decoder::Mezzanine(blocks) => blocks.page_id(page),
+            _ => None,
+        }
     }
 
     fn record(&mut self) -> Result<Option<Run>, TraceError> {
@@ -100,6 +142,9 @@ impl Reader {
             Decoder::Lis(lines) => lines.lis(&mut self.input),
             Decoder::Oracle => oracle::record(&mut self.input, self.page_bytes),
             Decoder::Vscsi(vscsi) => vscsi.record(&mut self.input, self.page_bytes),
+            Decoder::Mezzanine(blocks) => {
+                Ok(blocks.request(&mut self.input)?.map(|request| Run::pages(request, 1)))
+            }
         }
     }
 
@@ -158,7 +203,8 @@ impl std::iter::FusedIterator for Reader {}
 
 /// Whether a guess rules the format out: records for machines without a magic number would accept almost anything.
 fn is_certainly_not(format: Format, guess: Guess) -> bool {
-    format.is_binary() && matches!(guess, Guess::Format(_) | Guess::Text)
+    let is_blind = matches!(format, Format::OracleGeneral | Format::Vscsi);
+    is_blind && matches!(guess, Guess::Format(_) | Guess::Text)
 }
 
 /// A request for several pages.

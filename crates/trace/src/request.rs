@@ -34,6 +34,11 @@ impl Op {
         ["read", "write", "evict_clean", "evict_dirty", "commit", "checkpoint"][self.index()]
     }
 
+    /// Whether a page left the buffer pool.
+    pub fn is_eviction(self) -> bool {
+        matches!(self, Self::EvictClean | Self::EvictDirty)
+    }
+
     /// Whether it is a mark, which has no page.
     pub fn is_mark(self) -> bool {
         matches!(self, Self::Commit | Self::Checkpoint)

@@ -1,5 +1,7 @@
 //! The formats that are text: plain page numbers and ARC's.
 
+use std::io::{self, Write};
+
 use crate::error::{Position, TraceError, TraceErrorKind};
 use crate::input::Input;
 use crate::reader::Run;
@@ -84,6 +86,45 @@ impl Lines {
                 }
             }
         }
+    }
+}
+
+/// Lines of ARC's format. Pages in a row become one line.
+pub(crate) struct LisWriter<W> {
+    out: W,
+    start: u64,
+    count: u64,
+    lines: u64,
+}
+
+impl<W: Write> LisWriter<W> {
+    pub(crate) fn new(out: W) -> LisWriter<W> {
+        LisWriter { out, start: 0, count: 0, lines: 0 }
+    }
+
+    pub(crate) fn request(&mut self, page: u64) -> io::Result<()> {
+        // The page behind the run, if there is a run and that page.
+        let next = self.start.checked_add(self.count).filter(|_| (1..RUN_PAGES_MAX).contains(&self.count));
+        if next != Some(page) {
+            self.line()?;
+            self.start = page;
+        }
+        self.count += 1;
+        Ok(())
+    }
+
+    fn line(&mut self) -> io::Result<()> {
+        if self.count > 0 {
+            writeln!(self.out, "{} {} 0 {}", self.start, self.count, self.lines)?;
+            self.lines += 1;
+            self.count = 0;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn finish(mut self) -> io::Result<W> {
+        self.line()?;
+        Ok(self.out)
     }
 }
 

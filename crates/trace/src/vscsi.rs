@@ -16,12 +16,13 @@
 
 use crate::error::{Position, TraceError, TraceErrorKind};
 use crate::input::Input;
+use crate::own::EncodeError;
 use crate::reader::Run;
 use crate::request::{Op, Request};
 
 const V1_BYTES: usize = 32;
 const V2_BYTES: usize = 40;
-const SECTOR_BYTES: u128 = 512;
+pub(crate) const SECTOR_BYTES: u32 = 512;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Version {
@@ -88,7 +89,7 @@ impl Vscsi {
                 format!("a time of {} microseconds does not fit 64 bits of nanoseconds", fields.time_us);
             return wrong(TraceErrorKind::Damaged, reason);
         };
-        let begin = u128::from(fields.block) * SECTOR_BYTES;
+        let begin = u128::from(fields.block) * u128::from(SECTOR_BYTES);
         let end = begin + u128::from(fields.length_bytes);
         let page = u128::from(page_bytes);
         // A request for no bytes touches no page.
@@ -117,6 +118,31 @@ fn version_of(input: &mut Input) -> Result<Version, TraceError> {
         let reason = "no version 1 or 2 where a vscsi record has it";
         input.error(TraceErrorKind::WrongFormat, position, reason)
     })
+}
+
+/// A record of version 1 for a page of a multiple of 512 bytes. Without a time it is at 0.
+pub(crate) fn encode(request: &Request, page_bytes: u32, serial: u64) -> Result<[u8; V1_BYTES], EncodeError> {
+    let sectors = u64::from(page_bytes / SECTOR_BYTES);
+    let block = request.page.checked_mul(sectors).filter(|block| block.checked_add(sectors).is_some());
+    let Some(block) = block else {
+        return Err(EncodeError::Invalid(format!("vscsi has no block number for page {}", request.page)));
+    };
+    // The forms with 16 bytes are those whose block numbers have 64 bits.
+    let command: u16 = match (request.op, u32::try_from(block).is_ok()) {
+        (Op::Write, true) => 0x2A,
+        (Op::Write, false) => 0x8A,
+        (_, true) => 0x28,
+        (_, false) => 0x88,
+    };
+    let mut record = [0; V1_BYTES];
+    record[0..4].copy_from_slice(&(serial as u32).to_le_bytes());
+    record[4..8].copy_from_slice(&page_bytes.to_le_bytes());
+    record[8..12].copy_from_slice(&1u32.to_le_bytes());
+    record[12..14].copy_from_slice(&command.to_le_bytes());
+    record[15] = 1;
+    record[16..24].copy_from_slice(&block.to_le_bytes());
+    record[24..32].copy_from_slice(&(request.time_ns.unwrap_or(0) / 1_000).to_le_bytes());
+    Ok(record)
 }
 
 struct Fields {

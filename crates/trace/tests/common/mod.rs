@@ -2,9 +2,11 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 use std::io::Cursor;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use mezzanine_trace::{Format, Op, Reader, Request, TraceError, TraceErrorKind};
+use mezzanine_workload::Random;
 
 /// A reader of these bytes, which errors call `trace`.
 pub(crate) fn reader(bytes: &[u8], format: Format) -> Result<Reader, TraceError> {
@@ -35,4 +37,56 @@ pub(crate) fn refused(bytes: &[u8], format: Format, kind: TraceErrorKind, parts:
     for part in parts {
         assert!(text.contains(part), "{part:?} is missing in {text:?}");
     }
+}
+
+/// A directory that is removed again.
+pub(crate) struct Scratch(PathBuf);
+
+impl Scratch {
+    pub(crate) fn new() -> Scratch {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = std::env::temp_dir().join(format!("mezzanine-trace-{}-{count}", std::process::id()));
+        std::fs::create_dir(&path).unwrap();
+        Scratch(path)
+    }
+
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    /// The names of all that is in it.
+    pub(crate) fn names(&self) -> Vec<String> {
+        let mut names: Vec<String> = std::fs::read_dir(&self.0)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// Requests of all kinds, as they can be in a trace with three relations whose pages are numbers.
+pub(crate) fn random_requests(seed: u64, count: usize, timed: bool) -> Vec<Request> {
+    let mut random = Random::stream(seed, &[]);
+    let mut time_ns = 0;
+    (0..count)
+        .map(|_| {
+            let op = Op::ALL[random.uniform(0, 5) as usize];
+            // Numbers of all lengths.
+            let mut any = |bits: u32| random.bits() >> (64 - bits) >> random.uniform(0, bits - 1);
+            let page = if op.is_mark() { 0 } else { any(64) };
+            let client = any(33).checked_sub(1).map(|client| client as u32);
+            let transaction = Some(any(64)).filter(|number| number % 5 > 0);
+            let relation = Some(any(2) as u32).filter(|relation| *relation > 0 && !op.is_mark());
+            time_ns += any(40);
+            Request { page, time_ns: timed.then_some(time_ns), op, client, transaction, relation }
+        })
+        .collect()
 }
