@@ -37,10 +37,12 @@ mod output;
 mod writer;
 
 mod dense;
+mod generate;
 
 pub use dense::Dense;
 pub use error::{Position, TraceError, TraceErrorKind};
 pub use format::{Format, UnknownFormat};
+pub use generate::{CLIENTS_MAX, Generate, Generator, Shape};
 pub use input::Compression;
 pub use own::{Header, Naming, Relation};
 pub use reader::{Reader, open};
