@@ -18,6 +18,7 @@ mod device;
 mod pg;
 mod sim;
 mod tier;
+mod trace;
 
 use std::process::ExitCode;
 
@@ -56,6 +57,9 @@ enum Verb {
     /// List drives and models, and measure them.
     #[command(subcommand)]
     Device(device::DeviceVerb),
+    /// Traces of page requests: looked at, converted, generated.
+    #[command(subcommand)]
+    Trace(trace::TraceVerb),
     /// The tier in a simulated world that loses power.
     #[command(subcommand)]
     Sim(sim::SimVerb),
@@ -69,6 +73,7 @@ fn main() -> ExitCode {
     let done = match cli.verb {
         Verb::Demo(args) => demo::run(&args, cli.json),
         Verb::Tier(verb) => tier::run(&verb, cli.json),
+        Verb::Trace(verb) => trace::run(&verb, cli.json),
         Verb::Sim(verb) => sim::run(&verb, cli.json),
         Verb::Device(verb) => device::run(&verb, cli.json),
         Verb::Pg(verb) => pg::run(&verb, cli.json),

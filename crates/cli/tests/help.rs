@@ -13,6 +13,9 @@ const VERBS: &[&[&str]] = &[
     &["tier", "drain"],
     &["device", "list"],
     &["device", "bench"],
+    &["trace", "info"],
+    &["trace", "convert"],
+    &["trace", "generate"],
     &["sim", "crash"],
     &["pg", "build"],
     &["pg", "bench"],
@@ -40,7 +43,7 @@ fn every_verb_has_help_with_an_example() {
 #[test]
 fn the_overview_names_all_verbs_and_the_exit_codes() {
     let text = mezz(&["--help"]).expect(0).stdout;
-    for part in ["demo", "tier", "device", "sim", "pg", "Exit codes:", "  3  refused", "10GiB"] {
+    for part in ["demo", "tier", "device", "trace", "sim", "pg", "Exit codes:", "  3  refused", "10GiB"] {
         assert!(text.contains(part), "{part}:\n{text}");
     }
     assert!(!text.contains("demo-child"), "internals are not shown");
@@ -64,6 +67,14 @@ fn senseless_command_lines_end_with_2() {
         &["tier", "format", "x", "--design", "lru"],
         &["tier", "drain", "x"],
         &["device", "bench"],
+        &["trace"],
+        &["trace", "info"],
+        &["trace", "info", "x", "--format", "csv"],
+        &["trace", "info", "x", "--page-size", "0"],
+        &["trace", "convert", "x", "y", "--from", "plain"],
+        &["trace", "generate", "x", "--shape", "tpcx", "--pages", "1", "--requests", "1"],
+        &["trace", "generate", "x", "--shape", "zipf", "--pages", "0", "--requests", "1"],
+        &["trace", "generate", "x", "--shape", "zipf", "--pages", "1", "--requests", "0"],
         &["sim", "crash", "--cuts", "0"],
         &["sim", "crash", "--seed", "x"],
         &["pg"],
