@@ -18,6 +18,9 @@ mod image;
 
 mod volume;
 
+mod trace;
+
 pub use image::image;
 pub use structures::{group, region, segment, superblock};
+pub use trace::trace;
 pub use volume::{sidecar, volume};

@@ -1,7 +1,7 @@
 //! The fuzz targets with the bytes of seeds, so that they are tried every day.
 #![allow(missing_docs)]
 
-use mezzanine_fuzzed::{group, image, region, segment, sidecar, superblock, volume};
+use mezzanine_fuzzed::{group, image, region, segment, sidecar, superblock, trace, volume};
 
 /// Bytes of a seed: many are small numbers and zeros, because most fields are.
 fn bytes(seed: u64, len_max: u64) -> Vec<u8> {
@@ -72,4 +72,9 @@ fn sidecars() {
 #[test]
 fn volumes() {
     run(volume, 3_000, 200);
+}
+
+#[test]
+fn traces() {
+    run(trace, 10_000, 300);
 }
