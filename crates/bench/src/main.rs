@@ -4,6 +4,7 @@
 mod engine;
 mod host;
 mod memory;
+mod policy;
 mod processes;
 mod recovery;
 mod report;
@@ -51,6 +52,8 @@ enum Bench {
     },
     #[command(hide = true)]
     SecondProcess(processes::Second),
+    /// Replacement alone, on page numbers: requests a second.
+    Policy,
     /// Memory per frame at several tier sizes: computed, not measured.
     Memory,
     /// Recovery of a tier against reading all of it.
@@ -83,7 +86,11 @@ impl Bench {
             Self::Recovery { directory, .. } | Self::Hit { directory } | Self::All { directory } => {
                 Some(directory)
             }
-            Self::Engine { .. } | Self::Processes { .. } | Self::SecondProcess(_) | Self::Memory => None,
+            Self::Engine { .. }
+            | Self::Processes { .. }
+            | Self::SecondProcess(_)
+            | Self::Policy
+            | Self::Memory => None,
         }
     }
 }
@@ -103,6 +110,7 @@ fn main() -> ExitCode {
         Bench::Engine { frames } => engine::run(scale, *frames),
         Bench::Processes { frames } => processes::run(scale, *frames),
         Bench::SecondProcess(second) => processes::second(second),
+        Bench::Policy => policy::run(scale),
         Bench::Memory => Ok(memory::run()),
         Bench::Recovery { gib, directory } => recovery::run(scale, *gib, directory),
         Bench::Hit { directory } => volume::run(scale, directory),
@@ -123,6 +131,7 @@ fn main() -> ExitCode {
 fn all(scale: report::Scale, directory: &Path) -> report::Outcome {
     let mut rows = engine::run(scale, FRAMES)?;
     rows.extend(processes::run(scale, FRAMES)?);
+    rows.extend(policy::run(scale)?);
     rows.extend(memory::run());
     rows.extend(recovery::run(scale, GIB, directory)?);
     rows.extend(volume::run(scale, directory)?);

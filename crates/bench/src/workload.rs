@@ -22,10 +22,15 @@ impl Random {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// One of `pages` pages, by the continuous approximation of Zipf's law with exponent 0.9: rank =
+    /// One of `pages` blocks, by the continuous approximation of Zipf's law with exponent 0.9: rank =
     /// pages * u^(1 / (1 - 0.9)). Ranks are spread over the blocks by a fixed odd multiplier.
-    pub(crate) fn zipf_page(&mut self, pages: u64) -> PageId {
+    pub(crate) fn zipf_block(&mut self, pages: u64) -> u64 {
         let rank = (pages as f64 * self.unit().powi(10)) as u64;
-        PageId::volume(1, rank.wrapping_mul(0x9E37_79B1) % pages)
+        rank.wrapping_mul(0x9E37_79B1) % pages
+    }
+
+    /// The page of such a block.
+    pub(crate) fn zipf_page(&mut self, pages: u64) -> PageId {
+        PageId::volume(1, self.zipf_block(pages))
     }
 }

@@ -60,7 +60,7 @@ enum Verb {
     /// Traces of page requests: looked at, converted, generated.
     #[command(subcommand)]
     Trace(trace::TraceVerb),
-    /// The tier in a simulated world that loses power.
+    /// The tier in a simulated world that loses power; designs on traces.
     #[command(subcommand)]
     Sim(sim::SimVerb),
     /// One run of the demo, in a process that can be killed.

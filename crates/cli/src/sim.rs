@@ -1,7 +1,13 @@
-//! `mezz sim`: the tier in a simulated world.
+//! `mezz sim`: the tier in a simulated world, and designs on traces.
 
 mod exhaustive;
 mod random;
+
+mod parameters;
+mod requests;
+
+mod mrc;
+mod run;
 
 use clap::{Args, Subcommand};
 use mezzanine_engine::{Design, SyncMode};
@@ -32,6 +38,12 @@ pub(crate) enum SimVerb {
     /// Cut the power of simulated devices under the shipped code, thousands of times, and check what is found afterwards.
     #[command(after_help = EXAMPLES)]
     Crash(CrashArgs),
+    /// Run a design on a trace: requests, hits and misses.
+    #[command(after_help = run::EXAMPLES)]
+    Run(run::RunArgs),
+    /// Misses by the size of the cache: many sizes and designs in one pass over a trace.
+    #[command(after_help = mrc::EXAMPLES)]
+    Mrc(mrc::MrcArgs),
 }
 
 #[derive(Debug, Args)]
@@ -95,6 +107,8 @@ pub(crate) fn run(verb: &SimVerb, json: bool) -> Result<(), Failure> {
     match verb {
         SimVerb::Crash(args) if args.exhaustive => exhaustive::run(args, json),
         SimVerb::Crash(args) => random::run(args, json),
+        SimVerb::Run(args) => run::run(args, json),
+        SimVerb::Mrc(args) => mrc::run(args, json),
     }
 }
 

@@ -267,7 +267,7 @@ fn lru_2_is_figure_2_1() {
             compare(Policy::LruK, &given, |_| lru_2(period, history)).unwrap();
         }
     }
-    compare(Policy::LruK, &[], |shape| lru_2(0, shape.frames().into())).unwrap();
+    compare(Policy::LruK, &[], |shape| lru_2(u64::from(shape.frames()) / 8, shape.frames().into())).unwrap();
 }
 
 /// A policy with parameters, beside the model of another.

@@ -33,8 +33,8 @@ fn the_trace_is_the_one_that_others_have() {
 #[test]
 fn misses_are_exactly_those_of_others() {
     let trace = trace();
-    // Every page that has left is remembered.
-    let unlimited = [("history", PAGES.into())];
+    // Every page that has left is remembered, and references in a row are references.
+    let unlimited = [("history", PAGES.into()), ("correlated-period", 0)];
     let expected = [
         (Policy::Fifo, &[][..], [918_098, 687_050, 268_947]),
         (Policy::Lru, &[], [914_362, 654_376, 204_330]),
@@ -96,12 +96,14 @@ fn semantics_that_move_the_numbers() {
     // The reference bit of a page that comes in.
     assert_eq!(misses(Policy::Clock, &[]), 638_395);
     assert!(misses(Policy::Clock, &[("clock-insert-referenced", 1)]) > 638_395);
-    // What LRU-2 remembers of pages that have left. As much as the cache holds is what it does by itself; and in requests that know
-    // nothing of one another, as these, all that is remembered longer misleads.
+    // What LRU-2 remembers of pages that have left: as many as frames if nothing else is said. In requests that know nothing of one
+    // another, as these, whatever is remembered longer misleads.
     let history = |pages| misses(Policy::LruK, &[("history", pages)]);
     assert_eq!(history(5_000), misses(Policy::LruK, &[]));
     assert!(history(0) < history(5_000) && history(5_000) < history(100_000));
-    // References in a row: with a period as long as the trace nothing is ever eligible, and the order is LRU's.
+    // References in a row: an eighth of the frames is the period if nothing else is said. With a period as long as the trace nothing is ever eligible, and the order is LRU's.
     let longest = [("correlated-period", REQUESTS as u64)];
     assert_eq!(misses(Policy::LruK, &longest), misses(Policy::Lru, &[]));
+    assert_eq!(misses(Policy::LruK, &[("correlated-period", 625)]), misses(Policy::LruK, &[]));
+    assert!(misses(Policy::LruK, &[("correlated-period", 0)]) < misses(Policy::LruK, &[]));
 }

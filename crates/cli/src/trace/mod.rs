@@ -39,19 +39,19 @@ pub(crate) fn run(verb: &TraceVerb, json: bool) -> Result<(), Failure> {
 const REQUESTS_A_LOOK: u64 = 1 << 18;
 
 /// A page size on the command line; the formats have 32 bits for it.
-fn page_size(text: &str) -> Result<Size, String> {
+pub(crate) fn page_size(text: &str) -> Result<Size, String> {
     let size: Size = text.parse()?;
     let good = (1..=u64::from(u32::MAX)).contains(&size.0);
     good.then_some(size).ok_or_else(|| "give a page size from 1B to 4294967295B".to_owned())
 }
 
 /// What [`page_size`] has let through.
-fn page_bytes(size: Size) -> u32 {
+pub(crate) fn page_bytes(size: Size) -> u32 {
     u32::try_from(size.0).unwrap_or(u32::MAX)
 }
 
 /// An error of the crate below, which names the file and the reason.
-fn refused(error: TraceError) -> Failure {
+pub(crate) fn refused(error: TraceError) -> Failure {
     Failure::refused(error.file().display(), &error)
 }
 

@@ -110,8 +110,8 @@ pub enum ParameterKind {
 pub enum ParameterDefault {
     /// This value.
     Value(u64),
-    /// The number of frames.
-    Frames,
+    /// The number of frames, divided by this.
+    FramesOver(u64),
 }
 
 impl ParameterKind {
@@ -174,7 +174,7 @@ impl Policy {
         for (value, parameter) in shape.values.iter_mut().zip(parameters) {
             *value = match parameter.default {
                 ParameterDefault::Value(value) => value,
-                ParameterDefault::Frames => frames,
+                ParameterDefault::FramesOver(divisor) => frames / divisor,
             };
         }
         for &(name, value) in given {

@@ -1,7 +1,7 @@
 //! Miss-ratio curves: several designs and sizes in one pass over a trace.
 //!
-//! LRU needs no caches, its curve follows from distances. Everything else runs side by side, a batch of requests in one cache
-//! after the other, so that a cache's arrays are in the processor's caches for a while.
+//! LRU with many sizes needs no caches, its curve follows from distances. Everything else runs side by side, a batch of requests
+//! in one cache after the other, so that a cache's arrays are in the processor's caches for a while.
 
 use mezzanine_engine::replacement::{Policy, Shape};
 
@@ -22,6 +22,9 @@ pub struct Point {
     pub shape: Shape,
 }
 
+/// From how many sizes on distances take less time than caches.
+const SIZES_FOR_DISTANCES: usize = 4;
+
 /// Points of curves while requests come in.
 pub struct Curve {
     points: Vec<Point>,
@@ -32,15 +35,18 @@ pub struct Curve {
     pages: u32,
 }
 
-/// Whether a point follows from distances.
-fn follows(point: &Point) -> bool {
-    point.design.policy() == Policy::Lru
+/// Says which points follow from distances.
+fn follows(points: &[Point]) -> impl Fn(&Point) -> bool + use<> {
+    let is_lru = |point: &Point| point.design.policy() == Policy::Lru;
+    let many = points.iter().filter(|point| is_lru(point)).count() >= SIZES_FOR_DISTANCES;
+    move |point| many && is_lru(point)
 }
 
 impl Curve {
     /// Empty caches for all points.
     pub fn new(points: Vec<Point>) -> Self {
-        let distances = points.iter().any(follows).then(Distances::new);
+        let follows = follows(&points);
+        let distances = points.iter().any(&follows).then(Distances::new);
         let cache = |point: &Point| (!follows(point)).then(|| Cache::new(point.design.policy(), point.shape));
         let caches = points.iter().map(cache).collect();
         Self { points, caches, distances, batch: Vec::with_capacity(BATCH), pages: 0 }
@@ -48,10 +54,11 @@ impl Curve {
 
     /// Bytes of memory that all points take together when `pages` distinct pages have been met.
     pub fn bytes(points: &[Point], pages: u64) -> u64 {
+        let follows = follows(points);
         let cache =
             |point: &Point| Cache::bytes(point.design.policy(), &point.shape) + pages * Cache::BYTES_PER_PAGE;
         let caches: u64 = points.iter().filter(|point| !follows(point)).map(cache).sum();
-        let distances = if points.iter().any(follows) { pages * Distances::BYTES_PER_PAGE } else { 0 };
+        let distances = if points.iter().any(&follows) { pages * Distances::BYTES_PER_PAGE } else { 0 };
         caches + distances + (BATCH * size_of::<Access>()) as u64
     }
 

@@ -1,0 +1,136 @@
+//! The parameters of all policies as options of the command line: what a policy lists is an option, without a line here.
+
+use clap::{Arg, ArgAction, ArgMatches, Command};
+use mezzanine_engine::ConfigError;
+use mezzanine_engine::replacement::{Parameter, ParameterDefault, ParameterKind, Shape};
+use mezzanine_sim::policy::{Design, Point};
+use serde_json::{Map, Value};
+
+use crate::failure::Failure;
+
+/// Those that were given, by name.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Parameters(Vec<(&'static str, u64)>);
+
+/// All pages, however many there are.
+const UNLIMITED: u64 = u64::MAX;
+
+/// Every parameter of every policy once.
+fn all() -> Vec<&'static Parameter> {
+    let mut all: Vec<&Parameter> = Design::all().flat_map(|design| design.policy().parameters()).collect();
+    all.sort_by_key(|parameter| parameter.name);
+    all.dedup_by_key(|parameter| parameter.name);
+    all
+}
+
+fn has(design: Design, name: &str) -> bool {
+    design.policy().parameters().iter().any(|parameter| parameter.name == name)
+}
+
+fn help(parameter: &Parameter) -> String {
+    let of: Vec<_> = Design::all().filter(|design| has(*design, parameter.name)).map(Design::name).collect();
+    let unlimited = if parameter.kind == ParameterKind::Pages { ", or 'unlimited'" } else { "" };
+    let default = match (parameter.kind, parameter.default) {
+        (ParameterKind::Switch, _) => String::new(),
+        (_, ParameterDefault::FramesOver(1)) => "; default: as many as frames".to_owned(),
+        (_, ParameterDefault::FramesOver(divisor)) => format!("; default: frames / {divisor}"),
+        (_, ParameterDefault::Value(value)) => format!("; default: {value}"),
+    };
+    format!("{}{unlimited} ({}{default})", parameter.help, of.join(", "))
+}
+
+fn value(text: &str) -> Result<u64, String> {
+    match text {
+        "unlimited" => Ok(UNLIMITED),
+        _ => text.parse().map_err(|_| format!("'{text}' is not a number of pages, nor 'unlimited'")),
+    }
+}
+
+impl clap::Args for Parameters {
+    fn augment_args(command: Command) -> Command {
+        all().into_iter().fold(command, |command, parameter| {
+            let arg = Arg::new(parameter.name).long(parameter.name).help(help(parameter));
+            command.arg(match parameter.kind {
+                ParameterKind::Switch => arg.action(ArgAction::SetTrue),
+                ParameterKind::Pages => arg.value_name("PAGES").value_parser(value),
+                ParameterKind::References => arg.value_name("N").value_parser(clap::value_parser!(u64)),
+            })
+        })
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+impl clap::FromArgMatches for Parameters {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let given = |parameter: &&'static Parameter| {
+            let value = match parameter.kind {
+                ParameterKind::Switch => matches.get_flag(parameter.name).then_some(1),
+                _ => matches.get_one::<u64>(parameter.name).copied(),
+            };
+            Some((parameter.name, value?))
+        };
+        Ok(Self(all().iter().filter_map(given).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Parameters {
+    /// Whether somebody must count the pages first.
+    pub(super) fn is_unlimited(&self) -> bool {
+        self.0.iter().any(|(_, value)| *value == UNLIMITED)
+    }
+
+    /// With a number of pages instead of all of them.
+    pub(super) fn limited(self, pages: u64) -> Self {
+        let limited = |value| if value == UNLIMITED { pages } else { value };
+        Self(self.0.into_iter().map(|(name, value)| (name, limited(value))).collect())
+    }
+
+    /// Every design with every number of frames; each takes the parameters that it has.
+    pub(super) fn points(&self, designs: &[Design], frames: &[u64]) -> Result<Vec<Point>, Failure> {
+        if let Some((name, _)) =
+            self.0.iter().find(|(name, _)| !designs.iter().any(|design| has(*design, name)))
+        {
+            return Err(foreign(name, designs));
+        }
+        let mut points = Vec::new();
+        for &design in designs {
+            let given: Vec<_> = self.0.iter().copied().filter(|(name, _)| has(design, name)).collect();
+            for &frames in frames {
+                let shape = design.policy().shape(frames, &given).map_err(|error| usage(&error))?;
+                points.push(Point { design, shape });
+            }
+        }
+        Ok(points)
+    }
+}
+
+fn foreign(name: &str, designs: &[Design]) -> Failure {
+    let list = |designs: &[Design]| designs.iter().map(|design| design.name()).collect::<Vec<_>>().join(", ");
+    let of: Vec<_> = Design::all().filter(|design| has(*design, name)).collect();
+    let reason = format!("a parameter of {}, not of {}", list(&of), list(designs));
+    Failure::usage(format!("--{name}"), reason).next("leave it out, or name a design that has it")
+}
+
+fn usage(error: &ConfigError) -> Failure {
+    Failure::usage(format!("--{}", error.parameter), &error.reason).next(&error.advice)
+}
+
+/// Names and values, as JSON.
+pub(super) fn as_json(shape: &Shape) -> Map<String, Value> {
+    shape.parameters().map(|(parameter, value)| (parameter.name.replace('-', "_"), value.into())).collect()
+}
+
+/// Names and values, for people.
+pub(super) fn as_text(shape: &Shape) -> String {
+    let parameters: Vec<_> =
+        shape.parameters().map(|(parameter, value)| format!("{} {value}", parameter.name)).collect();
+    if parameters.is_empty() { "none".to_owned() } else { parameters.join(", ") }
+}

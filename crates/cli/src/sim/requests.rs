@@ -1,0 +1,154 @@
+//! Where the requests of `mezz sim run` and `mezz sim mrc` come from, and what memory they meet.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use mezzanine_sim::policy::{Access, Curve, PAGES_MAX, Point, prod3};
+use mezzanine_trace::{Dense, Format, Op, open};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::machine::memory_available;
+use crate::output;
+use crate::size::Size;
+use crate::trace::{page_bytes, page_size, refused};
+
+#[derive(Debug, Args)]
+pub(super) struct RequestArgs {
+    /// The trace.
+    #[arg(long, value_name = "FILE", required_unless_present = "synthetic", requires = "format")]
+    trace: Option<PathBuf>,
+
+    /// How the trace is written down: plain, lis, oracle-general, vscsi, ... (docs/traces.md).
+    #[arg(long, value_name = "NAME", requires = "trace", conflicts_with = "synthetic")]
+    format: Option<Format>,
+
+    /// Size of a page; larger requests of the trace become several. Formats that count in pages do not use it.
+    #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = page_size, conflicts_with = "synthetic")]
+    page_size: Size,
+
+    /// A trace without a file: prod3 has pages of very different popularity, and no other pattern.
+    #[arg(long, value_name = "NAME", conflicts_with = "trace")]
+    synthetic: Option<Synthetic>,
+
+    /// End after so many requests (default: all of a trace, 1,000,000 of a synthetic one).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    requests: Option<u64>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Synthetic {
+    Prod3,
+}
+
+/// Requests of a synthetic trace, which has no end of its own.
+const SYNTHETIC_REQUESTS: u64 = 1_000_000;
+
+/// What was read.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct Seen {
+    /// The file, or the name of the synthetic trace.
+    trace: String,
+    /// Different pages that were requested.
+    pub(super) distinct_pages: u64,
+    /// Evictions, commits and checkpoints in the trace, which are no requests.
+    pub(super) marks: u64,
+}
+
+/// Bytes for each distinct page that numbering the pages takes.
+const NUMBERING_BYTES_PER_PAGE: u64 = 40;
+/// Distinct pages from which on it is looked whether there is memory for twice as many.
+const PAGES_LOOKED_AT_FIRST: u64 = 1 << 20;
+/// From which need on the user is told of it.
+const MEMORY_WORTH_A_WORD: u64 = 1 << 30;
+
+impl RequestArgs {
+    /// How many distinct pages the requests have.
+    pub(super) fn distinct_pages(&self) -> Result<u64, Failure> {
+        let bar = output::spinner("counting pages");
+        let seen = self.each(|_, _| Ok(()));
+        bar.finish_and_clear();
+        Ok(seen?.distinct_pages)
+    }
+
+    /// Makes the requests to the caches of a curve.
+    pub(super) fn make(&self, points: Vec<Point>) -> Result<(Seen, Vec<Counted>), Failure> {
+        let need = Curve::bytes(&points, 0);
+        check_memory(need, "the caches")?;
+        if need >= MEMORY_WORTH_A_WORD {
+            output::note(&format!("the caches take {} of memory", Size(need)));
+        }
+        let growth = |pages| Curve::bytes(&points, pages) - need + pages * NUMBERING_BYTES_PER_PAGE;
+        let mut looked_at = PAGES_LOOKED_AT_FIRST;
+        let mut curve = Curve::new(points.clone());
+        let bar = output::spinner("making requests");
+        let seen = self.each(|access, pages| {
+            if pages > looked_at {
+                check_memory(growth(2 * pages) - growth(pages), "twice as many pages as were met so far")?;
+                looked_at = 2 * pages;
+            }
+            curve.request(access);
+            Ok(())
+        });
+        bar.finish_and_clear();
+        Ok((seen?, curve.finish()))
+    }
+
+    /// Hands on each request, with the number of distinct pages so far.
+    fn each(&self, mut each: impl FnMut(Access, u64) -> Result<(), Failure>) -> Result<Seen, Failure> {
+        let mut numbers = Dense::new();
+        let mut each = |page, is_write| {
+            if numbers.len() as u64 == u64::from(PAGES_MAX) && numbers.get(page).is_none() {
+                let reason = format!("the trace has more than {PAGES_MAX} distinct pages");
+                return Err(Failure::refused("--trace", reason).next("use larger pages, or fewer --requests"));
+            }
+            let number = numbers.number(page);
+            each(if is_write { Access::write(number) } else { Access::read(number) }, numbers.len() as u64)
+        };
+        let mut marks = 0;
+        let trace = match (&self.trace, self.format) {
+            (Some(path), Some(format)) => {
+                let mut left = self.requests.unwrap_or(u64::MAX);
+                for request in open(path, format, page_bytes(self.page_size)).map_err(refused)? {
+                    let request = request.map_err(refused)?;
+                    match request.op {
+                        Op::Read | Op::Write => each(request.page, request.op == Op::Write)?,
+                        Op::EvictClean | Op::EvictDirty | Op::Commit | Op::Checkpoint => {
+                            marks += 1;
+                            continue;
+                        }
+                    }
+                    left -= 1;
+                    if left == 0 {
+                        break;
+                    }
+                }
+                path.display().to_string()
+            }
+            _ => {
+                let requests = self.requests.unwrap_or(SYNTHETIC_REQUESTS);
+                for (page, _) in prod3().zip(0..requests) {
+                    each(page, false)?;
+                }
+                "prod3".to_owned()
+            }
+        };
+        Ok(Seen { trace, distinct_pages: numbers.len() as u64, marks })
+    }
+}
+
+/// A point of a curve and what was counted there.
+pub(super) type Counted = (Point, mezzanine_sim::policy::Counts);
+
+/// Refuses what the machine has no memory for.
+fn check_memory(need: u64, what: &str) -> Result<(), Failure> {
+    match memory_available() {
+        Some(available) if need > available => {
+            let reason =
+                format!("needs {} for {what}, and the machine has {} left", Size(need), Size(available));
+            Err(Failure::refused("memory", reason)
+                .next("use fewer frames, fewer sizes at once or a smaller --history"))
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,109 @@
+//! `mezz sim run`: one design on one trace.
+
+use std::time::Instant;
+
+use clap::Args;
+use mezzanine_sim::policy::{Counts, Design};
+use serde::Serialize;
+use serde_json::{Map, Value};
+
+use super::parameters::{self, Parameters};
+use super::requests::{RequestArgs, Seen};
+use crate::failure::Failure;
+use crate::output::{self, facts, number};
+
+pub(super) const EXAMPLES: &str = "Examples:
+  mezz sim run --policy-only --trace pages.txt --format plain --design lru --frames 10000
+  mezz sim run --policy-only --trace w89.oracleGeneral.zst --format oracle-general --design clock --frames 100000 --json
+  mezz sim run --policy-only --synthetic prod3 --design lc --frames 5000 --history unlimited
+
+Of a policy alone one learns which requests find their page, and nothing of time, of writes to disk or of wear. The cache takes in every \
+page that it misses. Reads and writes are requests; evictions, commits and checkpoints in a trace are not.
+
+Parameters of one design are refused with another. docs/simulator.md says which of them move the numbers, and how far.";
+
+#[derive(Debug, Args)]
+pub(crate) struct RunArgs {
+    /// Run the design's replacement and nothing else of it.
+    #[arg(long, required = true)]
+    policy_only: bool,
+
+    #[command(flatten)]
+    requests: RequestArgs,
+
+    /// The design: fifo, lru, clock or lc (its replacement, LRU-2).
+    #[arg(long)]
+    design: Design,
+
+    /// Frames of the cache: pages that it holds.
+    #[arg(long)]
+    frames: u64,
+
+    #[command(flatten, next_help_heading = "Parameters of designs")]
+    parameters: Parameters,
+}
+
+#[derive(Serialize)]
+struct Run<'a> {
+    #[serde(flatten)]
+    seen: &'a Seen,
+    design: &'static str,
+    replacement: &'static str,
+    frames: u32,
+    parameters: Map<String, Value>,
+    #[serde(flatten)]
+    counts: Counts,
+    miss_ratio: f64,
+    /// Bytes that the policy itself keeps, beside the table that finds pages.
+    policy_bytes: usize,
+    seconds: f64,
+}
+
+pub(super) fn run(args: &RunArgs, json: bool) -> Result<(), Failure> {
+    let started = Instant::now();
+    let points = |parameters: &Parameters| parameters.points(&[args.design], &[args.frames]);
+    let points = with_pages(&args.requests, &args.parameters, points)?;
+    let (seen, counted) = args.requests.make(points)?;
+    let (point, counts) = counted[0];
+    let (policy, shape) = (point.design.policy(), point.shape);
+    let run = Run {
+        seen: &seen,
+        design: point.design.name(),
+        replacement: policy.name(),
+        frames: shape.frames(),
+        parameters: parameters::as_json(&shape),
+        counts,
+        miss_ratio: counts.miss_ratio(),
+        policy_bytes: policy.bytes(&shape),
+        seconds: started.elapsed().as_secs_f64(),
+    };
+    if json {
+        return output::json(&run);
+    }
+    let count = |value: u64| number(value as f64, 0);
+    let of = |part: u64, all: u64| format!("{} of {}", count(part), count(all));
+    output::print(&facts(&[
+        ("design", format!("{} (replacement {})", run.design, run.replacement)),
+        ("parameters", parameters::as_text(&shape)),
+        ("frames", count(shape.frames().into())),
+        ("requests", format!("{} of {} pages", count(counts.requests), count(seen.distinct_pages))),
+        ("hits", count(counts.hits)),
+        ("misses", format!("{} ({} %)", count(counts.misses), number(100.0 * run.miss_ratio, 3))),
+        ("reads missed", of(counts.read_misses, counts.reads)),
+        ("writes missed", of(counts.write_misses, counts.writes)),
+        ("marks, not counted", count(seen.marks)),
+    ]))
+}
+
+/// What is made of the parameters, once it is known how many pages 'unlimited' is. They are checked before the trace is read.
+pub(super) fn with_pages<T>(
+    requests: &RequestArgs,
+    parameters: &Parameters,
+    make: impl Fn(&Parameters) -> Result<T, Failure>,
+) -> Result<T, Failure> {
+    let checked = make(&parameters.clone().limited(1))?;
+    if !parameters.is_unlimited() {
+        return Ok(checked);
+    }
+    make(&parameters.clone().limited(requests.distinct_pages()?))
+}
