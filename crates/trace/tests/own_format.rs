@@ -345,3 +345,84 @@ fn whole_blocks_with_nonsense_in_them_are_refused_by_their_byte() {
         refused(&repaired(bytes), Format::Mezzanine, TraceErrorKind::Damaged, &parts);
     }
 }
+
+/// A trace whose header names pages in this way, with these records of so many requests in its only block, and the end.
+fn trace_of(naming: u8, records: &[u8], requests: u8, relations: u8) -> Vec<u8> {
+    let mut bytes = GOLDEN[..64].to_vec();
+    (bytes[16], bytes[20]) = (naming, 0);
+    let mut head = [0; 40];
+    (head[0], head[8]) = (1, requests);
+    head[4..8].copy_from_slice(&(records.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(&head);
+    bytes.extend_from_slice(records);
+    let mut end = [0; 40];
+    (end[0], end[16], end[32]) = (2, requests, relations);
+    bytes.extend_from_slice(&end);
+    repaired(bytes)
+}
+
+#[test]
+fn ids_that_cannot_be_are_refused() {
+    let relation = |last: u8| [&[0x0F][..], &[0; 15], &[last, 0]].concat();
+    let read_of_block = [0xC0, 1, 8];
+    let good = [relation(0), read_of_block.to_vec()].concat();
+    for naming in [1, 2] {
+        assert_eq!(read(&trace_of(naming, &good, 1, 1), Format::Mezzanine).unwrap()[0].page, (1 << 40) + 4);
+    }
+    let cases: [(u8, &[u8], &str); 4] = [
+        (1, &[relation(0), relation(0)].concat(), "defined before"),
+        (1, &relation(1), "no id can have"),
+        // Block 2^32 of PostgreSQL's, 2^40 of a volume's.
+        (2, &[relation(0), vec![0xC0, 1, 0x80, 0x80, 0x80, 0x80, 0x20]].concat(), "whose id cannot be"),
+        (1, &[relation(0), vec![0xC0, 1, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40]].concat(), "whose id cannot be"),
+    ];
+    for (naming, records, part) in cases {
+        refused(&trace_of(naming, records, 1, 1), Format::Mezzanine, TraceErrorKind::Damaged, &[part]);
+    }
+    // Without a relation there is no id.
+    refused(
+        &trace_of(1, &[0x80, 8], 1, 0),
+        Format::Mezzanine,
+        TraceErrorKind::Damaged,
+        &["whose id cannot be"],
+    );
+}
+
+#[test]
+fn a_block_can_be_read_without_those_before_it() {
+    let header = Header { timed: false, ..NUMBERS };
+    let bytes = written(&Scratch::new(), header, &[], &{
+        let mut requests = random_requests(4, 20_000, false);
+        requests.iter_mut().for_each(|request| request.relation = None);
+        requests
+    });
+    let all = read(&bytes, Format::Mezzanine).unwrap();
+    let second = 64 + 40 + u32::from_le_bytes(bytes[68..72].try_into().unwrap()) as usize;
+    let before = u32::from_le_bytes(bytes[72..76].try_into().unwrap()) as usize;
+    let mut rest = [&bytes[..64], &bytes[second..]].concat();
+    // Each block has one fewer block before it.
+    let mut begin = 64;
+    while begin < rest.len() {
+        let length = u32::from_le_bytes(rest[begin + 4..begin + 8].try_into().unwrap()) as usize;
+        let requests = u64::from_le_bytes(rest[begin + 16..begin + 24].try_into().unwrap()) - before as u64;
+        rest[begin + 16..begin + 24].copy_from_slice(&requests.to_le_bytes());
+        begin += 40 + length;
+    }
+    assert_eq!(read(&repaired(rest), Format::Mezzanine).unwrap(), all[before..]);
+}
+
+#[test]
+fn there_is_room_for_a_million_relations() {
+    let scratch = Scratch::new();
+    let mut writer =
+        Writer::create(&scratch.file("trace"), Format::Mezzanine, Compression::None, NUMBERS).unwrap();
+    for number in 1..=1 << 20 {
+        assert_eq!(writer.relation("").unwrap(), Some(number));
+    }
+    assert!(writer.relation("").unwrap_err().to_string().contains("1048576 relations"));
+    let last = Request { relation: Some(1 << 20), ..common::at(0, Op::Read, 1) };
+    writer.write(&last).unwrap();
+    writer.finish().unwrap();
+    let bytes = std::fs::read(scratch.file("trace")).unwrap();
+    assert_eq!(read(&bytes, Format::Mezzanine).unwrap(), [last]);
+}
