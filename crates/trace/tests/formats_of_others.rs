@@ -49,10 +49,15 @@ fn objects_larger_than_a_page_become_several() {
     assert_eq!(requests[1], at(5_000_000_000, Op::Read, object + 1));
     assert_eq!(requests[4], at(7_000_000_000, Op::Read, object));
     assert_eq!(requests.len(), 5, "9,000 bytes are three pages, and no size counts as one");
-    // Object 0x...08 has no second page that object 0x...09 could be.
     let mut dense = Dense::new();
     let numbers: Vec<u32> = requests.iter().map(|request| dense.number(request.page)).collect();
     assert_eq!(numbers, [0, 1, 2, 3, 0]);
+    // The pages behind the first of an object are no pages of its neighbours.
+    let mut neighbours = [&ORACLE[24..48], &ORACLE[24..48]].concat();
+    neighbours[24 + 4] += 1;
+    let neighbours: std::collections::HashSet<u64> =
+        pages(&neighbours, Format::OracleGeneral).into_iter().collect();
+    assert_eq!(neighbours.len(), 6);
     // The same pages each time.
     let twice = [&ORACLE[24..48], &ORACLE[24..48]].concat();
     let twice = pages(&twice, Format::OracleGeneral);
@@ -126,6 +131,7 @@ fn text_that_is_wrong_is_refused_by_its_line() {
     refused(b"7\n+9\n", Format::Plain, WrongFormat, &["line 2", "'+9'", "decimal number"]);
     refused(b"7\n-9\n", Format::Plain, WrongFormat, &["line 2"]);
     refused(b"18446744073709551616\n", Format::Plain, WrongFormat, &["line 1", "2^64"]);
+    refused(b"30000000000000000000\n", Format::Plain, WrongFormat, &["line 1", "2^64"]);
     refused(b"10 3 0\n", Format::Lis, WrongFormat, &["line 1", "four decimal numbers"]);
     refused(b"10 3 0 1 7\n", Format::Lis, WrongFormat, &["line 1"]);
     refused(b"1 1 0 1\n10 0 0 1\n", Format::Lis, Damaged, &["line 2", "a run of 0 pages"]);
