@@ -3,7 +3,8 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use mezzanine_sim::policy::{Access, Cache, Design, Distances};
+use mezzanine_engine::replacement::Policy;
+use mezzanine_sim::policy::{Access, Cache, Distances};
 
 use crate::report::{Outcome, Row, Scale, median};
 use crate::timing::ROUNDS;
@@ -29,11 +30,10 @@ pub(crate) fn run(scale: Scale) -> Outcome {
         |name: String, figure| Row::new(name, figure, "million/s").beside("a table of pages alone", limit);
     let size = format!("{:.1} M pages, Zipf 0.9", pages as f64 / 1e6);
     let mut rows = Vec::new();
-    for design in Design::all() {
-        let shape = design.policy().shape(frames, &[])?;
-        let mut cache = Cache::new(design.policy(), shape);
+    for policy in Policy::ALL {
+        let mut cache = Cache::new(*policy, policy.shape(frames, &[])?);
         let figure = millions_a_second(&accesses, || cache.run(&accesses, pages as u32));
-        rows.push(row(format!("requests, {design}, cache of 10 % ({size})"), figure));
+        rows.push(row(format!("requests, {policy}, cache of 10 % ({size})"), figure));
     }
     let figure = millions_a_second(&accesses, || {
         let mut distances = Distances::new();

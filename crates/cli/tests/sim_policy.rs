@@ -47,6 +47,45 @@ fn parameters_are_those_of_the_design() {
 }
 
 #[test]
+fn the_queue_of_the_face_designs_runs_alone_too() {
+    let queue = |design: &str, more: &[&str]| {
+        let options = ["--synthetic", "prod3", "--requests", "60000", "--frames", "3000", "--design", design];
+        run(&[&options[..], more].concat())
+    };
+    let (basic, groups, gsc) = (queue("face-basic", &[]), queue("face-gr", &[]), queue("face-gsc", &[]));
+    let misses = |report: &Value| report["misses"].as_u64().unwrap();
+    assert_eq!(misses(&basic), misses(&groups));
+    assert!(misses(&gsc) < misses(&groups), "second chances are worth something");
+    assert_eq!(gsc["parameters"], json!({"group_pages": 46, "survivors_max": 23}));
+    let parameters = ["--group-pages", "32", "--survivors-max", "31"];
+    assert_eq!(queue("face-gsc", &parameters)["parameters"], json!({"group_pages": 32, "survivors_max": 31}));
+    for (options, words) in [
+        (
+            &["--design", "face-gsc", "--frames", "10"][..],
+            &["--frames: 10 are too few", "use at least 64"][..],
+        ),
+        (&["--design", "face-gr", "--frames", "600", "--group-pages", "200"], &["--frames: 600 are too few"]),
+        (&["--design", "face-gr", "--frames", "0"], &["--frames", "0 are too few", "use at least 64"]),
+        (
+            &["--design", "face-gsc", "--frames", "3000", "--group-pages", "300"],
+            &["--group-pages", "use 256"],
+        ),
+        (
+            &["--design", "face-gsc", "--frames", "3000", "--survivors-max", "46"],
+            &["--survivors-max", "use 45"],
+        ),
+        (
+            &["--design", "face-gr", "--frames", "3000", "--survivors-max", "3"],
+            &["of face-gsc, not of face-gr"],
+        ),
+    ] {
+        mezz(&[&["sim", "run", "--policy-only", "--synthetic", "prod3"], options].concat())
+            .expect(2)
+            .complains(words);
+    }
+}
+
+#[test]
 fn a_trace_comes_from_a_file() {
     let scratch = Scratch::new();
     let plain = scratch.file("pages.txt");

@@ -3,8 +3,9 @@
 
 use std::collections::HashSet;
 
+use mezzanine_engine::Design as Face;
 use mezzanine_engine::replacement::Policy;
-use mezzanine_sim::policy::{Access, Cache, Counts, Curve, Design, Point, prod3};
+use mezzanine_sim::policy::{Access, Cache, Counts, Curve, Design, Setting, prod3};
 
 const REQUESTS: usize = 1_000_000;
 
@@ -60,33 +61,60 @@ fn mixed(requests: usize) -> Vec<Access> {
 
 #[test]
 fn a_curve_is_what_each_size_is_alone() {
-    let trace = mixed(100_000);
+    let trace = mixed(30_000);
     let sizes = [1, 2, 63, 64, 65, 1_000, 9_999, 60_000];
-    let given = |design: Design| match design.name() {
-        "lc" => &[("correlated-period", 30), ("history", 500)][..],
-        _ => &[],
+    // A queue cannot be as small as other caches.
+    let of = |design: Design| match design {
+        Design::InPlace(Policy::LruK) => (&[("correlated-period", 30), ("history", 500)][..], &sizes[..]),
+        Design::InPlace(_) => (&[][..], &sizes[..]),
+        Design::Queue(_) => (&[("group-pages", 16)][..], &[2_000][..]),
     };
-    let point = |design: Design| {
-        move |frames| Point { design, shape: design.policy().shape(frames, given(design)).unwrap() }
-    };
-    let points = Design::all().flat_map(|design| sizes.into_iter().map(point(design)));
-    let mut curve = Curve::new(points.collect());
+    let points: Vec<Setting> = Design::all()
+        .flat_map(|design| {
+            of(design).1.iter().map(move |frames| Setting::new(design, *frames, of(design).0).unwrap())
+        })
+        .collect();
+    let count = points.len();
+    let mut curve = Curve::new(points);
     trace.iter().for_each(|access| curve.request(*access));
     let found = curve.finish();
-    assert_eq!(found.len(), Design::all().count() * sizes.len());
+    assert_eq!(found.len(), count);
     for (point, together) in found {
-        let mut alone = Cache::new(point.design.policy(), point.shape);
-        // In pieces of another size than the curve's, and with no more pages than were met.
-        for piece in trace.chunks(777) {
-            alone.run(piece, PAGES);
-        }
+        let (design, frames) = (point.design(), point.frames());
+        let mut alone = Curve::new(vec![point]);
+        trace.iter().for_each(|access| alone.request(*access));
         alone.check();
-        let frames = point.shape.frames();
-        assert_eq!(together, alone.counts(), "{}, {frames} frames", point.design);
-        assert_eq!((together.reads, together.writes), (66_666, 33_334));
+        let (_, alone) = alone.finish().remove(0);
+        assert_eq!(together, alone, "{design}, {frames} frames");
+        assert_eq!((together.reads, together.writes), (20_000, 10_000));
         assert_eq!(together.misses, together.read_misses + together.write_misses);
         assert!(together.read_misses > 0 && together.write_misses > 0);
     }
+}
+
+#[test]
+fn a_queue_is_fifo_and_second_chances_are_for_what_was_referenced() {
+    let trace: Vec<Access> = trace().into_iter().take(100_000).collect();
+    let frames = 5_000;
+    let queue = |design, given: &[(&'static str, u64)]| {
+        let setting = Setting::new(Design::Queue(design), frames, given).unwrap();
+        let mut curve = Curve::new(vec![setting]);
+        trace.iter().for_each(|access| curve.request(*access));
+        curve.check();
+        curve.finish()[0].1.misses
+    };
+    let fifo = |frames| counts(&trace, Policy::Fifo, frames, &[]).misses;
+    let (basic, groups) = (queue(Face::FaceBasic, &[]), queue(Face::FaceGr, &[]));
+    assert_eq!(basic, groups, "reading a group at once changes no replacement");
+    // Of the frames some hold summaries and some are kept free; what is left is a FIFO queue.
+    assert!(fifo(frames) < basic && basic < fifo(frames * 8 / 10), "{} {basic}", fifo(frames));
+    let gsc = queue(Face::FaceGsc, &[]);
+    assert!(gsc < basic, "second chances are worth something: {gsc}, {basic}");
+    assert_eq!(
+        queue(Face::FaceGsc, &[("survivors-max", 0)]),
+        basic,
+        "without survivors it is group replacement"
+    );
 }
 
 #[test]

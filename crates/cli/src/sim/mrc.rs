@@ -34,7 +34,7 @@ pub(crate) struct MrcArgs {
     #[command(flatten)]
     requests: RequestArgs,
 
-    /// The designs, with commas in between: fifo, lru, clock, lc (its replacement, LRU-2).
+    /// The designs, with commas in between: fifo, lru, clock, lc (its replacement, LRU-2), face-basic, face-gr, face-gsc.
     #[arg(long, required = true, value_delimiter = ',')]
     design: Vec<Design>,
 
@@ -103,7 +103,7 @@ struct Mrc<'a> {
 #[derive(Serialize)]
 struct Row {
     design: &'static str,
-    frames: u32,
+    frames: u64,
     parameters: Map<String, Value>,
     #[serde(flatten)]
     counts: Counts,
@@ -111,11 +111,11 @@ struct Row {
 }
 
 impl Row {
-    fn of((point, counts): &Counted) -> Self {
+    fn of((setting, counts): &Counted) -> Self {
         Self {
-            design: point.design.name(),
-            frames: point.shape.frames(),
-            parameters: parameters::as_json(&point.shape),
+            design: setting.design().name(),
+            frames: setting.frames(),
+            parameters: parameters::as_json(setting),
             counts: *counts,
             miss_ratio: counts.miss_ratio(),
         }

@@ -2,8 +2,8 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use mezzanine_engine::ConfigError;
-use mezzanine_engine::replacement::{Parameter, ParameterDefault, ParameterKind, Shape};
-use mezzanine_sim::policy::{Design, Point};
+use mezzanine_engine::replacement::{Parameter, ParameterDefault, ParameterKind};
+use mezzanine_sim::policy::{Design, Setting};
 use serde_json::{Map, Value};
 
 use crate::failure::Failure;
@@ -17,14 +17,14 @@ const UNLIMITED: u64 = u64::MAX;
 
 /// Every parameter of every policy once.
 fn all() -> Vec<&'static Parameter> {
-    let mut all: Vec<&Parameter> = Design::all().flat_map(|design| design.policy().parameters()).collect();
+    let mut all: Vec<&Parameter> = Design::all().flat_map(|design| design.parameters()).collect();
     all.sort_by_key(|parameter| parameter.name);
     all.dedup_by_key(|parameter| parameter.name);
     all
 }
 
 fn has(design: Design, name: &str) -> bool {
-    design.policy().parameters().iter().any(|parameter| parameter.name == name)
+    design.parameters().iter().any(|parameter| parameter.name == name)
 }
 
 fn help(parameter: &Parameter) -> String {
@@ -53,7 +53,9 @@ impl clap::Args for Parameters {
             command.arg(match parameter.kind {
                 ParameterKind::Switch => arg.action(ArgAction::SetTrue),
                 ParameterKind::Pages => arg.value_name("PAGES").value_parser(value),
-                ParameterKind::References => arg.value_name("N").value_parser(clap::value_parser!(u64)),
+                ParameterKind::References | ParameterKind::Number(..) => {
+                    arg.value_name("N").value_parser(clap::value_parser!(u64))
+                }
             })
         })
     }
@@ -94,7 +96,7 @@ impl Parameters {
     }
 
     /// Every design with every number of frames; each takes the parameters that it has.
-    pub(super) fn points(&self, designs: &[Design], frames: &[u64]) -> Result<Vec<Point>, Failure> {
+    pub(super) fn points(&self, designs: &[Design], frames: &[u64]) -> Result<Vec<Setting>, Failure> {
         if let Some((name, _)) =
             self.0.iter().find(|(name, _)| !designs.iter().any(|design| has(*design, name)))
         {
@@ -104,8 +106,7 @@ impl Parameters {
         for &design in designs {
             let given: Vec<_> = self.0.iter().copied().filter(|(name, _)| has(design, name)).collect();
             for &frames in frames {
-                let shape = design.policy().shape(frames, &given).map_err(|error| usage(&error))?;
-                points.push(Point { design, shape });
+                points.push(Setting::new(design, frames, &given).map_err(|error| usage(&error))?);
             }
         }
         Ok(points)
@@ -120,17 +121,17 @@ fn foreign(name: &str, designs: &[Design]) -> Failure {
 }
 
 fn usage(error: &ConfigError) -> Failure {
-    Failure::usage(format!("--{}", error.parameter), &error.reason).next(&error.advice)
+    Failure::usage(format!("--{}", error.parameter.replace('_', "-")), &error.reason).next(&error.advice)
 }
 
 /// Names and values, as JSON.
-pub(super) fn as_json(shape: &Shape) -> Map<String, Value> {
-    shape.parameters().map(|(parameter, value)| (parameter.name.replace('-', "_"), value.into())).collect()
+pub(super) fn as_json(setting: &Setting) -> Map<String, Value> {
+    setting.parameters().into_iter().map(|(name, value)| (name.replace('-', "_"), value.into())).collect()
 }
 
 /// Names and values, for people.
-pub(super) fn as_text(shape: &Shape) -> String {
+pub(super) fn as_text(setting: &Setting) -> String {
     let parameters: Vec<_> =
-        shape.parameters().map(|(parameter, value)| format!("{} {value}", parameter.name)).collect();
+        setting.parameters().into_iter().map(|(name, value)| format!("{name} {value}")).collect();
     if parameters.is_empty() { "none".to_owned() } else { parameters.join(", ") }
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use mezzanine_sim::policy::{Access, Curve, PAGES_MAX, Point, prod3};
+use mezzanine_sim::policy::{Access, Counts, Curve, PAGES_MAX, Setting, prod3};
 use mezzanine_trace::{Dense, Format, Op, open};
 use serde::Serialize;
 
@@ -72,7 +72,7 @@ impl RequestArgs {
     }
 
     /// Makes the requests to the caches of a curve.
-    pub(super) fn make(&self, points: Vec<Point>) -> Result<(Seen, Vec<Counted>), Failure> {
+    pub(super) fn make(&self, points: Vec<Setting>) -> Result<(Seen, Vec<Counted>), Failure> {
         let need = Curve::bytes(&points, 0);
         check_memory(need, "the caches")?;
         if need >= MEMORY_WORTH_A_WORD {
@@ -138,7 +138,7 @@ impl RequestArgs {
 }
 
 /// A point of a curve and what was counted there.
-pub(super) type Counted = (Point, mezzanine_sim::policy::Counts);
+pub(super) type Counted = (Setting, Counts);
 
 /// Refuses what the machine has no memory for.
 fn check_memory(need: u64, what: &str) -> Result<(), Failure> {

@@ -16,9 +16,12 @@ pub(super) const EXAMPLES: &str = "Examples:
   mezz sim run --policy-only --trace pages.txt --format plain --design lru --frames 10000
   mezz sim run --policy-only --trace w89.oracleGeneral.zst --format oracle-general --design clock --frames 100000 --json
   mezz sim run --policy-only --synthetic prod3 --design lc --frames 5000 --history unlimited
+  mezz sim run --policy-only --synthetic prod3 --design face-gsc --frames 20000 --group-pages 128
 
 Of a policy alone one learns which requests find their page, and nothing of time, of writes to disk or of wear. The cache takes in every \
 page that it misses. Reads and writes are requests; evictions, commits and checkpoints in a trace are not.
+
+Of the FaCE designs the shipped tier runs, over devices that hold nothing.
 
 Parameters of one design are refused with another. docs/simulator.md says which of them move the numbers, and how far.";
 
@@ -31,7 +34,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     requests: RequestArgs,
 
-    /// The design: fifo, lru, clock or lc (its replacement, LRU-2).
+    /// The design: fifo, lru, clock, lc (its replacement, LRU-2), face-basic, face-gr or face-gsc.
     #[arg(long)]
     design: Design,
 
@@ -49,13 +52,13 @@ struct Run<'a> {
     seen: &'a Seen,
     design: &'static str,
     replacement: &'static str,
-    frames: u32,
+    frames: u64,
     parameters: Map<String, Value>,
     #[serde(flatten)]
     counts: Counts,
     miss_ratio: f64,
     /// Bytes that the policy itself keeps, beside the table that finds pages.
-    policy_bytes: usize,
+    policy_bytes: u64,
     seconds: f64,
 }
 
@@ -64,17 +67,16 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<(), Failure> {
     let points = |parameters: &Parameters| parameters.points(&[args.design], &[args.frames]);
     let points = with_pages(&args.requests, &args.parameters, points)?;
     let (seen, counted) = args.requests.make(points)?;
-    let (point, counts) = counted[0];
-    let (policy, shape) = (point.design.policy(), point.shape);
+    let (setting, counts) = &counted[0];
     let run = Run {
         seen: &seen,
-        design: point.design.name(),
-        replacement: policy.name(),
-        frames: shape.frames(),
-        parameters: parameters::as_json(&shape),
-        counts,
+        design: setting.design().name(),
+        replacement: setting.design().replacement(),
+        frames: setting.frames(),
+        parameters: parameters::as_json(setting),
+        counts: *counts,
         miss_ratio: counts.miss_ratio(),
-        policy_bytes: policy.bytes(&shape),
+        policy_bytes: setting.policy_bytes(),
         seconds: started.elapsed().as_secs_f64(),
     };
     if json {
@@ -84,8 +86,8 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<(), Failure> {
     let of = |part: u64, all: u64| format!("{} of {}", count(part), count(all));
     output::print(&facts(&[
         ("design", format!("{} (replacement {})", run.design, run.replacement)),
-        ("parameters", parameters::as_text(&shape)),
-        ("frames", count(shape.frames().into())),
+        ("parameters", parameters::as_text(setting)),
+        ("frames", count(run.frames)),
         ("requests", format!("{} of {} pages", count(counts.requests), count(seen.distinct_pages))),
         ("hits", count(counts.hits)),
         ("misses", format!("{} ({} %)", count(counts.misses), number(100.0 * run.miss_ratio, 3))),

@@ -30,6 +30,7 @@ mod clock;
 mod lru_k;
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
 pub use clock::Clock;
 pub use fifo::Fifo;
@@ -103,6 +104,8 @@ pub enum ParameterKind {
     Pages,
     /// A number of references.
     References,
+    /// A number of something else, between these two.
+    Number(u64, u64),
 }
 
 /// The value of a parameter that is not given.
@@ -115,12 +118,13 @@ pub enum ParameterDefault {
 }
 
 impl ParameterKind {
-    /// The largest value.
-    pub fn most(self) -> u64 {
+    /// The smallest and the largest value.
+    pub fn range(self) -> RangeInclusive<u64> {
         match self {
-            Self::Switch => 1,
-            Self::Pages => FRAMES_MAX,
-            Self::References => u64::MAX / 4,
+            Self::Switch => 0..=1,
+            Self::Pages => 0..=FRAMES_MAX,
+            Self::References => 0..=u64::MAX / 4,
+            Self::Number(least, most) => least..=most,
         }
     }
 }
@@ -181,10 +185,11 @@ impl Policy {
             let Some(index) = parameters.iter().position(|parameter| parameter.name == name) else {
                 return Err(self.foreign(name));
             };
-            let most = parameters[index].kind.most();
-            if value > most {
-                let reason = format!("{value} is not between 0 and {most}");
-                return Err(ConfigError::new(name, reason, format!("use {most}")));
+            let range = parameters[index].kind.range();
+            if !range.contains(&value) {
+                let (least, most) = range.into_inner();
+                let reason = format!("{value} is not between {least} and {most}");
+                return Err(ConfigError::new(name, reason, format!("use {}", value.clamp(least, most))));
             }
             shape.values[index] = value;
         }

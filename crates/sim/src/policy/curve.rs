@@ -3,61 +3,68 @@
 //! LRU with many sizes needs no caches, its curve follows from distances. Everything else runs side by side, a batch of requests
 //! in one cache after the other, so that a cache's arrays are in the processor's caches for a while.
 
-use mezzanine_engine::replacement::{Policy, Shape};
+use mezzanine_engine::replacement::Policy;
 
-use super::Design;
 use super::cache::Cache;
 use super::counts::{Access, Counts};
 use super::distances::Distances;
+use super::queue::Queue;
+use super::setting::{Design, Setting, Sizes};
 
 /// Requests that are collected before the caches see them.
 const BATCH: usize = 1 << 16;
-
-/// A design with a number of frames and parameters.
-#[derive(Clone, Copy, Debug)]
-pub struct Point {
-    /// The design.
-    pub design: Design,
-    /// Frames and parameters.
-    pub shape: Shape,
-}
 
 /// From how many sizes on distances take less time than caches.
 const SIZES_FOR_DISTANCES: usize = 4;
 
 /// Points of curves while requests come in.
 pub struct Curve {
-    points: Vec<Point>,
-    /// In the order of the points; none for those that follow from distances.
-    caches: Vec<Option<Cache>>,
+    points: Vec<(Setting, Runs)>,
     distances: Option<Distances>,
     batch: Vec<Access>,
     pages: u32,
 }
 
+/// Where a point's counts come from.
+enum Runs {
+    Cache(Box<Cache>),
+    Queue(Box<Queue>),
+    /// LRU of as many frames, from distances.
+    Distances(u64),
+}
+
 /// Says which points follow from distances.
-fn follows(points: &[Point]) -> impl Fn(&Point) -> bool + use<> {
-    let is_lru = |point: &Point| point.design.policy() == Policy::Lru;
+fn follows(points: &[Setting]) -> impl Fn(&Setting) -> bool + use<> {
+    let is_lru = |point: &Setting| point.design() == Design::InPlace(Policy::Lru);
     let many = points.iter().filter(|point| is_lru(point)).count() >= SIZES_FOR_DISTANCES;
     move |point| many && is_lru(point)
 }
 
 impl Curve {
     /// Empty caches for all points.
-    pub fn new(points: Vec<Point>) -> Self {
+    pub fn new(points: Vec<Setting>) -> Self {
         let follows = follows(&points);
         let distances = points.iter().any(&follows).then(Distances::new);
-        let cache = |point: &Point| (!follows(point)).then(|| Cache::new(point.design.policy(), point.shape));
-        let caches = points.iter().map(cache).collect();
-        Self { points, caches, distances, batch: Vec::with_capacity(BATCH), pages: 0 }
+        let runs = |point: Setting| {
+            let runs = match point.sizes() {
+                _ if follows(&point) => Runs::Distances(point.frames()),
+                Sizes::InPlace(policy, shape) => Runs::Cache(Box::new(Cache::new(*policy, *shape))),
+                Sizes::Queue(geometry) => Runs::Queue(Box::new(Queue::new(geometry))),
+            };
+            (point, runs)
+        };
+        let points = points.into_iter().map(runs).collect();
+        Self { points, distances, batch: Vec::with_capacity(BATCH), pages: 0 }
     }
 
     /// Bytes of memory that all points take together when `pages` distinct pages have been met.
-    pub fn bytes(points: &[Point], pages: u64) -> u64 {
+    pub fn bytes(points: &[Setting], pages: u64) -> u64 {
         let follows = follows(points);
-        let cache =
-            |point: &Point| Cache::bytes(point.design.policy(), &point.shape) + pages * Cache::BYTES_PER_PAGE;
-        let caches: u64 = points.iter().filter(|point| !follows(point)).map(cache).sum();
+        let of = |point: &Setting| match point.sizes() {
+            Sizes::InPlace(policy, shape) => Cache::bytes(*policy, shape) + pages * Cache::BYTES_PER_PAGE,
+            Sizes::Queue(geometry) => Queue::bytes(geometry),
+        };
+        let caches: u64 = points.iter().filter(|point| !follows(point)).map(of).sum();
         let distances = if points.iter().any(&follows) { pages * Distances::BYTES_PER_PAGE } else { 0 };
         caches + distances + (BATCH * size_of::<Access>()) as u64
     }
@@ -73,8 +80,12 @@ impl Curve {
     }
 
     fn run_batch(&mut self) {
-        for cache in self.caches.iter_mut().flatten() {
-            cache.run(&self.batch, self.pages);
+        for (_, runs) in &mut self.points {
+            match runs {
+                Runs::Cache(cache) => cache.run(&self.batch, self.pages),
+                Runs::Queue(queue) => queue.run(&self.batch),
+                Runs::Distances(_) => {}
+            }
         }
         if let Some(distances) = &mut self.distances {
             distances.run(&self.batch);
@@ -82,15 +93,37 @@ impl Curve {
         self.batch.clear();
     }
 
+    /// Checks the invariants of everything that runs, as far as requests have been made. For tests.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn check(&self) {
+        for (_, runs) in &self.points {
+            match runs {
+                Runs::Cache(cache) => cache.check(),
+                Runs::Queue(queue) => queue.check(),
+                Runs::Distances(_) => {}
+            }
+        }
+    }
+
     /// What each point has counted, in their order.
-    pub fn finish(mut self) -> Vec<(Point, Counts)> {
+    pub fn finish(mut self) -> Vec<(Setting, Counts)> {
         self.run_batch();
-        let distances = self.distances.as_ref();
-        let counts = |(point, cache): (Point, &Option<Cache>)| {
-            let from_distances = || distances.map(|all| all.counts(point.shape.frames().into()));
-            let counts = cache.as_ref().map(Cache::counts).or_else(from_distances).unwrap_or_default();
-            (point, counts)
+        let distances = self.distances;
+        let counts = |runs: &Runs| match runs {
+            Runs::Cache(cache) => cache.counts(),
+            Runs::Queue(queue) => queue.counts(),
+            Runs::Distances(frames) => {
+                distances.as_ref().map_or_else(Counts::default, |all| all.counts(*frames))
+            }
         };
-        self.points.iter().copied().zip(&self.caches).map(counts).collect()
+        self.points
+            .into_iter()
+            .map(|(point, runs)| {
+                let counts = counts(&runs);
+                (point, counts)
+            })
+            .collect()
     }
 }

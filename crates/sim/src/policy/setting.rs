@@ -1,0 +1,194 @@
+//! Designs, how many frames they have, and their parameters.
+
+use std::fmt;
+use std::str::FromStr;
+
+use mezzanine_engine::replacement::{Parameter, ParameterDefault, ParameterKind, Policy, Shape};
+use mezzanine_engine::{ConfigError, GROUP_PAGES_MAX, Geometry, PAGE_SIZE_MIN, TierConfig};
+
+/// A design whose replacement can be run alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Design {
+    /// One that writes a page into any frame.
+    InPlace(Policy),
+    /// One whose queue on flash is its replacement.
+    Queue(mezzanine_engine::Design),
+}
+
+impl Design {
+    /// Every one.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let queues = mezzanine_engine::Design::ALL.iter().copied().map(Self::Queue);
+        Policy::ALL.iter().copied().map(Self::InPlace).chain(queues)
+    }
+
+    /// The name used in configuration and output: that of the design, where one is known by more than its replacement.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::InPlace(Policy::LruK) => "lc",
+            Self::InPlace(policy) => policy.name(),
+            Self::Queue(design) => design.name(),
+        }
+    }
+
+    /// The name of its replacement.
+    pub fn replacement(self) -> &'static str {
+        match self {
+            Self::InPlace(policy) => policy.name(),
+            Self::Queue(mezzanine_engine::Design::FaceGsc) => "multi-version FIFO with group second chance",
+            Self::Queue(_) => "multi-version FIFO",
+        }
+    }
+
+    /// The parameters that it has.
+    pub fn parameters(self) -> &'static [Parameter] {
+        match self {
+            Self::InPlace(policy) => policy.parameters(),
+            Self::Queue(mezzanine_engine::Design::FaceGsc) => &[GROUP_PAGES, SURVIVORS_MAX],
+            Self::Queue(_) => &[GROUP_PAGES],
+        }
+    }
+}
+
+impl fmt::Display for Design {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for Design {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::all().find(|design| design.name() == text).ok_or_else(|| {
+            let known: Vec<_> = Self::all().map(Self::name).collect();
+            format!("unknown design '{text}'; known: {}", known.join(", "))
+        })
+    }
+}
+
+const GROUP_PAGES: Parameter = Parameter {
+    name: "group-pages",
+    help: "Pages that are written together",
+    kind: ParameterKind::Number(1, GROUP_PAGES_MAX as u64),
+    default: ParameterDefault::Value(64),
+};
+
+const SURVIVORS_MAX: Parameter = Parameter {
+    name: "survivors-max",
+    help: "Most pages of a group that get a second chance",
+    kind: ParameterKind::Number(0, GROUP_PAGES_MAX as u64 - 1),
+    default: ParameterDefault::Value(32),
+};
+
+/// A design with its frames and parameters: checked.
+#[derive(Clone, Debug)]
+pub struct Setting {
+    design: Design,
+    sizes: Sizes,
+}
+
+/// What follows from frames and parameters.
+#[derive(Clone, Debug)]
+pub(super) enum Sizes {
+    InPlace(Policy, Shape),
+    Queue(Box<Geometry>),
+}
+
+impl Setting {
+    /// A design with so many frames, parameters that are given, and defaults for all others.
+    ///
+    /// # Errors
+    /// Names the parameter that is unknown to the design or out of range, or `frames`, with the reason and what to do.
+    pub fn new(design: Design, frames: u64, given: &[(&'static str, u64)]) -> Result<Self, ConfigError> {
+        let sizes = match design {
+            Design::InPlace(policy) => Sizes::InPlace(policy, policy.shape(frames, given)?),
+            Design::Queue(queue) => Sizes::Queue(Box::new(queue_of(queue, frames, given)?)),
+        };
+        Ok(Self { design, sizes })
+    }
+
+    /// The design.
+    pub fn design(&self) -> Design {
+        self.design
+    }
+
+    /// The frames: for a queue those of group summaries, and those that are kept free, among them.
+    pub fn frames(&self) -> u64 {
+        match &self.sizes {
+            Sizes::InPlace(_, shape) => shape.frames().into(),
+            Sizes::Queue(geometry) => geometry.frames(),
+        }
+    }
+
+    /// The names and values of the design's parameters.
+    pub fn parameters(&self) -> Vec<(&'static str, u64)> {
+        let value = |name| match &self.sizes {
+            Sizes::InPlace(_, shape) => {
+                shape.parameters().find(|(known, _)| known.name == name).map(|found| found.1)
+            }
+            Sizes::Queue(geometry) if name == GROUP_PAGES.name => Some(geometry.group_pages()),
+            Sizes::Queue(geometry) => Some(geometry.config().survivors_max.into()),
+        };
+        self.design.parameters().iter().filter_map(|known| Some((known.name, value(known.name)?))).collect()
+    }
+
+    /// Bytes that the replacement itself keeps: for a queue all of the tier's memory, staging apart.
+    pub fn policy_bytes(&self) -> u64 {
+        match &self.sizes {
+            Sizes::InPlace(policy, shape) => policy.bytes(shape) as u64,
+            Sizes::Queue(geometry) => (geometry.region_bytes() - geometry.staging_bytes()) as u64,
+        }
+    }
+
+    pub(super) fn sizes(&self) -> &Sizes {
+        &self.sizes
+    }
+}
+
+/// The geometry of a tier with pages of the smallest size, which are as good as any here.
+fn queue_of(
+    design: mezzanine_engine::Design,
+    frames: u64,
+    given: &[(&'static str, u64)],
+) -> Result<Geometry, ConfigError> {
+    let known = Design::Queue(design).parameters();
+    if let Some((name, _)) =
+        given.iter().find(|(name, _)| known.iter().all(|parameter| parameter.name != *name))
+    {
+        let reason = format!("no parameter of {design}");
+        return Err(ConfigError { parameter: name, reason, advice: "leave it out".to_owned() });
+    }
+    let geometry = |frames| config_of(design, frames, given).geometry();
+    geometry(frames).map_err(|error| {
+        // What is wrong may be a size that nobody has named, because it follows from the frames.
+        let named = known.iter().any(|parameter| parameter.name.replace('-', "_") == error.parameter);
+        let least = || (frames..=FRAMES_OF_SMALLEST_MAX).find(|frames| geometry(*frames).is_ok());
+        match least() {
+            Some(least) if !named => ConfigError {
+                parameter: "frames",
+                reason: format!("{frames} are too few for a queue of groups"),
+                advice: format!("use at least {least}"),
+            },
+            _ => error,
+        }
+    })
+}
+
+/// The smallest queue has no more frames, whatever its groups.
+const FRAMES_OF_SMALLEST_MAX: u64 = 1 << 14;
+
+fn config_of(design: mezzanine_engine::Design, frames: u64, given: &[(&'static str, u64)]) -> TierConfig {
+    let value =
+        |parameter: &Parameter| given.iter().find(|(name, _)| *name == parameter.name).map(|given| given.1);
+    let number = |value| u32::try_from(value).unwrap_or(u32::MAX);
+    let mut config = TierConfig { design, ..TierConfig::new(PAGE_SIZE_MIN, frames) };
+    if let Some(pages) = value(&GROUP_PAGES) {
+        config.group_pages = number(pages);
+        config.survivors_max = config.group_pages / 2;
+    }
+    if let Some(pages) = value(&SURVIVORS_MAX) {
+        config.survivors_max = number(pages);
+    }
+    config
+}
