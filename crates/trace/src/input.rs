@@ -184,6 +184,6 @@ impl Input {
         if source.kind() == io::ErrorKind::UnexpectedEof {
             return self.error(TraceErrorKind::Truncated, position, "the compressed file ends too early");
         }
-        self.error(TraceErrorKind::Damaged, position, format!("the compressed file is damaged: {source}"))
+        self.error(TraceErrorKind::Damaged, position, format!("it cannot be decompressed: {source}"))
     }
 }

@@ -169,7 +169,7 @@ fn damage_is_refused_by_its_byte() {
     let mut packed = zstd::encode_all(&ORACLE[..], 3).unwrap();
     let last = packed.len() - 2;
     packed[last] ^= 1;
-    refused(&packed, Format::OracleGeneral, Damaged, &["the compressed file is damaged"]);
+    refused(&packed, Format::OracleGeneral, Damaged, &["it cannot be decompressed"]);
 }
 
 #[test]
