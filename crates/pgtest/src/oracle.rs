@@ -3,8 +3,9 @@
 //! Checksums are blind to a page that is whole but old; this is not. The log is retained, and for each block the end of the newest
 //! record that names it is remembered over the crashes of a life. After recovery every such block is read, through
 //! the tier, and its position compared. Rules:
-//! 1. A hint's record without a page image (`FPI_FOR_HINT`, when `full_page_writes` is off or the page was logged since the
-//!    last checkpoint) replays to nothing, so it demands nothing.
+//! 1. A hint's record (`FPI_FOR_HINT`) demands nothing. Without a page image (`full_page_writes` is off, or the page was logged since the last
+//!    checkpoint) it replays to nothing. With one, it says what the page already was: if the buffer is on its way to its file
+//!    while the hint is set, it is dirty already, and then `MarkBufferDirtyHint` logs the image and leaves the position alone.
 //! 2. Where vacuum notes that a page is visible to all (`VISIBLE`), the heap's page (reference 1) may stay clean, though its
 //!    position in memory moves. It demands nothing; the map's does.
 //! 3. A truncation ends what was demanded of the blocks behind it. The forks of free space and visibility are cut at
@@ -83,7 +84,7 @@ impl Oracle {
             "SELECT reldatabase::bigint, relfilenode::bigint, relforknumber, relblocknumber,
                     (max(end_lsn) - '0/0'::pg_lsn)::bigint
              FROM pg_get_wal_block_info('{begin}', '{end}', false)
-             WHERE NOT (record_type = 'FPI_FOR_HINT' AND coalesce(block_fpi_length, 0) = 0)
+             WHERE record_type <> 'FPI_FOR_HINT'
                AND NOT (record_type = 'VISIBLE' AND block_id = 1)
                AND reldatabase IN (0, (SELECT oid FROM pg_database WHERE datname = current_database()))
              GROUP BY 1, 2, 3, 4"
