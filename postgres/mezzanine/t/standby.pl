@@ -40,13 +40,20 @@ for my $mode (qw(durable drained))
 
 	# A restartpoint, then a crash.
 	$primary->safe_psql('postgres', 'UPDATE t SET ver = 2');
-	$primary->safe_psql('postgres', 'CHECKPOINT');
-	$primary->wait_for_catchup($standby);
-	$standby->safe_psql('postgres', 'CHECKPOINT');
+	restartpoint($primary, $standby);
 	crash($standby);
 	$standby->start;
 	$primary->wait_for_catchup($standby);
 	is(whole($standby, 't'), '5000|12502500|10000', "$mode: a restartpoint and a crash");
+
+	# The same with one page, which fills no group: nothing but the restartpoint sends it to flash.
+	restartpoint($primary, $standby);
+	$primary->safe_psql('postgres', 'UPDATE t SET ver = 3 WHERE id = 1');
+	restartpoint($primary, $standby);
+	crash($standby);
+	$standby->start;
+	$primary->wait_for_catchup($standby);
+	is(whole($standby, 't'), '5000|12502500|10001', "$mode: a restartpoint of one page and a crash");
 
 	# Stopped with changes since the last restartpoint, which is then skipped.
 	$primary->safe_psql('postgres', 'UPDATE t SET ver = 3');
@@ -70,6 +77,16 @@ for my $mode (qw(durable drained))
 	is($standby->safe_psql('postgres', "SELECT bt_index_check('t_id', true)"), '', "$mode: the index agrees");
 	is($standby->safe_psql('postgres', "SELECT count(*) FROM verify_heapam('t')"), '0', "$mode: the heap is in order");
 	$standby->stop;
+}
+
+# The standby's restartpoint is at the checkpoint that the primary makes now.
+sub restartpoint
+{
+	my ($primary, $standby) = @_;
+	$primary->safe_psql('postgres', 'CHECKPOINT');
+	$primary->wait_for_catchup($standby);
+	$standby->safe_psql('postgres', 'CHECKPOINT');
+	return;
 }
 
 sub slurp_log { return log_since($_[0], 0); }
