@@ -19,7 +19,7 @@ pub(super) struct RequestArgs {
     #[arg(long, value_name = "FILE", required_unless_present = "synthetic", requires = "format")]
     trace: Option<PathBuf>,
 
-    /// How the trace is written down: plain, lis, oracle-general, vscsi, ... (docs/traces.md).
+    /// Format of the trace: plain, lis, oracle-general, vscsi or mezzanine.
     #[arg(long, value_name = "NAME", requires = "trace", conflicts_with = "synthetic")]
     format: Option<Format>,
 

@@ -69,14 +69,14 @@ impl FromStr for Design {
 
 const GROUP_PAGES: Parameter = Parameter {
     name: "group-pages",
-    help: "Pages that are written together",
+    help: "Pages that are written together; fewer by default in small queues",
     kind: ParameterKind::Number(1, GROUP_PAGES_MAX as u64),
     default: ParameterDefault::Value(64),
 };
 
 const SURVIVORS_MAX: Parameter = Parameter {
     name: "survivors-max",
-    help: "Most pages of a group that get a second chance",
+    help: "Most pages of a group that get a second chance; half of them by default",
     kind: ParameterKind::Number(0, GROUP_PAGES_MAX as u64 - 1),
     default: ParameterDefault::Value(32),
 };

@@ -1,5 +1,8 @@
 //! What the tier costs when nothing ever leaves shared buffers: pairs of runs with and without it, one after the other, on the same data.
 
+use std::fmt;
+use std::time::Duration;
+
 use mezzanine_workload::{Command, RunConfig, Until, run as run_workload};
 use serde::Serialize;
 
@@ -14,16 +17,20 @@ use crate::size::Size;
 /// Transactions before the first pair: everything is then in shared buffers and prepared.
 const WARM_UP_TRANSACTIONS: u64 = 3_000;
 
+/// After a run the server's processes for its sessions end; what they used is counted when they have.
+const SESSIONS_END: Duration = Duration::from_millis(200);
+
 /// What was found.
 #[derive(Debug, Serialize)]
 struct Overhead {
-    /// Transactions per second in each run, in order.
+    /// The runs, in order.
     pairs: Vec<Pair>,
-    /// By how much the tier slows transactions, in the median of the pairs: 0.01 = 1 %; negative if it was faster.
-    overhead_median: f64,
-    /// An interval that holds the true median with at least the confidence below.
-    overhead_low: f64,
-    overhead_high: f64,
+    /// By how much the tier slows transactions.
+    overhead: Estimate,
+    /// By how much the tier adds to the processor time that the server takes for a transaction: neighbours on the machine that slow a run
+    /// down change this less.
+    processor_overhead: Estimate,
+    /// With at least this confidence the intervals hold the true medians.
     confidence: f64,
     warehouses: u32,
     clients: u32,
@@ -34,16 +41,60 @@ struct Overhead {
     machine: Machine,
 }
 
+/// A median and its interval: 0.01 = 1 %; negative if the tier was better.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct Estimate {
+    median: f64,
+    low: f64,
+    high: f64,
+}
+
+impl Estimate {
+    /// Of values of which the interval leaves out so many at each end.
+    fn of(values: impl Iterator<Item = f64>, rank: usize) -> Estimate {
+        let mut sorted: Vec<f64> = values.collect();
+        sorted.sort_by(f64::total_cmp);
+        let middle = sorted.len() / 2;
+        let median =
+            if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 };
+        Estimate { median, low: sorted[rank], high: sorted[sorted.len() - 1 - rank] }
+    }
+}
+
+impl fmt::Display for Estimate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Estimate { median, low, high } = self;
+        write!(f, "{} (between {} and {})", percent(*median), percent(*low), percent(*high))
+    }
+}
+
+/// What one run did.
+#[derive(Debug, Clone, Copy, Serialize)]
+struct OneRun {
+    transactions_per_second: f64,
+    /// Processor time of the server for one transaction, in microseconds.
+    processor_us: f64,
+}
+
 #[derive(Debug, Clone, Copy, Serialize)]
 struct Pair {
-    without: f64,
-    with: f64,
+    without: OneRun,
+    with: OneRun,
 }
 
 impl Pair {
     fn overhead(self) -> f64 {
-        self.without / self.with.max(1e-9) - 1.0
+        self.without.transactions_per_second / self.with.transactions_per_second.max(1e-9) - 1.0
     }
+
+    fn processor_overhead(self) -> f64 {
+        self.with.processor_us / self.without.processor_us.max(1e-9) - 1.0
+    }
+}
+
+/// A share that may be negative.
+fn percent(share: f64) -> String {
+    format!("{:+.2} %", share * 100.0)
 }
 
 pub(super) fn run(bench: &mut Bench<'_>, json: bool) -> Result<(), Failure> {
@@ -59,7 +110,7 @@ pub(super) fn run(bench: &mut Bench<'_>, json: bool) -> Result<(), Failure> {
     let bar = output::progress(u64::from(bench.args.pairs), "pairs of runs");
     let mut pairs = Vec::new();
     for number in 1..=bench.args.pairs {
-        let seconds = Until::Elapsed(std::time::Duration::from_secs_f64(bench.args.seconds));
+        let seconds = Until::Elapsed(Duration::from_secs_f64(bench.args.seconds));
         let seed = u64::from(number);
         // Whatever changes with time falls on both alike when the order alternates.
         let pair = if number % 2 == 0 {
@@ -95,25 +146,24 @@ fn configure(bench: &Bench<'_>, server: &Server, tier: bool) -> Result<(), Failu
     server.configure(&settings)
 }
 
-/// Transactions per second of one run.
-fn one(args: &BenchArgs, server: &Server, measure: Until, seed: u64) -> Result<f64, Failure> {
+fn one(args: &BenchArgs, server: &Server, measure: Until, seed: u64) -> Result<OneRun, Failure> {
     let database = server.database(1)?;
     let config = RunConfig { clients: args.clients, seed: args.seed ^ seed << 32, warm_up: None, measure };
-    let report = run_workload(&database, &config, None, &mut |_| Command::Continue);
-    report.map(|report| report.transactions_per_second()).map_err(|e| database_failure(&e))
+    let before = server.processor_time();
+    let report = run_workload(&database, &config, None, &mut |_| Command::Continue)
+        .map_err(|e| database_failure(&e))?;
+    std::thread::sleep(SESSIONS_END);
+    let used = server.processor_time().saturating_sub(before);
+    let transactions_per_second = report.transactions_per_second();
+    let transactions = transactions_per_second * report.elapsed.as_secs_f64();
+    Ok(OneRun { transactions_per_second, processor_us: used.as_secs_f64() * 1e6 / transactions.max(1.0) })
 }
 
 fn evaluate(bench: &Bench<'_>, pairs: Vec<Pair>) -> Overhead {
-    let mut sorted: Vec<f64> = pairs.iter().map(|pair| pair.overhead()).collect();
-    sorted.sort_by(f64::total_cmp);
-    let (rank, confidence) = interval(sorted.len());
-    let middle = sorted.len() / 2;
-    let median =
-        if sorted.len() % 2 == 1 { sorted[middle] } else { (sorted[middle - 1] + sorted[middle]) / 2.0 };
+    let (rank, confidence) = interval(pairs.len());
     Overhead {
-        overhead_median: median,
-        overhead_low: sorted[rank],
-        overhead_high: sorted[sorted.len() - 1 - rank],
+        overhead: Estimate::of(pairs.iter().map(|pair| pair.overhead()), rank),
+        processor_overhead: Estimate::of(pairs.iter().map(|pair| pair.processor_overhead()), rank),
         confidence,
         pairs,
         warehouses: bench.args.warehouses,
@@ -144,25 +194,26 @@ fn interval(count: usize) -> (usize, f64) {
 }
 
 fn text(found: &Overhead) -> String {
-    let percent = |share: f64| format!("{:+.2} %", share * 100.0);
-    let mut table = Table::new(["pair", "without tier (tx/s)", "with tier (tx/s)", "overhead"]);
+    let mut table =
+        Table::new(["pair", "without tier (tx/s)", "with tier (tx/s)", "overhead", "processor time"]);
     for (number, pair) in (1..).zip(&found.pairs) {
         table.row([
             format!("{number}"),
-            format!("{:.0}", pair.without),
-            format!("{:.0}", pair.with),
+            format!("{:.0}", pair.without.transactions_per_second),
+            format!("{:.0}", pair.with.transactions_per_second),
             percent(pair.overhead()),
+            percent(pair.processor_overhead()),
         ]);
     }
     format!(
-        "{}\nThe tier slows transactions by {} in the median of {} pairs; the median lies between {} and {} with {:.1} % confidence.\n\
+        "{}\nIn the median of {} pairs, with intervals of {:.1} % confidence, the tier slows transactions by {}\n\
+         and adds {} to the server's processor time for a transaction.\n\
          {} of TPC-C in shared buffers, {} clients, {} s a run, no modelled devices.\n",
         table.render(),
-        percent(found.overhead_median),
         found.pairs.len(),
-        percent(found.overhead_low),
-        percent(found.overhead_high),
         found.confidence * 100.0,
+        found.overhead,
+        found.processor_overhead,
         Size(found.database_bytes),
         found.clients,
         found.seconds,

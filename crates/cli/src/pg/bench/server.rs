@@ -168,7 +168,7 @@ impl Server {
             .filter(|process| {
                 process.pid == postmaster || process.parent == postmaster.as_raw_nonzero().get()
             })
-            .map(|process| process.ticks)
+            .map(|process| process.ticks + if process.pid == postmaster { process.ticks_of_ended } else { 0 })
             .sum::<u64>();
         // The kernel's unit for this file is a hundredth of a second, whatever its own clock is.
         Duration::from_millis(ticks * 10)
@@ -229,10 +229,13 @@ struct Process {
     pid: Pid,
     parent: i32,
     ticks: u64,
+    /// Of its children that have ended and were waited for.
+    ticks_of_ended: u64,
     dead: bool,
 }
 
-/// All processes of this machine, from /proc/PID/stat: number, (name), state, parent, ..., user and system time as 14th and 15th field.
+/// All processes of this machine, from /proc/PID/stat: number, (name), state, parent, ..., user and system time as 14th and 15th field,
+/// those of its ended children as 16th and 17th.
 fn processes() -> impl Iterator<Item = Process> {
     fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
         let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;
@@ -248,6 +251,7 @@ fn parse(pid: Pid, stat: &str) -> Option<Process> {
         pid,
         parent: fields.get(1)?.parse().ok()?,
         ticks: ticks(11)? + ticks(12)?,
+        ticks_of_ended: ticks(13)? + ticks(14)?,
         dead: matches!(*fields.first()?, "Z" | "X"),
     })
 }
