@@ -84,6 +84,11 @@ impl Database {
         log.strip_prefix(name).is_some_and(|suffix| suffix == b"-wal" || suffix == b"-journal")
     }
 
+    /// A transaction was committed in the write-ahead log.
+    pub(crate) fn committed(&self) {
+        self.file.committed();
+    }
+
     pub(crate) fn withdraw_powersafe(&self) {
         self.logs_powersafe.store(false, Ordering::Relaxed);
     }
@@ -105,6 +110,8 @@ pub(crate) enum Fill {
 /// One connection's open file.
 pub(crate) struct Connection {
     database: Arc<Database>,
+    /// The database's file, as this connection uses it.
+    file: VolumeFile,
     holder: Holder,
     held: Option<Held>,
     pub(crate) persist_wal: Cell<bool>,
@@ -113,8 +120,18 @@ pub(crate) struct Connection {
 
 impl Connection {
     pub(crate) fn new(database: Arc<Database>, powersafe: bool) -> Self {
-        let holder = Holder(database.next_holder.fetch_add(1, Ordering::Relaxed));
-        Self { database, holder, held: None, persist_wal: Cell::new(false), powersafe: Cell::new(powersafe) }
+        let number = database.next_holder.fetch_add(1, Ordering::Relaxed);
+        let holder = Holder(number);
+        // In a recording connections are clients; nobody has as many as would make two of them one.
+        let file = database.file.for_client(number as u32);
+        Self {
+            database,
+            file,
+            holder,
+            held: None,
+            persist_wal: Cell::new(false),
+            powersafe: Cell::new(powersafe),
+        }
     }
 
     pub(crate) fn database(&self) -> &Arc<Database> {
@@ -145,7 +162,7 @@ impl Connection {
     }
 
     fn read_file(&self, buf: &mut [u8], offset: u64) -> Result<Fill, Error> {
-        match self.database.file.read_at(buf, offset) {
+        match self.file.read_at(buf, offset) {
             Ok(()) => Ok(Fill::Whole),
             Err(error) => match error.kind() {
                 // The volume has filled the rest with zeros, as SQLite wants it.
@@ -159,11 +176,11 @@ impl Connection {
     pub(crate) fn write(&self, buf: &[u8], offset: u64) -> Result<(), Error> {
         let db = &*self.database;
         if offset >= HEADER_BYTES as u64 {
-            return Ok(db.file.write_at(buf, offset)?);
+            return Ok(self.file.write_at(buf, offset)?);
         }
         let mut header = unpoisoned(&db.header);
         let kept = header.take();
-        db.file.write_at(buf, offset)?;
+        self.file.write_at(buf, offset)?;
         *header = match (buf.first_chunk(), kept) {
             (Some(first), _) if offset == 0 => Some(*first),
             (_, Some(mut known)) => {
@@ -200,15 +217,19 @@ impl Connection {
         if len < HEADER_BYTES as u64 {
             *unpoisoned(&self.database.header) = None;
         }
-        Ok(self.database.file.set_len(len)?)
+        Ok(self.file.set_len(len)?)
     }
 
     pub(crate) fn sync(&self) -> Result<(), Error> {
-        Ok(self.database.file.sync()?)
+        if self.held.is_some() {
+            // What is committed is so in the write-ahead log, which this brings the file up to.
+            return Ok(self.file.checkpoint()?);
+        }
+        Ok(self.file.sync()?)
     }
 
     pub(crate) fn len(&self) -> u64 {
-        self.database.file.len()
+        self.file.len()
     }
 
     pub(crate) fn lock(&self, level: Level) -> Result<(), Busy> {

@@ -44,6 +44,7 @@ mod logs;
 mod timing;
 
 mod online;
+mod record;
 mod replace;
 
 mod pragma;
@@ -55,6 +56,7 @@ mod ffi;
 pub use error::{Error, ErrorKind};
 pub use ffi::extension_init;
 pub use logs::unfinished_logs;
+pub use record::DIRECTORY_VARIABLE;
 pub use report::last_error;
 pub use timing::{Extent, LogDrive, LogTimer, RealSync};
 pub use vfs::{Builder, DEFAULT_NAME, MezzanineVfs};

@@ -11,7 +11,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use mezzanine_device::{Device, DeviceError};
 use mezzanine_engine::format::read_superblock;
@@ -25,6 +25,7 @@ use crate::error::{Error, ErrorKind};
 use crate::logs;
 use crate::params::Params;
 use crate::process_lock::{Acquired, ProcessLock};
+use crate::record;
 
 /// Opens the disk copy of a database: the path to a device, which may be a file on a modelled drive.
 pub(crate) type OpenDisk = Arc<dyn Fn(&Path) -> Result<Arc<dyn Device>, DeviceError> + Send + Sync>;
@@ -258,7 +259,8 @@ pub(crate) fn release(
     }
     let closed = close(&mount.volume);
     registry.databases.retain(|_, attached| !Arc::ptr_eq(&attached.mount, mount));
-    closed
+    let recorded = record::end(&mount.volume);
+    closed.and(recorded)
 }
 
 fn held_elsewhere(path: &Path) -> Error {
@@ -337,6 +339,7 @@ impl Registry {
             return Ok(Arc::clone(mount));
         }
         let mount = Arc::new(open_flash(flash, database, params)?);
+        record::begin(&mount.volume, params.trace.as_deref())?;
         self.by_flash.insert(PathBuf::from(mount.flash()), Arc::clone(&mount));
         for other in mount.volume.unattached().iter().filter(|other| *other != database) {
             // What cannot be attached is named by the volume's error as soon as somebody wants to change a file.
@@ -373,7 +376,9 @@ impl Registry {
         let closed = if drained { mount.volume.close_drained() } else { mount.volume.close() };
         self.by_flash.retain(|_, known| !Arc::ptr_eq(known, mount));
         self.databases.retain(|_, attached| !Arc::ptr_eq(&attached.mount, mount));
-        Ok(closed?)
+        let recorded = record::end(&mount.volume);
+        closed?;
+        recorded
     }
 }
 
@@ -544,6 +549,13 @@ fn page_size_of(database: &Path) -> Option<u32> {
     let mut header = [0; 100];
     fs::File::open(database).ok()?.read_exact(&mut header).ok()?;
     crate::database::header_page_size(&header).filter(|size| (4096..=32_768).contains(size))
+}
+
+/// The open database that a log belongs to.
+pub(crate) fn database_of_log(log: &Path) -> Option<Weak<Database>> {
+    let mut locked = lock();
+    let mut databases = locked.registry().databases.values().map(|attached| &attached.database);
+    databases.find(|database| database.owns_log(log)).map(Arc::downgrade)
 }
 
 /// A log of an open database is kept by something that does not keep the bytes beside a write as they were.

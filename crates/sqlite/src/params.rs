@@ -8,8 +8,8 @@ use mezzanine_volume::{Admission, Design, SyncMode};
 use crate::error::{Error, ErrorKind};
 
 /// The names of the URI parameters, in the order in which errors list them.
-pub(crate) const NAMES: [&str; 7] =
-    ["flash", "flash_size", "flash_max_size", "page_size", "design", "admission", "sync_mode"];
+pub(crate) const NAMES: [&str; 8] =
+    ["flash", "flash_size", "flash_max_size", "page_size", "design", "admission", "sync_mode", "trace"];
 
 /// The parameters as given; what is not given keeps its default, or what the flash file says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub(crate) struct Params {
     pub(crate) design: Option<Design>,
     pub(crate) admission: Option<Admission>,
     pub(crate) sync_mode: Option<SyncMode>,
+    /// What the tier is to be recorded to.
+    pub(crate) trace: Option<PathBuf>,
 }
 
 impl Params {
@@ -30,7 +32,8 @@ impl Params {
         for name in NAMES {
             let Some(value) = get(name) else { continue };
             match name {
-                "flash" => params.flash = Some(flash(&value)?),
+                "flash" => params.flash = Some(path(name, &value, "the flash file")?),
+                "trace" => params.trace = Some(path(name, &value, "the trace to write")?),
                 "flash_size" => params.flash_bytes = Some(size(name, &value)?),
                 "flash_max_size" => params.flash_bytes_max = Some(size(name, &value)?),
                 "page_size" => params.page_size = Some(page_size(&value)?),
@@ -63,9 +66,9 @@ pub(crate) fn bad(name: &str, value: &str, reason: &str) -> Error {
     Error::new(ErrorKind::BadParameter, "use", format!("{name}={value}"), reason)
 }
 
-fn flash(value: &str) -> Result<PathBuf, Error> {
+fn path(name: &str, value: &str, what: &str) -> Result<PathBuf, Error> {
     if value.is_empty() {
-        return Err(bad("flash", value, "it is empty; give the path of the flash file"));
+        return Err(bad(name, value, &format!("it is empty; give the path of {what}")));
     }
     Ok(PathBuf::from(value))
 }
@@ -142,6 +145,7 @@ mod tests {
             ("admission", "all", "clean, dirty, both"),
             ("sync_mode", "drained", "through, durable"),
             ("flash", "", "empty"),
+            ("trace", "", "empty"),
         ] {
             let message = read(&[(name, value)]).unwrap_err().to_string();
             assert!(message.contains(&format!("{name}={value}")) && message.contains(part), "{message}");

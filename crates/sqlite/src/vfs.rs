@@ -9,6 +9,7 @@ use mezzanine_volume::{TierConfig, Volume};
 use crate::error::{Error, ErrorKind};
 use crate::ffi::{self, Api, Registered};
 use crate::mount::{self, Mount, OpenDisk};
+use crate::record;
 use crate::timing::LogTimer;
 
 /// The name that the VFS has unless it is given another.
@@ -167,6 +168,9 @@ impl Builder {
             .volume
             .take()
             .map(|(volume, flash, page_size)| Mount::of_owner(volume, flash, page_size, self.disk));
+        if let Some(mount) = &mount {
+            record::begin(&mount.volume, None)?;
+        }
         self.settings.mount = mount.clone();
         let registered = ffi::register(api, self.settings)?;
         Ok(MezzanineVfs { name, mount, registered })

@@ -66,9 +66,7 @@ impl Input {
         let zstd = number.is_some_and(|n| n == ZSTD_MAGIC || n & !15 == ZSTD_SKIPPABLE);
         let whole = io::Cursor::new(magic).chain(source);
         let (source, compression): (Box<dyn Read + Send>, _) = if zstd {
-            let decoder = zstd::Decoder::new(whole)
-                .map_err(|e| TraceError::from_io(file, "decompression cannot start", e))?;
-            (Box::new(decoder), Compression::Zstd)
+            (decompressed(whole, file)?, Compression::Zstd)
         } else {
             (Box::new(whole), Compression::None)
         };
@@ -186,4 +184,23 @@ impl Input {
         }
         self.error(TraceErrorKind::Damaged, position, format!("it cannot be decompressed: {source}"))
     }
+}
+
+#[cfg(feature = "zstd")]
+fn decompressed(source: impl Read + Send + 'static, file: &Path) -> Result<Box<dyn Read + Send>, TraceError> {
+    let decoder =
+        zstd::Decoder::new(source).map_err(|e| TraceError::from_io(file, "decompression cannot start", e))?;
+    Ok(Box::new(decoder))
+}
+
+#[cfg(not(feature = "zstd"))]
+fn decompressed(_: impl Read + Send + 'static, file: &Path) -> Result<Box<dyn Read + Send>, TraceError> {
+    Err(not_built(file))
+}
+
+/// The error of software that was built without the compression.
+#[cfg(not(feature = "zstd"))]
+pub(crate) fn not_built(file: &Path) -> TraceError {
+    let reason = "it is compressed by zstd, which this program was built without";
+    TraceError::new(TraceErrorKind::Invalid, file, reason).advise("let the command mezz do it")
 }

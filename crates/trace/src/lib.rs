@@ -36,15 +36,20 @@ mod reader;
 mod output;
 mod writer;
 
+mod record;
+
 mod dense;
+#[cfg(feature = "generate")]
 mod generate;
 
 pub use dense::Dense;
 pub use error::{Position, TraceError, TraceErrorKind};
 pub use format::{Format, UnknownFormat};
+#[cfg(feature = "generate")]
 pub use generate::{CLIENTS_MAX, Generate, Generator, Shape};
 pub use input::Compression;
 pub use own::{Header, Naming, Relation};
 pub use reader::{Reader, open};
+pub use record::{Event, Recorder};
 pub use request::{Op, Request};
 pub use writer::{Writer, Written};

@@ -11,6 +11,7 @@ use crate::error::TraceError;
 use crate::input::Compression;
 
 /// zstd's own default.
+#[cfg(feature = "zstd")]
 const ZSTD_LEVEL: i32 = 3;
 
 const BUFFER_BYTES: usize = 128 << 10;
@@ -20,10 +21,13 @@ pub(crate) struct Output {
     sink: Option<Sink>,
     path: PathBuf,
     temporary: PathBuf,
+    /// What was not finished stays, under its temporary name.
+    kept: bool,
 }
 
 enum Sink {
     Plain(BufWriter<File>),
+    #[cfg(feature = "zstd")]
     Zstd(zstd::Encoder<'static, BufWriter<File>>),
 }
 
@@ -36,13 +40,17 @@ impl Output {
         let buffered = BufWriter::with_capacity(BUFFER_BYTES, file);
         let sink = match compression {
             Compression::None => Sink::Plain(buffered),
-            Compression::Zstd => Sink::Zstd(compressed(buffered).map_err(|e| {
+            Compression::Zstd => compressed(buffered, path).inspect_err(|_| {
                 // Nobody else removes it: there is no Output yet.
                 let _ = fs::remove_file(&temporary);
-                failed(e)
-            })?),
+            })?,
         };
-        Ok(Output { sink: Some(sink), path: path.to_owned(), temporary })
+        Ok(Output { sink: Some(sink), path: path.to_owned(), temporary, kept: false })
+    }
+
+    /// Has what was written so far stay, under its temporary name, if it is not finished.
+    pub(crate) fn keep(&mut self) {
+        self.kept = true;
     }
 
     /// Gives the file its name when all of it is on disk; returns its length in bytes.
@@ -52,6 +60,7 @@ impl Output {
         let completed = || -> io::Result<u64> {
             let file = match sink {
                 Some(Sink::Plain(buffered)) => buffered.into_inner()?,
+                #[cfg(feature = "zstd")]
                 Some(Sink::Zstd(encoder)) => encoder.finish()?.into_inner()?,
                 None => return Err(io::Error::other("it was completed before")),
             };
@@ -71,6 +80,7 @@ impl Write for Output {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.sink {
             Some(Sink::Plain(sink)) => sink.write(bytes),
+            #[cfg(feature = "zstd")]
             Some(Sink::Zstd(sink)) => sink.write(bytes),
             None => Err(io::Error::other("it was completed before")),
         }
@@ -79,6 +89,7 @@ impl Write for Output {
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.sink {
             Some(Sink::Plain(sink)) => sink.flush(),
+            #[cfg(feature = "zstd")]
             Some(Sink::Zstd(sink)) => sink.flush(),
             None => Ok(()),
         }
@@ -87,16 +98,27 @@ impl Write for Output {
 
 impl Drop for Output {
     fn drop(&mut self) {
-        // After a rename there is nothing of this name.
-        let _ = fs::remove_file(&self.temporary);
+        if !self.kept {
+            // After a rename there is nothing of this name.
+            let _ = fs::remove_file(&self.temporary);
+        }
     }
 }
 
 /// With a checksum: the formats of others have none.
-fn compressed(file: BufWriter<File>) -> io::Result<zstd::Encoder<'static, BufWriter<File>>> {
-    let mut encoder = zstd::Encoder::new(file, ZSTD_LEVEL)?;
-    encoder.include_checksum(true)?;
-    Ok(encoder)
+#[cfg(feature = "zstd")]
+fn compressed(file: BufWriter<File>, path: &Path) -> Result<Sink, TraceError> {
+    let begun = || -> io::Result<Sink> {
+        let mut encoder = zstd::Encoder::new(file, ZSTD_LEVEL)?;
+        encoder.include_checksum(true)?;
+        Ok(Sink::Zstd(encoder))
+    };
+    begun().map_err(|e| TraceError::from_io(path, "it cannot be created", e))
+}
+
+#[cfg(not(feature = "zstd"))]
+fn compressed(_: BufWriter<File>, path: &Path) -> Result<Sink, TraceError> {
+    Err(crate::input::not_built(path))
 }
 
 /// A file without a name, in the directory of `path`, to be read back.

@@ -92,6 +92,21 @@ impl Reader {
         Ok(Reader { input, format, page_bytes, decoder, guess, run, time_ns: 0, requests: 0, ended: false })
     }
 
+    /// Has a trace of Mezzanine that was not finished be read as far as its blocks are whole: what a process left that was killed
+    /// while it recorded. What is damaged is an error still.
+    #[must_use]
+    pub fn without_end(mut self) -> Reader {
+        if let Decoder::Mezzanine(blocks) = &mut self.decoder {
+            blocks.allow_without_end();
+        }
+        self
+    }
+
+    /// Whether the trace, read [without its end](Self::without_end), had none. Known when the last request was read.
+    pub fn was_unfinished(&self) -> bool {
+        matches!(&self.decoder, Decoder::Mezzanine(blocks) if blocks.has_stopped())
+    }
+
     /// The format.
     pub fn format(&self) -> Format {
         self.format
@@ -134,6 +149,11 @@ impl Reader {
             Decoder::Mezzanine(blocks) => blocks.page_id(page),
             _ => None,
         }
+    }
+
+    /// The id of block 0 of a relation, by its number from 1, in a trace whose pages have ids.
+    pub fn first_page_id(&self, relation: u32) -> Option<PageId> {
+        self.page_id(crate::own::first_page(relation))
     }
 
     fn record(&mut self) -> Result<Option<Run>, TraceError> {

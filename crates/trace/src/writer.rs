@@ -131,6 +131,37 @@ impl Writer {
         encoder.page(id).map_err(|error| failed(&self.path, self.written, error))
     }
 
+    /// Names the relation that the page with this id belongs to, as a person would call it, before the first request for a page
+    /// of it; later it has no effect. Only in a trace of Mezzanine whose pages have ids.
+    ///
+    /// # Errors
+    /// As [`page`](Self::page).
+    pub fn name(&mut self, id: &PageId, name: &str) -> Result<(), TraceError> {
+        let FormatEncoder::Mezzanine(encoder) = &mut self.encoder else {
+            let reason = "only traces of the format mezzanine name pages by their ids";
+            return Err(TraceError::new(TraceErrorKind::Invalid, &self.path, reason));
+        };
+        encoder.name(id, name).map_err(|error| failed(&self.path, self.written, error))
+    }
+
+    /// Hands what was written so far to the operating system, in whole blocks: if the process ends now, it can be read from
+    /// [`unfinished`](Self::unfinished) by [`Reader::without_end`]. Only traces of Mezzanine have blocks.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub fn flush(&mut self) -> Result<(), TraceError> {
+        let FormatEncoder::Mezzanine(encoder) = &mut self.encoder else { return Ok(()) };
+        encoder.flush().map_err(|error| not_written(&self.path, error))
+    }
+
+    /// Gives the trace up, and leaves what could be written under the name [`unfinished`](Self::unfinished).
+    pub fn abandon(mut self) -> PathBuf {
+        if let FormatEncoder::Mezzanine(encoder) = &mut self.encoder {
+            encoder.output().keep();
+        }
+        self.unfinished()
+    }
+
     /// Defines the relations that `reader` has met so far and this trace has not, so that its requests mean the same here.
     ///
     /// # Errors

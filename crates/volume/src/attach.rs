@@ -347,6 +347,7 @@ impl Shared {
     fn register(&self, file: FileInner) -> Arc<FileInner> {
         let file = Arc::new(file);
         exclusive(&self.files).insert(file.number, Arc::clone(&file));
+        self.recording.name(&file);
         file
     }
 

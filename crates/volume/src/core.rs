@@ -16,6 +16,7 @@ use crate::home::FileInner;
 use crate::jobs::Cut;
 use crate::note::Table;
 use crate::pacing::Pacing;
+use crate::record::Recording;
 use crate::registry::{Registry, write_superblock};
 use crate::signal::Signal;
 use crate::statistics::Counters;
@@ -46,6 +47,7 @@ pub(crate) struct Shared {
     stripes: [Mutex<()>; STRIPES],
     pub(crate) signal: Signal,
     pub(crate) counters: Counters,
+    pub(crate) recording: Recording,
 }
 
 /// A tier in use.
@@ -237,6 +239,7 @@ impl Shared {
             stripes: [const { Mutex::new(()) }; STRIPES],
             signal: Signal::default(),
             counters: Counters::default(),
+            recording: Recording::default(),
         }
     }
 

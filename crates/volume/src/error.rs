@@ -60,6 +60,8 @@ pub enum VolumeErrorKind {
     AlreadyAttached,
     /// More files than one volume can have.
     TooManyFiles,
+    /// A recording ended in which nothing had happened, so that there is no trace.
+    NothingRecorded,
     /// The volume was closed.
     Closed,
 }

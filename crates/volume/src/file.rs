@@ -3,6 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use mezzanine_trace::Op;
+
 use crate::core::{Shared, shared};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::home::FileInner;
@@ -13,11 +15,19 @@ use crate::statistics::count;
 pub struct VolumeFile {
     inner: Arc<FileInner>,
     shared: Arc<Shared>,
+    /// Whose handle it is, in a recording.
+    client: Option<u32>,
 }
 
 impl VolumeFile {
     pub(crate) fn new(inner: Arc<FileInner>, shared: Arc<Shared>) -> Self {
-        Self { inner, shared }
+        Self { inner, shared, client: None }
+    }
+
+    /// A handle of the same file for one client (a connection, a user), which a recording then names.
+    #[must_use]
+    pub fn for_client(&self, client: u32) -> Self {
+        Self { client: Some(client), ..self.clone() }
     }
 
     /// The path under which it was attached.
@@ -47,6 +57,9 @@ impl VolumeFile {
         let available = self.len().saturating_sub(offset).min(buf.len() as u64) as usize;
         let (bytes, beyond) = buf.split_at_mut(available);
         self.shared.read_range(layout.as_deref(), &self.inner, bytes, offset)?;
+        if self.shared.recording.is_on() && available > 0 {
+            self.shared.recording.pages(Op::Read, &self.inner, self.client, offset, available as u64);
+        }
         if beyond.is_empty() {
             return Ok(());
         }
@@ -65,7 +78,11 @@ impl VolumeFile {
         if buf.is_empty() {
             return Ok(());
         }
-        self.shared.write_range(&self.inner, buf, offset)
+        self.shared.write_range(&self.inner, buf, offset)?;
+        if self.shared.recording.is_on() {
+            self.shared.recording.pages(Op::Write, &self.inner, self.client, offset, buf.len() as u64);
+        }
+        Ok(())
     }
 
     /// Makes every completed change of this file durable, perhaps of others too. Does no I/O if there was none.
@@ -73,7 +90,28 @@ impl VolumeFile {
     /// # Errors
     /// The failure; nothing that was written since the last successful sync may be taken for durable, now or later.
     pub fn sync(&self) -> Result<(), VolumeError> {
-        self.shared.sync_file(&self.inner)
+        self.sync_as(Op::Commit)
+    }
+
+    /// As [`Self::sync`], for a database that keeps a log elsewhere and now brings this file up to it: a recording has a checkpoint
+    /// here and not a commit.
+    ///
+    /// # Errors
+    /// As [`Self::sync`].
+    pub fn checkpoint(&self) -> Result<(), VolumeError> {
+        self.sync_as(Op::Checkpoint)
+    }
+
+    fn sync_as(&self, mark: Op) -> Result<(), VolumeError> {
+        if self.shared.sync_file(&self.inner)? {
+            self.shared.recording.mark(mark, self.client);
+        }
+        Ok(())
+    }
+
+    /// Tells a recording that a transaction was committed, in a log that is no file of the volume. Nothing else happens.
+    pub fn committed(&self) {
+        self.shared.recording.mark(Op::Commit, self.client);
     }
 
     /// Turns a range into zeros and gives its space back where the disk can. Durable on return.

@@ -54,6 +54,8 @@ mod online;
 
 mod replace;
 
+mod record;
+
 mod file;
 
 mod volume;
@@ -62,6 +64,7 @@ pub use config::{AttachOptions, GUARD_NAME_BYTES, HeaderGuard, VolumeConfig};
 pub use error::{VolumeError, VolumeErrorKind};
 pub use file::VolumeFile;
 pub use mezzanine_engine::{Admission, Design, SyncMode, TierConfig};
+pub use mezzanine_trace::Written as Recorded;
 pub use open::{create_flash, open_flash};
 pub use registry::OpenReport;
 pub use replace::ReplaceOptions;

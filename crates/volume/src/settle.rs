@@ -233,7 +233,7 @@ impl Shared {
     }
 
     /// See [`crate::VolumeFile::sync`].
-    pub(crate) fn sync_file(&self, file: &FileInner) -> Result<(), VolumeError> {
+    pub(crate) fn sync_file(&self, file: &FileInner) -> Result<bool, VolumeError> {
         count(&self.counters.syncs, 1);
         // What it waits for must not be taken out of use meanwhile.
         let _changing = shared(&self.changing);
@@ -249,7 +249,7 @@ impl Shared {
         if !worked {
             count(&self.counters.syncs_without_io, 1);
         }
-        Ok(())
+        Ok(worked)
     }
 
     /// Begins to settle the volume: no changes, no jobs, no disk writes of the tier under way. False if there is no tier

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 
 use mezzanine_device::{Device, FileDevice, OpenOptions};
 use mezzanine_engine::{SyncMode, TierConfig};
+use mezzanine_trace::{Op, Written as Recorded};
 
 use crate::attach::Candidate;
 use crate::condition::{Condition, Mode};
@@ -137,7 +138,38 @@ impl Volume {
     /// # Errors
     /// The failure of a read or write; the volume is read-only then, and the tier still holds what was not written.
     pub fn drain(&self) -> Result<(), VolumeError> {
-        self.shared.drain()
+        self.shared.drain()?;
+        self.shared.recording.mark(Op::Checkpoint, None);
+        Ok(())
+    }
+
+    /// Records from now on every page that is read or written through the volume, every sync, and every drain, as a trace in
+    /// Mezzanine's format at `path`. It has that name when [`Self::stop_recording`] has returned, or when the volume and all handles of
+    /// its files are gone; a process that ends before leaves it under the name of `mezzanine_trace::Writer::unfinished`, without what
+    /// happened in about the last second.
+    ///
+    /// Reads are what the program asks for; a page that is written in part is a write of it. A sync is a commit, unless it was called as
+    /// [`VolumeFile::checkpoint`], and one that found nothing to make durable is none; a drain is a checkpoint.
+    ///
+    /// # Errors
+    /// `Busy` if the volume is recorded already; `InvalidConfig` if there is a file of that name; `Io`. If the trace cannot be
+    /// written later on, recording ends, and [`Self::stop_recording`] returns the reason; readers and writers go on.
+    pub fn record(&self, path: &Path) -> Result<(), VolumeError> {
+        self.shared.record(path)
+    }
+
+    /// Completes the trace that is being recorded; `None` if there is none.
+    ///
+    /// # Errors
+    /// `NothingRecorded`: then there is no file. Or the failure that has ended the recording; what was written before it stays, and the
+    /// message names it.
+    pub fn stop_recording(&self) -> Result<Option<Recorded>, VolumeError> {
+        self.shared.stop_recording()
+    }
+
+    /// The trace that is being recorded.
+    pub fn recorded_to(&self) -> Option<PathBuf> {
+        self.shared.recorded_to()
     }
 
     /// Asks for a queue that takes `bytes` bytes of flash, its metadata included, and returns at once. It is cut or

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use mezzanine_trace::{Format, open};
+use mezzanine_trace::Format;
 use serde::Serialize;
 
-use super::{REQUESTS_A_LOOK, count_text, create, page_bytes, page_size, refused};
+use super::{REQUESTS_A_LOOK, count_text, create, open_wanted, page_size, refused, unreadable};
 use crate::failure::Failure;
 use crate::output::{self, facts};
 use crate::size::Size;
@@ -15,6 +15,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   mezz trace convert P1.lis p1.mezztrace --from lis --to mezzanine
   mezz trace convert w65.vscsi.zst w65.oracle --from vscsi --to oracle-general --page-size 8KiB
   mezz trace convert tpcc.mezztrace tpcc.txt.zst --from mezzanine --to plain --zstd
+  mezz trace convert app.mezztrace.4711.unfinished app.mezztrace --from mezzanine --to mezzanine --unfinished
 
 Requests that are larger than a page become several. What the new format has no place for is left out and counted: evictions and \
 marks of commits and checkpoints are only in mezzanine, writes are told from reads only in mezzanine and vscsi, and plain and lis have no \
@@ -41,6 +42,10 @@ pub(crate) struct ConvertArgs {
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = page_size)]
     page_size: Size,
 
+    /// Read a trace of the format mezzanine that was not finished as far as its blocks are whole.
+    #[arg(long)]
+    unfinished: bool,
+
     /// Compress the new trace by zstd.
     #[arg(long)]
     zstd: bool,
@@ -65,13 +70,13 @@ struct Converted {
 }
 
 pub(super) fn run(args: &ConvertArgs, json: bool) -> Result<(), Failure> {
-    let mut reader = open(&args.input, args.from, page_bytes(args.page_size)).map_err(refused)?;
+    let mut reader = open_wanted(&args.input, args.from, args.page_size, args.unfinished)?;
     let mut writer = create(&args.output, args.to, args.zstd, reader.header(), args.overwrite)?;
     let what = format!("converting {}", args.input.display());
     let spinner = output::spinner(&what);
     let mut done = 0u64;
     while let Some(request) = reader.next() {
-        let request = request.map_err(refused)?;
+        let request = request.map_err(unreadable)?;
         if done % REQUESTS_A_LOOK == 0 {
             spinner.set_message(format!("{what}: {} requests", count_text(done)));
         }

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use clap::Args;
-use mezzanine_trace::{Dense, Format, Op, Reader, open};
+use mezzanine_trace::{Dense, Format, Op, Reader};
 use serde::Serialize;
 
-use super::{REQUESTS_A_LOOK, count_text, kinds, page_bytes, page_size, refused};
+use super::{REQUESTS_A_LOOK, count_text, kinds, open_wanted, page_size, unreadable};
 use crate::failure::Failure;
 use crate::output::{self, Table, facts};
 use crate::size::Size;
@@ -34,6 +34,10 @@ pub(crate) struct InfoArgs {
     /// Requests that are larger become several. Not used by formats that count in pages; mezzanine says itself.
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = page_size)]
     page_size: Size,
+
+    /// Read a trace of the format mezzanine that was not finished as far as its blocks are whole.
+    #[arg(long)]
+    unfinished: bool,
 }
 
 #[derive(Serialize)]
@@ -42,6 +46,8 @@ struct Info {
     format: &'static str,
     compression: &'static str,
     file_bytes: u64,
+    /// Whether the trace has no end.
+    unfinished: bool,
     page_bytes: u32,
     /// How pages are named: numbers, volume or postgres.
     naming: &'static str,
@@ -95,7 +101,7 @@ impl Counts {
         let spinner = output::spinner(what);
         let mut counts = Counts::default();
         for (index, request) in reader.by_ref().enumerate() {
-            let request = request.map_err(refused)?;
+            let request = request.map_err(unreadable)?;
             if index as u64 % REQUESTS_A_LOOK == 0 {
                 spinner.set_message(format!("{what}: {} requests", count_text(index as u64)));
             }
@@ -124,7 +130,7 @@ impl Counts {
 }
 
 pub(super) fn run(args: &InfoArgs, json: bool) -> Result<(), Failure> {
-    let mut reader = open(&args.file, args.format, page_bytes(args.page_size)).map_err(refused)?;
+    let mut reader = open_wanted(&args.file, args.format, args.page_size, args.unfinished)?;
     let counts = Counts::of(&mut reader, &format!("reading {}", args.file.display()))?;
     let file_bytes =
         std::fs::metadata(&args.file).map_err(|e| Failure::refused(args.file.display(), e))?.len();
@@ -142,6 +148,7 @@ fn info(args: &InfoArgs, reader: &Reader, counts: Counts, file_bytes: u64) -> In
         format: reader.format().name(),
         compression: reader.compression().name(),
         file_bytes,
+        unfinished: reader.was_unfinished(),
         page_bytes: header.page_bytes,
         naming: header.naming.name(),
         requests: reads + writes + evictions_clean + evictions_dirty,
@@ -194,6 +201,9 @@ fn text(info: &Info) -> String {
         ("distinct pages", count_text(info.distinct_pages)),
     ];
     pairs.extend(kinds);
+    if info.unfinished {
+        pairs.push(("unfinished", "the trace stops without its end".to_owned()));
+    }
     pairs.extend(info.clients.map(|clients| ("clients", count_text(clients))));
     let mut text = facts(&pairs);
     if !info.relations.is_empty() {

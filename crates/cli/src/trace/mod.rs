@@ -3,11 +3,12 @@
 mod convert;
 mod generate;
 mod info;
+mod record;
 
 use std::path::Path;
 
 use clap::Subcommand;
-use mezzanine_trace::{Compression, Format, Header, Op, TraceError, Writer};
+use mezzanine_trace::{Compression, Format, Header, Op, Reader, TraceError, TraceErrorKind, Writer, open};
 
 use crate::benchmark::when_interrupted;
 use crate::failure::Failure;
@@ -16,6 +17,9 @@ use crate::size::Size;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TraceVerb {
+    /// Record what a program asks of its tier.
+    #[command(after_help = record::EXAMPLES)]
+    Record(record::RecordArgs),
     /// Show what is in a trace: requests by kind, distinct pages, time.
     #[command(after_help = info::EXAMPLES)]
     Info(info::InfoArgs),
@@ -29,6 +33,7 @@ pub(crate) enum TraceVerb {
 
 pub(crate) fn run(verb: &TraceVerb, json: bool) -> Result<(), Failure> {
     match verb {
+        TraceVerb::Record(args) => record::run(args, json),
         TraceVerb::Info(args) => info::run(args, json),
         TraceVerb::Convert(args) => convert::run(args, json),
         TraceVerb::Generate(args) => generate::run(args, json),
@@ -55,6 +60,27 @@ pub(crate) fn refused(error: TraceError) -> Failure {
     Failure::refused(error.file().display(), &error)
 }
 
+/// Opens a trace as the options say.
+fn open_wanted(path: &Path, format: Format, page_size: Size, unfinished: bool) -> Result<Reader, Failure> {
+    if unfinished && format != Format::Mezzanine {
+        let reason = format!("{format} has no end that could be missing");
+        return Err(Failure::usage("--unfinished", reason).next("leave it out"));
+    }
+    let reader = open(path, format, page_bytes(page_size)).map_err(refused)?;
+    Ok(if unfinished { reader.without_end() } else { reader })
+}
+
+/// An error on the way through a trace.
+fn unreadable(error: TraceError) -> Failure {
+    let is_own = error.kind() == TraceErrorKind::Truncated && error.to_string().contains("not whole");
+    let failure = refused(error);
+    if is_own {
+        failure.next("if its recording was broken off, --unfinished reads what is there")
+    } else {
+        failure
+    }
+}
+
 /// Requests and marks by kind, as tables print them.
 fn kinds(counts: [u64; Op::ALL.len()]) -> impl Iterator<Item = (&'static str, String)> {
     let names = ["reads", "writes", "clean evictions", "dirty evictions", "commits", "checkpoints"];
@@ -69,6 +95,15 @@ fn count_text(count: u64) -> String {
     output::number(count as f64, 0)
 }
 
+/// Refuses to take the place of an existing file, unless told.
+fn refuse_existing(path: &Path, overwrite: bool) -> Result<(), Failure> {
+    if !overwrite && path.symlink_metadata().is_ok() {
+        let failure = Failure::refused(path.display(), "it exists, and nothing was overwritten");
+        return Err(failure.next("choose another name, or give --overwrite"));
+    }
+    Ok(())
+}
+
 /// Begins a trace that takes the place of an existing file only if told.
 fn create(
     path: &Path,
@@ -77,10 +112,7 @@ fn create(
     header: Header,
     overwrite: bool,
 ) -> Result<Writer, Failure> {
-    if !overwrite && path.symlink_metadata().is_ok() {
-        let failure = Failure::refused(path.display(), "it exists, and nothing was overwritten");
-        return Err(failure.next("choose another name, or give --overwrite"));
-    }
+    refuse_existing(path, overwrite)?;
     let compression = if zstd { Compression::Zstd } else { Compression::None };
     let writer = Writer::create(path, format, compression, header).map_err(refused)?;
     let unfinished = writer.unfinished();

@@ -6,17 +6,19 @@ use std::cell::Cell;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::ptr;
+use std::sync::Weak;
 use std::sync::atomic::{Ordering, fence};
 
 use super::{Core, base_open, c_string, log_name, path};
 use crate::abi::{self, File, IoMethods};
-use crate::database::{Connection, Fill};
+use crate::database::{Connection, Database, Fill};
 use crate::error::{Error, ErrorKind};
 use crate::lock::{Busy, Level};
 use crate::logs;
 use crate::mount::{self, Wish};
 use crate::params::Params;
 use crate::pragma::{self, Answer};
+use crate::record;
 use crate::report::{self, guarded, last_error};
 use crate::timing::{RealSync, Unsynced};
 
@@ -346,6 +348,9 @@ struct OpenLog {
     /// The base VFS's file; words, for its alignment.
     base: Box<[u64]>,
     unsynced: Unsynced,
+    /// Of a write-ahead log the database: recordings have its commits. Weak, so that a log that SQLite has not closed yet keeps no
+    /// tier open.
+    database: Option<Weak<Database>>,
 }
 
 static LOG_METHODS: IoMethods = IoMethods {
@@ -387,7 +392,8 @@ pub(super) unsafe fn open_log(
         unsafe { close_base(inner) };
         return code;
     }
-    let state = OpenLog { core, path: place, _name: name, base, unsynced: Unsynced::default() };
+    let database = if flags & abi::OPEN_WAL != 0 { mount::database_of_log(path) } else { None };
+    let state = OpenLog { core, path: place, _name: name, base, unsynced: Unsynced::default(), database };
     let slot = Slot { head: File { pMethods: &LOG_METHODS }, state: Box::into_raw(Box::new(state)) };
     // SAFETY: contract 2, and `szOsFile` is at least the size of a slot.
     unsafe { file.cast::<Slot<OpenLog>>().write(slot) };
@@ -424,6 +430,19 @@ unsafe fn log<'a>(file: *mut File) -> &'a mut OpenLog {
 }
 
 impl OpenLog {
+    /// Tells a recording of a commit, when the frame that makes it is about to be written.
+    fn note_commit(&self, data: *const c_void, amount: c_int) {
+        let Some(database) = &self.database else { return };
+        let Ok(amount) = usize::try_from(amount) else { return };
+        // SAFETY: contract 4.
+        let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), amount) };
+        if record::is_commit_frame(bytes) {
+            if let Some(database) = database.upgrade() {
+                database.committed();
+            }
+        }
+    }
+
     fn inner(&mut self) -> *mut File {
         self.base.as_mut_ptr().cast()
     }
@@ -472,7 +491,8 @@ const CONTINUE: c_int = -1;
 log_methods! {
     log_read = xRead(out: *mut c_void, amount: c_int, offset: i64), else abi::IOERR_READ, first |_, _, _, _| CONTINUE;
     log_write = xWrite(data: *const c_void, amount: c_int, offset: i64), else abi::IOERR_WRITE,
-        first |log, _, amount, offset| {
+        first |log, data, amount, offset| {
+            log.note_commit(data, amount);
             if let (Some((len, offset)), true) = (range(amount, offset), log.core.settings.log_timer.is_some()) {
                 log.unsynced.add(offset, len as u64);
             }

@@ -29,6 +29,10 @@ pub(crate) struct Blocks {
     requests: u64,
     time_ns: u64,
     ended: bool,
+    /// A trace that stops without its end is read as far as its blocks are whole.
+    without_end: bool,
+    /// It was one.
+    stopped: bool,
 }
 
 impl Blocks {
@@ -70,7 +74,19 @@ impl Blocks {
             requests: 0,
             time_ns: 0,
             ended: false,
+            without_end: false,
+            stopped: false,
         })
+    }
+
+    /// Has a trace that stops without its end be one that ends there.
+    pub(crate) fn allow_without_end(&mut self) {
+        self.without_end = true;
+    }
+
+    /// Whether the trace had no end.
+    pub(crate) fn has_stopped(&self) -> bool {
+        self.stopped
     }
 
     pub(crate) fn header(&self) -> &Header {
@@ -145,6 +161,9 @@ impl Blocks {
         let bytes = input.peek(BLOCK_HEAD_BYTES)?;
         let there = bytes.len();
         let Some(bytes) = bytes.first_chunk() else {
+            if self.stops_here() {
+                return Ok(false);
+            }
             let reason = format!("the trace is not whole: after {there} more bytes it stops without its end");
             return wrong(input, TraceErrorKind::Truncated, reason);
         };
@@ -156,10 +175,12 @@ impl Blocks {
         let whole = input.peek(BLOCK_HEAD_BYTES + length)?;
         let records = &whole[BLOCK_HEAD_BYTES..];
         if records.len() < length {
-            let reason = format!(
-                "the trace is not whole: of the {length} bytes of a block {} are there",
-                records.len()
-            );
+            let there = records.len();
+            if self.stops_here() {
+                return Ok(false);
+            }
+            let reason =
+                format!("the trace is not whole: of the {length} bytes of a block {there} are there");
             return wrong(input, TraceErrorKind::Truncated, reason);
         }
         if crc32c::crc32c_append(crc32c::crc32c(&whole[..BLOCK_HEAD_BYTES - 4]), records) != checksum {
@@ -186,6 +207,12 @@ impl Blocks {
             return Err(input.error(TraceErrorKind::Damaged, Position::Byte(input.position()), reason));
         }
         Ok(false)
+    }
+
+    /// What comes next is not whole: whether that may be the end.
+    fn stops_here(&mut self) -> bool {
+        (self.ended, self.stopped) = (self.without_end, self.without_end);
+        self.without_end
     }
 
     /// What is wrong with a whole block in this place.

@@ -115,6 +115,29 @@ impl<W: Write> Encoder<W> {
         Ok(page_number(relation, block))
     }
 
+    /// Names the relation of a page before the first request for it.
+    pub(crate) fn name(&mut self, id: &PageId, name: &str) -> Result<(), EncodeError> {
+        match self.header.naming.split(id) {
+            Some((prefix, _)) if !self.numbers.contains_key(&prefix) => {
+                self.relation(Relation { prefix, name: name.to_owned() }).map(|_| ())
+            }
+            Some(_) => Ok(()),
+            None => Err(EncodeError::Invalid(format!("no page of this trace has the id {id:?}"))),
+        }
+    }
+
+    /// Hands on what was encoded, so that a reader of a trace without its end finds it.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        if !self.records.is_empty() {
+            self.write_block()?;
+        }
+        self.out.flush()
+    }
+
+    pub(crate) fn output(&mut self) -> &mut W {
+        &mut self.out
+    }
+
     pub(crate) fn request(&mut self, request: &Request) -> Result<(), EncodeError> {
         let fields = self.fields(request)?;
         self.make_room()?;

@@ -19,6 +19,11 @@ pub(crate) use decode::Blocks;
 pub(crate) use encode::{EncodeError, Encoder};
 pub(crate) use header::MAGIC;
 
+/// The number that block 0 of a relation has in requests, where pages have ids.
+pub(crate) fn first_page(relation: u32) -> u64 {
+    naming::page_number(relation, 0)
+}
+
 /// The most bytes of records in a block.
 const RECORDS_BYTES_MAX: usize = 1 << 16;
 
