@@ -8,6 +8,7 @@ mod requests;
 
 mod mrc;
 mod run;
+mod sweep;
 
 use clap::{Args, Subcommand};
 use mezzanine_engine::{Design, SyncMode};
@@ -44,6 +45,9 @@ pub(crate) enum SimVerb {
     /// Misses by the size of the cache: many sizes and designs in one pass over a trace.
     #[command(after_help = mrc::EXAMPLES)]
     Mrc(mrc::MrcArgs),
+    /// Run many designs, sizes and parameters on traces, on all cores; broken off and divided as needed.
+    #[command(after_help = sweep::EXAMPLES)]
+    Sweep(Box<sweep::SweepArgs>),
 }
 
 #[derive(Debug, Args)]
@@ -109,6 +113,7 @@ pub(crate) fn run(verb: &SimVerb, json: bool) -> Result<(), Failure> {
         SimVerb::Crash(args) => random::run(args, json),
         SimVerb::Run(args) => run::run(args, json),
         SimVerb::Mrc(args) => mrc::run(args, json),
+        SimVerb::Sweep(args) => sweep::run(args, json),
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) struct MrcArgs {
 
 /// One size or several.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Sizes {
+pub(super) struct Sizes {
     from: u64,
     to: u64,
     count: usize,
@@ -81,7 +81,7 @@ impl FromStr for Sizes {
 }
 
 impl Sizes {
-    fn all(self) -> impl Iterator<Item = u64> {
+    pub(super) fn all(self) -> impl Iterator<Item = u64> {
         let last = (self.count - 1).max(1) as f64;
         let (from, ratio) = (self.from as f64, self.to as f64 / self.from.max(1) as f64);
         (0..self.count).map(move |nth| match nth {

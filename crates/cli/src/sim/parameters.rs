@@ -12,6 +12,36 @@ use crate::failure::Failure;
 #[derive(Debug, Clone, Default)]
 pub(super) struct Parameters(Vec<(&'static str, u64)>);
 
+/// A parameter with several values.
+#[derive(Debug, Clone)]
+pub(super) struct Variation {
+    name: &'static str,
+    values: Vec<u64>,
+}
+
+impl std::str::FromStr for Variation {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, values) = text
+            .split_once('=')
+            .ok_or_else(|| format!("'{text}' is no parameter with values; write group-pages=16,64"))?;
+        let parameter = all().into_iter().find(|parameter| parameter.name == name).ok_or_else(|| {
+            let known: Vec<_> = all().iter().map(|parameter| parameter.name).collect();
+            format!("no design has a parameter '{name}'; there are {}", known.join(", "))
+        })?;
+        let number = |text: &str| match (text, parameter.kind) {
+            ("on", ParameterKind::Switch) => Ok(1),
+            ("off", ParameterKind::Switch) => Ok(0),
+            (_, ParameterKind::Switch) => Err(format!("'{text}' is not on or off")),
+            ("unlimited", ParameterKind::Pages) => Ok(UNLIMITED),
+            _ => text.parse().map_err(|_| format!("'{text}' is no value of {name}")),
+        };
+        let values: Vec<u64> = values.split(',').map(number).collect::<Result<_, _>>()?;
+        Ok(Self { name: parameter.name, values })
+    }
+}
+
 /// All pages, however many there are.
 const UNLIMITED: u64 = u64::MAX;
 
@@ -95,6 +125,45 @@ impl Parameters {
         Self(self.0.into_iter().map(|(name, value)| (name, limited(value))).collect())
     }
 
+    /// Refuses a parameter that is both given and varied, and one that none of the designs has.
+    pub(super) fn refuse_senseless(&self, vary: &[Variation], designs: &[Design]) -> Result<(), Failure> {
+        if let Some((name, _)) =
+            self.0.iter().find(|(name, _)| !designs.iter().any(|design| has(*design, name)))
+        {
+            return Err(foreign(name, designs));
+        }
+        for (index, variation) in vary.iter().enumerate() {
+            let name = variation.name;
+            let again = vary[..index].iter().any(|other| other.name == name);
+            if again || self.0.iter().any(|(given, _)| *given == name) {
+                let reason = format!("{name} is given more than once");
+                return Err(Failure::usage("--vary", reason).next("give each parameter once"));
+            }
+            if !designs.iter().any(|design| has(*design, name)) {
+                return Err(foreign(name, designs));
+            }
+        }
+        Ok(())
+    }
+
+    /// With every combination of the values that are varied, of those parameters that a design has.
+    pub(super) fn combinations(&self, vary: &[Variation], design: Design) -> Vec<Self> {
+        let own = self.0.iter().copied().filter(|(name, _)| has(design, name)).collect();
+        let mut combinations = vec![Self(own)];
+        for variation in vary.iter().filter(|variation| has(design, variation.name)) {
+            let with = |parameters: &Self, value| {
+                let mut parameters = parameters.clone();
+                parameters.0.push((variation.name, value));
+                parameters
+            };
+            combinations = combinations
+                .iter()
+                .flat_map(|parameters| variation.values.iter().map(|value| with(parameters, *value)))
+                .collect();
+        }
+        combinations
+    }
+
     /// Every design with every number of frames; each takes the parameters that it has.
     pub(super) fn points(&self, designs: &[Design], frames: &[u64]) -> Result<Vec<Setting>, Failure> {
         if let Some((name, _)) =
@@ -127,6 +196,11 @@ fn usage(error: &ConfigError) -> Failure {
 /// Names and values, as JSON.
 pub(super) fn as_json(setting: &Setting) -> Map<String, Value> {
     setting.parameters().into_iter().map(|(name, value)| (name.replace('-', "_"), value.into())).collect()
+}
+
+/// Names and values, in the order of the names.
+pub(super) fn as_map(setting: &Setting) -> std::collections::BTreeMap<String, u64> {
+    setting.parameters().into_iter().map(|(name, value)| (name.replace('-', "_"), value)).collect()
 }
 
 /// Names and values, for people.
