@@ -46,7 +46,7 @@ pub use dense::Dense;
 pub use error::{Position, TraceError, TraceErrorKind};
 pub use format::{Format, UnknownFormat};
 #[cfg(feature = "generate")]
-pub use generate::{CLIENTS_MAX, Generate, Generator, Shape};
+pub use generate::{CLIENTS_MAX, ClientStep, Clients, Generate, Generator, Shape};
 pub use input::Compression;
 pub use own::{Header, Naming, Relation};
 pub use reader::{Reader, open};

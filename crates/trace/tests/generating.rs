@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use mezzanine_trace::{Dense, Generate, Op, Request, Shape};
+use mezzanine_trace::{ClientStep, Dense, Generate, Op, Request, Shape};
 
 fn stream(generate: &Generate) -> Vec<Request> {
     generate.generate().unwrap().collect()
@@ -195,4 +195,62 @@ fn what_makes_no_sense_is_refused_with_what_would() {
         }
     }
     assert!("tpcx".parse::<Shape>().unwrap_err().contains("tpcc, tpce"));
+}
+
+/// What each client does of a stream, in its order: pages and whether they are written, and ends.
+fn by_client(requests: &[Request], clients: u32) -> Vec<Vec<(u64, bool)>> {
+    let mut steps = vec![Vec::new(); clients as usize];
+    for request in requests.iter().filter(|request| !request.op.is_mark()) {
+        steps[request.client.unwrap() as usize].push((request.page, request.op == Op::Write));
+    }
+    steps
+}
+
+#[test]
+fn clients_that_are_asked_one_by_one_do_what_those_of_a_stream_do() {
+    // One client alone: then nobody else draws from what they share.
+    for shape in [Shape::Tpcc, Shape::Tpce, Shape::Tpch] {
+        let generate = Generate { clients: 1, ..Generate::new(shape, 60_000, 50_000, 11) };
+        let expected = &by_client(&stream(&generate), 1)[0];
+        let mut clients = generate.clients().unwrap();
+        let pages = std::iter::from_fn(|| Some(clients.next(0))).filter_map(|step| match step {
+            ClientStep::Page { page, write } => Some((u64::from(page), write)),
+            ClientStep::End { .. } => None,
+        });
+        assert_eq!(pages.take(expected.len()).collect::<Vec<_>>(), *expected, "{shape}");
+    }
+}
+
+#[test]
+fn clients_of_tpcc_say_which_transactions_they_end() {
+    let generate = Generate { warehouses: Some(2), ..Generate::new(Shape::Tpcc, 60_000, 1, 3) };
+    let mut clients = generate.clients().unwrap();
+    assert_eq!(clients.kinds(), ["new_order", "payment", "order_status", "delivery", "stock_level"]);
+    let (mut ends, mut rolled_back) = ([0u32; 5], 0);
+    let mut turn = 0;
+    while ends.iter().sum::<u32>() < 20_000 {
+        turn = (turn + 1) % generate.clients;
+        if let ClientStep::End { kind, committed } = clients.next(turn) {
+            ends[kind as usize] += 1;
+            rolled_back += u32::from(!committed);
+            assert!(committed || kind == 0, "only a New-Order is rolled back");
+        }
+    }
+    // The mix of clause 5.2.3, and 1 % of the New-Orders.
+    for (ended, expected) in ends.iter().zip([0.45, 0.43, 0.04, 0.04, 0.04]) {
+        assert!((f64::from(*ended) / 20_000.0 - expected).abs() < 0.012, "{ends:?}");
+    }
+    assert!((50..140).contains(&rolled_back), "{rolled_back} of {} New-Orders are rolled back", ends[0]);
+}
+
+#[test]
+fn as_many_warehouses_as_are_asked_for_are_taken_and_the_rest_is_room() {
+    let of = |warehouses, pages| Generate { warehouses, ..Generate::new(Shape::Tpcc, pages, 1, 3) };
+    assert!(of(Some(2), 60_000).generate().is_ok());
+    for (warehouses, pages, words) in
+        [(2, 40_000, "give 54"), (0, 40_000, "give 1 to"), (100_001, 40_000, "give 1 to")]
+    {
+        let error = of(Some(warehouses), pages).generate().err().unwrap();
+        assert!(error.contains(words), "{error}");
+    }
 }

@@ -9,6 +9,8 @@
 mod layout;
 mod stream;
 
+mod clients;
+
 mod tpcc;
 mod tpce;
 mod tpch;
@@ -21,6 +23,8 @@ use mezzanine_workload::Random;
 
 use crate::request::Request;
 use stream::{Source, Stream};
+
+pub use clients::{ClientStep, Clients};
 
 /// What a stream is shaped like.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -101,13 +105,32 @@ pub struct Generate {
     pub exponent: f64,
     /// Share of writes in `zipf` and `uniform`, from 0 to 1.
     pub write_share: f64,
+    /// Warehouses of `tpcc`, for which there must be pages enough; what is left over is room for orders to come. `None` for as
+    /// many as fit.
+    pub warehouses: Option<u32>,
 }
 
 impl Generate {
     /// Of a shape, with what is usual for the rest.
     pub fn new(shape: Shape, pages: u32, requests: u64, seed: u64) -> Generate {
         let clients = shape.clients();
-        Generate { shape, pages, requests, seed, page_bytes: 4096, clients, exponent: 0.99, write_share: 0.0 }
+        Generate {
+            shape,
+            pages,
+            requests,
+            seed,
+            page_bytes: 4096,
+            clients,
+            exponent: 0.99,
+            write_share: 0.0,
+            warehouses: None,
+        }
+    }
+
+    /// Pages of a TPC-C database of so many warehouses, with room for orders to come: 114 MB a warehouse with pages of 4 KiB, as in the FaCE
+    /// paper.
+    pub fn tpcc_pages(warehouses: u32, page_bytes: u32) -> u64 {
+        tpcc::pages_of(warehouses, page_bytes)
     }
 
     /// The stream.
@@ -115,7 +138,26 @@ impl Generate {
     /// # Errors
     /// What is wrong with the parameters, and what would be right.
     pub fn generate(&self) -> Result<Generator, String> {
-        if self.pages == 0 || self.requests == 0 {
+        if self.requests == 0 {
+            return Err("a stream needs a page and a request at least".to_owned());
+        }
+        let (source, relations) = self.source()?;
+        let random = Random::stream(self.seed, &[0x57, self.shape as u64]);
+        let clients = if self.shape.is_benchmark() { Some(self.clients) } else { None };
+        Ok(Generator { stream: Stream::new(source, clients, random), left: self.requests, relations })
+    }
+
+    /// The same clients, each asked for its next step when whoever carries the steps out is ready for it. `requests` is not used.
+    ///
+    /// # Errors
+    /// What is wrong with the parameters, and what would be right.
+    pub fn clients(&self) -> Result<Clients, String> {
+        Ok(Clients::new(self.source()?.0, self.clients))
+    }
+
+    /// What makes the requests, and the names of the relations.
+    fn source(&self) -> Result<(Box<dyn Source>, Vec<&'static str>), String> {
+        if self.pages == 0 {
             return Err("a stream needs a page and a request at least".to_owned());
         }
         if !(512..=1 << 20).contains(&self.page_bytes) {
@@ -130,16 +172,13 @@ impl Generate {
         if !(0.0..=1.0).contains(&self.write_share) {
             return Err(format!("the share of writes is {}; give 0 to 1", self.write_share));
         }
-        let (source, relations): (Box<dyn Source>, _) = match self.shape {
+        Ok(match self.shape {
             Shape::Tpcc => boxed(tpcc::Tpcc::new(self)?),
             Shape::Tpce => boxed(tpce::Tpce::new(self)?),
             Shape::Tpch => boxed(tpch::Tpch::new(self)?),
             Shape::Zipf => (Box::new(zipf::Pages::zipf(self)), Vec::new()),
             Shape::Uniform => (Box::new(zipf::Pages::uniform(self)), Vec::new()),
-        };
-        let random = Random::stream(self.seed, &[0x57, self.shape as u64]);
-        let clients = if self.shape.is_benchmark() { Some(self.clients) } else { None };
-        Ok(Generator { stream: Stream::new(source, clients, random), left: self.requests, relations })
+        })
     }
 }
 

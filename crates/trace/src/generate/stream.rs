@@ -13,6 +13,11 @@ pub(super) trait Source {
 
     /// Appends a step or more of this client: a transaction, or a piece of one that is long.
     fn refill(&mut self, client: u32, steps: &mut Steps);
+
+    /// The names of the kinds of transactions.
+    fn kinds(&self) -> &'static [&'static str] {
+        &["transaction"]
+    }
 }
 
 /// What a client is about to do.
@@ -22,10 +27,11 @@ pub(super) struct Steps {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Step {
+pub(super) enum Step {
     Page { op: Op, relation: u32, page: u64 },
-    Commit,
-    RollBack,
+    /// A transaction of this kind ends.
+    Commit(u8),
+    RollBack(u8),
 }
 
 impl Steps {
@@ -37,14 +43,24 @@ impl Steps {
         self.queue.push_back(Step::Page { op: Op::Write, relation, page });
     }
 
-    /// The transaction ends with a mark.
+    /// The transaction ends with a mark; the only kind that its source has.
     pub(super) fn commit(&mut self) {
-        self.queue.push_back(Step::Commit);
+        self.commit_kind(0);
+    }
+
+    /// The transaction ends with a mark. Kinds are numbered as their source names them.
+    pub(super) fn commit_kind(&mut self, kind: u8) {
+        self.queue.push_back(Step::Commit(kind));
     }
 
     /// The transaction ends without a mark.
-    pub(super) fn roll_back(&mut self) {
-        self.queue.push_back(Step::RollBack);
+    pub(super) fn roll_back(&mut self, kind: u8) {
+        self.queue.push_back(Step::RollBack(kind));
+    }
+
+    /// Takes the next step.
+    pub(super) fn pop(&mut self) -> Option<Step> {
+        self.queue.pop_front()
     }
 }
 
@@ -88,14 +104,14 @@ impl Stream {
                 self.turn_left = self.random.uniform(1, self.source.turn_max());
             }
             let client = &mut self.clients[self.turn as usize];
-            let Some(step) = client.steps.queue.pop_front() else {
+            let Some(step) = client.steps.pop() else {
                 self.source.refill(self.turn, &mut client.steps);
                 continue;
             };
             let (op, relation, page) = match step {
                 Step::Page { op, relation, page } => (op, relation, page),
-                Step::Commit => (Op::Commit, 0, 0),
-                Step::RollBack => {
+                Step::Commit(_) => (Op::Commit, 0, 0),
+                Step::RollBack(_) => {
                     client.transaction = None;
                     continue;
                 }

@@ -19,6 +19,14 @@ const LINES: u64 = 10;
 /// Orders whose stock a Stock-Level looks at (clause 2.8.2.2).
 const STOCK_LEVEL_ORDERS: u64 = 20;
 
+/// The five transactions. Steps name them by their places here.
+const KINDS: [&str; 5] = ["new_order", "payment", "order_status", "delivery", "stock_level"];
+const NEW_ORDER: u8 = 0;
+const PAYMENT: u8 = 1;
+const ORDER_STATUS: u8 = 2;
+const DELIVERY: u8 = 3;
+const STOCK_LEVEL: u8 = 4;
+
 /// Room for orders at least, in parts of those at load.
 const ROOM_MIN: (u64, u64) = (5, 4);
 
@@ -126,6 +134,29 @@ fn scale_for(pages: u64, page_bytes: u32) -> Result<Scale, String> {
     Err(format!("TPC-C does not fit {pages} pages; give {least} or more"))
 }
 
+/// The population of so many warehouses, for which there must be room.
+fn scale_of(warehouses: u32, pages: u64, page_bytes: u32) -> Result<Scale, String> {
+    if !(1..=WAREHOUSES_MAX).contains(&warehouses) {
+        return Err(format!("there are {warehouses} warehouses; give 1 to {WAREHOUSES_MAX}"));
+    }
+    let scale = Scale::standard(warehouses);
+    let least = tables(&scale, room_min(&scale), page_bytes).1.pages();
+    if pages < least {
+        return Err(format!("{warehouses} warehouses do not fit {pages} pages; give {least} or more"));
+    }
+    Ok(scale)
+}
+
+/// Pages of a database of so many warehouses: the least that [`scale_of`] takes and 3 % more, which makes it as large as the FaCE paper's (500
+/// warehouses, 57 GB).
+pub(super) fn pages_of(warehouses: u32, page_bytes: u32) -> u64 {
+    let scale = Scale::standard(warehouses.clamp(1, WAREHOUSES_MAX));
+    tables(&scale, room_min(&scale), page_bytes).1.pages() * 103 / 100
+}
+
+/// Most warehouses that can be asked for.
+const WAREHOUSES_MAX: u32 = 100_000;
+
 #[derive(Debug, Clone, Copy)]
 struct District {
     /// Orders so far: the number of the next, from 0.
@@ -150,7 +181,10 @@ impl Tpcc {
     /// The source and the names of its relations.
     pub(super) fn new(generate: &Generate) -> Result<(Tpcc, Vec<&'static str>), String> {
         let (pages, page_bytes) = (u64::from(generate.pages), generate.page_bytes);
-        let scale = scale_for(pages, page_bytes)?;
+        let scale = match generate.warehouses {
+            Some(warehouses) => scale_of(warehouses, pages, page_bytes)?,
+            None => scale_for(pages, page_bytes)?,
+        };
         // What is left over is room to grow.
         let fits = |room| tables(&scale, room, page_bytes).1.pages() <= pages;
         let room = largest(room_min(&scale), 1 << 32, fits).unwrap_or(room_min(&scale));
@@ -266,7 +300,7 @@ impl Tpcc {
             );
             if line.item > self.scale.items {
                 // An item that does not exist (clause 2.4.1.4).
-                steps.roll_back();
+                steps.roll_back(NEW_ORDER);
                 return;
             }
             t.item.read(item, steps);
@@ -274,7 +308,7 @@ impl Tpcc {
             let row = order * LINES + (number as u64).min(LINES - 1);
             t.order_line.tree.write(t.order_line.leaf(district, row), steps);
         }
-        steps.commit();
+        steps.commit_kind(NEW_ORDER);
     }
 
     fn stock(&self, warehouse: u32, item: u64, change: bool, steps: &mut Steps) {
@@ -305,7 +339,7 @@ impl Tpcc {
             let customer = u64::from(self.random.uniform(0, self.scale.customers_per_district - 1));
             self.customer_by_number(district, customer, true, steps);
         }
-        steps.commit();
+        steps.commit_kind(DELIVERY);
     }
 
     fn order_status(&mut self, district: u64, choice: &CustomerChoice, steps: &mut Steps) {
@@ -321,7 +355,7 @@ impl Tpcc {
         for leaf in self.line_leaves(district, order) {
             t.order_line.tree.read(leaf, steps);
         }
-        steps.commit();
+        steps.commit_kind(ORDER_STATUS);
     }
 
     fn stock_level(&mut self, warehouse: u32, district: u64, steps: &mut Steps) {
@@ -338,7 +372,7 @@ impl Tpcc {
             let item = u64::from(self.constants.item(&mut self.random, self.scale.items) - 1);
             self.stock(warehouse, item, false, steps);
         }
-        steps.commit();
+        steps.commit_kind(STOCK_LEVEL);
     }
 }
 
@@ -350,6 +384,10 @@ fn district_of(warehouse: u32, district: u32) -> u64 {
 impl Source for Tpcc {
     fn turn_max(&self) -> u32 {
         8
+    }
+
+    fn kinds(&self) -> &'static [&'static str] {
+        &KINDS
     }
 
     fn refill(&mut self, client: u32, steps: &mut Steps) {
@@ -365,7 +403,7 @@ impl Source for Tpcc {
                 self.customer(district_of(customer_warehouse, customer_district), &customer, true, steps);
                 self.tables.history.write(self.history, steps);
                 self.history += 1;
-                steps.commit();
+                steps.commit_kind(PAYMENT);
             }
             Request::OrderStatus { warehouse, district, customer } => {
                 self.order_status(district_of(warehouse, district), &customer, steps);
@@ -393,6 +431,14 @@ mod tests {
         let error = scale_for(10, 4096).unwrap_err();
         let least: u64 = error.rsplit("give ").next().unwrap().split(' ').next().unwrap().parse().unwrap();
         assert!(scale_for(least, 4096).is_ok() && scale_for(least - 1, 4096).is_err(), "{error}");
+    }
+
+    #[test]
+    fn the_papers_database_has_the_papers_size() {
+        for (warehouses, gigabytes) in [(200, 21.0), (500, 57.0), (1_000, 108.0)] {
+            let bytes = pages_of(warehouses, 4096) as f64 * 4096.0;
+            assert!((bytes / 1e9 / gigabytes - 1.0).abs() < 0.1, "{warehouses} warehouses have {bytes} bytes");
+        }
     }
 
     #[test]
