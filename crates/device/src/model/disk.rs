@@ -261,6 +261,10 @@ impl DiskState {
     /// Makes every choice that is due before `now`, or, with `inclusive`, at `now` too.
     pub(super) fn advance(&mut self, disk: &Disk, now: u64, inclusive: bool) {
         while self.waiting > 0 {
+            // A choice comes no earlier than this, whatever waits.
+            if self.free_at > now || (self.free_at == now && !inclusive) {
+                return;
+            }
             let Some(first) = self.earliest_arrival() else {
                 self.waiting = 0;
                 return;

@@ -93,8 +93,8 @@ enum Way {
 }
 
 impl Ticket {
-    /// The ticket of an operation whose completion is known.
-    pub(super) fn known(at: u64) -> Self {
+    /// The ticket of an operation whose completion is known: to keep in place of one that has answered [`Progress::At`] with a time to come.
+    pub fn known(at: u64) -> Self {
         Self(Way::Known(at))
     }
 

@@ -7,19 +7,15 @@
 //! A read that misses brings its page from disk, and it is staged in clean. A write stages its page in dirty, which makes a new version of it if
 //! an older one is there.
 
-use std::collections::HashMap;
-
-use mezzanine_engine::format::Superblock;
-use mezzanine_engine::{
-    Geometry, Job, Lookup, PageId, ReadError, ReadFlash, Region, StageIn, StageKind, Tier,
-};
+use mezzanine_engine::{Geometry, Job, Lookup, PageId, StageIn, StageKind, Tier};
 
 use super::counts::{Access, Counts};
+use crate::hollow::{Hollow, new_tier};
 
 /// A tier of a FaCE design that holds pages' numbers and no pages.
 pub struct Queue {
     tier: Tier,
-    flash: Summaries,
+    flash: Hollow,
     /// Where a lookup copies pages to that are in staging memory.
     page: Vec<u8>,
     /// Reads and writes, and those of them that missed.
@@ -35,18 +31,14 @@ const FILE: u64 = 1;
 impl Queue {
     /// An empty tier.
     pub fn new(geometry: &Geometry) -> Self {
-        let superblock = Superblock::new(geometry, [1; 16], [2; 16]);
-        let region = Region::heap(geometry.region_bytes());
-        let recovered = Tier::recover(region, &superblock, OWNER, &mut Blank);
-        let tier = recovered.expect("a blank device has nothing that could be damaged").tier;
+        let tier = new_tier(geometry, OWNER);
         let page = vec![0; geometry.page_size()];
-        Self { tier, flash: Summaries::default(), page, requests: [0; 2], misses: [0; 2] }
+        Self { tier, flash: Hollow::new(geometry), page, requests: [0; 2], misses: [0; 2] }
     }
 
     /// Bytes of memory that a tier takes when its queue is full.
     pub fn bytes(geometry: &Geometry) -> u64 {
-        let summaries = geometry.frames() / geometry.group_frames() * geometry.summary_frames();
-        geometry.region_bytes() as u64 + summaries * (geometry.page_size() as u64 + SUMMARY_OVERHEAD)
+        geometry.region_bytes() as u64 + Hollow::bytes(geometry)
     }
 
     /// Makes requests.
@@ -84,15 +76,10 @@ impl Queue {
         let Some(mut job) = self.tier.next_job(OWNER) else { return false };
         match &mut job {
             Job::WriteGroup(group) => {
-                let page_size = self.page.len();
-                group.writes().for_each(|(offset, bytes)| self.flash.write(offset, bytes, page_size));
+                group.writes().for_each(|(offset, bytes)| self.flash.write(offset, bytes));
             }
             Job::ReadFront(front) => {
-                let page_size = self.page.len();
-                front
-                    .reads()
-                    .into_iter()
-                    .for_each(|(offset, bytes)| self.flash.read(offset, bytes, page_size));
+                front.reads().into_iter().for_each(|(offset, bytes)| self.flash.read(offset, bytes));
             }
             Job::WriteSegment(_) | Job::FlushFlash(_) | Job::WriteDisk(_) | Job::SyncDisk(_) => {}
             Job::PullPages(_) => {}
@@ -114,43 +101,5 @@ impl Queue {
         self.tier.check();
         let statistics = self.tier.statistics();
         assert_eq!(statistics.dropped_present + statistics.refused, 0, "what is staged in was missed");
-    }
-}
-
-/// Flash on which nothing was ever written.
-struct Blank;
-
-impl ReadFlash for Blank {
-    fn read(&mut self, _offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
-        bytes.fill(0);
-        Ok(())
-    }
-}
-
-/// Flash that keeps frames unless they are zeros, as all pages are.
-#[derive(Default)]
-struct Summaries(HashMap<u64, Box<[u8]>>);
-
-/// Bytes that keeping a summary takes beside its own.
-const SUMMARY_OVERHEAD: u64 = 48;
-
-impl Summaries {
-    fn write(&mut self, offset: u64, bytes: &[u8], page_size: usize) {
-        for (at, frame) in (offset..).step_by(page_size).zip(bytes.chunks(page_size)) {
-            if frame.iter().all(|byte| *byte == 0) {
-                self.0.remove(&at);
-            } else {
-                self.0.insert(at, frame.into());
-            }
-        }
-    }
-
-    fn read(&self, offset: u64, bytes: &mut [u8], page_size: usize) {
-        for (at, frame) in (offset..).step_by(page_size).zip(bytes.chunks_mut(page_size)) {
-            match self.0.get(&at) {
-                Some(kept) => frame.copy_from_slice(kept),
-                None => frame.fill(0),
-            }
-        }
     }
 }

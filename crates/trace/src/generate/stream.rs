@@ -28,7 +28,11 @@ pub(super) struct Steps {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Step {
-    Page { op: Op, relation: u32, page: u64 },
+    Page {
+        op: Op,
+        relation: u32,
+        page: u64,
+    },
     /// A transaction of this kind ends.
     Commit(u8),
     RollBack(u8),

@@ -437,7 +437,10 @@ mod tests {
     fn the_papers_database_has_the_papers_size() {
         for (warehouses, gigabytes) in [(200, 21.0), (500, 57.0), (1_000, 108.0)] {
             let bytes = pages_of(warehouses, 4096) as f64 * 4096.0;
-            assert!((bytes / 1e9 / gigabytes - 1.0).abs() < 0.1, "{warehouses} warehouses have {bytes} bytes");
+            assert!(
+                (bytes / 1e9 / gigabytes - 1.0).abs() < 0.1,
+                "{warehouses} warehouses have {bytes} bytes"
+            );
         }
     }
 

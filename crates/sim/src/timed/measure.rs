@@ -1,0 +1,188 @@
+//! When measuring begins and ends, and what is noted meanwhile.
+
+use mezzanine_engine::Statistics;
+
+use super::counts::{Counts, Served};
+use super::drive::DriveLoad;
+use super::histogram::Histogram;
+use super::log::LogLoad;
+use super::processor::Load;
+use super::setup::{Refusal, Setup, WarmUp};
+use super::world::{Event, World, nanoseconds};
+
+/// Times that old versions are counted, which takes a pass over the directory.
+const OLD_VERSION_SAMPLES: u64 = 10;
+
+/// Latencies by what they are of.
+pub(super) struct Latencies {
+    pub(super) fetch: Histogram,
+    pub(super) staging: Histogram,
+    pub(super) flash: Histogram,
+    pub(super) disk: Histogram,
+    /// Those that waited for another client's read.
+    pub(super) joined: Histogram,
+    pub(super) transaction: Histogram,
+}
+
+impl Latencies {
+    pub(super) fn fetched(&mut self, served: Served, ns: u64) {
+        self.fetch.record(ns);
+        match served {
+            Served::Pool => {}
+            Served::Staging => self.staging.record(ns),
+            Served::Flash => self.flash.record(ns),
+            Served::Disk => self.disk.record(ns),
+        }
+    }
+
+    fn all(&mut self) -> [&mut Histogram; 6] {
+        let Self { fetch, staging, flash, disk, joined, transaction } = self;
+        [fetch, staging, flash, disk, joined, transaction]
+    }
+}
+
+/// All sums at one moment.
+#[derive(Debug, Clone)]
+pub(super) struct Sums {
+    pub(super) at: u64,
+    pub(super) counts: Counts,
+    pub(super) tier: Statistics,
+    /// Load, and busy time of all spindles or channels.
+    pub(super) disk: (DriveLoad, u64),
+    pub(super) flash: (DriveLoad, u64),
+    pub(super) processor: Load,
+    pub(super) log: LogLoad,
+}
+
+/// What was measured.
+pub(super) struct Measure {
+    pub(super) latencies: Latencies,
+    /// At the beginning, and at the end of each interval since.
+    pub(super) sums: Vec<Sums>,
+    pub(super) filled: bool,
+    /// Shares of the queue's frames that hold superseded versions, as often as they were counted.
+    pub(super) old_versions: Vec<f64>,
+    intervals: u64,
+}
+
+impl Measure {
+    pub(super) fn new(setup: &Setup) -> Self {
+        let new = Histogram::new;
+        Self {
+            latencies: Latencies {
+                fetch: new(),
+                staging: new(),
+                flash: new(),
+                disk: new(),
+                joined: new(),
+                transaction: new(),
+            },
+            sums: Vec::new(),
+            filled: false,
+            old_versions: Vec::new(),
+            intervals: (setup.seconds / setup.interval_seconds).ceil().max(1.0) as u64,
+        }
+    }
+
+    pub(super) fn has_begun(&self) -> bool {
+        !self.sums.is_empty()
+    }
+}
+
+impl World<'_> {
+    /// All sums now.
+    pub(super) fn sums(&self) -> Sums {
+        Sums {
+            at: self.clock.now(),
+            counts: self.counts.clone(),
+            tier: self.tier.map(|tier| tier.statistics()).unwrap_or_default(),
+            disk: (self.disk.load(), self.disk.busy()),
+            flash: (self.flash.load(), self.flash.busy()),
+            processor: self.processor.load(),
+            log: self.log.load,
+        }
+    }
+
+    /// Begins to measure if the warm-up is over.
+    pub(super) fn check_warm_up(&mut self, now: u64) {
+        if self.measure.has_begun() {
+            return;
+        }
+        let is_late = now >= nanoseconds(self.setup.warm_up_seconds_max);
+        let is_over = match self.setup.warm_up {
+            WarmUp::Auto => self.is_filled(),
+            WarmUp::Seconds(_) => false,
+            WarmUp::Transactions(transactions) => self.counts.transactions() >= transactions,
+        };
+        if is_over || is_late {
+            self.begin_measuring();
+        }
+    }
+
+    /// Whether the cache below the pool, or without one the pool, has been filled once.
+    fn is_filled(&self) -> bool {
+        match self.tier {
+            Some(tier) => tier.rear().0 >= tier.geometry().frames(),
+            None => self.counts.evicted >= 2 * u64::from(self.pool.frames()),
+        }
+    }
+
+    pub(super) fn begin_measuring(&mut self) {
+        if self.measure.has_begun() {
+            return;
+        }
+        self.measure.filled = self.is_filled();
+        self.measure.latencies.all().into_iter().for_each(Histogram::clear);
+        self.measure.sums.push(self.sums());
+        self.enter_interval();
+    }
+
+    fn enter_interval(&mut self) {
+        let began = self.measure.sums[0].at;
+        let done = self.measure.sums.len() as f64;
+        let end = (done * self.setup.interval_seconds).min(self.setup.seconds);
+        self.clock.enter(began + nanoseconds(end), Event::Interval);
+    }
+
+    pub(super) fn end_interval(&mut self) {
+        self.measure.sums.push(self.sums());
+        let done = self.measure.sums.len() as u64 - 1;
+        let every = self.measure.intervals.div_ceil(OLD_VERSION_SAMPLES);
+        if done % every == 0 || done == self.measure.intervals {
+            self.measure.old_versions.extend(self.old_version_share());
+        }
+        if done >= self.measure.intervals {
+            self.over = true;
+        } else {
+            self.enter_interval();
+        }
+    }
+
+    /// Share of the queue's frames that hold a version that is no longer the newest: those that were appended and have neither left nor
+    /// are valid.
+    fn old_version_share(&self) -> Option<f64> {
+        let tier = self.tier?;
+        let statistics = tier.statistics();
+        let appended = statistics.staged_dirty + statistics.staged_clean + statistics.second_chances;
+        let left = statistics.left_invalid + statistics.left_clean;
+        let valid = tier.valid_and_dirty().0;
+        let old = appended.saturating_sub(left).saturating_sub(valid);
+        Some(old as f64 / tier.geometry().frames() as f64)
+    }
+
+    /// The trace is at its end.
+    pub(super) fn trace_ended(&mut self) -> Result<(), Refusal> {
+        if !self.measure.has_begun() {
+            let reason = "the trace is at its end before the warm-up is".to_owned();
+            return Err(Refusal::new(
+                "warm_up",
+                reason,
+                "warm up for less, with a number of seconds or transactions",
+            ));
+        }
+        self.measure.sums.push(self.sums());
+        self.measure.old_versions.extend(self.old_version_share());
+        self.over = true;
+        Ok(())
+    }
+}
