@@ -47,6 +47,55 @@ fn parameters_are_those_of_the_design() {
 }
 
 #[test]
+fn designs_that_weigh_costs_and_extents_run_alone() {
+    let scratch = Scratch::new();
+    let trace = scratch.file("zipf.mezztrace");
+    let shape = ["--shape", "zipf", "--pages", "4000", "--requests", "60000", "--write-share", "0.3"];
+    mezz(&[&["trace", "generate", &trace], &shape[..]].concat()).expect(0);
+    let design = |design: &str, more: &[&str]| {
+        let options = ["--trace", &trace, "--format", "mezzanine", "--design", design, "--frames", "500"];
+        run(&[&options[..], more].concat())
+    };
+    let (lru, exadata) = (design("lru", &[]), design("exadata", &[]));
+    assert_eq!((&exadata["misses"], &exadata["replacement"]), (&lru["misses"], &json!("lru")));
+    let cac = design("cac", &[]);
+    assert_eq!(cac["parameters"], json!({"read_saving": 2430, "write_saving": 2844}));
+    assert_eq!(cac["replacement"], "greedy-dual");
+    assert_eq!(design("cac", &["--write-saving", "0"])["misses"], lru["misses"], "one cost for all is LRU");
+    let tac = design("tac", &[]);
+    let defaults = json!({"extent_pages": 32, "ageing_period": 500, "random_weight": 94, "extents": 500});
+    assert_eq!((&tac["parameters"], &tac["replacement"]), (&defaults, &json!("temperature")));
+    // Pages of this trace have nothing to do with their neighbours.
+    let alone = design("tac", &["--extent-pages", "1"]);
+    assert!(alone["misses"].as_u64() < tac["misses"].as_u64(), "{alone} {tac}");
+    // The pages' numbers are those of the trace: scattered, no two are in one extent.
+    let (plain, scattered) = (scratch.file("plain"), scratch.file("scattered"));
+    let pages: Vec<u64> = (0..20_000u64).map(|at| at * at % 997 % (1 + at % 211)).collect();
+    let text = |factor: u64| pages.iter().map(|page| format!("{}\n", page * factor)).collect::<String>();
+    std::fs::write(&plain, text(1)).unwrap();
+    std::fs::write(&scattered, text(32)).unwrap();
+    let misses = |file: &str, extent: &str| {
+        let options = ["--trace", file, "--format", "plain", "--design", "tac", "--frames", "40"];
+        run(&[&options[..], &["--extent-pages", extent]].concat())["misses"].clone()
+    };
+    assert_eq!(misses(&scattered, "32"), misses(&plain, "1"));
+    assert_ne!(misses(&plain, "32"), misses(&plain, "1"));
+    for (options, words) in [
+        (["--design", "tac", "--extent-pages", "0"], &["--extent-pages", "use 1"][..]),
+        (["--design", "cac", "--read-saving", "0"], &["--read-saving", "use 1"]),
+        (["--design", "cac", "--extents", "3"], &["of tac, not of cac"]),
+        (["--design", "exadata", "--history", "3"], &["of lc, not of exadata"]),
+    ] {
+        mezz(
+            &[&["sim", "run", "--policy-only", "--synthetic", "prod3", "--frames", "9"], &options[..]]
+                .concat(),
+        )
+        .expect(2)
+        .complains(words);
+    }
+}
+
+#[test]
 fn the_queue_of_the_face_designs_runs_alone_too() {
     let queue = |design: &str, more: &[&str]| {
         let options = ["--synthetic", "prod3", "--requests", "60000", "--frames", "3000", "--design", design];
@@ -140,7 +189,7 @@ fn a_curve_has_what_each_size_has_alone() {
     let source = ["--synthetic", "prod3", "--requests", "60000"];
     let curve = [
         "--design",
-        "fifo,lru,clock,lc",
+        "fifo,lru,clock,lc,cac,tac,exadata",
         "--sizes",
         "10,300,1000..9000/3",
         "--correlated-period",
@@ -149,7 +198,7 @@ fn a_curve_has_what_each_size_has_alone() {
     ];
     let report = mezz(&[&["sim", "mrc"], &source[..], &curve[..]].concat()).expect(0).json();
     let points = report["points"].as_array().unwrap();
-    assert_eq!(points.len(), 4 * 5);
+    assert_eq!(points.len(), 7 * 5);
     for point in points {
         let (design, frames) = (point["design"].as_str().unwrap(), point["frames"].to_string());
         let more: &[&str] = if design == "lc" { &["--correlated-period", "20"] } else { &[] };

@@ -66,7 +66,7 @@ fn a_curve_is_what_each_size_is_alone() {
     // A queue cannot be as small as other caches.
     let of = |design: Design| match design {
         Design::InPlace(Policy::LruK) => (&[("correlated-period", 30), ("history", 500)][..], &sizes[..]),
-        Design::InPlace(_) => (&[][..], &sizes[..]),
+        Design::InPlace(_) | Design::Exadata => (&[][..], &sizes[..]),
         Design::Queue(_) => (&[("group-pages", 16)][..], &[2_000][..]),
     };
     let points: Vec<Setting> = Design::all()
@@ -115,6 +115,80 @@ fn a_queue_is_fifo_and_second_chances_are_for_what_was_referenced() {
         basic,
         "without survivors it is group replacement"
     );
+}
+
+#[test]
+fn greedy_dual_with_one_cost_is_lru() {
+    let trace = mixed(200_000);
+    let only = |write: bool| -> Vec<Access> {
+        let access =
+            |access: &Access| if write { Access::write(access.page()) } else { Access::read(access.page()) };
+        trace.iter().map(access).collect()
+    };
+    let misses = |trace: &[Access], policy, given: &[(&'static str, u64)]| {
+        let counts = counts(trace, policy, 3_000, given);
+        (counts.read_misses, counts.write_misses)
+    };
+    for trace in [only(false), only(true)] {
+        assert_eq!(misses(&trace, Policy::GreedyDual, &[]), misses(&trace, Policy::Lru, &[]));
+    }
+    // Every third page is written whenever it is requested. Such pages are kept longer, at the cost of what is only read.
+    let split: Vec<Access> = trace
+        .iter()
+        .map(|access| access.page())
+        .map(|page| if page % 3 == 0 { Access::write(page) } else { Access::read(page) })
+        .collect();
+    let (lru, dual) = (misses(&split, Policy::Lru, &[]), misses(&split, Policy::GreedyDual, &[]));
+    assert!(dual.0 > lru.0 && dual.1 < lru.1, "{dual:?} {lru:?}");
+    let dearer = misses(&split, Policy::GreedyDual, &[("write-saving", 1_000_000)]);
+    assert!(dearer.0 > dual.0 && dearer.1 < dual.1, "{dearer:?} {dual:?}");
+}
+
+#[test]
+fn exadata_is_lru() {
+    let misses = |design| {
+        let mut curve = Curve::new(vec![Setting::new(design, 2_000, &[]).unwrap()]);
+        mixed(50_000).iter().for_each(|access| curve.request(*access));
+        curve.finish()[0].1
+    };
+    assert_eq!(misses(Design::Exadata), misses(Design::InPlace(Policy::Lru)));
+}
+
+#[test]
+fn extents_are_of_pages_and_not_of_their_numbers() {
+    // Pages 0, 1000, 2000 and so on: each in an extent of its own, but with consecutive numbers.
+    let misses = |extent_pages, distance: Option<u64>| {
+        let given = [("extent-pages", extent_pages)];
+        let tac = Setting::new(Design::InPlace(Policy::Temperature), 1_000, &given).unwrap();
+        let mut curve = Curve::new(vec![tac]);
+        if let Some(distance) = distance {
+            (0..u64::from(PAGES)).for_each(|number| curve.meet(number * distance));
+        }
+        trace().iter().take(100_000).for_each(|access| curve.request(*access));
+        curve.check();
+        curve.finish()[0].1.misses
+    };
+    assert_eq!(misses(1, Some(1_000)), misses(32, Some(1_000)));
+    assert_eq!(misses(32, Some(1)), misses(32, None), "a page without a name is called by its number");
+    assert_ne!(misses(32, Some(1)), misses(32, Some(1_000)));
+}
+
+#[test]
+fn nothing_cold_comes_into_a_full_cache() {
+    // 64 hot pages, and a scan that no page is seen of twice. In LRU the scan displaces them.
+    let hot = |at: u32| Access::read(at * 17 % 64);
+    let trace: Vec<Access> =
+        (0..20_000).flat_map(|at| [hot(at), hot(at + 7), Access::read(1_000 + at)]).collect();
+    let misses = |policy, given: &[(&'static str, u64)]| {
+        let mut cache = Cache::new(policy, policy.shape(64, given).unwrap());
+        cache.run(&trace, 30_000);
+        cache.check();
+        cache.counts().misses
+    };
+    // The first extent of the scan comes in while frames are free.
+    let tac = misses(Policy::Temperature, &[("extent-pages", 8), ("ageing-period", 1_000)]);
+    assert!((20_064..20_400).contains(&tac), "{tac}");
+    assert!(misses(Policy::Lru, &[]) > 35_000);
 }
 
 #[test]

@@ -66,7 +66,7 @@ impl RequestArgs {
     /// How many distinct pages the requests have.
     pub(super) fn distinct_pages(&self) -> Result<u64, Failure> {
         let bar = output::spinner("counting pages");
-        let seen = self.each(|_, _| Ok(()));
+        let seen = self.each(|_| Ok(()));
         bar.finish_and_clear();
         Ok(seen?.distinct_pages)
     }
@@ -82,28 +82,40 @@ impl RequestArgs {
         let mut looked_at = PAGES_LOOKED_AT_FIRST;
         let mut curve = Curve::new(points.clone());
         let bar = output::spinner("making requests");
-        let seen = self.each(|access, pages| {
-            if pages > looked_at {
-                check_memory(growth(2 * pages) - growth(pages), "twice as many pages as were met so far")?;
-                looked_at = 2 * pages;
+        let mut pages = 0;
+        let seen = self.each(|step| {
+            match step {
+                Step::Met(page) => {
+                    pages += 1;
+                    if pages > looked_at {
+                        let more = growth(2 * pages) - growth(pages);
+                        check_memory(more, "twice as many pages as were met so far")?;
+                        looked_at = 2 * pages;
+                    }
+                    curve.meet(page);
+                }
+                Step::Made(access) => curve.request(access),
             }
-            curve.request(access);
             Ok(())
         });
         bar.finish_and_clear();
         Ok((seen?, curve.finish()))
     }
 
-    /// Hands on each request, with the number of distinct pages so far.
-    fn each(&self, mut each: impl FnMut(Access, u64) -> Result<(), Failure>) -> Result<Seen, Failure> {
+    /// Hands on each page that is met for the first time, and each request.
+    fn each(&self, mut each: impl FnMut(Step) -> Result<(), Failure>) -> Result<Seen, Failure> {
         let mut numbers = Dense::new();
         let mut each = |page, is_write| {
             if numbers.len() as u64 == u64::from(PAGES_MAX) && numbers.get(page).is_none() {
                 let reason = format!("the trace has more than {PAGES_MAX} distinct pages");
                 return Err(Failure::refused("--trace", reason).next("use larger pages, or fewer --requests"));
             }
+            let met = numbers.len();
             let number = numbers.number(page);
-            each(if is_write { Access::write(number) } else { Access::read(number) }, numbers.len() as u64)
+            if numbers.len() > met {
+                each(Step::Met(page))?;
+            }
+            each(Step::Made(if is_write { Access::write(number) } else { Access::read(number) }))
         };
         let mut marks = 0;
         let trace = match (&self.trace, self.format) {
@@ -135,6 +147,13 @@ impl RequestArgs {
         };
         Ok(Seen { trace, distinct_pages: numbers.len() as u64, marks })
     }
+}
+
+/// What a trace consists of, once pages have numbers.
+enum Step {
+    /// The page that has the next number.
+    Met(u64),
+    Made(Access),
 }
 
 /// A point of a curve and what was counted there.

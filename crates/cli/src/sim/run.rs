@@ -19,7 +19,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   mezz sim run --policy-only --synthetic prod3 --design face-gsc --frames 20000 --group-pages 128
 
 Of a policy alone one learns which requests find their page, and nothing of time, of writes to disk or of wear. The cache takes in every \
-page that it misses. Reads and writes are requests; evictions, commits and checkpoints in a trace are not.
+page that it misses, except with tac. Reads and writes are requests; evictions, commits and checkpoints in a trace are not.
 
 Of the FaCE designs the shipped tier runs, over devices that hold nothing.
 
@@ -34,7 +34,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     requests: RequestArgs,
 
-    /// The design: fifo, lru, clock, lc (its replacement, LRU-2), face-basic, face-gr or face-gsc.
+    /// The design: fifo, lru, clock, lc (its replacement, LRU-2), cac (Greedy-Dual), tac (temperature), exadata (LRU), face-basic, face-gr or face-gsc.
     #[arg(long)]
     design: Design,
 

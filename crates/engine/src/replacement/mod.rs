@@ -1,7 +1,7 @@
 //! Replacement in place: which frame gives up its page.
 //!
 //! The queue of the FaCE designs says by itself what leaves next. Designs that write a page into any frame need an order of
-//! their frames. Each file here is one such policy, to be read beside the paper that it names; `list`, `heap` and
+//! their frames. Each file here is one such policy, to be read beside the paper that it names; `list`, `heap`, `rising` and
 //! `history` are what they are made of. A new policy is a file and its lines in the list at the end of this one.
 //!
 //! A policy knows frames by their numbers, `0..frames`, and pages by a key. It has no room for the pages, does no I/O and does not look anything
@@ -16,10 +16,14 @@
 //! 3. The same calls give the same victims: a policy has no clock but the references that it is told of, and no randomness.
 //! 4. The calls are made under one lock of the host's. It orders them, so loads and stores are relaxed.
 //!    [`Clock::referenced`](Replacement::referenced) alone may be called without it; see there.
+//!
+//! What a policy need not know it is told all the same: pages that are not there ([`Replacement::missed`], [`Replacement::admits`]), and which pages are dirty
+//! ([`Replacement::dirtied`], [`Replacement::cleaned`]). Where that is nothing to a policy it costs nothing.
 
 mod heap;
 mod history;
 mod list;
+mod rising;
 
 mod fifo;
 
@@ -29,19 +33,36 @@ mod clock;
 
 mod lru_k;
 
+mod greedy_dual;
+
+mod temperature;
+
 use std::fmt;
 use std::ops::RangeInclusive;
 
 pub use clock::Clock;
 pub use fifo::Fifo;
+pub use greedy_dual::GreedyDual;
 pub use lru::Lru;
 pub use lru_k::LruK;
+pub use temperature::Temperature;
 
 use crate::config::{ConfigError, FRAMES_MAX};
 use crate::region::{REGION_ALIGNMENT, Region, Shared};
 
 /// What a policy is told, and what it answers.
 pub trait Replacement {
+    /// The page was referenced, and no frame holds it. If it is inserted for that, this comes before, and before [`Self::admits`].
+    #[inline(always)]
+    fn missed(&self, _page: PageKey) {}
+
+    /// Whether the page, which is not there, is worth the frame that [`Self::victim`] would return. To be asked when no frame is free;
+    /// a page that comes in all the same does no harm.
+    #[inline(always)]
+    fn admits(&self, _page: PageKey) -> bool {
+        true
+    }
+
     /// The frame holds this page from now on, which has just been referenced.
     ///
     /// The key tells pages apart while they are away, if the policy remembers any. Two pages that share one cost it accuracy and nothing else.
@@ -49,6 +70,15 @@ pub trait Replacement {
 
     /// The frame's page was referenced.
     fn referenced(&self, frame: u32);
+
+    /// The frame, which is in the order, has a newer version of its page than disk from now on. Of a page that is written, before the reference that this is; of
+    /// one that comes in, after it was inserted. Until then a page that comes in is clean.
+    #[inline(always)]
+    fn dirtied(&self, _frame: u32) {}
+
+    /// Disk has the version of the frame, which is in the order.
+    #[inline(always)]
+    fn cleaned(&self, _frame: u32) {}
 
     /// The frame that gives up its page for a page that is about to be inserted. It leaves the order, and the policy remembers its page
     /// if that is its way. `None` if no frame is in the order.
@@ -67,13 +97,16 @@ pub trait Replacement {
     fn check(&self);
 }
 
-/// Names a page beyond its stay.
+/// Names a page beyond its stay. Policies for which [`Policy::looks_at_neighbours`] demand that consecutive pages have consecutive keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PageKey(pub u64);
 
 /// A policy as a structure in memory.
 trait Laid<'r>: Replacement + Sized {
     const PARAMETERS: &'static [Parameter];
+
+    /// Whether pages with consecutive keys are neighbours to it.
+    const LOOKS_AT_NEIGHBOURS: bool = false;
 
     /// Bytes of its state.
     fn bytes(shape: &Shape) -> usize;
@@ -299,6 +332,11 @@ macro_rules! policies {
                 match self { $(Self::$policy => <$module::$structure<'_> as Laid<'_>>::PARAMETERS),+ }
             }
 
+            /// Whether it matters to it that consecutive pages have consecutive keys. To others a key is a name.
+            pub fn looks_at_neighbours(self) -> bool {
+                match self { $(Self::$policy => <$module::$structure<'_> as Laid<'_>>::LOOKS_AT_NEIGHBOURS),+ }
+            }
+
             /// Bytes of memory that its structure takes.
             pub fn bytes(self, shape: &Shape) -> usize {
                 match self { $(Self::$policy => <$module::$structure<'_> as Laid<'_>>::bytes(shape)),+ }
@@ -326,6 +364,10 @@ policies! {
     Clock(clock::Clock) = "clock",
     /// LRU-2: the page leaves whose last reference but one is the oldest.
     LruK(lru_k::LruK) = "lru-2",
+    /// Greedy-Dual: LRU for pages that cost unequally much to do without.
+    GreedyDual(greedy_dual::GreedyDual) = "greedy-dual",
+    /// TAC: the coldest extent gives up a page, and only hotter ones come in.
+    Temperature(temperature::Temperature) = "temperature",
 }
 
 impl fmt::Display for Policy {

@@ -57,11 +57,28 @@ impl Cache {
         &self.shape
     }
 
-    /// Makes requests, all of whose pages' numbers are below `pages`.
+    /// Makes requests, all of whose pages' numbers are below `pages`. To the policy the numbers are the pages' names.
     ///
     /// # Panics
     /// If a page's number is not.
     pub fn run(&mut self, accesses: &[Access], pages: u32) {
+        self.run_named(accesses, pages, |page| PageKey(page.into()));
+    }
+
+    /// The same with pages that have other names: `names` by number. Where neighbours are nothing to the policy numbers are as good, and are used.
+    ///
+    /// # Panics
+    /// If a page's number has no name.
+    pub fn run_with_names(&mut self, accesses: &[Access], names: &[u64]) {
+        let pages = u32::try_from(names.len()).expect("pages have 31 bits");
+        if self.policy.looks_at_neighbours() {
+            self.run_named(accesses, pages, |page| PageKey(names[page as usize]));
+        } else {
+            self.run(accesses, pages);
+        }
+    }
+
+    fn run_named(&mut self, accesses: &[Access], pages: u32, name: impl Fn(u32) -> PageKey) {
         if self.frame_of.len() < pages as usize {
             let room = self.frame_of.len() + self.frame_of.len() / 2;
             self.frame_of.reserve_exact(room.max(pages as usize) - self.frame_of.len());
@@ -71,6 +88,7 @@ impl Cache {
         let order = self.policy.open(&self.region, 0, &self.shape);
         let run = Run {
             accesses,
+            name,
             frame_of: &mut self.frame_of,
             page_of: &mut self.page_of,
             used: &mut self.used,
@@ -103,8 +121,10 @@ impl Cache {
 }
 
 /// The loop over requests, which every policy has a copy of.
-struct Run<'a> {
+struct Run<'a, N> {
     accesses: &'a [Access],
+    /// A page's name by its number.
+    name: N,
     frame_of: &'a mut [u32],
     page_of: &'a mut [u32],
     used: &'a mut u32,
@@ -112,7 +132,7 @@ struct Run<'a> {
     written: &'a mut u64,
 }
 
-impl Visitor for Run<'_> {
+impl<N: Fn(u32) -> PageKey> Visitor for Run<'_, N> {
     type Output = ();
 
     fn visit<P: Replacement>(self, policy: &P) {
@@ -120,21 +140,31 @@ impl Visitor for Run<'_> {
             *self.written += u64::from(access.is_write());
             let page = access.page();
             if let Some(frame) = self.frame_of[page as usize].checked_sub(1) {
+                if access.is_write() {
+                    policy.dirtied(frame);
+                }
                 policy.referenced(frame);
                 continue;
             }
             self.misses[usize::from(access.is_write())] += 1;
+            let key = (self.name)(page);
+            policy.missed(key);
             let frame = if (*self.used as usize) < self.page_of.len() {
                 *self.used += 1;
                 *self.used - 1
-            } else {
+            } else if policy.admits(key) {
                 let frame = policy.victim().expect("a full cache has a victim");
                 self.frame_of[self.page_of[frame as usize] as usize] = 0;
                 frame
+            } else {
+                continue;
             };
             self.frame_of[page as usize] = frame + 1;
             self.page_of[frame as usize] = page;
-            policy.inserted(frame, PageKey(page.into()));
+            policy.inserted(frame, key);
+            if access.is_write() {
+                policy.dirtied(frame);
+            }
         }
     }
 }

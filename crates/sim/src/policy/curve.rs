@@ -9,7 +9,7 @@ use super::cache::Cache;
 use super::counts::{Access, Counts};
 use super::distances::Distances;
 use super::queue::Queue;
-use super::setting::{Design, Setting, Sizes};
+use super::setting::{Setting, Sizes};
 
 /// Requests that are collected before the caches see them.
 const BATCH: usize = 1 << 16;
@@ -17,12 +17,17 @@ const BATCH: usize = 1 << 16;
 /// From how many sizes on distances take less time than caches.
 const SIZES_FOR_DISTANCES: usize = 4;
 
+/// Most bytes that a page's name takes, in an array that is doubled.
+const NAME_BYTES: u64 = 16;
+
 /// Points of curves while requests come in.
 pub struct Curve {
     points: Vec<(Setting, Runs)>,
     distances: Option<Distances>,
     batch: Vec<Access>,
     pages: u32,
+    /// By number: the page, as far as [`Self::meet`] was told. Kept if a policy looks at neighbours.
+    names: Option<Vec<u64>>,
 }
 
 /// Where a point's counts come from.
@@ -35,9 +40,13 @@ enum Runs {
 
 /// Says which points follow from distances.
 fn follows(points: &[Setting]) -> impl Fn(&Setting) -> bool + use<> {
-    let is_lru = |point: &Setting| point.design() == Design::InPlace(Policy::Lru);
+    let is_lru = |point: &Setting| point.design().policy() == Some(Policy::Lru);
     let many = points.iter().filter(|point| is_lru(point)).count() >= SIZES_FOR_DISTANCES;
     move |point| many && is_lru(point)
+}
+
+fn looks_at_neighbours(point: &Setting) -> bool {
+    point.design().policy().is_some_and(Policy::looks_at_neighbours)
 }
 
 impl Curve {
@@ -53,8 +62,9 @@ impl Curve {
             };
             (point, runs)
         };
+        let names = points.iter().any(looks_at_neighbours).then(Vec::new);
         let points = points.into_iter().map(runs).collect();
-        Self { points, distances, batch: Vec::with_capacity(BATCH), pages: 0 }
+        Self { points, distances, batch: Vec::with_capacity(BATCH), pages: 0, names }
     }
 
     /// Bytes of memory that all points take together when `pages` distinct pages have been met.
@@ -66,7 +76,16 @@ impl Curve {
         };
         let caches: u64 = points.iter().filter(|point| !follows(point)).map(of).sum();
         let distances = if points.iter().any(&follows) { pages * Distances::BYTES_PER_PAGE } else { 0 };
-        caches + distances + (BATCH * size_of::<Access>()) as u64
+        let names = if points.iter().any(looks_at_neighbours) { pages * NAME_BYTES } else { 0 };
+        caches + distances + names + (BATCH * size_of::<Access>()) as u64
+    }
+
+    /// Names the page that has the next number: numbers are given out from 0 on. Without it pages are called by their numbers, whose neighbours may be no
+    /// neighbours.
+    pub fn meet(&mut self, page: u64) {
+        if let Some(names) = &mut self.names {
+            names.push(page);
+        }
     }
 
     /// Makes a request.
@@ -82,7 +101,10 @@ impl Curve {
     fn run_batch(&mut self) {
         for (_, runs) in &mut self.points {
             match runs {
-                Runs::Cache(cache) => cache.run(&self.batch, self.pages),
+                Runs::Cache(cache) => match &self.names {
+                    Some(names) if !names.is_empty() => cache.run_with_names(&self.batch, names),
+                    _ => cache.run(&self.batch, self.pages),
+                },
                 Runs::Queue(queue) => queue.run(&self.batch),
                 Runs::Distances(_) => {}
             }

@@ -11,6 +11,8 @@ use mezzanine_engine::{ConfigError, GROUP_PAGES_MAX, Geometry, PAGE_SIZE_MIN, Ti
 pub enum Design {
     /// One that writes a page into any frame.
     InPlace(Policy),
+    /// Oracle's Exadata Smart Flash Cache: LRU. What else it is, admission on entry to memory and the choice by kinds of objects, a replacement alone has not.
+    Exadata,
     /// One whose queue on flash is its replacement.
     Queue(mezzanine_engine::Design),
 }
@@ -19,14 +21,26 @@ impl Design {
     /// Every one.
     pub fn all() -> impl Iterator<Item = Self> {
         let queues = mezzanine_engine::Design::ALL.iter().copied().map(Self::Queue);
-        Policy::ALL.iter().copied().map(Self::InPlace).chain(queues)
+        Policy::ALL.iter().copied().map(Self::InPlace).chain([Self::Exadata]).chain(queues)
+    }
+
+    /// The policy of a design that writes in place.
+    pub fn policy(self) -> Option<Policy> {
+        match self {
+            Self::InPlace(policy) => Some(policy),
+            Self::Exadata => Some(Policy::Lru),
+            Self::Queue(_) => None,
+        }
     }
 
     /// The name used in configuration and output: that of the design, where one is known by more than its replacement.
     pub fn name(self) -> &'static str {
         match self {
             Self::InPlace(Policy::LruK) => "lc",
+            Self::InPlace(Policy::GreedyDual) => "cac",
+            Self::InPlace(Policy::Temperature) => "tac",
             Self::InPlace(policy) => policy.name(),
+            Self::Exadata => "exadata",
             Self::Queue(design) => design.name(),
         }
     }
@@ -35,6 +49,7 @@ impl Design {
     pub fn replacement(self) -> &'static str {
         match self {
             Self::InPlace(policy) => policy.name(),
+            Self::Exadata => Policy::Lru.name(),
             Self::Queue(mezzanine_engine::Design::FaceGsc) => "multi-version FIFO with group second chance",
             Self::Queue(_) => "multi-version FIFO",
         }
@@ -44,6 +59,7 @@ impl Design {
     pub fn parameters(self) -> &'static [Parameter] {
         match self {
             Self::InPlace(policy) => policy.parameters(),
+            Self::Exadata => Policy::Lru.parameters(),
             Self::Queue(mezzanine_engine::Design::FaceGsc) => &[GROUP_PAGES, SURVIVORS_MAX],
             Self::Queue(_) => &[GROUP_PAGES],
         }
@@ -102,8 +118,9 @@ impl Setting {
     /// Names the parameter that is unknown to the design or out of range, or `frames`, with the reason and what to do.
     pub fn new(design: Design, frames: u64, given: &[(&'static str, u64)]) -> Result<Self, ConfigError> {
         let sizes = match design {
-            Design::InPlace(policy) => Sizes::InPlace(policy, policy.shape(frames, given)?),
             Design::Queue(queue) => Sizes::Queue(Box::new(queue_of(queue, frames, given)?)),
+            Design::InPlace(policy) => Sizes::InPlace(policy, policy.shape(frames, given)?),
+            Design::Exadata => Sizes::InPlace(Policy::Lru, Policy::Lru.shape(frames, given)?),
         };
         Ok(Self { design, sizes })
     }

@@ -110,6 +110,7 @@ impl Pool {
 /// Makes the requests of a trace to the caches of a task.
 fn run(task: &[&Point], trace: &Trace) -> Result<Vec<Row>, Failure> {
     let mut curve = Curve::new(task.iter().map(|point| point.setting.clone()).collect());
+    trace.names.iter().for_each(|page| curve.meet(*page));
     trace.each(|access| curve.request(access))?;
     let counted = curve.finish();
     Ok(task.iter().zip(counted).map(|(point, (_, counts))| Row::new(point, trace, counts)).collect())

@@ -54,8 +54,12 @@ impl Source {
         }
     }
 
-    /// Hands on each request.
-    fn each(&self, mut each: impl FnMut(Access) -> Result<(), Failure>) -> Result<u64, Failure> {
+    /// Hands on each page that is met for the first time, in the order of their numbers, and each request.
+    fn each(
+        &self,
+        mut met: impl FnMut(u64),
+        mut each: impl FnMut(Access) -> Result<(), Failure>,
+    ) -> Result<u64, Failure> {
         let mut numbers = Dense::new();
         let mut hand_on = |page, is_write| {
             if numbers.len() as u64 == u64::from(PAGES_MAX) && numbers.get(page).is_none() {
@@ -64,7 +68,11 @@ impl Source {
                     Failure::refused(self.name(), reason).next("use larger pages, or fewer --requests")
                 );
             }
+            let before = numbers.len();
             let number = numbers.number(page);
+            if numbers.len() > before {
+                met(page);
+            }
             each(if is_write { Access::write(number) } else { Access::read(number) })
         };
         match self {
@@ -107,6 +115,8 @@ pub(super) struct Trace {
     pub(super) identity: String,
     /// Distinct pages.
     pub(super) pages: u64,
+    /// By number: the page.
+    pub(super) names: Vec<u64>,
     /// All requests, if there was room for them.
     requests: Option<Vec<Access>>,
 }
@@ -117,10 +127,11 @@ impl Trace {
         match &self.requests {
             Some(requests) => requests.iter().for_each(|request| each(*request)),
             None => {
-                self.source.each(|request| {
+                let request = |request| {
                     each(request);
                     Ok(())
-                })?;
+                };
+                self.source.each(|_| {}, request)?;
             }
         }
         Ok(())
@@ -134,8 +145,11 @@ impl Trace {
 
 /// Bytes of all that is kept in memory.
 pub(super) fn held(traces: &[Trace]) -> u64 {
-    let bytes = |requests: &Vec<Access>| (requests.capacity() * size_of::<Access>()) as u64;
-    traces.iter().filter_map(|trace| trace.requests.as_ref()).map(bytes).sum()
+    let bytes = |trace: &Trace| {
+        let requests = trace.requests.as_ref().map_or(0, Vec::capacity);
+        (requests * size_of::<Access>() + trace.names.capacity() * size_of::<u64>()) as u64
+    };
+    traces.iter().map(bytes).sum()
 }
 
 /// Reads the traces; keeps those for which there is room in `memory` bytes, the first before the later. `check` sees each one before it is
@@ -149,11 +163,11 @@ pub(super) fn load(
     for (number, source) in sources.into_iter().enumerate() {
         let bar = output::spinner(&format!("reading {}", source.name()));
         let identity = source.identity()?;
-        let mut trace = Trace { number, source, identity, pages: 0, requests: None };
+        let mut trace = Trace { number, source, identity, pages: 0, names: Vec::new(), requests: None };
         check(&trace)?;
         let room = memory.saturating_sub(held(&traces)) / size_of::<Access>() as u64;
-        let mut requests = Some(Vec::new());
-        trace.pages = trace.source.each(|request| {
+        let (mut requests, mut names) = (Some(Vec::new()), Vec::new());
+        let request = |request| {
             // A vector that grows has the old and the new one for a moment.
             if requests.as_ref().is_some_and(|kept| kept.len() as u64 >= room / 3) {
                 requests = None;
@@ -162,7 +176,10 @@ pub(super) fn load(
                 kept.push(request);
             }
             Ok(())
-        })?;
+        };
+        trace.pages = trace.source.each(|page| names.push(page), request)?;
+        names.shrink_to_fit();
+        trace.names = names;
         if let Some(kept) = &mut requests {
             kept.shrink_to_fit();
         }

@@ -1,146 +1,14 @@
 //! Each policy against a model that is as plain as its description and as slow: over random operations the victims are the same.
 #![allow(clippy::unwrap_used)]
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+mod by_hand;
+mod models;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 
 use mezzanine_engine::replacement::{PageKey, Policy, Replacement, Shape, Visitor};
-
-/// What a policy does, without a thought for time and memory.
-trait Model {
-    fn inserted(&mut self, frame: u32, page: u64);
-    fn referenced(&mut self, frame: u32);
-    fn victim(&mut self) -> Option<u32>;
-    fn removed(&mut self, frame: u32);
-}
-
-#[derive(Default)]
-struct Fifo(VecDeque<u32>);
-
-impl Model for Fifo {
-    fn inserted(&mut self, frame: u32, _page: u64) {
-        self.0.push_back(frame);
-    }
-
-    fn referenced(&mut self, _frame: u32) {}
-
-    fn victim(&mut self) -> Option<u32> {
-        self.0.pop_front()
-    }
-
-    fn removed(&mut self, frame: u32) {
-        self.0.retain(|other| *other != frame);
-    }
-}
-
-#[derive(Default)]
-struct Lru(VecDeque<u32>);
-
-impl Model for Lru {
-    fn inserted(&mut self, frame: u32, _page: u64) {
-        self.0.push_back(frame);
-    }
-
-    fn referenced(&mut self, frame: u32) {
-        self.removed(frame);
-        self.0.push_back(frame);
-    }
-
-    fn victim(&mut self) -> Option<u32> {
-        self.0.pop_front()
-    }
-
-    fn removed(&mut self, frame: u32) {
-        self.0.retain(|other| *other != frame);
-    }
-}
-
-struct Clock {
-    /// For each frame whether it is referenced, if it has a page.
-    dial: Vec<Option<bool>>,
-    hand: usize,
-    insert_referenced: bool,
-}
-
-impl Model for Clock {
-    fn inserted(&mut self, frame: u32, _page: u64) {
-        self.dial[frame as usize] = Some(self.insert_referenced);
-    }
-
-    fn referenced(&mut self, frame: u32) {
-        self.dial[frame as usize] = Some(true);
-    }
-
-    fn victim(&mut self) -> Option<u32> {
-        if self.dial.iter().all(Option::is_none) {
-            return None;
-        }
-        loop {
-            let at = self.hand;
-            self.hand = (at + 1) % self.dial.len();
-            match &mut self.dial[at] {
-                Some(referenced) if *referenced => *referenced = false,
-                Some(_) => {
-                    self.dial[at] = None;
-                    return Some(at as u32);
-                }
-                None => {}
-            }
-        }
-    }
-
-    fn removed(&mut self, frame: u32) {
-        self.dial[frame as usize] = None;
-    }
-}
-
-/// Figure 2.1 of the paper, line by line.
-struct Lru2 {
-    period: u64,
-    history: usize,
-    time: u64,
-    /// Page, HIST(p, 1), HIST(p, 2) and LAST(p) of each frame.
-    frames: BTreeMap<u32, (u64, u64, u64, u64)>,
-    /// Pages that have left, first left first, with HIST(p, 1).
-    left: VecDeque<(u64, u64)>,
-}
-
-impl Model for Lru2 {
-    fn inserted(&mut self, frame: u32, page: u64) {
-        self.time += 1;
-        let known = self.left.iter().position(|(left, _)| *left == page);
-        let second = known.map_or(0, |index| self.left.remove(index).unwrap().1);
-        self.frames.insert(frame, (page, self.time, second, self.time));
-    }
-
-    fn referenced(&mut self, frame: u32) {
-        self.time += 1;
-        let (_, first, second, last) = self.frames.get_mut(&frame).unwrap();
-        if self.time - *last > self.period {
-            *second = *last;
-            *first = self.time;
-        }
-        *last = self.time;
-    }
-
-    fn victim(&mut self) -> Option<u32> {
-        let now = self.time + 1;
-        let eligible = |(_, (_, _, _, last)): &(&u32, &(u64, u64, u64, u64))| now - last > self.period;
-        let ranked =
-            self.frames.iter().filter(eligible).min_by_key(|(_, (_, first, second, _))| (*second, *first));
-        let next = || self.frames.iter().min_by_key(|(_, (_, _, _, last))| *last);
-        let frame = *ranked.or_else(next)?.0;
-        let (page, first, ..) = self.frames.remove(&frame).unwrap();
-        self.left.push_back((page, first));
-        if self.left.len() > self.history {
-            self.left.pop_front();
-        }
-        Some(frame)
-    }
-
-    fn removed(&mut self, frame: u32) {
-        self.frames.remove(&frame);
-    }
-}
+use models::{Fifo, GreedyDual, Lru, Model, Tac, clock, lru_2};
 
 /// splitmix64.
 struct Random(u64);
@@ -187,10 +55,32 @@ impl Visitor for Compared<'_> {
                 }
                 free.extend(held.values());
                 held.clear();
-            } else if let Some(frame) = held.get(&page) {
-                policy.referenced(*frame);
-                self.model.referenced(*frame);
+            } else if let Some(&frame) = held.get(&page) {
+                match random.below(9) {
+                    0 => {
+                        policy.cleaned(frame);
+                        self.model.cleaned(frame);
+                        continue;
+                    }
+                    1..=3 => {
+                        policy.dirtied(frame);
+                        self.model.dirtied(frame);
+                    }
+                    _ => {}
+                }
+                policy.referenced(frame);
+                self.model.referenced(frame);
             } else {
+                policy.missed(PageKey(page));
+                self.model.missed(page);
+                if free.is_empty() {
+                    let admits = self.model.admits(page);
+                    same(operation, policy.admits(PageKey(page)), admits)?;
+                    // Who has to bring it in all the same may.
+                    if !admits && random.below(5) != 0 {
+                        continue;
+                    }
+                }
                 // Free frames in any order.
                 let frame = match free.iter().nth(random.below(free.len().max(1) as u64) as usize).copied() {
                     Some(free) => free,
@@ -201,6 +91,10 @@ impl Visitor for Compared<'_> {
                 held.insert(page, frame);
                 policy.inserted(frame, PageKey(page));
                 self.model.inserted(frame, page);
+                if random.below(3) == 0 {
+                    policy.dirtied(frame);
+                    self.model.dirtied(frame);
+                }
             }
             if operation % 16 == 0 {
                 policy.check();
@@ -213,8 +107,9 @@ impl Visitor for Compared<'_> {
     }
 }
 
-fn same(operation: usize, is: Option<u32>, ought: Option<u32>) -> Result<Option<u32>, String> {
-    if is == ought { Ok(is) } else { Err(format!("operation {operation}: {is:?} leaves, not {ought:?}")) }
+/// What a policy answers, if the model answers the same.
+fn same<T: PartialEq + Debug>(operation: usize, is: T, ought: T) -> Result<T, String> {
+    if is == ought { Ok(is) } else { Err(format!("operation {operation}: {is:?}, and not {ought:?}")) }
 }
 
 /// Compares a policy with models over caches of many sizes.
@@ -234,15 +129,6 @@ fn compare(
             .map_err(|what| format!("{policy} {given:?}, {frames} frames, seed {seed}: {what}"))?;
     }
     Ok(())
-}
-
-fn clock(shape: &Shape, insert_referenced: bool) -> Box<dyn Model> {
-    Box::new(Clock { dial: vec![None; shape.frames() as usize], hand: 0, insert_referenced })
-}
-
-fn lru_2(period: u64, history: u64) -> Box<dyn Model> {
-    let history = history as usize;
-    Box::new(Lru2 { period, history, time: 0, frames: BTreeMap::new(), left: VecDeque::new() })
 }
 
 #[test]
@@ -270,12 +156,38 @@ fn lru_2_is_figure_2_1() {
     compare(Policy::LruK, &[], |shape| lru_2(u64::from(shape.frames()) / 8, shape.frames().into())).unwrap();
 }
 
+#[test]
+fn greedy_dual_takes_the_smallest_value_from_all() {
+    for (read, write) in [(1, 0), (1, 1), (3, 2), (10, 25), (2_430, 2_844), (1, 1_000_000_000)] {
+        let given = [("read-saving", read), ("write-saving", write)];
+        compare(Policy::GreedyDual, &given, |_| Box::new(GreedyDual::new(read, write))).unwrap();
+    }
+    compare(Policy::GreedyDual, &[], |_| Box::new(GreedyDual::new(2_430, 2_844))).unwrap();
+}
+
+#[test]
+fn temperatures_are_sums_that_are_halved() {
+    let extents = [(1, 0), (1, 1000), (2, 1), (8, 3), (32, 100), (1 << 31, 2)];
+    for period in [0, 5, 64, 1000] {
+        for ((extent_pages, extents), random_weight) in extents.into_iter().zip([1, 94, 1 << 16].repeat(2)) {
+            let given = [
+                ("ageing-period", period),
+                ("extent-pages", extent_pages),
+                ("extents", extents),
+                ("random-weight", random_weight),
+            ];
+            compare(Policy::Temperature, &given, |shape| Box::new(Tac::new(shape))).unwrap();
+        }
+    }
+    compare(Policy::Temperature, &[], |shape| Box::new(Tac::new(shape))).unwrap();
+}
+
 /// A policy with parameters, beside the model of another.
 type Mistaken = (Policy, &'static [(&'static str, u64)], fn(&Shape) -> Box<dyn Model>);
 
 #[test]
 fn other_models_are_told_apart() {
-    let mistaken: [Mistaken; 7] = [
+    let mistaken: [Mistaken; 14] = [
         (Policy::Fifo, &[], |_| Box::new(Lru::default())),
         (Policy::Lru, &[], |_| Box::new(Fifo::default())),
         (Policy::Clock, &[], |shape| clock(shape, true)),
@@ -283,6 +195,19 @@ fn other_models_are_told_apart() {
         (Policy::LruK, &[("correlated-period", 5)], |shape| lru_2(4, shape.frames().into())),
         (Policy::LruK, &[("correlated-period", 5)], |shape| lru_2(6, shape.frames().into())),
         (Policy::LruK, &[("history", 20)], |_| lru_2(0, 19)),
+        (Policy::GreedyDual, &[], |_| Box::new(Lru::default())),
+        (Policy::GreedyDual, &[("write-saving", 3_000)], |_| Box::new(GreedyDual::new(1_200, 3_000))),
+        (Policy::GreedyDual, &[("write-saving", 10)], |_| Box::new(GreedyDual::new(2_430, 0))),
+        (Policy::Temperature, &[("extent-pages", 2)], |shape| {
+            Tac::new(shape).but(|tac| tac.extent_pages = 3)
+        }),
+        (Policy::Temperature, &[("ageing-period", 50)], |shape| Tac::new(shape).but(|tac| tac.period = 51)),
+        (Policy::Temperature, &[("extent-pages", 4), ("random-weight", 9)], |shape| {
+            Tac::new(shape).but(|tac| tac.random_weight = 8.0)
+        }),
+        (Policy::Temperature, &[("extent-pages", 1), ("extents", 20)], |shape| {
+            Tac::new(shape).but(|tac| tac.remembered = 21)
+        }),
     ];
     for (policy, given, model) in mistaken {
         let found = compare(policy, given, model);
@@ -352,7 +277,7 @@ fn parameters_are_checked() {
     wrong(Policy::Clock, 9, &[("clock-insert-referenced", 2)], &["between 0 and 1"]);
     wrong(Policy::LruK, 9, &[("history", 1 << 32)], &["history", "use 4294967294"]);
     wrong(Policy::Fifo, 9, &[("nonsense", 1)], &["no policy has"]);
-    assert!("mru".parse::<Policy>().unwrap_err().contains("fifo, lru, clock, lru-2"));
+    assert!("mru".parse::<Policy>().unwrap_err().contains("fifo, lru, clock, lru-2, greedy-dual"));
 }
 
 #[test]
@@ -361,9 +286,14 @@ fn the_size_is_told_beforehand() {
         let frames = 1 << 20;
         policy.bytes(&policy.shape(frames, &[]).unwrap()) as f64 / frames as f64
     };
-    for (policy, bytes) in
-        [(Policy::Fifo, 8.0), (Policy::Lru, 8.0), (Policy::Clock, 0.25), (Policy::LruK, 80.0)]
-    {
+    for (policy, bytes) in [
+        (Policy::Fifo, 8.0),
+        (Policy::Lru, 8.0),
+        (Policy::Clock, 0.25),
+        (Policy::LruK, 80.0),
+        (Policy::GreedyDual, 32.0),
+        (Policy::Temperature, 160.0),
+    ] {
         let is = bytes_per_frame(policy);
         assert!((bytes..bytes + 0.01).contains(&is), "{policy}: {is}");
     }

@@ -1,0 +1,435 @@
+//! Temperature-aware caching, TAC (M. Canim, G. Mihaila, B. Bhattacharjee, K. Ross, C. Lang, "SSD bufferpool extensions for database systems",
+//! VLDB 2010): pages of the coldest extent leave, and nothing comes in that is not hotter.
+//!
+//! An *extent* is a fixed number of consecutive pages. Its *temperature* grows with each reference to one of its pages, whether the page is cached or not, by what that reference would cost
+//! on disk: a random one much, one to the page after that of the extent's last reference little. Temperatures age: after every `ageing-period` references all are halved.
+//! As long as a frame is free every page comes in; then only one whose extent is hotter than that of the page that would leave.
+//!
+//! Halving everything would stop whoever asks while it goes on. So the weight of new references is doubled instead, and a temperature has an exponent: see [`warmer`].
+//!
+//! What the paper leaves open, or says in parts that we have not seen (docs/decisions/0011-cac-and-tac.md): the period and the weights are parameters; of equally cold
+//! extents the one that was referenced longest ago gives up its page, and of its pages the one that came first; extents with no page here are remembered up to a
+//! number, beyond which the one that has been away longest, and not referenced since, is forgotten.
+//!
+//! 1. A frame in the order is in the ring of its page's extent, oldest first. An extent with frames is in `cached`, one without in `away`.
+//! 2. Every extent that is known is in the chain of the bucket that its name hashes to; every other one on the chain of free ones or beyond `used`.
+//! 3. No more than `remembered` extents are away.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::list::List;
+use super::rising::{Key, Rising};
+use super::{Laid, Memory, PageKey, Parameter, ParameterDefault, ParameterKind, Replacement, Shape, piece};
+use crate::interleave::{AtomicU32, AtomicU64};
+use crate::region::{Word, shared};
+
+#[repr(C)]
+struct Head {
+    /// References so far.
+    time: Word,
+    /// How often temperatures were halved, and references since.
+    epoch: Word,
+    since: Word,
+    /// Extents that have ever been taken, and the first free one of those, counted from 1.
+    used: AtomicU32,
+    free: AtomicU32,
+    /// Extents that are remembered without a page here.
+    away: AtomicU32,
+    /// The extent that was looked for last.
+    found: AtomicU32,
+}
+
+/// Links count from 1; 0 is none.
+#[repr(C)]
+struct Extent {
+    /// Its first page divided by its size, counted from 1; 0 if the extent is free.
+    name: AtomicU64,
+    temperature: AtomicU64,
+    /// Time of the last reference.
+    last: AtomicU64,
+    /// Which page of the extent that was, counted from 1.
+    position: AtomicU32,
+    /// The newest frame of its ring, whose newer one is the oldest.
+    newest: AtomicU32,
+    /// The next in its bucket's chain, or in that of free extents.
+    chain: AtomicU32,
+    unused: AtomicU32,
+}
+
+#[repr(C)]
+struct Block {
+    page: AtomicU64,
+    /// Its page's extent, counted from 1; 0 if the frame is not in the order.
+    extent: AtomicU32,
+    older: AtomicU32,
+    newer: AtomicU32,
+    unused: AtomicU32,
+}
+shared!(Head, Extent, Block);
+
+/// The coldest extent gives up a page.
+pub struct Temperature<'r> {
+    extent_pages: u64,
+    period: u64,
+    random_weight: u32,
+    remembered: u32,
+    head: &'r Head,
+    extents: &'r [Extent],
+    buckets: &'r [AtomicU32],
+    blocks: &'r [Block],
+    /// Extents with frames, by temperature, then by the last reference.
+    cached: Rising<'r, 2>,
+    /// Extents without frames; the next that is forgotten first.
+    away: List<'r>,
+}
+
+const EXTENT_PAGES: Parameter = Parameter {
+    name: "extent-pages",
+    help: "Consecutive pages that have one temperature",
+    kind: ParameterKind::Number(1, 1 << 31),
+    default: ParameterDefault::Value(32),
+};
+
+const AGEING_PERIOD: Parameter = Parameter {
+    name: "ageing-period",
+    help: "References after which all temperatures are halved; with 0 they never are",
+    kind: ParameterKind::References,
+    default: ParameterDefault::FramesOver(1),
+};
+
+// A 15,000 rpm disk reads 409 times 4 KiB a second at random and 156 MB a second in sequence (Table 1 of "Flash as cache extension for online
+// transactional workloads", 2015).
+const RANDOM_WEIGHT: Parameter = Parameter {
+    name: "random-weight",
+    help: "By how much a random reference warms an extent, if one in sequence does by 1",
+    kind: ParameterKind::Number(1, 1 << 16),
+    default: ParameterDefault::Value(94),
+};
+
+const EXTENTS: Parameter = Parameter {
+    name: "extents",
+    help: "Extents without a page in the cache whose temperature is known",
+    kind: ParameterKind::Pages,
+    default: ParameterDefault::FramesOver(1),
+};
+
+/// A temperature and `weight * 2^epoch` together. The upper half of a temperature is its exponent and the lower its mantissa, whose highest bit is set, so that the
+/// larger number is the higher temperature; bits that the mantissa has no room for are dropped.
+#[inline]
+fn warmer(temperature: u64, weight: u32, epoch: u32) -> u64 {
+    let parts = |packed: u64| ((packed >> 32) as u32, packed & u64::from(u32::MAX));
+    let zeros = weight.leading_zeros();
+    let heat = (epoch + (31 - zeros), u64::from(weight << zeros));
+    let (small, large) =
+        if parts(temperature).0 < heat.0 { (parts(temperature), heat) } else { (heat, parts(temperature)) };
+    let sum = large.1 + small.1.checked_shr(large.0 - small.0).unwrap_or(0);
+    let carry = (sum >> 32) as u32;
+    u64::from(large.0 + carry) << 32 | sum >> carry
+}
+
+/// Temperatures are halved no more often than this, which leaves room for the weight in the exponent.
+const EPOCHS_MAX: u64 = u32::MAX as u64 - 64;
+
+impl<'r> Temperature<'r> {
+    fn count(shape: &Shape) -> u32 {
+        // Each frame's page may be of another extent. Of those that are away two are known at least: that of the page that comes in, and that of the one
+        // that leaves for it.
+        let count = u64::from(shape.frames) + shape.value(&EXTENTS).max(2);
+        u32::try_from(count).unwrap_or(u32::MAX - 1)
+    }
+
+    #[inline(always)]
+    fn extent(&self, extent: u32) -> &'r Extent {
+        &self.extents[extent as usize]
+    }
+
+    #[inline(always)]
+    fn block(&self, frame: u32) -> &'r Block {
+        &self.blocks[frame as usize]
+    }
+
+    /// What `cached` is ordered by.
+    #[inline(always)]
+    fn warmth(&self, extent: u32) -> Key<2> {
+        let extent = self.extent(extent);
+        [extent.temperature.load(Relaxed), extent.last.load(Relaxed)]
+    }
+
+    #[inline(always)]
+    fn name(&self, page: PageKey) -> u64 {
+        page.0 / self.extent_pages + 1
+    }
+
+    fn bucket(&self, name: u64) -> &'r AtomicU32 {
+        // The high half of a product depends on all bits of the name (Knuth, "The art of computer programming", 6.4).
+        let hash = name.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
+        &self.buckets[((hash * self.buckets.len() as u64) >> 32) as usize]
+    }
+
+    fn find(&self, name: u64) -> Option<u32> {
+        let found = self.head.found.load(Relaxed);
+        if self.extent(found).name.load(Relaxed) == name {
+            return Some(found);
+        }
+        let mut link = self.bucket(name).load(Relaxed);
+        while let Some(extent) = link.checked_sub(1) {
+            if self.extent(extent).name.load(Relaxed) == name {
+                self.head.found.store(extent, Relaxed);
+                return Some(extent);
+            }
+            link = self.extent(extent).chain.load(Relaxed);
+        }
+        None
+    }
+
+    /// An extent that is not known yet; it is cold, and neither cached nor away.
+    fn make(&self, name: u64) -> u32 {
+        let extent = self.free_extent();
+        let made = self.extent(extent);
+        made.name.store(name, Relaxed);
+        made.temperature.store(0, Relaxed);
+        made.last.store(0, Relaxed);
+        made.position.store(0, Relaxed);
+        let bucket = self.bucket(name);
+        made.chain.store(bucket.swap(extent + 1, Relaxed), Relaxed);
+        self.head.found.store(extent, Relaxed);
+        extent
+    }
+
+    fn free_extent(&self) -> u32 {
+        if let Some(free) = self.head.free.load(Relaxed).checked_sub(1) {
+            self.head.free.store(self.extent(free).chain.load(Relaxed), Relaxed);
+            return free;
+        }
+        let used = self.head.used.load(Relaxed);
+        self.head.used.store(used + 1, Relaxed);
+        used
+    }
+
+    fn send_away(&self, extent: u32) {
+        self.make_room();
+        self.head.away.store(self.head.away.load(Relaxed) + 1, Relaxed);
+        self.away.append(extent);
+    }
+
+    /// Forgets an extent, if no more may be away.
+    fn make_room(&self) {
+        if self.head.away.load(Relaxed) < self.remembered {
+            return;
+        }
+        let first = self.away.oldest().expect("invariant 3: as many are away as are remembered");
+        self.away.remove(first);
+        self.head.away.store(self.head.away.load(Relaxed) - 1, Relaxed);
+        let forgotten = self.extent(first);
+        let mut link = self.bucket(forgotten.name.swap(0, Relaxed));
+        while link.load(Relaxed) != first + 1 {
+            let next = link.load(Relaxed).checked_sub(1);
+            link = &self.extent(next.expect("invariant 2: an extent is in its bucket's chain")).chain;
+        }
+        link.store(forgotten.chain.load(Relaxed), Relaxed);
+        forgotten.chain.store(self.head.free.swap(first + 1, Relaxed), Relaxed);
+    }
+
+    /// Counts a reference to a page of an extent.
+    #[inline]
+    fn warm(&self, extent: u32, page: u64) {
+        let head = self.head;
+        let time = head.time.get() + 1;
+        head.time.set(time);
+        let warmed = self.extent(extent);
+        let position = (page % self.extent_pages) as u32 + 1;
+        let in_sequence = position == warmed.position.swap(position, Relaxed) + 1 && position > 1;
+        let weight = if in_sequence { 1 } else { self.random_weight };
+        let temperature = warmer(warmed.temperature.load(Relaxed), weight, head.epoch.get() as u32);
+        warmed.temperature.store(temperature, Relaxed);
+        warmed.last.store(time, Relaxed);
+        let since = head.since.get() + 1;
+        let is_over = since == self.period;
+        head.since.set(if is_over { 0 } else { since });
+        head.epoch.set((head.epoch.get() + u64::from(is_over)).min(EPOCHS_MAX));
+    }
+
+    /// Takes a frame out of its extent's ring.
+    #[inline]
+    fn take(&self, frame: u32) {
+        let block = self.block(frame);
+        let extent =
+            block.extent.swap(0, Relaxed).checked_sub(1).expect("only what is in the order leaves it");
+        let (older, newer) = (block.older.load(Relaxed), block.newer.load(Relaxed));
+        let ring = &self.extent(extent).newest;
+        if newer == frame + 1 {
+            ring.store(0, Relaxed);
+            self.cached.remove(extent);
+            self.send_away(extent);
+            return;
+        }
+        self.block(older - 1).newer.store(newer, Relaxed);
+        self.block(newer - 1).older.store(older, Relaxed);
+        if ring.load(Relaxed) == frame + 1 {
+            ring.store(older, Relaxed);
+        }
+    }
+}
+
+impl<'r> Laid<'r> for Temperature<'r> {
+    const PARAMETERS: &'static [Parameter] = &[EXTENT_PAGES, AGEING_PERIOD, RANDOM_WEIGHT, EXTENTS];
+    const LOOKS_AT_NEIGHBOURS: bool = true;
+
+    fn bytes(shape: &Shape) -> usize {
+        let extents = Self::count(shape);
+        let pieces = piece::<Head>(1)
+            + piece::<Extent>(extents as usize)
+            + piece::<AtomicU32>(extents as usize)
+            + piece::<Block>(shape.frames as usize);
+        pieces + Rising::<2>::bytes(extents, shape.frames) + List::bytes(extents)
+    }
+
+    fn laid(memory: &mut Memory<'r>, shape: &Shape) -> Self {
+        let extents = Self::count(shape);
+        Self {
+            extent_pages: shape.value(&EXTENT_PAGES),
+            period: shape.value(&AGEING_PERIOD),
+            random_weight: shape.value(&RANDOM_WEIGHT) as u32,
+            remembered: (extents - shape.frames).max(2),
+            head: memory.one(),
+            extents: memory.take(extents as usize),
+            buckets: memory.take(extents as usize),
+            blocks: memory.take(shape.frames as usize),
+            cached: Rising::laid(memory, extents, shape.frames),
+            away: List::laid(memory, extents),
+        }
+    }
+}
+
+impl Replacement for Temperature<'_> {
+    #[inline]
+    fn missed(&self, page: PageKey) {
+        let name = self.name(page);
+        let extent = match self.find(name) {
+            Some(extent) => {
+                if self.extent(extent).newest.load(Relaxed) == 0 {
+                    self.away.renew(extent);
+                }
+                extent
+            }
+            None => {
+                // Before, because all may be taken.
+                self.make_room();
+                let extent = self.make(name);
+                self.send_away(extent);
+                extent
+            }
+        };
+        self.warm(extent, page.0);
+    }
+
+    #[inline]
+    fn admits(&self, page: PageKey) -> bool {
+        let Some(coldest) = self.cached.smallest(|extent| self.warmth(extent)) else { return true };
+        let temperature = self.find(self.name(page)).map_or(0, |extent| self.warmth(extent)[0]);
+        temperature > self.warmth(coldest)[0]
+    }
+
+    #[inline]
+    fn inserted(&self, frame: u32, page: PageKey) {
+        let name = self.name(page);
+        let extent = match self.find(name) {
+            Some(extent) => {
+                if self.extent(extent).newest.load(Relaxed) == 0 {
+                    self.away.remove(extent);
+                    self.head.away.store(self.head.away.load(Relaxed) - 1, Relaxed);
+                }
+                extent
+            }
+            None => self.make(name),
+        };
+        let (block, ring) = (self.block(frame), &self.extent(extent).newest);
+        assert!(block.extent.load(Relaxed) == 0, "a frame comes into the order once");
+        block.page.store(page.0, Relaxed);
+        block.extent.store(extent + 1, Relaxed);
+        let (older, newer) = match ring.load(Relaxed).checked_sub(1) {
+            Some(newest) => (newest + 1, self.block(newest).newer.load(Relaxed)),
+            None => {
+                self.cached.insert(extent, self.warmth(extent));
+                (frame + 1, frame + 1)
+            }
+        };
+        block.older.store(older, Relaxed);
+        block.newer.store(newer, Relaxed);
+        self.block(older - 1).newer.store(frame + 1, Relaxed);
+        self.block(newer - 1).older.store(frame + 1, Relaxed);
+        ring.store(frame + 1, Relaxed);
+    }
+
+    #[inline]
+    fn referenced(&self, frame: u32) {
+        let block = self.block(frame);
+        let extent = block.extent.load(Relaxed).checked_sub(1).expect("a frame in the order has an extent");
+        self.warm(extent, block.page.load(Relaxed));
+    }
+
+    #[inline]
+    fn victim(&self) -> Option<u32> {
+        let coldest = self.cached.smallest(|extent| self.warmth(extent))?;
+        let newest = self.extent(coldest).newest.load(Relaxed) - 1;
+        let oldest = self.block(newest).newer.load(Relaxed) - 1;
+        self.take(oldest);
+        Some(oldest)
+    }
+
+    fn removed(&self, frame: u32) {
+        self.take(frame);
+    }
+
+    fn contains(&self, frame: u32) -> bool {
+        self.block(frame).extent.load(Relaxed) != 0
+    }
+
+    fn check(&self) {
+        self.cached.check(|extent| self.warmth(extent));
+        self.away.check();
+        let (mut frames, mut away, mut known) = (0, 0, 0);
+        for (index, bucket) in self.buckets.iter().enumerate() {
+            let mut link = bucket.load(Relaxed);
+            while let Some(extent) = link.checked_sub(1) {
+                let name = self.extent(extent).name.load(Relaxed);
+                assert!(std::ptr::eq(self.bucket(name), bucket), "TAC invariant 2: bucket {index}");
+                let ring = self.check_ring(extent);
+                assert_eq!(self.cached.contains(extent), ring > 0, "TAC invariant 1: extent {extent}");
+                assert_eq!(self.away.contains(extent), ring == 0, "TAC invariant 1: extent {extent}");
+                (frames, away, known) = (frames + ring, away + u32::from(ring == 0), known + 1);
+                link = self.extent(extent).chain.load(Relaxed);
+            }
+        }
+        let mut link = self.head.free.load(Relaxed);
+        while let Some(extent) = link.checked_sub(1) {
+            assert_eq!(self.extent(extent).name.load(Relaxed), 0, "TAC invariant 2: {extent} is free");
+            known += 1;
+            link = self.extent(extent).chain.load(Relaxed);
+        }
+        assert_eq!(known, self.head.used.load(Relaxed), "TAC invariant 2");
+        assert_eq!(self.head.away.load(Relaxed), away, "TAC invariant 3");
+        assert!(away <= self.remembered, "TAC invariant 3");
+        let ordered = self.blocks.iter().filter(|block| block.extent.load(Relaxed) != 0).count();
+        assert_eq!(ordered as u32, frames, "TAC invariant 1");
+    }
+}
+
+impl Temperature<'_> {
+    /// Checks an extent's ring and returns its length.
+    fn check_ring(&self, extent: u32) -> u32 {
+        let newest = self.extent(extent).newest.load(Relaxed);
+        let (mut at, mut count) = (newest, 0);
+        while let Some(frame) = at.checked_sub(1) {
+            let block = self.block(frame);
+            assert_eq!(block.extent.load(Relaxed), extent + 1, "TAC invariant 1: frame {frame}");
+            let name = self.name(PageKey(block.page.load(Relaxed)));
+            assert_eq!(name, self.extent(extent).name.load(Relaxed), "TAC invariant 1: frame {frame}");
+            let newer = block.newer.load(Relaxed);
+            assert_eq!(self.block(newer - 1).older.load(Relaxed), at, "TAC invariant 1: frame {frame}");
+            count += 1;
+            at = if newer == newest { 0 } else { newer };
+        }
+        count
+    }
+}
