@@ -88,6 +88,9 @@ disk_write(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum, BlockNum
 						(size_t) nblocks * BLCKSZ);
 }
 
+/* What this process has written last: if it gives that page up next, it has written it to be able to. */
+static BufferTag written_last;
+
 static bool
 tier_write(SMgrRelation reln, BufferDesc *buf, const char *page, IOContext io_context)
 {
@@ -96,6 +99,12 @@ tier_write(SMgrRelation reln, BufferDesc *buf, const char *page, IOContext io_co
 	uint64		mark;
 	uint64		since;
 
+	if (mezz_trace_is_on())
+	{
+		mezz_trace_put(MEZZ_TRACE_KIND_WRITE,
+					   page_name(BufTagGetRelFileLocator(tag), BufTagGetForkNum(tag), tag->blockNum));
+		written_last = *tag;
+	}
 	if (!tier_in_use())
 		return false;
 
@@ -142,6 +151,12 @@ tier_evict(const BufferTag *tag, uint32 hash, const char *page, uint32 buf_state
 	static PGIOAlignedBlock copy;
 	MezzPage	name = page_name(BufTagGetRelFileLocator(tag), BufTagGetForkNum(tag), tag->blockNum);
 
+	if (mezz_trace_is_on())
+	{
+		mezz_trace_put(BufferTagsEqual(tag, &written_last) ? MEZZ_TRACE_KIND_EVICT_DIRTY : MEZZ_TRACE_KIND_EVICT_CLEAN,
+					   name);
+		ClearBufferTag(&written_last);
+	}
 	/* Nothing is waited for here. */
 	if (!tier_is_read() || mezz_tier_failed() || mezz_holds(mezz_host, name))
 		return;
@@ -181,6 +196,9 @@ tier_readv(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 	BlockNumber missing = 0;	/* blocks before the current one that the disk has */
 	uint64		here = 0;
 
+	if (mezz_trace_is_on())
+		for (BlockNumber i = 0; i < nblocks; i++)
+			mezz_trace_put(MEZZ_TRACE_KIND_READ, page_name(reln->smgr_rlocator.locator, forknum, blocknum + i));
 	if (!tier_is_read())
 	{
 		disk_read(reln, forknum, blocknum, buffers, nblocks);
@@ -390,6 +408,8 @@ tier_checkpoint(BufferTierCheckpointPhase phase, XLogRecPtr redo, TimeLineID tli
 
 	if (mezz_without("timeline"))
 		tli = 0;
+	if (phase == BUFTIER_CKPT_DONE && mezz_trace_is_on())
+		mezz_trace_put(MEZZ_TRACE_KIND_CHECKPOINT, (MezzPage) {0});
 	if (mezz_disk && phase == BUFTIER_CKPT_SYNCED)
 		mezz_disk_flush(mezz_disk);
 	if (!tier_in_use())

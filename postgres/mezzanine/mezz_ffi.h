@@ -10,7 +10,7 @@
 /*
  Changes with every change of what is declared here.
  */
-#define MEZZ_FFI_VERSION 4
+#define MEZZ_FFI_VERSION 5
 
 /*
  Bytes of each text in a `MezzMessage`, the end mark included.
@@ -138,6 +138,36 @@ typedef enum MezzWaited {
 } MezzWaited;
 
 /*
+ What happened.
+ */
+typedef enum MezzTraceKind {
+  /*
+   A page was asked for that shared buffers did not have.
+   */
+  MEZZ_TRACE_KIND_READ = 0,
+  /*
+   A changed page was written.
+   */
+  MEZZ_TRACE_KIND_WRITE = 1,
+  /*
+   A page left shared buffers that nobody had changed since it was written.
+   */
+  MEZZ_TRACE_KIND_EVICT_CLEAN = 2,
+  /*
+   A page left shared buffers, and was written because of that.
+   */
+  MEZZ_TRACE_KIND_EVICT_DIRTY = 3,
+  /*
+   A transaction was committed that had a number. It has no page.
+   */
+  MEZZ_TRACE_KIND_COMMIT = 4,
+  /*
+   A checkpoint was completed. It has no page.
+   */
+  MEZZ_TRACE_KIND_CHECKPOINT = 5,
+} MezzTraceKind;
+
+/*
  A modelled disk under the server's relations.
  */
 typedef struct MezzDisk MezzDisk;
@@ -146,6 +176,11 @@ typedef struct MezzDisk MezzDisk;
  The tier, as one process of the server sees it.
  */
 typedef struct MezzHost MezzHost;
+
+/*
+ A trace that is being written.
+ */
+typedef struct MezzTrace MezzTrace;
 
 /*
  The configuration. Texts end with a zero byte.
@@ -625,6 +660,32 @@ typedef struct MezzDriveUse {
 } MezzDriveUse;
 
 /*
+ Something that happened.
+ */
+typedef struct MezzTraced {
+  /*
+   Nanoseconds since the trace was begun, never less than of the one before.
+   */
+  uint64_t time_ns;
+  /*
+   The page.
+   */
+  struct MezzPage page;
+  /*
+   The process that caused it.
+   */
+  uint32_t client;
+  /*
+   The number of its transaction, or 0.
+   */
+  uint32_t transaction;
+  /*
+   What happened.
+   */
+  enum MezzTraceKind kind;
+} MezzTraced;
+
+/*
  Opens the flash device in the process that starts the server; another server may be using it. Null if it cannot be used; then `message` says why.
 
  # Safety
@@ -960,5 +1021,43 @@ bool mezz_flash_used(const struct MezzHost *host, struct MezzDriveUse *out);
  Returns when the modelled disk would have completed a flush.
  */
 void mezz_disk_flush(const struct MezzDisk *disk);
+
+/*
+ Begins a trace at `path`, where there is nothing yet, whose time 0 is now. NULL if that cannot be.
+
+ # Safety
+ `path` ends with a zero byte.
+ */
+struct MezzTrace *mezz_trace_create(const char *path,
+                                    uint32_t page_bytes,
+                                    struct MezzMessage *message);
+
+/*
+ Adds `count` events. After a failure nothing more can be added; what was written stays under another name, which the message tells.
+
+ # Safety
+ `events` has so many.
+ */
+bool mezz_trace_add(struct MezzTrace *trace,
+                    const struct MezzTraced *events,
+                    uintptr_t count,
+                    struct MezzMessage *message);
+
+/*
+ Hands what was added to the operating system: a trace of a process that ends now can be read so far.
+ */
+bool mezz_trace_flush(struct MezzTrace *trace,
+                      struct MezzMessage *message);
+
+/*
+ Completes the trace and frees it. Without an event there is no file, and `events` and `bytes` are 0.
+
+ # Safety
+ `trace` is from `mezz_trace_create` and is not used again.
+ */
+bool mezz_trace_finish(struct MezzTrace *trace,
+                       uint64_t *events,
+                       uint64_t *bytes,
+                       struct MezzMessage *message);
 
 #endif  /* MEZZ_FFI_H */

@@ -122,6 +122,17 @@ CREATE FUNCTION mezzanine_verify(OUT checked bigint, OUT damaged bigint)
 AS 'MODULE_PATHNAME', 'mezzanine_verify'
 LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
 
+-- Records what shared buffers read, write and give up, commits and checkpoints, to a new file on the server, until it is stopped, for so many
+-- seconds (0: for ever) at most. `mezz trace` reads it.
+CREATE FUNCTION mezzanine_trace_start(path text, seconds double precision DEFAULT 0) RETURNS void
+AS 'MODULE_PATHNAME', 'mezzanine_trace_start'
+LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+
+-- Completes the file: how many events it has, how many were lost because they came faster than they could be written, and its length.
+CREATE FUNCTION mezzanine_trace_stop(OUT events bigint, OUT lost bigint, OUT file_bytes bigint)
+AS 'MODULE_PATHNAME', 'mezzanine_trace_stop'
+LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+
 -- For benchmarks on modelled devices: has them take so many times as long as real ones (0: no time), for all sessions.
 CREATE FUNCTION mezzanine_model_time_scale(time_scale double precision) RETURNS void
 AS 'MODULE_PATHNAME', 'mezzanine_model_time_scale'
@@ -168,3 +179,6 @@ REVOKE ALL ON FUNCTION mezzanine_disable() FROM PUBLIC;
 REVOKE ALL ON FUNCTION mezzanine_enable() FROM PUBLIC;
 REVOKE ALL ON FUNCTION mezzanine_resize(bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION mezzanine_verify() FROM PUBLIC;
+-- It writes a file wherever the server may.
+REVOKE ALL ON FUNCTION mezzanine_trace_start(text, double precision) FROM PUBLIC;
+REVOKE ALL ON FUNCTION mezzanine_trace_stop() FROM PUBLIC;

@@ -294,6 +294,8 @@ shmem_request(void)
 		prev_shmem_request();
 	RequestAddinShmemSpace(add_size(sizeof(MezzShared), sizes.memory_bytes));
 	RequestAddinShmemSpace(mezz_explain_bytes());
+	if (mezz_host || mezz_disk)
+		RequestAddinShmemSpace(mezz_trace_bytes());
 }
 
 /* Here, because processes that wait in a critical section cannot. */
@@ -342,6 +344,8 @@ shmem_startup(void)
 		LWLockInitialize(&mezz_shared->superblock, LWLockNewTrancheId());
 		LWLockInitialize(&mezz_shared->gate, LWLockNewTrancheId());
 	}
+	if (mezz_host || mezz_disk)
+		mezz_trace_use_memory();
 	if (mezz_host)
 	{
 		MezzMessage message = {0};
@@ -471,7 +475,10 @@ _PG_init(void)
 	prev_shmem_startup = shmem_startup_hook;
 	shmem_startup_hook = shmem_startup;
 	if (mezz_host || mezz_disk)
+	{
 		RegisterBufferTier(&mezz_routine);
+		mezz_register_trace();
+	}
 	if (mezz_host)
 	{
 		mezz_register_workers();

@@ -10,6 +10,7 @@
  * model.c		modelled devices: their time scale, what they have done
  * stat.c		views and functions
  * explain.c	lines of EXPLAIN
+ * trace.c		recording what shared buffers do
  * planted.c	rules that tests take out
  */
 #ifndef MEZZANINE_H
@@ -165,6 +166,15 @@ extern MezzReads mezz_reads;
 extern Size mezz_explain_bytes(void);
 extern void mezz_explain_use_memory(void);
 extern void mezz_register_explain(void);
+
+/* trace.c */
+typedef struct MezzTraceShared MezzTraceShared;
+extern MezzTraceShared *mezz_trace; /* NULL without a tier */
+extern Size mezz_trace_bytes(void);
+extern void mezz_trace_use_memory(void);
+extern void mezz_register_trace(void);
+extern bool mezz_trace_is_on(void);
+extern void mezz_trace_put(MezzTraceKind kind, MezzPage page);
 
 /* worker.c */
 extern void mezz_register_workers(void);

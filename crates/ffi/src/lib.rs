@@ -40,5 +40,7 @@ pub mod checkpoint;
 
 pub mod modelled;
 
+mod trace;
+
 #[cfg(feature = "planted")]
 pub mod planted;

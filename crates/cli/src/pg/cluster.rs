@@ -120,6 +120,11 @@ impl Cluster {
 
     /// What psql answers in the database postgres, as the server's own user; if it cannot, what it says.
     pub(crate) fn query(&self, server: &Running, query: &str) -> Result<String, String> {
+        self.query_in(server, "postgres", query)
+    }
+
+    /// The same in another database.
+    pub(crate) fn query_in(&self, server: &Running, database: &str, query: &str) -> Result<String, String> {
         let port = server.port.to_string();
         let quiet = [
             "--no-psqlrc",
@@ -129,7 +134,7 @@ impl Cluster {
             "--no-align",
             "--set=ON_ERROR_STOP=1",
         ];
-        let target = ["--host", &server.socket_directory, "--port", &port, "--dbname", "postgres"];
+        let target = ["--host", &server.socket_directory, "--port", &port, "--dbname", database];
         let arguments = [&quiet[..], &target, &["--command", query]].concat();
         let done = self.run("psql", &arguments).map_err(|failure| failure.to_string())?;
         if done.status.success() {

@@ -15,6 +15,8 @@ mod drain;
 
 use clap::Subcommand;
 
+pub(crate) use cluster::{Cluster, ClusterArgs, Running};
+
 use crate::failure::Failure;
 
 #[derive(Debug, Subcommand)]

@@ -27,6 +27,8 @@ const SOURCES: &[&str] = &[
     "crates/engine/src",
     "crates/ffi/Cargo.toml",
     "crates/ffi/src",
+    "crates/trace/Cargo.toml",
+    "crates/trace/src",
     EXTENSION,
 ];
 
