@@ -9,6 +9,7 @@ mod requests;
 mod mrc;
 mod run;
 mod sweep;
+mod timed;
 
 use clap::{Args, Subcommand};
 use mezzanine_engine::{Design, SyncMode};
@@ -39,9 +40,9 @@ pub(crate) enum SimVerb {
     /// Cut the power of simulated devices under the shipped code, thousands of times, and check what is found afterwards.
     #[command(after_help = EXAMPLES)]
     Crash(CrashArgs),
-    /// Run a design on a trace: requests, hits and misses.
+    /// Run a database over a tier in virtual time; or, of a design's replacement alone, count hits and misses on a trace.
     #[command(after_help = run::EXAMPLES)]
-    Run(run::RunArgs),
+    Run(Box<run::RunArgs>),
     /// Misses by the size of the cache: many sizes and designs in one pass over a trace.
     #[command(after_help = mrc::EXAMPLES)]
     Mrc(mrc::MrcArgs),

@@ -114,6 +114,11 @@ impl clap::FromArgMatches for Parameters {
 }
 
 impl Parameters {
+    /// Names and values.
+    pub(super) fn given(&self) -> impl Iterator<Item = (&'static str, u64)> + '_ {
+        self.0.iter().copied()
+    }
+
     /// Whether somebody must count the pages first.
     pub(super) fn is_unlimited(&self) -> bool {
         self.0.iter().any(|(_, value)| *value == UNLIMITED)

@@ -16,7 +16,7 @@ use crate::trace::{page_bytes, page_size, refused};
 #[derive(Debug, Args)]
 pub(super) struct RequestArgs {
     /// The trace.
-    #[arg(long, value_name = "FILE", required_unless_present = "synthetic", requires = "format")]
+    #[arg(long, value_name = "FILE", requires = "format")]
     trace: Option<PathBuf>,
 
     /// Format of the trace: plain, lis, oracle-general, vscsi or mezzanine.
@@ -63,6 +63,21 @@ const PAGES_LOOKED_AT_FIRST: u64 = 1 << 20;
 const MEMORY_WORTH_A_WORD: u64 = 1 << 30;
 
 impl RequestArgs {
+    /// The trace, if there is one, and its format.
+    pub(super) fn trace(&self) -> Option<(&PathBuf, Format)> {
+        Some((self.trace.as_ref()?, self.format?))
+    }
+
+    /// The size of a page in bytes.
+    pub(super) fn page_bytes(&self) -> u32 {
+        page_bytes(self.page_size)
+    }
+
+    /// The option that has a meaning only where every request is counted, if one was given.
+    pub(super) fn counting_option(&self) -> Option<&'static str> {
+        self.synthetic.map(|_| "--synthetic").or(self.requests.map(|_| "--requests"))
+    }
+
     /// How many distinct pages the requests have.
     pub(super) fn distinct_pages(&self) -> Result<u64, Failure> {
         let bar = output::spinner("counting pages");
@@ -136,6 +151,11 @@ impl RequestArgs {
                     }
                 }
                 path.display().to_string()
+            }
+            _ if self.synthetic.is_none() => {
+                let reason = "required: there is nothing to make requests from";
+                return Err(Failure::usage("--trace", reason)
+                    .next("name a trace with --trace FILE --format NAME, or use --synthetic prod3"));
             }
             _ => {
                 let requests = self.requests.unwrap_or(SYNTHETIC_REQUESTS);

@@ -1,4 +1,4 @@
-//! `mezz sim run`: one design on one trace.
+//! `mezz sim run`: a database in virtual time, or one design's replacement alone on one trace.
 
 use std::time::Instant;
 
@@ -9,11 +9,21 @@ use serde_json::{Map, Value};
 
 use super::parameters::{self, Parameters};
 use super::requests::{RequestArgs, Seen};
+use super::timed::{self, TimedArgs};
 use crate::failure::Failure;
 use crate::output::{self, facts, number};
 
 pub(super) const EXAMPLES: &str = "Examples:
+  mezz sim run                                            TPC-C, 50 warehouses, face-gsc: some seconds
+  mezz sim run --design disk                              the same without flash
+  mezz sim run --warehouses 500 --pool 200MB --flash 4GB --design face-basic --json
+  mezz sim run --flash-model intel-p3700 --disk-model cheetah-15k-x8 --clients 200 --series
+  mezz sim run --trace w89.oracleGeneral.zst --format oracle-general --warm-up 0s --flash 1GB
   mezz sim run --policy-only --trace pages.txt --format plain --design lru --frames 10000
+
+Clients of a database run transactions in virtual time: over a buffer pool, the shipped tier, and modelled devices (mezz device list). All times in the result are simulated ones, and the same options give the same result to the last byte. A run first warms up, by default until the queue on flash has been filled once. What is modelled, and how, is in docs/simulator.md.
+
+With --policy-only:
   mezz sim run --policy-only --trace w89.oracleGeneral.zst --format oracle-general --design clock --frames 100000 --json
   mezz sim run --policy-only --synthetic prod3 --design lc --frames 5000 --history unlimited
   mezz sim run --policy-only --synthetic prod3 --design face-gsc --frames 20000 --group-pages 128
@@ -27,23 +37,26 @@ Parameters of one design are refused with another. docs/simulator.md says which 
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {
-    /// Run the design's replacement and nothing else of it.
-    #[arg(long, required = true)]
+    /// Run the design's replacement and nothing else of it: requests, hits and misses, without time.
+    #[arg(long)]
     policy_only: bool,
 
     #[command(flatten)]
     requests: RequestArgs,
 
-    /// The design: fifo, lru, clock, lc (its replacement, LRU-2), cac (Greedy-Dual), tac (temperature), exadata (LRU), face-basic, face-gr or face-gsc.
-    #[arg(long)]
-    design: Design,
+    /// The design, or disk or flash for a database on one device (default: face-gsc). With --policy-only: fifo, lru, clock, lc (its replacement, LRU-2), cac (Greedy-Dual), tac (temperature), exadata (LRU), face-basic, face-gr or face-gsc.
+    #[arg(long, required_if_eq("policy_only", "true"))]
+    design: Option<String>,
 
-    /// Frames of the cache: pages that it holds.
-    #[arg(long)]
-    frames: u64,
+    /// With --policy-only: frames of the cache, which are the pages that it holds.
+    #[arg(long, required_if_eq("policy_only", "true"), requires = "policy_only")]
+    frames: Option<u64>,
 
     #[command(flatten, next_help_heading = "Parameters of designs")]
     parameters: Parameters,
+
+    #[command(flatten, next_help_heading = "Virtual time")]
+    timed: TimedArgs,
 }
 
 #[derive(Serialize)]
@@ -63,8 +76,23 @@ struct Run<'a> {
 }
 
 pub(super) fn run(args: &RunArgs, json: bool) -> Result<(), Failure> {
+    if args.policy_only {
+        return run_policy(args, json);
+    }
+    if let Some(option) = args.requests.counting_option() {
+        return Err(
+            Failure::usage(option, "it has a meaning with --policy-only alone").next("add --policy-only")
+        );
+    }
+    timed::run(&args.timed, args.design.as_deref(), &args.requests, &args.parameters, json)
+}
+
+fn run_policy(args: &RunArgs, json: bool) -> Result<(), Failure> {
     let started = Instant::now();
-    let points = |parameters: &Parameters| parameters.points(&[args.design], &[args.frames]);
+    let named = args.design.as_deref().unwrap_or_default();
+    let design: Design = named.parse().map_err(|error| Failure::usage("--design", error))?;
+    let frames = args.frames.unwrap_or_default();
+    let points = |parameters: &Parameters| parameters.points(&[design], &[frames]);
     let points = with_pages(&args.requests, &args.parameters, points)?;
     let (seen, counted) = args.requests.make(points)?;
     let (setting, counts) = &counted[0];
