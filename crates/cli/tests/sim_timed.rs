@@ -119,7 +119,7 @@ fn senseless_wishes_are_refused_with_what_there_is() {
         (&["--pool", "1kB"], 2, &["--pool", "20 clients", "bytes or more"]),
         (&["--flash-model", "floppy"], 2, &["floppy", "samsung-840-pro"]),
         (&["--page-size", "5000B"], 2, &["--page-size", "power of two"]),
-        (&["--seconds", "0"], 2, &["--seconds", "use 0.001"]),
+        (&["--seconds", "0", "--design", "disk"], 2, &["--seconds", "use 0.001"]),
         (&["--warm-up", "long"], 2, &["'long'", "90s"]),
         (&["--workload", "zipf", "--exponent", "11"], 2, &["--workload", "0 to 10"]),
         (&["--workload", "tpce", "--exponent", "1"], 2, &["--exponent", "zipf"]),
@@ -129,8 +129,8 @@ fn senseless_wishes_are_refused_with_what_there_is() {
         (&["--log-us", "10", "--log-model", "nvme-local"], 2, &["--log-us", "--log-model"]),
         (&["--requests", "9"], 2, &["--requests", "--policy-only"]),
         (&["--policy-only", "--design", "lru", "--frames", "9"], 2, &["--policy-only", "--clients"]),
-        (&["--pool", "900GB"], 3, &["memory: ", "smaller"]),
+        (&["--pool", "8TB"], 3, &["memory: ", "smaller"]),
     ] {
-        mezz(&[&SMALL[..], options].concat()).expect(code).complains(words);
+        mezz(&[&["sim", "run", "--clients", "20"], options].concat()).expect(code).complains(words);
     }
 }

@@ -13,30 +13,13 @@ use super::requests::RequestArgs;
 use crate::failure::Failure;
 use crate::output;
 
-/// Options as the parameters of a simulation are called there.
-const OPTIONS: [(&str, &str); 22] = [
-    ("workload", "--workload"),
-    ("clients", "--clients"),
+/// Options that have other names than the parameters of a simulation.
+const OPTIONS: [(&str, &str); 5] = [
     ("think_us", "--think-ms"),
     ("page_bytes", "--page-size"),
-    ("page_size", "--page-size"),
     ("pool_bytes", "--pool"),
     ("flash_bytes", "--flash"),
-    ("flash_model", "--flash-model"),
-    ("disk_model", "--disk-model"),
-    ("disk_span", "--disk-span"),
-    ("log_us", "--log-us"),
-    ("log_bytes", "--log-bytes"),
-    ("cores", "--cores"),
     ("cpu_us_per_request", "--cpu-us"),
-    ("checkpoint_seconds", "--checkpoint-seconds"),
-    ("checkpoint_spread", "--checkpoint-spread"),
-    ("warm_up", "--warm-up"),
-    ("seconds", "--seconds"),
-    ("interval_seconds", "--interval-seconds"),
-    ("transaction_requests", "--transaction-requests"),
-    ("workers", "--workers"),
-    ("job_depth", "--job-depth"),
 ];
 
 pub(super) fn run(
@@ -96,8 +79,8 @@ fn takes(configuration: Configuration, name: &str, value: u64, config: &mut Tier
 
 fn failure(refusal: &Refusal) -> Failure {
     let option = OPTIONS.iter().find(|(parameter, _)| *parameter == refusal.parameter);
-    let thing =
-        option.map_or_else(|| refusal.parameter.replace('_', "-"), |(_, option)| (*option).to_owned());
+    let same = || format!("--{}", refusal.parameter.replace('_', "-"));
+    let thing = option.map_or_else(same, |(_, option)| (*option).to_owned());
     let failure = match refusal.parameter {
         "memory" => Failure::refused("memory", &refusal.reason),
         // The trace names its file itself.
