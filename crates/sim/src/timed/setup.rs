@@ -336,7 +336,7 @@ impl Setup {
     pub(super) fn check_memory(&self, bytes: u64) -> Result<(), Refusal> {
         match self.memory_bytes_max {
             Some(most) if bytes > most => {
-                let reason = format!("the simulation needs {bytes} bytes of memory, and {most} are left");
+                let reason = format!("the simulation needs {bytes} bytes, and {most} are left");
                 Err(Refusal::new("memory", reason, "use a smaller database or a smaller tier"))
             }
             _ => Ok(()),
