@@ -119,8 +119,13 @@ impl Replacement for GreedyDual<'_> {
 
     #[inline]
     fn referenced(&self, frame: u32) {
-        self.take(frame);
-        self.set(frame);
+        if !self.is_dirty(frame) && self.clean.contains(frame) {
+            self.blocks[frame as usize].value.store(self.floor.get() + self.clean_cost, Relaxed);
+            self.clean.renew(frame);
+        } else {
+            self.take(frame);
+            self.set(frame);
+        }
     }
 
     #[inline]

@@ -1,59 +1,68 @@
 //! What is remembered of pages that are away: a time for each of the last `capacity` that left and have not come back.
 //!
-//! 1. Every remembered page has one slot, which is in `order` and in the chain of the bucket that its key hashes to.
-//! 2. Slots from `used` on were never taken; every other one is in `order` or on the chain of free ones.
+//! All that belongs to a slot lies side by side, so that a page costs a cache line and its neighbours in the order one each. Slot 0 is both ends of the order, which is a
+//! ring; so links count slots from 1, and 0 is none.
+//!
+//! 1. Every remembered page has one slot, which is in the order and in the chain of the bucket that its key hashes to.
+//! 2. Slots beyond `used` were never taken; every other one is in the order or on the chain of free ones.
 //! 3. When no slot is free, the page that left first is forgotten.
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::list::List;
 use super::{Memory, PageKey, piece};
 use crate::interleave::{AtomicU32, AtomicU64};
-use crate::region::shared;
+use crate::region::{prefetch, shared};
 
 #[repr(C)]
 struct Slot {
     page: AtomicU64,
     time: AtomicU64,
+    /// The next in its chain: its bucket's, or that of free slots.
+    chain: AtomicU32,
+    /// Whose page left before, and after.
+    older: AtomicU32,
+    newer: AtomicU32,
+    /// Whether it is in the order.
+    taken: AtomicU32,
 }
 
 #[repr(C)]
 struct Head {
     /// Slots that have ever been taken.
     used: AtomicU32,
-    /// The first free one of those, counted from 1.
+    /// The first free one of those.
     free: AtomicU32,
 }
 shared!(Slot, Head);
 
-/// The history's view of its memory. Links count slots from 1; 0 is none.
+/// The history's view of its memory.
 pub(super) struct History<'r> {
     head: &'r Head,
     buckets: &'r [AtomicU32],
-    /// The next in a slot's chain: its bucket's, or that of free slots.
-    chain: &'r [AtomicU32],
+    /// One more than pages can be remembered.
     slots: &'r [Slot],
-    /// Taken slots, first left first.
-    order: List<'r>,
 }
+
+/// The ends of the order.
+const END: u32 = 0;
 
 impl<'r> History<'r> {
     pub(super) fn bytes(capacity: u32) -> usize {
         let count = capacity as usize;
-        piece::<Head>(1) + 2 * piece::<AtomicU32>(count) + piece::<Slot>(count) + List::bytes(capacity)
+        piece::<Head>(1) + piece::<AtomicU32>(count) + piece::<Slot>(count + 1)
     }
 
     pub(super) fn laid(memory: &mut Memory<'r>, capacity: u32) -> Self {
         let count = capacity as usize;
-        Self {
-            head: memory.one(),
-            buckets: memory.take(count),
-            chain: memory.take(count),
-            slots: memory.take(count),
-            order: List::laid(memory, capacity),
-        }
+        Self { head: memory.one(), buckets: memory.take(count), slots: memory.take(count + 1) }
     }
 
+    #[inline(always)]
+    fn slot(&self, slot: u32) -> &'r Slot {
+        &self.slots[slot as usize]
+    }
+
+    #[inline(always)]
     fn bucket(&self, page: PageKey) -> &'r AtomicU32 {
         // The high half of a product depends on all bits of the key (Knuth, "The art of computer programming", 6.4).
         let hash = page.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
@@ -61,93 +70,130 @@ impl<'r> History<'r> {
     }
 
     /// Remembers that a page has left, and a time with it.
+    #[inline]
     pub(super) fn remember(&self, page: PageKey, time: u64) {
-        if self.slots.is_empty() {
+        if self.buckets.is_empty() {
             return;
         }
-        let slot = self.free_slot();
-        self.slots[slot as usize].page.store(page.0, Relaxed);
-        self.slots[slot as usize].time.store(time, Relaxed);
-        let bucket = self.bucket(page);
-        self.chain[slot as usize].store(bucket.load(Relaxed), Relaxed);
-        bucket.store(slot + 1, Relaxed);
-        self.order.append(slot);
+        let at = self.free_slot();
+        let (slot, bucket) = (self.slot(at), self.bucket(page));
+        slot.page.store(page.0, Relaxed);
+        slot.time.store(time, Relaxed);
+        slot.taken.store(1, Relaxed);
+        slot.chain.store(bucket.load(Relaxed), Relaxed);
+        bucket.store(at, Relaxed);
+        let newest = self.slot(END).older.load(Relaxed);
+        self.join(newest, at);
+        self.join(at, END);
     }
 
     /// What was remembered of a page that comes back.
+    #[inline]
     pub(super) fn recall(&self, page: PageKey) -> Option<u64> {
-        if self.slots.is_empty() {
+        if self.buckets.is_empty() {
             return None;
         }
-        let mut link = self.bucket(page).load(Relaxed);
-        while let Some(slot) = link.checked_sub(1) {
-            let held = &self.slots[slot as usize];
-            if held.page.load(Relaxed) == page.0 {
-                self.forget(slot);
-                self.chain[slot as usize].store(self.head.free.swap(slot + 1, Relaxed), Relaxed);
-                return Some(held.time.load(Relaxed));
+        let mut link = self.bucket(page);
+        loop {
+            let at = link.load(Relaxed);
+            if at == END {
+                return None;
             }
-            link = self.chain[slot as usize].load(Relaxed);
+            let slot = self.slot(at);
+            if slot.page.load(Relaxed) == page.0 {
+                self.forget(at, link);
+                slot.chain.store(self.head.free.swap(at, Relaxed), Relaxed);
+                return Some(slot.time.load(Relaxed));
+            }
+            link = &slot.chain;
         }
-        None
+    }
+
+    /// Has what [`Self::recall`] looks at first come into the processor's cache.
+    #[inline(always)]
+    pub(super) fn ahead(&self, page: PageKey) {
+        if !self.buckets.is_empty() {
+            prefetch(self.slot(self.bucket(page).load(Relaxed)));
+        }
     }
 
     /// A slot that is neither in the order nor on a chain.
+    #[inline]
     fn free_slot(&self) -> u32 {
-        if let Some(free) = self.head.free.load(Relaxed).checked_sub(1) {
-            self.head.free.store(self.chain[free as usize].load(Relaxed), Relaxed);
+        let free = self.head.free.load(Relaxed);
+        if free != END {
+            self.head.free.store(self.slot(free).chain.load(Relaxed), Relaxed);
             return free;
         }
         let used = self.head.used.load(Relaxed);
-        if (used as usize) < self.slots.len() {
+        if (used as usize) < self.buckets.len() {
             self.head.used.store(used + 1, Relaxed);
-            return used;
+            return used + 1;
         }
-        let first =
-            self.order.oldest().expect("history invariant 2: a slot that is not free is in the order");
-        self.forget(first);
+        let first = self.slot(END).newer.load(Relaxed);
+        let mut link = self.bucket(PageKey(self.slot(first).page.load(Relaxed)));
+        while link.load(Relaxed) != first {
+            let next = link.load(Relaxed);
+            assert!(next != END, "history invariant 1: a slot is in its bucket's chain");
+            link = &self.slot(next).chain;
+        }
+        self.forget(first, link);
+        // For the next time.
+        let next = self.slot(self.slot(END).newer.load(Relaxed));
+        prefetch(self.bucket(PageKey(next.page.load(Relaxed))));
+        prefetch(self.slot(next.newer.load(Relaxed)));
         first
     }
 
-    /// Takes a slot out of the order and its bucket's chain.
-    fn forget(&self, slot: u32) {
-        self.order.remove(slot);
-        let page = PageKey(self.slots[slot as usize].page.load(Relaxed));
-        let mut link = self.bucket(page);
-        while link.load(Relaxed) != slot + 1 {
-            let next = link.load(Relaxed).checked_sub(1);
-            link = &self.chain[next.expect("history invariant 1: a slot is in its bucket's chain") as usize];
-        }
-        link.store(self.chain[slot as usize].load(Relaxed), Relaxed);
+    /// Takes a slot out of the order and its bucket's chain, in which `link` leads to it.
+    #[inline(always)]
+    fn forget(&self, at: u32, link: &AtomicU32) {
+        let slot = self.slot(at);
+        assert!(slot.taken.swap(0, Relaxed) != 0, "history invariant 2: what is forgotten was remembered");
+        link.store(slot.chain.load(Relaxed), Relaxed);
+        self.join(slot.older.load(Relaxed), slot.newer.load(Relaxed));
+    }
+
+    #[inline(always)]
+    fn join(&self, older: u32, newer: u32) {
+        self.slot(older).newer.store(newer, Relaxed);
+        self.slot(newer).older.store(older, Relaxed);
     }
 
     fn chained(&self, first: &AtomicU32) -> impl Iterator<Item = u32> + use<'r> {
-        let chain = self.chain;
-        let follow = move |slot: &u32| chain[*slot as usize].load(Relaxed).checked_sub(1);
-        std::iter::successors(first.load(Relaxed).checked_sub(1), follow)
+        let slots = self.slots;
+        let some = |at: u32| (at != END).then_some(at);
+        let follow = move |at: &u32| some(slots[*at as usize].chain.load(Relaxed));
+        std::iter::successors(some(first.load(Relaxed)), follow)
     }
 
     /// Checks the invariants.
     pub(super) fn check(&self) {
-        self.order.check();
-        let used = self.head.used.load(Relaxed);
+        let is_taken = |at: u32| self.slot(at).taken.load(Relaxed) != 0;
         let (mut chained, mut free) = (0, 0);
         for bucket in self.buckets {
-            for slot in self.chained(bucket) {
-                let page = PageKey(self.slots[slot as usize].page.load(Relaxed));
-                assert!(std::ptr::eq(self.bucket(page), bucket), "history invariant 1: slot {slot}'s bucket");
-                assert!(
-                    self.order.contains(slot),
-                    "history invariant 1: slot {slot} is chained, not in the order"
-                );
+            for at in self.chained(bucket) {
+                let page = PageKey(self.slot(at).page.load(Relaxed));
+                assert!(std::ptr::eq(self.bucket(page), bucket), "history invariant 1: slot {at}'s bucket");
+                assert!(is_taken(at), "history invariant 1: slot {at} is chained, not in the order");
                 chained += 1;
             }
         }
-        for slot in self.chained(&self.head.free) {
-            assert!(!self.order.contains(slot), "history invariant 2: slot {slot} is free and in the order");
+        for at in self.chained(&self.head.free) {
+            assert!(!is_taken(at), "history invariant 2: slot {at} is free and in the order");
             free += 1;
         }
-        assert_eq!(self.order.iter().count(), chained, "history invariant 1");
-        assert_eq!(chained + free, used as usize, "history invariant 2");
+        assert_eq!(chained + free, self.head.used.load(Relaxed), "history invariant 2");
+        let (mut older, mut listed) = (END, 0);
+        loop {
+            let at = self.slot(older).newer.load(Relaxed);
+            assert_eq!(self.slot(at).older.load(Relaxed), older, "history invariant 1: the order at {at}");
+            if at == END {
+                break;
+            }
+            assert!(is_taken(at) && listed < chained, "history invariant 1: slot {at} in the order");
+            (older, listed) = (at, listed + 1);
+        }
+        assert_eq!(listed, chained, "history invariant 1");
     }
 }

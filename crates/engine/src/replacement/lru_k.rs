@@ -11,24 +11,40 @@
 //! What the paper leaves open: among pages with one reference (HIST(p, 2) = 0) the one that was referenced first leaves; if no page is eligible,
 //! the one that will be next.
 //!
-//! 1. A frame in the order is either in `recent` or in `ranked`.
-//! 2. `recent` is in the order of LAST, all of which are younger than those of frames in `ranked`.
-//! 3. `ranked` is a heap by HIST(p, 2), then HIST(p, 1). All its frames are eligible.
-//! 4. HIST(p, 2) < HIST(p, 1) <= LAST(p) <= the time, and no two pages have the same HIST(p, 1) or LAST(p).
+//! A reference changes nothing but the page's block. Where the page then belongs is looked at when somebody looks for a victim and meets it:
+//!
+//! ```text
+//!                  +---------+  referenced meanwhile, or remembered from before
+//!   inserted ----> | arrived | ----------------------------------+------------+
+//!                  +---------+                                   |            |
+//!                       | not, and first                its period is over    | not over
+//!                       v                                        v            v
+//!                     leaves <-------- first -------------- +--------+   +---------+
+//!                                                           | ranked |   | waiting |
+//!                                                           +--------+   +---------+
+//!                                                             |    ^        |   ^
+//!                                                             |    +- over -+   |
+//!                                                             +---- not over ---+
+//! ```
+//!
+//! 1. A frame in the order is in one of `arrived`, `waiting` and `ranked`.
+//! 2. `arrived` is in the order in which its pages came.
+//! 3. `waiting` is a heap by LAST and `ranked` one by [`LruK::rank`], both of which only rise (`rising`).
+//! 4. HIST(p, 2) < HIST(p, 1) <= LAST(p) <= the time, and no two pages have the same HIST(p, 1), LAST(p), or HIST(p, 2) above 0.
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::heap::Heap;
 use super::history::History;
 use super::list::List;
+use super::rising::{Key, Rising};
 use super::{Laid, Memory, PageKey, Parameter, ParameterDefault, ParameterKind, Replacement, Shape, piece};
 use crate::interleave::AtomicU64;
-use crate::region::{Word, shared};
+use crate::region::{Word, prefetch, shared};
 
 /// What the paper calls the history control block of a page.
 #[repr(C)]
 struct Block {
-    /// HIST(p, 1) and HIST(p, 2); 0 is never.
+    /// HIST(p, 1) and HIST(p, 2); 0 is never. The second has the bit [`RECALLED`] as long as it is what was remembered.
     hist: [AtomicU64; 2],
     last: AtomicU64,
     page: AtomicU64,
@@ -41,9 +57,9 @@ pub struct LruK<'r> {
     /// References so far.
     time: &'r Word,
     blocks: &'r [Block],
-    /// Frames that were referenced lately; not all of them need still be within the period.
-    recent: List<'r>,
-    ranked: Heap<'r>,
+    arrived: List<'r>,
+    waiting: Rising<'r, 1>,
+    ranked: Rising<'r, 1>,
     history: History<'r>,
 }
 
@@ -69,11 +85,37 @@ impl LruK<'_> {
         &self.blocks[frame as usize]
     }
 
-    /// What `ranked` is ordered by.
     #[inline(always)]
-    fn rank(&self, frame: u32) -> (u64, u64) {
+    fn last(&self, frame: u32) -> u64 {
+        self.block(frame).last.load(Relaxed)
+    }
+
+    /// By what frames leave: those with one reference before all others, by HIST(p, 1), the others by HIST(p, 2).
+    #[inline(always)]
+    fn rank(&self, frame: u32) -> u64 {
         let hist = &self.block(frame).hist;
-        (hist[1].load(Relaxed), hist[0].load(Relaxed))
+        match hist[1].load(Relaxed) {
+            0 => hist[0].load(Relaxed),
+            second => second & !RECALLED | TWICE,
+        }
+    }
+
+    /// Whether nothing has happened to the page since it came: then LAST is when that was.
+    #[inline(always)]
+    fn is_untouched(&self, frame: u32) -> bool {
+        let (hist, last) = (&self.block(frame).hist, self.last(frame));
+        let second = hist[1].load(Relaxed);
+        (second == 0 || second & RECALLED != 0) && hist[0].load(Relaxed) == last
+    }
+
+    #[inline(always)]
+    fn rank_key(&self, frame: u32) -> Key<1> {
+        [self.rank(frame)]
+    }
+
+    #[inline(always)]
+    fn last_key(&self, frame: u32) -> Key<1> {
+        [self.last(frame)]
     }
 
     /// The time of the reference that is being made.
@@ -91,28 +133,89 @@ impl LruK<'_> {
         now - last > self.period
     }
 
+    /// Puts a frame that is nowhere where it belongs at `now`.
+    #[inline]
+    fn place(&self, frame: u32, now: u64) {
+        if self.uncorrelated(now, self.last(frame)) {
+            self.ranked.insert(frame, self.rank_key(frame));
+        } else {
+            self.waiting.insert(frame, self.last_key(frame));
+        }
+    }
+
     /// Ranks the frames whose period is over at `now`.
     #[inline]
     fn rank_eligible(&self, now: u64) {
-        while let Some(frame) = self.recent.oldest() {
-            if !self.uncorrelated(now, self.block(frame).last.load(Relaxed)) {
+        while let Some(frame) = self.waiting.smallest(|frame| self.last_key(frame)) {
+            if !self.uncorrelated(now, self.last(frame)) {
                 break;
             }
-            self.recent.remove(frame);
-            self.ranked.insert(frame, |frame| self.rank(frame));
+            self.waiting.remove(frame);
+            self.ranked.insert(frame, self.rank_key(frame));
         }
+    }
+
+    /// The first frame of `arrived`, if it is eligible and has one reference, or not eligible and untouched. Those before it go where they belong.
+    #[inline]
+    fn first_arrived(&self, now: u64) -> Option<u32> {
+        while let Some(frame) = self.arrived.oldest() {
+            let has_once = self.block(frame).hist[1].load(Relaxed) == 0;
+            if self.is_untouched(frame) && (has_once || !self.uncorrelated(now, self.last(frame))) {
+                return Some(frame);
+            }
+            self.arrived.remove(frame);
+            self.place(frame, now);
+        }
+        None
+    }
+
+    /// The first frame of `ranked`, which is then eligible, if its rank is below a limit.
+    #[inline]
+    fn first_ranked(&self, now: u64, limit: u64) -> Option<u32> {
+        while self.ranked.is_below([limit]) {
+            let frame = self.ranked.smallest(|frame| self.rank_key(frame))?;
+            if self.uncorrelated(now, self.last(frame)) {
+                return Some(frame).filter(|frame| self.rank(*frame) < limit);
+            }
+            self.ranked.remove(frame);
+            self.waiting.insert(frame, self.last_key(frame));
+        }
+        None
+    }
+
+    /// The frame that is to leave.
+    #[inline]
+    fn choose(&self) -> Option<u32> {
+        let now = self.time.get() + 1;
+        self.rank_eligible(now);
+        let arrived = self.first_arrived(now);
+        // What came later than an untouched page that is not eligible is not eligible either.
+        let eligible = arrived.filter(|frame| self.uncorrelated(now, self.last(*frame)));
+        let limit = eligible.map_or(u64::MAX, |frame| self.rank(frame));
+        self.first_ranked(now, limit).or(eligible).or_else(|| {
+            // None is eligible. All others of `arrived` were referenced later than its first.
+            let waiting = self.waiting.smallest(|frame| self.last_key(frame));
+            arrived.into_iter().chain(waiting).min_by_key(|frame| self.last(*frame))
+        })
     }
 
     /// Takes a frame out of the order.
     #[inline]
     fn take(&self, frame: u32) {
         if self.ranked.contains(frame) {
-            self.ranked.remove(frame, |frame| self.rank(frame));
+            self.ranked.remove(frame);
+        } else if self.waiting.contains(frame) {
+            self.waiting.remove(frame);
         } else {
-            self.recent.remove(frame);
+            self.arrived.remove(frame);
         }
     }
 }
+
+/// In a rank: that the page was referenced twice.
+const TWICE: u64 = 1 << 63;
+/// In HIST(p, 2): that it is of an earlier stay.
+const RECALLED: u64 = 1 << 62;
 
 impl<'r> Laid<'r> for LruK<'r> {
     const PARAMETERS: &'static [Parameter] = &[CORRELATED_PERIOD, HISTORY];
@@ -120,7 +223,8 @@ impl<'r> Laid<'r> for LruK<'r> {
     fn bytes(shape: &Shape) -> usize {
         let frames = shape.frames;
         let own = piece::<Word>(1) + piece::<Block>(frames as usize);
-        own + List::bytes(frames) + Heap::bytes(frames) + History::bytes(shape.value(&HISTORY) as u32)
+        let heaps = 2 * Rising::<1>::bytes(frames, frames);
+        own + List::bytes(frames) + heaps + History::bytes(shape.value(&HISTORY) as u32)
     }
 
     fn laid(memory: &mut Memory<'r>, shape: &Shape) -> Self {
@@ -128,49 +232,57 @@ impl<'r> Laid<'r> for LruK<'r> {
             period: shape.value(&CORRELATED_PERIOD),
             time: memory.one(),
             blocks: memory.take(shape.frames as usize),
-            recent: List::laid(memory, shape.frames),
-            ranked: Heap::laid(memory, shape.frames),
+            arrived: List::laid(memory, shape.frames),
+            waiting: Rising::laid(memory, shape.frames, shape.frames),
+            ranked: Rising::laid(memory, shape.frames, shape.frames),
             history: History::laid(memory, shape.value(&HISTORY) as u32),
         }
     }
 }
 
 impl Replacement for LruK<'_> {
+    #[inline(always)]
+    fn ahead(&self, page: PageKey, frame: Option<u32>) {
+        match frame {
+            Some(frame) => prefetch(self.block(frame)),
+            None => self.history.ahead(page),
+        }
+    }
+
     #[inline]
     fn inserted(&self, frame: u32, page: PageKey) {
         let now = self.tick();
         let block = self.block(frame);
-        block.hist[1].store(self.history.recall(page).unwrap_or(0), Relaxed);
+        let remembered = self.history.recall(page).map_or(0, |time| time | RECALLED);
+        block.hist[1].store(remembered, Relaxed);
         block.hist[0].store(now, Relaxed);
         block.last.store(now, Relaxed);
         block.page.store(page.0, Relaxed);
-        self.recent.append(frame);
+        self.arrived.append(frame);
     }
 
     #[inline]
     fn referenced(&self, frame: u32) {
         let now = self.tick();
-        // Before its rank changes (heap invariant 1).
-        self.take(frame);
         let block = self.block(frame);
         let last = block.last.load(Relaxed);
         if self.uncorrelated(now, last) {
             // The correlated references that followed the last one count as one with it: it ends where they do.
-            let correlated = last - block.hist[0].load(Relaxed);
-            block.hist[1].store(block.hist[0].load(Relaxed) + correlated, Relaxed);
+            block.hist[1].store(last, Relaxed);
             block.hist[0].store(now, Relaxed);
         }
         block.last.store(now, Relaxed);
-        self.recent.append(frame);
     }
 
     #[inline]
     fn victim(&self) -> Option<u32> {
-        self.rank_eligible(self.time.get() + 1);
-        let frame = self.ranked.smallest().or_else(|| self.recent.oldest())?;
+        let frame = self.choose()?;
         self.take(frame);
         let block = self.block(frame);
         self.history.remember(PageKey(block.page.load(Relaxed)), block.hist[0].load(Relaxed));
+        // Those that are looked at first the next time.
+        let next = [self.arrived.oldest(), self.waiting.top(), self.ranked.top()];
+        next.into_iter().flatten().for_each(|frame| prefetch(self.block(frame)));
         Some(frame)
     }
 
@@ -179,28 +291,28 @@ impl Replacement for LruK<'_> {
     }
 
     fn contains(&self, frame: u32) -> bool {
-        self.ranked.contains(frame) || self.recent.contains(frame)
+        self.ranked.contains(frame) || self.waiting.contains(frame) || self.arrived.contains(frame)
     }
 
     fn check(&self) {
-        self.recent.check();
-        self.ranked.check(|frame| self.rank(frame));
+        self.arrived.check();
+        self.waiting.check(|frame| self.last_key(frame));
+        self.ranked.check(|frame| self.rank_key(frame));
         self.history.check();
-        let last = |frame| self.block(frame).last.load(Relaxed);
-        let frames = 0..self.blocks.len() as u32;
-        let mut before =
-            frames.clone().filter(|frame| self.ranked.contains(*frame)).map(last).max().unwrap_or(0);
-        for frame in self.recent.iter() {
-            assert!(!self.ranked.contains(frame), "LRU-2 invariant 1: frame {frame}");
-            assert!(last(frame) > before, "LRU-2 invariant 2: frame {frame}");
-            before = last(frame);
+        let mut before = 0;
+        for frame in self.arrived.iter().filter(|frame| self.is_untouched(*frame)) {
+            assert!(self.last(frame) > before, "LRU-2 invariant 2: frame {frame}");
+            before = self.last(frame);
         }
-        for frame in frames.filter(|frame| self.contains(*frame)) {
-            let (second, first) = self.rank(frame);
-            let ordered = second < first && first <= last(frame) && last(frame) <= self.time.get();
+        for frame in (0..self.blocks.len() as u32).filter(|frame| self.contains(*frame)) {
+            let places =
+                [self.arrived.contains(frame), self.waiting.contains(frame), self.ranked.contains(frame)];
+            let count = places.into_iter().filter(|is_there| *is_there).count();
+            assert_eq!(count, 1, "LRU-2 invariant 1: frame {frame}");
+            let (hist, last) = (&self.block(frame).hist, self.last(frame));
+            let (first, second) = (hist[0].load(Relaxed), hist[1].load(Relaxed) & !RECALLED);
+            let ordered = second < first && first <= last && last <= self.time.get();
             assert!(ordered, "LRU-2 invariant 4: frame {frame}");
-            let eligible = self.uncorrelated(self.time.get() + 1, last(frame));
-            assert!(eligible || !self.ranked.contains(frame), "LRU-2 invariant 3: frame {frame}");
         }
     }
 }

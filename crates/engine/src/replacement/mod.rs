@@ -1,7 +1,7 @@
 //! Replacement in place: which frame gives up its page.
 //!
 //! The queue of the FaCE designs says by itself what leaves next. Designs that write a page into any frame need an order of
-//! their frames. Each file here is one such policy, to be read beside the paper that it names; `list`, `heap`, `rising` and
+//! their frames. Each file here is one such policy, to be read beside the paper that it names; `list`, `rising` and
 //! `history` are what they are made of. A new policy is a file and its lines in the list at the end of this one.
 //!
 //! A policy knows frames by their numbers, `0..frames`, and pages by a key. It has no room for the pages, does no I/O and does not look anything
@@ -20,7 +20,6 @@
 //! What a policy need not know it is told all the same: pages that are not there ([`Replacement::missed`], [`Replacement::admits`]), and which pages are dirty
 //! ([`Replacement::dirtied`], [`Replacement::cleaned`]). Where that is nothing to a policy it costs nothing.
 
-mod heap;
 mod history;
 mod list;
 mod rising;
@@ -52,6 +51,11 @@ use crate::region::{REGION_ALIGNMENT, Region, Shared};
 
 /// What a policy is told, and what it answers.
 pub trait Replacement {
+    /// The page will be referenced soon; the frame is the one that holds it now. Changes nothing: who goes through many pages tells some in advance, so that what
+    /// they need is in the processor's cache when their turn comes.
+    #[inline(always)]
+    fn ahead(&self, _page: PageKey, _frame: Option<u32>) {}
+
     /// The page was referenced, and no frame holds it. If it is inserted for that, this comes before, and before [`Self::admits`].
     #[inline(always)]
     fn missed(&self, _page: PageKey) {}

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Memory, piece};
 use crate::interleave::{AtomicU32, AtomicU64};
-use crate::region::{Shared, shared};
+use crate::region::{Shared, prefetch, shared};
 
 /// A number and what its key was.
 #[repr(C)]
@@ -90,6 +90,18 @@ where
         self.places[number as usize].store(place as u32, Relaxed);
     }
 
+    /// Whether the smallest key may be below this one: if not, there is no number to look for.
+    #[inline(always)]
+    pub(super) fn is_below(&self, key: Key<WORDS>) -> bool {
+        self.end() > TOP && self.key(TOP) < key
+    }
+
+    /// The number on top, whose key may have risen.
+    #[inline(always)]
+    pub(super) fn top(&self) -> Option<u32> {
+        (self.end() > TOP).then(|| self.number(TOP))
+    }
+
     #[inline(always)]
     pub(super) fn contains(&self, number: u32) -> bool {
         self.places[number as usize].load(Relaxed) != 0
@@ -156,12 +168,16 @@ where
         let end = self.end();
         loop {
             let first = first_child(place);
-            let children = first..(first + CHILDREN).min(end);
-            let Some((smallest, child)) =
-                children.map(|child| (self.key(child), child)).min_by_key(|(child, _)| *child)
-            else {
+            if first >= end {
                 break;
-            };
+            }
+            // A family further down is in nobody's cache: all of them are asked for before it is known which is wanted.
+            for child in first..first + CHILDREN {
+                if let Some(node) = self.nodes.get(first_child(child)) {
+                    prefetch(node);
+                }
+            }
+            let (child, smallest) = self.smallest_of(first, end);
             if key <= smallest {
                 break;
             }
@@ -169,6 +185,18 @@ where
             place = child;
         }
         self.put(place, number, key);
+    }
+
+    /// The node with the smallest key of a family that begins at `first` and may be cut off at `end`.
+    #[inline(always)]
+    fn smallest_of(&self, first: usize, end: usize) -> (usize, Key<WORDS>) {
+        let smaller = |a: (usize, Key<WORDS>), b: (usize, Key<WORDS>)| if b.1 < a.1 { b } else { a };
+        let child = |nth: usize| (first + nth, self.key(first + nth));
+        if first + CHILDREN <= end {
+            // Two and two, so that no comparison waits for all others.
+            return smaller(smaller(child(0), child(1)), smaller(child(2), child(3)));
+        }
+        (1..end - first).map(child).fold(child(0), smaller)
     }
 
     /// Checks the invariants.

@@ -21,7 +21,7 @@ use super::list::List;
 use super::rising::{Key, Rising};
 use super::{Laid, Memory, PageKey, Parameter, ParameterDefault, ParameterKind, Replacement, Shape, piece};
 use crate::interleave::{AtomicU32, AtomicU64};
-use crate::region::{Word, shared};
+use crate::region::{Word, prefetch, shared};
 
 #[repr(C)]
 struct Head {
@@ -302,6 +302,17 @@ impl<'r> Laid<'r> for Temperature<'r> {
 }
 
 impl Replacement for Temperature<'_> {
+    #[inline(always)]
+    fn ahead(&self, page: PageKey, frame: Option<u32>) {
+        let extent = match frame {
+            Some(frame) => self.block(frame).extent.load(Relaxed),
+            None => self.bucket(self.name(page)).load(Relaxed),
+        };
+        if let Some(extent) = extent.checked_sub(1) {
+            prefetch(self.extent(extent));
+        }
+    }
+
     #[inline]
     fn missed(&self, page: PageKey) {
         let name = self.name(page);

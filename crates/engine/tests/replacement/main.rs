@@ -290,7 +290,7 @@ fn the_size_is_told_beforehand() {
         (Policy::Fifo, 8.0),
         (Policy::Lru, 8.0),
         (Policy::Clock, 0.25),
-        (Policy::LruK, 80.0),
+        (Policy::LruK, 116.0),
         (Policy::GreedyDual, 32.0),
         (Policy::Temperature, 160.0),
     ] {

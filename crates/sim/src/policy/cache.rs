@@ -3,6 +3,8 @@
 //! 1. `frame_of` and `page_of` are each other's inverse for the pages that are there.
 //! 2. Exactly the frames below `used` have a page, and they are the ones in the policy's order.
 
+use std::hint::black_box;
+
 use mezzanine_engine::Region;
 use mezzanine_engine::replacement::{PageKey, Policy, Replacement, Shape, Visitor};
 
@@ -120,6 +122,10 @@ impl Cache {
     }
 }
 
+/// How many requests ahead the policy is told of pages, and how many the table is read.
+const AHEAD: usize = 8;
+const FAR_AHEAD: usize = 16;
+
 /// The loop over requests, which every policy has a copy of.
 struct Run<'a, N> {
     accesses: &'a [Access],
@@ -136,7 +142,15 @@ impl<N: Fn(u32) -> PageKey> Visitor for Run<'_, N> {
     type Output = ();
 
     fn visit<P: Replacement>(self, policy: &P) {
-        for access in self.accesses {
+        for (at, access) in self.accesses.iter().enumerate() {
+            // So that it is in the processor's cache when its turn comes: what follows depends on it, and cannot be foretold.
+            if let Some(far) = self.accesses.get(at + FAR_AHEAD) {
+                black_box(self.frame_of[far.page() as usize]);
+            }
+            if let Some(near) = self.accesses.get(at + AHEAD) {
+                let frame = self.frame_of[near.page() as usize].checked_sub(1);
+                policy.ahead((self.name)(near.page()), frame);
+            }
             *self.written += u64::from(access.is_write());
             let page = access.page();
             if let Some(frame) = self.frame_of[page as usize].checked_sub(1) {
