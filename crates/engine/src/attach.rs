@@ -21,7 +21,7 @@ use crate::tier::Tier;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"MEZZREGN");
 /// Counts up with every change of the layout or the meaning of a region.
-pub const REGION_VERSION: u64 = 3;
+pub const REGION_VERSION: u64 = 4;
 /// Bytes at the start of every region that tell what it is.
 pub(crate) const HEADER_BYTES: usize = size_of::<Header>() + 2 * SUPERBLOCK_BYTES;
 
@@ -171,7 +171,7 @@ impl Tier {
     /// Whether a process has died, or a thread panicked, inside a critical section. Every call that needs the lock
     /// concerned panics then, in every process; the tier is rebuilt from flash in new memory (invariant 12).
     pub fn is_poisoned(&self) -> bool {
-        self.control().lock.is_poisoned() || self.directory().is_poisoned()
+        self.control().lock.is_poisoned() || self.directory().is_poisoned() || self.homes_poisoned()
     }
 }
 

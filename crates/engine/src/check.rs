@@ -26,11 +26,11 @@ impl Tier {
         assert!(control.retired.get() <= control.flushed.get());
         assert!(control.flushed.get() <= control.composed.get());
         assert!(control.composed.get() <= control.next_sequence.get());
-        assert!(rear - front <= self.frames() + 1, "the queue overlaps itself");
+        assert!(rear - front <= self.ring().frames + 1, "the queue overlaps itself");
         assert!(control.open.get() == NONE || control.open.get() + 1 == control.next_sequence.get());
 
         let mut seen: HashMap<PageId, u32> = HashMap::new();
-        for frame in 0..self.geometry.frames_max() as u32 {
+        for frame in 0..self.geometry.entries() as u32 {
             if directory.state(frame) & VALID == 0 {
                 continue;
             }
@@ -41,6 +41,7 @@ impl Tier {
             let shard = directory.lock(directory.slot(&id), self.owner);
             assert_eq!(shard.find(&id), Some(frame), "a valid frame is linked in its bucket");
         }
+        self.check_homes();
         assert_eq!(self.groups_meet(front, control.staged_from.get()), Ok(()), "groups follow one another");
     }
 }

@@ -18,7 +18,7 @@
 //!   the drain ends however often a page is evicted.
 //! - WRITTEN: the disk is synced once more, then what the drain wrote counts as clean.
 
-use crate::control::NONE;
+use crate::control::{Control, NONE};
 use crate::directory::{DIRTY, DRAINED, SINCE_MAX, VALID, WRITTEN, needs_disk, since};
 use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
 use crate::lane::{DRAIN, LANE_IDLE, LANE_SCANNING, LANE_TO_READ, LanePage};
@@ -105,6 +105,11 @@ pub(crate) enum Oldest {
     BeforeMark,
     /// After this mark, which may be the last one or not.
     Since(Mark),
+}
+
+/// Whether a drain is marking pages clean.
+pub(crate) fn is_marking(control: &Control) -> bool {
+    control.drain.get() == MARKING
 }
 
 impl Tier {

@@ -3,10 +3,10 @@
 use crate::directory::DRAINED;
 use crate::failure::Failure;
 use crate::jobs::{Job, JobError};
-use crate::lane::{DRAIN, GROUP, LANE_IDLE, LANE_READING, LANE_TO_WRITE, LANE_WRITING};
+use crate::lane::{DRAIN, GROUP, LANE_IDLE, LANE_READING, LANE_TO_WRITE, LANE_WRITING, SPILL};
 use crate::metadata::{BEING_FLUSHED, BEING_WRITTEN, COVERED, FULL, UNFLUSHED};
 use crate::planted::{self, Bug};
-use crate::release::{SYNC_BARRIER, SYNC_RUNNING};
+use crate::release::{SYNC_BARRIER, SYNC_IDLE, SYNC_RUNNING};
 use crate::staging::{FAILED, WRITING, WRITTEN};
 use crate::tier::Tier;
 
@@ -43,9 +43,10 @@ impl Tier {
         slot.state.set(WRITTEN);
         planted::inside("group written: state set");
         let counters = &control.counters;
-        let bytes = (self.geometry.summary_frames() + slot.pages.get()) * self.geometry.page_size() as u64;
+        let pages = self.pages_to_write(slot);
+        let bytes = (self.geometry.summary_frames() + pages) * self.geometry.page_size() as u64;
         counters.groups_written.count(1);
-        counters.pages_written.count(slot.pages.get());
+        counters.pages_written.count(pages);
         counters.group_bytes_written.count(bytes);
         if slot.cut_short.get() != 0 {
             counters.groups_cut_short.count(1);
@@ -79,6 +80,7 @@ impl Tier {
             if segment == BEING_FLUSHED || any_segment {
                 control.segment_unflushed.set(COVERED);
                 control.segment_durable_end.set(control.segment_written_end.get());
+                control.segment_durable_sequence.set(control.segment_written_sequence.get());
             }
             let later = planted::is(Bug::FlushCoversLaterGroups);
             self.became_durable(if later { self.written_end().max(target) } else { target });
@@ -99,6 +101,7 @@ impl Tier {
         control.flushed.set(control.flushed.get().max(target));
         planted::inside("became durable: mark moved");
         self.retire();
+        self.free_limbo();
     }
 
     fn front_was_read(&self, outcome: Result<(), JobError>) {
@@ -116,7 +119,10 @@ impl Tier {
         }
         planted::outside("front read: listed");
         let _guard = control.lock.lock(self.owner);
-        if load == GROUP {
+        if load == SPILL {
+            let frames = self.lane_reads().len() as u64;
+            control.counters.stage_out_bytes_read.count(frames * self.geometry.page_size() as u64);
+        } else if load == GROUP {
             let frames = control.lane_end.get() - control.lane_position.get();
             control.counters.stage_out_bytes_read.count(frames * self.geometry.page_size() as u64);
         }
@@ -151,6 +157,9 @@ impl Tier {
         if drained {
             control.counters.pages_drained.count(pages);
         }
+        if control.lane_load.get() == SPILL {
+            self.spill_written();
+        }
         self.lane_done();
     }
 
@@ -160,7 +169,8 @@ impl Tier {
         {
             let _guard = control.lock.lock(self.owner);
             assert_eq!(control.disk_sync.get(), SYNC_RUNNING, "a job completed twice");
-            synced_end = control.disk_sync_end.get();
+            // In place no page is written at the front of the queue.
+            synced_end = if self.geometry.placed.is_some() { 0 } else { control.disk_sync_end.get() };
             if outcome.is_err() && !planted::is(Bug::FailedDiskSyncIgnored) {
                 self.latch(Failure::DiskSync);
                 return;
@@ -169,8 +179,14 @@ impl Tier {
             control.disk_sync.set(SYNC_BARRIER);
         }
         planted::outside("disk synced: at the barrier");
+        // First what is in nobody's scope, so that it is clean when a drain is done.
+        self.spill_synced();
         self.drain_synced(synced_end);
         planted::outside("disk synced: drain told");
+        if self.geometry.placed.is_some() {
+            let _guard = control.lock.lock(self.owner);
+            control.disk_sync.set(SYNC_IDLE);
+        }
         self.release_as_needed();
     }
 

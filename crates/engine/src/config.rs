@@ -2,9 +2,11 @@
 
 use std::fmt;
 
+use crate::designs::{self, InPlace};
 use crate::format::{RECORD_BYTES, SEGMENT_HEADER_BYTES, SUMMARY_HEADER_BYTES};
 use crate::layout::Layout;
 use crate::references::share_frames;
+use crate::replacement::{Policy, Shape};
 
 /// Smallest page in bytes.
 pub const PAGE_SIZE_MIN: u32 = 4096;
@@ -31,7 +33,7 @@ pub(crate) const RESERVED_GROUPS: u64 = 3;
 /// Groups that stage-out takes together at most.
 pub(crate) const LANE_GROUPS_MAX: u32 = 8;
 
-/// Which frames leave the queue, and how.
+/// Which pages leave, and how: the FaCE designs append to a queue, the others write in place (a file each in `designs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Design {
     /// Multi-version FIFO: pages at the front are read and written to disk one by one
@@ -42,6 +44,77 @@ pub enum Design {
     /// Group second chance: as [`Design::FaceGr`], and referenced pages go to the rear again
     /// (section 4.3, "Group second chance").
     FaceGsc,
+    /// Pages are written in place; the one leaves that was not referenced for the longest time.
+    Lru,
+    /// Pages are written in place and leave in the order in which they came.
+    Fifo,
+    /// Pages are written in place; a hand passes over them and takes one that was not referenced since it passed last.
+    Clock,
+    /// Lazy Cleaning: LRU-2, in place, with a cleaner in the background.
+    Lc,
+    /// Pages enter when they are read; LRU, in place; writes go around flash or back to it.
+    Exadata,
+}
+
+impl Design {
+    /// How the design works if it writes in place; `None` for the queue of the FaCE designs.
+    pub(crate) const fn in_place(self) -> Option<&'static InPlace> {
+        match self {
+            Self::FaceBasic | Self::FaceGr | Self::FaceGsc => None,
+            Self::Lru => Some(&designs::LRU),
+            Self::Fifo => Some(&designs::FIFO),
+            Self::Clock => Some(&designs::CLOCK),
+            Self::Lc => Some(&designs::LC),
+            Self::Exadata => Some(&designs::EXADATA),
+        }
+    }
+
+    /// Whether pages are written in place, at random, instead of being appended to a queue. Such a tier has another layout on flash.
+    pub const fn writes_in_place(self) -> bool {
+        self.in_place().is_some()
+    }
+
+    /// Whether a page is to be offered when it was read from disk, and not when it leaves the host's memory.
+    pub const fn admits_on_entry(self) -> bool {
+        match self.in_place() {
+            Some(design) => design.on_entry,
+            None => false,
+        }
+    }
+}
+
+/// Parameters of designs that write in place, each for the designs that it names. `None` is the default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// `lc`: references after which another one to the same page counts as a new one. Default: an eighth of the frames.
+    pub correlated_period: Option<u64>,
+    /// `lc`: pages that have left whose last reference is remembered. Default: as many as there are frames.
+    pub history: Option<u64>,
+    /// `lc`: share of the frames in per cent that may hold pages newer than disk before the cleaner writes the coldest. Default: 50.
+    pub dirty_percent: Option<u32>,
+    /// `exadata`: dirty pages go to flash, and to disk when they leave it. Otherwise they go around it, and admission must be `clean`.
+    pub write_back: bool,
+}
+
+/// What follows from the configuration of a tier whose design writes in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PlacedGeometry {
+    /// Frames for pages.
+    pub(crate) homes: u32,
+    /// Positions that the queue of records has in memory.
+    pub(crate) positions: u64,
+    /// Group summaries that flash has room for.
+    pub(crate) journal_groups: u64,
+    pub(crate) journal_offset: u64,
+    /// Positions that are left to records that are appended again.
+    pub(crate) slack: u64,
+    /// Homes that are to be free, or on their way to it.
+    pub(crate) reserve: u64,
+    /// Which page leaves; and which dirty page is cleaned, if the design has a cleaner.
+    pub(crate) order: (Policy, Shape),
+    pub(crate) dirty_order: Option<(Policy, Shape)>,
+    /// Dirty pages above which the cleaner works.
+    pub(crate) dirty_max: u64,
 }
 
 /// Which pages may enter (the same paper, section 4.2.3).
@@ -106,7 +179,10 @@ macro_rules! names {
     };
 }
 
-names!(Design, "design", FaceBasic = 1 "face-basic", FaceGr = 2 "face-gr", FaceGsc = 3 "face-gsc");
+names!(
+    Design, "design", FaceBasic = 1 "face-basic", FaceGr = 2 "face-gr", FaceGsc = 3 "face-gsc", Lru = 4 "lru",
+    Fifo = 5 "fifo", Clock = 6 "clock", Lc = 7 "lc", Exadata = 8 "exadata"
+);
 names!(Admission, "admission", Clean = 1 "clean", Dirty = 2 "dirty", Both = 3 "both");
 names!(SyncMode, "sync mode", Through = 1 "through", Drained = 2 "drained", Durable = 3 "durable");
 
@@ -115,13 +191,13 @@ names!(SyncMode, "sync mode", Through = 1 "through", Drained = 2 "drained", Dura
 pub struct TierConfig {
     /// Page size in bytes: a power of two from 4 to 32 KiB.
     pub page_size: u32,
-    /// Frames of the queue, including those that hold group summaries.
+    /// Frames of the queue, including those that hold group summaries. For designs that write in place: frames that hold pages.
     pub frames: u64,
-    /// Pages written together in one sequential write.
+    /// Pages written together: in one sequential write, or each in its place with one summary for all.
     pub group_pages: u32,
     /// Groups kept in memory until they are flushed.
     pub staging_groups: u32,
-    /// Frames whose directory entries make up one metadata segment.
+    /// Frames whose directory entries make up one metadata segment; at most so many where pages are written in place.
     pub segment_frames: u32,
     /// Independently locked parts of the directory: a power of two.
     pub shards: u32,
@@ -141,6 +217,8 @@ pub struct TierConfig {
     /// Frames up to which the queue can be made to grow while it is in use: memory and flash are laid out for so many.
     /// Less than `frames` counts as `frames`.
     pub frames_max: u64,
+    /// Parameters of designs that write in place.
+    pub placement: Placement,
 }
 
 impl TierConfig {
@@ -161,6 +239,7 @@ impl TierConfig {
             band_frames: (frames / 16).max(u64::from(group_pages)),
             ahead_frames: frames / 16,
             frames_max: frames,
+            placement: Placement::default(),
         }
     }
 
@@ -187,9 +266,12 @@ impl TierConfig {
     }
 
     /// The same queue with room to grow in a flash file of `bytes` bytes: as many frames as fit there beside the metadata
-    /// that they need. Memory is taken for all of them.
+    /// that they need. Memory is taken for all of them. A tier whose design writes in place stays as large as it is.
     #[must_use]
     pub fn with_room_in(&self, bytes: u64) -> Self {
+        if self.design.writes_in_place() {
+            return Self { frames_max: self.frames, ..self.clone() };
+        }
         let with = |frames_max| Self { frames_max, ..self.clone() };
         let fits = |frames| with(frames).geometry().is_ok_and(|geometry| geometry.flash_bytes() <= bytes);
         let most = (bytes / u64::from(self.page_size.max(1))).min(FRAMES_MAX);
@@ -207,12 +289,18 @@ impl TierConfig {
     /// Names the parameter that is out of range, the reason and the nearest allowed value.
     pub fn geometry(&self) -> Result<Geometry, ConfigError> {
         self.check_ranges()?;
+        let in_place = self.design.in_place();
         let page = u64::from(self.page_size);
-        let summary_bytes = SUMMARY_HEADER_BYTES as u64 + u64::from(self.group_pages) * RECORD_BYTES as u64;
+        // In place nearly every page that comes makes another one leave, which takes a tombstone.
+        let records = u64::from(self.group_pages) * if in_place.is_some() { 2 } else { 1 };
+        let summary_bytes = SUMMARY_HEADER_BYTES as u64 + records * RECORD_BYTES as u64;
         let summary_frames = summary_bytes.div_ceil(page) as u32;
         let records_max =
             ((u64::from(summary_frames) * page - SUMMARY_HEADER_BYTES as u64) / RECORD_BYTES as u64) as u32;
         let group_frames = u64::from(summary_frames + self.group_pages);
+        if let Some(design) = in_place {
+            return self.placed_geometry(design, summary_frames, records_max);
+        }
         let segment_records = 2 * u64::from(self.segment_frames) + u64::from(records_max) + 1;
         let records_end =
             (SEGMENT_HEADER_BYTES as u64 + segment_records * RECORD_BYTES as u64).next_multiple_of(4096);
@@ -259,9 +347,93 @@ impl TierConfig {
             segment_records_max: segment_records,
             segment_bytes,
             segment_slots,
+            segment_frames: self.segment_frames.into(),
             frames_offset,
             free_frames,
             ready_frames,
+            placed: None,
+            layout: Layout::default(),
+        };
+        geometry.layout = Layout::compute(&geometry);
+        Ok(geometry)
+    }
+
+    /// [`Self::geometry`] of a design that writes in place.
+    fn placed_geometry(
+        &self,
+        design: &'static InPlace,
+        summary_frames: u32,
+        records_max: u32,
+    ) -> Result<Geometry, ConfigError> {
+        designs::check(self, design)?;
+        let page = u64::from(self.page_size);
+        let (group_pages, staging_groups) = (u64::from(self.group_pages), u64::from(self.staging_groups));
+        let group_frames = u64::from(summary_frames) + group_pages;
+        // Homes of pages in staging memory, of the versions that they supersede, and of pages on their way to disk.
+        let staged = staging_groups * group_pages;
+        let needed = 3 * staged + self.band_frames + 2 * group_pages;
+        if self.frames < needed || self.frames > FRAMES_MAX / 8 {
+            let reason = format!(
+                "{} frames do not fit {} staging groups of {} pages and bands of {} frames",
+                self.frames, self.staging_groups, self.group_pages, self.band_frames
+            );
+            let advice = format!(
+                "give the tier {needed} to {} frames, or make groups or bands smaller",
+                FRAMES_MAX / 8
+            );
+            return Err(ConfigError::new("frames", reason, advice));
+        }
+        // What recovery may have to scan is kept beside the pages, so it is little.
+        let segment_frames =
+            u64::from(self.segment_frames).min((self.frames / 32).max(2 * group_frames).max(8));
+        let segment_records = 3 * segment_frames + u64::from(records_max) + 1;
+        let free_frames = (RESERVED_GROUPS + 3 + staging_groups / 2) * group_frames;
+        // While the records at the front are all valid, as many are appended again as leave, and each time that the front moves a
+        // group without pages may have to carry it: what those take until it has been past every valid record.
+        let valid = (self.frames * group_frames).div_ceil(group_pages);
+        let slack = 2 * (valid * u64::from(summary_frames)).div_ceil(free_frames) + group_frames;
+        let ready_frames = free_frames + group_frames + slack;
+        // A record is appended again when the queue has come round: with twice the records that are needed at most every other one.
+        let positions = 2 * valid + 4 * ready_frames;
+        let segment_bytes =
+            (SEGMENT_HEADER_BYTES as u64 + segment_records * RECORD_BYTES as u64).next_multiple_of(4096);
+        let segment_slots = positions.div_ceil(segment_frames) + SPARE_SEGMENTS;
+        let segment_groups = segment_frames.div_ceil(u64::from(summary_frames)) + 1;
+        let journal_groups = 2 * segment_groups + staging_groups + RESERVED_GROUPS + 2;
+        let journal_offset =
+            (SEGMENTS_OFFSET + segment_slots * segment_bytes).next_multiple_of(FRAMES_ALIGNMENT);
+        let journal_bytes = journal_groups * u64::from(summary_frames) * page;
+        let homes = self.frames as u32;
+        let (mut dirty_order, mut dirty_max) = (None, u64::MAX);
+        if let Some(cleaner) = &design.cleaner {
+            let shape = design.policy.shape(self.frames, &(cleaner.parameters)(&self.placement))?;
+            dirty_order = Some((design.policy, shape));
+            dirty_max = self.frames * u64::from((cleaner.dirty_percent)(&self.placement)) / 100;
+        }
+        let placed = PlacedGeometry {
+            homes,
+            positions,
+            journal_groups,
+            journal_offset,
+            slack,
+            reserve: staged,
+            order: (design.policy, design.policy.shape(self.frames, &(design.parameters)(&self.placement))?),
+            dirty_order,
+            dirty_max,
+        };
+        let mut geometry = Geometry {
+            config: self.clone(),
+            summary_frames,
+            records_max,
+            group_frames,
+            segment_records_max: segment_records,
+            segment_bytes,
+            segment_slots,
+            segment_frames,
+            frames_offset: (journal_offset + journal_bytes).next_multiple_of(FRAMES_ALIGNMENT),
+            free_frames: ready_frames,
+            ready_frames,
+            placed: Some(placed),
             layout: Layout::default(),
         };
         geometry.layout = Layout::compute(&geometry);
@@ -298,6 +470,7 @@ impl TierConfig {
         range("band_frames", self.band_frames, 1, self.frames)?;
         range("ahead_frames", self.ahead_frames, 0, self.frames / 2)
             .map_err(|error| error.explained("half of the queue must be left to its pages"))?;
+        designs::check_foreign(self)?;
         range("shards", self.shards.into(), 1, 4096)?;
         if !self.shards.is_power_of_two() {
             return Err(ConfigError::new(
@@ -352,9 +525,13 @@ pub struct Geometry {
     pub(crate) segment_records_max: u64,
     pub(crate) segment_bytes: u64,
     pub(crate) segment_slots: u64,
+    /// Positions whose records make up one metadata segment.
+    pub(crate) segment_frames: u64,
     pub(crate) frames_offset: u64,
     pub(crate) free_frames: u64,
     pub(crate) ready_frames: u64,
+    /// For designs that write in place.
+    pub(crate) placed: Option<PlacedGeometry>,
     pub(crate) layout: Layout,
 }
 
@@ -380,6 +557,27 @@ impl Geometry {
     /// Frames up to which the queue can grow.
     pub fn frames_max(&self) -> u64 {
         self.config.frames_max.max(self.config.frames)
+    }
+
+    /// Entries of the directory: frames of the queue, or positions of the queue of records of a design that writes in place.
+    pub(crate) fn entries(&self) -> u64 {
+        self.placed.as_ref().map_or(self.frames_max(), |placed| placed.positions)
+    }
+
+    /// Entries that the queue uses when it is opened.
+    pub(crate) fn ring_frames(&self) -> u64 {
+        self.placed.as_ref().map_or(self.config.frames, |placed| placed.positions)
+    }
+
+    /// Positions that are left to records that are appended again, for designs that write in place.
+    pub(crate) fn slack(&self) -> u64 {
+        self.placed.as_ref().map_or(0, |placed| placed.slack)
+    }
+
+    /// Byte offset on flash of the summary of a group, for designs that write in place.
+    pub(crate) fn journal_offset(&self, placed: &PlacedGeometry, sequence: u64) -> u64 {
+        let bytes = self.summary_frames() * u64::from(self.config.page_size);
+        placed.journal_offset + sequence % placed.journal_groups * bytes
     }
 
     /// Pages of a full group.

@@ -113,6 +113,9 @@ pub(crate) struct Control {
     /// from there on, so their frames must not be given to others.
     pub(crate) segment_written_end: Word,
     pub(crate) segment_durable_end: Word,
+    /// The same as numbers of groups.
+    pub(crate) segment_written_sequence: Word,
+    pub(crate) segment_durable_sequence: Word,
     pub(crate) segments: [SegmentBuffer; 2],
     /// Stage-out pauses, because the process with this owner number drains; 0 if none does.
     pub(crate) draining: Word,

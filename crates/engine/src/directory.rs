@@ -33,6 +33,8 @@ pub(crate) const REFERENCED: u32 = 4;
 pub(crate) const WRITTEN: u32 = 16;
 /// Written by the drain under way; its last sync makes the page clean.
 pub(crate) const DRAINED: u32 = 32;
+/// The page lies at its home although its record is in staging memory (see `placed`).
+pub(crate) const HOMED: u32 = 64;
 /// First frame of a group: the id holds sequence, pages and records, the checksum the summary's.
 pub(crate) const HEAD: u32 = 8;
 

@@ -122,6 +122,7 @@ impl Tier {
             if shard.find(&id) == Some(frame) {
                 self.forgets(Position(position));
                 shard.unlink(frame);
+                self.orphaned(frame);
                 shard.changed();
             }
         }

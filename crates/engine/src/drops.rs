@@ -13,6 +13,7 @@ use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
 use crate::layout::NOTE_BYTES;
 use crate::planted;
 use crate::region::{Word, shared};
+use crate::staging::Reserve;
 use crate::tier::{NoRoom, Tier};
 
 /// Ranges that can be forgotten at the same time; whoever comes then waits.
@@ -75,7 +76,7 @@ impl Tier {
             let _guard = self.control().lock.lock(self.owner);
             let slot = drops.slots.iter().find(|slot| slot.owner.get() == 0).ok_or(NoRoom)?;
             // The record first: if it found no room after the pages were gone, a crash would bring them back.
-            self.append_tombstone_locked(*range, note)?;
+            self.append_tombstone_locked(*range, note, Reserve::Foreground)?;
             planted::inside("range drop: tombstone appended, range not noted");
             slot.set(self.owner, range);
             drops.active.add(1);
@@ -127,6 +128,7 @@ impl Tier {
         shard.changed();
         if let Some(frame) = shard.find(id) {
             shard.unlink(frame);
+            self.unplaced(self.home_of(frame));
         }
     }
 

@@ -92,12 +92,14 @@ impl Tier {
     /// [`Poisoned`] if the owner, or another one before, died inside a critical section: the region is rebuilt from flash.
     pub fn abandon(&self, owner: u32) -> Result<(), Poisoned> {
         let control = self.control();
-        let holds =
-            control.lock.holder() == Some(owner) || self.directory().holders().any(|holder| holder == owner);
+        let holds = control.lock.holder() == Some(owner)
+            || self.homes_held_by(owner)
+            || self.directory().holders().any(|holder| holder == owner);
         let inside = holds || self.is_poisoned();
         if inside && !planted::is(Bug::DeadHolderForgotten) {
             control.lock.poison();
             self.directory().poison();
+            self.poison_homes();
             return Err(Poisoned);
         }
         if planted::is(Bug::DeadOwnersJobsLost) {
@@ -120,6 +122,7 @@ impl Tier {
             }
         }
         self.abandon_lane(dead);
+        self.abandon_eviction(dead);
         self.abandon_release(dead);
         self.abandon_drain(dead);
         if control.pull_owner.get() == dead {
@@ -127,6 +130,11 @@ impl Tier {
         }
         if control.disk_sync.get() == SYNC_RUNNING && control.disk_sync_owner.get() == dead {
             control.disk_sync.set(if planted::is(Bug::DeadSyncCounts) { SYNC_BARRIER } else { SYNC_IDLE });
+        }
+        // Who dies while it lets pages go after a sync leaves the rest to the next one.
+        let letting_go = self.geometry.placed.is_some() && control.disk_sync.get() == SYNC_BARRIER;
+        if letting_go && control.disk_sync_owner.get() == dead {
+            control.disk_sync.set(SYNC_IDLE);
         }
         for buffer in &control.segments {
             if buffer.state.get() == BEING_WRITTEN && buffer.owner.get() == dead {

@@ -44,11 +44,25 @@ enum Kinds {
     FlashWrites,
 }
 
+/// Steps without I/O that came to nothing.
+#[derive(Default)]
+struct Tried {
+    relocate: bool,
+    evict: bool,
+    spill: bool,
+}
+
 /// What the control lock's holder has found to be done.
 enum Picked<'t> {
     Job(Job<'t>),
     /// The lane looks for pages of a drain, without the lock.
     Scan,
+    /// The lane looks for pages that leave their places, without the lock.
+    Spill,
+    /// Records at the front are appended again, without the lock.
+    Relocate,
+    /// The policy is asked for pages that leave, without the lock.
+    Evict,
     /// Something moved on by itself: look again.
     Again,
     Nothing,
@@ -106,8 +120,15 @@ impl PullPages<'_> {
 }
 
 impl WriteGroup<'_> {
-    /// (Byte offset on flash, bytes): one write, or two where the ring of frames ends.
+    /// (Byte offset on flash, bytes): one write, or two where the ring of frames ends. Of a design that writes in place: the summary, and each
+    /// page by itself.
     pub fn writes(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let in_place = self.tier.writes_in_place(self.sequence);
+        let runs = in_place.is_none().then(|| self.sequential_writes());
+        in_place.into_iter().flatten().chain(runs.into_iter().flatten())
+    }
+
+    fn sequential_writes(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let tier = self.tier;
         let slot = tier.slot_of(self.sequence);
         let position = slot.position.get();
@@ -160,16 +181,21 @@ impl Tier {
     }
 
     fn next_of(&self, kinds: Kinds, owner: u32) -> Option<Job<'_>> {
+        // Steps that came to nothing are not tried again before a job has changed something.
+        let mut tried = Tried::default();
         loop {
             let picked = {
                 let _guard = self.control().lock.lock(self.owner);
-                let picked = self.pick_job(kinds, owner);
+                let picked = self.pick_job(kinds, owner, &tried);
                 planted::inside("next job: picked");
                 picked
             };
             match picked {
                 Picked::Job(job) => return Some(job),
                 Picked::Scan => self.scan_for_drain(),
+                Picked::Spill => tried.spill = !self.list_spill(),
+                Picked::Relocate => tried.relocate = !self.relocate(),
+                Picked::Evict => tried.evict = !self.evict(),
                 Picked::Again => {}
                 Picked::Nothing if self.release_as_needed() => {}
                 Picked::Nothing => return None,
@@ -177,7 +203,7 @@ impl Tier {
         }
     }
 
-    fn pick_job(&self, kinds: Kinds, owner: u32) -> Picked<'_> {
+    fn pick_job(&self, kinds: Kinds, owner: u32, tried: &Tried) -> Picked<'_> {
         let failure = self.failure();
         if failure.is_some_and(Failure::ends_writing) {
             return Picked::Nothing;
@@ -186,7 +212,13 @@ impl Tier {
             return Picked::Job(job);
         }
         if failure.is_none() && kinds == Kinds::All {
-            let picked = self.disk_job(owner);
+            if self.geometry.placed.is_some() {
+                match self.placed_step(tried) {
+                    Picked::Nothing => {}
+                    step => return step,
+                }
+            }
+            let picked = self.disk_job(owner, tried);
             if !matches!(picked, Picked::Nothing) {
                 return picked;
             }
@@ -200,6 +232,21 @@ impl Tier {
             }
         }
         Picked::Nothing
+    }
+
+    /// What there is to do without I/O where pages are written in place.
+    fn placed_step(&self, tried: &Tried) -> Picked<'_> {
+        // What waits for groups says so before it is asked whether the open one is to be closed.
+        self.pass_barrier();
+        match () {
+            () if !tried.relocate && self.take_relocation() => Picked::Relocate,
+            () if !tried.evict && self.take_eviction() => Picked::Evict,
+            // A drain and pages that leave take turns.
+            () if !tried.spill && self.control().lane_load.get() == DRAIN && self.take_spill() => {
+                Picked::Spill
+            }
+            () => Picked::Nothing,
+        }
     }
 
     /// Flushes before writes: a sync waits for them, and they free staging memory.
@@ -250,7 +297,7 @@ impl Tier {
         (sync || memory || (written > flushed && pressing) || segment).then_some(written)
     }
 
-    fn disk_job(&self, owner: u32) -> Picked<'_> {
+    fn disk_job(&self, owner: u32, tried: &Tried) -> Picked<'_> {
         let control = self.control();
         if control.lane.get() == LANE_TO_WRITE {
             control.lane.set(LANE_WRITING);
@@ -268,6 +315,9 @@ impl Tier {
             }
             Sweep::Moved => return Picked::Again,
             Sweep::Nothing => {}
+        }
+        if !tried.spill && !front && self.take_spill() {
+            return Picked::Spill;
         }
         if front || self.take_front() {
             control.lane.set(LANE_READING);

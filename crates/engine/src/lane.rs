@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The lane carries either groups at the front of the queue (see `stage_out`) or pages that a drain
-//! wants on disk (see `checkpoint`). There is one lane, so no two writes of one page to disk are ever
+//! wants on disk (see `checkpoint`), or where pages are written in place those that leave (see `placed`). There is one lane, so no two writes of one page to disk are ever
 //! under way, and disk never gets an older version after a newer one. It is wide instead: what it carries is
 //! handed to the disk together, so that all arms of an array have something to do.
 
@@ -33,6 +33,8 @@ pub(crate) const LANE_TO_READ: u64 = 6;
 pub(crate) const GROUP: u64 = 0;
 /// The lane carries pages of a drain.
 pub(crate) const DRAIN: u64 = 1;
+/// The lane carries pages that leave a tier whose design writes in place, or are cleaned there.
+pub(crate) const SPILL: u64 = 2;
 
 /// A page in the lane: where it was appended, and its place in the lane's buffer, in frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -183,7 +185,7 @@ impl Tier {
         match (control.lane.get(), control.lane_load.get()) {
             (LANE_IDLE, _) => false,
             // What is being looked for is not known yet, or the list is being replaced.
-            (LANE_SCANNING, _) | (LANE_READING, DRAIN) => true,
+            (LANE_SCANNING, _) | (LANE_READING, DRAIN | SPILL) => true,
             (LANE_READING, GROUP) => {
                 self.lane_groups().any(|(position, head)| self.pages_of(position, &head).any(within))
             }
@@ -211,6 +213,7 @@ impl Tier {
                 control.drain_cursor.set(control.drain_scanned.get());
                 control.lane.set(LANE_IDLE);
             }
+            // Who leaves is listed anew.
             LANE_READING | LANE_SCANNING => control.lane.set(LANE_IDLE),
             LANE_WRITING if planted::is(Bug::DeadStageOutCounts) => self.lane_done(),
             LANE_WRITING => control.lane.set(LANE_TO_WRITE),
@@ -226,6 +229,6 @@ impl Tier {
 
     /// Byte offset on flash of the frame at `position`.
     pub(crate) fn offset_of(&self, position: u64) -> u64 {
-        self.geometry.offset_of_frame(self.frame_of(position))
+        self.geometry.offset_of_frame(self.home_of(self.frame_of(position)))
     }
 }

@@ -6,6 +6,7 @@ use crate::config::Geometry;
 use crate::control::{Control, Slot};
 use crate::directory::{COUNTERS_PER_SHARD, ChangeCounter, Entry, Shard};
 use crate::drops::Drops;
+use crate::placed::PlacedLayout;
 use crate::region::REGION_ALIGNMENT;
 use crate::tally::{STRIPES, Stripe};
 
@@ -24,6 +25,8 @@ pub(crate) struct Layout {
     pub(crate) counters: usize,
     pub(crate) bucket_table: usize,
     pub(crate) entries: usize,
+    /// Where pages lie that are written in place.
+    pub(crate) placed: PlacedLayout,
     /// End position of the segment in each segment slot.
     pub(crate) segment_ends: usize,
     /// The pages that the stage-out lane carries: position and place in its buffer.
@@ -49,7 +52,7 @@ impl Layout {
         };
         let staging_groups = config.staging_groups as usize;
         let shards = config.shards as usize;
-        let frames = geometry.frames_max() as usize;
+        let frames = geometry.entries() as usize;
         let buckets = frames.div_ceil(shards * PAGES_PER_BUCKET) * shards;
         let group_bytes = geometry.group_frames as usize * geometry.page_size();
         // What other processes find the tier by lies at the start (see `attach`).
@@ -64,6 +67,10 @@ impl Layout {
         let counters = take(shards * COUNTERS_PER_SHARD * size_of::<ChangeCounter>(), 64);
         let bucket_table = take(buckets * size_of::<Bucket>(), 64);
         let entries = take(frames * size_of::<Entry>(), 64);
+        let placed = match &geometry.placed {
+            Some(placed) => PlacedLayout::compute(placed, &mut take),
+            None => PlacedLayout::default(),
+        };
         let segment_ends = take(geometry.segment_slots as usize * 8, 64);
         let lane_pages = take(geometry.lane_pages() as usize * 8, 64);
         let segment_buffers = take(2 * geometry.segment_bytes as usize, REGION_ALIGNMENT);
@@ -80,6 +87,7 @@ impl Layout {
             counters,
             bucket_table,
             entries,
+            placed,
             segment_ends,
             lane_pages,
             segment_buffers,

@@ -41,6 +41,8 @@ mod ids;
 
 mod config;
 
+mod designs;
+
 mod layout;
 
 mod ring;
@@ -77,6 +79,8 @@ mod stage_out;
 
 mod release;
 
+mod placed;
+
 mod checkpoint;
 
 mod pull;
@@ -111,7 +115,7 @@ pub use attach::{AttachError, REGION_VERSION};
 pub use checkpoint::{DrainBusy, DrainScope, DrainState, DrainTicket, Mark};
 pub use config::{
     Admission, ConfigError, Design, FRAMES_MAX, GROUP_PAGES_MAX, Geometry, PAGE_SIZE_MAX, PAGE_SIZE_MIN,
-    STAGING_GROUPS_MAX, SyncMode, TierConfig,
+    Placement, STAGING_GROUPS_MAX, SyncMode, TierConfig,
 };
 pub use drain::{DirtyPage, DrainCursor};
 pub use failure::{Failure, Poisoned};

@@ -122,8 +122,7 @@ impl Tier {
         buffer.epoch.set(group.epoch.into());
         let room = self.geometry.segment_records_max - buffer.records.get();
         let frames = end - buffer.first_position.get();
-        let full = frames >= u64::from(self.geometry.config().segment_frames)
-            || room < u64::from(self.geometry.records_max) + 1;
+        let full = frames >= self.geometry.segment_frames || room < u64::from(self.geometry.records_max) + 1;
         if full {
             buffer.state.set(FULL);
             planted::inside("segment: full");
@@ -227,6 +226,7 @@ impl Tier {
         buffer.state.set(EMPTY);
         planted::inside("segment: written and emptied");
         control.segment_written_end.set(buffer.end_position.get());
+        control.segment_written_sequence.set(buffer.end_sequence.get());
         control.segment_unflushed.set(UNFLUSHED);
         self.retire();
     }

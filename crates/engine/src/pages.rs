@@ -4,7 +4,7 @@
 //! so it ends under any load. A page that is appended again before the pass comes to it lies behind that end and is left
 //! out; none is seen twice.
 
-use crate::directory::{ATTEMPTS, DIRTY, Entry, REFERENCED, VALID};
+use crate::directory::{ATTEMPTS, DIRTY, Entry, HOMED, REFERENCED, VALID};
 use crate::ids::{PageId, Position};
 use crate::staging::FREE;
 use crate::tier::{FlashPage, Tier};
@@ -92,12 +92,12 @@ impl Tier {
         });
         let (state, checksum) = seen?;
         let flash = FlashPage {
-            offset: self.geometry.offset_of_frame(frame),
+            offset: self.geometry.offset_of_frame(self.home_of(frame)),
             position: Position(position),
             checksum,
             dirty: state & DIRTY != 0,
         };
-        let staged = position >= self.control().staged_from.get();
+        let staged = position >= self.control().staged_from.get() && state & HOMED == 0;
         Some(HeldPage { id, flash, referenced: state & REFERENCED != 0, staged })
     }
 }

@@ -116,10 +116,16 @@ bugs! {
         WrittenForNewerVersion,
         /// The record of a second chance says that a dirty page is clean.
         SecondChanceRecordedClean,
+        /// Where pages are written in place: a home is given to another page before what superseded its page, or its tombstone, is durable.
+        HomeReusedEarly,
+        /// Where pages are written in place: a dirty page is let go without being written to disk.
+        DirtyEvicted,
     }
     6: {
         /// An invalidation leaves no tombstone.
         NoTombstone,
+        /// Where pages are written in place: a page is let go without a tombstone.
+        EvictedWithoutTombstone,
         /// An invalidation leaves no tombstone if the page has left the queue, though the front that passed it is not durable.
         NoTombstoneAfterLeaving,
         /// An invalidation leaves no tombstone if the page was forgotten in memory, though its record is still on flash.
@@ -150,6 +156,8 @@ bugs! {
         OlderVersionWins,
         /// A second chance does not check that its version is still the newest.
         SecondChanceUnchecked,
+        /// Where pages are written in place: a record at the front is appended again though a newer version has superseded it.
+        RelocatedUnchecked,
         /// A recovery does not begin a new epoch.
         EpochNotRaised,
         /// Versions are counted from one again after a recovery.

@@ -172,6 +172,8 @@ struct Scan<'s, 'f> {
     flash: &'f mut dyn ReadFlash,
     report: RecoveryReport,
     summary: Vec<u8>,
+    /// Where pages are written in place: the number after the last group that any segment stands for, whether or not it is used.
+    segments_end: u64,
 }
 
 impl Tier {
@@ -197,13 +199,14 @@ impl Tier {
             let superblock = Superblock { state: TierState::Open, ..superblock.discarded() };
             let origin = Chain { sequence: 0, position: 0, checksum: superblock.chain_origin() };
             tier.start(&superblock, origin, 0, 1);
+            assert!(tier.settle_homes().is_ok(), "an empty tier has no pages");
             let report = RecoveryReport { discarded: true, ..RecoveryReport::default() };
             return Ok(Recovered { tier, writes: Vec::new(), superblock, report, note: [0; NOTE_BYTES] });
         }
         let summary = vec![0; geometry.summary_frames() as usize * geometry.page_size()];
         let report = RecoveryReport::default();
-        let ring = superblock.ring();
-        Scan { geometry, ring, superblock, flash, report, summary }.run(tier)
+        let ring = superblock.ring(&geometry);
+        Scan { geometry, ring, superblock, flash, report, summary, segments_end: 0 }.run(tier)
     }
 
     /// Sets the queue's ends. Everything before `chain` is durable.
@@ -212,7 +215,7 @@ impl Tier {
         for word in [&control.front, &control.durable_front, &control.releasable, &control.cleaned] {
             word.set(front);
         }
-        control.ring.set(superblock.ring().packed());
+        control.ring.set(superblock.ring(&self.geometry).packed());
         control.set_rear(chain.position);
         control.staged_from.set(chain.position);
         for word in [&control.next_sequence, &control.composed, &control.flushed, &control.retired] {
@@ -258,6 +261,10 @@ impl Scan<'_, '_> {
             chain = self.after(last);
         }
         self.refuse_damage(chain, segments_end, &found)?;
+        if self.segments_end > chain.sequence {
+            let what = format!("group {} was durable and is gone", chain.sequence);
+            return Err(damaged(&what, self.offset_of(chain.position)));
+        }
         for group in &found {
             if !planted::is(Bug::FrontIgnored) {
                 front = front.max(group.front);
@@ -284,6 +291,7 @@ impl Scan<'_, '_> {
         let control = tier.control();
         control.segment_number.set(newest.map_or(0, |header| header.number + 1));
         control.segment_durable_end.set(newest.map_or(0, |header| header.end_position));
+        control.segment_durable_sequence.set(newest.map_or(0, |header| header.end_sequence));
         let mut note = [0; NOTE_BYTES];
         let mut writes = Vec::new();
         for group in &found {
@@ -301,12 +309,22 @@ impl Scan<'_, '_> {
         if self.superblock.state == TierState::Drained {
             tier.mark_all_clean();
         }
+        if let Err(position) = tier.settle_homes() {
+            let what = format!(
+                "the record at position {position} names a frame that is no page's, or another one's"
+            );
+            return Err(damaged(&what, self.offset_of(position)));
+        }
         (self.report.valid, self.report.dirty) = tier.valid_and_dirty();
         Ok(Recovered { tier, writes, superblock, report: self.report, note })
     }
 
     fn offset_of(&self, position: u64) -> u64 {
-        self.geometry.offset_of_frame(self.ring.frame_of(position))
+        match &self.geometry.placed {
+            None => self.geometry.offset_of_frame(self.ring.frame_of(position)),
+            // What is not known to be a page's is a summary.
+            Some(placed) => placed.journal_offset,
+        }
     }
 
     fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {

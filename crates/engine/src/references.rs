@@ -66,7 +66,7 @@ impl Tier {
         let mut referenced = 0;
         for index in 0..u64::from(header.share_frames) {
             let frame = header.share_first.wrapping_add(index as u32);
-            if u64::from(frame) >= self.geometry.frames_max() || directory.state(frame) & VALID == 0 {
+            if u64::from(frame) >= self.geometry.entries() || directory.state(frame) & VALID == 0 {
                 continue;
             }
             let id = directory.id(frame);

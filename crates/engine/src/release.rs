@@ -18,6 +18,7 @@
 use crate::config::RESERVED_GROUPS;
 use crate::control::NONE;
 use crate::directory::VALID;
+use crate::placed::Homes;
 use crate::planted::{self, Bug};
 use crate::staging::{FREE, Reserve};
 use crate::tier::Tier;
@@ -38,12 +39,26 @@ impl Tier {
     /// New groups will soon find no frames: flushes and syncs that could wait are issued now.
     pub(crate) fn pressing(&self) -> bool {
         self.segment_blocked()
-            || self.frames_before(self.writable_end()) < (RESERVED_GROUPS + 2) * self.geometry.group_frames
+            || self.homes_short()
+            || self.summaries_left() < RESERVED_GROUPS + 2
+            || self.frames_before(self.writable_end())
+                < (RESERVED_GROUPS + 2) * self.geometry.group_frames + self.geometry.slack()
     }
 
     /// Whether the disk is to be synced now; notes what the sync will cover. Under the control lock.
     pub(crate) fn take_disk_sync(&self) -> bool {
         let control = self.control();
+        if self.geometry.placed.is_some() {
+            let wanted = self.spill_wants_sync() || self.drain_wants_sync();
+            let ready = wanted && control.disk_sync.get() == SYNC_IDLE;
+            if ready {
+                self.spill_sync_begins();
+                control.disk_sync.set(SYNC_RUNNING);
+                planted::inside("disk sync: taken");
+                self.drain_sync_begins();
+            }
+            return ready;
+        }
         let cleaned = control.cleaned.get();
         let releasable = control.releasable.get();
         let band = cleaned - releasable;
@@ -74,8 +89,12 @@ impl Tier {
     }
 
     /// The front may follow if everything that must be durable first is. Under the control lock.
-    fn pass_barrier(&self) {
+    pub(crate) fn pass_barrier(&self) {
         let control = self.control();
+        if let Some(homes) = self.homes() {
+            self.pass_ring_barrier(&homes);
+            return;
+        }
         let durable = control.flushed.get() >= control.disk_sync_barrier.get();
         let ready = durable || planted::is(Bug::ReuseBeforeSuperseder);
         if control.disk_sync.get() == SYNC_BARRIER && ready {
@@ -88,6 +107,31 @@ impl Tier {
             planted::inside("barrier: passed");
             control.disk_sync.set(SYNC_IDLE);
         }
+    }
+
+    /// Where pages are written in place: records may leave the queue when all that relocated or replaced them is durable, which is in
+    /// the groups that existed when the last of them was. Under the control lock.
+    fn pass_ring_barrier(&self, homes: &Homes<'_>) {
+        let control = self.control();
+        let placed = homes.control;
+        let durable = control.flushed.get() >= placed.ring_barrier.get();
+        if placed.ring_barrier.get() != 0 && (durable || planted::is(Bug::ReuseBeforeSuperseder)) {
+            control.releasable.set(placed.ring_barrier_end.get());
+            placed.ring_barrier.set(0);
+        }
+        if placed.ring_barrier.get() == 0 && control.cleaned.get() > control.releasable.get() {
+            placed.ring_barrier_end.set(control.cleaned.get());
+            placed.ring_barrier.set(control.next_sequence.get());
+            planted::inside("barrier: records wait");
+        }
+    }
+
+    /// Summaries that may still be written before a metadata segment must be durable.
+    pub(crate) fn summaries_left(&self) -> u64 {
+        let Some(placed) = &self.geometry.placed else { return u64::MAX };
+        let control = self.control();
+        let kept = control.next_sequence.get() - control.segment_durable_sequence.get();
+        placed.journal_groups.saturating_sub(kept)
     }
 
     /// Up to where frames are to leave now; the caller is the one who releases them. Under the control
@@ -144,7 +188,7 @@ impl Tier {
     /// A number that changes whenever room was made: frames left the queue, or groups left memory.
     pub fn progress(&self) -> u64 {
         let control = self.control();
-        control.front.get() + control.retired.get()
+        control.front.get() + control.retired.get() + self.homes_freed()
     }
 
     /// Lets others release what an owner that has died was releasing: unlinking is idempotent. Under the
@@ -165,6 +209,7 @@ impl Tier {
         if state & VALID == 0 {
             if directory.head(frame).is_none() {
                 counters.left_invalid.count(1);
+                self.record_left(frame);
             }
             return;
         }
@@ -186,8 +231,13 @@ impl Tier {
             return false;
         }
         let open = control.open.get();
-        let barrier_waits =
-            control.disk_sync.get() == SYNC_BARRIER && open != NONE && open < control.disk_sync_barrier.get();
+        let barrier = match self.homes() {
+            Some(homes) => homes.control.ring_barrier.get(),
+            None if control.disk_sync.get() == SYNC_BARRIER => control.disk_sync_barrier.get(),
+            None => 0,
+        };
+        let barrier_waits = open != NONE && open < barrier;
+        let homes_wait = open != NONE && self.homes_wait_for(open);
         let front = control.front.get();
         let carried = self
             .slots()
@@ -199,7 +249,7 @@ impl Tier {
         let front_waits = front > control.durable_front.get() && !carried && !pending;
         // A segment that was written waits for a flush, and a flush needs something to flush; but a
         // flush alone will do, so no group is appended for it.
-        if !(barrier_waits || front_waits) {
+        if !(barrier_waits || front_waits || homes_wait) {
             return false;
         }
         let Some(sequence) = self.open_group(Reserve::Carrier) else {

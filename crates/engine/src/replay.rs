@@ -12,7 +12,7 @@ impl Tier {
     pub(crate) fn replay(&self, record: &Record, position: u64, front: u64) -> u64 {
         let directory = self.directory();
         match &record.kind {
-            RecordKind::Page { id, dirty, checksum, .. } => {
+            RecordKind::Page { id, dirty, checksum, lsn, home, .. } => {
                 let shard = directory.lock(directory.slot(id), self.owner);
                 if let Some(older) = shard.find(id) {
                     if planted::is(Bug::OlderVersionWins) {
@@ -22,6 +22,7 @@ impl Tier {
                 }
                 if position >= front {
                     let flags = if *dirty { DIRTY } else { 0 };
+                    self.replay_home(record, self.frame_of(position), *lsn, *home);
                     shard.link(self.frame_of(position), id, flags, *checksum);
                 }
                 position + 1
@@ -39,7 +40,7 @@ impl Tier {
     fn replay_tombstone(&self, range: &IdRange) {
         let directory = self.directory();
         let single = range.shift == 0 && range.count == 1 || planted::is(Bug::RangeTombstoneOfOne);
-        let frames = if single { 0 } else { self.geometry.frames_max() as u32 };
+        let frames = if single { 0 } else { self.geometry.entries() as u32 };
         let drop = |id: &PageId| {
             let shard = directory.lock(directory.slot(id), self.owner);
             if let Some(frame) = shard.find(id) {
@@ -68,7 +69,7 @@ impl Tier {
 
     pub(crate) fn mark_all_clean(&self) {
         let directory = self.directory();
-        for frame in 0..self.geometry.frames_max() as u32 {
+        for frame in 0..self.geometry.entries() as u32 {
             if directory.state(frame) & VALID != 0 {
                 let id = directory.id(frame);
                 directory.lock(directory.slot(&id), self.owner).clear_flags(frame, DIRTY);
@@ -79,7 +80,7 @@ impl Tier {
     /// Pages in the tier, and how many of them are dirty. A pass over the directory.
     pub fn valid_and_dirty(&self) -> (u64, u64) {
         let directory = self.directory();
-        (0..self.geometry.frames_max() as u32).fold((0, 0), |(valid, dirty), frame| {
+        (0..self.geometry.entries() as u32).fold((0, 0), |(valid, dirty), frame| {
             let state = directory.state(frame);
             let is = |flags: u32| u64::from(state & flags == flags);
             (valid + is(VALID), dirty + is(VALID | DIRTY))

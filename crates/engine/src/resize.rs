@@ -41,7 +41,7 @@ impl Tier {
 
     /// Frames of the queue now. [`crate::Geometry::frames`] says what they were when the tier was opened.
     pub fn frames(&self) -> u64 {
-        self.ring().frames
+        if self.geometry.placed.is_some() { self.geometry.frames() } else { self.ring().frames }
     }
 
     /// Asks for a queue of `frames` frames. Carry out jobs as always; when [`Self::resize_waits`], make
@@ -50,6 +50,13 @@ impl Tier {
     /// # Errors
     /// `frames` cannot be used with the other parameters, or is more than `frames_max`; or another resize is just taking effect.
     pub fn begin_resize(&self, frames: u64) -> Result<(), ConfigError> {
+        if self.geometry.placed.is_some() && frames != self.geometry.frames() {
+            let design = self.geometry.config().design;
+            let reason =
+                format!("a tier of design {design} keeps its size: its pages lie where they were written");
+            let advice = format!("use {}, or format another tier", self.geometry.frames());
+            return Err(ConfigError::new("frames", reason, advice));
+        }
         let most = self.geometry.frames_max();
         if frames > most {
             let reason = format!("{frames} frames are more than the {most} that the tier was laid out for");

@@ -23,6 +23,10 @@ impl Tier {
     /// Frames that are to be clean ahead of the rear: those that are needed, and more while the disk is
     /// idle anyway.
     fn frames_ahead(&self) -> u64 {
+        if self.geometry.placed.is_some() {
+            // Nothing goes to disk at the front, so nothing is gained by going there early.
+            return self.geometry.ready_frames;
+        }
         let idle = self.control().disk_idle.get();
         self.geometry.ready_frames + self.geometry.config().ahead_frames * idle / 1000
     }
@@ -39,6 +43,9 @@ impl Tier {
     /// need no I/O are passed at once. Under the control lock.
     pub(crate) fn take_front(&self) -> bool {
         let control = self.control();
+        if self.geometry.placed.is_some() {
+            return false;
+        }
         while control.lane.get() == LANE_IDLE && control.draining.get() == 0 {
             let position = control.cleaned.get();
             if !self.front_wanted(position) {
@@ -61,7 +68,7 @@ impl Tier {
     }
 
     /// Whether the group at `position` is to be staged out now. Under the control lock.
-    fn front_wanted(&self, position: u64) -> bool {
+    pub(crate) fn front_wanted(&self, position: u64) -> bool {
         let ahead = self.frames_before(position + self.frames_wanted()) < self.frames_ahead();
         // Groups still in staging memory are not taken: they are not durable yet.
         position < self.control().staged_from.get() && (ahead || self.segment_blocked())
@@ -204,7 +211,7 @@ impl Tier {
         let state = directory.state(old_frame);
         let mut flags = state & !(VALID | REFERENCED | HEAD);
         let dirty = flags & DIRTY != 0 && !planted::is(Bug::SecondChanceRecordedClean);
-        let kind = RecordKind::Page { id, dirty, second_chance: true, lsn, checksum };
+        let kind = RecordKind::Page { id, dirty, second_chance: true, lsn, checksum, home: 0 };
         if planted::is(Bug::SecondChanceRejuvenates) && flags & DIRTY != 0 {
             flags = flags & WRITTEN | dirty_since(self.control().mark.get());
         }

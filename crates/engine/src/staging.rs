@@ -18,6 +18,7 @@ use crate::directory::GroupHead;
 use crate::format::{GroupSummary, RECORD_BYTES, Record, RecordKind, SUMMARY_HEADER_BYTES};
 use crate::ids::IdRange;
 use crate::layout::NOTE_BYTES;
+use crate::placed::Version;
 use crate::planted::{self, Bug};
 use crate::tier::{NoRoom, Tier};
 
@@ -119,7 +120,7 @@ impl Tier {
     /// one takes the place of.
     pub(crate) fn append(
         &self,
-        kind: RecordKind,
+        mut kind: RecordKind,
         version: Option<(u32, u64)>,
         reserve: Reserve,
         replaced: Option<Replaced>,
@@ -128,6 +129,12 @@ impl Tier {
         let guard = control.lock.lock(self.owner);
         // Invariant 6: a second chance of a page that is being dropped would lie behind its tombstone and outlive it.
         if self.is_being_dropped(&kind) && !planted::is(Bug::SecondChanceDuringDrop) {
+            return None;
+        }
+        let homes = self.homes();
+        let comes_in = matches!(kind, RecordKind::Page { second_chance: false, .. });
+        // No group is opened for a page that has no home.
+        if comes_in && homes.as_ref().is_some_and(|homes| !self.has_home(homes)) {
             return None;
         }
         let sequence = self.open_group(reserve)?;
@@ -141,6 +148,10 @@ impl Tier {
         if awaited && !self.drain_lets_supersede(next) {
             return None;
         }
+        // A page that is appended again where pages are written in place brings its home along.
+        if let (Some(homes), RecordKind::Page { second_chance: false, home, .. }) = (&homes, &mut kind) {
+            *home = self.take_home(homes)?;
+        }
         planted::inside("append: group open");
         let record = self.take_record(slot, version);
         planted::inside("append: record counted");
@@ -149,6 +160,10 @@ impl Tier {
         let memory = self.staged_page(slot, index);
         self.seal_if_full(slot);
         let frame = self.frame_of(next);
+        if let (Some(homes), RecordKind::Page { home, lsn, .. }) = (&homes, &kind) {
+            let version = Version { epoch: record.epoch, version: record.version, lsn: *lsn };
+            self.name_home(homes, frame, *home, version);
+        }
         drop(guard);
         // The group waits for its pages, and so for what each thread does before it says that its page is filled.
         self.store_record(sequence, record, kind);
@@ -194,9 +209,10 @@ impl Tier {
         &self,
         range: IdRange,
         note: Option<&[u8; NOTE_BYTES]>,
+        reserve: Reserve,
     ) -> Result<(), NoRoom> {
         let _guard = self.control().lock.lock(self.owner);
-        self.append_tombstone_locked(range, note)
+        self.append_tombstone_locked(range, note, reserve)
     }
 
     /// [`Self::append_tombstone`] under the control lock.
@@ -204,9 +220,10 @@ impl Tier {
         &self,
         range: IdRange,
         note: Option<&[u8; NOTE_BYTES]>,
+        reserve: Reserve,
     ) -> Result<(), NoRoom> {
         let control = self.control();
-        let sequence = self.open_group(Reserve::Foreground).ok_or(NoRoom)?;
+        let sequence = self.open_group(reserve).ok_or(NoRoom)?;
         if let Some(note) = note {
             self.store_note(note);
         }
@@ -252,7 +269,12 @@ impl Tier {
         let rear = control.rear.get();
         let group = self.group_frames_allowed()?;
         // Invariant 5: a frame is overwritten only when a durable front lies past it.
-        if rear + group + self.geometry.group_frames * reserved > self.writable_end() {
+        let slack = if reserve == Reserve::Foreground { self.geometry.slack() } else { 0 };
+        if rear + group + self.geometry.group_frames * reserved + slack > self.writable_end() {
+            return None;
+        }
+        // Nor a summary that recovery would have to scan.
+        if self.summaries_left() <= reserved {
             return None;
         }
         slot.sequence.set(sequence);
@@ -279,8 +301,13 @@ impl Tier {
         let control = self.control();
         let front = if self.reuse_unchecked() { control.front.get() } else { control.durable_front.get() };
         // Invariant 9: the groups that recovery would have to scan keep their frames.
-        let scanned_from =
-            if planted::is(Bug::ScannedFramesReused) { front } else { control.segment_durable_end.get() };
+        // Where pages are written in place summaries lie elsewhere: see `summaries_left`.
+        let elsewhere = self.geometry.placed.is_some();
+        let scanned_from = if elsewhere || planted::is(Bug::ScannedFramesReused) {
+            front
+        } else {
+            control.segment_durable_end.get()
+        };
         front.min(scanned_from)
     }
 
@@ -318,6 +345,37 @@ impl Tier {
         planted::inside("seal: group closed");
         slot.cut_short.set(cut_short.into());
         slot.state.set(SEALED);
+    }
+
+    /// Pages of a group that are written with it: not those that were only named again. Of a composed group.
+    pub(crate) fn pages_to_write(&self, slot: &Slot) -> u64 {
+        match self.writes_in_place(slot.sequence.get()) {
+            Some(writes) => writes.len() as u64 - 1,
+            None => slot.pages.get(),
+        }
+    }
+
+    /// What is written of a composed group where pages are written in place: byte offset on flash, and bytes.
+    pub(crate) fn writes_in_place(&self, sequence: u64) -> Option<Vec<(u64, &[u8])>> {
+        let placed = self.geometry.placed.as_ref()?;
+        let slot = self.slot_of(sequence);
+        let (page_size, memory) = (self.geometry.page_size(), self.slot_memory(sequence));
+        let summary_bytes = self.geometry.summary_frames() as usize * page_size;
+        let summary = self.region.lease(memory, summary_bytes);
+        let records =
+            (0..slot.records.get() as usize).filter_map(|index| GroupSummary::record(summary, index));
+        let pages = records.filter_map(|record| match record.kind {
+            RecordKind::Page { home, second_chance, .. } => Some((home, second_chance)),
+            _ => None,
+        });
+        let mut writes = vec![(self.geometry.journal_offset(placed, sequence), summary)];
+        for (index, (home, again)) in (0..).zip(pages) {
+            if !again {
+                let bytes = self.region.lease(self.staged_page(slot, index), page_size);
+                writes.push((self.geometry.offset_of_frame(home), bytes));
+            }
+        }
+        Some(writes)
     }
 
     /// Makes the summaries of sealed and filled groups final, in their order. Under the control lock.

@@ -95,6 +95,8 @@ counters! {
     second_chances_refused,
     /// Syncs of the disk.
     disk_syncs,
+    /// Records appended again for pages that stay where they are, by designs that write in place.
+    relocated,
 }
 
 impl Statistics {

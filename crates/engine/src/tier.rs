@@ -10,8 +10,8 @@ use crate::checkpoint::{Mark, Oldest};
 use crate::config::{Admission, Geometry, SyncMode};
 use crate::control::{Control, Slot};
 use crate::directory::{
-    ATTEMPTS, COUNTERS_PER_SHARD, ChangeCounter, DIRTY, Directory, Entry, REFERENCED, Shard, Slotted,
-    WRITTEN, dirty_since,
+    ATTEMPTS, COUNTERS_PER_SHARD, ChangeCounter, DIRTY, Directory, Entry, HOMED, REFERENCED, Shard, Slotted,
+    VALID, WRITTEN, dirty_since,
 };
 use crate::format::RecordKind;
 use crate::ids::{IdRange, PageId, Position};
@@ -142,7 +142,7 @@ impl Tier {
         region.place::<Shard>(layout.shards, shards);
         region.place::<ChangeCounter>(layout.counters, shards * COUNTERS_PER_SHARD);
         region.place::<Bucket>(layout.bucket_table, layout.buckets);
-        region.place::<Entry>(layout.entries, geometry.frames_max() as usize);
+        region.place::<Entry>(layout.entries, geometry.entries() as usize);
         region.place::<Stripe>(layout.tally, STRIPES + 1);
         Self { region, geometry, uuid, owner }
     }
@@ -218,7 +218,8 @@ impl Tier {
             return StageIn::Refused;
         }
         let through = self.sync_mode() == SyncMode::Through;
-        let kind = RecordKind::Page { id: *id, dirty: !through, second_chance: false, lsn, checksum };
+        let kind =
+            RecordKind::Page { id: *id, dirty: !through, second_chance: false, lsn, checksum, home: 0 };
         let older = shard.find(id);
         let older_state = older.map(|frame| directory.state(frame));
         let mut flags = if through { 0 } else { dirty_since(self.inherited_since(older_state, oldest)) };
@@ -240,6 +241,7 @@ impl Tier {
         }
         planted::inside("stage-in: older version unlinked");
         shard.link(place.frame, id, flags, checksum);
+        self.placed(place.frame, id, older.map(|older| self.home_of(older)), !through);
         planted::inside("stage-in: linked, not counted as filled");
         shard.changed();
         self.filled(place);
@@ -271,7 +273,7 @@ impl Tier {
             return StageIn::Dropped;
         }
         let checksum = crc32c::crc32c(page);
-        let kind = RecordKind::Page { id: *id, dirty: false, second_chance: false, lsn, checksum };
+        let kind = RecordKind::Page { id: *id, dirty: false, second_chance: false, lsn, checksum, home: 0 };
         let Some(place) = self.append(kind, None, Reserve::Foreground, None) else {
             counters.dropped_busy.count(1);
             return StageIn::Dropped;
@@ -279,6 +281,7 @@ impl Tier {
         planted::inside("offer: place given out");
         self.region.copy_in(place.memory, page);
         shard.link(place.frame, id, 0, checksum);
+        self.placed(place.frame, id, None, false);
         planted::inside("offer: linked, not counted as filled");
         self.filled(place);
         self.count(Event::StagedClean);
@@ -336,6 +339,7 @@ impl Tier {
             entry.refer(seen.state);
             planted::outside("lookup: referred");
         }
+        let home = if self.geometry.placed.is_none() { frame } else { self.hit(frame) };
         let position = seen.position;
         if position >= self.control().staged_from.get() {
             self.count(Event::HitInMemory);
@@ -347,7 +351,7 @@ impl Tier {
             self.count(Event::HitOnFlash);
         }
         Lookup::Flash(FlashPage {
-            offset: self.geometry.offset_of_frame(frame),
+            offset: self.geometry.offset_of_frame(home),
             position: Position(position),
             checksum: seen.checksum,
             dirty: seen.state & DIRTY != 0,
@@ -358,7 +362,9 @@ impl Tier {
     #[inline(never)]
     pub(crate) fn copy_staged(&self, position: u64, out: &mut [u8]) -> bool {
         let control = self.control();
-        if position < control.staged_from.get() {
+        let is_homed =
+            self.geometry.placed.is_some() && self.directory().state(self.frame_of(position)) & HOMED != 0;
+        if position < control.staged_from.get() || is_homed {
             return false;
         }
         for slot in self.slots() {
@@ -383,7 +389,16 @@ impl Tier {
     ///
     /// If not, what was read may be anything: look the page up again.
     pub fn confirm(&self, page: &FlashPage) -> bool {
+        // In place a frame is given to another page before its position leaves the queue.
+        let state = if self.geometry.placed.is_none() { VALID } else { self.state_at(page.position) };
+        if state & VALID == 0 && !planted::is(Bug::ReadUnconfirmed) {
+            return false;
+        }
         self.control().front.get() <= page.position.0 || planted::is(Bug::ReadUnconfirmed)
+    }
+
+    fn state_at(&self, position: Position) -> u32 {
+        self.directory().state(self.frame_of(position.0))
     }
 
     /// Whether the tier has the page, and whether its version is newer than the disk copy. Counts as no lookup.
@@ -404,6 +419,7 @@ impl Tier {
         {
             self.forgets(page.position);
             shard.unlink(frame);
+            self.orphaned(frame);
             planted::inside("forget clean: unlinked");
             shard.changed();
         }
@@ -444,11 +460,12 @@ impl Tier {
         let may_return = durable < left && !planted::is(Bug::NoTombstoneAfterLeaving)
             || durable < control.forgotten_end.get() && !planted::is(Bug::NoTombstoneAfterForgetting);
         if (frame.is_some() || may_return) && !planted::is(Bug::NoTombstone) {
-            self.append_tombstone(IdRange { start: *id, count: 1, shift: 0 }, None)?;
+            self.append_tombstone(IdRange { start: *id, count: 1, shift: 0 }, None, Reserve::Foreground)?;
         }
         planted::inside("invalidate: tombstone appended");
         if let Some(frame) = frame {
             shard.unlink(frame);
+            self.unplaced(self.home_of(frame));
             planted::inside("invalidate: unlinked");
         }
         Ok(())

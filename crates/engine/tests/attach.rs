@@ -123,7 +123,7 @@ fn other_memory_is_refused_with_the_reason() {
     assert_eq!(words(&|header| header[0] ^= 1, bytes), Some(AttachError::NotARegion));
     assert_eq!(words(&|header| header[..8].fill(0), bytes), Some(AttachError::NotReady));
     let other = words(&|header| header[8] += 1, bytes);
-    assert!(matches!(other, Some(AttachError::OtherVersion { found: (4, _), .. })), "{other:?}");
+    assert!(matches!(other, Some(AttachError::OtherVersion { found: (5, _), .. })), "{other:?}");
     let other = words(&|header| header[16] ^= 1, bytes);
     assert!(matches!(other, Some(AttachError::OtherVersion { .. })), "{other:?}");
     assert_eq!(words(&|header| header[24] = 0, bytes), Some(AttachError::NotReady));

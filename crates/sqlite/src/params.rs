@@ -41,11 +41,7 @@ impl Params {
                     params.design = Some(choose(
                         name,
                         &value,
-                        &[
-                            ("face-basic", Design::FaceBasic),
-                            ("face-gr", Design::FaceGr),
-                            ("face-gsc", Design::FaceGsc),
-                        ],
+                        &Design::ALL.iter().map(|design| (design.name(), *design)).collect::<Vec<_>>(),
                     )?);
                 }
                 "admission" => {

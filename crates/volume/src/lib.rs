@@ -63,7 +63,7 @@ mod volume;
 pub use config::{AttachOptions, GUARD_NAME_BYTES, HeaderGuard, VolumeConfig};
 pub use error::{VolumeError, VolumeErrorKind};
 pub use file::VolumeFile;
-pub use mezzanine_engine::{Admission, Design, SyncMode, TierConfig};
+pub use mezzanine_engine::{Admission, Design, Placement, SyncMode, TierConfig};
 pub use mezzanine_trace::Written as Recorded;
 pub use open::{create_flash, open_flash};
 pub use registry::OpenReport;

@@ -249,7 +249,15 @@ pub(crate) fn find_superblock(
 
 /// The superblock as the tier is to be opened: the shape from flash, the policies from the caller.
 fn merged(found: &Superblock, config: &VolumeConfig, name: &str) -> Result<Superblock, VolumeError> {
+    if found.config.design.writes_in_place() != config.tier.design.writes_in_place() {
+        let (old, new) = (found.config.design, config.tier.design);
+        let reason =
+            format!("it was formatted for design {old}, which lays pages out in another way than {new}");
+        return Err(VolumeError::new(VolumeErrorKind::InvalidConfig, "open the tier on", name, reason)
+            .advise(format!("open it with a design like {old}, or drain it and format it for {new}")));
+    }
     let wanted = TierConfig {
+        placement: config.tier.placement,
         design: config.tier.design,
         admission: config.tier.admission,
         sync_mode: config.tier.sync_mode,

@@ -7,6 +7,9 @@ use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
 /// Size of a record in bytes.
 pub const RECORD_BYTES: usize = 48;
 
+/// A version's number takes the bits below; in a page's record the lower half of its home those above.
+const VERSION_BITS: u32 = 48;
+
 const FLAG_DIRTY: u8 = 1;
 const FLAG_SECOND_CHANCE: u8 = 2;
 
@@ -29,6 +32,8 @@ pub enum RecordKind {
         lsn: u64,
         /// CRC-32C of the page.
         checksum: u32,
+        /// Where the page lies if the design writes in place; then the group may just say so once more. Otherwise 0.
+        home: u32,
     },
     /// Every version of these pages appended before is gone.
     Tombstone(IdRange),
@@ -54,7 +59,7 @@ pub struct Record {
     pub kind: RecordKind,
     /// Epoch in which the version was staged in.
     pub epoch: u32,
-    /// Number of the version within the tier's life; a second chance keeps it.
+    /// Number of the version within the tier's life, below 2^48; a second chance keeps it.
     pub version: u64,
 }
 
@@ -63,11 +68,13 @@ impl Record {
     pub fn encode(&self) -> [u8; RECORD_BYTES] {
         let mut out = [0; RECORD_BYTES];
         let mut group_id = [0; PAGE_ID_BYTES];
+        let mut page_home = 0;
         let (id, kind, flags, shift, number, checksum) = match &self.kind {
-            RecordKind::Page { id, dirty, second_chance, lsn, checksum } => {
+            RecordKind::Page { id, dirty, second_chance, lsn, checksum, home } => {
+                page_home = *home;
                 let flags =
                     if *dirty { FLAG_DIRTY } else { 0 } | if *second_chance { FLAG_SECOND_CHANCE } else { 0 };
-                (id.as_bytes(), KIND_PAGE, flags, 0, *lsn, *checksum)
+                (id.as_bytes(), KIND_PAGE, flags, (home >> 16) as u8, *lsn, *checksum)
             }
             RecordKind::Tombstone(range) => {
                 (range.start.as_bytes(), KIND_TOMBSTONE, 0, range.shift, range.count, 0)
@@ -82,9 +89,9 @@ impl Record {
             .u8(kind)
             .u8(flags)
             .u8(shift)
-            .u8(0)
+            .u8((page_home >> 24) as u8)
             .u64(number)
-            .u64(self.version)
+            .u64(self.version | u64::from(page_home & 0xFFFF) << VERSION_BITS)
             .u32(self.epoch)
             .u32(checksum);
         out
@@ -100,13 +107,18 @@ impl Record {
     pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Option<Self> {
         let mut reader = Reader::new(bytes);
         let id = reader.bytes::<PAGE_ID_BYTES>();
-        let (kind, flags, shift, _) = (reader.u8(), reader.u8(), reader.u8(), reader.u8());
+        let (kind, flags, shift, home) = (reader.u8(), reader.u8(), reader.u8(), reader.u8());
         let number = reader.u64();
-        let version = reader.u64();
+        let mut version = reader.u64();
         let epoch = reader.u32();
         let checksum = reader.u32();
+        let home = u32::from(home) << 24 | u32::from(shift) << 16 | (version >> VERSION_BITS) as u32;
+        if kind == KIND_PAGE {
+            version &= (1 << VERSION_BITS) - 1;
+        }
         let kind = match kind {
             KIND_PAGE => RecordKind::Page {
+                home,
                 id: PageId::from_bytes(id),
                 dirty: flags & FLAG_DIRTY != 0,
                 second_chance: flags & FLAG_SECOND_CHANCE != 0,
@@ -144,6 +156,7 @@ mod tests {
                 second_chance: true,
                 lsn: 77,
                 checksum: 0xDEAD_BEEF,
+                home: 0x1234_5678,
             },
             RecordKind::Tombstone(IdRange::blocks(3, 4, 5)),
             RecordKind::Group { position: 1 << 40, sequence: 12, pages: 64, records: 70, checksum: 5 },

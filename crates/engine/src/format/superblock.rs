@@ -6,7 +6,7 @@
 
 use super::fields::{Reader, Writer};
 use super::{FORMAT_VERSION, FormatError, plausible};
-use crate::config::{Admission, Design, Geometry, SyncMode, TierConfig};
+use crate::config::{Admission, Design, Geometry, Placement, SyncMode, TierConfig};
 use crate::planted::{self, Bug};
 use crate::recovery::{ReadFlash, WriteFlash};
 use crate::ring::Ring;
@@ -108,8 +108,8 @@ impl Superblock {
         }
     }
 
-    pub(crate) fn ring(&self) -> Ring {
-        Ring { frames: self.config.frames, shift: self.ring_shift.into() }
+    pub(crate) fn ring(&self, geometry: &Geometry) -> Ring {
+        Ring { frames: geometry.ring_frames(), shift: self.ring_shift.into() }
     }
 
     /// What the first group's summary holds as its predecessor's checksum.
@@ -176,7 +176,8 @@ impl Superblock {
     pub fn encode(&self) -> [u8; SUPERBLOCK_BYTES] {
         let mut out = [0; SUPERBLOCK_BYTES];
         let config = &self.config;
-        Writer::new(&mut out)
+        let mut writer = Writer::new(&mut out);
+        writer
             .bytes(&MAGIC)
             .u32(FORMAT_VERSION)
             .u8(self.state.code())
@@ -206,6 +207,12 @@ impl Superblock {
             .u32(self.pending.timeline)
             .u64(config.frames_max)
             .u32(self.ring_shift);
+        let Placement { correlated_period, history, dirty_percent, write_back } = config.placement;
+        writer
+            .u64(correlated_period.map_or(0, |period| period + 1))
+            .u64(history.map_or(0, |pages| pages + 1))
+            .u32(dirty_percent.map_or(0, |percent| percent + 1))
+            .u32(write_back.into());
         let checksum = crc32c::crc32c(&out[..CHECKSUM_AT]);
         out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
         out
@@ -250,6 +257,7 @@ impl Superblock {
             survivors_max: reader.u32(),
             ahead_frames: reader.u64(),
             frames_max: 0,
+            placement: Placement::default(),
             design,
             admission,
             sync_mode,
@@ -259,6 +267,10 @@ impl Superblock {
         let pending = RedoPoint { redo: pending, timeline: reader.u32() };
         config.frames_max = reader.u64();
         let ring_shift = reader.u32();
+        let (correlated_period, history) = (reader.u64().checked_sub(1), reader.u64().checked_sub(1));
+        let dirty_percent = reader.u32().checked_sub(1);
+        config.placement =
+            Placement { correlated_period, history, dirty_percent, write_back: reader.u32() != 0 };
         if u64::from(ring_shift) >= frames {
             return Err(odd("ring"));
         }

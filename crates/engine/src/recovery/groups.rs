@@ -1,5 +1,7 @@
 //! Groups behind the last segment: the chain of their summaries, its end, and their records.
 
+use std::collections::HashMap;
+
 use super::{Chain, Found, RecoveryError, Scan, damaged};
 use crate::directory::GroupHead;
 use crate::format::{GroupSummary, RECORD_BYTES, Record, RecordKind, TierState};
@@ -8,28 +10,41 @@ use crate::planted::{self, Bug};
 use crate::tier::Tier;
 
 impl Scan<'_, '_> {
-    /// The summary at a position, if a whole one of this tier and position lies there.
-    pub(super) fn summary_at(&mut self, position: u64) -> Result<Option<Found>, RecoveryError> {
+    /// The summary of the group with this position and number, if a whole one of this tier lies where it should.
+    pub(super) fn summary_at(
+        &mut self,
+        position: u64,
+        sequence: u64,
+    ) -> Result<Option<Found>, RecoveryError> {
+        Ok(self.summary_where(position, sequence)?.filter(|found| found.position == position))
+    }
+
+    /// [`Self::summary_at`], of any position where pages are written in place.
+    fn summary_where(&mut self, position: u64, sequence: u64) -> Result<Option<Found>, RecoveryError> {
         let mut summary = std::mem::take(&mut self.summary);
         let page = self.geometry.page_size();
         let mut outcome = Ok(());
-        for (at, frames) in self.ring.runs(position, self.geometry.summary_frames()) {
-            let from = (at - position) as usize * page;
-            let to = from + frames as usize * page;
-            if frames > 0 && outcome.is_ok() {
-                outcome = self.read(self.offset_of(at), &mut summary[from..to]);
+        if let Some(placed) = &self.geometry.placed {
+            let offset = self.geometry.journal_offset(placed, sequence);
+            outcome = self.read(offset, &mut summary);
+        } else {
+            for (at, frames) in self.ring.runs(position, self.geometry.summary_frames()) {
+                let from = (at - position) as usize * page;
+                let to = from + frames as usize * page;
+                if frames > 0 && outcome.is_ok() {
+                    outcome = self.read(self.offset_of(at), &mut summary[from..to]);
+                }
             }
         }
         self.summary = summary;
         outcome?;
         let Ok((header, checksum)) = GroupSummary::decode(&self.summary) else { return Ok(None) };
         let fits = header.tier_uuid == self.superblock.tier_uuid
-            && header.position == position
             && u64::from(header.pages) <= self.geometry.group_pages()
             && header.epoch >= self.superblock.origin_epoch
             && header.epoch <= self.superblock.epoch;
         Ok(fits.then_some(Found {
-            position,
+            position: header.position,
             sequence: header.sequence,
             pages: header.pages,
             records: header.records,
@@ -63,7 +78,7 @@ impl Scan<'_, '_> {
         // Two segments' worth of groups and those in staging memory; a longer chain cannot be.
         let limit = chain.position + self.ring.frames;
         while chain.position < limit {
-            let Some(group) = self.summary_at(chain.position)? else { break };
+            let Some(group) = self.summary_at(chain.position, chain.sequence)? else { break };
             let follows = group.sequence == chain.sequence
                 && (group.predecessor == chain.checksum
                     || planted::is(Bug::ChainUnchecked)
@@ -86,13 +101,16 @@ impl Scan<'_, '_> {
         segments_end: u64,
     ) -> Result<(), RecoveryError> {
         let mark = found.last().map_or(segments_end, |last| last.durable.max(segments_end));
+        if self.geometry.placed.is_some() {
+            return self.cut_torn_in_place(found, mark);
+        }
         let mut page = vec![0; self.geometry.page_size()];
         for index in 0..found.len() {
             if found[index].sequence < mark || planted::is(Bug::TornGroupUsed) {
                 continue;
             }
             let (position, records) = (found[index].position, found[index].records);
-            if self.summary_at(position)?.is_none() {
+            if self.summary_at(position, found[index].sequence)?.is_none() {
                 found.truncate(index);
                 return Ok(());
             }
@@ -109,6 +127,67 @@ impl Scan<'_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// [`Self::cut_torn`] where pages are written in place. A page's home may have been given to another one when a later group was durable
+    /// that superseded it or let it go, so a torn page says nothing as long as such a group follows: what counts is the longest chain of which all pages
+    /// are whole that are valid at its end.
+    fn cut_torn_in_place(&mut self, found: &mut Vec<Found>, mark: u64) -> Result<(), RecoveryError> {
+        if planted::is(Bug::TornGroupUsed) {
+            return Ok(());
+        }
+        let first = found.iter().position(|group| group.sequence >= mark).unwrap_or(found.len());
+        let mut groups = Vec::new();
+        for group in &found[first..] {
+            let (position, sequence, records) = (group.position, group.sequence, group.records as usize);
+            if self.summary_at(position, sequence)?.is_none() {
+                break;
+            }
+            let records = (0..records).map_while(|index| GroupSummary::record(&self.summary, index));
+            groups.push(records.collect::<Vec<Record>>());
+        }
+        let mut checksums = HashMap::new();
+        while !self.pages_whole_at_end(&groups, &mut checksums)? {
+            groups.pop();
+        }
+        let kept = first + groups.len();
+        self.report.groups_torn += (found.len() - kept) as u64;
+        found.truncate(kept);
+        Ok(())
+    }
+
+    /// Whether the pages that these groups wrote and that are valid behind the last of them lie at their homes. `checksums` are those of homes
+    /// that were read already.
+    fn pages_whole_at_end(
+        &mut self,
+        groups: &[Vec<Record>],
+        checksums: &mut HashMap<u32, u32>,
+    ) -> Result<bool, RecoveryError> {
+        let mut valid = HashMap::new();
+        for record in groups.iter().flatten() {
+            match &record.kind {
+                // What was only named again was durable before.
+                RecordKind::Page { id, second_chance: true, .. } => drop(valid.remove(id)),
+                RecordKind::Page { id, home, checksum, .. } => drop(valid.insert(*id, (*home, *checksum))),
+                RecordKind::Tombstone(range) => valid.retain(|id, _| !range.contains(id)),
+                RecordKind::Group { .. } => {}
+            }
+        }
+        let mut page = vec![0; self.geometry.page_size()];
+        for (home, checksum) in valid.into_values() {
+            if u64::from(home) >= self.geometry.frames() {
+                return Ok(false);
+            }
+            if !checksums.contains_key(&home) {
+                self.read(self.geometry.offset_of_frame(home), &mut page)?;
+                self.report.pages_verified += 1;
+                checksums.insert(home, crc32c::crc32c(&page));
+            }
+            if checksums.get(&home) != Some(&checksum) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     pub(super) fn pages_whole(
@@ -163,8 +242,13 @@ impl Scan<'_, '_> {
         // staging memory held.
         let groups = u64::from(self.geometry.config().staging_groups);
         let window = (groups * self.geometry.group_frames).min(self.ring.frames - 1);
-        for position in end.position + 1..end.position + window {
-            let Some(group) = self.summary_at(position)? else { continue };
+        let window = if self.geometry.placed.is_some() { groups + 1 } else { window };
+        for ahead in 1..window {
+            let group = match self.geometry.placed {
+                None => self.summary_at(end.position + ahead, sequence)?,
+                Some(_) => self.summary_where(end.position, sequence + ahead)?,
+            };
+            let Some(group) = group else { continue };
             let later = group.sequence > sequence
                 && group.sequence <= sequence + groups
                 && group.epoch == self.superblock.epoch;
@@ -221,7 +305,7 @@ impl Scan<'_, '_> {
         writes: &mut Vec<(u64, Vec<u8>)>,
     ) -> Result<u64, RecoveryError> {
         let mut version_max = next_version - 1;
-        if self.summary_at(group.position)?.is_none() {
+        if self.summary_at(group.position, group.sequence)?.is_none() {
             return Err(damaged("a group that was whole a moment ago", self.offset_of(group.position)));
         }
         self.replay_group(tier, group, front, &mut version_max)?;
@@ -251,6 +335,7 @@ impl Scan<'_, '_> {
                 // The host makes these durable before it uses the tier.
                 tier.segment_end(buffer.number.get()).set(buffer.end_position.get());
                 control.segment_durable_end.set(buffer.end_position.get());
+                control.segment_durable_sequence.set(buffer.end_sequence.get());
                 buffer.state.set(crate::metadata::EMPTY);
             }
         }

@@ -30,7 +30,36 @@ impl Scan<'_, '_> {
             }
             all.pop();
         }
+        if self.geometry.placed.is_some() {
+            self.cut_at_gap(&mut all)?;
+        }
         Ok(all)
+    }
+
+    /// Where pages are written in place, the groups that a segment stands for are not kept, so none can take the place of a segment. But segments that
+    /// a recovery has written and that a crash has torn are followed by others, and their groups are still there: all from the gap on are found
+    /// by the groups.
+    fn cut_at_gap(&mut self, segments: &mut Vec<SegmentHeader>) -> Result<(), RecoveryError> {
+        self.segments_end = segments.last().map_or(0, |last| last.end_sequence);
+        // The oldest may be half overwritten by one that was torn; then nothing needs it.
+        while segments.len() > 1 {
+            let oldest = segments[0].clone();
+            if self.records(&oldest)?.is_some() {
+                break;
+            }
+            segments.remove(0);
+        }
+        let mut whole = 0;
+        while whole < segments.len() {
+            let follows = whole == 0 || segments[whole].first_sequence == segments[whole - 1].end_sequence;
+            let header = segments[whole].clone();
+            if !follows || self.records(&header)?.is_none() {
+                break;
+            }
+            whole += 1;
+        }
+        segments.truncate(whole);
+        Ok(())
     }
 
     pub(super) fn belongs(&self, header: &SegmentHeader, slot: u64) -> bool {
@@ -120,16 +149,17 @@ impl Scan<'_, '_> {
         front: u64,
         to: Chain,
     ) -> Result<(), RecoveryError> {
-        let mut position = from.map_or(front, |chain| chain.position);
+        let (mut position, mut sequence) = from.map_or((front, 0), |chain| (chain.position, chain.sequence));
         while position < to.position {
             let offset = self.offset_of(position);
-            let Some(group) = self.summary_at(position)? else {
+            let Some(group) = self.summary_at(position, sequence)? else {
                 return Err(damaged("a metadata segment and the group it stands for", offset));
             };
             if position >= front {
                 self.replay_group(tier, &group, front, &mut 0)?;
             }
-            position = self.after(&group).position;
+            let after = self.after(&group);
+            (position, sequence) = (after.position, after.sequence);
         }
         if position != to.position && position != front {
             return Err(damaged("groups that do not meet their metadata", self.offset_of(position)));
@@ -192,13 +222,13 @@ impl Scan<'_, '_> {
                 let mut record = [0; RECORD_BYTES];
                 record.copy_from_slice(bytes);
                 match Record::decode(&record)?.kind {
-                    RecordKind::Group { position, .. } => Some(position),
+                    RecordKind::Group { position, sequence, .. } => Some((position, sequence)),
                     _ => None,
                 }
             })
             .next_back();
-        let Some(position) = last else { return Ok([0; NOTE_BYTES]) };
-        match self.summary_at(position)? {
+        let Some((position, sequence)) = last else { return Ok([0; NOTE_BYTES]) };
+        match self.summary_at(position, sequence)? {
             Some(group) => Ok(group.note),
             None => Err(damaged("the last group's summary", self.offset_of(position))),
         }

@@ -1,7 +1,7 @@
 //! What one world is like, drawn from its seed.
 
 use mezzanine_device::memory::Random;
-use mezzanine_volume::{Admission, Design, SyncMode, TierConfig, VolumeConfig};
+use mezzanine_volume::{Admission, Design, Placement, SyncMode, TierConfig, VolumeConfig};
 
 use super::terms::{Feature, Focus, Terms};
 
@@ -187,6 +187,7 @@ impl Scenario {
             tier.band_frames = random.between(2, 9) * (u64::from(tier.group_pages) + 1);
         }
         draw_policy(&mut tier, focus, &mut random);
+        draw_in_place(&mut tier, focus, seed);
         tier.frames = random.magnitude(64);
         // From there on the least number that the configuration can have, so that the queue comes round often.
         while tier.geometry().is_err() {
@@ -194,7 +195,7 @@ impl Scenario {
         }
         // From numbers of its own, so that the other worlds stay what they were.
         let mut growth = Random::new(seed ^ 0x6f6e_6c69_6e65);
-        let resizes = growth.chance(1, 4);
+        let resizes = growth.chance(1, 4) && !tier.design.writes_in_place();
         tier.frames_max = if resizes { tier.frames + growth.magnitude(tier.frames) } else { tier.frames };
         if growth.chance(1, 4) {
             tier.ahead_frames = growth.below(tier.frames / 2);
@@ -273,10 +274,41 @@ impl Scenario {
     }
 }
 
+/// Designs whose tiers differ in their policies alone, so that one may follow the other; as often as they are drawn.
+const QUEUES: [Design; 4] = [Design::FaceGsc, Design::FaceGsc, Design::FaceGr, Design::FaceBasic];
+const IN_PLACE: [Design; 6] =
+    [Design::Lc, Design::Lru, Design::Exadata, Design::Clock, Design::Lc, Design::Fifo];
+
+/// One world in three has a design that writes in place. From numbers of its own, so that the others stay what they were.
+pub(crate) fn draw_in_place(tier: &mut TierConfig, focus: Focus, seed: u64) {
+    let mut random = Random::new(seed ^ 0x696e_5f70_6c61_6365);
+    if focus.design.is_none() && random.chance(1, 3) {
+        tier.design = *random.pick(&IN_PLACE);
+    }
+    draw_placement(tier);
+}
+
+/// A design like the one that the tier has: by number, so that no other draw depends on which kind it is.
+pub(crate) fn draw_design(tier: &mut TierConfig, random: &mut Random) {
+    let number = *random.pick(&[0, 1, 2, 3]);
+    tier.design = if tier.design.writes_in_place() { IN_PLACE[number] } else { QUEUES[number] };
+}
+
+/// Parameters that go with the design and the admission.
+pub(crate) fn draw_placement(tier: &mut TierConfig) {
+    tier.placement = Placement::default();
+    match tier.design {
+        Design::Exadata => tier.placement.write_back = tier.admission != Admission::Clean,
+        Design::Lc => tier.placement.dirty_percent = Some([5, 30, 100][tier.band_frames as usize % 3]),
+        _ => {}
+    }
+}
+
 /// Draws what may differ from one opening of a tier to the next.
 pub fn draw_policy(tier: &mut TierConfig, focus: Focus, random: &mut Random) {
-    tier.design = *random.pick(&[Design::FaceGsc, Design::FaceGsc, Design::FaceGr, Design::FaceBasic]);
+    draw_design(tier, random);
     tier.admission = *random.pick(&[Admission::Both, Admission::Both, Admission::Dirty, Admission::Clean]);
     tier.sync_mode = *random.pick(&[SyncMode::Durable, SyncMode::Durable, SyncMode::Through]);
     focus.apply(tier);
+    draw_placement(tier);
 }

@@ -16,6 +16,7 @@ use super::scenario::Tearing;
 use super::server::Server;
 use super::world::{Stop, World};
 use crate::crash::report::Invariant;
+use crate::crash::scenario::draw_placement;
 
 /// The database's name in its tiers.
 const DATABASE: [u8; 16] = *b"simulated server";
@@ -124,6 +125,7 @@ impl World {
             config.admission = wanted.admission;
             config.sync_mode = wanted.sync_mode;
         }
+        draw_placement(&mut config);
         Superblock { config, ..found }
     }
 }

@@ -1,9 +1,10 @@
 //! What one world is like, drawn from its seed.
 
 use mezzanine_device::memory::Random;
-use mezzanine_engine::{Admission, Design, SyncMode, TierConfig};
+use mezzanine_engine::{Admission, SyncMode, TierConfig};
 
 use super::places::Space;
+use crate::crash::scenario::{draw_design, draw_in_place, draw_placement};
 use crate::crash::{Feature, Focus, Terms};
 
 /// Makes the seed of a draw of its own.
@@ -192,7 +193,7 @@ impl Scenario {
     fn draw_in(seed: u64, focus: Focus) -> Self {
         let mut random = Random::new(seed);
         let page_size = *random.pick(&[4096, 4096, 4096, 4096, 4096, 4096, 8192, 16384]);
-        let tier = draw_tier(page_size, focus, &mut random);
+        let tier = draw_tier(page_size, focus, seed, &mut random);
         let pages = random.between(8, 96) * 4096 / u64::from(page_size) + 4;
         let space = draw_space(pages as u32, &mut random);
         let heals = tier.sync_mode == SyncMode::Durable && tier.admission != Admission::Clean;
@@ -278,7 +279,7 @@ impl Scenario {
     }
 }
 
-fn draw_tier(page_size: u32, focus: Focus, random: &mut Random) -> TierConfig {
+fn draw_tier(page_size: u32, focus: Focus, seed: u64, random: &mut Random) -> TierConfig {
     let mut tier = TierConfig::new(page_size, 0);
     tier.group_pages = *random.pick(&[1, 2, 2, 3, 4, 4, 6, 8]);
     tier.staging_groups = random.between(2, 4) as u32;
@@ -294,6 +295,7 @@ fn draw_tier(page_size: u32, focus: Focus, random: &mut Random) -> TierConfig {
         tier.band_frames = random.between(2, 9) * (u64::from(tier.group_pages) + 1);
     }
     draw_policy(&mut tier, focus, random);
+    draw_in_place(&mut tier, focus, seed);
     (tier.ahead_frames, tier.frames_max) = (0, 0);
     tier.frames = random.magnitude(64);
     // From there on the least number that the configuration can have, so that the queue comes round often.
@@ -301,7 +303,8 @@ fn draw_tier(page_size: u32, focus: Focus, random: &mut Random) -> TierConfig {
         tier.frames += random.magnitude(8);
     }
     tier.ahead_frames = random.below(tier.frames / 2);
-    tier.frames_max = tier.frames + if random.chance(1, 2) { random.magnitude(64) } else { 0 };
+    let room = if random.chance(1, 2) { random.magnitude(64) } else { 0 };
+    tier.frames_max = tier.frames + if tier.design.writes_in_place() { 0 } else { room };
     tier
 }
 
@@ -315,7 +318,7 @@ fn draw_space(pages: u32, random: &mut Random) -> Space {
 
 /// Draws what may differ from one opening of a tier without only copies to the next.
 pub fn draw_policy(tier: &mut TierConfig, focus: Focus, random: &mut Random) {
-    tier.design = *random.pick(&[Design::FaceGsc, Design::FaceGsc, Design::FaceGr, Design::FaceBasic]);
+    draw_design(tier, random);
     tier.admission = *random.pick(&[Admission::Both, Admission::Both, Admission::Dirty, Admission::Clean]);
     tier.sync_mode = *random.pick(&[
         SyncMode::Durable,
@@ -325,4 +328,5 @@ pub fn draw_policy(tier: &mut TierConfig, focus: Focus, random: &mut Random) {
         SyncMode::Through,
     ]);
     focus.apply(tier);
+    draw_placement(tier);
 }

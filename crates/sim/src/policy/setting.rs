@@ -20,7 +20,11 @@ pub enum Design {
 impl Design {
     /// Every one.
     pub fn all() -> impl Iterator<Item = Self> {
-        let queues = mezzanine_engine::Design::ALL.iter().copied().map(Self::Queue);
+        let queues = mezzanine_engine::Design::ALL
+            .iter()
+            .copied()
+            .filter(|design| !design.writes_in_place())
+            .map(Self::Queue);
         Policy::ALL.iter().copied().map(Self::InPlace).chain([Self::Exadata]).chain(queues)
     }
 

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex};
 
 use mezzanine_device::memory::{MemoryDevice, Random};
 use mezzanine_volume::{
-    Admission, AttachOptions, Design, HeaderGuard, MemorySidecar, SidecarStore, SyncMode, TierConfig, Volume,
-    VolumeConfig, VolumeError, VolumeErrorKind, VolumeFile,
+    Admission, AttachOptions, Design, HeaderGuard, MemorySidecar, Placement, SidecarStore, SyncMode,
+    TierConfig, Volume, VolumeConfig, VolumeError, VolumeErrorKind, VolumeFile,
 };
 
 pub const PAGE: usize = 4096;
@@ -29,6 +29,7 @@ pub fn small_tier(design: Design, admission: Admission, sync_mode: SyncMode) -> 
         design,
         admission,
         sync_mode,
+        placement: Placement { write_back: design == Design::Exadata, ..Placement::default() },
         ..TierConfig::new(PAGE as u32, 104)
     }
 }

@@ -7,7 +7,7 @@ use mezzanine_volume::{Admission, Design, SyncMode, TierConfig};
 use super::step::FILE;
 use crate::crash::checkers::pages;
 use crate::crash::operations;
-use crate::crash::scenario::Scenario;
+use crate::crash::scenario::{Scenario, draw_placement};
 use crate::crash::world::{Stop, World};
 
 /// Rounds after which the queue must have come round.
@@ -40,7 +40,9 @@ pub(super) fn settings(sync_mode: Option<SyncMode>, design: Option<Design>) -> V
     let modes = SYNC_MODES.into_iter().filter(|mode| sync_mode.is_none_or(|only| only == *mode));
     let mut settings = Vec::new();
     for mode in modes {
-        for wanted in Design::ALL.iter().copied().filter(|wanted| design.is_none_or(|only| only == *wanted)) {
+        // Those that write in place have traces of their own length: they are asked for one by one.
+        let wanted = |one: &Design| design.map_or(!one.writes_in_place(), |only| only == *one);
+        for wanted in Design::ALL.iter().copied().filter(wanted) {
             for admission in [Admission::Both, Admission::Dirty, Admission::Clean] {
                 if admission != Admission::Both && wanted != design.unwrap_or(Design::FaceGsc) {
                     continue;
@@ -68,6 +70,7 @@ fn tier(sync_mode: SyncMode, design: Design, admission: Admission, group_pages: 
     tier.survivors_max = group_pages - 1;
     tier.band_frames = u64::from(group_pages);
     (tier.sync_mode, tier.design, tier.admission) = (sync_mode, design, admission);
+    draw_placement(&mut tier);
     while tier.geometry().is_err() {
         tier.frames += 1;
     }

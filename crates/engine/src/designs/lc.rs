@@ -1,0 +1,51 @@
+//! Lazy Cleaning (J. Do, D. Zhang, J. Patel, D. DeWitt, J. Naughton, A. Halverson, "Turbocharging DBMS buffer pool using SSDs", SIGMOD
+//! 2011), as the FaCE papers compare with it ("Flash as cache extension for online transactional workloads", sections 2 and 6).
+//!
+//! - Pages enter when they leave the host's memory, clean ones and dirty ones; each has one copy, which is the newest.
+//! - LRU-2 decides what leaves.
+//! - Dirty pages stay in flash only. When their share of the frames passes a threshold, a cleaner writes the coldest of them to disk, where
+//!   the paper has a heap of the dirty pages: here a second LRU-2 order. They stay in flash, clean.
+//! - The mapping is recoverable, as in the later version that the FaCE journal paper measures: here by the queue of records, where theirs
+//!   logs it with the database's log.
+//!
+//! What the papers leave open: the threshold of the runs that FaCE is compared with, and LRU-2's periods (docs/decisions/0007, 0008).
+
+use super::{Cleaner, InPlace, Values};
+use crate::config::{ConfigError, Placement, TierConfig};
+use crate::replacement::Policy;
+
+/// Dirty pages in per cent of the frames above which the cleaner works, where nothing else is said.
+const DIRTY_PERCENT: u32 = 50;
+
+pub(crate) const LC: InPlace = InPlace {
+    policy: Policy::LruK,
+    parameters,
+    on_entry: false,
+    cleaner: Some(Cleaner { parameters: of_dirty_pages, dirty_percent }),
+    check,
+};
+
+fn parameters(placement: &Placement) -> Values {
+    let period = placement.correlated_period.map(|period| ("correlated-period", period));
+    let history = placement.history.map(|pages| ("history", pages));
+    period.into_iter().chain(history).collect()
+}
+
+/// What was cleaned or has left is no longer among the dirty pages, and what it was is not remembered there.
+fn of_dirty_pages(placement: &Placement) -> Values {
+    let period = placement.correlated_period.map(|period| ("correlated-period", period));
+    period.into_iter().chain([("history", 0)]).collect()
+}
+
+fn dirty_percent(placement: &Placement) -> u32 {
+    placement.dirty_percent.unwrap_or(DIRTY_PERCENT)
+}
+
+fn check(config: &TierConfig) -> Result<(), ConfigError> {
+    let percent = dirty_percent(&config.placement);
+    if percent <= 100 {
+        return Ok(());
+    }
+    let reason = format!("{percent} is more than all frames");
+    Err(ConfigError::new("dirty_percent", reason, "use 0 to 100".into()))
+}

@@ -1,0 +1,89 @@
+//! Designs that write pages in place: what each is, beside the paper that it comes from.
+//!
+//! They differ in what is declared here; how a page is placed, found again after a crash and brought to disk is the same for all of
+//! them (see `placed`). A new design is a file here and its lines in the list of [`Design`](crate::Design).
+
+mod clock;
+
+mod exadata;
+
+mod fifo;
+
+mod lc;
+
+mod lru;
+
+pub(crate) use clock::CLOCK;
+pub(crate) use exadata::EXADATA;
+pub(crate) use fifo::FIFO;
+pub(crate) use lc::LC;
+pub(crate) use lru::LRU;
+
+use crate::config::{ConfigError, Design, Placement, TierConfig};
+use crate::replacement::Policy;
+
+/// Parameters of a policy, by name.
+type Values = Vec<(&'static str, u64)>;
+
+/// What a design that writes in place consists of.
+pub(crate) struct InPlace {
+    /// Which page leaves.
+    pub(crate) policy: Policy,
+    /// The policy's parameters.
+    pub(crate) parameters: fn(&Placement) -> Values,
+    /// Pages are admitted when they are read from disk, not when they leave the host's memory.
+    pub(crate) on_entry: bool,
+    /// Dirty pages are written to disk before they have to leave.
+    pub(crate) cleaner: Option<Cleaner>,
+    /// Whether the rest of the configuration goes with the design.
+    pub(crate) check: fn(&TierConfig) -> Result<(), ConfigError>,
+}
+
+/// Dirty pages are brought to disk ahead of need, the coldest first.
+pub(crate) struct Cleaner {
+    /// The parameters of the policy by which it knows the coldest dirty page.
+    pub(crate) parameters: fn(&Placement) -> Values,
+    /// The share of the frames that may be dirty.
+    pub(crate) dirty_percent: fn(&Placement) -> u32,
+}
+
+/// Any configuration.
+fn any(_config: &TierConfig) -> Result<(), ConfigError> {
+    Ok(())
+}
+
+/// No parameters.
+fn none(_placement: &Placement) -> Values {
+    Vec::new()
+}
+
+/// Checks what is particular to designs that write in place.
+pub(crate) fn check(config: &TierConfig, design: &InPlace) -> Result<(), ConfigError> {
+    if config.frames_max > config.frames {
+        return Err(ConfigError::new(
+            "frames_max",
+            format!("a tier of design {} cannot grow: its pages lie where they were written", config.design),
+            format!("use {}, or format a larger tier", config.frames),
+        ));
+    }
+    (design.check)(config)
+}
+
+/// Refuses parameters of designs that were not chosen.
+pub(crate) fn check_foreign(config: &TierConfig) -> Result<(), ConfigError> {
+    let Placement { correlated_period, history, dirty_percent, write_back } = config.placement;
+    let given = [
+        ("correlated_period", correlated_period.is_some(), Design::Lc),
+        ("history", history.is_some(), Design::Lc),
+        ("dirty_percent", dirty_percent.is_some(), Design::Lc),
+        ("write_back", write_back, Design::Exadata),
+    ];
+    match given.into_iter().find(|&(_, given, of)| given && of != config.design) {
+        None => Ok(()),
+        Some((name, _, of)) => Err(ConfigError::new(
+            name,
+            format!("a parameter of design {of}, not of {}", config.design),
+            "leave it out".into(),
+        )),
+    }
+}

@@ -1,0 +1,161 @@
+//! Pages leave: the policy names them ahead of need, and a clean one is let go at once.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::{Homes, LEAVING, USED};
+use crate::directory::{DIRTY, VALID};
+use crate::ids::IdRange;
+use crate::planted::{self, Bug};
+use crate::staging::Reserve;
+use crate::tier::Tier;
+
+impl Homes<'_> {
+    /// Homes that are free or on their way to it.
+    fn coming(&self) -> u64 {
+        self.control.free.get() + self.in_limbo() + self.control.leaving.get()
+    }
+
+    /// Lists a page that is to leave; false if the list is full.
+    pub(super) fn push_leaving(&self, home: u32) -> bool {
+        let (first, end) = (self.control.leaving_first.get(), self.control.leaving_end.get());
+        let count = self.leaving.len() as u64;
+        if end - first == count {
+            return false;
+        }
+        self.leaving[(end % count) as usize].store(home, Relaxed);
+        self.control.leaving_end.set(end + 1);
+        true
+    }
+
+    /// The first of the list that is still to leave; and takes it off the list.
+    pub(super) fn pop_leaving(&self) -> Option<u32> {
+        while self.control.leaving_first.get() < self.control.leaving_end.get() {
+            let first = self.control.leaving_first.bump(1);
+            let home = self.leaving[(first % self.leaving.len() as u64) as usize].load(Relaxed);
+            if self.state(home) == LEAVING {
+                return Some(home);
+            }
+        }
+        None
+    }
+
+    /// Whether pages wait to be written to disk, or to be let go.
+    pub(super) fn has_leaving(&self) -> bool {
+        self.control.leaving_first.get() < self.control.leaving_end.get()
+    }
+}
+
+impl Tier {
+    /// Whether the policy is to be asked for victims; the caller is the one who asks. Under the control lock.
+    pub(crate) fn take_eviction(&self) -> bool {
+        let Some(homes) = self.homes() else { return false };
+        let placed = homes.control;
+        // What is on its way covers a band of disk writes, so that the disk is synced once for all of it.
+        let wanted = homes.coming() < homes.geometry.reserve + self.geometry.config().band_frames;
+        let idle = placed.evicting.get() == 0 && self.control().draining.get() == 0;
+        if !wanted || !idle {
+            return false;
+        }
+        placed.evicting.set(1);
+        placed.evicting_owner.set(self.owner.into());
+        true
+    }
+
+    /// Asks the policy for victims, and lets clean ones go. True if there were any. No lock is held.
+    pub(crate) fn evict(&self) -> bool {
+        let Some(homes) = self.homes() else { return false };
+        let most = self.geometry.lane_pages().max(self.geometry.group_pages());
+        let mut victims = 0;
+        while victims < most {
+            let victim = {
+                let _guard = homes.lock(self.owner);
+                let victim = homes.victim();
+                planted::inside("evict: victim named");
+                victim
+            };
+            let Some(home) = victim else { break };
+            victims += 1;
+            planted::outside("evict: victim not listed");
+            self.let_go(&homes, home);
+        }
+        homes.control.evicting.set(0);
+        victims > 0
+    }
+
+    /// Lets a LEAVING page go if it is clean; otherwise, or if there is no room for its tombstone, lists it.
+    pub(super) fn let_go(&self, homes: &Homes<'_>, home: u32) -> bool {
+        // Nothing is appended behind the last sync of a host that leaves the tier.
+        if self.control().draining.get() == 0 && self.dismiss(homes, home) {
+            return true;
+        }
+        let _guard = homes.lock(self.owner);
+        if homes.state(home) == LEAVING && !homes.push_leaving(home) {
+            // Nothing was done for it yet: it is a page like others again.
+            let entry = homes.home(home).entry.load(Relaxed);
+            let directory = self.directory();
+            let (id, dirty) = (directory.id(entry), directory.state(entry) & DIRTY != 0);
+            homes.set_state(home, USED);
+            homes.came(home, Homes::key(&id), dirty);
+        }
+        false
+    }
+
+    /// Unlinks the page of a LEAVING home if it is clean and its tombstone finds room.
+    fn dismiss(&self, homes: &Homes<'_>, home: u32) -> bool {
+        let directory = self.directory();
+        let id = directory.id(homes.home(home).entry.load(Relaxed));
+        let shard = directory.lock(directory.slot(&id), self.owner);
+        // Whether it is still that page's, and where its newest record is, is known under its lock.
+        let Some(entry) = shard.find(&id) else { return false };
+        let state = directory.state(entry);
+        let dirty = state & DIRTY != 0 && !planted::is(Bug::DirtyEvicted);
+        if homes.of_entry(entry) != home || homes.state(home) != LEAVING || dirty {
+            return false;
+        }
+        debug_assert_ne!(state & VALID, 0);
+        let range = IdRange { start: id, count: 1, shift: 0 };
+        if !planted::is(Bug::EvictedWithoutTombstone)
+            && self.append_tombstone(range, None, Reserve::Foreground).is_err()
+        {
+            return false;
+        }
+        planted::inside("evict: tombstone appended");
+        shard.unlink(entry);
+        shard.changed();
+        planted::inside("evict: unlinked");
+        self.unplaced(home);
+        self.control().counters.left_clean.count(1);
+        true
+    }
+
+    /// Takes up what an owner that has died had in its hands. Under the control lock.
+    pub(crate) fn abandon_eviction(&self, dead: u64) {
+        let Some(homes) = self.homes() else { return };
+        let placed = homes.control;
+        if placed.evicting.get() == 1 && placed.evicting_owner.get() == dead {
+            placed.evicting.set(0);
+        }
+        self.list_anew();
+    }
+
+    /// Lists all pages that are LEAVING, and the dirty pages that are in no order.
+    pub(crate) fn list_anew(&self) {
+        let Some(homes) = self.homes() else { return };
+        let directory = self.directory();
+        let _guard = homes.lock(self.owner);
+        let placed = homes.control;
+        placed.leaving_first.set(placed.leaving_end.get());
+        for home in 0..homes.geometry.homes {
+            let entry = homes.home(home).entry.load(Relaxed);
+            match homes.state(home) {
+                LEAVING => {
+                    homes.push_leaving(home);
+                }
+                USED if directory.state(entry) & DIRTY != 0 => {
+                    homes.came_dirty(home, Homes::key(&directory.id(entry)));
+                }
+                _ => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,438 @@
+//! Pages that are written in place: for designs with a replacement policy of their own (see `designs`).
+//!
+//! The queue of positions holds *records* only, in memory and in the summaries of groups; a page lies in a frame of its own, its *home*.
+//! Everything that is said of positions stays true: groups, their chain, the durable mark, tombstones, the front, metadata segments.
+//! What differs:
+//!
+//! - A group is written as one summary, in a small ring of summaries, and one write per page, at its home. A page that is rewritten takes
+//!   a fresh home; the old one is given to others later (docs/decisions/0008-designs-that-write-in-place.md).
+//! - At the front of the queue nothing is read and nothing leaves: valid records are *relocated*, appended again for pages that stay
+//!   where they are ([`relocate`]). Their entries are `HOMED`: staging memory does not have their pages.
+//! - Pages leave when the policy says so ([`evict`]): a clean one by a tombstone, a dirty one after it was written to disk and synced ([`spill`]).
+//!
+//! ```text
+//!            staged in               victim                  clean on disk, tombstone appended
+//!   FREE ---------------> USED ---------------> LEAVING ------------------------------------> LIMBO --+
+//!    ^                     |  |                    |   rewritten, invalidated                  ^      |
+//!    |                     |  +--------------------+-------------------------------------------+      |
+//!    |                     | forgotten in memory alone                                         |      |
+//!    |                     +-----------------------> ORPHAN ----(the front passes its record)--+      |
+//!    +---------------------------------- what made it free is durable --------------------------------+
+//! ```
+//!
+//! 1. A home is written only by the group whose record took it from FREE. So a home in LIMBO still has its page, for a crash that
+//!    finds the old record and not the one that replaced it (invariant 5).
+//! 2. A home is in LIMBO until every group is durable that existed when it came there: the one that superseded its page or holds the
+//!    tombstone is among them.
+//! 3. A page in USED or LEAVING is linked, at the entry that the home names; no other linked entry names that home.
+//! 4. USED homes are in the policy's order, others are not, but for the moment in which the policy's lock is held.
+//!
+//! The policy knows *ranks*, `0..homes`, of which each home has one. A rewrite gives the rank of the old home to the new one: to the policy the page
+//! has stayed in its frame, as in the papers.
+//!
+//! `Placed::lock` guards everything here. It is taken last: under a shard's lock, the control lock, or none, and nothing is called under it.
+
+mod evict;
+
+mod order;
+
+mod recover;
+
+mod relocate;
+
+mod spill;
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::config::PlacedGeometry;
+use crate::ids::PageId;
+use crate::interleave::AtomicU32;
+use crate::lock::{Guard, SpinLock};
+use crate::planted::{self, Bug};
+use crate::region::{Region, Word, shared};
+use crate::replacement::{Order, PageKey};
+use crate::tier::Tier;
+
+pub(crate) const FREE: u32 = 0;
+pub(crate) const USED: u32 = 1;
+pub(crate) const LEAVING: u32 = 2;
+pub(crate) const LIMBO: u32 = 3;
+pub(crate) const ORPHAN: u32 = 4;
+
+/// Counts and ends of the lists below, and what is under way.
+#[repr(C, align(64))]
+pub(crate) struct Placed {
+    lock: SpinLock,
+    _apart: AtomicU32,
+    /// Homes in the list of free ones.
+    pub(crate) free: Word,
+    limbo_first: Word,
+    limbo_end: Word,
+    /// The list of pages that are to leave; some may have been superseded since. And how many homes are LEAVING.
+    leaving_first: Word,
+    leaving_end: Word,
+    leaving: Word,
+    /// Pages written to disk and not synced; up to where the sync under way covers them.
+    written_first: Word,
+    written_end: Word,
+    written_covered: Word,
+    /// Homes that became free, ever.
+    freed: Word,
+    /// Pages in the order of the dirty ones.
+    dirty: Word,
+    /// 1 while somebody asks the policy for victims, and who.
+    evicting: Word,
+    evicting_owner: Word,
+    /// What is to leave the queue of records, and the groups that must be durable first; 0 if nothing waits.
+    pub(crate) ring_barrier: Word,
+    pub(crate) ring_barrier_end: Word,
+}
+
+/// One home.
+#[repr(C)]
+pub(crate) struct Home {
+    state: AtomicU32,
+    /// The entry of its page's newest record.
+    entry: AtomicU32,
+    rank: AtomicU32,
+    /// The home whose rank is this one's index.
+    of_rank: AtomicU32,
+    epoch: AtomicU32,
+    /// Number of its last entry in the list of pages written to disk.
+    written: AtomicU32,
+    version: Word,
+    lsn: Word,
+}
+
+/// A home that becomes free when a group is durable.
+#[repr(C)]
+pub(crate) struct Limbo {
+    sequence: Word,
+    home: AtomicU32,
+    _apart: AtomicU32,
+}
+
+shared!(Placed, Home, Limbo);
+
+/// What a page's record says beyond its entry, to be said again when it is relocated.
+#[derive(Clone, Copy)]
+pub(crate) struct Version {
+    pub(crate) epoch: u32,
+    pub(crate) version: u64,
+    pub(crate) lsn: u64,
+}
+
+/// Byte offsets of the parts in a region.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PlacedLayout {
+    control: usize,
+    homes: usize,
+    of_entries: usize,
+    free: usize,
+    limbo: usize,
+    leaving: usize,
+    written: usize,
+    order: usize,
+    dirty_order: usize,
+}
+
+impl PlacedLayout {
+    /// Takes what a tier of these sizes needs: bytes and alignment to an offset.
+    pub(crate) fn compute(placed: &PlacedGeometry, take: &mut dyn FnMut(usize, usize) -> usize) -> Self {
+        let homes = placed.homes as usize;
+        let (policy, shape) = &placed.order;
+        let dirty = placed.dirty_order.map_or(0, |(policy, shape)| policy.bytes(&shape));
+        Self {
+            control: take(size_of::<Placed>(), 64),
+            homes: take(homes * size_of::<Home>(), 64),
+            of_entries: take(placed.positions as usize * 4, 64),
+            free: take(homes * 4, 64),
+            limbo: take(homes * size_of::<Limbo>(), 64),
+            leaving: take(homes * 4, 64),
+            written: take(homes * 4, 64),
+            order: take(policy.bytes(shape), 64),
+            dirty_order: take(dirty, 64),
+        }
+    }
+}
+
+/// The parts in a region.
+#[derive(Clone, Copy)]
+pub(crate) struct Homes<'r> {
+    pub(crate) control: &'r Placed,
+    homes: &'r [Home],
+    of_entries: &'r [AtomicU32],
+    free: &'r [AtomicU32],
+    limbo: &'r [Limbo],
+    leaving: &'r [AtomicU32],
+    written: &'r [AtomicU32],
+    region: &'r Region,
+    geometry: &'r PlacedGeometry,
+    layout: &'r PlacedLayout,
+}
+
+impl<'r> Homes<'r> {
+    fn new(region: &'r Region, geometry: &'r PlacedGeometry, layout: &'r PlacedLayout) -> Self {
+        let count = geometry.homes as usize;
+        Self {
+            control: region.value(layout.control),
+            homes: region.slice(layout.homes, count),
+            of_entries: region.slice(layout.of_entries, geometry.positions as usize),
+            free: region.slice(layout.free, count),
+            limbo: region.slice(layout.limbo, count),
+            leaving: region.slice(layout.leaving, count),
+            written: region.slice(layout.written, count),
+            region,
+            geometry,
+            layout,
+        }
+    }
+
+    fn lock(&self, owner: u32) -> Guard<'r> {
+        self.control.lock.lock(owner)
+    }
+
+    fn home(&self, home: u32) -> &'r Home {
+        &self.homes[home as usize]
+    }
+
+    fn state(&self, home: u32) -> u32 {
+        self.home(home).state.load(Relaxed)
+    }
+
+    /// The home that an entry names. Its word is written before the entry is linked.
+    pub(crate) fn of_entry(&self, entry: u32) -> u32 {
+        self.of_entries[entry as usize].load(Relaxed)
+    }
+
+    fn order(&self) -> Order<'r> {
+        let (policy, shape) = &self.geometry.order;
+        policy.open(self.region, self.layout.order, shape)
+    }
+
+    fn dirty_order(&self) -> Option<Order<'r>> {
+        let (policy, shape) = self.geometry.dirty_order.as_ref()?;
+        Some(policy.open(self.region, self.layout.dirty_order, shape))
+    }
+
+    /// Homes in LIMBO.
+    fn in_limbo(&self) -> u64 {
+        self.control.limbo_end.get() - self.control.limbo_first.get()
+    }
+
+    /// Pages written to disk since the last sync of the disk.
+    fn unsynced(&self) -> u64 {
+        self.control.written_end.get() - self.control.written_first.get()
+    }
+
+    fn push_limbo(&self, home: u32, sequence: u64) {
+        let control = self.control;
+        let limbo = &self.limbo[(control.limbo_end.get() % self.limbo.len() as u64) as usize];
+        limbo.sequence.set(sequence);
+        limbo.home.store(home, Relaxed);
+        control.limbo_end.bump(1);
+    }
+
+    fn push_free(&self, home: u32) {
+        self.home(home).state.store(FREE, Relaxed);
+        self.free[self.control.free.bump(1) as usize].store(home, Relaxed);
+    }
+
+    /// Changes the state of a home that has a page.
+    fn set_state(&self, home: u32, state: u32) {
+        let before = self.home(home).state.swap(state, Relaxed);
+        if before == LEAVING && state != LEAVING {
+            self.control.leaving.set(self.control.leaving.get() - 1);
+        } else if before != LEAVING && state == LEAVING {
+            self.control.leaving.bump(1);
+        }
+    }
+
+    /// The page of a home is not in the policy's order any more; nothing of it is remembered.
+    fn remove(&self, home: u32) {
+        let rank = self.home(home).rank.load(Relaxed);
+        self.order().visit(order::Remove(rank));
+        self.remove_dirty(rank);
+    }
+
+    fn remove_dirty(&self, rank: u32) {
+        if self.dirty_order().is_some_and(|order| order.visit(order::Remove(rank))) {
+            self.control.dirty.set(self.control.dirty.get() - 1);
+        }
+    }
+
+    fn key(id: &PageId) -> PageKey {
+        PageKey(id.hash())
+    }
+}
+
+impl Tier {
+    /// The homes of pages, if the design writes in place.
+    pub(crate) fn homes(&self) -> Option<Homes<'_>> {
+        let placed = self.geometry.placed.as_ref()?;
+        Some(Homes::new(&self.region, placed, &self.geometry.layout.placed))
+    }
+
+    /// The home that an entry names; the entry's own frame where pages lie in the queue.
+    pub(crate) fn home_of(&self, entry: u32) -> u32 {
+        match &self.geometry.placed {
+            None => entry,
+            Some(placed) => {
+                let words: &[AtomicU32] =
+                    self.region.slice(self.geometry.layout.placed.of_entries, placed.positions as usize);
+                words[entry as usize].load(Relaxed)
+            }
+        }
+    }
+
+    /// Whether there is a home for a page that comes in. Under the control lock.
+    pub(crate) fn has_home(&self, homes: &Homes<'_>) -> bool {
+        if homes.control.free.get() == 0 {
+            self.free_limbo();
+        }
+        homes.control.free.get() > 0
+    }
+
+    /// Takes a home for a page that comes in. Under the control lock.
+    pub(crate) fn take_home(&self, homes: &Homes<'_>) -> Option<u32> {
+        let _guard = homes.lock(self.owner);
+        let last = homes.control.free.get().checked_sub(1)?;
+        homes.control.free.set(last);
+        Some(homes.free[last as usize].load(Relaxed))
+    }
+
+    /// Notes what the record at `entry` says of its page. Under the control lock; the entry is not linked.
+    pub(crate) fn name_home(&self, homes: &Homes<'_>, entry: u32, home: u32, version: Version) {
+        homes.of_entries[entry as usize].store(home, Relaxed);
+        let home = homes.home(home);
+        home.epoch.store(version.epoch, Relaxed);
+        home.version.set(version.version);
+        home.lsn.set(version.lsn);
+    }
+
+    /// The page has a home, at the entry that was just linked; `older` is the home of the version that it supersedes. Under the lock of
+    /// the page's shard.
+    pub(crate) fn placed(&self, entry: u32, id: &PageId, older: Option<u32>, dirty: bool) {
+        let Some(homes) = self.homes() else { return };
+        let newest = self.newest_group();
+        let _guard = homes.lock(self.owner);
+        let home = homes.of_entry(entry);
+        if let Some(older) = older {
+            homes.swap_ranks(older, home);
+            homes.set_state(older, LIMBO);
+            homes.push_limbo(older, newest);
+        }
+        homes.home(home).entry.store(entry, Relaxed);
+        homes.set_state(home, USED);
+        homes.came(home, Homes::key(id), dirty);
+    }
+
+    /// The page of `home` was unlinked, and the record that says so appended. Under the lock of the page's shard.
+    pub(crate) fn unplaced(&self, home: u32) {
+        let Some(homes) = self.homes() else { return };
+        let newest = self.newest_group();
+        let _guard = homes.lock(self.owner);
+        homes.remove(home);
+        homes.set_state(home, LIMBO);
+        homes.push_limbo(home, newest);
+    }
+
+    /// The page at `entry` was unlinked, and no record says so: its home is kept until the front has passed its record. Under the lock of
+    /// the page's shard.
+    pub(crate) fn orphaned(&self, entry: u32) {
+        let Some(homes) = self.homes() else { return };
+        let _guard = homes.lock(self.owner);
+        let home = homes.of_entry(entry);
+        homes.remove(home);
+        homes.set_state(home, ORPHAN);
+    }
+
+    /// A record leaves the queue. If it was an orphan's, its home becomes free when a group is durable that states the front.
+    pub(crate) fn record_left(&self, entry: u32) {
+        let Some(homes) = self.homes() else { return };
+        let home = homes.of_entry(entry);
+        if homes.state(home) != ORPHAN {
+            return;
+        }
+        let newest = self.newest_group();
+        let _guard = homes.lock(self.owner);
+        if homes.state(home) == ORPHAN && homes.home(home).entry.load(Relaxed) == entry {
+            homes.set_state(home, LIMBO);
+            // The front has not moved yet: the next group to be composed may be one that exists already, the one after it is none.
+            homes.push_limbo(home, newest + 1);
+        }
+    }
+
+    /// The newest group that exists: all records appended so far are in it or before it.
+    fn newest_group(&self) -> u64 {
+        self.control().next_sequence.get().saturating_sub(1)
+    }
+
+    /// Homes whose time in LIMBO is over. Under the control lock.
+    pub(crate) fn free_limbo(&self) {
+        let Some(homes) = self.homes() else { return };
+        let control = self.control();
+        // Whoever drains reads pages without asking whether they are still there.
+        if control.draining.get() != 0 {
+            return;
+        }
+        let _guard = homes.lock(self.owner);
+        let placed = homes.control;
+        while placed.limbo_first.get() < placed.limbo_end.get() {
+            let limbo = &homes.limbo[(placed.limbo_first.get() % homes.limbo.len() as u64) as usize];
+            if limbo.sequence.get() >= control.flushed.get() && !planted::is(Bug::HomeReusedEarly) {
+                break;
+            }
+            placed.limbo_first.bump(1);
+            homes.push_free(limbo.home.load(Relaxed));
+            placed.freed.bump(1);
+        }
+    }
+
+    /// Whether pages that come in will soon find no home: what could wait is done now. So a group of pages finds homes when all jobs are done.
+    pub(crate) fn homes_short(&self) -> bool {
+        let enough = self.geometry.group_pages() + 1;
+        self.homes().is_some_and(|homes| homes.control.free.get() < enough)
+    }
+
+    /// Whether homes are short and more would be free if this group, which is open, were durable. Under the control lock.
+    pub(crate) fn homes_wait_for(&self, open: u64) -> bool {
+        let Some(homes) = self.homes() else { return false };
+        let placed = homes.control;
+        if !self.homes_short() {
+            return false;
+        }
+        if homes.in_limbo() == 0 {
+            // Pages that leave are written to disk when they are durable.
+            return homes.has_leaving() && self.slot_of(open).pages.get() > 0;
+        }
+        let first = &homes.limbo[(placed.limbo_first.get() % homes.limbo.len() as u64) as usize];
+        first.sequence.get() >= open
+    }
+
+    /// Homes that became free, ever.
+    pub(crate) fn homes_freed(&self) -> u64 {
+        self.homes().map_or(0, |homes| homes.control.freed.get())
+    }
+
+    /// Whether a process that holds the lock has died.
+    pub(crate) fn homes_held_by(&self, owner: u32) -> bool {
+        self.homes().is_some_and(|homes| homes.control.lock.holder() == Some(owner))
+    }
+
+    pub(crate) fn poison_homes(&self) {
+        if let Some(homes) = self.homes() {
+            homes.control.lock.poison();
+        }
+    }
+
+    pub(crate) fn homes_poisoned(&self) -> bool {
+        self.homes().is_some_and(|homes| homes.control.lock.is_poisoned())
+    }
+
+    /// What the record of the page at `home` says beyond its entry.
+    pub(crate) fn version_at(&self, homes: &Homes<'_>, home: u32) -> Version {
+        let home = homes.home(home);
+        Version { epoch: home.epoch.load(Relaxed), version: home.version.get(), lsn: home.lsn.get() }
+    }
+}

@@ -1,0 +1,107 @@
+//! Homes after a recovery, and their checker.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::{FREE, Homes, LEAVING, LIMBO, USED, Version, order};
+use crate::directory::{DIRTY, VALID};
+use crate::format::Record;
+use crate::tier::Tier;
+
+impl Tier {
+    /// Takes up where the page of a record lies that is about to be linked at `entry`. At recovery.
+    pub(crate) fn replay_home(&self, record: &Record, entry: u32, lsn: u64, home: u32) {
+        let Some(homes) = self.homes() else { return };
+        homes.of_entries[entry as usize].store(home, Relaxed);
+        if home < homes.geometry.homes {
+            self.name_home(
+                &homes,
+                entry,
+                home,
+                Version { epoch: record.epoch, version: record.version, lsn },
+            );
+        }
+    }
+
+    /// All records have been replayed: every home that has no page is free, and the policy learns of the others in the order of the queue.
+    ///
+    /// # Errors
+    /// A position whose record names a home that there is not, or that another page has.
+    pub(crate) fn settle_homes(&self) -> Result<(), u64> {
+        let Some(homes) = self.homes() else { return Ok(()) };
+        let control = self.control();
+        let directory = self.directory();
+        let _guard = homes.lock(self.owner);
+        for (index, home) in homes.homes.iter().enumerate() {
+            home.rank.store(index as u32, Relaxed);
+            home.of_rank.store(index as u32, Relaxed);
+        }
+        for position in control.front.get()..control.rear.get() {
+            let entry = self.frame_of(position);
+            let state = directory.state(entry);
+            if state & VALID == 0 {
+                continue;
+            }
+            let home = homes.of_entry(entry);
+            if home >= homes.geometry.homes || homes.state(home) == USED {
+                return Err(position);
+            }
+            homes.home(home).entry.store(entry, Relaxed);
+            homes.set_state(home, USED);
+            homes.came(home, Homes::key(&directory.id(entry)), state & DIRTY != 0);
+        }
+        // The first ones are given out first.
+        for home in (0..homes.geometry.homes).rev().filter(|&home| homes.state(home) == FREE) {
+            homes.push_free(home);
+        }
+        Ok(())
+    }
+
+    /// Checks the rules at the head of `placed`. For tests, while nothing else uses the tier.
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub(crate) fn check_homes(&self) {
+        let Some(homes) = self.homes() else { return };
+        let directory = self.directory();
+        let count = homes.geometry.homes;
+        let _guard = homes.lock(self.owner);
+        let placed = homes.control;
+        let ordered = homes.order().visit(order::Check(count));
+        let mut dirty = 0;
+        if let Some(order) = homes.dirty_order() {
+            dirty = order.visit(order::Check(count)).iter().filter(|ordered| **ordered).count() as u64;
+        }
+        assert_eq!(placed.dirty.get(), dirty, "the number of pages in the order of the dirty ones");
+        let mut counts = [0u64; 5];
+        for home in 0..count {
+            let there = homes.home(home);
+            let state = homes.state(home);
+            counts[state as usize] += 1;
+            let rank = there.rank.load(Relaxed);
+            assert_eq!(homes.home(rank).of_rank.load(Relaxed), home, "each home has one rank");
+            assert_eq!(ordered[rank as usize], state == USED, "the order has the homes in use: home {home}");
+            if matches!(state, USED | LEAVING) {
+                let entry = there.entry.load(Relaxed);
+                assert_eq!(homes.of_entry(entry), home, "a home and its entry name each other");
+                assert_ne!(directory.state(entry) & VALID, 0, "the page of a home is linked");
+            }
+        }
+        let linked = (0..self.geometry.entries() as u32).filter(|&entry| directory.state(entry) & VALID != 0);
+        for entry in linked {
+            let home = homes.of_entry(entry);
+            assert!(matches!(homes.state(home), USED | LEAVING), "a linked page has a home");
+            assert_eq!(homes.home(home).entry.load(Relaxed), entry, "a home and its entry name each other");
+        }
+        assert_eq!(counts[FREE as usize], placed.free.get(), "homes that are free");
+        assert_eq!(counts[LEAVING as usize], placed.leaving.get(), "homes whose pages leave");
+        assert_eq!(counts[LIMBO as usize], homes.in_limbo(), "homes in limbo");
+        for index in 0..placed.free.get() {
+            let home = homes.free[index as usize].load(Relaxed);
+            assert_eq!(homes.state(home), FREE, "the list of free homes");
+        }
+        for index in placed.limbo_first.get()..placed.limbo_end.get() {
+            let home = homes.limbo[(index % homes.limbo.len() as u64) as usize].home.load(Relaxed);
+            assert_eq!(homes.state(home), LIMBO, "the list of homes in limbo");
+        }
+    }
+}

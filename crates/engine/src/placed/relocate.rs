@@ -1,0 +1,96 @@
+//! Records at the front of the queue are appended again, for pages that stay where they are.
+//!
+//! A record keeps its version, like a second chance, and is the newest when it is appended (invariant 7). Nothing is read, and of what is
+//! written only the summary that holds the record.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use crate::checkpoint::is_marking;
+use crate::directory::{DIRTY, HEAD, HOMED, VALID};
+use crate::format::RecordKind;
+use crate::lane::{GROUP, LANE_IDLE, LANE_SCANNING};
+use crate::planted::{self, Bug};
+use crate::staging::{Replaced, Reserve};
+use crate::tier::Tier;
+
+impl Tier {
+    /// Takes the group at the front of the queue of records if room is wanted there; the lane rests meanwhile, so that what it
+    /// carries stays where it is. Under the control lock.
+    pub(crate) fn take_relocation(&self) -> bool {
+        let control = self.control();
+        let rests = control.lane.get() == LANE_IDLE && control.draining.get() == 0;
+        // Pages that a drain is marking clean are not moved behind its end.
+
+        if self.geometry.placed.is_none() || !rests || is_marking(control) {
+            return false;
+        }
+        let position = control.cleaned.get();
+        if !self.front_wanted(position) {
+            return false;
+        }
+        let head = self.group_at(position);
+        control.lane_load.set(GROUP);
+        control.lane_pages.set(0);
+        control.lane_position.set(position);
+        control.lane_end.set(self.page_position(position, head.pages.into()));
+        control.lane.set(LANE_SCANNING);
+        control.lane_owner.set(self.owner.into());
+        planted::inside("relocate: group taken");
+        true
+    }
+
+    /// Relocates what is valid of the group that was taken; false if some of it has to wait.
+    pub(crate) fn relocate(&self) -> bool {
+        let control = self.control();
+        let groups: Vec<_> = self.lane_groups().collect();
+        let mut positions = groups.iter().flat_map(|(group, head)| self.pages_of(*group, head));
+        let all = positions.all(|position| self.relocate_record(position));
+        planted::outside("relocate: records appended");
+        let _guard = control.lock.lock(self.owner);
+        if all {
+            self.group_cleaned();
+        } else {
+            control.lane.set(LANE_IDLE);
+        }
+        all
+    }
+
+    /// Appends the record at `position` again if it is valid; false if that has to wait.
+    fn relocate_record(&self, position: u64) -> bool {
+        let directory = self.directory();
+        let old = self.frame_of(position);
+        let unchecked = planted::is(Bug::RelocatedUnchecked) && directory.head(old).is_none();
+        if directory.state(old) & VALID == 0 && !unchecked {
+            return true;
+        }
+        let Some(homes) = self.homes() else { return true };
+        let id = directory.id(old);
+        let shard = directory.lock(directory.slot(&id), self.owner);
+        let newest = shard.find(&id);
+        if newest != Some(old) && !(unchecked && newest.is_some()) {
+            return true;
+        }
+        let home = homes.of_entry(old);
+        let state = directory.state(old);
+        let version = self.version_at(&homes, home);
+        let checksum = directory.checksum(old);
+        let dirty = state & DIRTY != 0;
+        let kind = RecordKind::Page { id, dirty, second_chance: true, lsn: version.lsn, checksum, home };
+        let replaced = Some(Replaced { state, position });
+        let place = self.append(kind, Some((version.epoch, version.version)), Reserve::StageOut, replaced);
+        let Some(place) = place else { return false };
+        planted::inside("relocate: record appended");
+        if let Some(newest) = newest {
+            shard.unlink(newest);
+        }
+        shard.link(place.frame, &id, state & !(VALID | HEAD) | HOMED, checksum);
+        planted::inside("relocate: linked, not counted as filled");
+        {
+            let _guard = homes.lock(self.owner);
+            homes.home(home).entry.store(place.frame, Relaxed);
+        }
+        self.filled(place);
+        self.control().counters.relocated.count(1);
+        true
+    }
+}

@@ -1,0 +1,209 @@
+//! Dirty pages on their way to disk: those that leave, and those that a cleaner wants there.
+//!
+//! They go through the lane like the pages of a drain: read at their homes, written in the order of their ids. Then they are listed as
+//! *written*, and a sync of the disk that begins afterwards makes them clean. Those that leave are let go then; those that were cleaned stay.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::{Homes, LEAVING, USED};
+use crate::directory::{DIRTY, DRAINED, HOMED, VALID, WRITTEN, needs_disk};
+use crate::lane::{LANE_IDLE, LANE_SCANNING, LANE_TO_READ, LanePage, SPILL};
+use crate::planted::{self, Bug};
+use crate::tier::Tier;
+
+/// What there is to be done for a page.
+enum Step {
+    /// It is written to disk.
+    Write(u64),
+    /// It is on disk; the next sync covers it.
+    Sync,
+    /// It is clean, or another page.
+    Clean,
+    /// It is not durable on flash yet.
+    Wait,
+}
+
+impl Homes<'_> {
+    /// Whether the cleaner has something to do.
+    fn cleaner_wants(&self) -> bool {
+        self.control.dirty.get() > self.geometry.dirty_max
+    }
+
+    /// Notes that the page of a home was written to disk.
+    fn push_written(&self, home: u32) {
+        let end = self.control.written_end.bump(1);
+        self.home(home).written.store(end as u32, Relaxed);
+        self.written[(end % self.written.len() as u64) as usize].store(home, Relaxed);
+    }
+
+    /// Whether the list of written pages has room for all that the lane can carry.
+    fn room_for(&self, pages: u64) -> bool {
+        self.unsynced() + 2 * pages <= self.written.len() as u64
+    }
+}
+
+impl Tier {
+    /// Whether the lane has pages to look for. Under the control lock.
+    pub(crate) fn take_spill(&self) -> bool {
+        let Some(homes) = self.homes() else { return false };
+        let control = self.control();
+        if control.lane.get() != LANE_IDLE || control.draining.get() != 0 {
+            return false;
+        }
+        let wanted = homes.has_leaving() || homes.cleaner_wants();
+        if !wanted || !homes.room_for(self.geometry.lane_pages()) {
+            return false;
+        }
+        control.lane_load.set(SPILL);
+        control.lane_pages.set(0);
+        control.lane.set(LANE_SCANNING);
+        control.lane_owner.set(self.owner.into());
+        planted::inside("spill: lane scanning");
+        true
+    }
+
+    /// Lists pages that leave, and then those that are to be cleaned. The lane is scanning, for the caller alone; no lock is held. False
+    /// if there was nothing that could be done.
+    pub(crate) fn list_spill(&self) -> bool {
+        let Some(homes) = self.homes() else { return false };
+        let mut list = Vec::new();
+        let most = self.geometry.lane_pages() as usize;
+        let mut moved = self.list_leaving(&homes, most, &mut list);
+        moved |= self.list_dirty(&homes, most, &mut list);
+        self.set_lane_list(&list);
+        planted::outside("spill: listed");
+        let control = self.control();
+        let _guard = control.lock.lock(self.owner);
+        control.lane.set(if list.is_empty() { LANE_IDLE } else { LANE_TO_READ });
+        moved || !list.is_empty()
+    }
+
+    fn list_leaving(&self, homes: &Homes<'_>, most: usize, list: &mut Vec<LanePage>) -> bool {
+        let mut moved = false;
+        // Those for which there is no room go to the end of the list.
+        let mut left = homes.control.leaving_end.get() - homes.control.leaving_first.get();
+        while list.len() < most && left > 0 {
+            left -= 1;
+            let guard = homes.lock(self.owner);
+            let Some(home) = homes.pop_leaving() else { break };
+            match self.step_for(homes, home) {
+                Step::Write(position) => list.push(LanePage { position, place: list.len() as u64 }),
+                Step::Sync => homes.push_written(home),
+                // Others behind it may be durable.
+                Step::Wait => {
+                    homes.push_leaving(home);
+                    continue;
+                }
+                Step::Clean => {
+                    drop(guard);
+                    moved |= self.let_go(homes, home);
+                    continue;
+                }
+            }
+            moved = true;
+        }
+        moved
+    }
+
+    fn list_dirty(&self, homes: &Homes<'_>, most: usize, list: &mut Vec<LanePage>) -> bool {
+        let mut moved = false;
+        while list.len() < most {
+            let _guard = homes.lock(self.owner);
+            if !homes.cleaner_wants() {
+                break;
+            }
+            let Some(home) = homes.coldest_dirty() else { break };
+            match self.step_for(homes, home) {
+                Step::Write(position) => list.push(LanePage { position, place: list.len() as u64 }),
+                Step::Sync => homes.push_written(home),
+                Step::Clean => {}
+                Step::Wait => {
+                    let id = self.directory().id(homes.home(home).entry.load(Relaxed));
+                    homes.came_dirty(home, Homes::key(&id));
+                    break;
+                }
+            }
+            moved = true;
+        }
+        moved
+    }
+
+    /// What is to be done for the page of a home that is USED or LEAVING. Under the lock of the homes.
+    fn step_for(&self, homes: &Homes<'_>, home: u32) -> Step {
+        let entry = homes.home(home).entry.load(Relaxed);
+        let state = self.directory().state(entry);
+        let position = self.position_of(entry);
+        let durable = position < self.control().staged_from.get() || state & HOMED != 0;
+        match () {
+            () if !durable => Step::Wait,
+            () if needs_disk(state) => Step::Write(position),
+            () if state & (VALID | DIRTY) == VALID | DIRTY => Step::Sync,
+            () => Step::Clean,
+        }
+    }
+
+    /// The lane's pages are on disk, unsynced, and marked so. Under the control lock.
+    pub(crate) fn spill_written(&self) {
+        let Some(homes) = self.homes() else { return };
+        let _guard = homes.lock(self.owner);
+        for page in self.lane_list() {
+            homes.push_written(homes.of_entry(self.frame_of(page.position)));
+        }
+    }
+
+    /// Whether the disk is to be synced now for pages that were written. Under the control lock.
+    pub(crate) fn spill_wants_sync(&self) -> bool {
+        let Some(homes) = self.homes() else { return false };
+        let control = self.control();
+        let unsynced = homes.unsynced();
+        let full = !homes.room_for(self.geometry.lane_pages());
+        // Short bands are worth a sync only when nothing else can leave: what can be written has been taken by now.
+        let nothing_else = control.lane.get() == LANE_IDLE && self.homes_short();
+        unsynced >= self.geometry.config().band_frames || unsynced > 0 && (full || nothing_else)
+    }
+
+    /// A sync of the disk begins. Under the control lock.
+    pub(crate) fn spill_sync_begins(&self) {
+        if let Some(homes) = self.homes() {
+            homes.control.written_covered.set(homes.control.written_end.get());
+        }
+    }
+
+    /// The disk is synced: pages that were written before are clean, and those that leave are let go. No lock is held.
+    pub(crate) fn spill_synced(&self) {
+        let Some(homes) = self.homes() else { return };
+        let placed = homes.control;
+        let covered = match planted::is(Bug::SyncCoversLaterWrites) {
+            true => placed.written_end.get(),
+            false => placed.written_covered.get(),
+        };
+        while placed.written_first.get() < covered {
+            let first = placed.written_first.get();
+            let home = homes.written[(first % homes.written.len() as u64) as usize].load(Relaxed);
+            let last = homes.home(home).written.load(Relaxed) == first as u32;
+            if last && matches!(homes.state(home), USED | LEAVING) {
+                self.mark_synced(&homes, home);
+            }
+            placed.written_first.set(first + 1);
+            planted::outside("spill: one page synced");
+        }
+    }
+
+    fn mark_synced(&self, homes: &Homes<'_>, home: u32) {
+        let directory = self.directory();
+        let id = directory.id(homes.home(home).entry.load(Relaxed));
+        {
+            let shard = directory.lock(directory.slot(&id), self.owner);
+            let Some(entry) = shard.find(&id).filter(|&entry| homes.of_entry(entry) == home) else { return };
+            // Not what was written, but a page that has the home now.
+            if directory.state(entry) & (DIRTY | WRITTEN) == DIRTY {
+                return;
+            }
+            shard.clear_flags(entry, DIRTY | WRITTEN | DRAINED);
+            planted::inside("spill: one page marked clean");
+        }
+        if homes.state(home) == LEAVING {
+            self.let_go(homes, home);
+        }
+    }
+}
