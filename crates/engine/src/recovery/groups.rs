@@ -178,12 +178,17 @@ impl Scan<'_, '_> {
             if u64::from(home) >= self.geometry.frames() {
                 return Ok(false);
             }
-            if !checksums.contains_key(&home) {
-                self.read(self.geometry.offset_of_frame(home), &mut page)?;
-                self.report.pages_verified += 1;
-                checksums.insert(home, crc32c::crc32c(&page));
-            }
-            if checksums.get(&home) != Some(&checksum) {
+            let found = match checksums.get(&home) {
+                Some(&found) => found,
+                None => {
+                    self.read(self.geometry.offset_of_frame(home), &mut page)?;
+                    self.report.pages_verified += 1;
+                    let found = crc32c::crc32c(&page);
+                    checksums.insert(home, found);
+                    found
+                }
+            };
+            if found != checksum {
                 return Ok(false);
             }
         }
