@@ -245,18 +245,28 @@ impl TierConfig {
 
     /// The defaults for the largest queue that fits a flash file of `bytes` bytes.
     pub fn for_flash_bytes(page_size: u32, bytes: u64) -> Self {
+        Self::for_flash_bytes_of(Design::FaceGsc, page_size, bytes)
+    }
+
+    /// [`Self::new`] for a design. A design that goes around flash with what is dirty admits clean pages alone.
+    pub fn of(design: Design, page_size: u32, frames: u64) -> Self {
+        let admission = if design == Design::Exadata { Admission::Clean } else { Admission::Both };
+        Self { design, admission, ..Self::new(page_size, frames) }
+    }
+
+    /// [`Self::for_flash_bytes`] for a design: what lies beside the pages differs.
+    pub fn for_flash_bytes_of(design: Design, page_size: u32, bytes: u64) -> Self {
         let page = u64::from(page_size.max(1));
-        let fits = |frames: u64| {
-            Self::new(page_size, frames).geometry().is_ok_and(|geometry| geometry.flash_bytes() <= bytes)
-        };
+        let of = |frames| Self::of(design, page_size, frames);
+        let fits = |frames: u64| of(frames).geometry().is_ok_and(|geometry| geometry.flash_bytes() <= bytes);
         // The metadata's share depends on the number of frames, so the number is searched for.
         let (mut low, mut high) = (0, (bytes / page).min(FRAMES_MAX));
         while low < high {
             let middle = low + (high - low).div_ceil(2);
-            let too_small = Self::new(page_size, middle).geometry().is_err();
+            let too_small = of(middle).geometry().is_err();
             if too_small || fits(middle) { low = middle } else { high = middle - 1 }
         }
-        Self::new(page_size, low)
+        of(low)
     }
 
     /// Bytes of the smallest flash file that [`Self::for_flash_bytes`] can use; `None` for a page size that cannot be used.

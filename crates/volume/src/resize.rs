@@ -85,6 +85,12 @@ impl Shared {
         let refused = |reason: String, advice: String| {
             VolumeError::new(VolumeErrorKind::InvalidConfig, RESIZE, &host.flash_name, reason).advise(advice)
         };
+        let design = host.tier.geometry().config().design;
+        if design.writes_in_place() {
+            let reason =
+                format!("a tier of design {design} keeps its size: its pages lie where they were written");
+            return Err(refused(reason, "replace it by another flash device of the size wanted".into()));
+        }
         if bytes > most {
             let reason = format!("{bytes} bytes are more than the {most} that it was formatted for");
             let advice = format!("use at most {most}; to go beyond, format a tier with more room");

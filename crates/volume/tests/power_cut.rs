@@ -208,6 +208,7 @@ impl World {
                 volume.step();
                 Ok(())
             }
+            22 if self.config.tier.design.writes_in_place() => Ok(()),
             22 => {
                 // None once the tier was given up in the middle of a cut.
                 let Some(progress) = volume.resize_progress() else { return Ok(()) };
