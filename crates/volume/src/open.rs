@@ -8,8 +8,8 @@ use mezzanine_device::{Device, DeviceError, DirectIo, FileDevice, OpenOptions};
 use mezzanine_engine::format::{FormatError, Superblock, TierState, read_superblock};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{
-    ConfigError, DrainCursor, Geometry, ReadError, ReadFlash, Recovered, RecoveryError, Region, SyncMode,
-    Tier, TierConfig, WriteFlash,
+    ConfigError, DrainCursor, Geometry, Placement, ReadError, ReadFlash, Recovered, RecoveryError, Region,
+    SyncMode, Tier, TierConfig, WriteFlash,
 };
 
 use crate::config::{VolumeConfig, provably_clean};
@@ -256,8 +256,10 @@ fn merged(found: &Superblock, config: &VolumeConfig, name: &str) -> Result<Super
         return Err(VolumeError::new(VolumeErrorKind::InvalidConfig, "open the tier on", name, reason)
             .advise(format!("open it with a design like {old}, or drain it and format it for {new}")));
     }
+    // Parameters of the design are those that it was formatted with, unless others are asked for.
+    let same = found.config.design == config.tier.design && config.tier.placement == Placement::default();
     let wanted = TierConfig {
-        placement: config.tier.placement,
+        placement: if same { found.config.placement } else { config.tier.placement },
         design: config.tier.design,
         admission: config.tier.admission,
         sync_mode: config.tier.sync_mode,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use mezzanine_device::{Device as _, FileDevice, OpenOptions};
 use mezzanine_engine::format::ClusterName;
-use mezzanine_engine::{Admission, Design, Geometry, SyncMode, TierConfig};
+use mezzanine_engine::{Admission, Design, Geometry, Placement, SyncMode, TierConfig};
 use mezzanine_volume::{Volume, VolumeConfig, VolumeErrorKind};
 use serde::Serialize;
 
@@ -42,17 +42,33 @@ pub(crate) struct FormatArgs {
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     page_size: Size,
 
-    /// How pages leave the queue: face-basic, face-gr or face-gsc.
+    /// How pages leave: face-basic, face-gr or face-gsc, whose pages lie in a queue, or lru, fifo, clock, lc or exadata, whose pages are written in place.
     #[arg(long, default_value = "face-gsc")]
     design: Design,
 
-    /// Which pages enter: clean, dirty or both.
-    #[arg(long, default_value = "both")]
-    admission: Admission,
+    /// Which pages enter: clean, dirty or both (default: both; clean with the design exadata without --write-back).
+    #[arg(long)]
+    admission: Option<Admission>,
 
     /// Where a page must be before a sync returns: through (on disk) or durable (on flash).
     #[arg(long, default_value = "durable")]
     sync_mode: SyncMode,
+
+    /// With the design exadata: dirty pages go to flash, and to disk when they leave it.
+    #[arg(long)]
+    write_back: bool,
+
+    /// With the design lc: share of the frames in per cent that may be newer than disk before the cleaner writes them there.
+    #[arg(long, value_name = "PERCENT")]
+    dirty_percent: Option<u32>,
+
+    /// With the design lc: references after which another one to the same page counts as a new one.
+    #[arg(long, value_name = "REFERENCES")]
+    correlated_period: Option<u64>,
+
+    /// With the design lc: pages that have left whose last reference is remembered.
+    #[arg(long, value_name = "PAGES")]
+    history: Option<u64>,
 
     /// Pages that are written together.
     #[arg(long, value_name = "PAGES")]
@@ -61,6 +77,13 @@ pub(crate) struct FormatArgs {
     /// Overwrite what is not recognised, and a tier that may hold the only copy of pages.
     #[arg(long)]
     force: bool,
+}
+
+impl FormatArgs {
+    fn placement(&self) -> Placement {
+        let Self { correlated_period, history, dirty_percent, write_back, .. } = *self;
+        Placement { correlated_period, history, dirty_percent, write_back }
+    }
 }
 
 #[derive(Serialize)]
@@ -127,10 +150,10 @@ fn configure(args: &FormatArgs, bytes: u64) -> Result<(TierConfig, Geometry), Fa
         let reason = format!("a tier of pages of {page_size} bytes needs more than {}", Size(bytes));
         return Err(usage(&reason).next(format!("give a --size of at least {}KiB", least.div_ceil(1024))));
     }
-    let fitted = TierConfig::for_flash_bytes(page_size, bytes);
+    let fitted = TierConfig::for_flash_bytes_of(args.design, page_size, bytes);
     let config = TierConfig {
-        design: args.design,
-        admission: args.admission,
+        placement: args.placement(),
+        admission: args.admission.unwrap_or(if args.write_back { Admission::Both } else { fitted.admission }),
         sync_mode: args.sync_mode,
         group_pages: args.group_pages.unwrap_or(fitted.group_pages),
         ..fitted

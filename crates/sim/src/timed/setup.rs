@@ -275,11 +275,13 @@ impl Setup {
     pub fn tier_config(&self) -> TierConfig {
         // The engine sees its smallest pages, whatever the size on the devices.
         let flash_bytes = self.flash_bytes / u64::from(self.page_bytes.max(1)) * u64::from(PAGE_SIZE_MIN);
-        let mut config = TierConfig::for_flash_bytes(PAGE_SIZE_MIN, flash_bytes);
-        if let Configuration::Tier(design) = self.configuration {
-            config.design = design;
-        }
+        let design = match self.configuration {
+            Configuration::Tier(design) => design,
+            Configuration::Disk | Configuration::Flash => Design::FaceGsc,
+        };
+        let mut config = TierConfig::for_flash_bytes_of(design, PAGE_SIZE_MIN, flash_bytes);
         config.admission = self.admission;
+        config.placement.write_back = design == Design::Exadata && self.admission != Admission::Clean;
         config.sync_mode = self.sync_mode;
         config
     }
