@@ -73,7 +73,9 @@ impl World {
         let all = every_configuration();
         let (design, admission, sync_mode) = *random.pick(&all);
         let tier = small_tier(design, admission, sync_mode);
-        let tier = TierConfig { frames_max: random.between(104, 180), ..tier };
+        let frames_max = random.between(104, 180);
+        let frames_max = if design.writes_in_place() { tier.frames } else { frames_max };
+        let tier = TierConfig { frames_max, ..tier };
         let config = VolumeConfig { workers: 0, identity_seed: Some(seed), ..VolumeConfig::new(tier) };
         let power = Power::new();
         let bytes = config.tier.geometry().unwrap().flash_bytes();
