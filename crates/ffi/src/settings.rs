@@ -165,8 +165,10 @@ impl Settings {
     /// The configuration with which a tier of the configuration `found` goes on: its shape from flash, policies from the
     /// settings as far as they are safe. `clean` says that it holds no only copies.
     pub fn merged(&self, found: &TierConfig, clean: bool) -> TierConfig {
+        // Pages in a queue and pages in their places are laid out differently.
+        let alike = found.design.writes_in_place() == self.design.writes_in_place();
         let mut config = TierConfig {
-            design: self.design,
+            design: if alike { self.design } else { found.design },
             survivors_max: (found.group_pages / 2).min(found.group_pages - 1),
             ..found.clone()
         };
