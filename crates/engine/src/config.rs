@@ -54,6 +54,8 @@ pub enum Design {
     Lc,
     /// Pages enter when they are read; LRU, in place; writes go around flash or back to it.
     Exadata,
+    /// Cost-adjusted caching: Greedy-Dual, in place; pages that save more stay longer.
+    Cac,
 }
 
 impl Design {
@@ -66,6 +68,7 @@ impl Design {
             Self::Clock => Some(&designs::CLOCK),
             Self::Lc => Some(&designs::LC),
             Self::Exadata => Some(&designs::EXADATA),
+            Self::Cac => Some(&designs::CAC),
         }
     }
 
@@ -181,7 +184,7 @@ macro_rules! names {
 
 names!(
     Design, "design", FaceBasic = 1 "face-basic", FaceGr = 2 "face-gr", FaceGsc = 3 "face-gsc", Lru = 4 "lru",
-    Fifo = 5 "fifo", Clock = 6 "clock", Lc = 7 "lc", Exadata = 8 "exadata"
+    Fifo = 5 "fifo", Clock = 6 "clock", Lc = 7 "lc", Exadata = 8 "exadata", Cac = 9 "cac"
 );
 names!(Admission, "admission", Clean = 1 "clean", Dirty = 2 "dirty", Both = 3 "both");
 names!(SyncMode, "sync mode", Through = 1 "through", Drained = 2 "drained", Durable = 3 "durable");

@@ -200,6 +200,21 @@ fn lc_cleans_the_coldest_and_keeps_it() {
     assert_eq!((tier.gone(0..20), io.disk_writes, io.flash_bytes_read), (vec![2, 3], vec![], 0));
 }
 
+/// A clean page saves reads, a dirty one a write to disk as well: a dirty page outlives clean ones that came later, but not for ever.
+#[test]
+fn cac_keeps_what_saves_more() {
+    let mut tier = Counted::new(&config(Design::Cac));
+    tier.bring(0..2, true);
+    tier.bring(2..20, false);
+    let io = tier.taken();
+    assert_eq!((tier.gone(0..20), io.disk_writes, io.flash_bytes_read), (vec![2, 3], vec![], 0));
+    // With each clean page that leaves, those that come in later are worth more: in the end the dirty ones are worth least.
+    tier.bring(20..80, false);
+    let io = tier.taken();
+    assert_eq!((io.disk_writes, io.disk_syncs, io.flash_bytes_read), (vec![0, 1], 1, 2 * PAGE));
+    assert_eq!(tier.gone(0..2), vec![0, 1]);
+}
+
 #[test]
 fn exadata_goes_around_or_back() {
     let around = Counted::new(&config(Design::Exadata));

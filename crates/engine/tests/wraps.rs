@@ -16,7 +16,7 @@ fn run(design: Design, admission: Admission, sync_mode: SyncMode) {
     let mut host = Host::new(&config, 42);
     let mut model: HashMap<u64, u64> = HashMap::new();
     let mut total = mezzanine_engine::Statistics::default();
-    let steps = if design.writes_in_place() { 3_000u64 } else { 30_000 };
+    let steps = if design.writes_in_place() { 2_000u64 } else { 30_000 };
     for n in 1..steps {
         // A hot tenth gets half of the accesses, so that pages are found referenced at the front.
         let block = if host.random(2) == 0 { host.random(60) } else { host.random(1200) };

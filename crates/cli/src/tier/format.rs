@@ -42,7 +42,7 @@ pub(crate) struct FormatArgs {
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     page_size: Size,
 
-    /// How pages leave: face-basic, face-gr or face-gsc, whose pages lie in a queue, or lru, fifo, clock, lc or exadata, whose pages are written in place.
+    /// How pages leave: face-basic, face-gr or face-gsc, whose pages lie in a queue, or lru, fifo, clock, lc, cac or exadata, whose pages are written in place.
     #[arg(long, default_value = "face-gsc")]
     design: Design,
 

@@ -3,6 +3,8 @@
 //! They differ in what is declared here; how a page is placed, found again after a crash and brought to disk is the same for all of
 //! them (see `placed`). A new design is a file here and its lines in the list of [`Design`](crate::Design).
 
+mod cac;
+
 mod clock;
 
 mod exadata;
@@ -13,6 +15,7 @@ mod lc;
 
 mod lru;
 
+pub(crate) use cac::CAC;
 pub(crate) use clock::CLOCK;
 pub(crate) use exadata::EXADATA;
 pub(crate) use fifo::FIFO;

@@ -9,11 +9,14 @@ use crate::tier::Tier;
 /// The page was referenced. False if it is not in the order.
 pub(super) struct Refer(pub(super) u32);
 
-/// The page came in, or was written again.
-pub(super) struct Come(pub(super) u32, pub(super) PageKey);
+/// The page came in, or was written again; and whether it is newer than disk.
+pub(super) struct Come(pub(super) u32, pub(super) PageKey, pub(super) bool);
 
 /// The page is gone for good. False if it was not in the order.
 pub(super) struct Remove(pub(super) u32);
+
+/// Disk has the page now.
+pub(super) struct Clean(pub(super) u32);
 
 /// The page that leaves.
 pub(super) struct Victim;
@@ -38,11 +41,16 @@ impl Visitor for Come {
     type Output = bool;
 
     fn visit<P: Replacement>(self, policy: &P) -> bool {
-        let new = !policy.contains(self.0);
+        let Self(rank, page, dirty) = self;
+        let new = !policy.contains(rank);
         if new {
-            policy.inserted(self.0, self.1);
-        } else {
-            policy.referenced(self.0);
+            policy.inserted(rank, page);
+        }
+        if dirty {
+            policy.dirtied(rank);
+        }
+        if !new {
+            policy.referenced(rank);
         }
         new
     }
@@ -57,6 +65,16 @@ impl Visitor for Remove {
             policy.removed(self.0);
         }
         known
+    }
+}
+
+impl Visitor for Clean {
+    type Output = ();
+
+    fn visit<P: Replacement>(self, policy: &P) {
+        if policy.contains(self.0) {
+            policy.cleaned(self.0);
+        }
     }
 }
 
@@ -81,7 +99,7 @@ impl Homes<'_> {
     /// A page came to a home, or was written again there.
     pub(super) fn came(&self, home: u32, key: PageKey, dirty: bool) {
         let rank = self.home(home).rank.load(Relaxed);
-        self.order().visit(Come(rank, key));
+        self.order().visit(Come(rank, key, dirty));
         if dirty {
             self.came_dirty(home, key);
         }
@@ -90,8 +108,13 @@ impl Homes<'_> {
     /// A dirty page goes back to the order of the dirty ones.
     pub(super) fn came_dirty(&self, home: u32, key: PageKey) {
         let rank = self.home(home).rank.load(Relaxed);
-        let new = self.dirty_order().is_some_and(|order| order.visit(Come(rank, key)));
+        let new = self.dirty_order().is_some_and(|order| order.visit(Come(rank, key, true)));
         self.control.dirty.bump(new.into());
+    }
+
+    /// A page that stays was cleaned.
+    pub(super) fn was_cleaned(&self, home: u32) {
+        self.order().visit(Clean(self.home(home).rank.load(Relaxed)));
     }
 
     /// Gives each of two homes the rank of the other.

@@ -204,6 +204,11 @@ impl Tier {
         }
         if homes.state(home) == LEAVING {
             self.let_go(homes, home);
+            return;
+        }
+        let _guard = homes.lock(self.owner);
+        if homes.state(home) == USED {
+            homes.was_cleaned(home);
         }
     }
 }

@@ -276,8 +276,8 @@ impl Scenario {
 
 /// Designs whose tiers differ in their policies alone, so that one may follow the other; as often as they are drawn.
 const QUEUES: [Design; 4] = [Design::FaceGsc, Design::FaceGsc, Design::FaceGr, Design::FaceBasic];
-const IN_PLACE: [Design; 6] =
-    [Design::Lc, Design::Lru, Design::Exadata, Design::Clock, Design::Lc, Design::Fifo];
+const IN_PLACE: [Design; 7] =
+    [Design::Lc, Design::Lru, Design::Exadata, Design::Clock, Design::Cac, Design::Lc, Design::Fifo];
 
 /// One world in three has a design that writes in place. From numbers of its own, so that the others stay what they were.
 pub(crate) fn draw_in_place(tier: &mut TierConfig, focus: Focus, seed: u64) {
