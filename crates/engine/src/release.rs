@@ -54,7 +54,6 @@ impl Tier {
             if ready {
                 self.spill_sync_begins();
                 control.disk_sync.set(SYNC_RUNNING);
-                planted::inside("disk sync: taken");
                 self.drain_sync_begins();
             }
             return ready;
@@ -122,7 +121,6 @@ impl Tier {
         if placed.ring_barrier.get() == 0 && control.cleaned.get() > control.releasable.get() {
             placed.ring_barrier_end.set(control.cleaned.get());
             placed.ring_barrier.set(control.next_sequence.get());
-            planted::inside("barrier: records wait");
         }
     }
 
