@@ -110,7 +110,8 @@ impl World<'_> {
         }
         let is_late = now >= nanoseconds(self.setup.warm_up_seconds_max);
         let is_over = match self.setup.warm_up {
-            WarmUp::Auto => self.is_filled(),
+            WarmUp::Auto => self.is_filled(1),
+            WarmUp::Rounds(rounds) => self.is_filled(rounds.into()),
             WarmUp::Seconds(_) => false,
             WarmUp::Transactions(transactions) => self.counts.transactions() >= transactions,
         };
@@ -119,11 +120,11 @@ impl World<'_> {
         }
     }
 
-    /// Whether the cache below the pool, or without one the pool, has been filled once.
-    fn is_filled(&self) -> bool {
+    /// Whether the cache below the pool, or without one the pool, has been filled so many times.
+    fn is_filled(&self, rounds: u64) -> bool {
         match self.tier {
-            Some(tier) => tier.rear().0 >= tier.geometry().frames(),
-            None => self.counts.evicted >= 2 * u64::from(self.pool.frames()),
+            Some(tier) => tier.rear().0 >= rounds * tier.geometry().frames(),
+            None => self.counts.evicted >= 2 * rounds * u64::from(self.pool.frames()),
         }
     }
 
@@ -131,7 +132,7 @@ impl World<'_> {
         if self.measure.has_begun() {
             return;
         }
-        self.measure.filled = self.is_filled();
+        self.measure.filled = self.is_filled(1);
         self.measure.latencies.all().into_iter().for_each(Histogram::clear);
         self.measure.sums.push(self.sums());
         self.enter_interval();

@@ -109,6 +109,8 @@ pub enum LogDevice {
 pub enum WarmUp {
     /// When as many pages were appended as the queue has frames and thus its first round is complete; without a tier, when the pool has been replaced twice.
     Auto,
+    /// When that has happened so many times: what a tier keeps of dirty pages goes on growing after it was filled once.
+    Rounds(u32),
     /// After so many simulated seconds.
     Seconds(f64),
     /// After so many transactions.
@@ -302,6 +304,14 @@ impl Setup {
             Workload::Shape { pages, .. } => Some(u64::from(*pages)),
             Workload::Trace { .. } => None,
         }
+    }
+
+    /// Bytes of memory that the simulation takes, without what grows with the pages of a trace.
+    ///
+    /// # Errors
+    /// Names the parameter that cannot be used.
+    pub fn memory_bytes(&self) -> Result<u64, Refusal> {
+        Ok(self.sizes()?.bytes)
     }
 
     /// Checks the parameters and computes the sizes.

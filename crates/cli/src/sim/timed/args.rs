@@ -133,7 +133,7 @@ pub(crate) struct TimedArgs {
     #[arg(long, value_name = "SHARE", requires = "checkpoint_seconds")]
     checkpoint_spread: Option<f64>,
 
-    /// Before measuring: auto (the queue on flash filled once), seconds (90s) or transactions (50000) (default: auto).
+    /// Before measuring: auto (the queue on flash filled once), rounds (3x: filled three times), seconds (90s) or transactions (50000) (default: auto).
     #[arg(long, value_name = "HOW")]
     warm_up: Option<WarmUpArg>,
 
@@ -150,7 +150,7 @@ pub(crate) struct TimedArgs {
     pub(super) series: bool,
 }
 
-/// `auto`, `90s` or `50000`.
+/// `auto`, `3x`, `90s` or `50000`.
 #[derive(Debug, Clone, Copy)]
 struct WarmUpArg(WarmUp);
 
@@ -158,12 +158,16 @@ impl FromStr for WarmUpArg {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let advice =
-            || format!("'{text}' is no warm-up; write auto, seconds as 90s or transactions as 50000");
-        Ok(Self(match text.strip_suffix('s') {
+        let advice = || {
+            format!(
+                "'{text}' is no warm-up; write auto, rounds as 3x, seconds as 90s or transactions as 50000"
+            )
+        };
+        Ok(Self(match (text.strip_suffix('x'), text.strip_suffix('s')) {
             _ if text == "auto" => WarmUp::Auto,
-            Some(seconds) => WarmUp::Seconds(seconds.parse().map_err(|_| advice())?),
-            None => WarmUp::Transactions(text.parse().map_err(|_| advice())?),
+            (Some(rounds), _) => WarmUp::Rounds(rounds.parse().map_err(|_| advice())?),
+            (_, Some(seconds)) => WarmUp::Seconds(seconds.parse().map_err(|_| advice())?),
+            _ => WarmUp::Transactions(text.parse().map_err(|_| advice())?),
         }))
     }
 }
