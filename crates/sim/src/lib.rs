@@ -3,7 +3,8 @@
 //! [`crash`] drives the shipped volume and engine over devices whose power fails anywhere, and checks what is found
 //! afterwards against a model that shares no code with them. [`database`] does the same to the engine alone, under a database with a
 //! log and a redo pointer. [`policy`] runs a design's replacement alone on a trace, for its hit ratio. [`timed`] runs the engine
-//! under a database's clients and buffer pool, over modelled devices, for throughput and latency.
+//! under a database's clients and buffer pool, over modelled devices, for throughput and latency. [`experiment`] compares what comes out with what
+//! was published.
 //!
 //! *Architecture invariant:* nothing here reimplements what it tests. Devices are replaced, the code above them is not.
 
@@ -18,3 +19,5 @@ mod hollow;
 pub mod policy;
 
 pub mod timed;
+
+pub mod experiment;

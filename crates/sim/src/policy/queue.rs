@@ -7,7 +7,7 @@
 //! A read that misses brings its page from disk, and it is staged in clean. A write stages its page in dirty, which makes a new version of it if
 //! an older one is there.
 
-use mezzanine_engine::{Geometry, Job, Lookup, PageId, StageIn, StageKind, Tier};
+use mezzanine_engine::{Geometry, Job, Lookup, PageId, StageIn, StageKind, Statistics, Tier};
 
 use super::counts::{Access, Counts};
 use crate::hollow::{Hollow, new_tier};
@@ -91,6 +91,11 @@ impl Queue {
     /// What was counted.
     pub fn counts(&self) -> Counts {
         Counts::of(self.requests, self.misses)
+    }
+
+    /// What the tier counted.
+    pub fn statistics(&self) -> Statistics {
+        self.tier.statistics()
     }
 
     /// Checks the tier. For tests.

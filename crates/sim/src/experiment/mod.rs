@@ -1,0 +1,165 @@
+//! Experiments: what the papers print and state, what comes out here, and a verdict.
+//!
+//! An experiment is a table, a figure or a passage of a paper. What it says is in `data/published.toml`; a function here answers each of
+//! its statements, from the shipped models of drives, from sizes that the engine computes, or from runs of the papers' test beds in virtual
+//! time ([`crate::timed`]). `verdict.rs` compares by the same rules everywhere. Where ours is not what was published, `data/reasons.toml` says why.
+//!
+//! A new experiment is its figures in `data/published.toml`, a function, and a line in [`CATALOGUE`].
+
+mod published;
+
+mod answers;
+mod verdict;
+
+mod kept;
+mod points;
+mod runs;
+
+mod admission;
+mod against_lc;
+mod block_cache;
+mod costs;
+mod drives;
+mod restart;
+mod versions;
+
+mod reasons;
+mod report;
+
+use std::num::NonZero;
+
+use answers::Answers;
+pub use points::Measured;
+use points::Point;
+pub use published::{Along, Claim, Document, Mark, Op, Published, Source, Statement};
+pub use report::{Line, Report};
+pub use runs::{Bed, RunError, Runs, SCALE_MAX};
+pub use verdict::{NEAR_PART, NEAR_POINTS, Ours, Part, Verdict};
+
+use crate::timed::Refusal;
+
+/// Where an experiment's answers come from.
+enum Work {
+    /// From models and sizes.
+    Computed(fn(&Source, &mut Answers)),
+    /// From points in virtual time.
+    Timed { points: fn() -> Vec<Point>, answers: fn(&Runs, &mut Answers) },
+}
+
+/// An experiment.
+pub struct Experiment {
+    /// Its id, as in `data/published.toml`.
+    pub id: &'static str,
+    work: Work,
+}
+
+const fn computed(id: &'static str, answers: fn(&Source, &mut Answers)) -> Experiment {
+    Experiment { id, work: Work::Computed(answers) }
+}
+
+const fn timed(id: &'static str, points: fn() -> Vec<Point>, answers: fn(&Runs, &mut Answers)) -> Experiment {
+    Experiment { id, work: Work::Timed { points, answers } }
+}
+
+/// Every experiment, in the order in which they are listed.
+pub const CATALOGUE: &[Experiment] = &[
+    timed("face.headline", against_lc::figure_8_points, against_lc::headline),
+    computed("face.table1", drives::table),
+    computed("face.device_claims", drives::claims),
+    computed("face.breakeven", drives::break_even),
+    timed("face.fig5", admission::figure_5_points, admission::figure_5),
+    timed("face.table4", admission::table_4_points, admission::table_4),
+    timed("face.table5", admission::table_5_points, admission::table_5),
+    timed("face.fig6", against_lc::figure_6_points, against_lc::figure_6),
+    timed("face.fig7", against_lc::figure_7_points, against_lc::figure_7),
+    timed("face.fig8", against_lc::figure_8_points, against_lc::figure_8),
+    timed("face.fig9", block_cache::points, block_cache::figure_9),
+    timed("face.table6", block_cache::table_6_points, block_cache::table_6),
+    timed("face.fig10", block_cache::points, block_cache::figure_10),
+    timed("face.fig11", costs::figure_11_points, costs::figure_11),
+    timed("face.fig12", costs::figure_12_points, costs::figure_12),
+    timed("face.fig13", costs::figure_13_points, costs::figure_13),
+    computed("face.recovery", restart::recovery),
+    computed("slides.ssd_table", drives::table),
+    computed("slides.mvfifo_example", versions::example),
+    timed("slides.table5", costs::slides_table_5_points, costs::slides_table_5),
+];
+
+/// The experiment with this id.
+pub fn find(id: &str) -> Option<&'static Experiment> {
+    CATALOGUE.iter().find(|experiment| experiment.id == id)
+}
+
+impl Experiment {
+    /// How many points in virtual time it needs beyond those that are there or kept.
+    pub fn points_missing(&self, runs: &mut Runs) -> usize {
+        let points = self.points();
+        runs.take_kept(&points);
+        runs.missing(points).len()
+    }
+
+    fn points(&self) -> Vec<Point> {
+        match self.work {
+            Work::Computed(_) => Vec::new(),
+            Work::Timed { points, .. } => points(),
+        }
+    }
+
+    /// Whether it runs in virtual time.
+    pub fn is_timed(&self) -> bool {
+        matches!(self.work, Work::Timed { .. })
+    }
+
+    /// Bytes of memory that its largest point takes.
+    ///
+    /// # Errors
+    /// The parameter of a point that cannot be run.
+    pub fn point_bytes_max(&self, bed: &Bed) -> Result<u64, Refusal> {
+        let mut bytes = self.points().into_iter().map(|point| bed.setup(&point).memory_bytes());
+        bytes.try_fold(0, |most, bytes| Ok(bytes?.max(most)))
+    }
+
+    /// Runs it: the points that are missing from `runs` on so many threads, `done` after each of them.
+    ///
+    /// # Errors
+    /// The parameter of a point that cannot be run, with the reason; or the file that points are kept in.
+    ///
+    /// # Panics
+    /// If `published` has no such experiment, which the one that ships has.
+    pub fn run(
+        &self,
+        published: &Published,
+        runs: &mut Runs,
+        threads: NonZero<usize>,
+        done: &(dyn Fn() + Sync),
+    ) -> Result<Report, RunError> {
+        let source = published.source(self.id).expect("every experiment has something to compare with");
+        let mut answers = Answers::default();
+        match self.work {
+            Work::Computed(answer) => answer(source, &mut answers),
+            Work::Timed { points, answers: answer } => {
+                runs.run(points(), threads, done)?;
+                answer(runs, &mut answers);
+            }
+        }
+        let bed = self.is_timed().then(|| *runs.bed());
+        Ok(Report::new(published, source, answers.in_order(source), bed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_experiment_has_figures_and_every_figure_an_experiment() {
+        let published = Published::shipped();
+        let ids: Vec<_> = published.sources().iter().map(|source| source.id.as_str()).collect();
+        for experiment in CATALOGUE {
+            assert!(ids.contains(&experiment.id), "{} has nothing to compare with", experiment.id);
+        }
+        for id in ids {
+            assert!(find(id).is_some(), "nobody answers {id}");
+        }
+    }
+}
