@@ -15,6 +15,7 @@ mod benchmark;
 
 mod demo;
 mod device;
+mod experiment;
 mod pg;
 mod sim;
 mod tier;
@@ -63,6 +64,9 @@ enum Verb {
     /// The tier in a simulated world that loses power; designs on traces.
     #[command(subcommand)]
     Sim(sim::SimVerb),
+    /// What the papers print and state, and what comes out here.
+    #[command(subcommand)]
+    Experiment(experiment::ExperimentVerb),
     /// One run of the demo, in a process that can be killed.
     #[command(hide = true)]
     DemoChild(demo::child::ChildArgs),
@@ -75,6 +79,7 @@ fn main() -> ExitCode {
         Verb::Tier(verb) => tier::run(&verb, cli.json),
         Verb::Trace(verb) => trace::run(&verb, cli.json),
         Verb::Sim(verb) => sim::run(&verb, cli.json),
+        Verb::Experiment(verb) => experiment::run(&verb, cli.json),
         Verb::Device(verb) => device::run(&verb, cli.json),
         Verb::Pg(verb) => pg::run(&verb, cli.json),
         Verb::DemoChild(args) => demo::child::run(&args),

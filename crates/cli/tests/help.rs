@@ -19,6 +19,8 @@ const VERBS: &[&[&str]] = &[
     &["sim", "crash"],
     &["sim", "run"],
     &["sim", "mrc"],
+    &["experiment", "list"],
+    &["experiment", "run"],
     &["pg", "build"],
     &["pg", "bench"],
     &["pg", "init"],
@@ -45,7 +47,9 @@ fn every_verb_has_help_with_an_example() {
 #[test]
 fn the_overview_names_all_verbs_and_the_exit_codes() {
     let text = mezz(&["--help"]).expect(0).stdout;
-    for part in ["demo", "tier", "device", "trace", "sim", "pg", "Exit codes:", "  3  refused", "10GiB"] {
+    for part in
+        ["demo", "tier", "device", "trace", "sim", "experiment", "pg", "Exit codes:", "  3  refused", "10GiB"]
+    {
         assert!(text.contains(part), "{part}:\n{text}");
     }
     assert!(!text.contains("demo-child"), "internals are not shown");
@@ -66,7 +70,7 @@ fn senseless_command_lines_end_with_2() {
         &["demo", "--clients", "0"],
         &["tier", "format"],
         &["tier", "format", "x", "--size", "ten"],
-        &["tier", "format", "x", "--design", "lru"],
+        &["tier", "format", "x", "--size", "1GB", "--design", "lru-3"],
         &["tier", "drain", "x"],
         &["device", "bench"],
         &["trace"],
@@ -79,7 +83,10 @@ fn senseless_command_lines_end_with_2() {
         &["trace", "generate", "x", "--shape", "zipf", "--pages", "1", "--requests", "0"],
         &["sim", "crash", "--cuts", "0"],
         &["sim", "crash", "--seed", "x"],
-        &["sim", "run"],
+        &["sim", "run", "--seconds", "0"],
+        &["sim", "run", "--design", "lru-3"],
+        &["experiment", "run"],
+        &["experiment", "run", "face.table99"],
         &["sim", "run", "--policy-only", "--design", "lru", "--frames", "9"],
         &["sim", "mrc", "--synthetic", "prod3", "--design", "lru"],
         &["pg"],

@@ -1,0 +1,141 @@
+//! Reports for people.
+
+use std::fmt::Write as _;
+
+use mezzanine_sim::experiment::{Claim, Line, Mark, Ours, Report, Verdict};
+
+use crate::output::{Table, facts, number};
+
+/// How wide a reason is written.
+const WIDTH: usize = 110;
+
+/// Figures with as many decimals as they deserve.
+fn figure(value: f64) -> String {
+    if value.is_infinite() {
+        return "none".to_owned();
+    }
+    let decimals = match value.abs() {
+        size if size >= 100.0 => 0,
+        size if size >= 10.0 => 1,
+        size if size >= 2.0 => 2,
+        _ => 3,
+    };
+    number(value, decimals)
+}
+
+fn published(claim: &Claim) -> String {
+    match claim {
+        Claim::Row { values, .. } => row(values),
+        Claim::Value { op, value } => format!("{} {}", op.words(), figure(*value)),
+        Claim::Range([least, most]) => format!("{} to {}", figure(*least), figure(*most)),
+        Claim::Shape => "as said".to_owned(),
+    }
+}
+
+fn value(ours: &Ours) -> String {
+    match ours {
+        Ours::Row(values) => row(values),
+        Ours::Value(value) => figure(*value),
+        Ours::Range([least, most]) => format!("{} to {}", figure(*least), figure(*most)),
+        Ours::Shape(parts) => {
+            let hold = parts.iter().filter(|part| part.holds).count();
+            format!("{hold} of {} hold", parts.len())
+        }
+    }
+}
+
+fn row(values: &[f64]) -> String {
+    values.iter().map(|value| figure(*value)).collect::<Vec<_>>().join("  ")
+}
+
+/// Text in lines of at most [`WIDTH`] characters, each after `indent`.
+fn wrapped(text: &str, indent: &str) -> String {
+    let mut lines = String::new();
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if !line.is_empty() && indent.len() + line.len() + 1 + word.len() > WIDTH {
+            let _ = writeln!(lines, "{indent}{line}");
+            line.clear();
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    let _ = writeln!(lines, "{indent}{line}");
+    lines
+}
+
+/// Published and ours, one above the other, and the verdict.
+fn figures(line: &Line) -> String {
+    let mut text = match (&line.published, &line.ours) {
+        (Claim::Row { along, values }, Ours::Row(row)) => {
+            let name = if along.unit.is_empty() {
+                along.name.clone()
+            } else {
+                format!("{}, {}", along.name, along.unit)
+            };
+            let mut table = Table::new([vec![name], along.values.iter().map(mark).collect()].concat());
+            for (whose, values) in [("published", values), ("ours", row)] {
+                table.row(
+                    [vec![whose.to_owned()], values.iter().map(|value| figure(*value)).collect()].concat(),
+                );
+            }
+            table.render()
+        }
+        (claim, ours) => facts(&[("published", published(claim)), ("ours", value(ours))]),
+    };
+    text.push_str(&facts(&[("verdict  ", line.verdict.to_string())]));
+    text
+}
+
+fn mark(mark: &Mark) -> String {
+    match mark {
+        Mark::Number(value) => number(*value, 0),
+        Mark::Name(name) => name.clone(),
+    }
+}
+
+/// One experiment.
+pub(super) fn report(report: &Report) -> String {
+    let mut text = format!("{}: {}\n", report.id, report.title);
+    let _ = writeln!(text, "{}, section {}, {}", report.document.title, report.section, report.item);
+    if let Some(bed) = &report.bed {
+        let _ = writeln!(
+            text,
+            "1/{} of the published size, {} simulated seconds a point, seed {}",
+            bed.scale, bed.seconds, bed.seed
+        );
+    }
+    for line in &report.statements {
+        let _ = write!(text, "\n{}", wrapped(&format!("{} [{}]", line.what, line.unit), "  "));
+        text.extend(figures(line).lines().map(|line| format!("    {line}\n")));
+        if let Ours::Shape(parts) = &line.ours {
+            for part in parts {
+                text.push_str(&wrapped(
+                    &format!("{} {}", if part.holds { "holds:" } else { "does not hold:" }, part.said),
+                    "      ",
+                ));
+            }
+        }
+        if line.verdict != Verdict::Reproduced {
+            text.push_str(&wrapped(line.reason.as_deref().unwrap_or("no reason is known"), "      "));
+        }
+    }
+    text.push('\n');
+    text
+}
+
+/// How many statements got which verdict, of each experiment and in all.
+pub(super) fn summary(reports: &[Report]) -> String {
+    let verdicts = [Verdict::Reproduced, Verdict::SameDirection, Verdict::Differs];
+    let mut table = Table::new(["experiment", "reproduced", "same direction", "differs"]);
+    for report in reports {
+        let counts = verdicts.map(|verdict| report.count(verdict).to_string());
+        table.row([vec![report.id.clone()], counts.to_vec()].concat());
+    }
+    let sums =
+        verdicts.map(|verdict| reports.iter().map(|report| report.count(verdict)).sum::<usize>().to_string());
+    table.row([vec!["all".to_owned()], sums.to_vec()].concat());
+    table.render()
+}
