@@ -470,7 +470,12 @@ fn make_flash(
             .advise("put that flash file back, or name the path where it is now"));
     }
     let page_size = params.page_size.or_else(|| page_size_of(database)).unwrap_or(DEFAULT_PAGE_SIZE);
-    let tier = with_wishes(sized(page_size, bytes, params.flash_bytes_max)?, params);
+    let mut tier = sized(page_size, bytes, params.flash_bytes_max)?;
+    // What lies beside the pages differs where they are written in place, and such a tier keeps its size.
+    if let Some(design) = params.design.filter(|design| design.writes_in_place()) {
+        tier = TierConfig::for_flash_bytes_of(design, page_size, bytes);
+    }
+    let tier = with_wishes(tier, params);
     Ok((make_file(flash, &tier)?, tier))
 }
 
