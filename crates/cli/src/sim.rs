@@ -87,7 +87,7 @@ pub(crate) struct CrashArgs {
     #[arg(long, conflicts_with = "case")]
     sync_mode: Option<SyncMode>,
 
-    /// Only tiers with this design: face-basic, face-gr or face-gsc.
+    /// Only tiers with this design: face-basic, face-gr, face-gsc, or one that writes in place: lru, fifo, clock, lc, cac, exadata.
     #[arg(long, conflicts_with = "case")]
     design: Option<Design>,
 

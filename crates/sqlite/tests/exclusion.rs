@@ -220,7 +220,7 @@ fn what_is_missing_or_misspelt_is_named() {
             ),
             ["flash_size=1024", "at least", "or more"],
         ),
-        (uri(&path, &folder.file("f"), "&design=lru"), ["design=lru", "no such choice", "face-gsc"]),
+        (uri(&path, &folder.file("f"), "&design=lru-3"), ["design=lru-3", "no such choice", "face-gsc"]),
         (
             uri(&path, &folder.file("f"), "&sync_mode=drained"),
             ["sync_mode=drained", "no such choice", "durable"],
