@@ -249,6 +249,22 @@ fn throughput_stays_within_the_bounds_of_its_stations() {
 }
 
 #[test]
+fn clients_may_think_for_hours() {
+    let setup = Setup {
+        clients: 2,
+        think_us: 3_600e6,
+        warm_up: WarmUp::Transactions(1),
+        seconds: 100_000.0,
+        interval_seconds: 50_000.0,
+        ..small()
+    };
+    let outcome = run(&setup).unwrap();
+    check("thinking", &outcome);
+    // Two clients with a transaction an hour.
+    assert!((30..90).contains(&outcome.throughput.transactions), "{}", outcome.throughput.transactions);
+}
+
+#[test]
 fn more_flash_answers_more_and_second_chances_help() {
     let of = |design, flash_bytes| {
         let setup = Setup { configuration: Configuration::Tier(design), flash_bytes, ..small() };
@@ -283,8 +299,10 @@ fn a_trace_is_replayed_once_and_ends_the_run() {
     assert_eq!(outcome.hits.all.requests, 4_001);
     assert_eq!(outcome.throughput.transactions, 401, "ten requests each, and what is left");
     assert_eq!(outcome.throughput.new_orders_per_minute, None);
-    let auto = run(&Setup { warm_up: WarmUp::Auto, ..setup }).unwrap_err();
+    let auto = run(&Setup { warm_up: WarmUp::Auto, ..setup.clone() }).unwrap_err();
     assert!(auto.to_string().contains("warm_up: the trace is at its end"), "{auto}");
+    let span = run(&Setup { disk_span: Some(0.5), ..setup.clone() }).unwrap_err();
+    assert!(span.to_string().contains("disk_span: nobody knows"), "{span}");
     std::fs::remove_file(path).unwrap();
     let (path, setup) = replayed("empty", "");
     assert!(run(&setup).unwrap_err().to_string().contains("empty"));

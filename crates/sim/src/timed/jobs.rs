@@ -6,7 +6,6 @@ use mezzanine_device::model::OperationKind;
 use mezzanine_engine::Job;
 
 use super::clock::Clock;
-use super::setup::Refusal;
 use super::world::{Event, Which, Whose, World};
 
 /// A job that is being carried out.
@@ -58,7 +57,7 @@ impl Workers {
 
 impl<'t> World<'t> {
     /// Idle workers look for jobs.
-    pub(super) fn workers_look(&mut self) -> Result<(), Refusal> {
+    pub(super) fn workers_look(&mut self) {
         self.workers.woken = false;
         let mut idle = std::mem::take(&mut self.workers.idle);
         idle.sort_unstable();
@@ -75,7 +74,6 @@ impl<'t> World<'t> {
                 }
             }
         }
-        Ok(())
     }
 
     /// A task has found no room in the tier: it carries out a job, or waits for those of others. True if it may try again at once.
@@ -184,17 +182,14 @@ impl<'t> World<'t> {
     }
 
     /// An operation of a job is complete.
-    pub(super) fn operation_done(&mut self, number: u32) -> Result<(), Refusal> {
+    pub(super) fn operation_done(&mut self, number: u32) {
         let running = self.running[number as usize].as_mut().expect("its operation was under way");
         running.under_way -= 1;
         if running.under_way > 0 || running.entered < running.operations.len() {
             self.enter_operations(number);
-            return Ok(());
-        }
-        if let Some(running) = self.running[number as usize].take() {
+        } else if let Some(running) = self.running[number as usize].take() {
             self.complete(running);
         }
-        Ok(())
     }
 
     /// Hands a job back.

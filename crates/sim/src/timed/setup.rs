@@ -332,6 +332,10 @@ impl Setup {
             let bytes = least * u64::from(self.page_bytes);
             return Err(Refusal::new("pool_bytes", reason, format!("use {bytes} bytes or more")));
         }
+        if self.disk_span.is_some() && self.database_pages().is_none() {
+            let reason = "nobody knows before a trace is read how large its database is".to_owned();
+            return Err(Refusal::new("disk_span", reason, "leave it out with a trace"));
+        }
         self.check_devices(u64::from(pages) * u64::from(self.page_bytes))?;
         let geometry = match self.configuration {
             Configuration::Tier(_) => Some(self.geometry()?),
