@@ -1,6 +1,6 @@
 //! When measuring begins and ends, and what is noted meanwhile.
 
-use mezzanine_engine::Statistics;
+use mezzanine_engine::{Statistics, Tier};
 
 use super::counts::{Counts, Served};
 use super::drive::DriveLoad;
@@ -54,6 +54,34 @@ pub(super) struct Sums {
     pub(super) log: LogLoad,
 }
 
+/// Looks at how full a tier is that writes in place, which take a pass over its directory each.
+#[derive(Default)]
+struct Looks {
+    /// Pages that were staged in by the time of the next look, and pages that were there at the last.
+    next: u64,
+    valid: u64,
+    is_filled: bool,
+}
+
+impl Looks {
+    /// Whether as many pages were staged in as so many rounds of the frames, and the frames have been filled.
+    fn is_filled(&mut self, tier: &Tier, rounds: u64) -> bool {
+        let statistics = tier.statistics();
+        let (staged, frames) = (statistics.staged_dirty + statistics.staged_clean, tier.geometry().frames());
+        if staged < rounds * frames {
+            return false;
+        }
+        if self.is_filled || staged < self.next {
+            return self.is_filled;
+        }
+        let valid = tier.valid_and_dirty().0;
+        let grows = valid > self.valid + frames / 200;
+        self.is_filled = valid * 20 >= frames * 19 || !grows;
+        (self.next, self.valid) = (staged + frames / 8, valid);
+        self.is_filled
+    }
+}
+
 /// What was measured.
 pub(super) struct Measure {
     pub(super) latencies: Latencies,
@@ -63,6 +91,7 @@ pub(super) struct Measure {
     /// Shares of the queue's frames that hold superseded versions, as often as they were counted.
     pub(super) old_versions: Vec<f64>,
     intervals: u64,
+    looks: Looks,
 }
 
 impl Measure {
@@ -80,6 +109,7 @@ impl Measure {
             sums: Vec::new(),
             filled: false,
             old_versions: Vec::new(),
+            looks: Looks::default(),
             intervals: (setup.seconds / setup.interval_seconds).ceil().max(1.0) as u64,
         }
     }
@@ -121,8 +151,9 @@ impl World<'_> {
     }
 
     /// Whether the cache below the pool, or without one the pool, has been filled so many times.
-    fn is_filled(&self, rounds: u64) -> bool {
+    fn is_filled(&mut self, rounds: u64) -> bool {
         match self.tier {
+            Some(tier) if self.setup.writes_in_place() => self.measure.looks.is_filled(tier, rounds),
             Some(tier) => tier.rear().0 >= rounds * tier.geometry().frames(),
             None => self.counts.evicted >= 2 * rounds * u64::from(self.pool.frames()),
         }
@@ -162,7 +193,7 @@ impl World<'_> {
     /// Share of the queue's frames that hold a version that is no longer the newest: those that were appended and have neither left nor
     /// are valid.
     fn old_version_share(&self) -> Option<f64> {
-        let tier = self.tier?;
+        let tier = self.tier.filter(|_| !self.setup.writes_in_place())?;
         let statistics = tier.statistics();
         let appended = statistics.staged_dirty + statistics.staged_clean + statistics.second_chances;
         let left = statistics.left_invalid + statistics.left_clean;

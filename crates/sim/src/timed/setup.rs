@@ -107,7 +107,8 @@ pub enum LogDevice {
 /// When measuring begins.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum WarmUp {
-    /// When as many pages were appended as the queue has frames and thus its first round is complete; without a tier, when the pool has been replaced twice.
+    /// When the tier has been filled once: as many pages were appended as the queue has frames; where pages are written in place, nearly all frames
+    /// have one, or no more come in. Without a tier when the pool has been replaced twice.
     Auto,
     /// When that has happened so many times: what a tier keeps of dirty pages goes on growing after it was filled once.
     Rounds(u32),
@@ -286,6 +287,16 @@ impl Setup {
         config.placement.write_back = design == Design::Exadata && self.admission != Admission::Clean;
         config.sync_mode = self.sync_mode;
         config
+    }
+
+    /// Whether pages are offered to the tier when they are read from disk, and not when they leave the pool.
+    pub(super) fn admits_on_entry(&self) -> bool {
+        matches!(self.configuration, Configuration::Tier(design) if design.admits_on_entry())
+    }
+
+    /// Whether the tier writes pages in place.
+    pub(super) fn writes_in_place(&self) -> bool {
+        matches!(self.configuration, Configuration::Tier(design) if design.writes_in_place())
     }
 
     /// A number that differs between setups that may give different outcomes.

@@ -230,11 +230,19 @@ impl World<'_> {
         Go(Task::Load { fetch, frame: victim })
     }
 
-    /// A clean page leaves the pool; the tier may have it.
+    /// A clean page leaves the pool; the tier may have it, unless it has had its chance when the page came.
     pub(super) fn offer_clean(&mut self, victim: u32) {
+        if !self.setup.admits_on_entry() {
+            self.offer(self.pool.frame(victim).page, None);
+        }
+    }
+
+    /// The tier may have a page that equals its disk copy.
+    fn offer(&mut self, page: u32, token: Option<Token>) {
         let Some(tier) = self.tier else { return };
-        let id = Self::id(self.pool.frame(victim).page);
-        if let StageIn::Staged { .. } = tier.stage_in(&id, &self.zeros, StageKind::Clean(None), 0) {
+        if let StageIn::Staged { .. } =
+            tier.stage_in(&Self::id(page), &self.zeros, StageKind::Clean(token), 0)
+        {
             self.workers.wake(&mut self.clock);
         }
     }
@@ -302,7 +310,10 @@ impl World<'_> {
         self.loaded(who, fetch, frame, Served::Flash)
     }
 
-    fn read_home(&mut self, who: u32, fetch: Fetch, frame: u32, _token: Option<Token>) -> Then {
+    fn read_home(&mut self, who: u32, fetch: Fetch, frame: u32, token: Option<Token>) -> Then {
+        if self.setup.admits_on_entry() {
+            self.offer(fetch.access.page(), token);
+        }
         let is_disk = self.home() == super::world::Which::Disk;
         if let (true, Some(began)) = (is_disk, fetch.began) {
             self.counts.disk_wait += self.now() - began;

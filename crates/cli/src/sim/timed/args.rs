@@ -89,6 +89,10 @@ pub(crate) struct TimedArgs {
     #[arg(long)]
     sync_mode: Option<SyncMode>,
 
+    /// Share of the frames in per cent that may be newer than disk before the cleaner of lc writes the coldest (default: 50).
+    #[arg(long, value_name = "PERCENT")]
+    pub(super) dirty_percent: Option<u32>,
+
     /// The tier does not pull pages from the tail of the pool to fill its groups.
     #[arg(long)]
     no_pull: bool,

@@ -33,7 +33,7 @@ pub(super) fn run(
     if let Some(design) = design {
         setup.configuration = design.parse().map_err(|error| Failure::usage("--design", error))?;
     }
-    apply(parameters, &mut setup)?;
+    apply(parameters, args.dirty_percent, &mut setup)?;
     let bar = output::spinner("simulating");
     let outcome = simulate(&setup);
     bar.finish_and_clear();
@@ -42,19 +42,28 @@ pub(super) fn run(
 }
 
 /// Gives the tier the parameters of its design.
-fn apply(parameters: &Parameters, setup: &mut Setup) -> Result<(), Failure> {
+fn apply(parameters: &Parameters, dirty_percent: Option<u32>, setup: &mut Setup) -> Result<(), Failure> {
     let mut config = setup.tier_config();
-    let mut is_given = false;
-    for (name, value) in parameters.given() {
+    let dirty_percent = dirty_percent.map(|percent| ("dirty-percent", u64::from(percent)));
+    let given: Vec<_> = parameters.given().chain(dirty_percent).collect();
+    for &(name, value) in &given {
+        let pages = setup.database_pages();
+        let value = match (value, pages) {
+            (u64::MAX, Some(pages)) => pages,
+            (u64::MAX, None) => {
+                let reason = "nobody knows how many pages the trace has before it is read";
+                return Err(Failure::usage(format!("--{name}"), reason).next("give a number of pages"));
+            }
+            _ => value,
+        };
         if !takes(setup.configuration, name, value, &mut config) {
             let reason = format!("no parameter of {} in virtual time", setup.configuration);
             return Err(
                 Failure::usage(format!("--{name}"), reason).next("leave it out, or name another design")
             );
         }
-        is_given = true;
     }
-    if is_given {
+    if !given.is_empty() {
         setup.tier = Some(config);
     }
     Ok(())
@@ -64,7 +73,7 @@ fn apply(parameters: &Parameters, setup: &mut Setup) -> Result<(), Failure> {
 fn takes(configuration: Configuration, name: &str, value: u64, config: &mut TierConfig) -> bool {
     let number = u32::try_from(value).unwrap_or(u32::MAX);
     match (configuration, name) {
-        (Configuration::Tier(Design::FaceBasic | Design::FaceGr | Design::FaceGsc), "group-pages") => {
+        (Configuration::Tier(_), "group-pages") => {
             let (groups, pages) = (config.staging_groups, config.group_pages);
             config.group_pages = number;
             config.survivors_max = config.survivors_max.min(number / 2);
@@ -72,6 +81,11 @@ fn takes(configuration: Configuration, name: &str, value: u64, config: &mut Tier
             config.staging_groups = (groups * pages / number.max(1)).clamp(2, groups.max(16));
         }
         (Configuration::Tier(Design::FaceGsc), "survivors-max") => config.survivors_max = number,
+        (Configuration::Tier(Design::Lc), "correlated-period") => {
+            config.placement.correlated_period = Some(value);
+        }
+        (Configuration::Tier(Design::Lc), "history") => config.placement.history = Some(value),
+        (Configuration::Tier(Design::Lc), "dirty-percent") => config.placement.dirty_percent = Some(number),
         _ => return false,
     }
     true
