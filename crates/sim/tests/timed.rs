@@ -84,7 +84,7 @@ fn every_configuration_answers_every_request_once() {
             _ => &[PoolPolicy::Lru],
         };
         for &pool_policy in policies {
-            let setup = Setup { configuration, pool_policy, seconds: 1.0, ..small() };
+            let setup = Setup { configuration, pool_policy, ..small() };
             let outcome = run(&setup).unwrap();
             let name = format!("{configuration}, {pool_policy}");
             check(&name, &outcome);
