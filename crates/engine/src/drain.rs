@@ -83,7 +83,10 @@ impl Tier {
     /// If `out` does not have the tier's page size.
     pub fn read_staged(&self, page: &FlashPage, out: &mut [u8]) -> bool {
         assert_eq!(out.len(), self.geometry.page_size(), "a page of the wrong size");
-        self.copy_staged(page.position.0, out)
+        let state = self.state_at(page.position);
+        // In place memory has not every page that is on its way, and an entry without a page does not tell of which it is.
+        let unknown = self.geometry.placed.is_some() && state & VALID == 0;
+        !unknown && self.copy_staged(page.position.0, state, out)
     }
 
     /// Notes that these versions are on disk, synced. Pages that changed meanwhile stay dirty.

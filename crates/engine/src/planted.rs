@@ -41,6 +41,8 @@ bugs! {
         LookupUnconfirmed,
         /// A lookup notes that it has found a page over whatever has become of the frame meanwhile.
         ReferenceStored,
+        /// Where pages are written in place: whether staging memory has a page is asked when it is copied, not when it is found.
+        HomedAskedLate,
         /// A page of a tier that was provably clean and not closed is believed, though disk may be newer.
         CleanTierKept,
         /// Metadata segments from before the tier was discarded are believed.

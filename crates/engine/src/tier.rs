@@ -344,7 +344,9 @@ impl Tier {
         if position >= self.control().staged_from.get() {
             self.count(Event::HitInMemory);
             // If its group left memory between the two looks, flash has it.
-            if self.copy_staged(position, out) {
+            let state =
+                if planted::is(Bug::HomedAskedLate) { self.state_at(Position(position)) } else { seen.state };
+            if self.copy_staged(position, state, out) {
                 return Lookup::Memory;
             }
         } else {
@@ -358,13 +360,12 @@ impl Tier {
         })
     }
 
-    /// Copies the page at `position` out of staging memory, if it is still there afterwards.
+    /// Copies the page at `position` out of staging memory, if it is still there afterwards. `state` is of a moment at
+    /// which its entry was linked: an entry that was unlinked since does not tell whether memory ever had the page.
     #[inline(never)]
-    pub(crate) fn copy_staged(&self, position: u64, out: &mut [u8]) -> bool {
+    pub(crate) fn copy_staged(&self, position: u64, state: u32, out: &mut [u8]) -> bool {
         let control = self.control();
-        let is_homed =
-            self.geometry.placed.is_some() && self.directory().state(self.frame_of(position)) & HOMED != 0;
-        if position < control.staged_from.get() || is_homed {
+        if position < control.staged_from.get() || state & HOMED != 0 {
             return false;
         }
         for slot in self.slots() {
@@ -397,7 +398,7 @@ impl Tier {
         self.control().front.get() <= page.position.0 || planted::is(Bug::ReadUnconfirmed)
     }
 
-    fn state_at(&self, position: Position) -> u32 {
+    pub(crate) fn state_at(&self, position: Position) -> u32 {
         self.directory().state(self.frame_of(position.0))
     }
 

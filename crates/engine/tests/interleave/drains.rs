@@ -7,7 +7,7 @@ use crate::schedules::{check, finds};
 use crate::world::{OWNER, Thread, World, tiny};
 
 /// A checkpoint: afterwards every page is on disk, synced, at least as it was when the mark was made.
-const CHECKPOINT: Thread = |world| {
+pub(crate) const CHECKPOINT: Thread = |world| {
     for _ in 0..2 {
         let before = world.promised(None);
         let mark = world.tier.begin_checkpoint();

@@ -31,3 +31,5 @@ mod owners;
 mod drains;
 
 mod resizes;
+
+mod in_place;

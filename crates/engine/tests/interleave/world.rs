@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use mezzanine_engine::format::Superblock;
 use mezzanine_engine::interleave::explore;
-use mezzanine_engine::{Lookup, PageId, ReadError, ReadFlash, Region, Tier, TierConfig};
+use mezzanine_engine::{Design, Lookup, PageId, ReadError, ReadFlash, Region, Tier, TierConfig};
 use shuttle::sync::RwLock;
 
 pub(crate) const PAGE: usize = 4096;
@@ -70,7 +70,12 @@ impl ReadFlash for Durable<'_> {
 
 /// The smallest tier with groups of `group_pages` pages.
 pub(crate) fn tiny(group_pages: u32) -> TierConfig {
-    let mut config = TierConfig::new(PAGE as u32, 1024);
+    tiny_of(Design::FaceGsc, group_pages)
+}
+
+/// The same of a design.
+pub(crate) fn tiny_of(design: Design, group_pages: u32) -> TierConfig {
+    let mut config = TierConfig::of(design, PAGE as u32, 1024);
     config.group_pages = group_pages;
     config.survivors_max = group_pages - 1;
     config.staging_groups = 2;
