@@ -1,10 +1,12 @@
 //! When measuring begins and ends, and what is noted meanwhile.
 
+use std::time::Duration;
+
 use mezzanine_engine::{Statistics, Tier};
+use mezzanine_workload::Histogram;
 
 use super::counts::{Counts, Served};
 use super::drive::DriveLoad;
-use super::histogram::Histogram;
 use super::log::LogLoad;
 use super::processor::Load;
 use super::setup::{Refusal, Setup, WarmUp};
@@ -14,6 +16,7 @@ use super::world::{Event, World, nanoseconds};
 const OLD_VERSION_SAMPLES: u64 = 10;
 
 /// Latencies by what they are of.
+#[derive(Default)]
 pub(super) struct Latencies {
     pub(super) fetch: Histogram,
     pub(super) staging: Histogram,
@@ -26,18 +29,14 @@ pub(super) struct Latencies {
 
 impl Latencies {
     pub(super) fn fetched(&mut self, served: Served, ns: u64) {
-        self.fetch.record(ns);
+        let latency = Duration::from_nanos(ns);
+        self.fetch.record(latency);
         match served {
             Served::Pool => {}
-            Served::Staging => self.staging.record(ns),
-            Served::Flash => self.flash.record(ns),
-            Served::Disk => self.disk.record(ns),
+            Served::Staging => self.staging.record(latency),
+            Served::Flash => self.flash.record(latency),
+            Served::Disk => self.disk.record(latency),
         }
-    }
-
-    fn all(&mut self) -> [&mut Histogram; 6] {
-        let Self { fetch, staging, flash, disk, joined, transaction } = self;
-        [fetch, staging, flash, disk, joined, transaction]
     }
 }
 
@@ -96,16 +95,8 @@ pub(super) struct Measure {
 
 impl Measure {
     pub(super) fn new(setup: &Setup) -> Self {
-        let new = Histogram::new;
         Self {
-            latencies: Latencies {
-                fetch: new(),
-                staging: new(),
-                flash: new(),
-                disk: new(),
-                joined: new(),
-                transaction: new(),
-            },
+            latencies: Latencies::default(),
             sums: Vec::new(),
             filled: false,
             old_versions: Vec::new(),
@@ -164,7 +155,7 @@ impl World<'_> {
             return;
         }
         self.measure.filled = self.is_filled(1);
-        self.measure.latencies.all().into_iter().for_each(Histogram::clear);
+        self.measure.latencies = Latencies::default();
         self.measure.sums.push(self.sums());
         self.enter_interval();
     }

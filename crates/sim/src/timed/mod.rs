@@ -12,7 +12,7 @@
 //! each before the page that is waited for next; the log is a time, or a device of its own.
 
 mod clock;
-mod histogram;
+mod latency;
 mod processor;
 
 mod drive;
@@ -41,7 +41,7 @@ mod outcome;
 mod tests;
 
 pub use counts::Requests;
-pub use histogram::Latency;
+pub use latency::Latency;
 pub use outcome::{
     Flash, Hits, Interval, Kind, Latencies, Outcome, Resource, Throughput, Waits, WarmedUp, Writes,
 };

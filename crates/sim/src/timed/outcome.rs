@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::counts::Requests;
 use super::drive::DriveLoad;
-use super::histogram::Latency;
+use super::latency::Latency;
 use super::measure::Sums;
 use super::setup::{Configuration, LogDevice};
 use super::world::World;
@@ -334,12 +334,12 @@ impl World<'_> {
     fn latencies(&self) -> Latencies {
         let of = &self.measure.latencies;
         Latencies {
-            fetch: of.fetch.latency(),
-            staging: of.staging.latency(),
-            flash: of.flash.latency(),
-            disk: of.disk.latency(),
-            joined: of.joined.latency(),
-            transaction: of.transaction.latency(),
+            fetch: Latency::of(&of.fetch),
+            staging: Latency::of(&of.staging),
+            flash: Latency::of(&of.flash),
+            disk: Latency::of(&of.disk),
+            joined: Latency::of(&of.joined),
+            transaction: Latency::of(&of.transaction),
         }
     }
 

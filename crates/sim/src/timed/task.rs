@@ -8,6 +8,8 @@
 //!    +-- Ended <-- End (waits for the log) <--(the transaction ends)-- Run
 //! ```
 
+use std::time::Duration;
+
 use mezzanine_device::model::OperationKind;
 use mezzanine_engine::{FlashPage, Lookup, StageIn, StageKind, Token};
 
@@ -210,7 +212,7 @@ impl World<'_> {
             }
             self.hit(who, frame, fetch.access);
             let now = self.now();
-            self.measure.latencies.joined.record(now - began);
+            self.measure.latencies.joined.record(Duration::from_nanos(now - began));
             return Go(Task::Run);
         }
         if let Some(frame) = self.pool.take_free() {
@@ -355,7 +357,7 @@ impl World<'_> {
         let now = self.now();
         let ends = if committed { &mut self.counts.committed } else { &mut self.counts.rolled_back };
         ends[usize::from(kind)] += 1;
-        self.measure.latencies.transaction.record(now - self.began[who as usize]);
+        self.measure.latencies.transaction.record(Duration::from_nanos(now - self.began[who as usize]));
         self.check_warm_up(now);
         let think = self.think_ns();
         self.began[who as usize] = now + think;
