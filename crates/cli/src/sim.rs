@@ -5,6 +5,7 @@ mod random;
 
 mod parameters;
 mod requests;
+mod source;
 
 mod mrc;
 mod run;

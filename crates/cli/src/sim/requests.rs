@@ -2,16 +2,17 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
-use mezzanine_sim::policy::{Access, Counts, Curve, PAGES_MAX, Setting, prod3};
-use mezzanine_trace::{Dense, Format, Op, open};
+use clap::Args;
+use mezzanine_sim::policy::{Counts, Curve, Setting};
+use mezzanine_trace::Format;
 use serde::Serialize;
 
+use super::source::{Extent, NUMBERING_BYTES_PER_PAGE, Source, Step, Synthetic};
 use crate::failure::Failure;
 use crate::machine::memory_available;
 use crate::output;
 use crate::size::Size;
-use crate::trace::{page_bytes, page_size, refused};
+use crate::trace::{page_bytes, page_size};
 
 #[derive(Debug, Args)]
 pub(super) struct RequestArgs {
@@ -36,14 +37,6 @@ pub(super) struct RequestArgs {
     requests: Option<u64>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Synthetic {
-    Prod3,
-}
-
-/// Requests of a synthetic trace, which has no end of its own.
-const SYNTHETIC_REQUESTS: u64 = 1_000_000;
-
 /// What was read.
 #[derive(Debug, Clone, Serialize)]
 pub(super) struct Seen {
@@ -55,8 +48,6 @@ pub(super) struct Seen {
     pub(super) marks: u64,
 }
 
-/// Bytes for each distinct page that numbering the pages takes.
-const NUMBERING_BYTES_PER_PAGE: u64 = 40;
 /// Distinct pages from which on it is looked whether there is memory for twice as many.
 const PAGES_LOOKED_AT_FIRST: u64 = 1 << 20;
 /// From which need on the user is told of it.
@@ -118,62 +109,19 @@ impl RequestArgs {
     }
 
     /// Hands on each page that is met for the first time, and each request.
-    fn each(&self, mut each: impl FnMut(Step) -> Result<(), Failure>) -> Result<Seen, Failure> {
-        let mut numbers = Dense::new();
-        let mut each = |page, is_write| {
-            if numbers.len() as u64 == u64::from(PAGES_MAX) && numbers.get(page).is_none() {
-                let reason = format!("the trace has more than {PAGES_MAX} distinct pages");
-                return Err(Failure::refused("--trace", reason).next("use larger pages, or fewer --requests"));
-            }
-            let met = numbers.len();
-            let number = numbers.number(page);
-            if numbers.len() > met {
-                each(Step::Met(page))?;
-            }
-            each(Step::Made(if is_write { Access::write(number) } else { Access::read(number) }))
-        };
-        let mut marks = 0;
-        let trace = match (&self.trace, self.format) {
-            (Some(path), Some(format)) => {
-                let mut left = self.requests.unwrap_or(u64::MAX);
-                for request in open(path, format, page_bytes(self.page_size)).map_err(refused)? {
-                    let request = request.map_err(refused)?;
-                    match request.op {
-                        Op::Read | Op::Write => each(request.page, request.op == Op::Write)?,
-                        Op::EvictClean | Op::EvictDirty | Op::Commit | Op::Checkpoint => {
-                            marks += 1;
-                            continue;
-                        }
-                    }
-                    left -= 1;
-                    if left == 0 {
-                        break;
-                    }
-                }
-                path.display().to_string()
-            }
-            _ if self.synthetic.is_none() => {
+    fn each(&self, each: impl FnMut(Step) -> Result<(), Failure>) -> Result<Seen, Failure> {
+        let source = match (&self.trace, self.format, self.synthetic) {
+            (Some(path), Some(format), _) => Source::file(path, format, self.page_size, self.requests),
+            (_, _, Some(synthetic)) => Source::synthetic(synthetic, self.requests),
+            _ => {
                 let reason = "required: there is nothing to make requests from";
                 return Err(Failure::usage("--trace", reason)
                     .next("name a trace with --trace FILE --format NAME, or use --synthetic prod3"));
             }
-            _ => {
-                let requests = self.requests.unwrap_or(SYNTHETIC_REQUESTS);
-                for (page, _) in prod3().zip(0..requests) {
-                    each(page, false)?;
-                }
-                "prod3".to_owned()
-            }
         };
-        Ok(Seen { trace, distinct_pages: numbers.len() as u64, marks })
+        let Extent { pages, marks } = source.each(each)?;
+        Ok(Seen { trace: source.name(), distinct_pages: pages, marks })
     }
-}
-
-/// What a trace consists of, once pages have numbers.
-enum Step {
-    /// The page that has the next number.
-    Met(u64),
-    Made(Access),
 }
 
 /// A point of a curve and what was counted there.

@@ -14,13 +14,14 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Instant;
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use mezzanine_sim::policy::{Curve, Design};
 use mezzanine_trace::Format;
 use serde::Serialize;
 
 use super::mrc::Sizes;
 use super::parameters::{Parameters, Variation};
+use super::source::{Source, Synthetic};
 use crate::failure::Failure;
 use crate::machine::memory_available;
 use crate::output::{self, Table, number};
@@ -29,7 +30,7 @@ use crate::trace::page_size;
 
 use points::Point;
 use results::{Results, Row};
-use traces::{Source, Trace};
+use traces::Trace;
 
 pub(super) const EXAMPLES: &str = "Examples:
   mezz sim sweep --policy-only --results sweep.jsonl --trace w89.oracle.zst,w91.oracle.zst --format oracle-general \\
@@ -118,11 +119,6 @@ pub(crate) struct SweepArgs {
     parameters: Parameters,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Synthetic {
-    Prod3,
-}
-
 /// One part of several, counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shard {
@@ -147,8 +143,8 @@ impl FromStr for Shard {
 
 impl SweepArgs {
     fn sources(&self) -> Result<Vec<Source>, Failure> {
-        if self.synthetic.is_some() {
-            return Ok(vec![Source::prod3(self.requests)]);
+        if let Some(synthetic) = self.synthetic {
+            return Ok(vec![Source::synthetic(synthetic, self.requests)]);
         }
         let format = self.format.ok_or_else(|| Failure::usage("--format", "the traces have one"))?;
         Ok(self.trace.iter().map(|path| Source::file(path, format, self.page_size, self.requests)).collect())

@@ -2,97 +2,24 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use mezzanine_sim::policy::{Access, PAGES_MAX, prod3};
-use mezzanine_trace::{Dense, Format, Op, open};
+use mezzanine_sim::policy::Access;
 use sha2::{Digest, Sha256};
 
+use super::super::source::{NUMBERING_BYTES_PER_PAGE, Source, Step};
 use super::points::hex;
 use crate::failure::Failure;
 use crate::output;
-use crate::size::Size;
-use crate::trace::{page_bytes, refused};
 
-/// Requests of a synthetic trace, which has no end of its own.
-const SYNTHETIC_REQUESTS: u64 = 1_000_000;
-
-/// Bytes for each distinct page that numbering the pages takes.
-const NUMBERING_BYTES_PER_PAGE: u64 = 40;
-
-/// Where requests come from.
-pub(super) enum Source {
-    File { path: PathBuf, format: Format, page_bytes: u32, requests: u64 },
-    Prod3 { requests: u64 },
-}
-
-impl Source {
-    pub(super) fn prod3(requests: Option<u64>) -> Source {
-        Source::Prod3 { requests: requests.unwrap_or(SYNTHETIC_REQUESTS) }
-    }
-
-    pub(super) fn file(path: &Path, format: Format, page_size: Size, requests: Option<u64>) -> Source {
-        let requests = requests.unwrap_or(u64::MAX);
-        Source::File { path: path.to_owned(), format, page_bytes: page_bytes(page_size), requests }
-    }
-
-    pub(super) fn name(&self) -> String {
-        match self {
-            Source::File { path, .. } => path.display().to_string(),
-            Source::Prod3 { .. } => "prod3".to_owned(),
+/// What a trace's requests are, whatever its file is called.
+fn identity(source: &Source) -> Result<String, Failure> {
+    match source {
+        Source::Prod3 { requests } => Ok(format!("prod3, {requests} requests")),
+        Source::File { path, format, page_bytes, requests } => {
+            let sha256 = sha256(path).map_err(|e| Failure::refused(path.display(), e))?;
+            Ok(format!("{sha256}, {format}, pages of {page_bytes}, at most {requests} requests"))
         }
-    }
-
-    /// What the requests are, whatever the file is called.
-    fn identity(&self) -> Result<String, Failure> {
-        match self {
-            Source::Prod3 { requests } => Ok(format!("prod3, {requests} requests")),
-            Source::File { path, format, page_bytes, requests } => {
-                let sha256 = sha256(path).map_err(|e| Failure::refused(path.display(), e))?;
-                Ok(format!("{sha256}, {format}, pages of {page_bytes}, at most {requests} requests"))
-            }
-        }
-    }
-
-    /// Hands on each page that is met for the first time, in the order of their numbers, and each request.
-    fn each(
-        &self,
-        mut met: impl FnMut(u64),
-        mut each: impl FnMut(Access) -> Result<(), Failure>,
-    ) -> Result<u64, Failure> {
-        let mut numbers = Dense::new();
-        let mut hand_on = |page, is_write| {
-            if numbers.len() as u64 == u64::from(PAGES_MAX) && numbers.get(page).is_none() {
-                let reason = format!("it has more than {PAGES_MAX} distinct pages");
-                return Err(
-                    Failure::refused(self.name(), reason).next("use larger pages, or fewer --requests")
-                );
-            }
-            let before = numbers.len();
-            let number = numbers.number(page);
-            if numbers.len() > before {
-                met(page);
-            }
-            each(if is_write { Access::write(number) } else { Access::read(number) })
-        };
-        match self {
-            Source::Prod3 { requests } => {
-                for (page, _) in prod3().zip(0..*requests) {
-                    hand_on(page, false)?;
-                }
-            }
-            Source::File { path, format, page_bytes, requests } => {
-                let reader = open(path, *format, *page_bytes).map_err(refused)?;
-                let is_request = |op| matches!(op, Op::Read | Op::Write);
-                let wanted =
-                    reader.filter(|request| !matches!(request, Ok(request) if !is_request(request.op)));
-                for (request, _) in wanted.zip(0..*requests) {
-                    let request = request.map_err(refused)?;
-                    hand_on(request.page, request.op == Op::Write)?;
-                }
-            }
-        }
-        Ok(numbers.len() as u64)
     }
 }
 
@@ -127,11 +54,12 @@ impl Trace {
         match &self.requests {
             Some(requests) => requests.iter().for_each(|request| each(*request)),
             None => {
-                let request = |request| {
-                    each(request);
+                self.source.each(|step| {
+                    if let Step::Made(request) = step {
+                        each(request);
+                    }
                     Ok(())
-                };
-                self.source.each(|_| {}, request)?;
+                })?;
             }
         }
         Ok(())
@@ -162,12 +90,19 @@ pub(super) fn load(
     let mut traces: Vec<Trace> = Vec::new();
     for (number, source) in sources.into_iter().enumerate() {
         let bar = output::spinner(&format!("reading {}", source.name()));
-        let identity = source.identity()?;
+        let identity = identity(&source)?;
         let mut trace = Trace { number, source, identity, pages: 0, names: Vec::new(), requests: None };
         check(&trace)?;
         let room = memory.saturating_sub(held(&traces)) / size_of::<Access>() as u64;
         let (mut requests, mut names) = (Some(Vec::new()), Vec::new());
-        let request = |request| {
+        let extent = trace.source.each(|step| {
+            let request = match step {
+                Step::Met(page) => {
+                    names.push(page);
+                    return Ok(());
+                }
+                Step::Made(request) => request,
+            };
             // A vector that grows has the old and the new one for a moment.
             if requests.as_ref().is_some_and(|kept| kept.len() as u64 >= room / 3) {
                 requests = None;
@@ -176,8 +111,8 @@ pub(super) fn load(
                 kept.push(request);
             }
             Ok(())
-        };
-        trace.pages = trace.source.each(|page| names.push(page), request)?;
+        })?;
+        trace.pages = extent.pages;
         names.shrink_to_fit();
         trace.names = names;
         if let Some(kept) = &mut requests {
