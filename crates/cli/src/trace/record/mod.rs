@@ -125,23 +125,9 @@ pub(super) fn run(args: &RecordArgs, json: bool) -> Result<(), Failure> {
 }
 
 fn of_server(args: &RecordArgs, served: &server::Served) -> Recorded {
-    let [reads, writes, evictions_clean, evictions_dirty, commits, checkpoints] = served.kinds;
-    Recorded {
-        file: args.output.display().to_string(),
-        file_bytes: served.file_bytes,
-        tiers: None,
-        unfinished: 0,
-        lost: served.lost,
-        page_bytes: served.page_bytes,
-        seconds: served.seconds,
-        reads,
-        writes,
-        evictions_clean,
-        evictions_dirty,
-        commits,
-        checkpoints,
-        command_failed: None,
-    }
+    let server::Served { kinds, file_bytes, page_bytes, .. } = *served;
+    let merged = Merged { parts: 0, unfinished: 0, page_bytes, kinds, file_bytes };
+    Recorded { tiers: None, lost: served.lost, ..recorded(args, merged, served.seconds, None) }
 }
 
 fn recorded(args: &RecordArgs, merged: Merged, seconds: f64, command_failed: Option<String>) -> Recorded {
