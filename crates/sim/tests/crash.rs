@@ -26,6 +26,7 @@ fn many_power_cuts_lose_nothing() {
     // A run that never got into trouble proves nothing.
     let coverage = &report.coverage;
     let common = [
+        ("second chances", coverage.second_chances),
         ("rounds of the queue", coverage.wraps),
         ("groups of several pages", coverage.groups_of_several_pages),
         ("pages staged out", coverage.stage_outs),
@@ -44,7 +45,6 @@ fn many_power_cuts_lose_nothing() {
     ];
     // These are of few worlds, and a short run may have none of those.
     let rare = [
-        ("second chances", coverage.second_chances),
         ("damaged tiers", coverage.damages),
         ("errors that processes died of", coverage.errors_fatal),
         ("damaged pages noticed", coverage.damage_refetched),
