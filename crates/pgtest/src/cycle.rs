@@ -130,6 +130,7 @@ impl Life {
     /// Starts a new cluster with a tier, and creates the tables.
     pub(crate) fn begin(mut server: Server, configuration: Configuration, clients: u32) -> Checked<Self> {
         server.configure(&configuration.settings(&server.directory))?;
+        server.kills_tear = configuration.full_page_writes;
         server.start()?;
         let mut db = server.connect()?;
         let mut oracle = Oracle::default();
@@ -310,7 +311,7 @@ impl Strike<'_> {
                     .map(|(pid, _)| *pid)
                     .collect();
                 demand(!named.is_empty(), || format!("the server has no process \"{title}\""))?;
-                crate::processes::kill(self.random.of(&named));
+                self.server.kill_child(self.random.of(&named));
                 self.statistics.single += 1;
             }
         }

@@ -22,11 +22,17 @@ pub(crate) fn children(parent: u32) -> Vec<(u32, String)> {
     numbers.filter(|pid| parent_of(*pid) == Some(parent)).map(|pid| (pid, title(pid))).collect()
 }
 
-/// The parent of a process that is there.
-fn parent_of(pid: u32) -> Option<u32> {
+/// State and parent of a process that is there.
+fn status_of(pid: u32) -> Option<(String, u32)> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name in parentheses may have anything in it; after it come the state and the parent.
-    stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok()
+    let mut words = stat.rsplit_once(')')?.1.split_whitespace();
+    Some((words.next()?.to_owned(), words.next()?.parse().ok()?))
+}
+
+/// The parent of a process that is there.
+fn parent_of(pid: u32) -> Option<u32> {
+    status_of(pid).map(|(_, parent)| parent)
 }
 
 /// What the process calls itself; empty for one that has ended and was not waited for.
@@ -37,8 +43,22 @@ fn title(pid: u32) -> String {
 
 /// Kills one process at once. It may be gone already.
 pub(crate) fn kill(pid: u32) {
+    signal(pid, Signal::KILL);
+}
+
+/// Stops one process when the system call that it is in is complete: a write to a file is whole then, which it need not be
+/// after a kill (the kernel looks for a fatal signal after every 4 KiB). It may be gone already.
+pub(crate) fn stop(pid: u32) {
+    signal(pid, Signal::STOP);
+    let runs = |state: &str| !matches!(state, "T" | "t" | "Z" | "X");
+    while status_of(pid).is_some_and(|(state, _)| runs(&state)) {
+        std::thread::sleep(Duration::from_micros(100));
+    }
+}
+
+fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid as i32) {
-        let _ = kill_process(pid, Signal::KILL);
+        let _ = kill_process(pid, signal);
     }
 }
 

@@ -96,6 +96,9 @@ pub(crate) struct Server {
     /// A rule of the engine that is taken out, by the postmaster's environment.
     planted: Option<String>,
     postmaster: Option<Child>,
+    /// Whether a kill may tear a write of a block. Without images of blocks in its log PostgreSQL survives no torn block, with a tier or
+    /// without.
+    pub(crate) kills_tear: bool,
     /// Length of the log before the last start.
     launched_at: u64,
     /// How much of the log was searched for what should not be there.
@@ -112,6 +115,7 @@ impl Server {
             directory: directory.to_path_buf(),
             planted: planted.map(str::to_owned),
             postmaster: None,
+            kills_tear: true,
             launched_at: 0,
             searched: 0,
             started_in: Duration::from_millis(300),
@@ -252,6 +256,11 @@ impl Server {
     /// Kills every process, the postmaster before or after the others.
     pub(crate) fn kill(&mut self, postmaster_first: bool) -> Checked {
         let Some(mut postmaster) = self.postmaster.take() else { return Ok(()) };
+        if !self.kills_tear {
+            // The postmaster first: it begets no more of them then.
+            processes::stop(postmaster.id());
+            processes::children(postmaster.id()).into_iter().for_each(|(pid, _)| processes::stop(pid));
+        }
         if postmaster_first {
             processes::kill(postmaster.id());
         }
@@ -262,6 +271,14 @@ impl Server {
         postmaster.wait()?;
         processes::reap_orphans();
         Ok(())
+    }
+
+    /// Kills one of the postmaster's children.
+    pub(crate) fn kill_child(&self, pid: u32) {
+        if !self.kills_tear {
+            processes::stop(pid);
+        }
+        processes::kill(pid);
     }
 
     /// Asks for a fast shutdown without waiting for it.
