@@ -242,11 +242,13 @@ impl<'r> Laid<'r> for LruK<'r> {
 
 impl Replacement for LruK<'_> {
     #[inline(always)]
-    fn ahead(&self, page: PageKey, frame: Option<u32>) {
-        match frame {
-            Some(frame) => prefetch(self.block(frame)),
-            None => self.history.ahead(page),
-        }
+    fn will_be_referenced(&self, frame: u32) {
+        prefetch(self.block(frame));
+    }
+
+    #[inline(always)]
+    fn will_be_missed(&self, page: PageKey) {
+        self.history.ahead(page);
     }
 
     #[inline]

@@ -51,10 +51,14 @@ use crate::region::{REGION_ALIGNMENT, Region, Shared};
 
 /// What a policy is told, and what it answers.
 pub trait Replacement {
-    /// The page will be referenced soon; the frame is the one that holds it now. Changes nothing: who goes through many pages tells some in advance, so that what
-    /// they need is in the processor's cache when their turn comes.
+    /// The frame's page will be referenced soon. Changes nothing: who goes through many pages tells some in advance, so that what they need is in the
+    /// processor's cache when their turn comes.
     #[inline(always)]
-    fn ahead(&self, _page: PageKey, _frame: Option<u32>) {}
+    fn will_be_referenced(&self, _frame: u32) {}
+
+    /// The page, which no frame holds now, will be referenced soon. Changes nothing, as [`Self::will_be_referenced`].
+    #[inline(always)]
+    fn will_be_missed(&self, _page: PageKey) {}
 
     /// The page was referenced, and no frame holds it. If it is inserted for that, this comes before, and before [`Self::admits`].
     #[inline(always)]

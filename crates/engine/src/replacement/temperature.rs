@@ -58,12 +58,12 @@ struct Extent {
 
 #[repr(C)]
 struct Block {
-    page: AtomicU64,
     /// Its page's extent, counted from 1; 0 if the frame is not in the order.
     extent: AtomicU32,
+    /// Which page of the extent that is, counted from 1.
+    position: AtomicU32,
     older: AtomicU32,
     newer: AtomicU32,
-    unused: AtomicU32,
 }
 shared!(Head, Extent, Block);
 
@@ -160,6 +160,12 @@ impl<'r> Temperature<'r> {
         page.0 / self.extent_pages + 1
     }
 
+    /// Which page of its extent that is, counted from 1.
+    #[inline(always)]
+    fn position(&self, page: PageKey) -> u32 {
+        (page.0 % self.extent_pages) as u32 + 1
+    }
+
     fn bucket(&self, name: u64) -> &'r AtomicU32 {
         // The high half of a product depends on all bits of the name (Knuth, "The art of computer programming", 6.4).
         let hash = name.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
@@ -232,12 +238,11 @@ impl<'r> Temperature<'r> {
 
     /// Counts a reference to a page of an extent.
     #[inline]
-    fn warm(&self, extent: u32, page: u64) {
+    fn warm(&self, extent: u32, position: u32) {
         let head = self.head;
         let time = head.time.get() + 1;
         head.time.set(time);
         let warmed = self.extent(extent);
-        let position = (page % self.extent_pages) as u32 + 1;
         let in_sequence = position == warmed.position.swap(position, Relaxed) + 1 && position > 1;
         let weight = if in_sequence { 1 } else { self.random_weight };
         let temperature = warmer(warmed.temperature.load(Relaxed), weight, head.epoch.get() as u32);
@@ -303,12 +308,15 @@ impl<'r> Laid<'r> for Temperature<'r> {
 
 impl Replacement for Temperature<'_> {
     #[inline(always)]
-    fn ahead(&self, page: PageKey, frame: Option<u32>) {
-        let extent = match frame {
-            Some(frame) => self.block(frame).extent.load(Relaxed),
-            None => self.bucket(self.name(page)).load(Relaxed),
-        };
-        if let Some(extent) = extent.checked_sub(1) {
+    fn will_be_referenced(&self, frame: u32) {
+        if let Some(extent) = self.block(frame).extent.load(Relaxed).checked_sub(1) {
+            prefetch(self.extent(extent));
+        }
+    }
+
+    #[inline(always)]
+    fn will_be_missed(&self, page: PageKey) {
+        if let Some(extent) = self.bucket(self.name(page)).load(Relaxed).checked_sub(1) {
             prefetch(self.extent(extent));
         }
     }
@@ -331,7 +339,7 @@ impl Replacement for Temperature<'_> {
                 extent
             }
         };
-        self.warm(extent, page.0);
+        self.warm(extent, self.position(page));
     }
 
     #[inline]
@@ -356,7 +364,7 @@ impl Replacement for Temperature<'_> {
         };
         let (block, ring) = (self.block(frame), &self.extent(extent).newest);
         assert!(block.extent.load(Relaxed) == 0, "a frame comes into the order once");
-        block.page.store(page.0, Relaxed);
+        block.position.store(self.position(page), Relaxed);
         block.extent.store(extent + 1, Relaxed);
         let (older, newer) = match ring.load(Relaxed).checked_sub(1) {
             Some(newest) => (newest + 1, self.block(newest).newer.load(Relaxed)),
@@ -376,7 +384,7 @@ impl Replacement for Temperature<'_> {
     fn referenced(&self, frame: u32) {
         let block = self.block(frame);
         let extent = block.extent.load(Relaxed).checked_sub(1).expect("a frame in the order has an extent");
-        self.warm(extent, block.page.load(Relaxed));
+        self.warm(extent, block.position.load(Relaxed));
     }
 
     #[inline]
@@ -434,8 +442,8 @@ impl Temperature<'_> {
         while let Some(frame) = at.checked_sub(1) {
             let block = self.block(frame);
             assert_eq!(block.extent.load(Relaxed), extent + 1, "TAC invariant 1: frame {frame}");
-            let name = self.name(PageKey(block.page.load(Relaxed)));
-            assert_eq!(name, self.extent(extent).name.load(Relaxed), "TAC invariant 1: frame {frame}");
+            let position = block.position.load(Relaxed).into();
+            assert!((1..=self.extent_pages).contains(&position), "TAC invariant 1: frame {frame}");
             let newer = block.newer.load(Relaxed);
             assert_eq!(self.block(newer - 1).older.load(Relaxed), at, "TAC invariant 1: frame {frame}");
             count += 1;

@@ -148,8 +148,10 @@ impl<N: Fn(u32) -> PageKey> Visitor for Run<'_, N> {
                 black_box(self.frame_of[far.page() as usize]);
             }
             if let Some(near) = self.accesses.get(at + AHEAD) {
-                let frame = self.frame_of[near.page() as usize].checked_sub(1);
-                policy.ahead((self.name)(near.page()), frame);
+                match self.frame_of[near.page() as usize].checked_sub(1) {
+                    Some(frame) => policy.will_be_referenced(frame),
+                    None => policy.will_be_missed((self.name)(near.page())),
+                }
             }
             *self.written += u64::from(access.is_write());
             let page = access.page();
