@@ -15,7 +15,7 @@ fn id(block: u64) -> PageId {
 /// A tier whose homes are all taken: whatever comes in has another page leave.
 fn full(design: Design) -> World {
     let config = tiny_of(design, 1);
-    let homes = u64::from(config.frames);
+    let homes = config.frames;
     let world = World::new(&config);
     for block in 0..homes {
         world.write(&id(block % 100));

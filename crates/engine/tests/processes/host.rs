@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use mezzanine_engine::format::{Superblock, read_superblock, write_superblock};
 use mezzanine_engine::planted::outside;
 use mezzanine_engine::{
-    DrainCursor, DrainScope, DrainState, IdRange, Job, Lookup, NOTE_BYTES, PageId, ReadError, ReadFlash,
-    StageIn, StageKind, SyncMode, SyncState, Tier, TierConfig, Token, WriteFlash,
+    Design, DrainCursor, DrainScope, DrainState, IdRange, Job, Lookup, NOTE_BYTES, PageId, ReadError,
+    ReadFlash, StageIn, StageKind, SyncMode, SyncState, Tier, TierConfig, Token, WriteFlash,
 };
 
 use rustix::fs::{FlockOperation, flock};
@@ -21,10 +21,15 @@ pub(crate) const PAGE: usize = 4096;
 /// Nothing takes so long unless somebody waits for what does not come.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
-/// So small that the queue wraps all the time.
-pub(crate) fn config() -> TierConfig {
-    TierConfig { frames_max: FRAMES_MAX, ..TierConfig::new(PAGE as u32, 256) }
+/// So small that the queue wraps all the time. The folder says of which design.
+pub(crate) fn config(directory: &Path) -> TierConfig {
+    let design = std::fs::read_to_string(directory.join(DESIGN)).unwrap().parse::<Design>().unwrap();
+    let frames_max = if design.writes_in_place() { 0 } else { FRAMES_MAX };
+    TierConfig { frames_max, ..TierConfig::of(design, PAGE as u32, 256) }
 }
+
+/// The file with the design's name.
+pub(crate) const DESIGN: &str = "design";
 
 /// As far as the queue is made to grow and shrink.
 const FRAMES_MAX: u64 = 320;
@@ -57,7 +62,7 @@ impl Files {
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).unwrap()
         };
         let flash = open("flash");
-        flash.set_len(config().geometry().unwrap().flash_bytes()).unwrap();
+        flash.set_len(config(directory).geometry().unwrap().flash_bytes()).unwrap();
         let disks: Vec<File> = (0..PROCESSES).map(|process| open(&format!("disk-{process}"))).collect();
         for disk in &disks {
             disk.set_len(BLOCKS * PAGE as u64).unwrap();

@@ -27,12 +27,12 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use host::{Files, PATIENCE, Worker, config, is_drop};
+use host::{DESIGN, Files, PATIENCE, Worker, config, is_drop};
 use ledger::{BLOCKS, Field, PROCESSES};
 use mezzanine_device::SharedMemory;
 use mezzanine_engine::format::{Superblock, read_superblock, write_superblock};
 use mezzanine_engine::planted::{Bug, at_points, outside, set};
-use mezzanine_engine::{AttachError, Region, Tier};
+use mezzanine_engine::{AttachError, Design, Region, Tier};
 use points::Point;
 use std::os::unix::fs::FileExt;
 
@@ -44,7 +44,7 @@ const STEPS_MAX: u64 = 40_000;
 struct Scratch(PathBuf, #[allow(dead_code)] MutexGuard<'static, ()>);
 
 impl Scratch {
-    fn new(name: &str) -> Self {
+    fn new(name: &str, design: Design) -> Self {
         // One run at a time: a child that another thread has just forked has all descriptors of this process until it
         // becomes what it is to be, and the region seems to be in use by others as long.
         static RUNS: Mutex<()> = Mutex::new(());
@@ -53,6 +53,7 @@ impl Scratch {
         let parent = if shm.is_dir() { shm } else { Path::new(env!("CARGO_TARGET_TMPDIR")) };
         let directory = parent.join(format!("mezz-processes-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&directory).unwrap();
+        std::fs::write(directory.join(DESIGN), design.to_string()).unwrap();
         Self(directory, alone)
     }
 }
@@ -162,7 +163,7 @@ struct Turn {
 /// Sets the tier up in new memory from what is on flash, and lets others join.
 fn recover(directory: &Path) -> (Tier, Files) {
     let files = Files::open(directory);
-    let geometry = config().geometry().unwrap();
+    let geometry = config(directory).geometry().unwrap();
     let (memory, setup) = SharedMemory::create(&directory.join("region"), geometry.region_bytes()).unwrap();
     let found = read_superblock(&mut &files);
     let superblock = found.unwrap_or_else(|_| Superblock::new(&geometry, [7; 16], [9; 16]));
@@ -351,13 +352,25 @@ fn die(world: &mut Option<World>, directory: &Path, point: Option<&Point>, nth: 
 
 #[test]
 fn a_process_may_be_killed_anywhere() {
-    let scratch = Scratch::new("anywhere");
+    kill_everywhere(Scratch::new("anywhere", Design::FaceGsc), |point| !point.in_place);
+}
+
+#[test]
+fn a_process_may_be_killed_where_pages_are_written_in_place() {
+    // Others find the pages that leave clean here: checkpoints come too often.
+    for design in [Design::Fifo, Design::Lc] {
+        kill_everywhere(Scratch::new(&format!("{design}"), design), |point| point.in_place);
+    }
+}
+
+/// Kills a process at each of some points, and at random moments.
+fn kill_everywhere(scratch: Scratch, is_one: fn(&Point) -> bool) {
     let began = Instant::now();
     // More passages, and only points whose names contain a text: for the nightly run and for the search of a bug.
     let passages = std::env::var("MEZZANINE_PASSAGES").map_or(2, |passages| passages.parse().unwrap());
     let only = std::env::var("MEZZANINE_POINT").unwrap_or_default();
     let mut points = points::all();
-    points.retain(|point| point.name.contains(&only));
+    points.retain(|point| is_one(point) && point.name.contains(&only));
     let mut world = Some(World::recover(&scratch.0, 1));
     let (mut seed, mut inside, mut beside) = (1, 0, 0);
     let mut kills = BTreeMap::new();
@@ -395,7 +408,7 @@ fn a_process_may_be_killed_anywhere() {
 
 /// A process dies while it changes the directory: is nobody told?
 fn death_inside_goes_unnoticed(bug: Option<Bug>) -> bool {
-    let scratch = Scratch::new(if bug.is_some() { "forgotten" } else { "told" });
+    let scratch = Scratch::new(if bug.is_some() { "forgotten" } else { "told" }, Design::FaceGsc);
     let world = World::recover(&scratch.0, 1);
     assert!(was_killed(spawn(&scratch.0, "stage-in: older version unlinked", 1, 2, 1)));
     set(bug);
