@@ -7,7 +7,10 @@
 use std::collections::HashMap;
 
 use common::{Flash, Host, carry_out, page};
-use mezzanine_engine::{Admission, Design, Job, PageId, Placement, StageIn, StageKind, SyncMode, TierConfig};
+use mezzanine_engine::{
+    Admission, Design, DrainScope, DrainState, Job, PageId, Placement, StageIn, StageKind, SyncMode,
+    TierConfig,
+};
 
 mod common;
 
@@ -283,4 +286,47 @@ fn records_are_relocated_and_pages_are_not_written_again() {
     let host = host.reopen(true);
     host.tier.check();
     let _: (HashMap<PageId, Vec<u8>>, Flash) = (host.disk, host.flash);
+}
+
+/// A page is written to disk and its home is given to another page while the disk is synced. The other page is drained before that sync
+/// ends: it is not clean yet.
+#[test]
+fn a_sync_of_the_disk_does_not_cover_the_next_page_of_a_home() {
+    let mut counted = Counted::new(&config(Design::Fifo));
+    counted.bring(0..19, true);
+    let Host { tier, flash, disk, .. } = &mut counted.host;
+    let tier = &*tier;
+    // Carries jobs out until there is a sync of the disk, or none.
+    let mut until_sync = |owner| loop {
+        let mut job = tier.next_job(owner)?;
+        if matches!(job, Job::SyncDisk(_)) {
+            return Some(job);
+        }
+        carry_out(flash, disk, &mut job);
+        tier.complete(job, Ok(()));
+    };
+    let stage_in = |block: u64| {
+        let staged = tier.stage_in(&PageId::volume(1, block), &page(PAGE, block), StageKind::Dirty, 0);
+        assert!(matches!(staged, StageIn::Staged { .. }), "page {block}: {staged:?}");
+    };
+    stage_in(19);
+    let sync = until_sync(1).expect("two pages leave by way of the disk");
+    // Pages 0 and 1 are on disk. They are rewritten, and when that is durable others come to their homes.
+    [0, 1].into_iter().for_each(stage_in);
+    assert!(until_sync(2).is_none(), "one sync is under way");
+    [100, 101].into_iter().for_each(stage_in);
+    assert!(until_sync(2).is_none(), "one sync is under way");
+    let ticket = tier.request_drain(&DrainScope { before: None, range: None }).unwrap();
+    assert!(until_sync(2).is_none(), "one sync is under way");
+    tier.complete(sync, Ok(()));
+    assert_eq!(tier.drain_state(&ticket), DrainState::Pending);
+    for block in [0, 1, 100, 101] {
+        assert_eq!(tier.holds(&PageId::volume(1, block)), Some(true), "page {block} before it was synced");
+    }
+    let sync = until_sync(1).expect("the drain's own");
+    tier.complete(sync, Ok(()));
+    assert!(until_sync(1).is_none());
+    assert_eq!(tier.drain_state(&ticket), DrainState::Done);
+    assert_eq!(tier.holds(&PageId::volume(1, 100)), Some(false));
+    tier.check();
 }

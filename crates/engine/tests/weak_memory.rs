@@ -11,7 +11,7 @@ mod common;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use common::{Flash, Host, page};
-use mezzanine_engine::{Job, Lookup, PageId, StageIn, StageKind, Tier, TierConfig};
+use mezzanine_engine::{Design, Job, Lookup, PageId, StageIn, StageKind, Tier, TierConfig};
 
 const PAGES: usize = 2;
 /// Miri is some thousand times slower.
@@ -21,8 +21,8 @@ fn id(block: usize) -> PageId {
     PageId::volume(1, block as u64)
 }
 
-fn tiny() -> TierConfig {
-    let mut config = TierConfig { shards: 1, frames: 8, frames_max: 0, ..TierConfig::new(4096, 1024) };
+fn tiny(design: Design) -> TierConfig {
+    let mut config = TierConfig { shards: 1, frames: 8, frames_max: 0, ..TierConfig::of(design, 4096, 1024) };
     (config.group_pages, config.survivors_max, config.staging_groups) = (1, 0, 2);
     (config.segment_frames, config.band_frames, config.ahead_frames) = (8, 1, 0);
     while config.geometry().is_err() {
@@ -93,7 +93,16 @@ fn read(shared: &Shared) {
 
 #[test]
 fn readers_never_see_an_older_version() {
-    let Host { tier, mut flash, .. } = Host::new(&tiny(), 1);
+    read_and_write(Design::FaceGsc);
+}
+
+#[test]
+fn readers_of_pages_written_in_place_never_see_an_older_version() {
+    read_and_write(Design::Lru);
+}
+
+fn read_and_write(design: Design) {
+    let Host { tier, mut flash, .. } = Host::new(&tiny(design), 1);
     let sums = (0..=WRITES).map(|version| crc32c::crc32c(&page(4096, version))).collect();
     let shared = Shared { tier, newest: Default::default(), sums, over: AtomicBool::new(false) };
     std::thread::scope(|scope| {

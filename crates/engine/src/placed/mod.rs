@@ -59,6 +59,9 @@ pub(crate) const LEAVING: u32 = 2;
 pub(crate) const LIMBO: u32 = 3;
 pub(crate) const ORPHAN: u32 = 4;
 
+/// No entry in the list of pages written to disk.
+const NEVER_WRITTEN: u32 = u32::MAX;
+
 /// Counts and ends of the lists below, and what is under way.
 #[repr(C, align(64))]
 pub(crate) struct Placed {
@@ -98,7 +101,7 @@ pub(crate) struct Home {
     /// The home whose rank is this one's index.
     of_rank: AtomicU32,
     epoch: AtomicU32,
-    /// Number of its last entry in the list of pages written to disk.
+    /// Number of its page's last entry in the list of pages written to disk, or [`NEVER_WRITTEN`].
     written: AtomicU32,
     version: Word,
     lsn: Word,
@@ -298,7 +301,10 @@ impl Tier {
         let _guard = homes.lock(self.owner);
         let last = homes.control.free.get().checked_sub(1)?;
         homes.control.free.set(last);
-        Some(homes.free[last as usize].load(Relaxed))
+        let home = homes.free[last as usize].load(Relaxed);
+        // A sync that is under way covers the page that was here, not the one that comes.
+        homes.home(home).written.store(NEVER_WRITTEN, Relaxed);
+        Some(home)
     }
 
     /// Notes what the record at `entry` says of its page. Under the control lock; the entry is not linked.

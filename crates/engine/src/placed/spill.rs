@@ -5,7 +5,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Homes, LEAVING, USED};
+use super::{Homes, LEAVING, NEVER_WRITTEN, USED};
 use crate::directory::{DIRTY, DRAINED, HOMED, VALID, WRITTEN, needs_disk};
 use crate::lane::{LANE_IDLE, LANE_SCANNING, LANE_TO_READ, LanePage, SPILL};
 use crate::planted::{self, Bug};
@@ -23,6 +23,11 @@ enum Step {
     Wait,
 }
 
+/// The number by which a home remembers an entry of the list of written pages.
+fn number_of(entry: u64) -> u32 {
+    (entry % u64::from(NEVER_WRITTEN)) as u32
+}
+
 impl Homes<'_> {
     /// Whether the cleaner has something to do.
     fn cleaner_wants(&self) -> bool {
@@ -32,7 +37,7 @@ impl Homes<'_> {
     /// Notes that the page of a home was written to disk.
     fn push_written(&self, home: u32) {
         let end = self.control.written_end.bump(1);
-        self.home(home).written.store(end as u32, Relaxed);
+        self.home(home).written.store(number_of(end), Relaxed);
         self.written[(end % self.written.len() as u64) as usize].store(home, Relaxed);
     }
 
@@ -146,8 +151,13 @@ impl Tier {
     pub(crate) fn spill_written(&self) {
         let Some(homes) = self.homes() else { return };
         let _guard = homes.lock(self.owner);
+        let directory = self.directory();
         for page in self.lane_list() {
-            homes.push_written(homes.of_entry(self.frame_of(page.position)));
+            let frame = self.frame_of(page.position);
+            // The home of a page that was superseded meanwhile may be another one's already.
+            if directory.state(frame) & (VALID | WRITTEN) == VALID | WRITTEN {
+                homes.push_written(homes.of_entry(frame));
+            }
         }
     }
 
@@ -180,25 +190,30 @@ impl Tier {
         while placed.written_first.get() < covered {
             let first = placed.written_first.get();
             let home = homes.written[(first % homes.written.len() as u64) as usize].load(Relaxed);
-            let last = homes.home(home).written.load(Relaxed) == first as u32;
-            if last && matches!(homes.state(home), USED | LEAVING) {
-                self.mark_synced(&homes, home);
+            if matches!(homes.state(home), USED | LEAVING) {
+                self.mark_synced(&homes, home, number_of(first));
             }
             placed.written_first.set(first + 1);
             planted::outside("spill: one page synced");
         }
     }
 
-    fn mark_synced(&self, homes: &Homes<'_>, home: u32) {
+    /// The page of `home` is clean if what was written last of it is the entry `number` of the list.
+    fn mark_synced(&self, homes: &Homes<'_>, home: u32, number: u32) {
         let directory = self.directory();
         let id = directory.id(homes.home(home).entry.load(Relaxed));
         {
             let shard = directory.lock(directory.slot(&id), self.owner);
             let Some(entry) = shard.find(&id).filter(|&entry| homes.of_entry(entry) == home) else { return };
-            // Not what was written, but a page that has the home now.
-            if directory.state(entry) & (DIRTY | WRITTEN) == DIRTY {
+            // Under the lock of the page that has the home now: another one's number was taken away when this one came.
+            if homes.home(home).written.load(Relaxed) != number {
                 return;
             }
+            assert_ne!(
+                directory.state(entry) & (DIRTY | WRITTEN),
+                DIRTY,
+                "a page that was not written became clean"
+            );
             shard.clear_flags(entry, DIRTY | WRITTEN | DRAINED);
             planted::inside("spill: one page marked clean");
         }
