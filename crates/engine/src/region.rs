@@ -371,7 +371,7 @@ pub(crate) fn equal_bytes(words: &[AtomicU32; 4], byte: u8) -> u32 {
 /// Has a value come into the processor's cache while it does something else. Nothing but time depends on it.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline(always)]
-pub(crate) fn prefetch<T: Shared>(value: &T) {
+pub fn prefetch<T>(value: &T) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     // SAFETY: a prefetch reads nothing that the program sees, and faults at no address.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) };
@@ -380,7 +380,7 @@ pub(crate) fn prefetch<T: Shared>(value: &T) {
 /// Has a value come into the processor's cache: not where we know of no instruction for it.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 #[inline(always)]
-pub(crate) fn prefetch<T: Shared>(_value: &T) {}
+pub fn prefetch<T>(_value: &T) {}
 
 impl Drop for Region {
     fn drop(&mut self) {

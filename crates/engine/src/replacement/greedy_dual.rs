@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::list::List;
 use super::{Laid, Memory, PageKey, Parameter, ParameterDefault, ParameterKind, Replacement, Shape, piece};
 use crate::interleave::{AtomicU32, AtomicU64};
-use crate::region::{Word, shared};
+use crate::region::{Word, prefetch, shared};
 
 #[repr(C)]
 struct Block {
@@ -64,10 +64,12 @@ const WRITE_SAVING: Parameter = Parameter {
 };
 
 impl GreedyDual<'_> {
+    #[inline(always)]
     fn value(&self, frame: u32) -> u64 {
         self.blocks[frame as usize].value.load(Relaxed)
     }
 
+    #[inline(always)]
     fn is_dirty(&self, frame: u32) -> bool {
         self.blocks[frame as usize].dirty.load(Relaxed) != 0
     }
@@ -111,6 +113,13 @@ impl<'r> Laid<'r> for GreedyDual<'r> {
 }
 
 impl Replacement for GreedyDual<'_> {
+    #[inline(always)]
+    fn will_be_referenced(&self, frame: u32) {
+        prefetch(&self.blocks[frame as usize]);
+        self.clean.ahead(frame);
+        self.dirty.ahead(frame);
+    }
+
     #[inline]
     fn inserted(&self, frame: u32, _page: PageKey) {
         self.blocks[frame as usize].dirty.store(0, Relaxed);

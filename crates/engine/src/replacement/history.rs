@@ -16,14 +16,15 @@ use crate::region::{prefetch, shared};
 #[repr(C)]
 struct Slot {
     page: AtomicU64,
+    /// 0 if it is not in the order.
     time: AtomicU64,
     /// The next in its chain: its bucket's, or that of free slots.
     chain: AtomicU32,
+    /// The one before it in its bucket's chain, [`END`] if it is the first: who is forgotten need not be looked for in the chain.
+    before: AtomicU32,
     /// Whose page left before, and after.
     older: AtomicU32,
     newer: AtomicU32,
-    /// Whether it is in the order.
-    taken: AtomicU32,
 }
 
 #[repr(C)]
@@ -69,7 +70,7 @@ impl<'r> History<'r> {
         &self.buckets[((hash * self.buckets.len() as u64) >> 32) as usize]
     }
 
-    /// Remembers that a page has left, and a time with it.
+    /// Remembers that a page has left, and a time above 0 with it.
     #[inline]
     pub(super) fn remember(&self, page: PageKey, time: u64) {
         if self.buckets.is_empty() {
@@ -79,9 +80,12 @@ impl<'r> History<'r> {
         let (slot, bucket) = (self.slot(at), self.bucket(page));
         slot.page.store(page.0, Relaxed);
         slot.time.store(time, Relaxed);
-        slot.taken.store(1, Relaxed);
-        slot.chain.store(bucket.load(Relaxed), Relaxed);
+        let next = bucket.load(Relaxed);
         bucket.store(at, Relaxed);
+        slot.before.store(END, Relaxed);
+        slot.chain.store(next, Relaxed);
+        // Of slot 0 nobody asks what is before it.
+        self.slot(next).before.store(at, Relaxed);
         let newest = self.slot(END).older.load(Relaxed);
         self.join(newest, at);
         self.join(at, END);
@@ -93,20 +97,18 @@ impl<'r> History<'r> {
         if self.buckets.is_empty() {
             return None;
         }
-        let mut link = self.bucket(page);
-        loop {
-            let at = link.load(Relaxed);
-            if at == END {
-                return None;
-            }
+        let mut at = self.bucket(page).load(Relaxed);
+        while at != END {
             let slot = self.slot(at);
             if slot.page.load(Relaxed) == page.0 {
-                self.forget(at, link);
-                slot.chain.store(self.head.free.swap(at, Relaxed), Relaxed);
-                return Some(slot.time.load(Relaxed));
+                let time = self.forget(at);
+                slot.chain.store(self.head.free.load(Relaxed), Relaxed);
+                self.head.free.store(at, Relaxed);
+                return Some(time);
             }
-            link = &slot.chain;
+            at = slot.chain.load(Relaxed);
         }
+        None
     }
 
     /// Has what [`Self::recall`] looks at first come into the processor's cache.
@@ -131,13 +133,7 @@ impl<'r> History<'r> {
             return used + 1;
         }
         let first = self.slot(END).newer.load(Relaxed);
-        let mut link = self.bucket(PageKey(self.slot(first).page.load(Relaxed)));
-        while link.load(Relaxed) != first {
-            let next = link.load(Relaxed);
-            assert!(next != END, "history invariant 1: a slot is in its bucket's chain");
-            link = &self.slot(next).chain;
-        }
-        self.forget(first, link);
+        self.forget(first);
         // For the next time.
         let next = self.slot(self.slot(END).newer.load(Relaxed));
         prefetch(self.bucket(PageKey(next.page.load(Relaxed))));
@@ -145,13 +141,23 @@ impl<'r> History<'r> {
         first
     }
 
-    /// Takes a slot out of the order and its bucket's chain, in which `link` leads to it.
+    /// Takes a slot out of the order and its bucket's chain; the time that was in it.
     #[inline(always)]
-    fn forget(&self, at: u32, link: &AtomicU32) {
+    fn forget(&self, at: u32) -> u64 {
         let slot = self.slot(at);
-        assert!(slot.taken.swap(0, Relaxed) != 0, "history invariant 2: what is forgotten was remembered");
-        link.store(slot.chain.load(Relaxed), Relaxed);
+        let time = slot.time.load(Relaxed);
+        slot.time.store(0, Relaxed);
+        assert!(time != 0, "history invariant 2: what is forgotten was remembered");
+        let (before, next) = (slot.before.load(Relaxed), slot.chain.load(Relaxed));
+        let link = if before == END {
+            self.bucket(PageKey(slot.page.load(Relaxed)))
+        } else {
+            &self.slot(before).chain
+        };
+        link.store(next, Relaxed);
+        self.slot(next).before.store(before, Relaxed);
         self.join(slot.older.load(Relaxed), slot.newer.load(Relaxed));
+        time
     }
 
     #[inline(always)]
@@ -169,10 +175,13 @@ impl<'r> History<'r> {
 
     /// Checks the invariants.
     pub(super) fn check(&self) {
-        let is_taken = |at: u32| self.slot(at).taken.load(Relaxed) != 0;
+        let is_taken = |at: u32| self.slot(at).time.load(Relaxed) != 0;
         let (mut chained, mut free) = (0, 0);
         for bucket in self.buckets {
+            let mut before = END;
             for at in self.chained(bucket) {
+                assert_eq!(self.slot(at).before.load(Relaxed), before, "history invariant 1: before {at}");
+                before = at;
                 let page = PageKey(self.slot(at).page.load(Relaxed));
                 assert!(std::ptr::eq(self.bucket(page), bucket), "history invariant 1: slot {at}'s bucket");
                 assert!(is_taken(at), "history invariant 1: slot {at} is chained, not in the order");

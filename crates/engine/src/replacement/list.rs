@@ -18,7 +18,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Memory, piece};
 use crate::interleave::AtomicU32;
-use crate::region::shared;
+use crate::region::{prefetch, shared};
 
 #[repr(C)]
 struct Link {
@@ -89,6 +89,18 @@ impl<'r> List<'r> {
     #[inline(always)]
     pub(super) fn oldest(&self) -> Option<u32> {
         self.link(END).newer.load(Relaxed).checked_sub(1)
+    }
+
+    /// What became the newest after a number of the list.
+    #[inline(always)]
+    pub(super) fn after(&self, number: u32) -> Option<u32> {
+        self.link(number + 1).newer.load(Relaxed).checked_sub(1)
+    }
+
+    /// Has what [`Self::renew`] needs of a number first come into the processor's cache.
+    #[inline(always)]
+    pub(super) fn ahead(&self, number: u32) {
+        prefetch(self.link(number + 1));
     }
 
     /// The numbers, oldest first.

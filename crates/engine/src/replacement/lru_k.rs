@@ -143,10 +143,16 @@ impl LruK<'_> {
         }
     }
 
+    /// The first frame of `waiting`.
+    #[inline(always)]
+    fn first_waiting(&self) -> Option<u32> {
+        self.waiting.smallest(|frame| self.last_key(frame), |frame| prefetch(self.block(frame)))
+    }
+
     /// Ranks the frames whose period is over at `now`.
     #[inline]
     fn rank_eligible(&self, now: u64) {
-        while let Some(frame) = self.waiting.smallest(|frame| self.last_key(frame)) {
+        while let Some(frame) = self.first_waiting() {
             if !self.uncorrelated(now, self.last(frame)) {
                 break;
             }
@@ -159,6 +165,9 @@ impl LruK<'_> {
     #[inline]
     fn first_arrived(&self, now: u64) -> Option<u32> {
         while let Some(frame) = self.arrived.oldest() {
+            if let Some(next) = self.arrived.after(frame) {
+                prefetch(self.block(next));
+            }
             let has_once = self.block(frame).hist[1].load(Relaxed) == 0;
             if self.is_untouched(frame) && (has_once || !self.uncorrelated(now, self.last(frame))) {
                 return Some(frame);
@@ -173,7 +182,8 @@ impl LruK<'_> {
     #[inline]
     fn first_ranked(&self, now: u64, limit: u64) -> Option<u32> {
         while self.ranked.is_below([limit]) {
-            let frame = self.ranked.smallest(|frame| self.rank_key(frame))?;
+            let frame =
+                self.ranked.smallest(|frame| self.rank_key(frame), |frame| prefetch(self.block(frame)))?;
             if self.uncorrelated(now, self.last(frame)) {
                 return Some(frame).filter(|frame| self.rank(*frame) < limit);
             }
@@ -183,20 +193,35 @@ impl LruK<'_> {
         None
     }
 
-    /// The frame that is to leave.
+    /// Takes the frame that is to leave out of the order.
     #[inline]
-    fn choose(&self) -> Option<u32> {
+    fn take_victim(&self) -> Option<u32> {
         let now = self.time.get() + 1;
         self.rank_eligible(now);
         let arrived = self.first_arrived(now);
         // What came later than an untouched page that is not eligible is not eligible either.
         let eligible = arrived.filter(|frame| self.uncorrelated(now, self.last(*frame)));
         let limit = eligible.map_or(u64::MAX, |frame| self.rank(frame));
-        self.first_ranked(now, limit).or(eligible).or_else(|| {
-            // None is eligible. All others of `arrived` were referenced later than its first.
-            let waiting = self.waiting.smallest(|frame| self.last_key(frame));
-            arrived.into_iter().chain(waiting).min_by_key(|frame| self.last(*frame))
-        })
+        if let Some(frame) = self.first_ranked(now, limit) {
+            self.ranked.remove(frame);
+            return Some(frame);
+        }
+        // If none is eligible: all others of `arrived` were referenced later than its first.
+        let waiting = if eligible.is_some() { None } else { self.first_waiting() };
+        match (arrived, waiting) {
+            (Some(arrived), Some(waiting)) if self.last(waiting) < self.last(arrived) => {
+                self.waiting.remove(waiting);
+                Some(waiting)
+            }
+            (Some(arrived), _) => {
+                self.arrived.remove(arrived);
+                Some(arrived)
+            }
+            (None, waiting) => {
+                self.waiting.remove(waiting?);
+                waiting
+            }
+        }
     }
 
     /// Takes a frame out of the order.
@@ -278,13 +303,14 @@ impl Replacement for LruK<'_> {
 
     #[inline]
     fn victim(&self) -> Option<u32> {
-        let frame = self.choose()?;
-        self.take(frame);
+        let frame = self.take_victim()?;
         let block = self.block(frame);
         self.history.remember(PageKey(block.page.load(Relaxed)), block.hist[0].load(Relaxed));
         // Those that are looked at first the next time.
-        let next = [self.arrived.oldest(), self.waiting.top(), self.ranked.top()];
-        next.into_iter().flatten().for_each(|frame| prefetch(self.block(frame)));
+        let ahead = |frame| prefetch(self.block(frame));
+        self.arrived.iter().take(2).for_each(ahead);
+        self.waiting.tell_ahead(ahead);
+        self.ranked.tell_ahead(ahead);
         Some(frame)
     }
 

@@ -46,6 +46,8 @@ pub use lru::Lru;
 pub use lru_k::LruK;
 pub use temperature::Temperature;
 
+pub use crate::region::prefetch;
+
 use crate::config::{ConfigError, FRAMES_MAX};
 use crate::region::{REGION_ALIGNMENT, Region, Shared};
 

@@ -96,12 +96,6 @@ where
         self.end() > TOP && self.key(TOP) < key
     }
 
-    /// The number on top, whose key may have risen.
-    #[inline(always)]
-    pub(super) fn top(&self) -> Option<u32> {
-        (self.end() > TOP).then(|| self.number(TOP))
-    }
-
     #[inline(always)]
     pub(super) fn contains(&self, number: u32) -> bool {
         self.places[number as usize].load(Relaxed) != 0
@@ -115,9 +109,9 @@ where
         self.rise(place, number, key);
     }
 
-    /// The number with the smallest key.
+    /// The number with the smallest key. `ahead` is told of numbers whose keys may be asked for next.
     #[inline]
-    pub(super) fn smallest(&self, key: impl Fn(u32) -> Key<WORDS>) -> Option<u32> {
+    pub(super) fn smallest(&self, key: impl Fn(u32) -> Key<WORDS>, ahead: impl Fn(u32)) -> Option<u32> {
         while self.end() > TOP {
             let number = self.number(TOP);
             let now = key(number);
@@ -125,13 +119,21 @@ where
                 return Some(number);
             }
             self.sink(TOP, number, now);
+            self.tell_ahead(&ahead);
         }
         None
     }
 
+    /// Tells of the numbers of which one will be the next on top.
+    #[inline(always)]
+    pub(super) fn tell_ahead(&self, ahead: impl Fn(u32)) {
+        (TOP..self.end().min(first_child(TOP) + CHILDREN)).for_each(|place| ahead(self.number(place)));
+    }
+
     #[inline]
     pub(super) fn remove(&self, number: u32) {
-        let place = self.places[number as usize].swap(0, Relaxed) as usize;
+        let place = self.places[number as usize].load(Relaxed) as usize;
+        self.places[number as usize].store(0, Relaxed);
         assert!(place != 0, "only what is in a heap leaves it");
         let last = self.end() - 1;
         self.len.store((last - TOP) as u32, Relaxed);

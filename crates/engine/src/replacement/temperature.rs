@@ -70,6 +70,8 @@ shared!(Head, Extent, Block);
 /// The coldest extent gives up a page.
 pub struct Temperature<'r> {
     extent_pages: u64,
+    /// Its logarithm if it is a power of two: a division takes as long as a lookup.
+    extent_shift: Option<u32>,
     period: u64,
     random_weight: u32,
     remembered: u32,
@@ -157,13 +159,20 @@ impl<'r> Temperature<'r> {
 
     #[inline(always)]
     fn name(&self, page: PageKey) -> u64 {
-        page.0 / self.extent_pages + 1
+        let extent = match self.extent_shift {
+            Some(shift) => page.0 >> shift,
+            None => page.0 / self.extent_pages,
+        };
+        extent + 1
     }
 
     /// Which page of its extent that is, counted from 1.
     #[inline(always)]
     fn position(&self, page: PageKey) -> u32 {
-        (page.0 % self.extent_pages) as u32 + 1
+        match self.extent_shift {
+            Some(_) => (page.0 & (self.extent_pages - 1)) as u32 + 1,
+            None => (page.0 % self.extent_pages) as u32 + 1,
+        }
     }
 
     fn bucket(&self, name: u64) -> &'r AtomicU32 {
@@ -197,7 +206,8 @@ impl<'r> Temperature<'r> {
         made.last.store(0, Relaxed);
         made.position.store(0, Relaxed);
         let bucket = self.bucket(name);
-        made.chain.store(bucket.swap(extent + 1, Relaxed), Relaxed);
+        made.chain.store(bucket.load(Relaxed), Relaxed);
+        bucket.store(extent + 1, Relaxed);
         self.head.found.store(extent, Relaxed);
         extent
     }
@@ -227,13 +237,15 @@ impl<'r> Temperature<'r> {
         self.away.remove(first);
         self.head.away.store(self.head.away.load(Relaxed) - 1, Relaxed);
         let forgotten = self.extent(first);
-        let mut link = self.bucket(forgotten.name.swap(0, Relaxed));
+        let mut link = self.bucket(forgotten.name.load(Relaxed));
+        forgotten.name.store(0, Relaxed);
         while link.load(Relaxed) != first + 1 {
             let next = link.load(Relaxed).checked_sub(1);
             link = &self.extent(next.expect("invariant 2: an extent is in its bucket's chain")).chain;
         }
         link.store(forgotten.chain.load(Relaxed), Relaxed);
-        forgotten.chain.store(self.head.free.swap(first + 1, Relaxed), Relaxed);
+        forgotten.chain.store(self.head.free.load(Relaxed), Relaxed);
+        self.head.free.store(first + 1, Relaxed);
     }
 
     /// Counts a reference to a page of an extent.
@@ -243,7 +255,8 @@ impl<'r> Temperature<'r> {
         let time = head.time.get() + 1;
         head.time.set(time);
         let warmed = self.extent(extent);
-        let in_sequence = position == warmed.position.swap(position, Relaxed) + 1 && position > 1;
+        let in_sequence = position == warmed.position.load(Relaxed) + 1 && position > 1;
+        warmed.position.store(position, Relaxed);
         let weight = if in_sequence { 1 } else { self.random_weight };
         let temperature = warmer(warmed.temperature.load(Relaxed), weight, head.epoch.get() as u32);
         warmed.temperature.store(temperature, Relaxed);
@@ -258,8 +271,8 @@ impl<'r> Temperature<'r> {
     #[inline]
     fn take(&self, frame: u32) {
         let block = self.block(frame);
-        let extent =
-            block.extent.swap(0, Relaxed).checked_sub(1).expect("only what is in the order leaves it");
+        let extent = block.extent.load(Relaxed).checked_sub(1).expect("only what is in the order leaves it");
+        block.extent.store(0, Relaxed);
         let (older, newer) = (block.older.load(Relaxed), block.newer.load(Relaxed));
         let ring = &self.extent(extent).newest;
         if newer == frame + 1 {
@@ -291,8 +304,10 @@ impl<'r> Laid<'r> for Temperature<'r> {
 
     fn laid(memory: &mut Memory<'r>, shape: &Shape) -> Self {
         let extents = Self::count(shape);
+        let extent_pages = shape.value(&EXTENT_PAGES);
         Self {
-            extent_pages: shape.value(&EXTENT_PAGES),
+            extent_pages,
+            extent_shift: extent_pages.is_power_of_two().then(|| extent_pages.trailing_zeros()),
             period: shape.value(&AGEING_PERIOD),
             random_weight: shape.value(&RANDOM_WEIGHT) as u32,
             remembered: (extents - shape.frames).max(2),
@@ -344,7 +359,11 @@ impl Replacement for Temperature<'_> {
 
     #[inline]
     fn admits(&self, page: PageKey) -> bool {
-        let Some(coldest) = self.cached.smallest(|extent| self.warmth(extent)) else { return true };
+        let Some(coldest) =
+            self.cached.smallest(|extent| self.warmth(extent), |extent| prefetch(self.extent(extent)))
+        else {
+            return true;
+        };
         let temperature = self.find(self.name(page)).map_or(0, |extent| self.warmth(extent)[0]);
         temperature > self.warmth(coldest)[0]
     }
@@ -389,7 +408,8 @@ impl Replacement for Temperature<'_> {
 
     #[inline]
     fn victim(&self) -> Option<u32> {
-        let coldest = self.cached.smallest(|extent| self.warmth(extent))?;
+        let coldest =
+            self.cached.smallest(|extent| self.warmth(extent), |extent| prefetch(self.extent(extent)))?;
         let newest = self.extent(coldest).newest.load(Relaxed) - 1;
         let oldest = self.block(newest).newer.load(Relaxed) - 1;
         self.take(oldest);

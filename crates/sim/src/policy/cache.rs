@@ -3,10 +3,8 @@
 //! 1. `frame_of` and `page_of` are each other's inverse for the pages that are there.
 //! 2. Exactly the frames below `used` have a page, and they are the ones in the policy's order.
 
-use std::hint::black_box;
-
 use mezzanine_engine::Region;
-use mezzanine_engine::replacement::{PageKey, Policy, Replacement, Shape, Visitor};
+use mezzanine_engine::replacement::{PageKey, Policy, Replacement, Shape, Visitor, prefetch};
 
 use super::counts::{Access, Counts};
 
@@ -145,7 +143,7 @@ impl<N: Fn(u32) -> PageKey> Visitor for Run<'_, N> {
         for (at, access) in self.accesses.iter().enumerate() {
             // So that it is in the processor's cache when its turn comes: what follows depends on it, and cannot be foretold.
             if let Some(far) = self.accesses.get(at + FAR_AHEAD) {
-                black_box(self.frame_of[far.page() as usize]);
+                prefetch(&self.frame_of[far.page() as usize]);
             }
             if let Some(near) = self.accesses.get(at + AHEAD) {
                 match self.frame_of[near.page() as usize].checked_sub(1) {
