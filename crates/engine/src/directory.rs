@@ -323,6 +323,14 @@ impl<'r> Directory<'r> {
         self.region.prefetch::<Bucket>(self.slot(id).bucket);
     }
 
+    /// Tells that a page that was announced is looked for now or never.
+    pub(crate) fn announce_entry(&self, id: &PageId) {
+        let slotted = self.slot(id);
+        if let Some(link) = self.bucket(slotted).first(slotted.tag()) {
+            self.region.prefetch::<Entry>(link.wrapping_sub(1) as usize);
+        }
+    }
+
     /// How often pages that share this page's counter have changed.
     #[inline]
     pub(crate) fn changes(&self, slotted: Slotted) -> u32 {

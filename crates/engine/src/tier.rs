@@ -288,6 +288,19 @@ impl Tier {
         StageIn::Staged { also_disk: false }
     }
 
+    /// The page will be looked up or staged in. Changes nothing: a host that knows of a page some time before tells it twice, so that what the tier needs
+    /// is in the processor's cache when its turn comes.
+    #[inline]
+    pub fn will_need(&self, id: &PageId) {
+        self.directory().announce(id);
+    }
+
+    /// The same, a few hundred nanoseconds after [`Self::will_need`] and as many before the page is needed.
+    #[inline]
+    pub fn soon_needs(&self, id: &PageId) {
+        self.directory().announce_entry(id);
+    }
+
     /// Finds the valid version of a page. If staging memory holds it, it is copied to `out`.
     ///
     /// # Panics

@@ -4,6 +4,8 @@
 //! 2. A frame is free, or holds a page and is in the order of replacement.
 //! 3. A pinned frame is never a victim.
 
+use mezzanine_engine::replacement::prefetch;
+
 /// Number of no frame, and of no waiter.
 pub(super) const NONE: u32 = u32::MAX;
 
@@ -112,6 +114,24 @@ impl Pool {
     pub(super) fn find(&self, page: u32) -> Option<u32> {
         let frame = self.frame_of[page as usize];
         (frame != NONE).then_some(frame)
+    }
+
+    /// Has what [`Self::find`] looks at come into the processor's cache.
+    #[inline]
+    pub(super) fn will_find(&self, page: u32) {
+        if let Some(frame) = self.frame_of.get(page as usize) {
+            prefetch(frame);
+        }
+    }
+
+    /// A page that may leave soon after this victim.
+    #[inline]
+    pub(super) fn after_victim(&self, victim: u32) -> Option<u32> {
+        let frame = match &self.order {
+            Order::Lru(lru) => lru.previous[victim as usize],
+            Order::Clock { hand, .. } => *hand,
+        };
+        self.frames.get(frame as usize).map(|frame| frame.page).filter(|page| *page != NONE)
     }
 
     #[inline]

@@ -59,6 +59,15 @@ impl Source {
         }
     }
 
+    /// The page of a client's request that is `nth` after the next, as far as that is known.
+    #[inline]
+    pub(super) fn later(&self, client: u32, nth: usize) -> Option<u32> {
+        match self {
+            Self::Generated { clients, .. } => clients.later(client, nth),
+            Self::Trace(replay) => Some(replay.clients[client as usize].accesses.get(nth)?.page()),
+        }
+    }
+
     /// Pages that were met so far, and where they lie, if that is not at their numbers.
     pub(super) fn places(&self) -> Option<&[u64]> {
         match self {

@@ -97,6 +97,9 @@ impl Task {
     }
 }
 
+/// How many requests ahead the pool is told of pages.
+const AHEAD: usize = 4;
+
 /// What comes after a step.
 pub(super) enum Then {
     /// This, at once.
@@ -148,10 +151,14 @@ impl World<'_> {
             match self.source.next(who)? {
                 Next::Request(access) => {
                     work += self.cpu_ns;
+                    self.prepare(who);
                     self.make_room_for(access.page());
                     match self.pool.find(access.page()) {
                         Some(frame) if !self.pool.frame(frame).loading => self.hit(who, frame, access),
-                        _ => break Task::Fetch(Fetch { access, began: None }),
+                        _ => {
+                            self.will_need(access.page());
+                            break Task::Fetch(Fetch { access, began: None });
+                        }
                     }
                 }
                 Next::End { kind, committed } => break Task::End { kind, committed },
@@ -168,6 +175,22 @@ impl World<'_> {
         let done = self.processor.serve(now, work);
         self.clock.enter(done, Event::Task(who));
         Ok(Wait(next))
+    }
+
+    /// Has memory that the next requests of a client look at come into the processor's cache: most of the time that a request takes is waiting for it.
+    #[inline]
+    fn prepare(&self, who: u32) {
+        if let Some(page) = self.source.later(who, AHEAD) {
+            self.pool.will_find(page);
+        }
+    }
+
+    /// The same for what the tier looks at.
+    #[inline]
+    fn will_need(&self, page: u32) {
+        if let Some(tier) = self.tier {
+            tier.will_need(&Self::id(page));
+        }
     }
 
     fn make_room_for(&mut self, page: u32) {
@@ -203,6 +226,9 @@ impl World<'_> {
     fn fetch(&mut self, who: u32, mut fetch: Fetch) -> Then {
         let began = *fetch.began.get_or_insert(self.clock.now());
         let page = fetch.access.page();
+        if let Some(tier) = self.tier {
+            tier.soon_needs(&Self::id(page));
+        }
         if let Some(frame) = self.pool.find(page) {
             if self.pool.frame(frame).loading {
                 self.counts.joined += 1;
@@ -223,6 +249,12 @@ impl World<'_> {
             self.frame_waiters.push(who);
             return Wait(Task::Fetch(fetch));
         };
+        if let Some(tier) = self.tier {
+            tier.soon_needs(&Self::id(self.pool.frame(victim).page));
+        }
+        if let Some(next) = self.pool.after_victim(victim) {
+            self.will_need(next);
+        }
         if self.pool.frame(victim).dirty {
             self.pool.frame_mut(victim).pins += 1;
             return Go(Task::Evict { fetch, victim, cleaning: Cleaning::Begin });

@@ -59,4 +59,14 @@ impl Clients {
             }
         }
     }
+
+    /// The page that a client asks for in the step that is `nth` after the next, counted from 0: as far as it is known already, and if it is a
+    /// page. For hosts that prepare for it.
+    ///
+    /// # Panics
+    /// If there is no client of this number.
+    #[inline]
+    pub fn later(&self, client: u32, nth: usize) -> Option<u32> {
+        self.steps[client as usize].page(nth).map(|page| page as u32)
+    }
 }

@@ -62,6 +62,15 @@ impl Steps {
         self.queue.push_back(Step::RollBack(kind));
     }
 
+    /// The page of the step that is `nth` in the queue, counted from 0, if it has one.
+    #[inline]
+    pub(super) fn page(&self, nth: usize) -> Option<u64> {
+        match self.queue.get(nth)? {
+            Step::Page { page, .. } => Some(*page),
+            Step::Commit(_) | Step::RollBack(_) => None,
+        }
+    }
+
     /// Takes the next step.
     pub(super) fn pop(&mut self) -> Option<Step> {
         self.queue.pop_front()
