@@ -254,3 +254,24 @@ fn as_many_warehouses_as_are_asked_for_are_taken_and_the_rest_is_room() {
         assert!(error.contains(words), "{error}");
     }
 }
+
+#[test]
+fn what_a_client_asks_for_later_is_what_it_asks_for_then() {
+    let generate = Generate { warehouses: Some(2), ..Generate::new(Shape::Tpcc, 60_000, 1, 3) };
+    let (mut clients, mut foreseen) = (generate.clients().unwrap(), 0);
+    for step in 0..20_000 {
+        let client = step % generate.clients;
+        let later: Vec<_> = (0..3).map(|nth| clients.later(client, nth)).collect();
+        for page in later {
+            let next = clients.next(client);
+            if let Some(page) = page {
+                assert!(
+                    matches!(next, ClientStep::Page { page: next, .. } if next == page),
+                    "{page}: {next:?}"
+                );
+                foreseen += 1;
+            }
+        }
+    }
+    assert!(foreseen > 50_000, "{foreseen}");
+}
