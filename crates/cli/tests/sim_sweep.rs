@@ -177,3 +177,95 @@ fn what_cannot_be_swept_is_refused_before_anything_runs() {
         .expect(2)
         .complains(&["--trace"]);
 }
+
+/// A machine that is simulated in some hundredths of a second.
+const SMALL: [&str; 10] =
+    ["--warehouses", "1", "--pool", "2.5MB", "--clients", "20", "--seconds", "0.5", "--warm-up", "0.5s"];
+
+fn timed(scratch: &Scratch, results: &str, more: &[&str], run: &[&str]) -> Done {
+    let file = scratch.file(results);
+    mezz(&[&["sim", "sweep", "--results", &file], more, &["--"], run].concat())
+}
+
+#[test]
+fn runs_in_virtual_time_are_swept_as_single_runs_say_and_gone_on_with() {
+    let scratch = Scratch::new();
+    let vary =
+        ["--vary", "design=face-gsc,lc,disk", "--vary", "flash=13MB,20MB", "--vary", "group-pages=8,16"];
+    let sweep = |results: &str, more: &[&str]| timed(&scratch, results, &[&vary, more].concat(), &SMALL);
+    let said = sweep("whole", &["--json"]).expect(0).json();
+    let rows = said["rows"].as_array().unwrap();
+    // A database on disk has no flash and no groups: one point.
+    assert_eq!((said["points"].as_u64(), rows.len()), (Some(9), 9), "{said}");
+    let varied: Vec<_> = rows.iter().map(|row| row["varied"].as_array().unwrap().len()).collect();
+    assert_eq!(varied, [3, 3, 3, 3, 3, 3, 3, 3, 1]);
+    let options = ["sim", "run", "--json", "--design", "face-gsc", "--flash", "13MB", "--group-pages", "16"];
+    assert_eq!(rows[1]["run"], mezz(&[&options[..], &SMALL].concat()).expect(0).json());
+    // In parts, the last of them after it was broken off in a line.
+    sweep("parts", &["--shard", "1/2", "--threads", "1"]).expect(0);
+    let mut bytes = std::fs::read(scratch.file("parts")).unwrap();
+    bytes.truncate(bytes.len() - 20);
+    std::fs::write(scratch.file("parts"), &bytes).unwrap();
+    let table = sweep("parts", &["--threads", "3"]).expect(0).stdout;
+    let line = table.lines().find(|line| line.starts_with("design lc, flash 20MB, group-pages 8")).unwrap();
+    assert!(!line.contains(" - "), "{line}");
+    assert_eq!(sorted(&scratch, "parts"), sorted(&scratch, "whole"));
+    let again = sweep("parts", &["--json"]).expect(0).json();
+    assert_eq!((&again["found"], &again["rows"]), (&said["points"], &said["rows"]));
+}
+
+#[test]
+fn a_trace_in_virtual_time_is_known_by_what_is_in_it() {
+    let scratch = Scratch::new();
+    traces(&scratch, "20000");
+    let sweep = |trace: &str| {
+        let trace = scratch.file(trace);
+        let run = ["--trace", &trace, "--format", "mezzanine", "--pool", "2.5MB", "--seconds", "0.1"];
+        let run = [&run[..], &["--clients", "20", "--warm-up", "0s", "--design", "disk"]].concat();
+        timed(&scratch, "results", &["--json"], &run).expect(0).json()["found"].as_u64()
+    };
+    assert_eq!(sweep("zipf"), Some(0));
+    std::fs::rename(scratch.file("zipf"), scratch.file("renamed")).unwrap();
+    assert_eq!(sweep("renamed"), Some(1));
+    assert_eq!(sweep("tpcc"), Some(0));
+}
+
+#[test]
+fn what_cannot_be_run_in_virtual_time_is_refused_before_anything_runs() {
+    let scratch = Scratch::new();
+    let refused = |more: &[&str], code: i32, says: &[&str]| {
+        timed(&scratch, "results", more, &SMALL).expect(code).complains(says);
+    };
+    refused(&["--vary", "flash"], 2, &["--vary", "flash=1GB,2GB"]);
+    refused(&["--vary", "speed=1,2"], 2, &["--speed", "mezz sim run"]);
+    refused(&["--vary", "design=face-gsc,faster"], 2, &["faster", "--design"]);
+    refused(&["--vary", "design=disk,flash", "--vary", "group-pages=8"], 2, &["group-pages", "leave it out"]);
+    refused(&["--vary", "flash=13MB", "--memory", "1KiB"], 3, &["memory", "flash 13MB needs", "--memory"]);
+    refused(&["--vary", "flash=1KB"], 2, &["--flash"]);
+    refused(&["--group-pages", "8"], 2, &["--group-pages", "behind --"]);
+    refused(&["--policy-only"], 2, &["--policy-only"]);
+    refused(&["--sizes", "100"], 2, &["--sizes", "--policy-only"]);
+    refused(&["--design", "disk"], 2, &["disk"]);
+    refused(&["--design", "lru"], 2, &["--design", "--vary design"]);
+    let text = std::fs::read(scratch.file("results")).unwrap_or_default();
+    assert_eq!(text, b"");
+    // A file of the other kind of sweep.
+    traces(&scratch, "1000");
+    sweep(&scratch, "counted", &[]).expect(0);
+    timed(&scratch, "counted", &[], &SMALL).expect(3).complains(&["counted", "nothing was changed"]);
+}
+
+#[test]
+fn a_queue_of_too_few_frames_is_told_by_the_option_that_there_is() {
+    let prod3 = ["--policy-only", "--synthetic", "prod3", "--requests", "1000", "--design", "face-gsc"];
+    let refused = |verb: &[&str], option: &[&str]| {
+        mezz(&[&["sim"], verb, &prod3, option, &["5"]].concat()).expect(2).stderr
+    };
+    let scratch = Scratch::new();
+    let results = scratch.file("results");
+    assert!(refused(&["sweep", "--results", &results], &["--sizes"]).contains("--sizes"));
+    assert!(refused(&["run"], &["--frames"]).contains("--frames"));
+    let mrc =
+        ["sim", "mrc", "--synthetic", "prod3", "--requests", "1000", "--design", "face-gsc", "--sizes", "5"];
+    mezz(&mrc).expect(2).complains(&["--sizes"]);
+}

@@ -134,7 +134,7 @@ pub(super) fn run(args: &MrcArgs, json: bool) -> Result<(), Failure> {
     sizes.dedup();
     let mut designs = args.design.clone();
     designs.dedup();
-    let points = |parameters: &Parameters| parameters.points(&designs, &sizes);
+    let points = |parameters: &Parameters| parameters.points(&designs, &sizes, "--sizes");
     let points = with_pages(&args.requests, &args.parameters, points)?;
     let (seen, counted) = args.requests.make(points)?;
     let rows: Vec<Row> = counted.iter().map(Row::of).collect();

@@ -53,6 +53,11 @@ fn all() -> Vec<&'static Parameter> {
     all
 }
 
+/// Whether some policy has a parameter of this name.
+pub(super) fn is_one(name: &str) -> bool {
+    all().iter().any(|parameter| parameter.name == name)
+}
+
 fn has(design: Design, name: &str) -> bool {
     design.parameters().iter().any(|parameter| parameter.name == name)
 }
@@ -169,8 +174,13 @@ impl Parameters {
         combinations
     }
 
-    /// Every design with every number of frames; each takes the parameters that it has.
-    pub(super) fn points(&self, designs: &[Design], frames: &[u64]) -> Result<Vec<Setting>, Failure> {
+    /// Every design with every number of frames, which the option of that name gives; each takes the parameters that it has.
+    pub(super) fn points(
+        &self,
+        designs: &[Design],
+        frames: &[u64],
+        option: &str,
+    ) -> Result<Vec<Setting>, Failure> {
         if let Some((name, _)) =
             self.0.iter().find(|(name, _)| !designs.iter().any(|design| has(*design, name)))
         {
@@ -180,7 +190,7 @@ impl Parameters {
         for &design in designs {
             let given: Vec<_> = self.0.iter().copied().filter(|(name, _)| has(design, name)).collect();
             for &frames in frames {
-                points.push(Setting::new(design, frames, &given).map_err(|error| usage(&error))?);
+                points.push(Setting::new(design, frames, &given).map_err(|error| usage(&error, option))?);
             }
         }
         Ok(points)
@@ -194,8 +204,12 @@ fn foreign(name: &str, designs: &[Design]) -> Failure {
     Failure::usage(format!("--{name}"), reason).next("leave it out, or name a design that has it")
 }
 
-fn usage(error: &ConfigError) -> Failure {
-    Failure::usage(format!("--{}", error.parameter.replace('_', "-")), &error.reason).next(&error.advice)
+fn usage(error: &ConfigError, frames: &str) -> Failure {
+    let option = match error.parameter {
+        "frames" => frames.to_owned(),
+        parameter => format!("--{}", parameter.replace('_', "-")),
+    };
+    Failure::usage(option, &error.reason).next(&error.advice)
 }
 
 /// Names and values, as JSON.

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use clap::Args;
 use mezzanine_sim::policy::{Counts, Design};
+use mezzanine_sim::timed::{Configuration, Setup};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
@@ -75,16 +76,31 @@ struct Run<'a> {
     seconds: f64,
 }
 
+impl RunArgs {
+    /// The configuration that is simulated in virtual time.
+    pub(super) fn configuration(&self) -> Result<Configuration, Failure> {
+        timed::configuration(self.design.as_deref())
+    }
+
+    /// What is simulated in virtual time.
+    pub(super) fn setup(&self) -> Result<Setup, Failure> {
+        if self.policy_only {
+            return Err(Failure::usage("--policy-only", "this is a run in virtual time").next("leave it out"));
+        }
+        if let Some(option) = self.requests.counting_option() {
+            return Err(
+                Failure::usage(option, "it has a meaning with --policy-only alone").next("add --policy-only")
+            );
+        }
+        timed::setup(&self.timed, self.design.as_deref(), &self.requests, &self.parameters)
+    }
+}
+
 pub(super) fn run(args: &RunArgs, json: bool) -> Result<(), Failure> {
     if args.policy_only {
         return run_policy(args, json);
     }
-    if let Some(option) = args.requests.counting_option() {
-        return Err(
-            Failure::usage(option, "it has a meaning with --policy-only alone").next("add --policy-only")
-        );
-    }
-    timed::run(&args.timed, args.design.as_deref(), &args.requests, &args.parameters, json)
+    timed::run(&args.setup()?, args.timed.series, json)
 }
 
 fn run_policy(args: &RunArgs, json: bool) -> Result<(), Failure> {
@@ -92,7 +108,7 @@ fn run_policy(args: &RunArgs, json: bool) -> Result<(), Failure> {
     let named = args.design.as_deref().unwrap_or_default();
     let design: Design = named.parse().map_err(|error| Failure::usage("--design", error))?;
     let frames = args.frames.unwrap_or_default();
-    let points = |parameters: &Parameters| parameters.points(&[design], &[frames]);
+    let points = |parameters: &Parameters| parameters.points(&[design], &[frames], "--frames");
     let points = with_pages(&args.requests, &args.parameters, points)?;
     let (seen, counted) = args.requests.make(points)?;
     let (setting, counts) = &counted[0];

@@ -322,7 +322,7 @@ impl Setup {
     /// # Errors
     /// Names the parameter that cannot be used.
     pub fn memory_bytes(&self) -> Result<u64, Refusal> {
-        Ok(self.sizes()?.bytes)
+        Ok(Self { memory_bytes_max: None, ..self.clone() }.sizes()?.bytes)
     }
 
     /// Checks the parameters and computes the sizes.

@@ -1,15 +1,18 @@
-//! `mezz sim sweep`: many designs, sizes and parameters on one or more traces, on all cores, to be resumed and divided.
+//! `mezz sim sweep`: many designs, sizes and parameters, of replacement alone or in virtual time, on all cores, to be resumed and divided.
 //!
-//! 1. A point is a trace, a design, its frames and its parameters; its key is a hash of these, of the trace's contents and of the version.
+//! 1. A point is a trace, a design, its frames and its parameters, or a run in virtual time; its key is a hash of these, of the trace's contents and of the
+//!    version.
 //! 2. A result is a line of the results file, which follows from its point alone: not from the order, the threads, or the machine.
 //! 3. What a point takes of memory is known before it runs, and the points that run together fit the memory that they may have.
 
 mod points;
 mod pool;
 mod results;
+mod timed;
 mod traces;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeSet, HashSet};
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Instant;
@@ -37,10 +40,14 @@ pub(super) const EXAMPLES: &str = "Examples:
       --design lru,clock,lc,face-gsc --sizes 1000..1000000/20
   mezz sim sweep --policy-only --results gsc.jsonl --trace tpcc.mezztrace --format mezzanine --design face-gsc,face-gr \\
       --sizes 10000,20000,40000 --vary group-pages=16,64,256
+  mezz sim sweep --results tpcc.jsonl --vary design=face-gsc,face-gr,disk --vary flash=1GB,2GB,4GB -- --warehouses 50
   mezz sim sweep --policy-only --results part2.jsonl --shard 2/5 --synthetic prod3 --design lru,lc --sizes 100..40000/50
 
 Each result is a line of JSON in the results file, as soon as it is there. The same command again goes on where it was broken off: what has a \
 result is not run, and a line that was torn is dropped. More designs, sizes or traces may be added in the same way.
+
+Without --policy-only each point is a run in virtual time: what stands behind -- are options of mezz sim run that all points have, and --vary has values \
+of any of them (on and off of those that have none). An option that means nothing to a design is left out of its points.
 
 With --shard K/N a sweep is divided among N processes or machines, each with a results file of its own; `cat` makes one of them. Equal command \
 lines but for K give each point to exactly one.
@@ -56,8 +63,8 @@ const MEMORY_SHARE: f64 = 0.8;
 /// The options of `sim sweep`.
 #[derive(Debug, Args)]
 pub(crate) struct SweepArgs {
-    /// Run the designs' replacement and nothing else of them.
-    #[arg(long, required = true)]
+    /// Run the designs' replacement and nothing else of them. Without it the points are runs in virtual time.
+    #[arg(long)]
     policy_only: bool,
 
     /// The file of results, one line of JSON each. It is made if it does not exist, and added to if it does.
@@ -65,22 +72,16 @@ pub(crate) struct SweepArgs {
     results: PathBuf,
 
     /// The traces, with commas in between.
-    #[arg(
-        long,
-        value_name = "FILE",
-        value_delimiter = ',',
-        required_unless_present = "synthetic",
-        requires = "format"
-    )]
+    #[arg(long, value_name = "FILE", value_delimiter = ',', requires = "format")]
     trace: Vec<PathBuf>,
 
     /// Format of the traces: plain, lis, oracle-general, vscsi or mezzanine.
     #[arg(long, value_name = "NAME", requires = "trace", conflicts_with = "synthetic")]
     format: Option<Format>,
 
-    /// Size of a page; larger requests of a trace become several. Formats that count in pages do not use it.
-    #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = page_size, conflicts_with = "synthetic")]
-    page_size: Size,
+    /// Size of a page; larger requests of a trace become several (default: 4KiB). Formats that count in pages do not use it.
+    #[arg(long, value_name = "SIZE", value_parser = page_size, conflicts_with = "synthetic")]
+    page_size: Option<Size>,
 
     /// A trace without a file: prod3 has pages of very different popularity, and no other pattern.
     #[arg(long, value_name = "NAME", conflicts_with = "trace")]
@@ -91,17 +92,17 @@ pub(crate) struct SweepArgs {
     requests: Option<u64>,
 
     /// The designs, with commas in between, as for mezz sim mrc.
-    #[arg(long, required = true, value_delimiter = ',')]
+    #[arg(long, required_if_eq("policy_only", "true"), value_delimiter = ',')]
     design: Vec<Design>,
 
     /// Sizes in frames, with commas in between; FROM..TO/N for N sizes, each larger by the same factor.
-    #[arg(long, required = true, value_delimiter = ',', value_name = "FRAMES")]
+    #[arg(long, required_if_eq("policy_only", "true"), value_delimiter = ',', value_name = "FRAMES")]
     sizes: Vec<Sizes>,
 
-    /// Try a parameter of a design with several values: NAME=V1,V2,...; may be given for several parameters. Designs without it are run
-    /// once.
+    /// Try a parameter of a design, or without --policy-only an option of mezz sim run, with several values: NAME=V1,V2,...; may be given
+    /// for several. Designs without the parameter are run once.
     #[arg(long, value_name = "NAME=VALUES")]
-    vary: Vec<Variation>,
+    vary: Vec<String>,
 
     /// Run only the points of one part of N, such as 2/5.
     #[arg(long, value_name = "K/N", default_value = "1/1")]
@@ -117,6 +118,10 @@ pub(crate) struct SweepArgs {
 
     #[command(flatten, next_help_heading = "Parameters of designs")]
     parameters: Parameters,
+
+    /// Options of mezz sim run that all points in virtual time have.
+    #[arg(last = true, value_name = "OPTION", conflicts_with = "policy_only", allow_hyphen_values = true)]
+    run: Vec<String>,
 }
 
 /// One part of several, counted from 1.
@@ -124,6 +129,12 @@ pub(crate) struct SweepArgs {
 struct Shard {
     part: u64,
     parts: u64,
+}
+
+impl fmt::Display for Shard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.part, self.parts)
+    }
 }
 
 impl FromStr for Shard {
@@ -143,11 +154,31 @@ impl FromStr for Shard {
 
 impl SweepArgs {
     fn sources(&self) -> Result<Vec<Source>, Failure> {
+        if self.synthetic.is_none() && self.trace.is_empty() {
+            return Err(
+                Failure::usage("--trace", "there is none").next("name traces, or give --synthetic prod3")
+            );
+        }
         if let Some(synthetic) = self.synthetic {
             return Ok(vec![Source::synthetic(synthetic, self.requests)]);
         }
         let format = self.format.ok_or_else(|| Failure::usage("--format", "the traces have one"))?;
-        Ok(self.trace.iter().map(|path| Source::file(path, format, self.page_size, self.requests)).collect())
+        let page_size = self.page_size.unwrap_or(Size(4096));
+        Ok(self.trace.iter().map(|path| Source::file(path, format, page_size, self.requests)).collect())
+    }
+
+    /// An option of sweeps of replacement alone that was given.
+    fn of_replacement(&self) -> Option<&'static str> {
+        let given = [
+            ("--trace", !self.trace.is_empty()),
+            ("--synthetic", self.synthetic.is_some()),
+            ("--requests", self.requests.is_some()),
+            ("--page-size", self.page_size.is_some()),
+            ("--design", !self.design.is_empty()),
+            ("--sizes", !self.sizes.is_empty()),
+        ];
+        let mut given = given.into_iter().filter(|(_, given)| *given).map(|(option, _)| option);
+        given.next().or_else(|| self.parameters.given().next().map(|(name, _)| name))
     }
 
     fn threads(&self) -> usize {
@@ -168,7 +199,10 @@ impl SweepArgs {
 
     /// The points of a trace, the parameters 'unlimited' being so many pages.
     fn points(&self, trace: &Trace, pages: u64) -> Result<Vec<Point>, Failure> {
-        points::of(trace, &self.design, &self.sizes(), &self.parameters, &self.vary, pages)
+        let vary =
+            |text: &String| text.parse::<Variation>().map_err(|reason| Failure::usage("--vary", reason));
+        let vary: Vec<Variation> = self.vary.iter().map(vary).collect::<Result<_, _>>()?;
+        points::of(trace, &self.design, &self.sizes(), &self.parameters, &vary, pages)
     }
 }
 
@@ -184,10 +218,14 @@ struct Sweep<'a> {
 }
 
 pub(super) fn run(args: &SweepArgs, json: bool) -> Result<(), Failure> {
+    if !args.policy_only {
+        return timed::run(args, json);
+    }
     let started = Instant::now();
-    let mut results = Results::open(&args.results)?;
+    let sources = args.sources()?;
+    let mut results: Results<Row> = Results::open(&args.results)?;
     let memory = args.memory();
-    let traces = traces::load(args.sources()?, memory / 2, |trace| {
+    let traces = traces::load(sources, memory / 2, |trace| {
         // Senseless parameters are found before a long trace is read.
         args.points(trace, 1).map(|_| ())
     })?;
@@ -199,7 +237,7 @@ pub(super) fn run(args: &SweepArgs, json: bool) -> Result<(), Failure> {
             return Err(Failure::usage("--sizes", reason).next("sweep fewer at once"));
         }
     }
-    let points = part_of(args.shard, points);
+    let points = part_of(args.shard, points, |point| &point.key);
     let found = points.iter().filter(|point| results.has(&point.key)).count() as u64;
     let left: Vec<&Point> = points.iter().filter(|point| !results.has(&point.key)).collect();
     let tasks = pool::tasks(&left);
@@ -207,17 +245,23 @@ pub(super) fn run(args: &SweepArgs, json: bool) -> Result<(), Failure> {
     let bar = output::progress(points.len() as u64, &format!("sweeping to {}", args.results.display()));
     bar.set_position(found);
     let pool = pool::Pool { threads: args.threads(), memory: memory.saturating_sub(traces::held(&traces)) };
-    pool.run(&tasks, &traces, |rows| {
-        bar.inc(rows.len() as u64);
-        results.add(rows)
-    })?;
+    let work = |task: &Vec<&Point>| pool::run(task, &traces[task[0].trace]);
+    pool.run(
+        &tasks,
+        |task| pool::bytes(task, &traces),
+        work,
+        |rows: Vec<Row>| {
+            bar.inc(rows.len() as u64);
+            results.add(rows)
+        },
+    )?;
     results.complete()?;
     bar.finish_and_clear();
     let rows: Vec<&Row> = points.iter().filter_map(|point| results.of(&point.key)).collect();
     if json {
         return output::json(&Sweep {
             results: args.results.display().to_string(),
-            shard: format!("{}/{}", args.shard.part, args.shard.parts),
+            shard: args.shard.to_string(),
             points: points.len() as u64,
             found,
             seconds: started.elapsed().as_secs_f64(),
@@ -228,19 +272,12 @@ pub(super) fn run(args: &SweepArgs, json: bool) -> Result<(), Failure> {
 }
 
 /// The points of one part: every one in turn, in the order of their keys, which depends on nothing else. In the order of the command line.
-fn part_of(shard: Shard, points: Vec<Point>) -> Vec<Point> {
-    let keys: BTreeMap<&str, u64> = {
-        let sorted: std::collections::BTreeSet<&str> =
-            points.iter().map(|point| point.key.as_str()).collect();
-        sorted.into_iter().zip(0..).collect()
-    };
-    let mine: HashSet<String> = keys
-        .iter()
-        .filter(|(_, nth)| **nth % shard.parts + 1 == shard.part)
-        .map(|(key, _)| (*key).to_owned())
-        .collect();
-    let mut seen = HashSet::new();
-    points.into_iter().filter(|point| mine.contains(&point.key) && seen.insert(point.key.clone())).collect()
+fn part_of<P>(shard: Shard, points: Vec<P>, key: impl Fn(&P) -> &str) -> Vec<P> {
+    let sorted: BTreeSet<&str> = points.iter().map(&key).collect();
+    let dealt = sorted.into_iter().zip(0..).filter(|(_, nth)| nth % shard.parts + 1 == shard.part);
+    let mut mine: HashSet<String> = dealt.map(|(key, _)| key.to_owned()).collect();
+    // A point that is there twice is run once.
+    points.into_iter().filter(|point| mine.remove(key(point))).collect()
 }
 
 /// Refuses, before anything runs, what would not fit if it ran alone.

@@ -30,7 +30,7 @@ pub(super) fn of(
     for design in designs {
         for combination in parameters.combinations(vary, *design) {
             let combination = combination.limited(pages);
-            for setting in combination.points(&[*design], sizes)? {
+            for setting in combination.points(&[*design], sizes, "--sizes")? {
                 points.push(Point { key: key(trace, &setting), trace: trace.number, setting });
             }
         }

@@ -58,37 +58,40 @@ struct State<F> {
 }
 
 impl Pool {
-    /// Runs all tasks, each of which fits the memory alone; `done` gets the results of each, one call after the other.
+    /// Runs `work` of all tasks, each of which takes `bytes` of the memory and fits it alone; `done` gets the results, one call after the
+    /// other.
     ///
     /// Tasks begin in their order, so that a large one is not passed over for ever: it waits until there is room for it.
-    pub(super) fn run(
+    pub(super) fn run<T: Sync, R>(
         &self,
-        tasks: &[Vec<&Point>],
-        traces: &[Trace],
-        done: impl FnMut(Vec<Row>) -> Result<(), Failure> + Send,
+        tasks: &[T],
+        bytes: impl Fn(&T) -> u64 + Sync,
+        work: impl Fn(&T) -> Result<R, Failure> + Sync,
+        done: impl FnMut(R) -> Result<(), Failure> + Send,
     ) -> Result<(), Failure> {
         let state = Mutex::new(State { next: 0, used: 0, done, failure: None });
         let room = Condvar::new();
         std::thread::scope(|scope| {
             for _ in 0..self.threads.min(tasks.len()) {
-                scope.spawn(|| self.work(tasks, traces, &state, &room));
+                scope.spawn(|| self.work(tasks, &bytes, &work, &state, &room));
             }
         });
         let state = state.into_inner().unwrap_or_else(PoisonError::into_inner);
         state.failure.map_or(Ok(()), Err)
     }
 
-    fn work<F: FnMut(Vec<Row>) -> Result<(), Failure>>(
+    fn work<T, R, F: FnMut(R) -> Result<(), Failure>>(
         &self,
-        tasks: &[Vec<&Point>],
-        traces: &[Trace],
+        tasks: &[T],
+        bytes: impl Fn(&T) -> u64,
+        work: impl Fn(&T) -> Result<R, Failure>,
         state: &Mutex<State<F>>,
         room: &Condvar,
     ) {
         let mut locked = state.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             let Some(task) = tasks.get(locked.next).filter(|_| locked.failure.is_none()) else { return };
-            let need = bytes(task, traces);
+            let need = bytes(task);
             if locked.used > 0 && locked.used.saturating_add(need) > self.memory {
                 locked = room.wait(locked).unwrap_or_else(PoisonError::into_inner);
                 continue;
@@ -96,10 +99,10 @@ impl Pool {
             locked.next += 1;
             locked.used += need;
             drop(locked);
-            let rows = run(task, &traces[task[0].trace]);
+            let result = work(task);
             locked = state.lock().unwrap_or_else(PoisonError::into_inner);
             locked.used -= need;
-            if let Err(failure) = rows.and_then(|rows| (locked.done)(rows)) {
+            if let Err(failure) = result.and_then(|result| (locked.done)(result)) {
                 locked.failure.get_or_insert(failure);
             }
             room.notify_all();
@@ -108,7 +111,7 @@ impl Pool {
 }
 
 /// Makes the requests of a trace to the caches of a task.
-fn run(task: &[&Point], trace: &Trace) -> Result<Vec<Row>, Failure> {
+pub(super) fn run(task: &[&Point], trace: &Trace) -> Result<Vec<Row>, Failure> {
     let mut curve = Curve::new(task.iter().map(|point| point.setting.clone()).collect());
     trace.names.iter().for_each(|page| curve.meet(*page));
     trace.each(|access| curve.request(access))?;

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use mezzanine_sim::policy::Counts;
 use rustix::fs::{FlockOperation, flock};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::super::parameters;
@@ -68,16 +69,36 @@ impl Row {
     }
 }
 
-/// The file, and what is in it.
-pub(super) struct Results {
-    path: PathBuf,
-    file: File,
-    rows: HashMap<String, Row>,
+/// A result, which knows its point.
+pub(super) trait Line: Serialize + DeserializeOwned {
+    fn key(&self) -> &str;
+
+    /// What is as exact again as it was before it became text.
+    fn restored(self) -> Self {
+        self
+    }
 }
 
-impl Results {
+impl Line for Row {
+    fn key(&self) -> &str {
+        &self.key
+    }
+
+    fn restored(self) -> Self {
+        Row { miss_ratio: self.misses as f64 / self.requests.max(1) as f64, ..self }
+    }
+}
+
+/// The file, and what is in it.
+pub(super) struct Results<R> {
+    path: PathBuf,
+    file: File,
+    rows: HashMap<String, R>,
+}
+
+impl<R: Line> Results<R> {
     /// Opens the file, or makes it, for this process alone.
-    pub(super) fn open(path: &Path) -> Result<Results, Failure> {
+    pub(super) fn open(path: &Path) -> Result<Results<R>, Failure> {
         let refused = |reason: String| Failure::refused(path.display(), reason);
         let mut file = OpenOptions::new()
             .read(true)
@@ -93,13 +114,11 @@ impl Results {
         let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |last| last + 1);
         let mut rows = HashMap::new();
         for (number, line) in bytes[..whole].split_inclusive(|byte| *byte == b'\n').enumerate() {
-            let row: Row = serde_json::from_slice(line).map_err(|e| {
+            let row: R = serde_json::from_slice(line).map_err(|e| {
                 refused(format!("line {}: this is no result of a sweep ({e})", number + 1))
                     .next("name another file for the results; nothing was changed")
             })?;
-            // The ratio is as exact as it was before it became text.
-            let miss_ratio = row.misses as f64 / row.requests.max(1) as f64;
-            rows.entry(row.key.clone()).or_insert(Row { miss_ratio, ..row });
+            rows.entry(row.key().to_owned()).or_insert(row.restored());
         }
         let torn = &bytes[whole..];
         if whole == 0 && !torn.is_empty() && !torn.starts_with(b"{\"key\":") {
@@ -118,12 +137,12 @@ impl Results {
         self.rows.contains_key(key)
     }
 
-    pub(super) fn of(&self, key: &str) -> Option<&Row> {
+    pub(super) fn of(&self, key: &str) -> Option<&R> {
         self.rows.get(key)
     }
 
     /// Adds lines.
-    pub(super) fn add(&mut self, rows: Vec<Row>) -> Result<(), Failure> {
+    pub(super) fn add(&mut self, rows: Vec<R>) -> Result<(), Failure> {
         for row in rows {
             let refused = |reason: String| {
                 Failure::refused(self.path.display(), format!("a result cannot be written: {reason}"))
@@ -132,7 +151,7 @@ impl Results {
             let mut line = serde_json::to_vec(&row).map_err(|e| refused(e.to_string()))?;
             line.push(b'\n');
             self.file.write_all(&line).map_err(|e| refused(e.to_string()))?;
-            self.rows.insert(row.key.clone(), row);
+            self.rows.insert(row.key().to_owned(), row);
         }
         Ok(())
     }

@@ -23,7 +23,7 @@ fn identity(source: &Source) -> Result<String, Failure> {
     }
 }
 
-fn sha256(path: &Path) -> std::io::Result<String> {
+pub(super) fn sha256(path: &Path) -> std::io::Result<String> {
     let mut file = File::open(path)?;
     let mut hash = Sha256::new();
     let mut buffer = vec![0; 1 << 20];

@@ -151,7 +151,7 @@ pub(crate) struct TimedArgs {
 
     /// Print the time series as well. With --json it is always there.
     #[arg(long)]
-    pub(super) series: bool,
+    pub(in crate::sim) series: bool,
 }
 
 /// `auto`, `3x`, `90s` or `50000`.

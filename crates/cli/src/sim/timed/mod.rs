@@ -6,9 +6,9 @@ mod report;
 pub(super) use args::TimedArgs;
 
 use mezzanine_engine::{Design, TierConfig};
-use mezzanine_sim::timed::{Configuration, Refusal, Setup, run as simulate};
+use mezzanine_sim::timed::{Configuration, Outcome, Refusal, Setup, run as simulate};
 
-use super::parameters::Parameters;
+use super::parameters::{self, Parameters};
 use super::requests::RequestArgs;
 use crate::failure::Failure;
 use crate::output;
@@ -22,23 +22,47 @@ const OPTIONS: [(&str, &str); 5] = [
     ("cpu_us_per_request", "--cpu-us"),
 ];
 
-pub(super) fn run(
+/// Options that mean nothing where there is no tier.
+const OF_TIERS: [&str; 6] = ["flash", "admission", "sync-mode", "no-pull", "workers", "job-depth"];
+
+/// What the option names, or what is usual.
+pub(super) fn configuration(design: Option<&str>) -> Result<Configuration, Failure> {
+    let usual = Setup::default().configuration;
+    design.map_or(Ok(usual), |name| name.parse().map_err(|error| Failure::usage("--design", error)))
+}
+
+/// What the options come to.
+pub(super) fn setup(
     args: &TimedArgs,
     design: Option<&str>,
     requests: &RequestArgs,
     parameters: &Parameters,
-    json: bool,
-) -> Result<(), Failure> {
-    let mut setup = args.setup(requests)?;
-    if let Some(design) = design {
-        setup.configuration = design.parse().map_err(|error| Failure::usage("--design", error))?;
-    }
+) -> Result<Setup, Failure> {
+    let mut setup = Setup { configuration: configuration(design)?, ..args.setup(requests)? };
     apply(parameters, args.dirty_percent, &mut setup)?;
+    Ok(setup)
+}
+
+pub(super) fn run(setup: &Setup, series: bool, json: bool) -> Result<(), Failure> {
     let bar = output::spinner("simulating");
-    let outcome = simulate(&setup);
+    let outcome = simulate(setup);
     bar.finish_and_clear();
-    let outcome = outcome.map_err(|refusal| failure(&refusal))?;
-    if json { report::json(&setup, &outcome) } else { report::text(&setup, &outcome, args.series) }
+    let outcome = outcome.map_err(|refusal| refused(&refusal))?;
+    if json { report::json(setup, &outcome) } else { report::text(setup, &outcome, series) }
+}
+
+/// What came out, as JSON.
+pub(super) fn report_of(setup: &Setup, outcome: &Outcome) -> Result<serde_json::Value, Failure> {
+    let failed = |e| Failure::refused("output", format!("not serialisable: {e}"));
+    serde_json::to_value(report::of(setup, outcome)).map_err(failed)
+}
+
+/// Whether an option means nothing to a run of this configuration: of the tier, where there is none, or of another design.
+pub(super) fn is_foreign(configuration: Configuration, option: &str) -> bool {
+    let is_tier = matches!(configuration, Configuration::Tier(_));
+    let of_designs = parameters::is_one(option) || option == "dirty-percent";
+    let mut config = Setup { configuration, ..Setup::default() }.tier_config();
+    !is_tier && OF_TIERS.contains(&option) || of_designs && !takes(configuration, option, 1, &mut config)
 }
 
 /// Gives the tier the parameters of its design.
@@ -91,7 +115,8 @@ fn takes(configuration: Configuration, name: &str, value: u64, config: &mut Tier
     true
 }
 
-fn failure(refusal: &Refusal) -> Failure {
+/// Why there is no run, in the words of the options.
+pub(super) fn refused(refusal: &Refusal) -> Failure {
     let option = OPTIONS.iter().find(|(parameter, _)| *parameter == refusal.parameter);
     let same = || format!("--{}", refusal.parameter.replace('_', "-"));
     let thing = option.map_or_else(same, |(_, option)| (*option).to_owned());

@@ -79,6 +79,11 @@ fn log(setup: &Setup) -> String {
 }
 
 pub(super) fn json(setup: &Setup, outcome: &Outcome) -> Result<(), Failure> {
+    output::json(&of(setup, outcome))
+}
+
+/// The parameters of a run and what came out of it.
+pub(super) fn of<'a>(setup: &'a Setup, outcome: &'a Outcome) -> impl Serialize + 'a {
     let tier = config_of(setup).map(|config| TierParameters {
         flash_bytes: setup.flash_bytes,
         tier_frames: config.frames,
@@ -114,7 +119,7 @@ pub(super) fn json(setup: &Setup, outcome: &Outcome) -> Result<(), Failure> {
         checkpoint_spread: setup.checkpoint_spread,
         setup_hash: format!("{:016x}", setup.fingerprint()),
     };
-    output::json(&Report { setup, outcome })
+    Report { setup, outcome }
 }
 
 fn percent(share: f64) -> String {
