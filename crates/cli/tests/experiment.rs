@@ -45,7 +45,7 @@ fn points_are_kept_and_taken_again_and_the_same_seed_gives_the_same_bytes() {
     };
     let first = run(&["--keep", &kept]);
     let lines = std::fs::read_to_string(&kept).unwrap();
-    assert_eq!(lines.lines().count(), 3);
+    assert_eq!(lines.lines().count(), 4);
     // Another figure in the file is another figure in the answer, so the points are really taken from there.
     let doctor = |line: &str| {
         let mut point: Value = serde_json::from_str(line).unwrap();
@@ -55,7 +55,7 @@ fn points_are_kept_and_taken_again_and_the_same_seed_gives_the_same_bytes() {
     std::fs::write(&kept, lines.lines().map(doctor).collect::<String>()).unwrap();
     let doctored = run(&["--keep", &kept]);
     assert_ne!(first, doctored);
-    assert_eq!(std::fs::read_to_string(&kept).unwrap().lines().count(), 3);
+    assert_eq!(std::fs::read_to_string(&kept).unwrap().lines().count(), 4);
     assert_eq!(run(&[]), first);
 }
 

@@ -4,13 +4,14 @@ use mezzanine_sim::experiment::{Bed, CATALOGUE, Published, Runs};
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::output::{self, Table};
+use crate::output::{self, Table, facts};
 
 pub(super) const EXAMPLES: &str = "Examples:
   mezz experiment list
   mezz experiment list --json
 
-Points are runs in virtual time; experiments share them. An experiment without points is computed from the models of drives or from sizes, at once.";
+Points are runs in virtual time; experiments share them. An experiment without points is computed from the models of drives or from sizes, at once. \
+`mezz experiment run ID` prints what was published beside what comes out here.";
 
 #[derive(Serialize)]
 struct Entry<'a> {
@@ -45,13 +46,17 @@ pub(super) fn run(json: bool) -> Result<(), Failure> {
     let mut table = Table::new(["experiment", "published as", "statements", "points"]);
     for entry in &entries {
         let points = if entry.points == 0 { "-".to_owned() } else { entry.points.to_string() };
-        let published_as = format!("{}, {}", entry.item, entry.section);
+        let published_as = format!("{}, section {}", entry.item, entry.section);
         table.row([entry.id, &published_as, &entry.statements.to_string(), &points]);
     }
     let mut text = table.render();
-    text.push('\n');
-    for entry in &entries {
-        text.push_str(&format!("{:<20}  {}\n", entry.id, entry.title));
+    let titles = entries.iter().map(|entry| (entry.id, entry.title.to_owned()));
+    let documents = published.documents().iter();
+    let documents =
+        documents.map(|document| (&*document.id, format!("{} ({})", document.title, document.venue)));
+    for part in [titles.collect::<Vec<_>>(), documents.collect()] {
+        text.push('\n');
+        text.push_str(&facts(&part));
     }
     output::print(&text)
 }

@@ -23,7 +23,7 @@ pub(super) const EXAMPLES: &str = "Examples:
   mezz experiment run face.fig8 --scale 1        at the published size: hours, and gigabytes of memory
 
 --scale divides the database, the buffer pool and the flash cache; disks, drives and the 50 clients stay as published. Verdicts: reproduced \
-(within 5 points for percentages, 15 % for everything else), same direction, differs. docs/simulator.md has the rules.";
+(within 5 points for percentages, 15 % for everything else), same direction, differs. docs/experiments.md has the rules.";
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArgs {

@@ -23,11 +23,19 @@ fn figure(value: f64) -> String {
     number(value, decimals)
 }
 
+/// A published figure with the decimals that it was published with.
+fn printed(value: f64) -> String {
+    let text = value.to_string();
+    number(value, text.split_once('.').map_or(0, |(_, decimals)| decimals.len()))
+}
+
 fn published(claim: &Claim) -> String {
     match claim {
-        Claim::Row { values, .. } => row(values),
-        Claim::Value { op, value } => format!("{} {}", op.words(), figure(*value)),
-        Claim::Range([least, most]) => format!("{} to {}", figure(*least), figure(*most)),
+        Claim::Row { values, .. } => {
+            values.iter().map(|value| printed(*value)).collect::<Vec<_>>().join("  ")
+        }
+        Claim::Value { op, value } => format!("{} {}", op.words(), printed(*value)),
+        Claim::Range([least, most]) => format!("{} to {}", printed(*least), printed(*most)),
         Claim::Shape => "as said".to_owned(),
     }
 }
@@ -67,8 +75,9 @@ fn wrapped(text: &str, indent: &str) -> String {
 }
 
 /// Published and ours, one above the other, and the verdict.
-fn figures(line: &Line) -> String {
-    let mut text = match (&line.published, &line.ours) {
+fn figures(line: &Line, whose: &str) -> String {
+    let verdict = ("verdict", line.verdict.to_string());
+    match (&line.published, &line.ours) {
         (Claim::Row { along, values }, Ours::Row(row)) => {
             let name = if along.unit.is_empty() {
                 along.name.clone()
@@ -76,17 +85,16 @@ fn figures(line: &Line) -> String {
                 format!("{}, {}", along.name, along.unit)
             };
             let mut table = Table::new([vec![name], along.values.iter().map(mark).collect()].concat());
-            for (whose, values) in [("published", values), ("ours", row)] {
-                table.row(
-                    [vec![whose.to_owned()], values.iter().map(|value| figure(*value)).collect()].concat(),
-                );
-            }
-            table.render()
+            let mut figures = |whose: &str, values: &[f64], text: fn(f64) -> String| {
+                let values = values.iter().map(|value| text(*value));
+                table.row(std::iter::once(whose.to_owned()).chain(values));
+            };
+            figures("published", values, printed);
+            figures(whose, row, figure);
+            table.render() + &facts(&[verdict])
         }
-        (claim, ours) => facts(&[("published", published(claim)), ("ours", value(ours))]),
-    };
-    text.push_str(&facts(&[("verdict  ", line.verdict.to_string())]));
-    text
+        (claim, ours) => facts(&[("published", published(claim)), (whose, value(ours)), verdict]),
+    }
 }
 
 fn mark(mark: &Mark) -> String {
@@ -103,13 +111,15 @@ pub(super) fn report(report: &Report) -> String {
     if let Some(bed) = &report.bed {
         let _ = writeln!(
             text,
-            "1/{} of the published size, {} simulated seconds a point, seed {}",
+            "ours: 1/{} of the published size (database, memory and flash), {} simulated seconds a point, seed {}",
             bed.scale, bed.seconds, bed.seed
         );
     }
+    // The scale stands beside each figure.
+    let whose = report.bed.map_or_else(|| "ours".to_owned(), |bed| format!("ours, 1/{}", bed.scale));
     for line in &report.statements {
         let _ = write!(text, "\n{}", wrapped(&format!("{} [{}]", line.what, line.unit), "  "));
-        text.extend(figures(line).lines().map(|line| format!("    {line}\n")));
+        text.extend(figures(line, &whose).lines().map(|line| format!("    {line}\n")));
         if let Ours::Shape(parts) = &line.ours {
             for part in parts {
                 text.push_str(&wrapped(
@@ -119,7 +129,8 @@ pub(super) fn report(report: &Report) -> String {
             }
         }
         if line.verdict != Verdict::Reproduced {
-            text.push_str(&wrapped(line.reason.as_deref().unwrap_or("no reason is known"), "      "));
+            let reason = line.reason.as_deref().unwrap_or("not known");
+            text.push_str(&wrapped(&format!("reason: {reason}"), "    "));
         }
     }
     text.push('\n');

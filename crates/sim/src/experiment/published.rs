@@ -193,6 +193,11 @@ impl Published {
         found.expect("every source names a document of the file")
     }
 
+    /// Every paper and talk.
+    pub fn documents(&self) -> &[Document] {
+        &self.documents
+    }
+
     /// Every table, figure and passage.
     pub fn sources(&self) -> &[Source] {
         &self.experiments
