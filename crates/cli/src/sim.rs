@@ -88,7 +88,8 @@ pub(crate) struct CrashArgs {
     #[arg(long, conflicts_with = "case")]
     sync_mode: Option<SyncMode>,
 
-    /// Only tiers with this design: face-basic, face-gr, face-gsc, or one that writes in place: lru, fifo, clock, lc, cac, exadata.
+    /// Only tiers with this design: face-basic, face-gr, face-gsc, or one that writes in place: lru, fifo, clock, lc, cac, exadata, tac
+    /// (with sync mode through alone).
     #[arg(long, conflicts_with = "case")]
     design: Option<Design>,
 
@@ -104,6 +105,16 @@ pub(crate) struct CrashArgs {
 }
 
 impl CrashArgs {
+    /// Refuses a design with a sync mode that it does not have.
+    fn check(&self) -> Result<(), Failure> {
+        let Some((design, mode)) = self.design.zip(self.sync_mode) else { return Ok(()) };
+        if !design.has_slots() || mode == SyncMode::Through {
+            return Ok(());
+        }
+        let reason = format!("design {design} has the sync mode through alone");
+        Err(Failure::usage(format!("--sync-mode {mode}"), reason).next("leave it out, or use through"))
+    }
+
     fn threads(&self) -> usize {
         self.threads.map_or_else(|| std::thread::available_parallelism().map_or(1, usize::from), usize::from)
     }
@@ -111,8 +122,10 @@ impl CrashArgs {
 
 pub(crate) fn run(verb: &SimVerb, json: bool) -> Result<(), Failure> {
     match verb {
-        SimVerb::Crash(args) if args.exhaustive => exhaustive::run(args, json),
-        SimVerb::Crash(args) => random::run(args, json),
+        SimVerb::Crash(args) => {
+            args.check()?;
+            if args.exhaustive { exhaustive::run(args, json) } else { random::run(args, json) }
+        }
         SimVerb::Run(args) => run::run(args, json),
         SimVerb::Mrc(args) => mrc::run(args, json),
         SimVerb::Sweep(args) => sweep::run(args, json),

@@ -99,6 +99,7 @@ fn senseless_wishes_are_refused_with_what_there_is() {
         (&["--world", "volume", "--sync-mode", "drained"], &["drained", "no log", "--world database"]),
         (&["--exhaustive", "--sync-mode", "drained"], &["drained", "through or durable"]),
         (&["--design", "lru-3"], &["lru-3", "face-gsc, lru"]),
+        (&["--design", "tac", "--sync-mode", "durable"], &["--sync-mode durable", "through alone"]),
         (&["--without", "gravity"], &["gravity", "guards"]),
         (&["--only", "3"], &["'3'", "3:0-4+9!9.2"]),
         (&["--exhaustive", "--case", "old"], &["old", "used/durable/face-gsc/both/1"]),

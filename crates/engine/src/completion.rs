@@ -2,7 +2,7 @@
 
 use crate::directory::DRAINED;
 use crate::failure::Failure;
-use crate::jobs::{Job, JobError};
+use crate::jobs::{Job, JobError, Written};
 use crate::lane::{DRAIN, GROUP, LANE_IDLE, LANE_READING, LANE_TO_WRITE, LANE_WRITING, SPILL};
 use crate::metadata::{BEING_FLUSHED, BEING_WRITTEN, COVERED, FULL, UNFLUSHED};
 use crate::planted::{self, Bug};
@@ -16,11 +16,14 @@ impl Tier {
     /// A failure is latched: see [`Self::failure`].
     pub fn complete(&self, job: Job<'_>, outcome: Result<(), JobError>) {
         match job {
-            Job::WriteGroup(job) => self.group_written(job.sequence, outcome),
+            Job::WriteGroup(job) => match job.what {
+                Written::Group(sequence) => self.group_written(sequence, outcome),
+                Written::Slots => self.slots_were_written(outcome),
+            },
             Job::FlushFlash(job) => self.flash_flushed(job.target, outcome),
             Job::ReadFront(_) => self.front_was_read(outcome),
             Job::WriteDisk(_) => self.disk_written(outcome),
-            Job::SyncDisk(_) => self.disk_synced(outcome),
+            Job::SyncDisk(_) => self.disk_was_synced(outcome),
             Job::WriteSegment(job) => self.segment_was_written(job.buffer, outcome),
             Job::PullPages(_) => {
                 let _guard = self.control().lock.lock(self.owner);
@@ -44,7 +47,9 @@ impl Tier {
         planted::inside("group written: state set");
         let counters = &control.counters;
         let pages = self.pages_to_write(slot);
-        let bytes = (self.geometry.summary_frames() + pages) * self.geometry.page_size() as u64;
+        let summary =
+            if self.geometry.slot_directory().is_some() { 0 } else { self.geometry.summary_frames() };
+        let bytes = (summary + pages) * self.geometry.page_size() as u64;
         counters.groups_written.count(1);
         counters.pages_written.count(pages);
         counters.group_bytes_written.count(bytes);
@@ -61,6 +66,18 @@ impl Tier {
         }
     }
 
+    fn slots_were_written(&self, outcome: Result<(), JobError>) {
+        let control = self.control();
+        let _guard = control.lock.lock(self.owner);
+        if outcome.is_err() {
+            // The job stays latched as under way: no slot is written again.
+            control.stopped.set(1);
+            self.latch(Failure::FlashWrite);
+            return;
+        }
+        self.slots_written();
+    }
+
     fn flash_flushed(&self, target: u64, outcome: Result<(), JobError>) {
         let control = self.control();
         {
@@ -74,6 +91,7 @@ impl Tier {
             }
             control.flushing.set(0);
             planted::inside("flushed: no longer under way");
+            self.slots_flushed();
             control.counters.flushes.count(1);
             let segment = control.segment_unflushed.get();
             let any_segment = planted::is(Bug::FlushCoversLaterSegment) && segment == UNFLUSHED;
@@ -163,7 +181,7 @@ impl Tier {
         self.lane_done();
     }
 
-    fn disk_synced(&self, outcome: Result<(), JobError>) {
+    fn disk_was_synced(&self, outcome: Result<(), JobError>) {
         let control = self.control();
         let synced_end;
         {

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use crate::designs::{self, InPlace};
-use crate::format::{RECORD_BYTES, SEGMENT_HEADER_BYTES, SUMMARY_HEADER_BYTES};
+use crate::format::{
+    RECORD_BYTES, SEGMENT_HEADER_BYTES, SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS, SUMMARY_HEADER_BYTES,
+};
 use crate::layout::Layout;
 use crate::references::share_frames;
 use crate::replacement::{Policy, Shape};
@@ -56,6 +58,9 @@ pub enum Design {
     Exadata,
     /// Cost-adjusted caching: Greedy-Dual, in place; pages that save more stay longer.
     Cac,
+    /// Temperature-aware caching: pages enter when they are read, if their extent is hotter than the coldest; in place, written through, with a
+    /// slot directory.
+    Tac,
 }
 
 impl Design {
@@ -69,12 +74,33 @@ impl Design {
             Self::Lc => Some(&designs::LC),
             Self::Exadata => Some(&designs::EXADATA),
             Self::Cac => Some(&designs::CAC),
+            Self::Tac => Some(&designs::TAC),
         }
     }
 
     /// Whether pages are written in place, at random, instead of being appended to a queue. Such a tier has another layout on flash.
     pub const fn writes_in_place(self) -> bool {
         self.in_place().is_some()
+    }
+
+    /// Whether a tier that was formatted for one of the two can be used with the other: both lay their pages and what is said of them out alike.
+    pub const fn is_laid_out_like(self, other: Self) -> bool {
+        const fn layout(design: Design) -> (bool, bool) {
+            match design.in_place() {
+                Some(design) => (true, design.slots),
+                None => (false, false),
+            }
+        }
+        let (own, other) = (layout(self), layout(other));
+        own.0 == other.0 && own.1 == other.1
+    }
+
+    /// Whether a slot directory on flash says at every moment what the tier holds: see [`crate::Tier::disk_synced`].
+    pub const fn has_slots(self) -> bool {
+        match self.in_place() {
+            Some(design) => design.slots,
+            None => false,
+        }
     }
 
     /// Whether a page is to be offered when it was read from disk, and not when it leaves the host's memory.
@@ -97,6 +123,25 @@ pub struct Placement {
     pub dirty_percent: Option<u32>,
     /// `exadata`: dirty pages go to flash, and to disk when they leave it. Otherwise they go around it, and admission must be `clean`.
     pub write_back: bool,
+    /// `tac`: pages of an extent, whose temperature they share. Default: 32.
+    pub extent_pages: Option<u64>,
+    /// `tac`: references after which all temperatures are halved. Default: as many as there are frames.
+    pub ageing_period: Option<u64>,
+    /// `tac`: what a random reference counts for, where one in sequence is 1. Default: 94.
+    pub random_weight: Option<u64>,
+    /// `tac`: extents without a page in the tier whose temperature is remembered. Default: as many as there are frames.
+    pub extents: Option<u64>,
+}
+
+/// The slot directory of a tier whose design has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SlotGeometry {
+    /// Byte offset on flash of the first copy of its head.
+    pub(crate) offset: u64,
+    /// Blocks of slots, the heads apart.
+    pub(crate) blocks: u32,
+    /// Blocks that are written together at most.
+    pub(crate) batch: u32,
 }
 
 /// What follows from the configuration of a tier whose design writes in place.
@@ -111,13 +156,39 @@ pub(crate) struct PlacedGeometry {
     pub(crate) journal_offset: u64,
     /// Positions that are left to records that are appended again.
     pub(crate) slack: u64,
-    /// Homes that are to be free, or on their way to it.
-    pub(crate) reserve: u64,
+    /// Homes that are to be free, or on their way to it: a reserve, and a band of disk writes, so that the disk is synced once for all of it.
+    pub(crate) kept_coming: u64,
     /// Which page leaves; and which dirty page is cleaned, if the design has a cleaner.
     pub(crate) order: (Policy, Shape),
     pub(crate) dirty_order: Option<(Policy, Shape)>,
     /// Dirty pages above which the cleaner works.
     pub(crate) dirty_max: u64,
+    /// The policy is asked which pages may come in.
+    pub(crate) selective: bool,
+    /// For designs with a slot directory, which have no journal.
+    pub(crate) slots: Option<SlotGeometry>,
+}
+
+impl SlotGeometry {
+    fn of(homes: u32, group_pages: u32) -> Self {
+        let blocks = homes.div_ceil((SLOT_BLOCK_BYTES / SLOT_BYTES) as u32);
+        Self { offset: SEGMENTS_OFFSET, blocks, batch: (2 * group_pages).min(blocks + 1) }
+    }
+
+    /// Bytes on flash.
+    pub(crate) fn bytes(&self) -> u64 {
+        (SLOT_HEADS + u64::from(self.blocks)) * SLOT_BLOCK_BYTES as u64
+    }
+
+    /// Byte offset on flash of a block of slots.
+    pub(crate) fn block_offset(&self, block: u32) -> u64 {
+        self.head_offset(SLOT_HEADS + u64::from(block))
+    }
+
+    /// Byte offset on flash of a copy of the head.
+    pub(crate) fn head_offset(&self, copy: u64) -> u64 {
+        self.offset + copy * SLOT_BLOCK_BYTES as u64
+    }
 }
 
 /// Which pages may enter (the same paper, section 4.2.3).
@@ -184,7 +255,8 @@ macro_rules! names {
 
 names!(
     Design, "design", FaceBasic = 1 "face-basic", FaceGr = 2 "face-gr", FaceGsc = 3 "face-gsc", Lru = 4 "lru",
-    Fifo = 5 "fifo", Clock = 6 "clock", Lc = 7 "lc", Exadata = 8 "exadata", Cac = 9 "cac"
+    Fifo = 5 "fifo", Clock = 6 "clock", Lc = 7 "lc", Exadata = 8 "exadata", Cac = 9 "cac",
+    Tac = 10 "tac"
 );
 names!(Admission, "admission", Clean = 1 "clean", Dirty = 2 "dirty", Both = 3 "both");
 names!(SyncMode, "sync mode", Through = 1 "through", Drained = 2 "drained", Durable = 3 "durable");
@@ -251,10 +323,12 @@ impl TierConfig {
         Self::for_flash_bytes_of(Design::FaceGsc, page_size, bytes)
     }
 
-    /// [`Self::new`] for a design. A design that goes around flash with what is dirty admits clean pages alone.
+    /// [`Self::new`] for a design. A design that goes around flash with what is dirty admits clean pages alone, and one that needs disk to have
+    /// everything writes through.
     pub fn of(design: Design, page_size: u32, frames: u64) -> Self {
         let admission = if design == Design::Exadata { Admission::Clean } else { Admission::Both };
-        Self { design, admission, ..Self::new(page_size, frames) }
+        let sync_mode = if design.has_slots() { SyncMode::Through } else { SyncMode::Durable };
+        Self { design, admission, sync_mode, ..Self::new(page_size, frames) }
     }
 
     /// [`Self::for_flash_bytes`] for a design: what lies beside the pages differs.
@@ -412,11 +486,19 @@ impl TierConfig {
             (SEGMENT_HEADER_BYTES as u64 + segment_records * RECORD_BYTES as u64).next_multiple_of(4096);
         let segment_slots = positions.div_ceil(segment_frames) + SPARE_SEGMENTS;
         let segment_groups = segment_frames.div_ceil(u64::from(summary_frames)) + 1;
-        let journal_groups = 2 * segment_groups + staging_groups + RESERVED_GROUPS + 2;
+        let mut journal_groups = 2 * segment_groups + staging_groups + RESERVED_GROUPS + 2;
+        let homes = self.frames as u32;
+        let (mut segment_slots, mut segment_bytes) = (segment_slots, segment_bytes);
+        let mut slots = None;
+        if design.slots {
+            // In the place of metadata segments and journal.
+            let geometry = SlotGeometry::of(homes, self.group_pages);
+            (segment_slots, segment_bytes, journal_groups) = (1, geometry.bytes(), 0);
+            slots = Some(geometry);
+        }
         let journal_offset =
             (SEGMENTS_OFFSET + segment_slots * segment_bytes).next_multiple_of(FRAMES_ALIGNMENT);
         let journal_bytes = journal_groups * u64::from(summary_frames) * page;
-        let homes = self.frames as u32;
         let (mut dirty_order, mut dirty_max) = (None, u64::MAX);
         if let Some(cleaner) = &design.cleaner {
             let shape = design.policy.shape(self.frames, &(cleaner.parameters)(&self.placement))?;
@@ -429,10 +511,12 @@ impl TierConfig {
             journal_groups,
             journal_offset,
             slack,
-            reserve: staged,
+            kept_coming: staged + self.band_frames,
             order: (design.policy, design.policy.shape(self.frames, &(design.parameters)(&self.placement))?),
             dirty_order,
             dirty_max,
+            selective: design.selective,
+            slots,
         };
         let mut geometry = Geometry {
             config: self.clone(),
@@ -658,6 +742,12 @@ impl Geometry {
     #[inline]
     pub(crate) fn offset_of_frame(&self, frame: u32) -> u64 {
         self.frames_offset + u64::from(frame) * u64::from(self.config.page_size)
+    }
+
+    /// The slot directory, for designs that have one.
+    #[inline]
+    pub(crate) fn slot_directory(&self) -> Option<&SlotGeometry> {
+        self.placed.as_ref()?.slots.as_ref()
     }
 
     pub(crate) fn segment_offset(&self, number: u64) -> u64 {

@@ -83,6 +83,7 @@ impl Tier {
             slot
         };
         planted::outside("range drop: noted");
+        self.changed_on_disk(None);
         self.finish_drop(slot, range);
         Ok(())
     }

@@ -121,6 +121,7 @@ impl Tier {
                 control.segment_unflushed.set(UNFLUSHED);
             }
         }
+        self.abandon_slots(dead);
         self.abandon_lane(dead);
         self.abandon_eviction(dead);
         self.abandon_release(dead);

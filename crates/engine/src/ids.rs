@@ -86,6 +86,13 @@ impl PageId {
         (words, u32::from_ne_bytes(part(&self.0, 16)))
     }
 
+    /// A number that consecutive pages of a file or fork have one after the other. Pages may share one.
+    pub(crate) fn in_sequence(&self) -> u64 {
+        let file = folded(be_u64(&self.0[..8]) ^ 0x9E37_79B9_7F4A_7C15, 0xD6E8_FEB8_6659_FD93) << 40;
+        file.wrapping_add(be_u64(&self.0[8..16]))
+            .wrapping_add(u64::from(u32::from_be_bytes(part(&self.0, 16))))
+    }
+
     pub(crate) fn from_words(words: [u64; 2], end: u32) -> Self {
         let mut bytes = [0; PAGE_ID_BYTES];
         bytes[..8].copy_from_slice(&words[0].to_ne_bytes());

@@ -18,7 +18,7 @@ use std::marker::PhantomData;
 /// Work for the host.
 #[must_use = "a job that is not completed blocks the tier"]
 pub enum Job<'t> {
-    /// Write a group to flash.
+    /// Write a group to flash; or blocks of the slot directory, for designs that have one.
     WriteGroup(WriteGroup<'t>),
     /// Flush the flash device.
     FlushFlash(FlushFlash<'t>),
@@ -75,7 +75,16 @@ pub struct JobError;
 /// See [`Job::WriteGroup`].
 pub struct WriteGroup<'t> {
     tier: &'t Tier,
-    pub(crate) sequence: u64,
+    pub(crate) what: Written,
+}
+
+/// What a [`WriteGroup`] writes.
+#[derive(Clone, Copy)]
+pub(crate) enum Written {
+    /// The group with this sequence number.
+    Group(u64),
+    /// Blocks of slots.
+    Slots,
 }
 
 /// See [`Job::FlushFlash`].
@@ -121,19 +130,25 @@ impl PullPages<'_> {
 
 impl WriteGroup<'_> {
     /// (Byte offset on flash, bytes): one write, or two where the ring of frames ends. Of a design that writes in place: the summary, and each
-    /// page by itself.
+    /// page by itself. With a slot directory there is no summary, and the slots are written for themselves, a block each.
     pub fn writes(&self) -> impl Iterator<Item = (u64, &[u8])> {
-        let in_place = self.tier.writes_in_place(self.sequence);
-        let runs = in_place.is_none().then(|| self.sequential_writes());
-        in_place.into_iter().flatten().chain(runs.into_iter().flatten())
+        let (by_themselves, group) = match self.what {
+            Written::Slots => (Some(self.tier.slot_writes()), None),
+            Written::Group(sequence) => match self.tier.writes_in_place(sequence) {
+                Some(writes) => (Some(writes), None),
+                None => (None, Some(sequence)),
+            },
+        };
+        let runs = group.map(|sequence| self.sequential_writes(sequence));
+        by_themselves.into_iter().flatten().chain(runs.into_iter().flatten())
     }
 
-    fn sequential_writes(&self) -> impl Iterator<Item = (u64, &[u8])> {
+    fn sequential_writes(&self, sequence: u64) -> impl Iterator<Item = (u64, &[u8])> {
         let tier = self.tier;
-        let slot = tier.slot_of(self.sequence);
+        let slot = tier.slot_of(sequence);
         let position = slot.position.get();
         let frames = tier.geometry.summary_frames() + slot.pages.get();
-        let memory = tier.slot_memory(self.sequence);
+        let memory = tier.slot_memory(sequence);
         let page = tier.geometry.page_size();
         tier.ring().runs(position, frames).into_iter().filter(|run| run.1 > 0).map(move |(at, count)| {
             let bytes = tier.region.lease(memory + (at - position) as usize * page, count as usize * page);
@@ -261,7 +276,11 @@ impl Tier {
             if control.segment_unflushed.get() == UNFLUSHED {
                 control.segment_unflushed.set(BEING_FLUSHED);
             }
+            self.slots_flush_begins();
             return Some(Job::FlushFlash(FlushFlash { target, tier: PhantomData }));
+        }
+        if self.take_slots(owner, self.slots_pressing()) {
+            return Some(Job::WriteGroup(WriteGroup { tier: self, what: Written::Slots }));
         }
         let ready = (control.flushed.get()..control.composed.get())
             .find(|&sequence| self.slot_of(sequence).state.get() == READY);
@@ -270,7 +289,7 @@ impl Tier {
             slot.state.set(WRITING);
             planted::inside("hand out WriteGroup: being written");
             slot.owner.set(owner.into());
-            return Some(Job::WriteGroup(WriteGroup { tier: self, sequence }));
+            return Some(Job::WriteGroup(WriteGroup { tier: self, what: Written::Group(sequence) }));
         }
         let buffer = self.writable_segment()?;
         control.segments[buffer].state.set(BEING_WRITTEN);
@@ -294,7 +313,13 @@ impl Tier {
         let unflushed = control.segment_unflushed.get() == UNFLUSHED;
         let waits = pressing || control.segments.iter().any(|buffer| buffer.state.get() == FULL);
         let segment = unflushed && waits;
-        (sync || memory || (written > flushed && pressing) || segment).then_some(written)
+        let slots = self.slots_want_flush(self.slots_pressing());
+        (sync || memory || (written > flushed && pressing) || segment || slots).then_some(written)
+    }
+
+    /// Whether slots are written as soon as they change: homes wait for that, or nothing else comes any more.
+    fn slots_pressing(&self) -> bool {
+        self.homes_short() || self.control().draining.get() != 0
     }
 
     fn disk_job(&self, owner: u32, tried: &Tried) -> Picked<'_> {

@@ -73,7 +73,9 @@ impl Layout {
         };
         let segment_ends = take(geometry.segment_slots as usize * 8, 64);
         let lane_pages = take(geometry.lane_pages() as usize * 8, 64);
-        let segment_buffers = take(2 * geometry.segment_bytes as usize, REGION_ALIGNMENT);
+        let segments =
+            if geometry.slot_directory().is_some() { 0 } else { 2 * geometry.segment_bytes as usize };
+        let segment_buffers = take(segments, REGION_ALIGNMENT);
         let lane_bytes = geometry.lane_frames() as usize * geometry.page_size();
         let lane_buffer = take(lane_bytes, REGION_ALIGNMENT);
         let staging = take(staging_groups * group_bytes, REGION_ALIGNMENT);

@@ -126,6 +126,7 @@ pub use jobs::{
 };
 pub use layout::NOTE_BYTES;
 pub use pages::{HeldPage, PageCursor};
+pub use placed::DiskMark;
 pub use recovery::{ReadError, ReadFlash, Recovered, RecoveryError, RecoveryReport, WriteFlash};
 pub use region::{REGION_ALIGNMENT, Region};
 pub use staging::{SyncState, SyncTicket};

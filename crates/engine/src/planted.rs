@@ -45,6 +45,12 @@ bugs! {
         HomedAskedLate,
         /// A page of a tier that was provably clean and not closed is believed, though disk may be newer.
         CleanTierKept,
+        /// Where there is a slot directory: the slot of a page that was replaced or has left is not written.
+        SlotLeftValid,
+        /// Where there is a slot directory: a page may go to disk before the slot of its older version is durably invalid.
+        SlotInvalidUnflushed,
+        /// Where there is a slot directory: a slot becomes valid before a sync of the disk has covered its page.
+        SlotBeforeDiskSync,
         /// Metadata segments from before the tier was discarded are believed.
         DiscardedSegmentsBelieved,
     }

@@ -11,12 +11,16 @@
 //! 5. Records are replayed in the order of the queue: the last of a page counts, tombstones remove.
 //! 6. A new epoch begins (invariant 7).
 //!
+//! Designs with a slot directory are recovered from that alone (see `slots`).
+//!
 //! The only state that recovery changes is the region and what it returns, so it may be repeated after
 //! a crash at any point of it (invariant 9).
 
 mod groups;
 
 mod segments;
+
+mod slots;
 
 use std::fmt;
 
@@ -194,6 +198,9 @@ impl Tier {
             return Err(RecoveryError::RegionTooSmall(geometry.region_bytes()));
         }
         let tier = Self::over(region, geometry.clone(), superblock.tier_uuid, owner);
+        if geometry.slot_directory().is_some() {
+            return slots::recover(tier, superblock, flash);
+        }
         let left_open = superblock.state == TierState::Open && !planted::is(Bug::CleanTierKept);
         if geometry.provably_clean() && left_open {
             let superblock = Superblock { state: TierState::Open, ..superblock.discarded() };

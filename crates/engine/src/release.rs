@@ -126,7 +126,9 @@ impl Tier {
 
     /// Summaries that may still be written before a metadata segment must be durable.
     pub(crate) fn summaries_left(&self) -> u64 {
-        let Some(placed) = &self.geometry.placed else { return u64::MAX };
+        let Some(placed) = self.geometry.placed.as_ref().filter(|placed| placed.slots.is_none()) else {
+            return u64::MAX;
+        };
         let control = self.control();
         let kept = control.next_sequence.get() - control.segment_durable_sequence.get();
         placed.journal_groups.saturating_sub(kept)
@@ -186,7 +188,7 @@ impl Tier {
     /// A number that changes whenever room was made: frames left the queue, or groups left memory.
     pub fn progress(&self) -> u64 {
         let control = self.control();
-        control.front.get() + control.retired.get() + self.homes_freed()
+        control.front.get() + control.retired.get() + self.homes_freed() + self.slots_durable()
     }
 
     /// Lets others release what an owner that has died was releasing: unlinking is idempotent. Under the

@@ -67,7 +67,12 @@ struct RecordPlace {
 
 /// A sync under way: it is done when all groups before it are durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SyncTicket(u64);
+pub struct SyncTicket {
+    /// All groups before this one.
+    groups: u64,
+    /// All changes of slots up to this one, for designs with a slot directory.
+    slots: u64,
+}
 
 /// How far a sync is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +110,15 @@ impl Tier {
     pub(crate) fn store_note(&self, note: &[u8; NOTE_BYTES]) {
         self.region.copy_in(self.note_offset(None), note);
         planted::inside("note: stored");
-        self.control().note_changed.set(1);
+        let carried = !self.note_listed();
+        self.control().note_changed.set(carried.into());
+    }
+
+    /// The host's bytes as they are now. Under the control lock.
+    pub(crate) fn current_note(&self) -> [u8; NOTE_BYTES] {
+        let mut note = [0; NOTE_BYTES];
+        self.region.copy_out(self.note_offset(None), &mut note);
+        note
     }
 
     /// Sets the current note without a change to be made durable: for recovery.
@@ -223,6 +236,11 @@ impl Tier {
         reserve: Reserve,
     ) -> Result<(), NoRoom> {
         let control = self.control();
+        if self.geometry.slot_directory().is_some() {
+            // Slots say what is gone.
+            note.inspect(|note| self.store_note(note));
+            return Ok(());
+        }
         let sequence = self.open_group(reserve).ok_or(NoRoom)?;
         if let Some(note) = note {
             self.store_note(note);
@@ -323,9 +341,7 @@ impl Tier {
         let sequence = slot.sequence.get();
         let position = slot.position.get();
         let summary = self.geometry.summary_frames();
-        let mut note = [0; NOTE_BYTES];
-        self.region.copy_out(self.note_offset(None), &mut note);
-        self.region.copy_in(self.note_offset(Some(sequence)), &note);
+        self.region.copy_in(self.note_offset(Some(sequence)), &self.current_note());
         control.note_changed.set(0);
         planted::inside("seal: note taken along");
         let directory = self.directory();
@@ -350,7 +366,7 @@ impl Tier {
     /// Pages of a group that are written with it: not those that were only named again. Of a composed group.
     pub(crate) fn pages_to_write(&self, slot: &Slot) -> u64 {
         match self.writes_in_place(slot.sequence.get()) {
-            Some(writes) => writes.len() as u64 - 1,
+            Some(writes) => writes.len() as u64 - u64::from(self.geometry.slot_directory().is_none()),
             None => slot.pages.get(),
         }
     }
@@ -368,7 +384,10 @@ impl Tier {
             RecordKind::Page { home, second_chance, .. } => Some((home, second_chance)),
             _ => None,
         });
-        let mut writes = vec![(self.geometry.journal_offset(placed, sequence), summary)];
+        let mut writes = Vec::new();
+        if placed.slots.is_none() {
+            writes.push((self.geometry.journal_offset(placed, sequence), summary));
+        }
         for (index, (home, again)) in (0..).zip(pages) {
             if !again {
                 let bytes = self.region.lease(self.staged_page(slot, index), page_size);
@@ -454,13 +473,13 @@ impl Tier {
         let end = if control.open.get() == NONE { control.next_sequence.get() } else { open };
         planted::inside("request sync: group closed");
         control.sync_wanted.set(control.sync_wanted.get().max(end));
-        Ok(SyncTicket(end))
+        Ok(SyncTicket { groups: end, slots: self.want_slots() })
     }
 
     /// How far a sync is.
     pub fn sync_state(&self, ticket: &SyncTicket) -> SyncState {
         let control = self.control();
-        if control.flushed.get() >= ticket.0 {
+        if control.flushed.get() >= ticket.groups && self.slots_durable() >= ticket.slots {
             SyncState::Durable
         } else if self.failure().is_some_and(|failure| failure.ends_writing()) {
             SyncState::Failed
@@ -479,6 +498,23 @@ impl Tier {
         sequence
     }
 
+    /// The pages that a group wrote to their homes are durable. Under the control lock.
+    fn pages_durable(&self, slot: &Slot) {
+        let memory = self.slot_memory(slot.sequence.get()) + SUMMARY_HEADER_BYTES;
+        for index in 0..slot.records.get() as usize {
+            let mut bytes = [0; RECORD_BYTES];
+            self.region.copy_out(memory + index * RECORD_BYTES, &mut bytes);
+            match Record::decode(&bytes) {
+                Some(Record {
+                    kind: RecordKind::Page { home, second_chance: false, .. }, version, ..
+                }) => {
+                    self.version_durable(home, version);
+                }
+                _ => continue,
+            }
+        }
+    }
+
     /// Frees the memory of durable groups, moving their records to the metadata segment. Under the
     /// control lock.
     pub(crate) fn retire(&self) {
@@ -486,7 +522,9 @@ impl Tier {
         while control.retired.get() < control.flushed.get() {
             let sequence = control.retired.get();
             let slot = self.slot_of(sequence);
-            if !self.push_to_segment(slot) {
+            if self.geometry.slot_directory().is_some() {
+                self.pages_durable(slot);
+            } else if !self.push_to_segment(slot) {
                 return;
             }
             let end = slot.position.get() + self.geometry.summary_frames() + slot.pages.get();

@@ -212,15 +212,25 @@ impl Tier {
         let checksum = crc32c::crc32c(page);
         let directory = self.directory();
         let shard = directory.lock(directory.slot(id), self.owner);
+        let older = shard.find(id);
+        // Of a device that has failed nothing is believed any more: see `failure`.
+        let writes = !self.failure().is_some_and(crate::Failure::ends_writing);
+        if writes && self.holds_back(id, older) {
+            control.counters.stalls.count(1);
+            return StageIn::Full;
+        }
         // Under the lock, which whoever stops admission waits for: so a page that is on its way counts in the present mode.
         if control.stopped.get() != 0 || self.geometry.config().admission == Admission::Clean {
+            control.counters.refused.count(1);
+            return StageIn::Refused;
+        }
+        if older.is_none() && !self.is_admitted(id, true) {
             control.counters.refused.count(1);
             return StageIn::Refused;
         }
         let through = self.sync_mode() == SyncMode::Through;
         let kind =
             RecordKind::Page { id: *id, dirty: !through, second_chance: false, lsn, checksum, home: 0 };
-        let older = shard.find(id);
         let older_state = older.map(|frame| directory.state(frame));
         let mut flags = if through { 0 } else { dirty_since(self.inherited_since(older_state, oldest)) };
         if planted::is(Bug::WrittenInherited) {
@@ -249,6 +259,22 @@ impl Tier {
         StageIn::Staged { also_disk: through }
     }
 
+    /// For hosts that write a page to disk before they stage it in: with a slot directory that has to wait until flash does not name the version that is
+    /// there ([`Design::has_slots`](crate::Design::has_slots)). With other designs it never does.
+    ///
+    /// # Errors
+    /// [`NoRoom`]: it has to wait. Carry out a job or wait for one, then call again.
+    pub fn before_disk_write(&self, id: &PageId) -> Result<(), NoRoom> {
+        if self.geometry.slot_directory().is_none()
+            || self.failure().is_some_and(crate::Failure::ends_writing)
+        {
+            return Ok(());
+        }
+        let directory = self.directory();
+        let shard = directory.lock(directory.slot(id), self.owner);
+        if self.holds_back(id, shard.find(id)) { Err(NoRoom) } else { Ok(()) }
+    }
+
     /// A clean page is an offer: whatever stands in its way, it is dropped.
     fn offer_clean(&self, id: &PageId, page: &[u8], token: Option<Token>, lsn: u64) -> StageIn {
         let control = self.control();
@@ -270,6 +296,10 @@ impl Tier {
         let stale = token.is_some_and(|Token(changes)| changes != shard.changes());
         if stale && !planted::is(Bug::StaleOfferAdmitted) {
             counters.dropped_stale.count(1);
+            return StageIn::Dropped;
+        }
+        if !self.is_admitted(id, false) {
+            counters.refused.count(1);
             return StageIn::Dropped;
         }
         let checksum = crc32c::crc32c(page);
@@ -312,7 +342,7 @@ impl Tier {
         let slotted = directory.slot(id);
         let look = |found| Seen::new(self.control(), &directory, slotted, found);
         match directory.glance(slotted, id, look) {
-            Some(seen) => self.looked_up(seen, out),
+            Some(seen) => self.looked_up(id, seen, out),
             None => self.lookup_at_length(id, out),
         }
     }
@@ -326,14 +356,14 @@ impl Tier {
         let look = |found| Seen::new(self.control(), &directory, slotted, found);
         for _ in 0..ATTEMPTS {
             if let Some(seen) = directory.look(slotted, id, look) {
-                return self.looked_up(seen, out);
+                return self.looked_up(id, seen, out);
             }
             spin();
         }
         let shard = directory.lock(slotted, self.owner);
         let seen = look(shard.find_entry(id));
         drop(shard);
-        self.looked_up(seen, out)
+        self.looked_up(id, seen, out)
     }
 
     #[inline(always)]
@@ -342,9 +372,12 @@ impl Tier {
     }
 
     #[inline(always)]
-    fn looked_up(&self, seen: Seen<'_>, out: &mut [u8]) -> Lookup {
+    fn looked_up(&self, id: &PageId, seen: Seen<'_>, out: &mut [u8]) -> Lookup {
         let Some((frame, entry)) = seen.found else {
             self.count(Event::Miss);
+            if self.geometry.placed.is_some() {
+                self.missed(id);
+            }
             return Lookup::Miss(Token(seen.changes));
         };
         planted::outside("lookup: seen");
@@ -482,6 +515,7 @@ impl Tier {
             self.unplaced(self.home_of(frame));
             planted::inside("invalidate: unlinked");
         }
+        self.changed_on_disk(Some(id));
         Ok(())
     }
 
@@ -548,9 +582,12 @@ impl Tier {
     /// after that of the one on flash, before it resumes admission: the mode on flash may be the new one already.
     ///
     /// # Panics
-    /// If admission has not stopped, or the tier would hold only copies in mode `through`.
+    /// If admission has not stopped, or the tier would hold only copies in mode `through`, or the design goes with no other mode than that
+    /// ([`Design::has_slots`](crate::Design::has_slots)).
     pub fn set_sync_mode(&self, mode: SyncMode) {
         assert!(self.control().stopped.get() != 0, "the sync mode changes only while admission has stopped");
+        let allowed = mode == SyncMode::Through || !self.geometry.config().design.has_slots();
+        assert!(allowed, "a design with a slot directory keeps disk as new as flash");
         let clean = mode != SyncMode::Through || self.valid_and_dirty().1 == 0;
         assert!(clean, "a tier in mode through holds no only copies");
         let _guard = self.control().lock.lock(self.owner);

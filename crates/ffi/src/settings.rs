@@ -166,7 +166,7 @@ impl Settings {
     /// settings as far as they are safe. `clean` says that it holds no only copies.
     pub fn merged(&self, found: &TierConfig, clean: bool) -> TierConfig {
         // Pages in a queue and pages in their places are laid out differently.
-        let alike = found.design.writes_in_place() == self.design.writes_in_place();
+        let alike = found.design.is_laid_out_like(self.design);
         let mut config = TierConfig {
             design: if alike { self.design } else { found.design },
             survivors_max: (found.group_pages / 2).min(found.group_pages - 1),

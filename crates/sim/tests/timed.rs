@@ -31,6 +31,12 @@ fn every_configuration() -> impl Iterator<Item = Configuration> {
     Configuration::all()
 }
 
+/// The sync mode with which a configuration is tried.
+fn mode_of(configuration: Configuration) -> SyncMode {
+    let fixed = matches!(configuration, Configuration::Tier(design) if design.has_slots());
+    if fixed { SyncMode::Through } else { SyncMode::Durable }
+}
+
 /// What must hold whatever was simulated.
 #[track_caller]
 fn check(name: &str, outcome: &Outcome) {
@@ -84,7 +90,10 @@ fn every_configuration_answers_every_request_once() {
             _ => &[PoolPolicy::Lru],
         };
         for &pool_policy in policies {
-            let setup = Setup { configuration, pool_policy, ..small() };
+            let sync_mode = mode_of(configuration);
+            // Where all is written through transactions take long, and fewer begin and end within the run.
+            let seconds = if sync_mode == SyncMode::Through { 6.0 } else { small().seconds };
+            let setup = Setup { configuration, pool_policy, sync_mode, seconds, ..small() };
             let outcome = run(&setup).unwrap();
             let name = format!("{configuration}, {pool_policy}");
             check(&name, &outcome);
@@ -183,7 +192,8 @@ fn checkpoints_complete_in_every_sync_mode() {
         }
     }
     for configuration in [Configuration::Disk, Configuration::Flash] {
-        let setup = Setup { configuration, checkpoint_seconds: 0.8, ..small() };
+        let setup =
+            Setup { configuration, checkpoint_seconds: 0.8, sync_mode: mode_of(configuration), ..small() };
         let outcome = run(&setup).unwrap();
         check(configuration.name(), &outcome);
         assert!(outcome.waits.checkpoints > 0 && outcome.writes.dirty_checkpointed > 0);

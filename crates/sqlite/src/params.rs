@@ -137,7 +137,7 @@ mod tests {
             ("flash_size", "1XB", "unit"),
             ("page_size", "5000", "power of two"),
             ("page_size", "65536", "32768"),
-            ("design", "arc", "face-basic, face-gr, face-gsc, lru, fifo, clock, lc, exadata, cac"),
+            ("design", "arc", "face-basic, face-gr, face-gsc, lru, fifo, clock, lc, exadata, cac, tac"),
             ("admission", "all", "clean, dirty, both"),
             ("sync_mode", "drained", "through, durable"),
             ("flash", "", "empty"),

@@ -17,7 +17,7 @@ use mezzanine_engine::{IdRange, SyncMode};
 
 use crate::condition::Mode;
 use crate::core::{Shared, TierHost, exclusive, lock};
-use crate::error::VolumeError;
+use crate::error::{VolumeError, VolumeErrorKind};
 use crate::home::FileInner;
 use crate::open::check_sync_mode;
 use crate::registry::{OpenedTier, Registry};
@@ -32,6 +32,12 @@ impl Shared {
         let _changing = exclusive(&self.changing);
         let host = self.tier_for(SWITCH)?;
         check_sync_mode(mode, SWITCH, &host.flash_name)?;
+        let design = host.tier.geometry().config().design;
+        if mode != SyncMode::Through && design.has_slots() {
+            let reason = format!("design {design} keeps disk as new as flash, and mode {mode} does not");
+            return Err(VolumeError::new(VolumeErrorKind::InvalidConfig, SWITCH, &host.flash_name, reason)
+                .advise("leave it in through, or drain the tier and format it for another design"));
+        }
         if host.tier.sync_mode() == mode {
             return Ok(());
         }

@@ -249,7 +249,7 @@ pub(crate) fn find_superblock(
 
 /// The superblock as the tier is to be opened: the shape from flash, the policies from the caller.
 fn merged(found: &Superblock, config: &VolumeConfig, name: &str) -> Result<Superblock, VolumeError> {
-    if found.config.design.writes_in_place() != config.tier.design.writes_in_place() {
+    if !found.config.design.is_laid_out_like(config.tier.design) {
         let (old, new) = (found.config.design, config.tier.design);
         let reason =
             format!("it was formatted for design {old}, which lays pages out in another way than {new}");
@@ -276,8 +276,10 @@ fn merged(found: &Superblock, config: &VolumeConfig, name: &str) -> Result<Super
             .advise("open it as before, or drain it first"));
     }
     // Left without closing while it could hold no only copies: a page on disk may be newer than its copy here. If it goes
-    // on as provably clean, recovery empties it by itself.
-    let base = if was_clean && found.state == TierState::Open && !provably_clean(&wanted) {
+    // on as provably clean, recovery empties it by itself. A slot directory would say which copies are right as long as nobody else has written the files
+    // since; but where writes go to disk first anybody may.
+    let left_open = was_clean && found.state == TierState::Open;
+    let base = if left_open && (!provably_clean(&wanted) || wanted.design.has_slots()) {
         found.discarded()
     } else {
         found.clone()
@@ -312,8 +314,10 @@ pub(crate) fn open_tier(
         }
         recovered => recovered,
     };
-    let Recovered { tier, writes, superblock, report, note } =
+    let Recovered { tier, writes, superblock, mut report, note } =
         recovered.map_err(|error| unrecovered(&name, error))?;
+    let emptied = superblock.origin_epoch > found.origin_epoch;
+    report.discarded |= emptied && superblock.config.design.has_slots();
     if provably_clean(&superblock.config) || found.state == TierState::Drained {
         mark_all_clean(&tier);
     }

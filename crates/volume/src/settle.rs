@@ -222,9 +222,17 @@ impl Shared {
             return Ok(());
         }
         let _busy = self.pacing.busy();
+        let host = self.tier_in_use();
+        let mark = host.as_ref().map(|host| host.tier.disk_mark());
         file.flush(&self.counters)
             .map_err(|error| VolumeError::from_device("sync", &file.name, error))
             .inspect_err(|error| self.refuse_changes(error))?;
+        // A page is given to the tier when its write to the disk is counted. So with no file behind now, everything before the mark is covered.
+        if let Some((host, mark)) =
+            host.zip(mark).filter(|_| !self.all_files().iter().any(|file| file.is_unsynced()))
+        {
+            host.tier.disk_synced(mark);
+        }
         // The system reports a failed sync to one of those that wait; another must not take its own for good.
         if self.condition.mode() == Mode::ReadOnly {
             return Err(self.condition.read_only("sync", &file.name));

@@ -113,6 +113,11 @@ impl Shared {
         let size = file.page_size;
         for (position, part) in pieces(buf, offset, size, BATCH_PAGES) {
             let _pages = self.lock_pages(file, position / size, pages(part.len() as u64, position, size));
+            let first = position / size;
+            for block in first..first + pages(part.len() as u64, position, size) {
+                let id = PageId::volume(u64::from(file.number), block);
+                self.with_room(host, || host.tier.before_disk_write(&id))?;
+            }
             let busy = self.pacing.busy();
             let written = file.write_plain(part, position, &self.counters);
             drop(busy);

@@ -218,7 +218,8 @@ impl World {
                 volume.resize(progress.bytes_max - frames * PAGE as u64).map(|_| ())
             }
             _ if self.online && self.random.chance(1, 4) => {
-                let to = *self.random.pick(&[SyncMode::Through, SyncMode::Durable]);
+                let drawn = *self.random.pick(&[SyncMode::Through, SyncMode::Durable]);
+                let to = if self.config.tier.design.has_slots() { SyncMode::Through } else { drawn };
                 volume.set_sync_mode(to)?;
                 assert!(volume.sync_mode().is_none_or(|now| now == to));
                 Ok(())

@@ -45,7 +45,7 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     requests: RequestArgs,
 
-    /// The design, or disk or flash for a database on one device, or any that the tier has: face-basic, face-gr, face-gsc, lru, fifo, clock, lc, cac or exadata (default: face-gsc). With --policy-only: fifo, lru, clock, lc (its replacement, LRU-2), cac (Greedy-Dual), tac (temperature), exadata (LRU), face-basic, face-gr or face-gsc.
+    /// The design, or disk or flash for a database on one device, or any that the tier has: face-basic, face-gr, face-gsc, lru, fifo, clock, lc, cac, tac or exadata (default: face-gsc). With --policy-only: fifo, lru, clock, lc (its replacement, LRU-2), cac (Greedy-Dual), tac (temperature), exadata (LRU), face-basic, face-gr or face-gsc.
     #[arg(long, required_if_eq("policy_only", "true"))]
     design: Option<String>,
 

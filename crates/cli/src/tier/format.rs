@@ -42,7 +42,7 @@ pub(crate) struct FormatArgs {
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     page_size: Size,
 
-    /// How pages leave: face-basic, face-gr or face-gsc, whose pages lie in a queue, or lru, fifo, clock, lc, cac or exadata, whose pages are written in place.
+    /// How pages leave: face-basic, face-gr or face-gsc, whose pages lie in a queue, or lru, fifo, clock, lc, cac, tac or exadata, whose pages are written in place.
     #[arg(long, default_value = "face-gsc")]
     design: Design,
 
@@ -50,9 +50,10 @@ pub(crate) struct FormatArgs {
     #[arg(long)]
     admission: Option<Admission>,
 
-    /// Where a page must be before a sync returns: through (on disk) or durable (on flash).
-    #[arg(long, default_value = "durable")]
-    sync_mode: SyncMode,
+    /// Where a page must be before a sync returns: through (on disk) or durable (on flash) (default: durable; through with the design tac, which has no
+    /// other).
+    #[arg(long)]
+    sync_mode: Option<SyncMode>,
 
     /// With the design exadata: dirty pages go to flash, and to disk when they leave it.
     #[arg(long)]
@@ -70,6 +71,22 @@ pub(crate) struct FormatArgs {
     #[arg(long, value_name = "PAGES")]
     history: Option<u64>,
 
+    /// With the design tac: consecutive pages that have one temperature.
+    #[arg(long, value_name = "PAGES")]
+    extent_pages: Option<u64>,
+
+    /// With the design tac: references after which all temperatures are halved; with 0 they never are.
+    #[arg(long, value_name = "REFERENCES")]
+    ageing_period: Option<u64>,
+
+    /// With the design tac: by how much a random reference warms an extent, if one in sequence does by 1.
+    #[arg(long, value_name = "FACTOR")]
+    random_weight: Option<u64>,
+
+    /// With the design tac: extents without a page in the tier whose temperature is known.
+    #[arg(long, value_name = "EXTENTS")]
+    extents: Option<u64>,
+
     /// Pages that are written together.
     #[arg(long, value_name = "PAGES")]
     group_pages: Option<u32>,
@@ -81,8 +98,16 @@ pub(crate) struct FormatArgs {
 
 impl FormatArgs {
     fn placement(&self) -> Placement {
-        let Self { correlated_period, history, dirty_percent, write_back, .. } = *self;
-        Placement { correlated_period, history, dirty_percent, write_back }
+        Placement {
+            correlated_period: self.correlated_period,
+            history: self.history,
+            dirty_percent: self.dirty_percent,
+            write_back: self.write_back,
+            extent_pages: self.extent_pages,
+            ageing_period: self.ageing_period,
+            random_weight: self.random_weight,
+            extents: self.extents,
+        }
     }
 }
 
@@ -154,7 +179,7 @@ fn configure(args: &FormatArgs, bytes: u64) -> Result<(TierConfig, Geometry), Fa
     let config = TierConfig {
         placement: args.placement(),
         admission: args.admission.unwrap_or(if args.write_back { Admission::Both } else { fitted.admission }),
-        sync_mode: args.sync_mode,
+        sync_mode: args.sync_mode.unwrap_or(fitted.sync_mode),
         group_pages: args.group_pages.unwrap_or(fitted.group_pages),
         ..fitted
     };

@@ -11,5 +11,12 @@
 use super::{InPlace, any, none};
 use crate::replacement::Policy;
 
-pub(crate) const CAC: InPlace =
-    InPlace { policy: Policy::GreedyDual, parameters: none, on_entry: false, cleaner: None, check: any };
+pub(crate) const CAC: InPlace = InPlace {
+    policy: Policy::GreedyDual,
+    parameters: none,
+    on_entry: false,
+    cleaner: None,
+    selective: false,
+    slots: false,
+    check: any,
+};

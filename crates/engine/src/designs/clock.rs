@@ -4,5 +4,12 @@
 use super::{InPlace, any, none};
 use crate::replacement::Policy;
 
-pub(crate) const CLOCK: InPlace =
-    InPlace { policy: Policy::Clock, parameters: none, on_entry: false, cleaner: None, check: any };
+pub(crate) const CLOCK: InPlace = InPlace {
+    policy: Policy::Clock,
+    parameters: none,
+    on_entry: false,
+    cleaner: None,
+    selective: false,
+    slots: false,
+    check: any,
+};

@@ -10,8 +10,15 @@ use super::{InPlace, none};
 use crate::config::{Admission, ConfigError, TierConfig};
 use crate::replacement::Policy;
 
-pub(crate) const EXADATA: InPlace =
-    InPlace { policy: Policy::Lru, parameters: none, on_entry: true, cleaner: None, check };
+pub(crate) const EXADATA: InPlace = InPlace {
+    policy: Policy::Lru,
+    parameters: none,
+    on_entry: true,
+    cleaner: None,
+    selective: false,
+    slots: false,
+    check,
+};
 
 fn check(config: &TierConfig) -> Result<(), ConfigError> {
     if config.placement.write_back || config.admission == Admission::Clean {

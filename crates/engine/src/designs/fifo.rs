@@ -4,5 +4,12 @@
 use super::{InPlace, any, none};
 use crate::replacement::Policy;
 
-pub(crate) const FIFO: InPlace =
-    InPlace { policy: Policy::Fifo, parameters: none, on_entry: false, cleaner: None, check: any };
+pub(crate) const FIFO: InPlace = InPlace {
+    policy: Policy::Fifo,
+    parameters: none,
+    on_entry: false,
+    cleaner: None,
+    selective: false,
+    slots: false,
+    check: any,
+};

@@ -22,6 +22,8 @@ pub(crate) const LC: InPlace = InPlace {
     parameters,
     on_entry: false,
     cleaner: Some(Cleaner { parameters: of_dirty_pages, dirty_percent }),
+    selective: false,
+    slots: false,
     check,
 };
 

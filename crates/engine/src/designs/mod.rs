@@ -1,7 +1,7 @@
 //! Designs that write pages in place: what each is, beside the paper that it comes from.
 //!
 //! They differ in what is declared here; how a page is placed, found again after a crash and brought to disk is the same for all of
-//! them (see `placed`). A new design is a file here and its lines in the list of [`Design`](crate::Design).
+//! them (see `placed`), but that one has a slot directory. A new design is a file here and its lines in the list of [`Design`](crate::Design).
 
 mod cac;
 
@@ -15,12 +15,15 @@ mod lc;
 
 mod lru;
 
+mod tac;
+
 pub(crate) use cac::CAC;
 pub(crate) use clock::CLOCK;
 pub(crate) use exadata::EXADATA;
 pub(crate) use fifo::FIFO;
 pub(crate) use lc::LC;
 pub(crate) use lru::LRU;
+pub(crate) use tac::TAC;
 
 use crate::config::{ConfigError, Design, Placement, TierConfig};
 use crate::replacement::Policy;
@@ -38,6 +41,10 @@ pub(crate) struct InPlace {
     pub(crate) on_entry: bool,
     /// Dirty pages are written to disk before they have to leave.
     pub(crate) cleaner: Option<Cleaner>,
+    /// A page comes into a full tier only if the policy says so.
+    pub(crate) selective: bool,
+    /// A slot directory on flash says what lies where, instead of the records of the queue.
+    pub(crate) slots: bool,
     /// Whether the rest of the configuration goes with the design.
     pub(crate) check: fn(&TierConfig) -> Result<(), ConfigError>,
 }
@@ -74,12 +81,17 @@ pub(crate) fn check(config: &TierConfig, design: &InPlace) -> Result<(), ConfigE
 
 /// Refuses parameters of designs that were not chosen.
 pub(crate) fn check_foreign(config: &TierConfig) -> Result<(), ConfigError> {
-    let Placement { correlated_period, history, dirty_percent, write_back } = config.placement;
+    let Placement { correlated_period, history, dirty_percent, write_back, .. } = config.placement;
+    let Placement { extent_pages, ageing_period, random_weight, extents, .. } = config.placement;
     let given = [
         ("correlated_period", correlated_period.is_some(), Design::Lc),
         ("history", history.is_some(), Design::Lc),
         ("dirty_percent", dirty_percent.is_some(), Design::Lc),
         ("write_back", write_back, Design::Exadata),
+        ("extent_pages", extent_pages.is_some(), Design::Tac),
+        ("ageing_period", ageing_period.is_some(), Design::Tac),
+        ("random_weight", random_weight.is_some(), Design::Tac),
+        ("extents", extents.is_some(), Design::Tac),
     ];
     match given.into_iter().find(|&(_, given, of)| given && of != config.design) {
         None => Ok(()),

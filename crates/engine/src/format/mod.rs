@@ -8,12 +8,14 @@ mod fields;
 mod group;
 mod record;
 mod segment;
+mod slot;
 mod superblock;
 
 pub use cluster::ClusterName;
 pub use group::{GroupSummary, SUMMARY_HEADER_BYTES, SUMMARY_MAGIC};
 pub use record::{RECORD_BYTES, Record, RecordKind};
 pub use segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
+pub use slot::{SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS, SlotEntry, SlotHead};
 pub use superblock::{
     RedoPoint, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, TierState, read_superblock, write_superblock,
 };

@@ -207,12 +207,16 @@ impl Superblock {
             .u32(self.pending.timeline)
             .u64(config.frames_max)
             .u32(self.ring_shift);
-        let Placement { correlated_period, history, dirty_percent, write_back } = config.placement;
+        let Placement { correlated_period, history, dirty_percent, write_back, .. } = config.placement;
         writer
             .u64(correlated_period.map_or(0, |period| period + 1))
             .u64(history.map_or(0, |pages| pages + 1))
             .u32(dirty_percent.map_or(0, |percent| percent + 1))
             .u32(write_back.into());
+        let Placement { extent_pages, ageing_period, random_weight, extents, .. } = config.placement;
+        for parameter in [extent_pages, ageing_period, random_weight, extents] {
+            writer.u64(parameter.map_or(0, |value| value + 1));
+        }
         let checksum = crc32c::crc32c(&out[..CHECKSUM_AT]);
         out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
         out
@@ -269,8 +273,19 @@ impl Superblock {
         let ring_shift = reader.u32();
         let (correlated_period, history) = (reader.u64().checked_sub(1), reader.u64().checked_sub(1));
         let dirty_percent = reader.u32().checked_sub(1);
-        config.placement =
-            Placement { correlated_period, history, dirty_percent, write_back: reader.u32() != 0 };
+        let write_back = reader.u32() != 0;
+        let [extent_pages, ageing_period, random_weight, extents] =
+            std::array::from_fn(|_| reader.u64().checked_sub(1));
+        config.placement = Placement {
+            correlated_period,
+            history,
+            dirty_percent,
+            write_back,
+            extent_pages,
+            ageing_period,
+            random_weight,
+            extents,
+        };
         if u64::from(ring_shift) >= frames {
             return Err(odd("ring"));
         }

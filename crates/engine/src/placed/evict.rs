@@ -15,6 +15,11 @@ impl Homes<'_> {
         self.control.free.get() + self.in_limbo() + self.control.leaving.get()
     }
 
+    /// Whether a page can come in without another one leaving for it.
+    pub(super) fn has_room(&self) -> bool {
+        self.coming() > self.geometry.kept_coming
+    }
+
     /// Lists a page that is to leave; false if the list is full.
     pub(super) fn push_leaving(&self, home: u32) -> bool {
         let (first, end) = (self.control.leaving_first.get(), self.control.leaving_end.get());
@@ -50,8 +55,7 @@ impl Tier {
     pub(crate) fn take_eviction(&self) -> bool {
         let Some(homes) = self.homes() else { return false };
         let placed = homes.control;
-        // What is on its way covers a band of disk writes, so that the disk is synced once for all of it.
-        let wanted = homes.coming() < homes.geometry.reserve + self.geometry.config().band_frames;
+        let wanted = homes.coming() < homes.geometry.kept_coming;
         let idle = placed.evicting.get() == 0 && self.control().draining.get() == 0;
         if !wanted || !idle {
             return false;
@@ -69,7 +73,9 @@ impl Tier {
         while victims < most {
             let victim = {
                 let _guard = homes.lock(self.owner);
-                let victim = homes.victim();
+                // Where the policy chooses what comes in, no more leaves than has to, or colder pages would follow.
+                let enough = homes.geometry.selective && homes.coming() >= homes.geometry.kept_coming;
+                let victim = if enough { None } else { homes.victim() };
                 planted::inside("evict: victim named");
                 victim
             };
@@ -79,6 +85,11 @@ impl Tier {
             self.let_go(&homes, home);
         }
         homes.control.evicting.set(0);
+        if victims > 0 && homes.slots.is_some() {
+            // A home whose page never came to be named on flash is free without a write, so no job will say so.
+            let _guard = self.control().lock.lock(self.owner);
+            self.free_limbo();
+        }
         victims > 0
     }
 
@@ -95,7 +106,7 @@ impl Tier {
             let directory = self.directory();
             let (id, dirty) = (directory.id(entry), directory.state(entry) & DIRTY != 0);
             homes.set_state(home, USED);
-            homes.came(home, Homes::key(&id), dirty);
+            homes.came(home, homes.key(&id), dirty);
         }
         false
     }
@@ -152,7 +163,7 @@ impl Tier {
                     homes.push_leaving(home);
                 }
                 USED if directory.state(entry) & DIRTY != 0 => {
-                    homes.came_dirty(home, Homes::key(&directory.id(entry)));
+                    homes.came_dirty(home, homes.key(&directory.id(entry)));
                 }
                 _ => {}
             }

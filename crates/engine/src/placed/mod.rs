@@ -40,9 +40,14 @@ mod recover;
 
 mod relocate;
 
+mod slots;
+
 mod spill;
 
 use std::sync::atomic::Ordering::Relaxed;
+
+pub use slots::DiskMark;
+use slots::{SlotLayout, Slots};
 
 use crate::config::PlacedGeometry;
 use crate::ids::PageId;
@@ -137,6 +142,7 @@ pub(crate) struct PlacedLayout {
     written: usize,
     order: usize,
     dirty_order: usize,
+    slots: SlotLayout,
 }
 
 impl PlacedLayout {
@@ -155,6 +161,10 @@ impl PlacedLayout {
             written: take(homes * 4, 64),
             order: take(policy.bytes(shape), 64),
             dirty_order: take(dirty, 64),
+            slots: match &placed.slots {
+                Some(geometry) => SlotLayout::compute(placed, geometry, take),
+                None => SlotLayout::default(),
+            },
         }
     }
 }
@@ -169,6 +179,8 @@ pub(crate) struct Homes<'r> {
     limbo: &'r [Limbo],
     leaving: &'r [AtomicU32],
     written: &'r [AtomicU32],
+    /// For designs that have a slot directory.
+    slots: Option<Slots<'r>>,
     region: &'r Region,
     geometry: &'r PlacedGeometry,
     layout: &'r PlacedLayout,
@@ -185,6 +197,7 @@ impl<'r> Homes<'r> {
             limbo: region.slice(layout.limbo, count),
             leaving: region.slice(layout.leaving, count),
             written: region.slice(layout.written, count),
+            slots: geometry.slots.as_ref().map(|slots| Slots::new(region, geometry, slots, &layout.slots)),
             region,
             geometry,
             layout,
@@ -264,8 +277,9 @@ impl<'r> Homes<'r> {
         }
     }
 
-    fn key(id: &PageId) -> PageKey {
-        PageKey(id.hash())
+    fn key(&self, id: &PageId) -> PageKey {
+        let neighbours = self.geometry.order.0.looks_at_neighbours();
+        PageKey(if neighbours { id.in_sequence() } else { id.hash() })
     }
 }
 
@@ -323,6 +337,7 @@ impl Tier {
         let newest = self.newest_group();
         let _guard = homes.lock(self.owner);
         let home = homes.of_entry(entry);
+        homes.reference_counted(id);
         if let Some(older) = older {
             homes.swap_ranks(older, home);
             homes.set_state(older, LIMBO);
@@ -330,7 +345,7 @@ impl Tier {
         }
         homes.home(home).entry.store(entry, Relaxed);
         homes.set_state(home, USED);
-        homes.came(home, Homes::key(id), dirty);
+        homes.came(home, homes.key(id), dirty);
     }
 
     /// The page of `home` was unlinked, and the record that says so appended. Under the lock of the page's shard.
@@ -341,12 +356,19 @@ impl Tier {
         homes.remove(home);
         homes.set_state(home, LIMBO);
         homes.push_limbo(home, newest);
+        if let Some(slots) = homes.slots {
+            slots.invalidate(home, &self.directory().id(homes.home(home).entry.load(Relaxed)));
+        }
     }
 
     /// The page at `entry` was unlinked, and no record says so: its home is kept until the front has passed its record. Under the lock of
     /// the page's shard.
     pub(crate) fn orphaned(&self, entry: u32) {
         let Some(homes) = self.homes() else { return };
+        if homes.slots.is_some() {
+            // Its slot says so.
+            return self.unplaced(homes.of_entry(entry));
+        }
         let _guard = homes.lock(self.owner);
         let home = homes.of_entry(entry);
         homes.remove(home);
@@ -389,8 +411,12 @@ impl Tier {
             if limbo.sequence.get() >= control.flushed.get() && !planted::is(Bug::HomeReusedEarly) {
                 break;
             }
+            let home = limbo.home.load(Relaxed);
+            if homes.slots.is_some_and(|slots| !slots.is_clear(home)) {
+                break;
+            }
             placed.limbo_first.bump(1);
-            homes.push_free(limbo.home.load(Relaxed));
+            homes.push_free(home);
             placed.freed.bump(1);
         }
     }

@@ -21,6 +21,12 @@ pub(super) struct Clean(pub(super) u32);
 /// The page that leaves.
 pub(super) struct Victim;
 
+/// The page was referenced, and is not there.
+pub(super) struct Miss(pub(super) PageKey);
+
+/// Whether the page, which is not there, is worth the place of the one that leaves next.
+pub(super) struct Admit(pub(super) PageKey);
+
 /// For tests: the order's own rules, and which ranks are in it.
 pub(super) struct Check(pub(super) u32);
 
@@ -83,6 +89,22 @@ impl Visitor for Victim {
 
     fn visit<P: Replacement>(self, policy: &P) -> Option<u32> {
         policy.victim()
+    }
+}
+
+impl Visitor for Miss {
+    type Output = ();
+
+    fn visit<P: Replacement>(self, policy: &P) {
+        policy.missed(self.0);
+    }
+}
+
+impl Visitor for Admit {
+    type Output = bool;
+
+    fn visit<P: Replacement>(self, policy: &P) -> bool {
+        policy.admits(self.0)
     }
 }
 

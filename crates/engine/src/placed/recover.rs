@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{FREE, Homes, LEAVING, LIMBO, USED, Version, order};
+use super::{FREE, LEAVING, LIMBO, USED, Version, order};
 use crate::directory::{DIRTY, VALID};
 use crate::format::Record;
 use crate::tier::Tier;
@@ -47,7 +47,7 @@ impl Tier {
             }
             homes.home(home).entry.store(entry, Relaxed);
             homes.set_state(home, USED);
-            homes.came(home, Homes::key(&directory.id(entry)), state & DIRTY != 0);
+            homes.came(home, homes.key(&directory.id(entry)), state & DIRTY != 0);
         }
         // The first ones are given out first.
         for home in (0..homes.geometry.homes).rev().filter(|&home| homes.state(home) == FREE) {
@@ -78,6 +78,9 @@ impl Tier {
             let state = homes.state(home);
             counts[state as usize] += 1;
             let rank = there.rank.load(Relaxed);
+            if let Some(slots) = homes.slots {
+                slots.check(home, state, there.version.get());
+            }
             assert_eq!(homes.home(rank).of_rank.load(Relaxed), home, "each home has one rank");
             assert_eq!(ordered[rank as usize], state == USED, "the order has the homes in use: home {home}");
             if matches!(state, USED | LEAVING) {

@@ -124,7 +124,7 @@ impl Tier {
                 Step::Clean => {}
                 Step::Wait => {
                     let id = self.directory().id(homes.home(home).entry.load(Relaxed));
-                    homes.came_dirty(home, Homes::key(&id));
+                    homes.came_dirty(home, homes.key(&id));
                     break;
                 }
             }

@@ -93,7 +93,13 @@ impl Host {
 
     /// Carries a job out, or the host's part of a resize. False if there was nothing to do.
     pub fn step(&mut self) -> bool {
-        let Some(mut job) = self.tier.next_job(1) else { return self.cut() };
+        let before = self.tier.progress();
+        let Some(mut job) = self.tier.next_job(1) else {
+            // Where a page leaves without a word to flash, looking for a job may have made room.
+            let made_room =
+                self.tier.geometry().config().design.has_slots() && self.tier.progress() != before;
+            return self.cut() || made_room;
+        };
         carry_out(&mut self.flash, &mut self.disk, &mut job);
         self.tier.complete(job, Ok(()));
         true
@@ -159,10 +165,12 @@ impl Host {
     }
 
     pub fn sync(&mut self) {
+        let mark = self.tier.disk_mark();
         let ticket = self.tier.request_sync().unwrap();
         while self.tier.sync_state(&ticket) != SyncState::Durable {
             assert!(self.step(), "a sync under way must have a job");
         }
+        self.tier.disk_synced(mark);
     }
 
     pub fn reopen(mut self, close: bool) -> Self {

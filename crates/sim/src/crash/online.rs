@@ -8,6 +8,7 @@ use mezzanine_volume::{SyncMode, TierConfig, VolumeConfig, VolumeError, VolumeEr
 
 use super::checkers::disk;
 use super::model::FileModel;
+use super::report::Invariant;
 use super::world::{Drained, Session, Stop, World, trace};
 
 /// Switches the sync mode, or stops or resumes admission.
@@ -25,6 +26,17 @@ pub(super) fn change(world: &mut World, session: &Session) -> Result<(), Stop> {
 
 fn switch(world: &mut World, session: &Session, mode: SyncMode) -> Result<(), Stop> {
     let before = world.scenario.tier.sync_mode;
+    if world.scenario.tier.design.has_slots() && mode != before {
+        let refused = session.volume.set_sync_mode(mode);
+        return match refused.as_ref().map_err(VolumeError::kind) {
+            Err(VolumeErrorKind::InvalidConfig) => Ok(()),
+            _ if is_without_tier(world, &refused) => Ok(()),
+            _ => {
+                let text = format!("a tier that writes through alone was switched to {mode}: {refused:?}");
+                Err(Stop::Violated(Invariant::NoUnprovokedError, text))
+            }
+        };
+    }
     if before == mode {
         return world.done("switch the sync mode", session.volume.set_sync_mode(mode));
     }
@@ -89,7 +101,8 @@ impl World {
     /// switch of the sync mode either mode may be asked for: `durable` is always right, and `through` may be refused
     /// ([`World::may_refuse`]).
     pub(super) fn config_to_open(&mut self) -> VolumeConfig {
-        if self.scenario.switches && self.random.chance(1, 8) {
+        let switches = self.scenario.switches && self.random.chance(1, 8);
+        if switches && !self.scenario.tier.design.has_slots() {
             self.mode_in_doubt |= self.scenario.tier.sync_mode == SyncMode::Through;
             self.scenario.tier.sync_mode = SyncMode::Durable;
             return self.scenario.volume();

@@ -208,6 +208,10 @@ fn step_meanwhile(world: &mut World, session: &Session, file: usize) -> Result<(
     if world.faults.planned {
         return Ok(());
     }
+    // Where a page that flash has must not go to disk before its slot is durably invalid, a write may wait for the very job.
+    if world.scenario.tier.design.has_slots() {
+        return Ok(());
+    }
     if !world.written[file] || session.volume.state() != VolumeState::Ok {
         return Ok(());
     }

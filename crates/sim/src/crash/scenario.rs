@@ -284,6 +284,10 @@ pub(crate) fn draw_in_place(tier: &mut TierConfig, focus: Focus, seed: u64) {
     let mut random = Random::new(seed ^ 0x696e_5f70_6c61_6365);
     if focus.design.is_none() && random.chance(1, 3) {
         tier.design = *random.pick(&IN_PLACE);
+        let through = focus.sync_mode.is_none_or(|mode| mode == SyncMode::Through);
+        if through && Random::new(seed ^ 0x736c_6f74_735f).chance(1, 8) {
+            tier.design = Design::Tac;
+        }
     }
     draw_placement(tier);
 }
@@ -291,15 +295,25 @@ pub(crate) fn draw_in_place(tier: &mut TierConfig, focus: Focus, seed: u64) {
 /// A design like the one that the tier has: by number, so that no other draw depends on which kind it is.
 pub(crate) fn draw_design(tier: &mut TierConfig, random: &mut Random) {
     let number = *random.pick(&[0, 1, 2, 3]);
+    // A tier with a slot directory is not opened with any other design.
+    if tier.design.has_slots() {
+        return;
+    }
     tier.design = if tier.design.writes_in_place() { IN_PLACE[number] } else { QUEUES[number] };
 }
 
-/// Parameters that go with the design and the admission.
+/// Parameters that go with the design and the admission, and the sync mode if the design has but one.
 pub(crate) fn draw_placement(tier: &mut TierConfig) {
     tier.placement = Placement::default();
     match tier.design {
         Design::Exadata => tier.placement.write_back = tier.admission != Admission::Clean,
         Design::Lc => tier.placement.dirty_percent = Some([5, 30, 100][tier.band_frames as usize % 3]),
+        Design::Tac => {
+            tier.sync_mode = SyncMode::Through;
+            // So that extents differ in worlds that are so small, and change places.
+            tier.placement.extent_pages = Some([1, 2, 4][tier.band_frames as usize % 3]);
+            tier.placement.random_weight = Some([1, 94][tier.frames as usize % 2]);
+        }
         _ => {}
     }
 }

@@ -37,6 +37,7 @@ impl Server<'_> {
         let under_way = self.jobs.len();
         if under_way == 0 || (under_way < jobs_max && self.world.random.chance(1, 2)) {
             let owner = FIRST_WORKER + self.world.random.below(owners.into()) as u32;
+            let before = self.tier.progress();
             if let Some(job) = self.tier.next_job(owner) {
                 self.jobs.push(UnderWay { owner, job, carried_out: false });
                 if !self.world.random.chance(patience, 16) {
@@ -45,8 +46,10 @@ impl Server<'_> {
                 return Ok(true);
             }
             if under_way == 0 {
-                // Looking for a job may have taken the rear to where the ring is to be cut.
-                return Ok(self.tier.resize_waits());
+                // Looking for a job may have taken the rear to where the ring is to be cut; or made room, where a page leaves without a word to flash.
+                let made_room =
+                    self.tier.geometry().config().design.has_slots() && self.tier.progress() != before;
+                return Ok(made_room || self.tier.resize_waits());
             }
         }
         let which = self.world.random.below(under_way as u64) as usize;

@@ -50,7 +50,8 @@ impl Server<'_> {
             }
             _ => {
                 let mode = *self.world.random.pick(SyncMode::ALL);
-                if self.world.scenario.switches { self.switch_mode(mode) } else { Ok(()) }
+                let fixed = self.world.scenario.tier.design.has_slots();
+                if self.world.scenario.switches && !fixed { self.switch_mode(mode) } else { Ok(()) }
             }
         }
     }

@@ -127,8 +127,12 @@ impl<'t> Server<'t> {
     }
 
     pub(super) fn sync_disk(&mut self) -> Result<(), Stop> {
+        // Everything that went to the disk has been written there: nobody else runs.
+        let mark = self.tier.disk_mark();
         let synced = self.world.machine.disk.flush();
-        self.world.done("sync the disk", synced)
+        self.world.done("sync the disk", synced)?;
+        self.tier.disk_synced(mark);
+        Ok(())
     }
 
     /// Writes a page to disk that the tier does not take, and then has the tier forget what it holds of it.

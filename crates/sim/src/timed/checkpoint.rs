@@ -2,7 +2,9 @@
 //! there, as the tier's sync mode demands (`crates/sim/src/database/checkpoint.rs` does the same with every fault there is).
 
 use mezzanine_device::model::OperationKind;
-use mezzanine_engine::{DrainScope, DrainState, DrainTicket, Mark, SyncMode, SyncState, SyncTicket};
+use mezzanine_engine::{
+    DiskMark, DrainScope, DrainState, DrainTicket, Mark, SyncMode, SyncState, SyncTicket, Tier,
+};
 
 use super::counts::Reason;
 use super::task::{Cleaning, Task, Then};
@@ -28,7 +30,7 @@ enum Phase {
     Cleaning(Cleaning),
     Syncing(SyncTicket),
     Draining(DrainTicket),
-    SyncingHome,
+    SyncingHome(Option<DiskMark>),
 }
 
 impl World<'_> {
@@ -89,7 +91,13 @@ impl World<'_> {
                     DrainState::Pending | DrainState::Failed => self.work_for(who, checkpoint),
                 }
             }
-            Phase::SyncingHome => self.checkpoint_complete(),
+            Phase::SyncingHome(mark) => {
+                if let Some((tier, mark)) = self.tier.zip(mark) {
+                    tier.disk_synced(mark);
+                    self.workers.wake(&mut self.clock);
+                }
+                self.checkpoint_complete()
+            }
         }
     }
 
@@ -145,7 +153,8 @@ impl World<'_> {
     }
 
     fn sync_home(&mut self, who: u32, mut checkpoint: Checkpoint) -> Then {
-        checkpoint.phase = Phase::SyncingHome;
+        // Pages that others are writing at this moment count as well: nothing here loses power.
+        checkpoint.phase = Phase::SyncingHome(self.tier.map(Tier::disk_mark));
         self.submit(self.home(), OperationKind::Flush, 0, 0, Whose::Task(who));
         Wait(Task::Checkpoint(checkpoint))
     }

@@ -78,11 +78,15 @@ impl<'t> World<'t> {
 
     /// A task has found no room in the tier: it carries out a job, or waits for those of others. True if it may try again at once.
     pub(super) fn work_or_wait(&mut self, who: u32) -> bool {
+        let progress = |world: &Self| world.tier.map(mezzanine_engine::Tier::progress);
+        let before = progress(self);
         match self.next_job(false) {
             Some(job) => {
                 self.counts.foreground_jobs += 1;
                 self.begin_job(job, By::Task(who))
             }
+            // Looking for one has made room.
+            None if progress(self) != before => true,
             None => {
                 self.counts.waits_for_room += 1;
                 self.stalled.push(who);

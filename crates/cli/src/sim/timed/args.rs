@@ -85,9 +85,9 @@ pub(crate) struct TimedArgs {
     #[arg(long)]
     admission: Option<Admission>,
 
-    /// When the tier's dirty pages reach disk: through, drained or durable (default: durable).
+    /// When the tier's dirty pages reach disk: through, drained or durable (default: durable; through with the design tac, which has no other).
     #[arg(long)]
-    sync_mode: Option<SyncMode>,
+    pub(super) sync_mode: Option<SyncMode>,
 
     /// Share of the frames in per cent that may be newer than disk before the cleaner of lc writes the coldest (default: 50).
     #[arg(long, value_name = "PERCENT")]

@@ -5,7 +5,7 @@ mod report;
 
 pub(super) use args::TimedArgs;
 
-use mezzanine_engine::{Design, TierConfig};
+use mezzanine_engine::{Design, SyncMode, TierConfig};
 use mezzanine_sim::timed::{Configuration, Outcome, Refusal, Setup, run as simulate};
 
 use super::parameters::{self, Parameters};
@@ -39,6 +39,10 @@ pub(super) fn setup(
     parameters: &Parameters,
 ) -> Result<Setup, Failure> {
     let mut setup = Setup { configuration: configuration(design)?, ..args.setup(requests)? };
+    let fixed = matches!(setup.configuration, Configuration::Tier(design) if design.has_slots());
+    if fixed && args.sync_mode.is_none() {
+        setup.sync_mode = SyncMode::Through;
+    }
     apply(parameters, args.dirty_percent, &mut setup)?;
     Ok(setup)
 }
@@ -108,6 +112,10 @@ fn takes(configuration: Configuration, name: &str, value: u64, config: &mut Tier
         (Configuration::Tier(Design::Lc), "correlated-period") => {
             config.placement.correlated_period = Some(value);
         }
+        (Configuration::Tier(Design::Tac), "extent-pages") => config.placement.extent_pages = Some(value),
+        (Configuration::Tier(Design::Tac), "ageing-period") => config.placement.ageing_period = Some(value),
+        (Configuration::Tier(Design::Tac), "random-weight") => config.placement.random_weight = Some(value),
+        (Configuration::Tier(Design::Tac), "extents") => config.placement.extents = Some(value),
         (Configuration::Tier(Design::Lc), "history") => config.placement.history = Some(value),
         (Configuration::Tier(Design::Lc), "dirty-percent") => config.placement.dirty_percent = Some(number),
         _ => return false,

@@ -37,7 +37,9 @@ const SYNC_MODES: [SyncMode; 2] = [SyncMode::Through, SyncMode::Durable];
 /// Every setting: each sync mode with each design and both kinds of page, groups of one page and of two by turns, and the
 /// other admissions with the third design. A sync mode or a design that is asked for leaves only its own.
 pub(super) fn settings(sync_mode: Option<SyncMode>, design: Option<Design>) -> Vec<Setting> {
-    let modes = SYNC_MODES.into_iter().filter(|mode| sync_mode.is_none_or(|only| only == *mode));
+    let fixed = design.is_some_and(Design::has_slots);
+    let wanted = |mode: &SyncMode| sync_mode.is_none_or(|only| only == *mode);
+    let modes = SYNC_MODES.into_iter().filter(wanted).filter(|mode| !fixed || *mode == SyncMode::Through);
     let mut settings = Vec::new();
     for mode in modes {
         // Those that write in place have traces of their own length: they are asked for one by one.

@@ -1,0 +1,43 @@
+//! Temperature-aware caching (M. Canim, G. Mihaila, B. Bhattacharjee, K. Ross, C. Lang, "SSD bufferpool extensions for database systems", VLDB 2010), as
+//! "Flash as cache extension for online transactional workloads", sections 2 and 5.1, describes it.
+//!
+//! - Pages enter when they are read from disk. A dirty page that leaves the host's memory goes to flash and to disk.
+//! - Extents are ranked by how often they are accessed; the coldest gives up a page. Once flash is full a page enters only if its extent is hotter than
+//!   that. A page that flash has and that is written stays.
+//! - Disk is never behind: sync mode `through` alone.
+//! - A slot directory on flash, with a slot for each frame, is current at every moment (`placed/slots.rs`). A page that enters costs two more random
+//!   writes: one makes the slot of the page that left invalid, one makes its own valid.
+//!
+//! What the description leaves open is in docs/decisions/0011-cac-and-tac.md (temperature) and 0013-tac-and-its-slot-directory.md.
+
+use super::{InPlace, Values};
+use crate::config::{ConfigError, Placement, SyncMode, TierConfig};
+use crate::replacement::Policy;
+
+pub(crate) const TAC: InPlace = InPlace {
+    policy: Policy::Temperature,
+    parameters,
+    on_entry: true,
+    cleaner: None,
+    selective: true,
+    slots: true,
+    check,
+};
+
+fn parameters(placement: &Placement) -> Values {
+    let given = [
+        ("extent-pages", placement.extent_pages),
+        ("ageing-period", placement.ageing_period),
+        ("random-weight", placement.random_weight),
+        ("extents", placement.extents),
+    ];
+    given.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+fn check(config: &TierConfig) -> Result<(), ConfigError> {
+    if config.sync_mode == SyncMode::Through {
+        return Ok(());
+    }
+    let reason = format!("design tac keeps disk as new as flash, and mode {} does not", config.sync_mode);
+    Err(ConfigError::new("sync_mode", reason, "use through".into()))
+}

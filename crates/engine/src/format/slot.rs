@@ -1,0 +1,139 @@
+//! Slots: what lies in which home, for designs with a slot directory. And the head of that directory, which carries the host's bytes.
+//!
+//! A slot divides the sectors of every device, so a torn write of a block leaves each of its slots old or new. The checksum covers the tier's
+//! name and the home's number beside the slot, so that no other tier's slot and none of another home passes for it.
+
+use super::fields::{Reader, Writer};
+use super::plausible;
+use crate::ids::{PAGE_ID_BYTES, PageId};
+use crate::layout::NOTE_BYTES;
+
+/// Size of a slot in bytes.
+pub const SLOT_BYTES: usize = 64;
+/// Slots are written in blocks of this many bytes.
+pub const SLOT_BLOCK_BYTES: usize = 4096;
+/// Copies of the directory's head, each a block: that which is worth less is overwritten.
+pub const SLOT_HEADS: u64 = 2;
+
+const CHECKSUM_AT: usize = SLOT_BYTES - 4;
+const HEAD_MAGIC: [u8; 8] = *b"MEZZSLT1";
+const HEAD_BYTES: usize = 256;
+const HEAD_CHECKSUM_AT: usize = HEAD_BYTES - 4;
+
+/// A valid slot: its home holds this page, and disk the same version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlotEntry {
+    /// The page.
+    pub id: PageId,
+    /// CRC-32C of the page.
+    pub checksum: u32,
+    /// Epoch in which the version was staged in.
+    pub epoch: u32,
+    /// Number of the version within the tier's life.
+    pub version: u64,
+    /// Log sequence number the host gave; 0 if it has none.
+    pub lsn: u64,
+}
+
+impl SlotEntry {
+    /// The bytes of the slot of `home`. An invalid slot is all zeros.
+    pub fn encode(&self, tier_uuid: &[u8; 16], home: u32) -> [u8; SLOT_BYTES] {
+        let mut out = [0; SLOT_BYTES];
+        Writer::new(&mut out)
+            .bytes(self.id.as_bytes())
+            .u32(self.checksum)
+            .u32(self.epoch)
+            .u64(self.version)
+            .u64(self.lsn);
+        let checksum = checksum(&out, tier_uuid, home);
+        out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
+        out
+    }
+
+    /// Reads the slot of `home`; `None` if it is not valid.
+    pub fn decode(bytes: &[u8; SLOT_BYTES], tier_uuid: &[u8; 16], home: u32) -> Option<Self> {
+        if bytes[CHECKSUM_AT..] != checksum(bytes, tier_uuid, home).to_le_bytes() {
+            return None;
+        }
+        let mut reader = Reader::new(bytes);
+        let id = PageId::from_bytes(reader.bytes::<PAGE_ID_BYTES>());
+        let (checksum, epoch) = (reader.u32(), reader.u32());
+        let (version, lsn) = (reader.u64(), reader.u64());
+        plausible(epoch, &[version]).then_some(Self { id, checksum, epoch, version, lsn })
+    }
+}
+
+fn checksum(slot: &[u8; SLOT_BYTES], tier_uuid: &[u8; 16], home: u32) -> u32 {
+    let of_home = crc32c::crc32c_append(crc32c::crc32c(tier_uuid), &home.to_le_bytes());
+    crc32c::crc32c_append(of_home, &slot[..CHECKSUM_AT])
+}
+
+/// The head of a slot directory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotHead {
+    /// Epoch in which it was written.
+    pub epoch: u32,
+    /// Counts the heads written: the larger one counts.
+    pub number: u64,
+    /// The host's bytes.
+    pub note: [u8; NOTE_BYTES],
+}
+
+impl SlotHead {
+    /// The bytes of one copy.
+    pub fn encode(&self, tier_uuid: &[u8; 16]) -> [u8; HEAD_BYTES] {
+        let mut out = [0; HEAD_BYTES];
+        Writer::new(&mut out)
+            .bytes(&HEAD_MAGIC)
+            .bytes(tier_uuid)
+            .u32(self.epoch)
+            .u64(self.number)
+            .bytes(&self.note);
+        let checksum = crc32c::crc32c(&out[..HEAD_CHECKSUM_AT]);
+        out[HEAD_CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
+        out
+    }
+
+    /// Reads one copy; `None` if it is not whole or another tier's.
+    pub fn decode(bytes: &[u8], tier_uuid: &[u8; 16]) -> Option<Self> {
+        let bytes = bytes.first_chunk::<HEAD_BYTES>()?;
+        let whole = bytes[HEAD_CHECKSUM_AT..] == crc32c::crc32c(&bytes[..HEAD_CHECKSUM_AT]).to_le_bytes();
+        if !whole || bytes[..8] != HEAD_MAGIC || bytes[8..24] != *tier_uuid {
+            return None;
+        }
+        let mut reader = Reader::new(&bytes[24..]);
+        let (epoch, number, note) = (reader.u32(), reader.u64(), reader.bytes());
+        plausible(epoch, &[number]).then_some(Self { epoch, number, note })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slots_belong_to_their_home_and_their_tier() {
+        let slot =
+            SlotEntry { id: PageId::volume(3, 9), checksum: 0xDEAD_BEEF, epoch: 4, version: 77, lsn: 5 };
+        let bytes = slot.encode(&[7; 16], 12);
+        assert_eq!(SlotEntry::decode(&bytes, &[7; 16], 12), Some(slot));
+        assert_eq!(SlotEntry::decode(&bytes, &[7; 16], 13), None, "another home");
+        assert_eq!(SlotEntry::decode(&bytes, &[8; 16], 12), None, "another tier");
+        assert_eq!(SlotEntry::decode(&[0; SLOT_BYTES], &[7; 16], 0), None, "an invalid slot");
+        for at in 0..SLOT_BYTES {
+            let mut damaged = bytes;
+            damaged[at] ^= 1;
+            assert_eq!(SlotEntry::decode(&damaged, &[7; 16], 12), None, "byte {at}");
+        }
+    }
+
+    #[test]
+    fn heads_carry_the_note() {
+        let head = SlotHead { epoch: 2, number: 9, note: [5; NOTE_BYTES] };
+        let mut bytes = head.encode(&[7; 16]).to_vec();
+        assert_eq!(SlotHead::decode(&bytes, &[7; 16]), Some(head));
+        assert_eq!(SlotHead::decode(&bytes, &[8; 16]), None);
+        bytes[100] ^= 1;
+        assert_eq!(SlotHead::decode(&bytes, &[7; 16]), None);
+    }
+}
