@@ -282,7 +282,7 @@ fn senseless_wishes_are_refused_with_what_there_is() {
     let without = mezz(&["sim", "run", "--synthetic", "prod3", "--design", "lru", "--frames", "9"]);
     without.expect(2).complains(&["--policy-only"]);
     for (options, words) in [
-        (&["--design", "lru", "--sizes", "0"][..], &["--frames", "0 is not between"][..]),
+        (&["--design", "lru", "--sizes", "0"][..], &["--sizes", "0 is not between"][..]),
         (&["--design", "lru", "--sizes", "9..1/3"], &["'9..1/3'"]),
         (&["--design", "lru,mru", "--sizes", "9"], &["mru", "fifo, lru, clock, lc"]),
         (&["--design", "fifo,lru", "--sizes", "9", "--history", "3"], &["of lc, not of fifo, lru"]),
