@@ -169,3 +169,17 @@ fn a_read_only_file_is_not_formatted() {
         .expect(3)
         .complains(&["directory"]);
 }
+
+#[test]
+fn tac_writes_through_and_nothing_else() {
+    let scratch = Scratch::new();
+    let flash = scratch.file("flash");
+    let format = ["tier", "format", &flash, "--size", "16MiB", "--design", "tac"];
+    mezz(&[&format[..], &["--sync-mode", "durable"]].concat())
+        .expect(2)
+        .complains(&["durable", "use through"]);
+    let made = mezz(&[&format[..], &["--extent-pages", "8", "--json"]].concat()).expect(0).json();
+    assert_eq!((made["design"].as_str(), made["sync_mode"].as_str()), (Some("tac"), Some("through")));
+    let checked = mezz(&["tier", "verify", &flash, "--json"]).expect(0).json();
+    assert_eq!(checked["ok"].as_bool(), Some(true));
+}
