@@ -319,7 +319,8 @@ impl Tier {
 
     /// Whether slots are written as soon as they change: homes wait for that, or nothing else comes any more.
     fn slots_pressing(&self) -> bool {
-        self.homes_short() || self.control().draining.get() != 0
+        let has_slots = self.geometry.slot_directory().is_some();
+        has_slots && (self.homes_short() || self.control().draining.get() != 0)
     }
 
     fn disk_job(&self, owner: u32, tried: &Tried) -> Picked<'_> {

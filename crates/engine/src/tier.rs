@@ -214,8 +214,8 @@ impl Tier {
         let shard = directory.lock(directory.slot(id), self.owner);
         let older = shard.find(id);
         // Of a device that has failed nothing is believed any more: see `failure`.
-        let writes = !self.failure().is_some_and(crate::Failure::ends_writing);
-        if writes && self.holds_back(id, older) {
+        let writes = || !self.failure().is_some_and(crate::Failure::ends_writing);
+        if self.geometry.slot_directory().is_some() && writes() && self.holds_back(id, older) {
             control.counters.stalls.count(1);
             return StageIn::Full;
         }
