@@ -115,6 +115,8 @@ impl Setting {
     fn pages(&self) -> u64 {
         match self.beginning {
             Beginning::New => 8,
+            // As many as there are homes, of which some are kept free.
+            Beginning::Used if self.tier.design.writes_in_place() => self.tier.frames,
             Beginning::Used => self.tier.geometry().map_or(8, |geometry| {
                 let groups = (self.tier.frames - self.tier.band_frames) / geometry.group_frames();
                 (groups - 6) * geometry.group_pages()
