@@ -8,15 +8,7 @@
 //!
 //! What of CAC this is and what not is in docs/decisions/0011-cac-and-tac.md. The savings are the policy's defaults.
 
-use super::{InPlace, any, none};
+use super::InPlace;
 use crate::replacement::Policy;
 
-pub(crate) const CAC: InPlace = InPlace {
-    policy: Policy::GreedyDual,
-    parameters: none,
-    on_entry: false,
-    cleaner: None,
-    selective: false,
-    slots: false,
-    check: any,
-};
+pub(crate) const CAC: InPlace = InPlace::of(Policy::GreedyDual);

@@ -1,15 +1,7 @@
 //! A yardstick: pages enter when they leave the host's memory; a hand passes over them and takes one that was not referenced since it
 //! passed last. Second chances as FaCE-GSC gives them, but in place.
 
-use super::{InPlace, any, none};
+use super::InPlace;
 use crate::replacement::Policy;
 
-pub(crate) const CLOCK: InPlace = InPlace {
-    policy: Policy::Clock,
-    parameters: none,
-    on_entry: false,
-    cleaner: None,
-    selective: false,
-    slots: false,
-    check: any,
-};
+pub(crate) const CLOCK: InPlace = InPlace::of(Policy::Clock);

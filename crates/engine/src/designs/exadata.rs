@@ -6,19 +6,11 @@
 //!
 //! What its descriptions leave open is what other caches of the kind do: nothing is known of sizes and recovery. Objects are not told apart by type.
 
-use super::{InPlace, none};
+use super::InPlace;
 use crate::config::{Admission, ConfigError, TierConfig};
 use crate::replacement::Policy;
 
-pub(crate) const EXADATA: InPlace = InPlace {
-    policy: Policy::Lru,
-    parameters: none,
-    on_entry: true,
-    cleaner: None,
-    selective: false,
-    slots: false,
-    check,
-};
+pub(crate) const EXADATA: InPlace = InPlace { on_entry: true, check, ..InPlace::of(Policy::Lru) };
 
 fn check(config: &TierConfig) -> Result<(), ConfigError> {
     if config.placement.write_back || config.admission == Admission::Clean {

@@ -18,13 +18,10 @@ use crate::replacement::Policy;
 const DIRTY_PERCENT: u32 = 50;
 
 pub(crate) const LC: InPlace = InPlace {
-    policy: Policy::LruK,
     parameters,
-    on_entry: false,
     cleaner: Some(Cleaner { parameters: of_dirty_pages, dirty_percent }),
-    selective: false,
-    slots: false,
     check,
+    ..InPlace::of(Policy::LruK)
 };
 
 fn parameters(placement: &Placement) -> Values {

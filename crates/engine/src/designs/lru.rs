@@ -1,15 +1,7 @@
 //! A yardstick: pages enter when they leave the host's memory, and the one leaves that was not referenced for the longest time. What FaCE
 //! would be if it followed hits instead of the order of arrival, at the price of writing at random.
 
-use super::{InPlace, any, none};
+use super::InPlace;
 use crate::replacement::Policy;
 
-pub(crate) const LRU: InPlace = InPlace {
-    policy: Policy::Lru,
-    parameters: none,
-    on_entry: false,
-    cleaner: None,
-    selective: false,
-    slots: false,
-    check: any,
-};
+pub(crate) const LRU: InPlace = InPlace::of(Policy::Lru);

@@ -49,6 +49,21 @@ pub(crate) struct InPlace {
     pub(crate) check: fn(&TierConfig) -> Result<(), ConfigError>,
 }
 
+impl InPlace {
+    /// What is a replacement policy and nothing else.
+    const fn of(policy: Policy) -> Self {
+        Self {
+            policy,
+            parameters: none,
+            on_entry: false,
+            cleaner: None,
+            selective: false,
+            slots: false,
+            check: any,
+        }
+    }
+}
+
 /// Dirty pages are brought to disk ahead of need, the coldest first.
 pub(crate) struct Cleaner {
     /// The parameters of the policy by which it knows the coldest dirty page.

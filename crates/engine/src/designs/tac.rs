@@ -15,13 +15,12 @@ use crate::config::{ConfigError, Placement, SyncMode, TierConfig};
 use crate::replacement::Policy;
 
 pub(crate) const TAC: InPlace = InPlace {
-    policy: Policy::Temperature,
     parameters,
     on_entry: true,
-    cleaner: None,
     selective: true,
     slots: true,
     check,
+    ..InPlace::of(Policy::Temperature)
 };
 
 fn parameters(placement: &Placement) -> Values {
