@@ -1,0 +1,212 @@
+//! The sizes of a tier and where its parts lie on flash, as `sizes` has computed them.
+
+use super::{Admission, LANE_GROUPS_MAX, SyncMode, TierConfig};
+use crate::format::{SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS};
+use crate::layout::Layout;
+use crate::replacement::{Policy, Shape};
+
+/// Where the metadata segments begin; superblocks lie below.
+pub(super) const SEGMENTS_OFFSET: u64 = 64 * 1024;
+
+/// A checked configuration and all sizes that follow from it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Geometry {
+    pub(super) config: TierConfig,
+    pub(crate) summary_frames: u32,
+    /// Records that a group summary has room for: its pages and some tombstones.
+    pub(crate) records_max: u32,
+    /// Frames of a full group.
+    pub(crate) group_frames: u64,
+    pub(crate) segment_records_max: u64,
+    pub(crate) segment_bytes: u64,
+    pub(crate) segment_slots: u64,
+    /// Positions whose records make up one metadata segment.
+    pub(crate) segment_frames: u64,
+    pub(crate) frames_offset: u64,
+    pub(crate) free_frames: u64,
+    pub(crate) ready_frames: u64,
+    /// For designs that write in place.
+    pub(crate) placed: Option<PlacedGeometry>,
+    pub(crate) layout: Layout,
+}
+
+impl Geometry {
+    /// The parameters.
+    #[inline]
+    pub fn config(&self) -> &TierConfig {
+        &self.config
+    }
+
+    /// Page size in bytes.
+    #[inline]
+    pub fn page_size(&self) -> usize {
+        self.config.page_size as usize
+    }
+
+    /// Frames of the queue.
+    #[inline]
+    pub fn frames(&self) -> u64 {
+        self.config.frames
+    }
+
+    /// Frames up to which the queue can grow.
+    pub fn frames_max(&self) -> u64 {
+        self.config.frames_max.max(self.config.frames)
+    }
+
+    /// Entries of the directory: frames of the queue, or positions of the queue of records of a design that writes in place.
+    pub(crate) fn entries(&self) -> u64 {
+        self.placed.as_ref().map_or(self.frames_max(), |placed| placed.positions)
+    }
+
+    /// Entries that the queue uses when it is opened.
+    pub(crate) fn ring_frames(&self) -> u64 {
+        self.placed.as_ref().map_or(self.config.frames, |placed| placed.positions)
+    }
+
+    /// Positions that are left to records that are appended again, for designs that write in place.
+    pub(crate) fn slack(&self) -> u64 {
+        self.placed.as_ref().map_or(0, |placed| placed.slack)
+    }
+
+    /// Byte offset on flash of the summary of a group, for designs that write in place.
+    pub(crate) fn journal_offset(&self, placed: &PlacedGeometry, sequence: u64) -> u64 {
+        let bytes = self.summary_frames() * u64::from(self.config.page_size);
+        placed.journal_offset + sequence % placed.journal_groups * bytes
+    }
+
+    /// Pages of a full group.
+    pub fn group_pages(&self) -> u64 {
+        u64::from(self.config.group_pages)
+    }
+
+    /// Frames of a full group: its pages and its summary.
+    pub fn group_frames(&self) -> u64 {
+        self.group_frames
+    }
+
+    /// Full groups that stage-out can carry at once: half of what staging memory holds, so that its own memory stays in
+    /// proportion, and enough that a lag of the size of staging memory is made up for in two turns.
+    fn lane_groups(&self) -> u64 {
+        u64::from((self.config.staging_groups / 2).clamp(1, LANE_GROUPS_MAX))
+    }
+
+    /// Frames that fit into the stage-out buffer.
+    pub(crate) fn lane_frames(&self) -> u64 {
+        self.lane_groups() * self.group_frames
+    }
+
+    /// Pages that stage-out can carry at once.
+    pub(crate) fn lane_pages(&self) -> u64 {
+        self.lane_groups() * self.group_pages()
+    }
+
+    /// Frames that a summary takes.
+    pub fn summary_frames(&self) -> u64 {
+        u64::from(self.summary_frames)
+    }
+
+    /// Bytes of memory that a tier needs, staging included.
+    pub fn region_bytes(&self) -> usize {
+        self.layout.bytes
+    }
+
+    /// Bytes of page memory within the region: staging groups and the stage-out buffer.
+    pub fn staging_bytes(&self) -> usize {
+        self.layout.bytes - self.layout.page_memory
+    }
+
+    /// Memory per frame in bytes, staging apart.
+    pub fn bytes_per_frame(&self) -> f64 {
+        self.layout.page_memory as f64 / self.frames_max() as f64
+    }
+
+    /// Bytes of flash: superblocks, metadata segments and frames.
+    pub fn flash_bytes(&self) -> u64 {
+        self.frames_offset + self.frames_max() * u64::from(self.config.page_size)
+    }
+
+    /// Bytes of flash taken by metadata segments.
+    pub fn metadata_bytes(&self) -> u64 {
+        self.segment_slots * self.segment_bytes
+    }
+
+    /// Whether a tier of this configuration can never hold the only copy of a page.
+    pub fn provably_clean(&self) -> bool {
+        self.config.sync_mode == SyncMode::Through || self.config.admission == Admission::Clean
+    }
+
+    /// Byte offset on flash of a frame.
+    #[inline]
+    pub(crate) fn offset_of_frame(&self, frame: u32) -> u64 {
+        self.frames_offset + u64::from(frame) * u64::from(self.config.page_size)
+    }
+
+    /// The slot directory, for designs that have one.
+    #[inline]
+    pub(crate) fn slot_directory(&self) -> Option<&SlotGeometry> {
+        self.placed.as_ref()?.slots.as_ref()
+    }
+
+    pub(crate) fn segment_offset(&self, number: u64) -> u64 {
+        SEGMENTS_OFFSET + (number % self.segment_slots) * self.segment_bytes
+    }
+}
+
+/// The slot directory of a tier whose design has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SlotGeometry {
+    /// Byte offset on flash of the first copy of its head.
+    pub(crate) offset: u64,
+    /// Blocks of slots, the heads apart.
+    pub(crate) blocks: u32,
+    /// Blocks that are written together at most.
+    pub(crate) batch: u32,
+}
+
+/// What follows from the configuration of a tier whose design writes in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PlacedGeometry {
+    /// Frames for pages.
+    pub(crate) homes: u32,
+    /// Positions that the queue of records has in memory.
+    pub(crate) positions: u64,
+    /// Group summaries that flash has room for.
+    pub(crate) journal_groups: u64,
+    pub(crate) journal_offset: u64,
+    /// Positions that are left to records that are appended again.
+    pub(crate) slack: u64,
+    /// Homes that are to be free, or on their way to it: a reserve, and a band of disk writes, so that the disk is synced once for all of it.
+    pub(crate) kept_coming: u64,
+    /// Which page leaves; and which dirty page is cleaned, if the design has a cleaner.
+    pub(crate) order: (Policy, Shape),
+    pub(crate) dirty_order: Option<(Policy, Shape)>,
+    /// Dirty pages above which the cleaner works.
+    pub(crate) dirty_max: u64,
+    /// The policy is asked which pages may come in.
+    pub(crate) selective: bool,
+    /// For designs with a slot directory, which have no journal.
+    pub(crate) slots: Option<SlotGeometry>,
+}
+
+impl SlotGeometry {
+    pub(super) fn of(homes: u32, group_pages: u32) -> Self {
+        let blocks = homes.div_ceil((SLOT_BLOCK_BYTES / SLOT_BYTES) as u32);
+        Self { offset: SEGMENTS_OFFSET, blocks, batch: (2 * group_pages).min(blocks + 1) }
+    }
+
+    /// Bytes on flash.
+    pub(crate) fn bytes(&self) -> u64 {
+        (SLOT_HEADS + u64::from(self.blocks)) * SLOT_BLOCK_BYTES as u64
+    }
+
+    /// Byte offset on flash of a block of slots.
+    pub(crate) fn block_offset(&self, block: u32) -> u64 {
+        self.head_offset(SLOT_HEADS + u64::from(block))
+    }
+
+    /// Byte offset on flash of a copy of the head.
+    pub(crate) fn head_offset(&self, copy: u64) -> u64 {
+        self.offset + copy * SLOT_BLOCK_BYTES as u64
+    }
+}
