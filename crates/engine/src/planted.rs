@@ -51,6 +51,8 @@ bugs! {
         SlotInvalidUnflushed,
         /// Where there is a slot directory: a slot becomes valid before a sync of the disk has covered its page.
         SlotBeforeDiskSync,
+        /// Where there is a slot directory: a slot becomes valid though its page is being replaced, and disk may have the newer version.
+        SlotValidWhileReplaced,
         /// Metadata segments from before the tier was discarded are believed.
         DiscardedSegmentsBelieved,
     }
@@ -124,7 +126,8 @@ bugs! {
         WrittenForNewerVersion,
         /// The record of a second chance says that a dirty page is clean.
         SecondChanceRecordedClean,
-        /// Where pages are written in place: a home is given to another page before what superseded its page, or its tombstone, is durable.
+        /// Where pages are written in place: a home is given to another page before what superseded its page, or its tombstone, is durable, or its slot
+        /// durably invalid.
         HomeReusedEarly,
         /// Where pages are written in place: a dirty page is let go without being written to disk.
         DirtyEvicted,

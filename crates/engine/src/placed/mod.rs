@@ -408,11 +408,10 @@ impl Tier {
         let placed = homes.control;
         while placed.limbo_first.get() < placed.limbo_end.get() {
             let limbo = &homes.limbo[(placed.limbo_first.get() % homes.limbo.len() as u64) as usize];
-            if limbo.sequence.get() >= control.flushed.get() && !planted::is(Bug::HomeReusedEarly) {
-                break;
-            }
             let home = limbo.home.load(Relaxed);
-            if homes.slots.is_some_and(|slots| !slots.is_clear(home)) {
+            let superseded = limbo.sequence.get() < control.flushed.get();
+            let waits = !superseded || homes.slots.is_some_and(|slots| !slots.is_clear(home));
+            if waits && !planted::is(Bug::HomeReusedEarly) {
                 break;
             }
             placed.limbo_first.bump(1);

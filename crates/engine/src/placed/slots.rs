@@ -338,7 +338,8 @@ impl Homes<'_> {
         let there = self.home(home);
         let (version, slot) = (there.version.get(), slots.slot(home));
         let durable = slot.durable.get() == version;
-        if self.state(home) != USED || !durable || slot.barred.get() == version || slots.is_valid(home) {
+        let barred = slot.barred.get() == version && !planted::is(Bug::SlotValidWhileReplaced);
+        if self.state(home) != USED || !durable || barred || slots.is_valid(home) {
             return;
         }
         let entry = there.entry.load(Relaxed);
@@ -392,7 +393,8 @@ impl Tier {
     }
 
     /// For designs with a slot directory ([`crate::Design::has_slots`]): to be asked before a sync of the disk begins, at a moment at which every page that was
-    /// staged in with `also_disk`, or refused, has been written there. Whoever is still writing one does so before the sync begins.
+    /// staged in with `also_disk`, or refused, has been written there, and every range that was dropped is gone there. Whoever is still at that is done before
+    /// the sync begins.
     pub fn disk_mark(&self) -> DiskMark {
         let slots = self.homes().and_then(|homes| homes.slots);
         DiskMark(slots.map_or(0, |slots| slots.control.disk_writes.get()))

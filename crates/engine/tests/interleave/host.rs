@@ -5,6 +5,8 @@ use mezzanine_engine::{
     FlashPage, IdRange, Job, Lookup, PageId, StageIn, StageKind, SyncState, SyncTicket, Token,
 };
 
+use shuttle::sync::RwLock;
+
 use crate::world::{OWNER, PAGE, World, page_of, version_of};
 
 impl World {
@@ -70,7 +72,7 @@ impl World {
         known.issued
     }
 
-    fn taken(&self, id: &PageId, version: u64) {
+    pub(crate) fn taken(&self, id: &PageId, version: u64) {
         let mut known = self.known.lock().unwrap();
         let known = known.entry(*id).or_default();
         known.seen = known.seen.max(version);
@@ -131,6 +133,23 @@ impl World {
         let mut disk = self.disk.lock().unwrap();
         disk.now.insert(*id, version);
         disk.synced.insert(*id, version);
+    }
+
+    /// The host's lock for a page.
+    pub(crate) fn page_lock(&self, id: &PageId) -> &RwLock<()> {
+        &self.page_locks[(id.block() % self.page_locks.len() as u64) as usize]
+    }
+
+    /// Syncs the disk, whoever has written there, and tells the tier.
+    pub(crate) fn sync_disk(&self) {
+        let mark = self.tier.disk_mark();
+        // Whoever was about to write a page when the mark was taken has done so when the lock can be had.
+        drop(self.disk_lock.write().unwrap());
+        {
+            let disk = &mut *self.disk.lock().unwrap();
+            disk.synced = disk.now.clone();
+        }
+        self.tier.disk_synced(mark);
     }
 
     /// Carries a job out for `owner`, or lets others run.

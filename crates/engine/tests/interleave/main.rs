@@ -33,3 +33,5 @@ mod drains;
 mod resizes;
 
 mod in_place;
+
+mod slots;

@@ -55,10 +55,17 @@ pub(crate) struct World {
     pub(crate) finished: AtomicBool,
     /// Readers of pages against writers past the tier.
     pub(crate) host_lock: RwLock<()>,
+    /// The same page by page, for designs with a slot directory: see `page_lock`.
+    pub(crate) page_locks: Vec<RwLock<()>>,
+    /// Those who are about to write a page to disk against those who sync the disk.
+    pub(crate) disk_lock: RwLock<()>,
 }
 
+/// Pages whose numbers are equal modulo this share a lock.
+const PAGE_LOCKS: u64 = 8;
+
 /// What a power cut leaves.
-struct Durable<'f>(&'f [u8]);
+pub(crate) struct Durable<'f>(pub(crate) &'f [u8]);
 
 impl ReadFlash for Durable<'_> {
     fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
@@ -94,7 +101,7 @@ pub(crate) fn tiny_of(design: Design, group_pages: u32) -> TierConfig {
 
 pub(crate) fn page_of(id: &PageId, version: u64) -> Vec<u8> {
     let words = [id.file() << 32 | id.block(), version];
-    words.iter().flat_map(|word| word.to_le_bytes()).cycle().take(PAGE).collect()
+    words.map(u64::to_le_bytes).concat().repeat(PAGE / 16)
 }
 
 /// The version of a whole page of `id`.
@@ -123,6 +130,8 @@ impl World {
             known: Mutex::default(),
             finished: AtomicBool::new(false),
             host_lock: RwLock::new(()),
+            page_locks: (0..PAGE_LOCKS).map(|_| RwLock::new(())).collect(),
+            disk_lock: RwLock::new(()),
         }
     }
 
@@ -157,6 +166,9 @@ impl World {
     fn settle(&self) {
         let ticket = self.sync_begin();
         self.sync_end(&ticket);
+        if self.tier.geometry().config().design.has_slots() {
+            self.sync_disk();
+        }
         self.tier.check();
         let promised = self.promised(None);
         for (id, known) in &promised {
