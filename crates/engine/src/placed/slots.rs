@@ -413,12 +413,14 @@ impl Tier {
             control.waiting_end.get() - control.waiting_first.get()
         };
         for _ in 0..waiting {
-            let _guard = homes.lock(self.owner);
+            let guard = homes.lock(self.owner);
             if slots.control.waiting_first.get() == slots.control.waiting_end.get() {
                 return;
             }
             let home = slots.pop_waiting();
             homes.validate(&slots, &self.directory(), &self.uuid, home);
+            drop(guard);
+            planted::outside("slots: one page that waited for disk looked at");
         }
     }
 
@@ -553,6 +555,10 @@ impl Tier {
         let Some(slots) = self.homes().and_then(|homes| homes.slots) else { return };
         if slots.control.job.get() == WRITING && slots.control.job_owner.get() == dead {
             slots.control.job.set(TO_WRITE);
+            if planted::is(Bug::DeadWriteCounts) {
+                slots.control.written.set(slots.control.taken.get());
+                slots.control.job.set(IDLE);
+            }
         }
     }
 

@@ -92,7 +92,7 @@ impl Files {
         write_superblock(&mut &*self, superblock).unwrap();
     }
 
-    fn disk(&self, id: &PageId) -> (&File, u64) {
+    pub(crate) fn disk(&self, id: &PageId) -> (&File, u64) {
         (&self.disks[id.file() as usize], id.block() * PAGE as u64)
     }
 }
@@ -118,13 +118,13 @@ impl WriteFlash for &Files {
 }
 
 /// The page of a process with one of its changes in it.
-fn page(process: u64, block: u64, version: u64) -> Vec<u8> {
+pub(crate) fn page(process: u64, block: u64, version: u64) -> Vec<u8> {
     let words = [process, block].into_iter().chain(std::iter::repeat(version));
     words.take(PAGE / 8).flat_map(u64::to_le_bytes).collect()
 }
 
 /// The change in a page; none if it is torn or another page's.
-fn version_of(bytes: &[u8], process: u64, block: u64) -> Option<u64> {
+pub(crate) fn version_of(bytes: &[u8], process: u64, block: u64) -> Option<u64> {
     let version = u64::from_le_bytes(bytes[16..24].try_into().unwrap());
     let never = version == 0 && bytes.iter().all(|&byte| byte == 0);
     (never || bytes == page(process, block, version)).then_some(version)
@@ -132,7 +132,7 @@ fn version_of(bytes: &[u8], process: u64, block: u64) -> Option<u64> {
 
 /// The last bit of a change's number.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Change {
+pub(crate) enum Change {
     Write = 0,
     Drop = 1,
 }
@@ -208,16 +208,18 @@ impl<'t> Worker<'t> {
             198 => self.checkpoint(),
             199 => self.sync(),
             200 | 201 => self.resize(),
+            // There is one mode alone where there are slots.
+            _ if self.has_slots() => self.sync_disk(),
             _ => self.switch_mode(),
         }
     }
 
-    fn id(&self, block: u64) -> PageId {
+    pub(crate) fn id(&self, block: u64) -> PageId {
         PageId::volume(self.process, block)
     }
 
     /// A new number for a change of these blocks.
-    fn intend(&mut self, blocks: Range<u64>, change: Change) -> u64 {
+    pub(crate) fn intend(&mut self, blocks: Range<u64>, change: Change) -> u64 {
         let version = 2 * self.next + change as u64;
         self.next += 1;
         for block in blocks {
@@ -229,7 +231,7 @@ impl<'t> Worker<'t> {
         version
     }
 
-    fn acknowledge(&self, blocks: Range<u64>, version: u64) {
+    pub(crate) fn acknowledge(&self, blocks: Range<u64>, version: u64) {
         for block in blocks {
             self.files.ledger.set(self.process, block, Field::Acknowledged, version);
         }
@@ -242,6 +244,11 @@ impl<'t> Worker<'t> {
     fn write_as(&mut self, block: u64, kind: StageKind) {
         let version = self.intend(block..block + 1, Change::Write);
         outside("host: about to stage in");
+        if self.has_slots() {
+            self.write_both(block, version, kind);
+            self.acknowledge(block..block + 1, version);
+            return;
+        }
         while !self.stage_in(block, version, kind) {
             self.job_or_wait();
         }
@@ -491,6 +498,7 @@ impl<'t> Worker<'t> {
                 disk.write_all_at(&page(self.process, block, found.version), offset).unwrap();
             }
         }
+        self.is_writing(false);
     }
 
     /// As a database's checkpoint: what is dirty is synced in flash, then drained.
@@ -578,12 +586,15 @@ impl<'t> Worker<'t> {
             }
         }
         outside("host: synced");
+        if self.has_slots() {
+            self.sync_disk();
+        }
         for (block, version) in (0..).zip(acknowledged) {
             ledger.set(process, block, Field::Synced, version);
         }
     }
 
-    fn job_or_wait(&mut self) {
+    pub(crate) fn job_or_wait(&mut self) {
         if self.job() {
             self.idle_since = None;
             return;
@@ -600,6 +611,9 @@ impl<'t> Worker<'t> {
             Job::WriteGroup(job) => {
                 outside("host: WriteGroup in hand");
                 for (offset, bytes) in job.writes() {
+                    if self.is_slots(offset) {
+                        outside("slots: blocks in hand");
+                    }
                     let (first, second) = bytes.split_at(bytes.len() / 2 / PAGE * PAGE);
                     self.files.flash.write_all_at(first, offset).unwrap();
                     outside("host: WriteGroup half done");

@@ -24,9 +24,11 @@ pub(crate) enum Field {
     ToDrain,
     /// Of block 0: 1 from when the process has asked for a drain of everything until it has looked at the result.
     Draining,
+    /// Of block 0: 1 while the process writes a page to tier and disk, which must have the same (see `slots`).
+    Writing,
 }
 
-const FIELDS: u64 = 6;
+const FIELDS: u64 = 7;
 
 pub(crate) struct Ledger(File);
 

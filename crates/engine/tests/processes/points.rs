@@ -10,6 +10,8 @@ pub(crate) struct Point {
     pub(crate) inside: bool,
     /// Only a design that writes in place comes there.
     pub(crate) in_place: bool,
+    /// Only one with a slot directory does.
+    pub(crate) slots: bool,
 }
 
 /// Every point in the engine and in this test's host.
@@ -32,7 +34,9 @@ fn scan(source: &str, in_place: bool, found: &mut BTreeMap<String, Point>) {
     for (call, inside) in [("inside(\"", true), ("outside(\"", false)] {
         for part in source.split(call).skip(1) {
             let name = part.split('"').next().unwrap().to_owned();
-            let other = found.insert(name.clone(), Point { name: name.clone(), inside, in_place });
+            let slots = name.starts_with("slots: ");
+            let point = Point { name: name.clone(), inside, in_place: in_place || slots, slots };
+            let other = found.insert(name.clone(), point);
             assert!(other.is_none(), "two points have the name {name:?}");
         }
     }
