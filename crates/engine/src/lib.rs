@@ -65,11 +65,15 @@ pub mod format;
 
 mod tier;
 
+mod mode;
+
 mod staging;
 
 mod bucket;
 
 mod directory;
+
+mod forget;
 
 mod drops;
 

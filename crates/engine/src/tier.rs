@@ -14,7 +14,7 @@ use crate::directory::{
     VALID, WRITTEN, dirty_since,
 };
 use crate::format::RecordKind;
-use crate::ids::{IdRange, PageId, Position};
+use crate::ids::{PageId, Position};
 use crate::interleave::spin;
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
@@ -455,143 +455,10 @@ impl Tier {
         shard.find(id).map(|frame| directory.state(frame) & DIRTY != 0)
     }
 
-    /// Drops a clean page whose flash copy turned out to be damaged; disk has it.
-    pub fn forget_clean(&self, id: &PageId, page: &FlashPage) {
-        let directory = self.directory();
-        let shard = directory.lock(directory.slot(id), self.owner);
-        let frame = self.frame_of(page.position.0);
-        if shard.find(id) == Some(frame)
-            && self.position_of(frame) == page.position.0
-            && (directory.state(frame) & DIRTY == 0 || planted::is(Bug::DirtyForgotten))
-        {
-            self.forgets(page.position);
-            shard.unlink(frame);
-            self.orphaned(frame);
-            planted::inside("forget clean: unlinked");
-            shard.changed();
-        }
-    }
-
-    /// A clean page at this position is being forgotten in memory alone: until the durable front has passed it, a crash finds it
-    /// again. Under the lock of the page's shard.
-    pub(crate) fn forgets(&self, position: Position) {
-        let control = self.control();
-        let _guard = control.lock.lock(self.owner);
-        control.forgotten_end.set(control.forgotten_end.get().max(position.0 + 1));
-        planted::inside("forget clean: noted");
-    }
-
-    /// Forgets the page, because the host has written it elsewhere or dropped it (invariant 6).
-    ///
-    /// If it was overwritten on disk and the tier's version was dirty, that write must be synced
-    /// before the call: the tombstone becomes durable with any later group. A stage-out job may have had
-    /// the dirty version in its hands meanwhile and write it over the newer one: if
-    /// [`Self::stage_out_touches`] the page after the call, the host waits until it does not, and then
-    /// writes and syncs the page again before it lets go of it.
-    ///
-    /// # Errors
-    /// [`NoRoom`]: nothing was done.
-    pub fn invalidate(&self, id: &PageId) -> Result<(), NoRoom> {
-        let directory = self.directory();
-        let shard = directory.lock(directory.slot(id), self.owner);
-        // Even without a valid version the page changed: offers of what was read before are stale.
-        if !planted::is(Bug::InvalidationUncounted) {
-            shard.changed();
-        }
-        let frame = shard.find(id);
-        // A frame that has left the queue, or is just leaving it, is found again after a crash until the front that
-        // passed it is durable; and so is a page that was forgotten without a tombstone.
-        let control = self.control();
-        let left = control.front.get().max(control.releasing_end.get());
-        let durable = control.durable_front.get();
-        let may_return = durable < left && !planted::is(Bug::NoTombstoneAfterLeaving)
-            || durable < control.forgotten_end.get() && !planted::is(Bug::NoTombstoneAfterForgetting);
-        if (frame.is_some() || may_return) && !planted::is(Bug::NoTombstone) {
-            self.append_tombstone(IdRange { start: *id, count: 1, shift: 0 }, None, Reserve::Foreground)?;
-        }
-        planted::inside("invalidate: tombstone appended");
-        if let Some(frame) = frame {
-            shard.unlink(frame);
-            self.unplaced(self.home_of(frame));
-            planted::inside("invalidate: unlinked");
-        }
-        self.changed_on_disk(Some(id));
-        Ok(())
-    }
-
-    /// Forgets every page of a range. The host keeps all other operations on these pages away.
-    ///
-    /// # Errors
-    /// [`NoRoom`]: nothing was done.
-    pub fn invalidate_range(&self, range: &IdRange) -> Result<(), NoRoom> {
-        self.drop_range(range, None)
-    }
-
-    /// [`Self::invalidate_range`] and [`Self::set_note`] in one group: after a crash both or neither
-    /// have happened.
-    ///
-    /// # Errors
-    /// [`NoRoom`]: nothing was done.
-    pub fn truncate(&self, range: &IdRange, note: &[u8; NOTE_BYTES]) -> Result<(), NoRoom> {
-        self.drop_range(range, Some(note))
-    }
-
     /// Replaces the host's bytes that every group summary carries; durable with the next sync.
     pub fn set_note(&self, note: &[u8; NOTE_BYTES]) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
         self.store_note(note);
-    }
-
-    /// Stops taking pages: dirty ones are refused from now on, clean ones dropped. What was on its way is in the tier when
-    /// this returns. It stays so if the process that asked for it dies.
-    pub fn stop_admission(&self) {
-        self.control().stopped.set(1);
-        planted::outside("admission: stopped, pages on their way");
-        if !planted::is(Bug::AdmissionStopsAtOnce) {
-            self.directory().pass_locks(self.owner);
-        }
-    }
-
-    /// Takes pages again, unless the flash device has failed.
-    pub fn resume_admission(&self) {
-        let control = self.control();
-        let _guard = control.lock.lock(self.owner);
-        if !self.failure().is_some_and(crate::Failure::ends_writing) {
-            control.stopped.set(0);
-            planted::inside("admission: resumed");
-        }
-    }
-
-    /// The sync mode now. The configuration says what it was when the tier was opened.
-    pub fn sync_mode(&self) -> SyncMode {
-        let code = self.control().sync_mode.get() as u8;
-        SyncMode::from_code(code).unwrap_or_else(|| panic!("the region holds the unknown sync mode {code}"))
-    }
-
-    /// Goes on in another sync mode. Readers notice nothing; writers' pages go to disk for the moment:
-    ///
-    /// 1. [`Self::stop_admission`]: no page is on its way in one mode while it counts in another.
-    /// 2. [`Self::request_sync`], wait; sync the disk, too.
-    /// 3. To `through`, [`Self::request_drain`] of everything, wait: such a tier is emptied after a crash, so nothing in
-    ///    it may be the only copy.
-    /// 4. [`Superblock::with_sync_mode`](crate::format::Superblock::with_sync_mode), durable.
-    /// 5. This, and [`Self::resume_admission`].
-    ///
-    /// One process at a time. If it dies on the way, another one makes a superblock with [`Self::sync_mode`] durable, generation
-    /// after that of the one on flash, before it resumes admission: the mode on flash may be the new one already.
-    ///
-    /// # Panics
-    /// If admission has not stopped, or the tier would hold only copies in mode `through`, or the design goes with no other mode than that
-    /// ([`Design::has_slots`](crate::Design::has_slots)).
-    pub fn set_sync_mode(&self, mode: SyncMode) {
-        assert!(self.control().stopped.get() != 0, "the sync mode changes only while admission has stopped");
-        let allowed = mode == SyncMode::Through || !self.geometry.config().design.has_slots();
-        assert!(allowed, "a design with a slot directory keeps disk as new as flash");
-        let clean = mode != SyncMode::Through || self.valid_and_dirty().1 == 0;
-        assert!(clean, "a tier in mode through holds no only copies");
-        let _guard = self.control().lock.lock(self.owner);
-        self.control().sync_mode.set(mode.code().into());
-        planted::inside("sync mode: set");
     }
 }

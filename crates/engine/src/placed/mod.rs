@@ -32,6 +32,8 @@
 //!
 //! `Placed::lock` guards everything here. It is taken last: under a shard's lock, the control lock, or none, and nothing is called under it.
 
+mod admission;
+
 mod evict;
 
 mod order;

@@ -18,16 +18,23 @@ pub(crate) struct Point {
 pub(crate) fn all() -> Vec<Point> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = BTreeMap::new();
-    for folder in ["src", "src/placed", "src/recovery", "src/replacement", "src/format", "tests/processes"] {
-        for entry in std::fs::read_dir(root.join(folder)).unwrap() {
-            let path = entry.unwrap().path();
-            if path.extension().is_some_and(|extension| extension == "rs") {
-                scan(&std::fs::read_to_string(&path).unwrap(), folder == "src/placed", &mut found);
-            }
-        }
+    for folder in ["src", "tests/processes"] {
+        visit(&root.join(folder), &mut found);
     }
     assert!(found.len() > 20, "the sources are where they were");
     found.into_values().collect()
+}
+
+fn visit(folder: &Path, found: &mut BTreeMap<String, Point>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            visit(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            let in_place = path.iter().any(|name| name == "placed");
+            scan(&std::fs::read_to_string(&path).unwrap(), in_place, found);
+        }
+    }
 }
 
 fn scan(source: &str, in_place: bool, found: &mut BTreeMap<String, Point>) {

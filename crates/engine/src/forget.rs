@@ -1,0 +1,91 @@
+//! Pages that the host has written elsewhere, dropped, or found damaged: the tier forgets them (invariant 6).
+
+use crate::directory::DIRTY;
+use crate::ids::{IdRange, PageId, Position};
+use crate::layout::NOTE_BYTES;
+use crate::planted::{self, Bug};
+use crate::staging::Reserve;
+use crate::tier::{FlashPage, NoRoom, Tier};
+
+impl Tier {
+    /// Drops a clean page whose flash copy turned out to be damaged; disk has it.
+    pub fn forget_clean(&self, id: &PageId, page: &FlashPage) {
+        let directory = self.directory();
+        let shard = directory.lock(directory.slot(id), self.owner);
+        let frame = self.frame_of(page.position.0);
+        if shard.find(id) == Some(frame)
+            && self.position_of(frame) == page.position.0
+            && (directory.state(frame) & DIRTY == 0 || planted::is(Bug::DirtyForgotten))
+        {
+            self.forgets(page.position);
+            shard.unlink(frame);
+            self.orphaned(frame);
+            planted::inside("forget clean: unlinked");
+            shard.changed();
+        }
+    }
+
+    /// A clean page at this position is being forgotten in memory alone: until the durable front has passed it, a crash finds it
+    /// again. Under the lock of the page's shard.
+    pub(crate) fn forgets(&self, position: Position) {
+        let control = self.control();
+        let _guard = control.lock.lock(self.owner);
+        control.forgotten_end.set(control.forgotten_end.get().max(position.0 + 1));
+        planted::inside("forget clean: noted");
+    }
+
+    /// Forgets the page, because the host has written it elsewhere or dropped it (invariant 6).
+    ///
+    /// If it was overwritten on disk and the tier's version was dirty, that write must be synced
+    /// before the call: the tombstone becomes durable with any later group. A stage-out job may have had
+    /// the dirty version in its hands meanwhile and write it over the newer one: if
+    /// [`Self::stage_out_touches`] the page after the call, the host waits until it does not, and then
+    /// writes and syncs the page again before it lets go of it.
+    ///
+    /// # Errors
+    /// [`NoRoom`]: nothing was done.
+    pub fn invalidate(&self, id: &PageId) -> Result<(), NoRoom> {
+        let directory = self.directory();
+        let shard = directory.lock(directory.slot(id), self.owner);
+        // Even without a valid version the page changed: offers of what was read before are stale.
+        if !planted::is(Bug::InvalidationUncounted) {
+            shard.changed();
+        }
+        let frame = shard.find(id);
+        // A frame that has left the queue, or is just leaving it, is found again after a crash until the front that
+        // passed it is durable; and so is a page that was forgotten without a tombstone.
+        let control = self.control();
+        let left = control.front.get().max(control.releasing_end.get());
+        let durable = control.durable_front.get();
+        let may_return = durable < left && !planted::is(Bug::NoTombstoneAfterLeaving)
+            || durable < control.forgotten_end.get() && !planted::is(Bug::NoTombstoneAfterForgetting);
+        if (frame.is_some() || may_return) && !planted::is(Bug::NoTombstone) {
+            self.append_tombstone(IdRange { start: *id, count: 1, shift: 0 }, None, Reserve::Foreground)?;
+        }
+        planted::inside("invalidate: tombstone appended");
+        if let Some(frame) = frame {
+            shard.unlink(frame);
+            self.unplaced(self.home_of(frame));
+            planted::inside("invalidate: unlinked");
+        }
+        self.changed_on_disk(Some(id));
+        Ok(())
+    }
+
+    /// Forgets every page of a range. The host keeps all other operations on these pages away.
+    ///
+    /// # Errors
+    /// [`NoRoom`]: nothing was done.
+    pub fn invalidate_range(&self, range: &IdRange) -> Result<(), NoRoom> {
+        self.drop_range(range, None)
+    }
+
+    /// [`Self::invalidate_range`] and [`Self::set_note`] in one group: after a crash both or neither
+    /// have happened.
+    ///
+    /// # Errors
+    /// [`NoRoom`]: nothing was done.
+    pub fn truncate(&self, range: &IdRange, note: &[u8; NOTE_BYTES]) -> Result<(), NoRoom> {
+        self.drop_range(range, Some(note))
+    }
+}

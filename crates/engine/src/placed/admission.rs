@@ -1,0 +1,42 @@
+//! Which pages come in, for policies that choose (`selective`).
+
+use super::{Homes, order};
+use crate::ids::PageId;
+use crate::tier::Tier;
+
+impl Tier {
+    /// Whether the policy takes a page that is not there. The reference counts once, however often it is asked again until the page has found
+    /// room. Under the lock of the page's shard.
+    pub(crate) fn is_admitted(&self, id: &PageId, referenced: bool) -> bool {
+        let Some(homes) = self.homes().filter(|homes| homes.geometry.selective) else { return true };
+        let _guard = homes.lock(self.owner);
+        if let Some(counted) = homes.slots.filter(|_| referenced).map(|slots| slots.counted(id)) {
+            if counted.get() != id.hash() | 1 {
+                homes.order().visit(order::Miss(homes.key(id)));
+                counted.set(id.hash() | 1);
+            }
+        }
+        let admitted = homes.has_room() || homes.order().visit(order::Admit(homes.key(id)));
+        if !admitted {
+            homes.reference_counted(id);
+        }
+        admitted
+    }
+
+    /// Tells a policy that chooses of a page that was looked for and is not there.
+    pub(crate) fn missed(&self, id: &PageId) {
+        if let Some(homes) = self.homes().filter(|homes| homes.geometry.selective) {
+            let _guard = homes.lock(self.owner);
+            homes.order().visit(order::Miss(homes.key(id)));
+        }
+    }
+}
+
+impl Homes<'_> {
+    /// The reference that the policy knows of has led to something.
+    pub(super) fn reference_counted(&self, id: &PageId) {
+        if let Some(slots) = self.slots {
+            slots.counted(id).set(0);
+        }
+    }
+}

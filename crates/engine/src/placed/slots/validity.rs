@@ -1,0 +1,142 @@
+//! When a slot says that its page is there: disk and home have it, and nobody is about to change it.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::Slots;
+use crate::directory::Directory;
+use crate::format::SlotEntry;
+use crate::ids::PageId;
+use crate::placed::{Homes, USED};
+use crate::planted::{self, Bug};
+use crate::tier::Tier;
+
+/// How many pages have gone to disk, when a sync of the disk began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskMark(u64);
+
+impl Slots<'_> {
+    /// Another version of a page may go to disk from now on.
+    fn disk_write(&self, id: &PageId) {
+        self.trace(id).disk_write.set(self.control.disk_writes.bump(1) + 1);
+    }
+
+    /// Whether disk durably has the version of a page that was staged in last.
+    fn on_disk(&self, id: &PageId) -> bool {
+        let last = self.trace(id).disk_write.get().max(self.control.range_write.get());
+        last <= self.control.disk_synced.get() || planted::is(Bug::SlotBeforeDiskSync)
+    }
+
+    fn wait_for_disk(&self, home: u32) {
+        if self.slot(home).waits.swap(1, Relaxed) == 0 {
+            let end = self.control.waiting_end.bump(1);
+            self.waiting[(end % self.waiting.len() as u64) as usize].store(home, Relaxed);
+        }
+    }
+
+    fn pop_waiting(&self) -> u32 {
+        let first = self.control.waiting_first.bump(1);
+        let home = self.waiting[(first % self.waiting.len() as u64) as usize].load(Relaxed);
+        self.slot(home).waits.store(0, Relaxed);
+        home
+    }
+}
+
+impl Homes<'_> {
+    /// Makes the slot of a page valid, if flash and disk have the page; a page that disk may not have waits.
+    fn validate(&self, slots: &Slots<'_>, directory: &Directory<'_>, uuid: &[u8; 16], home: u32) {
+        let there = self.home(home);
+        let (version, slot) = (there.version.get(), slots.slot(home));
+        let durable = slot.durable.get() == version;
+        let barred = slot.barred.get() == version && !planted::is(Bug::SlotValidWhileReplaced);
+        if self.state(home) != USED || !durable || barred || slots.is_valid(home) {
+            return;
+        }
+        let entry = there.entry.load(Relaxed);
+        let id = directory.id(entry);
+        if !slots.on_disk(&id) {
+            slots.wait_for_disk(home);
+            return;
+        }
+        let (epoch, lsn) = (there.epoch.load(Relaxed), there.lsn.get());
+        let bytes =
+            SlotEntry { id, checksum: directory.checksum(entry), epoch, version, lsn }.encode(uuid, home);
+        slot.valid.store(1, Relaxed);
+        slots.store(home, &bytes);
+    }
+}
+
+impl Tier {
+    /// Whether the host must not write another version of a page to disk yet, since flash may still say that the older one is what disk has: it
+    /// carries out jobs and asks again. Otherwise it may from now on. Under the lock of the page's shard; `older` is its entry.
+    pub(crate) fn holds_back(&self, id: &PageId, older: Option<u32>) -> bool {
+        let Some(homes) = self.homes() else { return false };
+        let Some(slots) = homes.slots else { return false };
+        let _guard = homes.lock(self.owner);
+        if let Some(entry) = older {
+            let home = homes.of_entry(entry);
+            slots.slot(home).barred.set(homes.home(home).version.get());
+            slots.invalidate(home, id);
+        }
+        let change = slots.trace(id).invalidated.get();
+        if change > slots.control.durable.get() && !planted::is(Bug::SlotInvalidUnflushed) {
+            slots.want(change);
+            return true;
+        }
+        slots.disk_write(id);
+        false
+    }
+
+    /// The host has changed a page, or a range of pages, on disk, or is about to, and the tier forgets them.
+    pub(crate) fn changed_on_disk(&self, page: Option<&PageId>) {
+        let Some(homes) = self.homes() else { return };
+        let Some(slots) = homes.slots else { return };
+        let _guard = homes.lock(self.owner);
+        match page {
+            Some(id) => slots.disk_write(id),
+            None => slots.control.range_write.set(slots.control.disk_writes.bump(1) + 1),
+        }
+    }
+
+    /// For designs with a slot directory ([`crate::Design::has_slots`]): to be asked before a sync of the disk begins, at a moment at which every page that was
+    /// staged in with `also_disk`, or refused, has been written there, and every range that was dropped is gone there. Whoever is still at that is done before
+    /// the sync begins.
+    pub fn disk_mark(&self) -> DiskMark {
+        let slots = self.homes().and_then(|homes| homes.slots);
+        DiskMark(slots.map_or(0, |slots| slots.control.disk_writes.get()))
+    }
+
+    /// A sync of the disk, all of it, is complete that began after [`Self::disk_mark`]. Pages that were written before may be named on flash from now on,
+    /// so that a crash does not lose them there. A host that never calls it loses, in a crash, what it has written since the tier was opened, and
+    /// nothing else.
+    pub fn disk_synced(&self, mark: DiskMark) {
+        let Some(homes) = self.homes() else { return };
+        let Some(slots) = homes.slots else { return };
+        let waiting = {
+            let _guard = homes.lock(self.owner);
+            let control = slots.control;
+            control.disk_synced.set(control.disk_synced.get().max(mark.0));
+            control.waiting_end.get() - control.waiting_first.get()
+        };
+        for _ in 0..waiting {
+            let guard = homes.lock(self.owner);
+            if slots.control.waiting_first.get() == slots.control.waiting_end.get() {
+                return;
+            }
+            let home = slots.pop_waiting();
+            homes.validate(&slots, &self.directory(), &self.uuid, home);
+            drop(guard);
+            planted::outside("slots: one page that waited for disk looked at");
+        }
+    }
+
+    /// A version is durable in its home. Under the control lock.
+    pub(crate) fn version_durable(&self, home: u32, version: u64) {
+        let Some(homes) = self.homes() else { return };
+        let Some(slots) = homes.slots else { return };
+        let _guard = homes.lock(self.owner);
+        if homes.home(home).version.get() == version {
+            slots.slot(home).durable.set(version);
+            homes.validate(&slots, &self.directory(), &self.uuid, home);
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! How blocks of slots, and heads, come to flash: one job at a time, and a flush that somebody waits for.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use super::{IDLE, Slots, TO_WRITE, WRITING};
+use crate::format::{SLOT_BLOCK_BYTES, SlotHead};
+use crate::layout::NOTE_BYTES;
+use crate::planted::{self, Bug};
+use crate::tier::Tier;
+
+impl<'r> Slots<'r> {
+    /// Whether there is a reason to write what is listed now.
+    fn is_urgent(&self, pressing: bool) -> bool {
+        let control = self.control;
+        let (listed, taken) = (control.listed.get(), control.taken.get());
+        let many = u64::from(self.geometry.batch / 2).max(1);
+        listed > taken && (pressing || control.wanted.get() > taken || listed - taken >= many)
+    }
+
+    /// Copies listed blocks to the job's buffer, as many as it holds.
+    fn take(&self, epoch: u32, uuid: &[u8; 16], note: &[u8; NOTE_BYTES]) {
+        let control = self.control;
+        let first = control.taken.get();
+        let end = control.listed.get().min(first + u64::from(self.geometry.batch));
+        for number in first..end {
+            let mut bytes = [0; SLOT_BLOCK_BYTES];
+            match self.listed_block(number) {
+                block if block == self.head() => {
+                    // While the last head may be torn the other copy is the one that counts.
+                    let durable = control.head_change.get() <= control.durable.get();
+                    control.head_copy.set(control.head_copy.get() ^ u64::from(durable));
+                    control.head_change.set(number + 1);
+                    let head = SlotHead { epoch, number: control.head_number.bump(1) + 1, note: *note };
+                    let head = head.encode(uuid);
+                    bytes[..head.len()].copy_from_slice(&head);
+                }
+                block => {
+                    self.region.copy_out(self.layout.image + block as usize * SLOT_BLOCK_BYTES, &mut bytes);
+                }
+            }
+            self.region.copy_in(self.layout.buffer + (number - first) as usize * SLOT_BLOCK_BYTES, &bytes);
+        }
+        control.taken.set(end);
+    }
+
+    fn listed_block(&self, number: u64) -> u32 {
+        self.list[(number % self.list.len() as u64) as usize].load(Relaxed)
+    }
+
+    /// What the job that has blocks in hand writes.
+    fn writes(&self) -> Vec<(u64, &'r [u8])> {
+        let control = self.control;
+        let first = control.written.get();
+        let write = |number| {
+            let offset = match self.listed_block(number) {
+                block if block == self.head() => self.geometry.head_offset(control.head_copy.get()),
+                block => self.geometry.block_offset(block),
+            };
+            let at = self.layout.buffer + (number - first) as usize * SLOT_BLOCK_BYTES;
+            (offset, self.region.lease(at, SLOT_BLOCK_BYTES))
+        };
+        (first..control.taken.get()).map(write).collect()
+    }
+}
+
+impl Tier {
+    /// The host's bytes have changed. False if it is groups that carry them. Under the control lock.
+    pub(crate) fn note_listed(&self) -> bool {
+        let Some(homes) = self.homes() else { return false };
+        let Some(slots) = homes.slots else { return false };
+        let _guard = homes.lock(self.owner);
+        slots.list(slots.head());
+        true
+    }
+
+    /// Takes the next write of slots, if there is one and it is time. Under the control lock.
+    pub(crate) fn take_slots(&self, owner: u32, pressing: bool) -> bool {
+        let Some(homes) = self.homes() else { return false };
+        let Some(slots) = homes.slots else { return false };
+        let note = self.current_note();
+        let control = slots.control;
+        let _guard = homes.lock(self.owner);
+        match control.job.get() {
+            IDLE if slots.is_urgent(pressing) => {
+                slots.take(self.control().epoch.get() as u32, &self.uuid, &note);
+            }
+            TO_WRITE => {}
+            _ => return false,
+        }
+        control.job.set(WRITING);
+        planted::inside("slots: taken");
+        control.job_owner.set(owner.into());
+        true
+    }
+
+    /// What the job that was handed out writes.
+    pub(crate) fn slot_writes(&self) -> Vec<(u64, &[u8])> {
+        let geometry = &self.geometry;
+        let (Some(placed), Some(slots)) = (&geometry.placed, geometry.slot_directory()) else {
+            return Vec::new();
+        };
+        Slots::new(&self.region, placed, slots, &geometry.layout.placed.slots).writes()
+    }
+
+    /// The job's blocks are on the device. Under the control lock.
+    pub(crate) fn slots_written(&self) {
+        let Some(homes) = self.homes() else { return };
+        let Some(slots) = homes.slots else { return };
+        let _guard = homes.lock(self.owner);
+        let control = slots.control;
+        assert_eq!(control.job.get(), WRITING, "a job completed twice");
+        let blocks = control.taken.get() - control.written.get();
+        self.control().counters.metadata_bytes_written.count(blocks * SLOT_BLOCK_BYTES as u64);
+        control.written.set(control.taken.get());
+        control.job.set(IDLE);
+    }
+
+    /// Whether a flush is worth its cost for slots that were written. Under the control lock.
+    pub(crate) fn slots_want_flush(&self, pressing: bool) -> bool {
+        let Some(slots) = self.homes().and_then(|homes| homes.slots) else { return false };
+        let control = slots.control;
+        let durable = control.durable.get();
+        let (written, goal) = (control.written.get(), control.goal.get());
+        written > durable && (pressing || goal > durable && written >= goal)
+    }
+
+    /// A flush of flash begins. Under the control lock.
+    pub(crate) fn slots_flush_begins(&self) {
+        if let Some(slots) = self.homes().and_then(|homes| homes.slots) {
+            slots.control.covered.set(slots.control.written.get());
+        }
+    }
+
+    /// It is done. Under the control lock.
+    pub(crate) fn slots_flushed(&self) {
+        if let Some(slots) = self.homes().and_then(|homes| homes.slots) {
+            slots.control.durable.set(slots.control.covered.get());
+            slots.set_goal();
+        }
+    }
+
+    /// The number of the last change so far, which is wanted durable now; 0 without a slot directory.
+    pub(crate) fn want_slots(&self) -> u64 {
+        let Some(homes) = self.homes() else { return 0 };
+        let Some(slots) = homes.slots else { return 0 };
+        let _guard = homes.lock(self.owner);
+        slots.want(slots.control.listed.get());
+        slots.control.listed.get()
+    }
+
+    /// Changes of slots that are durable.
+    pub(crate) fn slots_durable(&self) -> u64 {
+        self.homes().and_then(|homes| homes.slots).map_or(0, |slots| slots.control.durable.get())
+    }
+
+    /// Hands the blocks of an owner that has died out again. Under the control lock.
+    pub(crate) fn abandon_slots(&self, dead: u64) {
+        let Some(slots) = self.homes().and_then(|homes| homes.slots) else { return };
+        if slots.control.job.get() == WRITING && slots.control.job_owner.get() == dead {
+            slots.control.job.set(TO_WRITE);
+            if planted::is(Bug::DeadWriteCounts) {
+                slots.control.written.set(slots.control.taken.get());
+                slots.control.job.set(IDLE);
+            }
+        }
+    }
+}
