@@ -320,7 +320,13 @@ impl<'r> Directory<'r> {
 
     /// Tells that a page will be looked for soon.
     pub(crate) fn announce(&self, id: &PageId) {
-        self.region.prefetch::<Bucket>(self.slot(id).bucket);
+        self.announce_bucket(self.slot(id));
+    }
+
+    /// [`Self::announce`] for a page whose place is known.
+    #[inline]
+    pub(crate) fn announce_bucket(&self, slotted: Slotted) {
+        self.region.prefetch::<Bucket>(slotted.bucket);
     }
 
     /// Tells that a page that was announced is looked for now or never.

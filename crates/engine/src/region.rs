@@ -288,13 +288,15 @@ impl Region {
             return;
         }
         for (words, bytes) in words.chunks(COPIED_AT_ONCE / 8).zip(source.chunks(COPIED_AT_ONCE)) {
-            point();
-            for (word, bytes) in words.iter().zip(bytes.chunks_exact(8)) {
-                let mut eight = [0; 8];
-                eight.copy_from_slice(bytes);
-                word.0.store(u64::from_ne_bytes(eight), Ordering::Relaxed);
-            }
+            store_words(words, bytes);
         }
+    }
+
+    /// [`Self::copy_in`] of a few bytes, whose number is known when this is compiled.
+    #[inline]
+    pub(crate) fn copy_in_few<const BYTES: usize>(&self, offset: usize, source: &[u8; BYTES]) {
+        const { assert!(BYTES % 8 == 0 && BYTES <= COPIED_AT_ONCE) };
+        store_words(self.slice(offset, BYTES / 8), source);
     }
 
     /// Copies page memory out. Offset and length are multiples of 8.
@@ -366,6 +368,17 @@ pub(crate) fn equal_bytes(words: &[AtomicU32; 4], byte: u8) -> u32 {
 pub(crate) fn equal_bytes(words: &[AtomicU32; 4], byte: u8) -> u32 {
     let bytes = words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes());
     bytes.enumerate().fold(0, |mask, (index, found)| mask | u32::from(found == byte) << index)
+}
+
+/// Stores bytes as words, each relaxed.
+#[inline(always)]
+fn store_words(words: &[PageWord], bytes: &[u8]) {
+    point();
+    for (word, bytes) in words.iter().zip(bytes.chunks_exact(8)) {
+        let mut eight = [0; 8];
+        eight.copy_from_slice(bytes);
+        word.0.store(u64::from_ne_bytes(eight), Ordering::Relaxed);
+    }
 }
 
 /// Has a value come into the processor's cache while it does something else. Nothing but time depends on it.

@@ -201,7 +201,7 @@ impl Tier {
     fn store_record(&self, sequence: u64, place: RecordPlace, kind: RecordKind) {
         let RecordPlace { index, epoch, version } = place;
         let at = SUMMARY_HEADER_BYTES + index as usize * RECORD_BYTES;
-        self.region.copy_in(self.slot_memory(sequence) + at, &Record { kind, epoch, version }.encode());
+        self.region.copy_in_few(self.slot_memory(sequence) + at, &Record { kind, epoch, version }.encode());
     }
 
     fn seal_if_full(&self, slot: &Slot) {

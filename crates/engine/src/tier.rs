@@ -209,13 +209,17 @@ impl Tier {
 
     fn stage_in_dirty(&self, id: &PageId, page: &[u8], lsn: u64, oldest: Oldest) -> StageIn {
         let control = self.control();
-        let checksum = crc32c::crc32c(page);
         let directory = self.directory();
-        let shard = directory.lock(directory.slot(id), self.owner);
+        let slotted = directory.slot(id);
+        // The bucket comes into the processor's cache while the checksum is computed.
+        directory.announce_bucket(slotted);
+        let checksum = crc32c::crc32c(page);
+        let in_place = self.geometry.placed.is_some();
+        let shard = directory.lock(slotted, self.owner);
         let older = shard.find(id);
         // Of a device that has failed nothing is believed any more: see `failure`.
         let writes = || !self.failure().is_some_and(crate::Failure::ends_writing);
-        if self.geometry.slot_directory().is_some() && writes() && self.holds_back(id, older) {
+        if in_place && self.geometry.slot_directory().is_some() && writes() && self.holds_back(id, older) {
             control.counters.stalls.count(1);
             return StageIn::Full;
         }
@@ -224,7 +228,7 @@ impl Tier {
             control.counters.refused.count(1);
             return StageIn::Refused;
         }
-        if older.is_none() && !self.is_admitted(id, true) {
+        if in_place && older.is_none() && !self.is_admitted(id, true) {
             control.counters.refused.count(1);
             return StageIn::Refused;
         }
@@ -251,7 +255,9 @@ impl Tier {
         }
         planted::inside("stage-in: older version unlinked");
         shard.link(place.frame, id, flags, checksum);
-        self.placed(place.frame, id, older.map(|older| self.home_of(older)), !through);
+        if in_place {
+            self.placed(place.frame, id, older.map(|older| self.home_of(older)), !through);
+        }
         planted::inside("stage-in: linked, not counted as filled");
         shard.changed();
         self.filled(place);
