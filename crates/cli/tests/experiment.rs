@@ -3,6 +3,9 @@
 
 mod common;
 
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
 use common::{Scratch, mezz};
 use serde_json::Value;
 
@@ -57,6 +60,31 @@ fn points_are_kept_and_taken_again_and_the_same_seed_gives_the_same_bytes() {
     assert_ne!(first, doctored);
     assert_eq!(std::fs::read_to_string(&kept).unwrap().lines().count(), 4);
     assert_eq!(run(&[]), first);
+    // Those of another program's sources, and of another length, are said to be run again, before they are.
+    let foreign = |line: &str| {
+        let mut point: Value = serde_json::from_str(line).unwrap();
+        assert_eq!(point["code"].as_str().unwrap().len(), 16, "{line}");
+        point["code"] = "0123456789abcdef".into();
+        format!("{point}\n")
+    };
+    let again = "points.jsonl: 4 kept points left aside and run again: ";
+    let said = first_words(&["--seconds", "2", "--keep", &kept]);
+    assert!(said.contains(again) && said.contains("--seconds"), "{said}");
+    std::fs::write(&kept, lines.lines().map(foreign).collect::<String>()).unwrap();
+    let said = first_words(&["--seconds", "1", "--keep", &kept]);
+    assert!(said.contains(again) && said.contains("sources"), "{said}");
+}
+
+/// The first line that is said on standard error; what would take longer is not waited for.
+fn first_words(more: &[&str]) -> String {
+    let args = ["experiment", "run", "face.table6", "--scale", "20"];
+    let mezz = Command::new(env!("CARGO_BIN_EXE_mezz")).args(args).args(more).stderr(Stdio::piped()).spawn();
+    let mut mezz = mezz.unwrap();
+    let mut line = String::new();
+    BufReader::new(mezz.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    mezz.kill().unwrap();
+    mezz.wait().unwrap();
+    line
 }
 
 #[test]

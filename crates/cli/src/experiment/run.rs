@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::thread::available_parallelism;
 
 use clap::Args;
-use mezzanine_sim::experiment::{Bed, CATALOGUE, Experiment, Published, RunError, Runs, SCALE_MAX, find};
+use mezzanine_sim::experiment::{
+    Bed, CATALOGUE, Experiment, LeftAside, Published, RunError, Runs, SCALE_MAX, find, left_aside,
+};
 
 use mezzanine_sim::timed::Refusal;
 
@@ -47,7 +49,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N")]
     threads: Option<NonZero<usize>>,
 
-    /// Keep points in this file and take those that are in it already.
+    /// Keep points in this file and take those that are in it already, if this program, built of the same sources, ran them with the same parameters.
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
 }
@@ -67,6 +69,9 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<(), Failure> {
         Some(path) => Runs::kept(bed, path).map_err(|error| kept(path, &error))?,
         None => Runs::new(bed),
     };
+    if let Some(path) = &args.keep {
+        say_left_aside(path, &left_aside(&chosen, &runs));
+    }
     let published = Published::shipped();
     let mut reports = Vec::new();
     for experiment in chosen {
@@ -81,6 +86,19 @@ pub(super) fn run(args: &RunArgs, json: bool) -> Result<(), Failure> {
         reports.push(report);
     }
     if json { output::json(&reports) } else { output::print(&text::summary(&reports)) }
+}
+
+/// Says how many kept points are run again, and why.
+fn say_left_aside(path: &Path, aside: &LeftAside) {
+    let reasons = [
+        (aside.code, "another version of the program, or one of other sources, ran them"),
+        (aside.setup, "their parameters have changed"),
+        (aside.bed, "another --scale, --seconds or --seed"),
+    ];
+    for (points, reason) in reasons.into_iter().filter(|(points, _)| *points > 0) {
+        let points = format!("{points} kept point{} left aside", if points == 1 { "" } else { "s" });
+        output::note(&format!("{}: {points} and run again: {reason}", path.display()));
+    }
 }
 
 fn failed(args: &RunArgs, error: RunError) -> Failure {

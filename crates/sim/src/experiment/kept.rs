@@ -1,7 +1,8 @@
 //! Points kept in a file, one JSON object a line, so that what was stopped can go on.
 //!
-//! A line names the point, the bed and the version of the program; lines of others stay where they are and are not used. A last line
-//! that was cut short is taken off.
+//! A line names the point, the bed, the version of the program and two fingerprints: of the sources that decide what comes out (`build.rs`), and of the
+//! parameters of the run. It is taken only where all of them are the same; other lines stay where they are, and whoever asks is told why they were not
+//! taken. A last line that was cut short is taken off.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -23,12 +24,38 @@ pub(super) struct Kept {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Line {
     version: String,
+    // Lines of programs that did not write fingerprints have none that is anybody's.
+    #[serde(default)]
+    code: String,
+    #[serde(default)]
+    setup: String,
     bed: Bed,
     point: String,
     measured: Measured,
 }
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
+const CODE: &str = env!("MEZZANINE_SIM_CODE");
+
+/// What a file has of a point.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Found {
+    Nothing,
+    Same(Measured),
+    /// A line of it that is not taken.
+    Other(Why),
+}
+
+/// Why a line of a point that is asked for is not taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Why {
+    /// Another scale, other seconds or another seed.
+    Bed,
+    /// Another version of the program, or other sources.
+    Code,
+    /// The same point has other parameters now.
+    Setup,
+}
 
 impl Kept {
     /// Opens the file, or creates it.
@@ -55,19 +82,39 @@ impl Kept {
         Ok(Self { file: Mutex::new(file), lines })
     }
 
-    /// What is kept of a point.
-    pub(super) fn find(&self, bed: &Bed, point: &Point) -> Option<Measured> {
-        let name = point.to_string();
-        let is_it = |line: &&Line| line.version == VERSION && line.bed == *bed && line.point == name;
-        self.lines.iter().rfind(is_it).map(|line| line.measured)
+    /// What is kept of a point: the last line that can be taken, or why the last one of all cannot.
+    pub(super) fn find(&self, bed: &Bed, point: &Point) -> Found {
+        let now = Line::of(bed, point, &Measured::default());
+        let judged = |line: &Line| match () {
+            () if line.bed != now.bed => Found::Other(Why::Bed),
+            () if line.version != now.version || line.code != now.code => Found::Other(Why::Code),
+            () if line.setup != now.setup => Found::Other(Why::Setup),
+            () => Found::Same(line.measured),
+        };
+        let all: Vec<_> = self.lines.iter().filter(|line| line.point == now.point).map(judged).collect();
+        let same = all.iter().rfind(|found| matches!(found, Found::Same(_)));
+        same.or(all.last()).copied().unwrap_or(Found::Nothing)
     }
 
     /// Adds a point.
     pub(super) fn add(&self, bed: &Bed, point: &Point, measured: &Measured) -> io::Result<()> {
-        let line = Line { version: VERSION.into(), bed: *bed, point: point.to_string(), measured: *measured };
+        let line = Line::of(bed, point, measured);
         let text = serde_json::to_string(&line).map_err(io::Error::other)?;
         let mut file = self.file.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         file.write_all(format!("{text}\n").as_bytes())
+    }
+}
+
+impl Line {
+    fn of(bed: &Bed, point: &Point, measured: &Measured) -> Self {
+        Self {
+            version: VERSION.into(),
+            code: CODE.into(),
+            setup: format!("{:016x}", bed.setup(point).fingerprint()),
+            bed: *bed,
+            point: point.to_string(),
+            measured: *measured,
+        }
     }
 }
 
@@ -75,6 +122,13 @@ impl Kept {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+
+    /// Changes a word of every line of the file.
+    fn doctor(path: &Path, from: &str, to: &str) {
+        let text = std::fs::read_to_string(path).unwrap();
+        assert!(text.contains(from), "{text}");
+        std::fs::write(path, text.replace(from, to)).unwrap();
+    }
 
     fn measured(transactions: f64) -> Measured {
         Measured {
@@ -98,12 +152,38 @@ mod tests {
         let whole = std::fs::read(&path).unwrap();
         std::fs::write(&path, [&whole[..], &whole[..whole.len() / 2]].concat()).unwrap();
         let kept = Kept::open(&path).unwrap();
-        assert_eq!(kept.find(&bed, &Point::PAPER), Some(measured(7.0)));
-        assert_eq!(kept.find(&other, &Point::PAPER), None);
-        assert_eq!(kept.find(&bed, &Point::TALK), None);
+        assert_eq!(kept.find(&bed, &Point::PAPER), Found::Same(measured(7.0)));
+        assert_eq!(kept.find(&other, &Point::PAPER), Found::Other(Why::Bed));
+        assert_eq!(kept.find(&bed, &Point::TALK), Found::Nothing);
         kept.add(&other, &Point::TALK, &measured(8.0)).unwrap();
-        assert_eq!(Kept::open(&path).unwrap().find(&other, &Point::TALK), Some(measured(8.0)));
+        assert_eq!(Kept::open(&path).unwrap().find(&other, &Point::TALK), Found::Same(measured(8.0)));
         std::fs::remove_file(&path).unwrap();
+    }
+
+    #[test]
+    fn points_of_other_code_and_other_parameters_are_not_taken() {
+        let path = std::env::temp_dir().join(format!("mezzanine-others-{}", std::process::id()));
+        let bed = Bed::default();
+        let setup = format!("{:016x}", bed.setup(&Point::PAPER).fingerprint());
+        let version = format!("\"version\":\"{VERSION}\"");
+        let cases = [
+            (CODE, "0123456789abcdef", Why::Code),
+            (&version, "\"version\":\"0.0.1\"", Why::Code),
+            (&setup, "0123456789abcdef", Why::Setup),
+            // As lines were before they had fingerprints.
+            ("\"code\"", "\"colour\"", Why::Code),
+            ("\"setup\"", "\"colour\"", Why::Setup),
+        ];
+        for (from, to, why) in cases {
+            Kept::open(&path).unwrap().add(&bed, &Point::PAPER, &measured(7.0)).unwrap();
+            doctor(&path, from, to);
+            let kept = Kept::open(&path).unwrap();
+            assert_eq!(kept.find(&bed, &Point::PAPER), Found::Other(why), "{from}");
+            // A line that can be taken is, whatever came after it.
+            kept.add(&bed, &Point::PAPER, &measured(8.0)).unwrap();
+            assert_eq!(Kept::open(&path).unwrap().find(&bed, &Point::PAPER), Found::Same(measured(8.0)));
+            std::fs::remove_file(&path).unwrap();
+        }
     }
 
     #[test]

@@ -33,7 +33,7 @@ pub use points::Measured;
 use points::Point;
 pub use published::{Along, Claim, Document, Mark, Op, Published, Source, Statement};
 pub use report::{Line, Report};
-pub use runs::{Bed, RunError, Runs, SCALE_MAX};
+pub use runs::{Bed, LeftAside, RunError, Runs, SCALE_MAX};
 pub use verdict::{NEAR_PART, NEAR_POINTS, Ours, Part, Verdict};
 
 use crate::timed::Refusal;
@@ -88,6 +88,11 @@ pub const CATALOGUE: &[Experiment] = &[
 /// The experiment with this id.
 pub fn find(id: &str) -> Option<&'static Experiment> {
     CATALOGUE.iter().find(|experiment| experiment.id == id)
+}
+
+/// Points of the experiments that are kept and will be run again all the same.
+pub fn left_aside(experiments: &[&Experiment], runs: &Runs) -> LeftAside {
+    runs.left_aside(experiments.iter().flat_map(|experiment| experiment.points()).collect())
 }
 
 impl Experiment {

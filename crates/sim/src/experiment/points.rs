@@ -99,7 +99,7 @@ impl Point {
 }
 
 /// What is taken from a run.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Measured {
     /// New-Order transactions per minute.
     pub transactions: f64,

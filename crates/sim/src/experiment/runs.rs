@@ -9,7 +9,7 @@ use std::thread;
 use mezzanine_device::model::{self, Model};
 use serde::{Deserialize, Serialize};
 
-use super::kept::Kept;
+use super::kept::{Found, Kept, Why};
 use super::points::{Measured, Point, System};
 use crate::timed::{self, Configuration, Outcome, Refusal, Setup, WarmUp, Workload};
 
@@ -84,6 +84,17 @@ pub struct Runs {
     kept: Option<Kept>,
 }
 
+/// Points that were asked for and are in the file, but are to be run again, by the reason.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct LeftAside {
+    /// They were run at another scale, for other seconds or with another seed.
+    pub bed: usize,
+    /// They were run by another version of the program, or before its sources were changed.
+    pub code: usize,
+    /// Their parameters have changed since.
+    pub setup: usize,
+}
+
 /// Why points did not run.
 #[derive(Debug)]
 pub enum RunError {
@@ -126,11 +137,27 @@ impl Runs {
 
     /// Takes what the file has of the points.
     pub(super) fn take_kept(&mut self, points: &[Point]) {
+        let Some(kept) = &self.kept else { return };
         for point in self.missing(points.to_vec()) {
-            if let Some(measured) = self.kept.as_ref().and_then(|kept| kept.find(&self.bed, &point)) {
+            if let Found::Same(measured) = kept.find(&self.bed, &point) {
                 self.done.push((point, measured));
             }
         }
+    }
+
+    /// Those of the points that the file has and that are not taken, each once.
+    pub(super) fn left_aside(&self, points: Vec<Point>) -> LeftAside {
+        let mut aside = LeftAside::default();
+        let Some(kept) = &self.kept else { return aside };
+        for point in self.missing(points) {
+            match kept.find(&self.bed, &point) {
+                Found::Other(Why::Bed) => aside.bed += 1,
+                Found::Other(Why::Code) => aside.code += 1,
+                Found::Other(Why::Setup) => aside.setup += 1,
+                Found::Same(_) | Found::Nothing => {}
+            }
+        }
+        aside
     }
 
     /// Those of the points that are not there yet, each once.
