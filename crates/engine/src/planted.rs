@@ -41,7 +41,8 @@ bugs! {
         LookupUnconfirmed,
         /// A lookup notes that it has found a page over whatever has become of the frame meanwhile.
         ReferenceStored,
-        /// Where pages are written in place: whether staging memory has a page is asked when it is copied, not when it is found.
+        /// Where pages are written in place: whether staging memory has a page is asked when it is copied, not when it is found. It was so once. The crash
+        /// worlds take one step at a time and cannot see it; threads in many orders do.
         HomedAskedLate,
         /// A page of a tier that was provably clean and not closed is believed, though disk may be newer.
         CleanTierKept,
@@ -105,6 +106,9 @@ bugs! {
         ReleasedWhenCleaned,
         /// A sync of the disk counts for pages that were written after it had begun.
         SyncCoversLaterWrites,
+        /// Where pages are written in place: a sync of the disk that was under way when a page came to its home makes it clean, because the page before it
+        /// in that home had been written. It was so once. Neither crash world comes to it in 200,000 cuts; a test does it by hand.
+        SyncCoversNextPage,
         /// Frames of superseded versions are released and overwritten before the newer one is durable. (Either rule alone
         /// covers for the other where a group states the front: it lies behind all that superseded what left. A metadata segment,
         /// or the superblock of a resize, does not.)

@@ -330,3 +330,16 @@ fn a_sync_of_the_disk_does_not_cover_the_next_page_of_a_home() {
     assert_eq!(tier.holds(&PageId::volume(1, 100)), Some(false));
     tier.check();
 }
+
+/// The same with the rule taken out.
+#[cfg(feature = "planted")]
+#[test]
+fn a_sync_of_the_disk_that_covers_the_next_page_of_a_home_is_noticed() {
+    use mezzanine_engine::planted::{Bug, set};
+    set(Some(Bug::SyncCoversNextPage));
+    let noticed = std::panic::catch_unwind(a_sync_of_the_disk_does_not_cover_the_next_page_of_a_home);
+    set(None);
+    let said = noticed.unwrap_err();
+    let said = said.downcast_ref::<String>().unwrap();
+    assert!(said.contains("page 100 before it was synced"), "{said}");
+}

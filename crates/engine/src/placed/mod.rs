@@ -319,7 +319,9 @@ impl Tier {
         homes.control.free.set(last);
         let home = homes.free[last as usize].load(Relaxed);
         // A sync that is under way covers the page that was here, not the one that comes.
-        homes.home(home).written.store(NEVER_WRITTEN, Relaxed);
+        if !planted::is(Bug::SyncCoversNextPage) {
+            homes.home(home).written.store(NEVER_WRITTEN, Relaxed);
+        }
         Some(home)
     }
 

@@ -209,11 +209,11 @@ impl Tier {
             if homes.home(home).written.load(Relaxed) != number {
                 return;
             }
-            assert_ne!(
-                directory.state(entry) & (DIRTY | WRITTEN),
-                DIRTY,
-                "a page that was not written became clean"
-            );
+            let unwritten = directory.state(entry) & (DIRTY | WRITTEN) == DIRTY;
+            if unwritten && planted::is(Bug::SyncCoversNextPage) {
+                return;
+            }
+            assert!(!unwritten, "a page that was not written became clean");
             shard.clear_flags(entry, DIRTY | WRITTEN | DRAINED);
             planted::inside("spill: one page marked clean");
         }
