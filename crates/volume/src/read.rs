@@ -98,7 +98,10 @@ impl Shared {
                     read_under = None;
                 }
                 // What was read from disk is right if the page has not changed since the miss before the read.
-                Lookup::Miss(token) if read_under == Some(token) => return Ok(()),
+                Lookup::Miss(token) if read_under == Some(token) => {
+                    self.make_room(host);
+                    return Ok(());
+                }
                 Lookup::Miss(token) => {
                     let offset = block * file.page_size;
                     let failed = |error| VolumeError::from_device("read", &file.name, error).at(offset);
@@ -192,6 +195,13 @@ impl Shared {
         false
     }
 
+    /// A clean page was dropped: it may have found no room. Without workers nobody else would make some where nothing is written.
+    fn make_room(&self, host: &TierHost) {
+        if host.workers == 0 && host.takes_clean {
+            self.run_job(host);
+        }
+    }
+
     /// Fills `buf`, a whole number of pages from `block` on, with one batch of requests to each device.
     fn read_batch(
         &self,
@@ -213,6 +223,7 @@ impl Shared {
             .collect();
         let flash_results = self.read_runs(host, file, block, buf, &sources)?;
         let mut results = flash_results.into_iter();
+        let mut dropped = false;
         for (index, source) in sources.iter().enumerate() {
             let page = &mut buf[index * size..(index + 1) * size];
             let right = match source {
@@ -227,13 +238,18 @@ impl Shared {
                 Source::Disk(token) => {
                     file.unmask(page, (block + index as u64) * file.page_size);
                     count(&self.counters.page_misses, 1);
-                    self.offer(host, &id(index), page, *token)
-                        || self.is_unchanged(host, &id(index), page, *token)
+                    let taken = self.offer(host, &id(index), page, *token);
+                    dropped |= !taken;
+                    taken || self.is_unchanged(host, &id(index), page, *token)
                 }
             };
             if !right {
                 self.read_page(host, file, block + index as u64, page)?;
             }
+        }
+        if dropped {
+            // Not before: what leaves the tier for it would make the pages that follow look changed.
+            self.make_room(host);
         }
         Ok(())
     }

@@ -77,3 +77,26 @@ fn a_scan_reads_the_disk_in_large_requests() {
     assert!(found.iter().all(|&byte| byte == 3));
     assert_eq!(volume.statistics().disk_reads, 1);
 }
+
+#[test]
+fn reads_alone_fill_a_tier_that_has_no_workers() {
+    for &design in Design::ALL {
+        let mut config = config(design, Admission::Clean, SyncMode::Through, 0);
+        config.tier.placement.write_back = false;
+        let volume = open(&formatted(&config), &config);
+        let backing = Backing::new("a");
+        let file = backing.attach(&volume).unwrap();
+        file.write_at(&vec![7; 80 * PAGE], 0).unwrap();
+        let before = volume.statistics();
+        for round in 0..8 {
+            for block in 0..80 {
+                file.read_at(&mut vec![0; PAGE], (block + round) % 80 * PAGE as u64).unwrap();
+            }
+        }
+        let done = volume.statistics().since(&before);
+        let tier = done.tier.unwrap();
+        // Staging memory has room for 12 pages; nothing but reads can have written it to flash.
+        assert!(tier.pages_written >= 24, "{design}: {} pages written", tier.pages_written);
+        assert!(done.page_hits_flash >= 24, "{design}: {} pages found on flash", done.page_hits_flash);
+    }
+}
