@@ -40,7 +40,7 @@ Nothing found in N cuts means fewer than 3/N violations per cut at 95 % confiden
 pub(crate) enum SimVerb {
     /// Cut the power of simulated devices under the shipped code, thousands of times, and check what is found afterwards.
     #[command(after_help = EXAMPLES)]
-    Crash(CrashArgs),
+    Crash(Box<CrashArgs>),
     /// Run a database over a tier in virtual time; or, of a design's replacement alone, count hits and misses on a trace.
     #[command(after_help = run::EXAMPLES)]
     Run(Box<run::RunArgs>),

@@ -4,7 +4,7 @@
 //! point is refused with its words. An option that means nothing to the design of a point is not part of it, so that with two sizes of flash a database
 //! on disk alone is one point.
 
-use clap::Parser;
+use clap::{ArgAction, CommandFactory as _, Parser};
 use mezzanine_sim::timed::{Setup, Workload, run as simulate};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -147,10 +147,18 @@ fn combinations(args: &SweepArgs) -> Result<Vec<Options>, Failure> {
     Ok(combinations)
 }
 
+/// Whether an option has no value.
+fn is_switch(name: &str) -> bool {
+    let command = CommandLine::command();
+    let mut options = command.get_arguments().filter(|option| option.get_long() == Some(name));
+    options.any(|option| matches!(option.get_action(), ArgAction::SetTrue))
+}
+
 fn parse(args: &SweepArgs, varied: &Options) -> Result<RunArgs, Failure> {
-    let options = varied.iter().map(|(name, value)| match value.as_str() {
-        "on" => format!("--{name}"),
-        _ => format!("--{name}={value}"),
+    let options = varied.iter().filter_map(|(name, value)| match (value.as_str(), is_switch(name)) {
+        ("on", true) => Some(format!("--{name}")),
+        ("off", true) => None,
+        _ => Some(format!("--{name}={value}")),
     });
     let line: Vec<String> =
         std::iter::once("mezz sim run".to_owned()).chain(args.run.iter().cloned()).chain(options).collect();
@@ -165,7 +173,8 @@ fn parse(args: &SweepArgs, varied: &Options) -> Result<RunArgs, Failure> {
 fn point(args: &SweepArgs, mut varied: Options, memory: u64) -> Result<Point, Failure> {
     // All of them must be understood, also those that mean nothing to this design.
     let configuration = parse(args, &varied)?.configuration()?;
-    varied.retain(|(name, value)| value != "off" && !is_foreign(configuration, name));
+    let is_off = |name: &str, value: &str| value == "off" && is_switch(name);
+    varied.retain(|(name, value)| !is_off(name, value) && !is_foreign(configuration, name));
     let mut setup = parse(args, &varied)?.setup()?;
     let mut memory_bytes = setup.memory_bytes().map_err(|refusal| refused(&refusal))?;
     let key = key(&setup)?;
