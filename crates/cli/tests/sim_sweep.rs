@@ -269,3 +269,28 @@ fn a_queue_of_too_few_frames_is_told_by_the_option_that_there_is() {
         ["sim", "mrc", "--synthetic", "prod3", "--requests", "1000", "--design", "face-gsc", "--sizes", "5"];
     mezz(&mrc).expect(2).complains(&["--sizes"]);
 }
+
+#[test]
+fn an_option_without_a_value_is_on_or_off() {
+    let scratch = Scratch::new();
+    let vary = ["--vary", "returning-only=off,on", "--vary", "workload=zipf"];
+    let run = ["--pages", "6000", "--pool", "1MB", "--flash", "13MB", "--clients", "20", "--seconds", "0.5"];
+    timed(&scratch, "results", &vary, &run).expect(0);
+    let counted = |line: &String| {
+        let row: serde_json::Value = serde_json::from_str(line).unwrap();
+        let of = |name: &str| {
+            let counters = row["run"]["tier"].as_array().unwrap();
+            counters.iter().find(|counter| counter[0] == name).unwrap()[1].as_u64().unwrap()
+        };
+        let is_on = row["varied"].to_string().contains("returning-only");
+        (is_on, of("clean_first_seen") > of("staged_clean"))
+    };
+    let mut rows: Vec<_> = sorted(&scratch, "results").iter().map(counted).collect();
+    rows.sort_unstable();
+    assert_eq!(
+        rows,
+        [(false, false), (true, true)],
+        "whether it is on, and whether more is turned away than taken"
+    );
+    timed(&scratch, "other", &["--vary", "flash=off"], &run[..4]).expect(2).complains(&["--flash", "off"]);
+}

@@ -65,6 +65,10 @@ pub struct TierConfig {
     pub frames_max: u64,
     /// Parameters of designs that write in place.
     pub placement: Placement,
+    /// Of clean pages only those are taken that return: that were offered before, not long ago. While the tier fills for the first time every one is.
+    pub returning_only: bool,
+    /// With `returning_only`: pages whose first offer is remembered. Default: half as many as there are frames.
+    pub remembered_pages: Option<u64>,
 }
 
 /// Parameters of designs that write in place, each for the designs that it names. `None` is the default.
@@ -107,6 +111,8 @@ impl TierConfig {
             ahead_frames: frames / 16,
             frames_max: frames,
             placement: Placement::default(),
+            returning_only: false,
+            remembered_pages: None,
         }
     }
 
@@ -192,6 +198,13 @@ impl TierConfig {
         range("ahead_frames", self.ahead_frames, 0, self.frames / 2)
             .map_err(|error| error.explained("half of the queue must be left to its pages"))?;
         designs::check_foreign(self)?;
+        if let Some(pages) = self.remembered_pages {
+            if !self.returning_only {
+                let reason = "a parameter of returning_only, which is off".into();
+                return Err(ConfigError::new("remembered_pages", reason, "leave it out".into()));
+            }
+            range("remembered_pages", pages, 1, FRAMES_MAX)?;
+        }
         range("shards", self.shards.into(), 1, 4096)?;
         if !self.shards.is_power_of_two() {
             return Err(ConfigError::new(

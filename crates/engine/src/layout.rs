@@ -8,6 +8,7 @@ use crate::directory::{COUNTERS_PER_SHARD, ChangeCounter, Entry, Shard};
 use crate::drops::Drops;
 use crate::placed::PlacedLayout;
 use crate::region::REGION_ALIGNMENT;
+use crate::returning::Returning;
 use crate::tally::{STRIPES, Stripe};
 
 /// Bytes of the host that every group summary carries.
@@ -27,6 +28,8 @@ pub(crate) struct Layout {
     pub(crate) entries: usize,
     /// Where pages lie that are written in place.
     pub(crate) placed: PlacedLayout,
+    /// Clean pages that were offered lately.
+    pub(crate) returning: usize,
     /// End position of the segment in each segment slot.
     pub(crate) segment_ends: usize,
     /// The pages that the stage-out lane carries: position and place in its buffer.
@@ -71,6 +74,7 @@ impl Layout {
             Some(placed) => PlacedLayout::compute(placed, &mut take),
             None => PlacedLayout::default(),
         };
+        let returning = take(Returning::bytes(geometry.remembered_pages()), 64);
         let segment_ends = take(geometry.segment_slots as usize * 8, 64);
         let lane_pages = take(geometry.lane_pages() as usize * 8, 64);
         let segments =
@@ -90,6 +94,7 @@ impl Layout {
             bucket_table,
             entries,
             placed,
+            returning,
             segment_ends,
             lane_pages,
             segment_buffers,

@@ -77,6 +77,8 @@ mod forget;
 
 mod drops;
 
+mod returning;
+
 mod lane;
 
 mod stage_out;
@@ -133,6 +135,7 @@ pub use pages::{HeldPage, PageCursor};
 pub use placed::DiskMark;
 pub use recovery::{ReadError, ReadFlash, Recovered, RecoveryError, RecoveryReport, WriteFlash};
 pub use region::{REGION_ALIGNMENT, Region};
+pub use returning::Returning;
 pub use staging::{SyncState, SyncTicket};
 pub use statistics::Statistics;
 pub use tier::{FlashPage, Lookup, NoRoom, StageIn, StageKind, Tier, Token};

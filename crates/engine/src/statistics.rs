@@ -57,6 +57,8 @@ counters! {
     stalls,
     /// Pages that admission does not take.
     refused,
+    /// Clean pages that were not taken because they had not been offered lately.
+    clean_first_seen,
     /// Tombstones appended.
     tombstones,
     /// Groups written.

@@ -61,6 +61,9 @@ pub enum StageIn {
     },
     /// A clean page was dropped, which is always allowed.
     Dropped,
+    /// A clean page was not taken because it had not been offered lately, and will be the next time. It has not changed since the lookup that
+    /// its token is of.
+    FirstSeen,
     /// No room for a dirty page now: carry out a job or wait for one, then call again.
     Full,
     /// Admission does not take it: the host writes it to disk and then invalidates it here, as [`Tier::invalidate`] says.
@@ -303,6 +306,10 @@ impl Tier {
         if stale && !planted::is(Bug::StaleOfferAdmitted) {
             counters.dropped_stale.count(1);
             return StageIn::Dropped;
+        }
+        if !self.returns(id) {
+            counters.clean_first_seen.count(1);
+            return StageIn::FirstSeen;
         }
         if !self.is_admitted(id, false) {
             counters.refused.count(1);

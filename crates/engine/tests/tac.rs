@@ -114,7 +114,7 @@ impl Traced {
                     self.host.tier.invalidate(&id(block)).unwrap();
                     return None;
                 }
-                StageIn::Dropped => panic!("a dirty page is not dropped"),
+                StageIn::Dropped | StageIn::FirstSeen => panic!("a dirty page is not dropped"),
             }
         }
     }

@@ -544,6 +544,10 @@ const DEFAULT_PAGE_SIZE: u32 = 4096;
 pub(crate) fn with_wishes(mut tier: TierConfig, params: &Params) -> TierConfig {
     tier.design = params.design.unwrap_or(tier.design);
     tier.admission = params.admission.unwrap_or(tier.admission);
+    tier.returning_only = params.returning_only.unwrap_or(tier.returning_only);
+    // What the flash file says of it goes with what it says of the other.
+    let remembered = tier.remembered_pages.filter(|_| tier.returning_only);
+    tier.remembered_pages = params.remembered_pages.or(remembered);
     tier.sync_mode = params.sync_mode.unwrap_or(tier.sync_mode);
     tier
 }

@@ -8,8 +8,18 @@ use mezzanine_volume::{Admission, Design, SyncMode};
 use crate::error::{Error, ErrorKind};
 
 /// The names of the URI parameters, in the order in which errors list them.
-pub(crate) const NAMES: [&str; 8] =
-    ["flash", "flash_size", "flash_max_size", "page_size", "design", "admission", "sync_mode", "trace"];
+pub(crate) const NAMES: [&str; 10] = [
+    "flash",
+    "flash_size",
+    "flash_max_size",
+    "page_size",
+    "design",
+    "admission",
+    "returning_only",
+    "remembered_pages",
+    "sync_mode",
+    "trace",
+];
 
 /// The parameters as given; what is not given keeps its default, or what the flash file says.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -20,6 +30,8 @@ pub(crate) struct Params {
     pub(crate) page_size: Option<u32>,
     pub(crate) design: Option<Design>,
     pub(crate) admission: Option<Admission>,
+    pub(crate) returning_only: Option<bool>,
+    pub(crate) remembered_pages: Option<u64>,
     pub(crate) sync_mode: Option<SyncMode>,
     /// What the tier is to be recorded to.
     pub(crate) trace: Option<PathBuf>,
@@ -49,6 +61,10 @@ impl Params {
                         [("clean", Admission::Clean), ("dirty", Admission::Dirty), ("both", Admission::Both)];
                     params.admission = Some(choose(name, &value, &known)?);
                 }
+                "returning_only" => {
+                    params.returning_only = Some(choose(name, &value, &[("on", true), ("off", false)])?);
+                }
+                "remembered_pages" => params.remembered_pages = Some(pages(name, &value)?),
                 _ => {
                     params.sync_mode = Some(sync_mode(name, &value)?);
                 }
@@ -79,6 +95,10 @@ pub(crate) fn choose<T: Copy>(name: &str, value: &str, known: &[(&str, T)]) -> R
         let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
         bad(name, value, &format!("no such choice; use one of {}", words.join(", ")))
     })
+}
+
+fn pages(name: &str, value: &str) -> Result<u64, Error> {
+    value.parse().map_err(|_| bad(name, value, "it is not a number of pages; write 100000"))
 }
 
 fn page_size(value: &str) -> Result<u32, Error> {
@@ -139,6 +159,8 @@ mod tests {
             ("page_size", "65536", "32768"),
             ("design", "arc", "face-basic, face-gr, face-gsc, lru, fifo, clock, lc, exadata, cac, tac"),
             ("admission", "all", "clean, dirty, both"),
+            ("returning_only", "yes", "on, off"),
+            ("remembered_pages", "many", "number of pages"),
             ("sync_mode", "drained", "through, durable"),
             ("flash", "", "empty"),
             ("trace", "", "empty"),

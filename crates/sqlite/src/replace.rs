@@ -68,6 +68,8 @@ impl Wanted {
             Some(bytes) => TierConfig {
                 design: present.design,
                 admission: present.admission,
+                returning_only: present.returning_only,
+                remembered_pages: present.remembered_pages,
                 sync_mode: present.sync_mode,
                 ..sized(page_size, bytes, self.params.flash_bytes_max)?
             },

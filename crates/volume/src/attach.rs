@@ -506,7 +506,9 @@ impl Shared {
                     return Ok(());
                 }
                 // Refused: admission has stopped, so somebody settles the volume right now, or is about to.
-                StageIn::Full | StageIn::Refused | StageIn::Dropped => self.work_or_wait(host, seen)?,
+                StageIn::Full | StageIn::Refused | StageIn::Dropped | StageIn::FirstSeen => {
+                    self.work_or_wait(host, seen)?
+                }
             }
         }
     }

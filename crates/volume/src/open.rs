@@ -262,6 +262,8 @@ fn merged(found: &Superblock, config: &VolumeConfig, name: &str) -> Result<Super
         placement: if same { found.config.placement } else { config.tier.placement },
         design: config.tier.design,
         admission: config.tier.admission,
+        returning_only: config.tier.returning_only,
+        remembered_pages: config.tier.remembered_pages,
         sync_mode: config.tier.sync_mode,
         survivors_max: config.tier.survivors_max.min(found.config.group_pages - 1),
         ..found.config.clone()

@@ -175,7 +175,7 @@ impl Shared {
         }
     }
 
-    /// Offers a page that was read from disk. True if the tier took it, and so vouches that it had not changed since the
+    /// Offers a page that was read from disk. True if the tier took it, or will the next time, and so vouches that it had not changed since the
     /// miss; false says nothing.
     fn offer(&self, host: &TierHost, id: &PageId, page: &[u8], token: Token) -> bool {
         if !host.takes_clean || host.is_incomplete() {
@@ -192,7 +192,7 @@ impl Shared {
             return true;
         }
         self.push_resize(host);
-        false
+        staged == StageIn::FirstSeen
     }
 
     /// A clean page was dropped: it may have found no room. Without workers nobody else would make some where nothing is written.

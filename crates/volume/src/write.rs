@@ -194,7 +194,9 @@ impl Shared {
                     return Ok(());
                 }
                 StageIn::Full => self.work_or_wait(host, seen)?,
-                StageIn::Refused | StageIn::Dropped => return self.forget_page(host, id),
+                StageIn::Refused | StageIn::Dropped | StageIn::FirstSeen => {
+                    return self.forget_page(host, id);
+                }
             }
         }
     }

@@ -59,11 +59,12 @@ pub(super) fn is_one(name: &str) -> bool {
 }
 
 fn has(design: Design, name: &str) -> bool {
-    design.parameters().iter().any(|parameter| parameter.name == name)
+    design.parameters().any(|parameter| parameter.name == name)
 }
 
 fn help(parameter: &Parameter) -> String {
     let of: Vec<_> = Design::all().filter(|design| has(*design, parameter.name)).map(Design::name).collect();
+    let of = if of.len() == Design::all().count() { "all".to_owned() } else { of.join(", ") };
     let unlimited = if parameter.kind == ParameterKind::Pages { ", or 'unlimited'" } else { "" };
     let default = match (parameter.kind, parameter.default) {
         (ParameterKind::Switch, _) => String::new(),
@@ -71,7 +72,7 @@ fn help(parameter: &Parameter) -> String {
         (_, ParameterDefault::FramesOver(divisor)) => format!("; default: frames / {divisor}"),
         (_, ParameterDefault::Value(value)) => format!("; default: {value}"),
     };
-    format!("{}{unlimited} ({}{default})", parameter.help, of.join(", "))
+    format!("{}{unlimited} ({of}{default})", parameter.help)
 }
 
 fn value(text: &str) -> Result<u64, String> {

@@ -30,7 +30,7 @@ With --policy-only:
   mezz sim run --policy-only --synthetic prod3 --design face-gsc --frames 20000 --group-pages 128
 
 Of a policy alone one learns which requests find their page, and nothing of time, of writes to disk or of wear. The cache takes in every \
-page that it misses, except with tac. Reads and writes are requests; evictions, commits and checkpoints in a trace are not.
+page that it misses, except with tac and --returning-only. Reads and writes are requests; evictions, commits and checkpoints in a trace are not.
 
 Of the FaCE designs the shipped tier runs, over devices that hold nothing.
 

@@ -9,7 +9,7 @@ use mezzanine_engine::{Admission, Design, Geometry, Placement, SyncMode, TierCon
 use mezzanine_volume::{Volume, VolumeConfig, VolumeErrorKind};
 use serde::Serialize;
 
-use super::inspect::queue;
+use super::inspect::{design, queue, remembered};
 use super::open::{Flash, open_failure};
 use crate::failure::{Failure, chain};
 
@@ -49,6 +49,14 @@ pub(crate) struct FormatArgs {
     /// Which pages enter: clean, dirty or both (default: both; clean with the design exadata without --write-back).
     #[arg(long)]
     admission: Option<Admission>,
+
+    /// Of the clean pages take only those that return: that were offered before, not long ago. Fewer pages are written to flash.
+    #[arg(long)]
+    returning_only: bool,
+
+    /// With --returning-only: pages whose first offer is remembered (default: half as many as there are frames).
+    #[arg(long, value_name = "PAGES", requires = "returning_only")]
+    remembered_pages: Option<u64>,
 
     /// Where a page must be before a sync returns: through (on disk) or durable (on flash) (default: durable; through with the design tac, which has no
     /// other).
@@ -123,6 +131,9 @@ struct Formatted {
     group_pages: u32,
     design: &'static str,
     admission: &'static str,
+    returning_only: bool,
+    /// Clean pages whose first offer is remembered, if only those enter that return.
+    remembered_pages: Option<u64>,
     sync_mode: &'static str,
     memory_bytes: u64,
     memory_bytes_per_frame: f64,
@@ -179,6 +190,8 @@ fn configure(args: &FormatArgs, bytes: u64) -> Result<(TierConfig, Geometry), Fa
     let config = TierConfig {
         placement: args.placement(),
         admission: args.admission.unwrap_or(if args.write_back { Admission::Both } else { fitted.admission }),
+        returning_only: args.returning_only,
+        remembered_pages: args.remembered_pages,
         sync_mode: args.sync_mode.unwrap_or(fitted.sync_mode),
         group_pages: args.group_pages.unwrap_or(fitted.group_pages),
         ..fitted
@@ -265,6 +278,8 @@ fn report(args: &FormatArgs, config: &TierConfig, geometry: &Geometry, json: boo
         group_pages: config.group_pages,
         design: config.design.name(),
         admission: config.admission.name(),
+        returning_only: config.returning_only,
+        remembered_pages: remembered(geometry),
         sync_mode: config.sync_mode.name(),
         memory_bytes: geometry.region_bytes() as u64,
         memory_bytes_per_frame: geometry.bytes_per_frame(),
@@ -279,7 +294,7 @@ fn report(args: &FormatArgs, config: &TierConfig, geometry: &Geometry, json: boo
             format!("{}, {} ({} of it metadata)", f.flash, Size(f.flash_bytes), Size(f.metadata_bytes)),
         ),
         ("queue", queue(f.frames, f.frames_max, f.page_bytes, f.group_pages)),
-        ("design", format!("{}, admission {}, sync mode {}", f.design, f.admission, f.sync_mode)),
+        ("design", design(f.design, f.admission, f.remembered_pages, f.sync_mode)),
         (
             "memory needed",
             format!(

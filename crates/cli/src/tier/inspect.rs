@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use mezzanine_engine::Geometry;
 use mezzanine_engine::format::{FORMAT_VERSION, TierState};
 use serde::Serialize;
 
@@ -35,6 +36,9 @@ struct Inspection {
     epoch: u32,
     design: &'static str,
     admission: &'static str,
+    returning_only: bool,
+    /// Clean pages whose first offer is remembered, if only those enter that return.
+    remembered_pages: Option<u64>,
     sync_mode: &'static str,
     page_bytes: u32,
     frames: u64,
@@ -101,6 +105,8 @@ pub(crate) fn run(args: &InspectArgs, json: bool) -> Result<(), Failure> {
         epoch: superblock.epoch,
         design: config.design.name(),
         admission: config.admission.name(),
+        returning_only: config.returning_only,
+        remembered_pages: remembered(&geometry),
         sync_mode: config.sync_mode.name(),
         page_bytes: config.page_size,
         frames: config.frames,
@@ -131,6 +137,19 @@ pub(crate) fn queue(frames: u64, frames_max: u64, page_bytes: u32, group_pages: 
     format!("{frames} frames of {page_bytes} bytes{growth}, groups of {group_pages}")
 }
 
+/// Clean pages that are remembered; `None` where every one is taken.
+pub(crate) fn remembered(geometry: &Geometry) -> Option<u64> {
+    Some(geometry.remembered_pages()).filter(|pages| *pages > 0)
+}
+
+/// The design, and what enters when, in words.
+pub(crate) fn design(name: &str, admission: &str, remembered: Option<u64>, sync_mode: &str) -> String {
+    let returning = remembered.map_or_else(String::new, |pages| {
+        format!(" (clean pages only if they return; {pages} are remembered)")
+    });
+    format!("{name}, admission {admission}{returning}, sync mode {sync_mode}")
+}
+
 fn text(i: &Inspection, state: TierState) -> String {
     let r = &i.recovery;
     let pages = if r.emptied {
@@ -153,7 +172,7 @@ fn text(i: &Inspection, state: TierState) -> String {
         ("state", state_meaning(state).to_owned()),
         ("generation", i.generation.to_string()),
         ("epoch", i.epoch.to_string()),
-        ("design", format!("{}, admission {}, sync mode {}", i.design, i.admission, i.sync_mode)),
+        ("design", design(i.design, i.admission, i.remembered_pages, i.sync_mode)),
         ("queue", queue(i.frames, i.frames_max, i.page_bytes, i.group_pages)),
         ("flash needed", format!("{} ({} of it metadata)", Size(i.flash_bytes), Size(i.metadata_bytes))),
         (

@@ -91,6 +91,14 @@ impl Geometry {
         u64::from((self.config.staging_groups / 2).clamp(1, LANE_GROUPS_MAX))
     }
 
+    /// Pages whose first clean offer is remembered; 0 if every clean page is taken.
+    pub fn remembered_pages(&self) -> u64 {
+        if !self.config.returning_only {
+            return 0;
+        }
+        self.config.remembered_pages.unwrap_or((self.frames_max() / 2).max(1))
+    }
+
     /// Frames that fit into the stage-out buffer.
     pub(crate) fn lane_frames(&self) -> u64 {
         self.lane_groups() * self.group_frames

@@ -217,6 +217,7 @@ impl Superblock {
         for parameter in [extent_pages, ageing_period, random_weight, extents] {
             writer.u64(parameter.map_or(0, |value| value + 1));
         }
+        writer.u32(config.returning_only.into()).u64(config.remembered_pages.map_or(0, |pages| pages + 1));
         let checksum = crc32c::crc32c(&out[..CHECKSUM_AT]);
         out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
         out
@@ -262,6 +263,8 @@ impl Superblock {
             ahead_frames: reader.u64(),
             frames_max: 0,
             placement: Placement::default(),
+            returning_only: false,
+            remembered_pages: None,
             design,
             admission,
             sync_mode,
@@ -286,6 +289,8 @@ impl Superblock {
             random_weight,
             extents,
         };
+        config.returning_only = reader.u32() != 0;
+        config.remembered_pages = reader.u64().checked_sub(1);
         if u64::from(ring_shift) >= frames {
             return Err(odd("ring"));
         }

@@ -15,6 +15,11 @@ impl Homes<'_> {
         self.control.free.get() + self.in_limbo() + self.control.leaving.get()
     }
 
+    /// Whether more homes are free than stay free once a tier is full.
+    pub(crate) fn has_spare(&self) -> bool {
+        self.control.free.get() > self.geometry.kept_coming
+    }
+
     /// Whether a page can come in without another one leaving for it.
     pub(super) fn has_room(&self) -> bool {
         self.coming() > self.geometry.kept_coming

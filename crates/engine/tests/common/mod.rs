@@ -140,7 +140,7 @@ impl Host {
                     }
                     return;
                 }
-                StageIn::Dropped => unreachable!(),
+                StageIn::Dropped | StageIn::FirstSeen => unreachable!(),
             }
         }
     }

@@ -188,6 +188,7 @@ impl Scenario {
         }
         draw_policy(&mut tier, focus, &mut random);
         draw_in_place(&mut tier, focus, seed);
+        draw_returning(&mut tier, seed);
         tier.frames = random.magnitude(64);
         // From there on the least number that the configuration can have, so that the queue comes round often.
         while tier.geometry().is_err() {
@@ -290,6 +291,14 @@ pub(crate) fn draw_in_place(tier: &mut TierConfig, focus: Focus, seed: u64) {
         }
     }
     draw_placement(tier);
+}
+
+/// In one world of six clean pages enter only if they return; few are remembered, many or the default. From numbers of its own, as above.
+pub(crate) fn draw_returning(tier: &mut TierConfig, seed: u64) {
+    let mut random = Random::new(seed ^ 0x7265_7475_726e_696e);
+    tier.returning_only = random.chance(1, 6);
+    tier.remembered_pages = *random.pick(&[Some(1), Some(40), None]);
+    tier.remembered_pages = tier.remembered_pages.filter(|_| tier.returning_only);
 }
 
 /// A design like the one that the tier has: by number, so that no other draw depends on which kind it is.

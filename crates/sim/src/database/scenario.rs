@@ -4,7 +4,7 @@ use mezzanine_device::memory::Random;
 use mezzanine_engine::{Admission, SyncMode, TierConfig};
 
 use super::places::Space;
-use crate::crash::scenario::{draw_design, draw_in_place, draw_placement};
+use crate::crash::scenario::{draw_design, draw_in_place, draw_placement, draw_returning};
 use crate::crash::{Feature, Focus, Terms};
 
 /// Makes the seed of a draw of its own.
@@ -296,6 +296,7 @@ fn draw_tier(page_size: u32, focus: Focus, seed: u64, random: &mut Random) -> Ti
     }
     draw_policy(&mut tier, focus, random);
     draw_in_place(&mut tier, focus, seed);
+    draw_returning(&mut tier, seed);
     (tier.ahead_frames, tier.frames_max) = (0, 0);
     tier.frames = random.magnitude(64);
     // From there on the least number that the configuration can have, so that the queue comes round often.

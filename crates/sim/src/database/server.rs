@@ -83,7 +83,7 @@ impl<'t> Server<'t> {
         let staged = self.tier.stage_in(&id, &page, StageKind::Clean(None), buffer.lsn);
         self.world.leaving = page;
         match staged {
-            StageIn::Staged { also_disk: false } | StageIn::Dropped => Ok(()),
+            StageIn::Staged { also_disk: false } | StageIn::Dropped | StageIn::FirstSeen => Ok(()),
             other => Err(Stop::violated(Invariant::Assertion, format!("a clean page was {other:?}"))),
         }
     }
@@ -108,7 +108,7 @@ impl<'t> Server<'t> {
                         break Err(stop);
                     }
                 }
-                StageIn::Dropped => {
+                StageIn::Dropped | StageIn::FirstSeen => {
                     break Err(Stop::violated(Invariant::Assertion, "a dirty page was dropped"));
                 }
             }

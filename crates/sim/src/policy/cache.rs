@@ -3,8 +3,8 @@
 //! 1. `frame_of` and `page_of` are each other's inverse for the pages that are there.
 //! 2. Exactly the frames below `used` have a page, and they are the ones in the policy's order.
 
-use mezzanine_engine::Region;
 use mezzanine_engine::replacement::{PageKey, Policy, Replacement, Shape, Visitor, prefetch};
+use mezzanine_engine::{PageId, Region, Returning};
 
 use super::counts::{Access, Counts};
 
@@ -19,10 +19,16 @@ pub struct Cache {
     /// By frame: its page.
     page_of: Vec<u32>,
     used: u32,
+    /// Missed pages, so many of which are remembered, if only those come in that return.
+    remembered: Option<(Region, u64)>,
     /// Reads and writes, and those of them that missed.
     requests: [u64; 2],
     misses: [u64; 2],
+    turned_away: u64,
 }
+
+/// File that the pages are of.
+const FILE: u64 = 1;
 
 impl Cache {
     /// An empty cache.
@@ -34,9 +40,18 @@ impl Cache {
             frame_of: Vec::new(),
             page_of: vec![0; shape.frames() as usize],
             used: 0,
+            remembered: None,
             requests: [0; 2],
             misses: [0; 2],
+            turned_away: 0,
         }
+    }
+
+    /// The same cache, and of pages that are read only those come in which return, so many that missed being remembered; 0 for all.
+    #[must_use]
+    pub fn returning(self, pages: u64) -> Self {
+        let remembered = (pages > 0).then(|| (Region::heap(Returning::bytes(pages)), pages));
+        Self { remembered, ..self }
     }
 
     /// Bytes of memory that a cache takes when it is made. To these come up to [`Self::BYTES_PER_PAGE`] for each page that it meets.
@@ -94,6 +109,8 @@ impl Cache {
             used: &mut self.used,
             misses: &mut self.misses,
             written: &mut written,
+            returning: self.remembered.as_ref().map(|(region, pages)| Returning::laid(region, 0, *pages)),
+            turned_away: &mut self.turned_away,
         };
         order.visit(run);
         self.requests[0] += accesses.len() as u64 - written;
@@ -102,7 +119,7 @@ impl Cache {
 
     /// What was counted.
     pub fn counts(&self) -> Counts {
-        Counts::of(self.requests, self.misses)
+        Counts { turned_away: self.turned_away, ..Counts::of(self.requests, self.misses) }
     }
 
     /// Checks the invariants, and the policy's. For tests.
@@ -134,6 +151,8 @@ struct Run<'a, N> {
     used: &'a mut u32,
     misses: &'a mut [u64; 2],
     written: &'a mut u64,
+    returning: Option<Returning<'a>>,
+    turned_away: &'a mut u64,
 }
 
 impl<N: Fn(u32) -> PageKey> Visitor for Run<'_, N> {
@@ -163,9 +182,18 @@ impl<N: Fn(u32) -> PageKey> Visitor for Run<'_, N> {
             self.misses[usize::from(access.is_write())] += 1;
             let key = (self.name)(page);
             policy.missed(key);
+            let is_offer = !access.is_write();
+            // The tier's own order: a page that comes while the cache fills is remembered, too.
+            let returns = is_offer
+                && self
+                    .returning
+                    .is_none_or(|returning| returning.returns(&PageId::volume(FILE, page.into())));
             let frame = if (*self.used as usize) < self.page_of.len() {
                 *self.used += 1;
                 *self.used - 1
+            } else if is_offer && !returns {
+                *self.turned_away += 1;
+                continue;
             } else if policy.admits(key) {
                 let frame = policy.victim().expect("a full cache has a victim");
                 self.frame_of[self.page_of[frame as usize] as usize] = 0;

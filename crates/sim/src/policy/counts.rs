@@ -59,13 +59,24 @@ pub struct Counts {
     pub writes: u64,
     /// Of those, without their page.
     pub write_misses: u64,
+    /// Reads that missed and whose page did not come in, because it does not return.
+    pub turned_away: u64,
 }
 
 impl Counts {
     /// From the numbers of reads and writes, and those of them that missed.
     pub(super) fn of([reads, writes]: [u64; 2], [read_misses, write_misses]: [u64; 2]) -> Self {
         let (requests, misses) = (reads + writes, read_misses + write_misses);
-        Self { requests, hits: requests - misses, misses, reads, read_misses, writes, write_misses }
+        Self {
+            requests,
+            hits: requests - misses,
+            misses,
+            reads,
+            read_misses,
+            writes,
+            write_misses,
+            turned_away: 0,
+        }
     }
 
     /// Misses per request; 0 without requests.

@@ -3,6 +3,7 @@
 //! LRU with many sizes needs no caches, its curve follows from distances. Everything else runs side by side, a batch of requests
 //! in one cache after the other, so that a cache's arrays are in the processor's caches for a while.
 
+use mezzanine_engine::Returning;
 use mezzanine_engine::replacement::Policy;
 
 use super::cache::Cache;
@@ -40,7 +41,7 @@ enum Runs {
 
 /// Says which points follow from distances.
 fn follows(points: &[Setting]) -> impl Fn(&Setting) -> bool + use<> {
-    let is_lru = |point: &Setting| point.design().policy() == Some(Policy::Lru);
+    let is_lru = |point: &Setting| point.design().policy() == Some(Policy::Lru) && point.remembered() == 0;
     let many = points.iter().filter(|point| is_lru(point)).count() >= SIZES_FOR_DISTANCES;
     move |point| many && is_lru(point)
 }
@@ -57,7 +58,9 @@ impl Curve {
         let runs = |point: Setting| {
             let runs = match point.sizes() {
                 _ if follows(&point) => Runs::Distances(point.frames()),
-                Sizes::InPlace(policy, shape) => Runs::Cache(Box::new(Cache::new(*policy, *shape))),
+                Sizes::InPlace(policy, shape) => {
+                    Runs::Cache(Box::new(Cache::new(*policy, *shape).returning(point.remembered())))
+                }
                 Sizes::Queue(geometry) => Runs::Queue(Box::new(Queue::new(geometry))),
             };
             (point, runs)
@@ -71,7 +74,11 @@ impl Curve {
     pub fn bytes(points: &[Setting], pages: u64) -> u64 {
         let follows = follows(points);
         let of = |point: &Setting| match point.sizes() {
-            Sizes::InPlace(policy, shape) => Cache::bytes(*policy, shape) + pages * Cache::BYTES_PER_PAGE,
+            Sizes::InPlace(policy, shape) => {
+                Cache::bytes(*policy, shape)
+                    + Returning::bytes(point.remembered()) as u64
+                    + pages * Cache::BYTES_PER_PAGE
+            }
             Sizes::Queue(geometry) => Queue::bytes(geometry),
         };
         let caches: u64 = points.iter().filter(|point| !follows(point)).map(of).sum();

@@ -4,7 +4,7 @@
 //! free. So nothing of it is written a second time here. Every page is the same page of zeros; the flash device remembers the
 //! group summaries, which second chances are read from, and no pages; disk is not there at all. Jobs are carried out as soon as they are handed out.
 //!
-//! A read that misses brings its page from disk, and it is staged in clean. A write stages its page in dirty, which makes a new version of it if
+//! A read that misses brings its page from disk, and it is offered clean: staged in, unless only pages come in that return. A write stages its page in dirty, which makes a new version of it if
 //! an older one is there.
 
 use mezzanine_engine::{Geometry, Job, Lookup, PageId, StageIn, StageKind, Statistics, Tier};
@@ -61,7 +61,7 @@ impl Queue {
         self.page.fill(0);
         loop {
             match self.tier.stage_in(id, &self.page, kind, 0) {
-                StageIn::Staged { .. } => break,
+                StageIn::Staged { .. } | StageIn::FirstSeen => break,
                 StageIn::Refused => unreachable!("admission takes every page"),
                 // Staging memory is full.
                 StageIn::Full | StageIn::Dropped => {
@@ -90,7 +90,10 @@ impl Queue {
 
     /// What was counted.
     pub fn counts(&self) -> Counts {
-        Counts::of(self.requests, self.misses)
+        Counts {
+            turned_away: self.tier.statistics().clean_first_seen,
+            ..Counts::of(self.requests, self.misses)
+        }
     }
 
     /// What the tier counted.

@@ -4,7 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use mezzanine_engine::replacement::{Parameter, ParameterDefault, ParameterKind, Policy, Shape};
-use mezzanine_engine::{ConfigError, GROUP_PAGES_MAX, Geometry, PAGE_SIZE_MIN, TierConfig};
+use mezzanine_engine::{
+    ConfigError, FRAMES_MAX, GROUP_PAGES_MAX, Geometry, PAGE_SIZE_MIN, Returning, TierConfig,
+};
 
 /// A design whose replacement can be run alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,8 +61,12 @@ impl Design {
         }
     }
 
-    /// The parameters that it has.
-    pub fn parameters(self) -> &'static [Parameter] {
+    /// The parameters that it has: its own, and those of admission, which all have.
+    pub fn parameters(self) -> impl Iterator<Item = &'static Parameter> {
+        self.own_parameters().iter().chain(OF_ADMISSION)
+    }
+
+    fn own_parameters(self) -> &'static [Parameter] {
         match self {
             Self::InPlace(policy) => policy.parameters(),
             Self::Exadata => Policy::Lru.parameters(),
@@ -101,11 +107,30 @@ const SURVIVORS_MAX: Parameter = Parameter {
     default: ParameterDefault::Value(32),
 };
 
+const RETURNING_ONLY: Parameter = Parameter {
+    name: "returning-only",
+    help: "Of the clean pages take in only those that return: that were missed before, not long ago",
+    kind: ParameterKind::Switch,
+    default: ParameterDefault::Value(0),
+};
+
+const REMEMBERED_PAGES: Parameter = Parameter {
+    name: "remembered-pages",
+    help: "With --returning-only: pages whose first miss is remembered",
+    kind: ParameterKind::Pages,
+    default: ParameterDefault::FramesOver(2),
+};
+
+/// What says which pages come in, whatever the replacement.
+const OF_ADMISSION: &[Parameter] = &[RETURNING_ONLY, REMEMBERED_PAGES];
+
 /// A design with its frames and parameters: checked.
 #[derive(Clone, Debug)]
 pub struct Setting {
     design: Design,
     sizes: Sizes,
+    /// Missed pages that are remembered; 0 if all come in.
+    remembered: u64,
 }
 
 /// What follows from frames and parameters.
@@ -121,12 +146,20 @@ impl Setting {
     /// # Errors
     /// Names the parameter that is unknown to the design or out of range, or `frames`, with the reason and what to do.
     pub fn new(design: Design, frames: u64, given: &[(&'static str, u64)]) -> Result<Self, ConfigError> {
+        let remembered = remembered(frames, given)?;
+        let of_admission = |name: &str| OF_ADMISSION.iter().any(|parameter| parameter.name == name);
+        let own: Vec<_> = given.iter().copied().filter(|(name, _)| !of_admission(name)).collect();
         let sizes = match design {
-            Design::Queue(queue) => Sizes::Queue(Box::new(queue_of(queue, frames, given)?)),
-            Design::InPlace(policy) => Sizes::InPlace(policy, policy.shape(frames, given)?),
-            Design::Exadata => Sizes::InPlace(Policy::Lru, Policy::Lru.shape(frames, given)?),
+            Design::Queue(queue) => Sizes::Queue(Box::new(queue_of(queue, frames, &own, remembered)?)),
+            Design::InPlace(policy) => Sizes::InPlace(policy, policy.shape(frames, &own)?),
+            Design::Exadata => Sizes::InPlace(Policy::Lru, Policy::Lru.shape(frames, &own)?),
         };
-        Ok(Self { design, sizes })
+        Ok(Self { design, sizes, remembered })
+    }
+
+    /// Missed pages that are remembered, so that only those come in which return; 0 if all do.
+    pub fn remembered(&self) -> u64 {
+        self.remembered
     }
 
     /// The design.
@@ -142,7 +175,7 @@ impl Setting {
         }
     }
 
-    /// The names and values of the design's parameters.
+    /// The names and values of the design's parameters; those of admission only if it chooses.
     pub fn parameters(&self) -> Vec<(&'static str, u64)> {
         let value = |name| match &self.sizes {
             Sizes::InPlace(_, shape) => {
@@ -151,13 +184,18 @@ impl Setting {
             Sizes::Queue(geometry) if name == GROUP_PAGES.name => Some(geometry.group_pages()),
             Sizes::Queue(geometry) => Some(geometry.config().survivors_max.into()),
         };
-        self.design.parameters().iter().filter_map(|known| Some((known.name, value(known.name)?))).collect()
+        let own = self.design.own_parameters().iter();
+        let mut values: Vec<_> = own.filter_map(|known| Some((known.name, value(known.name)?))).collect();
+        if self.remembered > 0 {
+            values.extend([(RETURNING_ONLY.name, 1), (REMEMBERED_PAGES.name, self.remembered)]);
+        }
+        values
     }
 
     /// Bytes that the replacement itself keeps: for a queue all of the tier's memory, staging apart.
     pub fn policy_bytes(&self) -> u64 {
         match &self.sizes {
-            Sizes::InPlace(policy, shape) => policy.bytes(shape) as u64,
+            Sizes::InPlace(policy, shape) => (policy.bytes(shape) + Returning::bytes(self.remembered)) as u64,
             Sizes::Queue(geometry) => (geometry.region_bytes() - geometry.staging_bytes()) as u64,
         }
     }
@@ -167,20 +205,44 @@ impl Setting {
     }
 }
 
+/// Missed pages that are to be remembered.
+fn remembered(frames: u64, given: &[(&'static str, u64)]) -> Result<u64, ConfigError> {
+    let value = |name| given.iter().find(|(given, _)| *given == name).map(|given| given.1);
+    let on = value(RETURNING_ONLY.name).unwrap_or(0) != 0;
+    let refused = |reason: String, advice: &str| {
+        Err(ConfigError { parameter: REMEMBERED_PAGES.name, reason, advice: advice.to_owned() })
+    };
+    match value(REMEMBERED_PAGES.name) {
+        None if on => Ok((frames / 2).max(1)),
+        None => Ok(0),
+        Some(_) if !on => refused("every page comes in without --returning-only".to_owned(), "leave it out"),
+        Some(pages) if (1..=FRAMES_MAX).contains(&pages) => Ok(pages),
+        Some(pages) => {
+            refused(format!("{pages} is not between 1 and {FRAMES_MAX}"), "leave it out for the default")
+        }
+    }
+}
+
 /// The geometry of a tier with pages of the smallest size, which are as good as any here.
 fn queue_of(
     design: mezzanine_engine::Design,
     frames: u64,
     given: &[(&'static str, u64)],
+    remembered: u64,
 ) -> Result<Geometry, ConfigError> {
-    let known = Design::Queue(design).parameters();
+    let known = Design::Queue(design).own_parameters();
     if let Some((name, _)) =
         given.iter().find(|(name, _)| known.iter().all(|parameter| parameter.name != *name))
     {
         let reason = format!("no parameter of {design}");
         return Err(ConfigError { parameter: name, reason, advice: "leave it out".to_owned() });
     }
-    let geometry = |frames| config_of(design, frames, given).geometry();
+    let geometry = |frames| {
+        let mut config = config_of(design, frames, given);
+        (config.returning_only, config.remembered_pages) =
+            (remembered > 0, (remembered > 0).then_some(remembered));
+        config.geometry()
+    };
     geometry(frames).map_err(|error| {
         // What is wrong may be a size that nobody has named, because it follows from the frames.
         let named = known.iter().any(|parameter| parameter.name.replace('-', "_") == error.parameter);

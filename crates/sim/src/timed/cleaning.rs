@@ -48,7 +48,7 @@ impl World<'_> {
                     self.workers.wake(&mut self.clock);
                     return Some(self.write_home(who, frame, reason, Cleaning::Writing));
                 }
-                StageIn::Refused | StageIn::Dropped => {
+                StageIn::Refused | StageIn::Dropped | StageIn::FirstSeen => {
                     return Some(self.write_home(who, frame, reason, Cleaning::WritingRefused));
                 }
                 StageIn::Full if self.work_or_wait(who) => {}
@@ -98,7 +98,7 @@ impl World<'_> {
                     self.pool.frame_mut(frame).dirty = false;
                     self.counts.dirty_out(Reason::Pull);
                 }
-                StageIn::Refused | StageIn::Dropped | StageIn::Full => return,
+                StageIn::Refused | StageIn::Dropped | StageIn::FirstSeen | StageIn::Full => return,
             }
         }
     }

@@ -101,6 +101,8 @@ fn apply(parameters: &Parameters, dirty_percent: Option<u32>, setup: &mut Setup)
 fn takes(configuration: Configuration, name: &str, value: u64, config: &mut TierConfig) -> bool {
     let number = u32::try_from(value).unwrap_or(u32::MAX);
     match (configuration, name) {
+        (Configuration::Tier(_), "returning-only") => config.returning_only = value != 0,
+        (Configuration::Tier(_), "remembered-pages") => config.remembered_pages = Some(value),
         (Configuration::Tier(_), "group-pages") => {
             let (groups, pages) = (config.staging_groups, config.group_pages);
             config.group_pages = number;

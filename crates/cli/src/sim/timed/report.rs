@@ -41,6 +41,9 @@ struct TierParameters {
     flash_bytes: u64,
     tier_frames: u64,
     admission: &'static str,
+    returning_only: bool,
+    /// Clean pages whose first offer is remembered, if only those come in that return.
+    remembered_pages: Option<u64>,
     sync_mode: &'static str,
     group_pages: u32,
     survivors_max: u32,
@@ -61,6 +64,10 @@ struct Report<'a> {
 fn config_of(setup: &Setup) -> Option<TierConfig> {
     let is_tier = matches!(setup.configuration, Configuration::Tier(_));
     is_tier.then(|| setup.tier.clone().unwrap_or_else(|| setup.tier_config()))
+}
+
+fn remembered(config: &TierConfig) -> Option<u64> {
+    config.geometry().ok().map(|geometry| geometry.remembered_pages()).filter(|pages| *pages > 0)
 }
 
 fn workload(setup: &Setup) -> String {
@@ -88,6 +95,8 @@ pub(super) fn of<'a>(setup: &'a Setup, outcome: &'a Outcome) -> impl Serialize +
         flash_bytes: setup.flash_bytes,
         tier_frames: config.frames,
         admission: config.admission.name(),
+        returning_only: config.returning_only,
+        remembered_pages: remembered(&config),
         sync_mode: config.sync_mode.name(),
         group_pages: config.group_pages,
         survivors_max: config.survivors_max,
@@ -170,7 +179,11 @@ fn what_ran<'a>(setup: &Setup, outcome: &Outcome) -> Vec<(&'a str, String)> {
     ];
     if let Some(config) = config_of(setup) {
         let pages = count(config.frames);
-        facts.push(("tier", format!("{pages} frames, {}, admission {}", config.sync_mode, config.admission)));
+        let returning = remembered(&config).map_or_else(String::new, |pages| {
+            format!(", clean pages that return (of {} remembered)", count(pages))
+        });
+        let tier = format!("{pages} frames, {}, admission {}{returning}", config.sync_mode, config.admission);
+        facts.push(("tier", tier));
     }
     let measured = number(outcome.seconds, 1);
     let warm = number(outcome.warm_up.seconds, 1);
