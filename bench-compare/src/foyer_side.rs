@@ -6,8 +6,10 @@ use std::time::Instant;
 
 use foyer::{
     BlockEngineConfig, DeviceBuilder, FsDeviceBuilder, HybridCache, HybridCacheBuilder, IoEngineConfig,
-    PsyncIoEngineConfig, Source, UringIoEngineConfig,
+    PsyncIoEngineConfig, Source, Statistics, StorageFilter, StorageFilterCondition, StorageFilterResult,
+    UringIoEngineConfig,
 };
+use mezzanine_engine::{PageId, Region, Returning};
 use tokio::sync::RwLock;
 
 use crate::backing::{Backing, fill, version_of};
@@ -21,6 +23,27 @@ struct Side {
     backing: Arc<Backing>,
     stripes: Vec<RwLock<()>>,
     miss_ms: u64,
+}
+
+/// Takes in what was offered before, as Mezzanine does with `returning_only`; but foyer is not told which pages were written.
+struct Returns {
+    region: Region,
+    pages: u64,
+}
+
+impl std::fmt::Debug for Returns {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Returns").field("pages", &self.pages).finish_non_exhaustive()
+    }
+}
+
+impl StorageFilterCondition for Returns {
+    fn filter(&self, _: &Arc<Statistics>, hash: u64, _: usize) -> StorageFilterResult {
+        match Returning::laid(&self.region, 0, self.pages).returns(&PageId::volume(0, hash)) {
+            true => StorageFilterResult::Admit,
+            false => StorageFilterResult::Reject,
+        }
+    }
 }
 
 pub fn run(
@@ -54,6 +77,10 @@ async fn measure(
     };
     // Threads of its own for what it does in the background, which would wait behind the tasks that make requests.
     let own = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let admission = options.foyer_returning.map_or_else(StorageFilter::new, |pages| {
+        let region = Region::heap(Returning::bytes(pages));
+        StorageFilter::new().with_condition(Returns { region, pages })
+    });
     let cache: HybridCache<u64, Vec<u8>> = HybridCacheBuilder::new()
         .with_flush_on_close(false)
         .memory((options.memory_mib << 20) as usize - buffers)
@@ -65,6 +92,7 @@ async fn measure(
         .with_engine_config(
             BlockEngineConfig::new(device)
                 .with_block_size((options.foyer_block_mib << 20) as usize)
+                .with_admission_filter(admission)
                 .with_buffer_pool_size(buffers)
                 .with_submit_queue_size_threshold(buffers * 2),
         )

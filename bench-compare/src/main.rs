@@ -108,6 +108,18 @@ pub struct Options {
     #[arg(long, default_value = "both")]
     pub admission: String,
 
+    /// Of the clean pages Mezzanine takes in only those that were offered before.
+    #[arg(long)]
+    pub returning_only: bool,
+
+    /// Pages whose first offer it remembers (default: as many as its frames).
+    #[arg(long, requires = "returning_only")]
+    pub remembered_pages: Option<u64>,
+
+    /// foyer takes in only what was offered to its flash before, by its admission filter: the same memory of so many pages as Mezzanine's.
+    #[arg(long)]
+    pub foyer_returning: Option<u64>,
+
     /// Threads that do the tier's work.
     #[arg(long, default_value_t = 1)]
     pub workers: usize,

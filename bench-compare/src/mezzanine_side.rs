@@ -38,6 +38,7 @@ fn config(options: &Options) -> Result<VolumeConfig, Failure> {
         [by_name(&Admission::ALL.iter().map(|it| it.name()).collect::<Vec<_>>(), &options.admission)?];
     tier.sync_mode = SyncMode::ALL
         [by_name(&SyncMode::ALL.iter().map(|it| it.name()).collect::<Vec<_>>(), &options.sync_mode)?];
+    (tier.returning_only, tier.remembered_pages) = (options.returning_only, options.remembered_pages);
     Ok(VolumeConfig { workers: options.workers, ..VolumeConfig::new(tier) })
 }
 
