@@ -5,6 +5,7 @@
 //! 2. A result is a line of the results file, which follows from its point alone: not from the order, the threads, or the machine.
 //! 3. What a point takes of memory is known before it runs, and the points that run together fit the memory that they may have.
 
+mod outcome;
 mod points;
 mod pool;
 mod results;
@@ -20,17 +21,17 @@ use std::time::Instant;
 use clap::Args;
 use mezzanine_sim::policy::{Curve, Design};
 use mezzanine_trace::Format;
-use serde::Serialize;
 
 use super::mrc::Sizes;
 use super::parameters::{Parameters, Variation};
 use super::source::{Source, Synthetic};
 use crate::failure::Failure;
 use crate::machine::memory_available;
-use crate::output::{self, Table, number};
+use crate::output::{Table, number};
 use crate::size::Size;
 use crate::trace::page_size;
 
+use outcome::{Outcome, Work};
 use points::Point;
 use results::{Results, Row};
 use traces::Trace;
@@ -206,24 +207,13 @@ impl SweepArgs {
     }
 }
 
-#[derive(Serialize)]
-struct Sweep<'a> {
-    results: String,
-    shard: String,
-    /// Points of this part, of which so many had a result before.
-    points: u64,
-    found: u64,
-    seconds: f64,
-    rows: Vec<&'a Row>,
-}
-
 pub(super) fn run(args: &SweepArgs, json: bool) -> Result<(), Failure> {
     if !args.policy_only {
         return timed::run(args, json);
     }
     let started = Instant::now();
     let sources = args.sources()?;
-    let mut results: Results<Row> = Results::open(&args.results)?;
+    let results: Results<Row> = Results::open(&args.results)?;
     let memory = args.memory();
     let traces = traces::load(sources, memory / 2, |trace| {
         // Senseless parameters are found before a long trace is read.
@@ -238,37 +228,17 @@ pub(super) fn run(args: &SweepArgs, json: bool) -> Result<(), Failure> {
         }
     }
     let points = part_of(args.shard, points, |point| &point.key);
-    let found = points.iter().filter(|point| results.has(&point.key)).count() as u64;
     let left: Vec<&Point> = points.iter().filter(|point| !results.has(&point.key)).collect();
     let tasks = pool::tasks(&left);
     check_memory(&tasks, &traces, memory)?;
-    let bar = output::progress(points.len() as u64, &format!("sweeping to {}", args.results.display()));
-    bar.set_position(found);
-    let pool = pool::Pool { threads: args.threads(), memory: memory.saturating_sub(traces::held(&traces)) };
-    let work = |task: &Vec<&Point>| pool::run(task, &traces[task[0].trace]);
-    pool.run(
-        &tasks,
-        |task| pool::bytes(task, &traces),
-        work,
-        |rows: Vec<Row>| {
-            bar.inc(rows.len() as u64);
-            results.add(rows)
-        },
-    )?;
-    results.complete()?;
-    bar.finish_and_clear();
-    let rows: Vec<&Row> = points.iter().filter_map(|point| results.of(&point.key)).collect();
-    if json {
-        return output::json(&Sweep {
-            results: args.results.display().to_string(),
-            shard: args.shard.to_string(),
-            points: points.len() as u64,
-            found,
-            seconds: started.elapsed().as_secs_f64(),
-            rows,
-        });
-    }
-    output::print(&table(&rows))
+    let work = Work {
+        tasks,
+        memory: memory.saturating_sub(traces::held(&traces)),
+        bytes: |task: &Vec<&Point>| pool::bytes(task, &traces),
+        run: |task: &Vec<&Point>| pool::run(task, &traces[task[0].trace]),
+    };
+    let keys = points.iter().map(|point| point.key.as_str()).collect();
+    Outcome { args, started, results, keys }.complete(work, json, table)
 }
 
 /// The points of one part: every one in turn, in the order of their keys, which depends on nothing else. In the order of the command line.

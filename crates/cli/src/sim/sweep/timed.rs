@@ -4,6 +4,8 @@
 //! point is refused with its words. An option that means nothing to the design of a point is not part of it, so that with two sizes of flash a database
 //! on disk alone is one point.
 
+use std::time::Instant;
+
 use clap::{ArgAction, CommandFactory as _, Parser};
 use mezzanine_sim::timed::{Setup, Workload, run as simulate};
 use serde::{Deserialize, Serialize};
@@ -12,11 +14,12 @@ use sha2::{Digest, Sha256};
 
 use super::super::run::RunArgs;
 use super::super::timed::{is_foreign, refused, report_of};
+use super::outcome::{Outcome, Work};
 use super::points::hex;
 use super::results::{Line, Results};
-use super::{SweepArgs, pool, traces};
+use super::{SweepArgs, traces};
 use crate::failure::Failure;
-use crate::output::{self, Table, number};
+use crate::output::{Table, number};
 use crate::size::Size;
 
 /// A command line of `mezz sim run`.
@@ -51,15 +54,6 @@ impl Line for Row {
     }
 }
 
-#[derive(Serialize)]
-struct Sweep<'a> {
-    results: String,
-    shard: String,
-    points: u64,
-    found: u64,
-    rows: Vec<&'a Row>,
-}
-
 pub(super) fn run(args: &SweepArgs, json: bool) -> Result<(), Failure> {
     if let Some(option) = args.of_replacement() {
         let name = option.trim_start_matches('-');
@@ -67,6 +61,7 @@ pub(super) fn run(args: &SweepArgs, json: bool) -> Result<(), Failure> {
         let next = format!("write -- --{name} VALUE, --vary {name}=VALUES, or add --policy-only");
         return Err(Failure::usage(format!("--{name}"), reason).next(next));
     }
+    let started = Instant::now();
     let memory = args.memory();
     let points = super::part_of(args.shard, points(args, memory)?, |point: &Point| &point.key);
     if let Some(point) = points.iter().find(|point| point.memory_bytes > memory) {
@@ -75,34 +70,15 @@ pub(super) fn run(args: &SweepArgs, json: bool) -> Result<(), Failure> {
         let next = "use a smaller database, a smaller tier or more --memory";
         return Err(Failure::refused("memory", reason).next(next));
     }
-    let mut results: Results<Row> = Results::open(&args.results)?;
-    let left: Vec<&Point> = points.iter().filter(|point| !results.has(&point.key)).collect();
-    let found = (points.len() - left.len()) as u64;
-    let bar = output::progress(points.len() as u64, &format!("sweeping to {}", args.results.display()));
-    bar.set_position(found);
-    let pool = pool::Pool { threads: args.threads(), memory };
-    pool.run(
-        &left,
-        |point| point.memory_bytes,
-        |point| row(point),
-        |row| {
-            bar.inc(1);
-            results.add(vec![row])
-        },
-    )?;
-    results.complete()?;
-    bar.finish_and_clear();
-    let rows: Vec<&Row> = points.iter().filter_map(|point| results.of(&point.key)).collect();
-    if json {
-        return output::json(&Sweep {
-            results: args.results.display().to_string(),
-            shard: args.shard.to_string(),
-            points: points.len() as u64,
-            found,
-            rows,
-        });
-    }
-    output::print(&table(&rows))
+    let results: Results<Row> = Results::open(&args.results)?;
+    let work = Work {
+        tasks: points.iter().filter(|point| !results.has(&point.key)).collect(),
+        memory,
+        bytes: |point: &&Point| point.memory_bytes,
+        run: |point: &&Point| Ok(vec![row(point)?]),
+    };
+    let keys = points.iter().map(|point| point.key.as_str()).collect();
+    Outcome { args, started, results, keys }.complete(work, json, table)
 }
 
 /// Options with values.
