@@ -26,8 +26,6 @@ pub mod model;
 
 pub mod drive;
 
-pub mod bench;
-
 pub use buffer::{AlignedBuf, BUFFER_ALIGNMENT};
 pub use device::{Capabilities, Device, Request, Zones};
 pub use drive::{Attachment, Drive, Statistics};

@@ -1,13 +1,13 @@
 //! `mezz device`: drives that are there, drives that are modelled, and what both do.
 
 mod list;
+mod measure;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use mezzanine_device::bench::{CLIENTS_MAX, Measurement, Phase, Setup, Writes, measure, measure_new_file};
 use mezzanine_device::model::{self, Model};
 use mezzanine_device::{Device, DeviceError, DeviceErrorKind, Drive, FileDevice, NullDevice, OpenOptions};
 use serde::Serialize;
@@ -16,6 +16,7 @@ use crate::failure::{Failure, chain};
 use crate::machine::Machine;
 use crate::output::{self, Table};
 use crate::size::Size;
+use measure::{CLIENTS_MAX, Measurement, Phase, Setup, Writes, measure, measure_new_file};
 
 const LIST_EXAMPLES: &str = "Examples:
   mezz device list

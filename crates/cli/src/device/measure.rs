@@ -3,7 +3,8 @@
 //! [`measure`] never writes to a device unless [`Setup::writes`] says that its contents may be lost.
 //! [`measure_new_file`] writes, but only to a file that it creates itself and removes again.
 
-mod histogram;
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -12,17 +13,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use mezzanine_device::{AlignedBuf, Device, DeviceError, DeviceErrorKind, FileDevice, OpenOptions};
+use mezzanine_workload::Histogram;
 use serde::Serialize;
 
-use crate::{AlignedBuf, Device, DeviceError, DeviceErrorKind, FileDevice, OpenOptions};
-use histogram::Histogram;
-
 /// Threads of a closed loop at most: deeper queues are measured at this depth, and the report says so.
-pub const CLIENTS_MAX: usize = 256;
+pub(super) const CLIENTS_MAX: usize = 256;
 
 /// Whether the contents of the device may be lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Writes {
+pub(super) enum Writes {
     /// Read only.
     #[default]
     Forbidden,
@@ -32,21 +32,21 @@ pub enum Writes {
 
 /// How to measure.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Setup {
+pub(super) struct Setup {
     /// Size of random requests in bytes.
-    pub random_bytes: usize,
+    pub(super) random_bytes: usize,
     /// Size of sequential requests in bytes.
-    pub sequential_bytes: usize,
+    pub(super) sequential_bytes: usize,
     /// Requests in flight.
-    pub queue_depth: usize,
+    pub(super) queue_depth: usize,
     /// Time for each phase.
-    pub time: Duration,
+    pub(super) time: Duration,
     /// Use only the first bytes of the device; the whole device if it is shorter.
-    pub span_bytes: u64,
+    pub(super) span_bytes: u64,
     /// Whether writes and flushes are measured.
-    pub writes: Writes,
+    pub(super) writes: Writes,
     /// Seed of the random addresses.
-    pub seed: u64,
+    pub(super) seed: u64,
 }
 
 impl Default for Setup {
@@ -67,7 +67,7 @@ impl Default for Setup {
 /// One kind of load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Phase {
+pub(super) enum Phase {
     /// Reads at random addresses.
     RandomRead,
     /// Writes at random addresses.
@@ -82,11 +82,11 @@ pub enum Phase {
 
 impl Phase {
     /// All phases in the order in which they are measured.
-    pub const ALL: [Self; 5] =
+    pub(super) const ALL: [Self; 5] =
         [Self::SequentialWrite, Self::RandomWrite, Self::RandomRead, Self::SequentialRead, Self::Flush];
 
     /// Whether contents are lost.
-    pub fn writes(self) -> bool {
+    pub(super) fn writes(self) -> bool {
         matches!(self, Self::RandomWrite | Self::SequentialWrite | Self::Flush)
     }
 
@@ -97,38 +97,38 @@ impl Phase {
 
 /// What came out of a phase.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Measurement {
+pub(super) struct Measurement {
     /// The load.
-    pub phase: Phase,
+    pub(super) phase: Phase,
     /// Size of a request in bytes.
-    pub request_bytes: usize,
+    pub(super) request_bytes: usize,
     /// Requests in flight.
-    pub queue_depth: usize,
+    pub(super) queue_depth: usize,
     /// Requests completed.
-    pub operations: u64,
+    pub(super) operations: u64,
     /// Requests per second.
-    pub per_second: f64,
+    pub(super) per_second: f64,
     /// Bytes per second in 10^6.
-    pub mb_per_s: f64,
+    pub(super) mb_per_s: f64,
     /// Mean latency in microseconds.
-    pub latency_us_mean: f64,
+    pub(super) latency_us_mean: f64,
     /// Median latency in microseconds.
-    pub latency_us_p50: f64,
+    pub(super) latency_us_p50: f64,
     /// 95 % of the latencies are not above this, in microseconds.
-    pub latency_us_p95: f64,
+    pub(super) latency_us_p95: f64,
     /// 99 % of the latencies are not above this, in microseconds.
-    pub latency_us_p99: f64,
+    pub(super) latency_us_p99: f64,
     /// 99.9 % of the latencies are not above this, in microseconds.
-    pub latency_us_p999: f64,
+    pub(super) latency_us_p999: f64,
     /// Longest latency in microseconds.
-    pub latency_us_max: f64,
+    pub(super) latency_us_max: f64,
 }
 
 /// Measures a device; `begin` is told each phase before it starts.
 ///
 /// # Errors
 /// `OutOfRange` if the device is shorter than a request; the first failed request.
-pub fn measure(
+pub(super) fn measure(
     device: &dyn Device,
     setup: &Setup,
     begin: &mut dyn FnMut(Phase),
@@ -146,7 +146,7 @@ pub fn measure(
 ///
 /// # Errors
 /// `AlreadyExists` if there is a file, which is left alone; those of creating, filling and measuring.
-pub fn measure_new_file(
+pub(super) fn measure_new_file(
     path: &Path,
     len: u64,
     options: &OpenOptions,
@@ -239,10 +239,10 @@ impl<'r> Run<'r> {
             let clients: Vec<_> = (0..self.clients)
                 .map(|client| scope.spawn(move || self.client(client as u64, began)))
                 .collect();
-            let mut total = Histogram::new();
+            let mut total = Histogram::default();
             for client in clients {
                 if let Ok(histogram) = client.join() {
-                    total.add(&histogram);
+                    total.merge(&histogram);
                 }
             }
             total
@@ -252,7 +252,7 @@ impl<'r> Run<'r> {
             return Err(error);
         }
         let per_second = total.count() as f64 / seconds;
-        let us = |share| total.quantile(share) as f64 / 1e3;
+        let us = |latency: Duration| latency.as_nanos() as f64 / 1e3;
         Ok(Measurement {
             phase: self.phase,
             request_bytes: self.len,
@@ -260,12 +260,12 @@ impl<'r> Run<'r> {
             operations: total.count(),
             per_second,
             mb_per_s: per_second * self.len as f64 / 1e6,
-            latency_us_mean: total.mean() / 1e3,
-            latency_us_p50: us(0.5),
-            latency_us_p95: us(0.95),
-            latency_us_p99: us(0.99),
-            latency_us_p999: us(0.999),
-            latency_us_max: total.max() as f64 / 1e3,
+            latency_us_mean: us(total.mean()),
+            latency_us_p50: us(total.quantile(0.5)),
+            latency_us_p95: us(total.quantile(0.95)),
+            latency_us_p99: us(total.quantile(0.99)),
+            latency_us_p999: us(total.quantile(0.999)),
+            latency_us_max: us(total.max()),
         })
     }
 
@@ -273,7 +273,7 @@ impl<'r> Run<'r> {
     fn client(&self, number: u64, began: Instant) -> Histogram {
         let mut random = self.seed.wrapping_add(number << 32);
         let mut buffer = noise(self.len, random);
-        let mut histogram = Histogram::new();
+        let mut histogram = Histogram::default();
         while !self.stop.load(Ordering::Relaxed) && began.elapsed() < self.time {
             let place = if self.phase.is_random() {
                 splitmix(&mut random)
@@ -282,7 +282,7 @@ impl<'r> Run<'r> {
             };
             let offset = place % self.places * self.len as u64;
             match self.request(&mut buffer, offset) {
-                Ok(ns) => histogram.record(ns),
+                Ok(latency) => histogram.record(latency),
                 Err(error) => {
                     self.stop.store(true, Ordering::Relaxed);
                     self.failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
@@ -292,8 +292,8 @@ impl<'r> Run<'r> {
         histogram
     }
 
-    /// The latency in ns of one request.
-    fn request(&self, buffer: &mut AlignedBuf, offset: u64) -> Result<u64, DeviceError> {
+    /// The latency of one request.
+    fn request(&self, buffer: &mut AlignedBuf, offset: u64) -> Result<Duration, DeviceError> {
         let mut began = Instant::now();
         match self.phase {
             Phase::RandomRead | Phase::SequentialRead => self.device.read_at(buffer, offset)?,
@@ -304,6 +304,6 @@ impl<'r> Run<'r> {
                 self.device.flush()?;
             }
         }
-        Ok(began.elapsed().as_nanos() as u64)
+        Ok(began.elapsed())
     }
 }
