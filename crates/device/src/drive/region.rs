@@ -28,7 +28,7 @@ use crate::{DeviceError, DeviceErrorKind};
 const MAGIC: u64 = u64::from_le_bytes(*b"mezzdrv\0");
 
 /// Counts up with every change of the layout or meaning of [`Shared`].
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
 
 /// What the lock protects.
 #[repr(C)]

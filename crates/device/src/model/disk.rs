@@ -74,7 +74,7 @@ pub(super) struct DiskState {
     /// Where the last transfer ended, in bytes on this disk, and the position of the arm.
     head: u64,
     head_position: f64,
-    waiting: u64,
+    waiting: Waiting,
     cached_bytes: u64,
     /// Cached writes up to this sequence are wanted on the medium.
     flush_wanted: u64,
@@ -83,6 +83,39 @@ pub(super) struct DiskState {
     sequence: u64,
     /// Time in ns the disk was busy.
     busy: u64,
+}
+
+/// Which slots wait, a bit each: most of what a disk does is to look at those.
+#[repr(C)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Waiting([u64; SLOTS / 64]);
+
+impl Waiting {
+    const NOBODY: Self = Self([0; SLOTS / 64]);
+
+    fn insert(&mut self, slot: usize) {
+        self.0[slot / 64] |= 1 << (slot % 64);
+    }
+
+    fn remove(&mut self, slot: usize) {
+        self.0[slot / 64] &= !(1 << (slot % 64));
+    }
+
+    fn len(self) -> usize {
+        self.0.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    /// The slots in their order.
+    #[inline]
+    fn slots(self) -> impl Iterator<Item = usize> {
+        (0..).step_by(64).zip(self.0).flat_map(|(first, mut word)| {
+            std::iter::from_fn(move || {
+                let bit = (word != 0).then(|| word.trailing_zeros() as usize)?;
+                word &= word - 1;
+                Some(first + bit)
+            })
+        })
+    }
 }
 
 /// A request to add.
@@ -192,7 +225,7 @@ impl DiskState {
         free_at: 0,
         head: 0,
         head_position: 0.0,
-        waiting: 0,
+        waiting: Waiting::NOBODY,
         cached_bytes: 0,
         flush_wanted: 0,
         flushed_at: 0,
@@ -202,7 +235,7 @@ impl DiskState {
 
     #[cfg(test)]
     pub(super) fn leave_torn(&mut self) {
-        (self.free_at, self.waiting, self.cached_bytes) = (u64::MAX, 3, u64::MAX);
+        (self.free_at, self.waiting, self.cached_bytes) = (u64::MAX, Waiting([3; SLOTS / 64]), u64::MAX);
         self.slots.iter_mut().for_each(|slot| slot.phase = WAITING);
     }
 
@@ -244,7 +277,7 @@ impl DiskState {
             position: piece.position,
             ..Slot::EMPTY
         };
-        self.waiting += 1;
+        self.waiting.insert(index);
         if cached {
             self.cached_bytes += piece.len;
             let transfer = (piece.len as f64 * disk.write.ns_per_byte) as u64;
@@ -255,18 +288,18 @@ impl DiskState {
 
     fn cache_has_room(&self, disk: &Disk, len: u64) -> bool {
         let fits = self.cached_bytes.saturating_add(len) <= disk.cache_bytes;
-        fits && (self.waiting as usize) < SLOTS - SLOTS_RESERVED
+        fits && self.waiting.len() < SLOTS - SLOTS_RESERVED
     }
 
     /// Makes every choice that is due before `now`, or, with `inclusive`, at `now` too.
     pub(super) fn advance(&mut self, disk: &Disk, now: u64, inclusive: bool) {
-        while self.waiting > 0 {
+        while self.waiting != Waiting::NOBODY {
             // A choice comes no earlier than this, whatever waits.
             if self.free_at > now || (self.free_at == now && !inclusive) {
                 return;
             }
             let Some(first) = self.earliest_arrival() else {
-                self.waiting = 0;
+                self.waiting = Waiting::NOBODY;
                 return;
             };
             let start = self.free_at.max(first);
@@ -278,22 +311,28 @@ impl DiskState {
         }
     }
 
+    /// The requests that wait, with the numbers of their slots. What a process that died had in hand is left out.
+    #[inline]
+    fn waiting(&self) -> impl Iterator<Item = (usize, &Slot)> {
+        let slots = self.waiting.slots().map(|index| (index, &self.slots[index]));
+        slots.filter(|(_, slot)| slot.phase == WAITING)
+    }
+
     fn earliest_arrival(&self) -> Option<u64> {
-        let waiting = self.slots.iter().filter(|slot| slot.phase == WAITING);
-        waiting.map(|slot| slot.arrival).min()
+        self.waiting().map(|(_, slot)| slot.arrival).min()
     }
 
     /// What the arm goes for at `now`, and how long choosing takes.
     fn choose(&self, disk: &Disk, now: u64) -> Option<(usize, u64)> {
-        let cached = self.slots.iter().filter(|slot| slot.phase == WAITING && slot.cached != 0).count();
+        let cached = self.waiting().filter(|(_, slot)| slot.cached != 0).count();
         let half_full = self.cached_bytes.saturating_mul(2) > disk.cache_bytes;
         let urgent = half_full || cached * 2 > SLOTS - SLOTS_RESERVED;
         let (mut indexes, mut count) = ([0_usize; SLOTS], 0);
         for eager in [false, true] {
-            for (index, slot) in self.slots.iter().enumerate() {
+            for (index, slot) in self.waiting() {
                 let streams = slot.start == self.head;
                 let held_back = slot.cached != 0 && !urgent && !streams && slot.sequence > self.flush_wanted;
-                if slot.phase == WAITING && slot.arrival <= now && (eager || !held_back) {
+                if slot.arrival <= now && (eager || !held_back) {
                     indexes[count] = index;
                     count += 1;
                 }
@@ -339,7 +378,7 @@ impl DiskState {
         self.free_at = completion;
         self.head = slot.start.saturating_add(slot.len);
         self.head_position = slot.position;
-        self.waiting = self.waiting.saturating_sub(1);
+        self.waiting.remove(index);
         let served = &mut self.slots[index];
         served.completion = completion;
         served.phase = SERVED;
@@ -381,8 +420,7 @@ impl DiskState {
     /// How far the flush of everything cached up to `wanted` is.
     pub(super) fn flushed(&mut self, disk: &Disk, now: u64, wanted: u64) -> Reached {
         self.advance(disk, now, true);
-        let is_left = |slot: &Slot| slot.phase == WAITING && slot.cached != 0 && slot.sequence <= wanted;
-        if self.slots.iter().any(is_left) {
+        if self.waiting().any(|(_, slot)| slot.cached != 0 && slot.sequence <= wanted) {
             Reached::NotBefore(self.free_at.max(now + 1))
         } else {
             Reached::At(self.flushed_at)
