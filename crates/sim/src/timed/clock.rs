@@ -14,8 +14,8 @@ pub(super) struct Clock<E> {
 }
 
 struct Entry<E> {
-    at: u64,
-    number: u64,
+    /// When, and in the lower half its number: one comparison for both.
+    key: u128,
     event: E,
 }
 
@@ -34,27 +34,23 @@ impl<E> Clock<E> {
     /// Has an event happen at a time.
     pub(super) fn enter(&mut self, at: u64, event: E) {
         self.entered += 1;
-        self.heap.push(Entry { at: at.max(self.now), number: self.entered, event });
+        let key = u128::from(at.max(self.now)) << 64 | u128::from(self.entered);
+        self.heap.push(Entry { key, event });
     }
 
     /// The next event; the clock moves on to it. `None` if nothing will ever happen again.
     pub(super) fn next(&mut self) -> Option<E> {
-        let Entry { at, event, .. } = self.heap.pop()?;
+        let Entry { key, event } = self.heap.pop()?;
+        let at = (key >> 64) as u64;
         debug_assert!(at >= self.now, "invariant 1");
         self.now = at;
         Some(event)
     }
 }
 
-impl<E> Entry<E> {
-    fn key(&self) -> (u64, u64) {
-        (self.at, self.number)
-    }
-}
-
 impl<E> PartialEq for Entry<E> {
     fn eq(&self, other: &Self) -> bool {
-        self.key() == other.key()
+        self.key == other.key
     }
 }
 
@@ -69,6 +65,6 @@ impl<E> PartialOrd for Entry<E> {
 impl<E> Ord for Entry<E> {
     /// The heap gives out its largest first, so the earliest is the largest.
     fn cmp(&self, other: &Self) -> Ordering {
-        other.key().cmp(&self.key())
+        other.key.cmp(&self.key)
     }
 }
