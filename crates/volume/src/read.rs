@@ -195,10 +195,16 @@ impl Shared {
         staged == StageIn::FirstSeen
     }
 
-    /// A clean page was dropped: it may have found no room. Without workers nobody else would make some where nothing is written.
+    /// A clean page was dropped: it may have found no room, and nobody would make some where nothing is written. Workers are woken when a group is full,
+    /// and where pages are written in place it cannot become full while the pages that leave wait for it to be durable.
     fn make_room(&self, host: &TierHost) {
-        if host.workers == 0 && host.takes_clean {
+        if !host.takes_clean {
+            return;
+        }
+        if host.workers == 0 {
             self.run_job(host);
+        } else {
+            self.signal.offer_work();
         }
     }
 
