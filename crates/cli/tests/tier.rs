@@ -44,6 +44,40 @@ fn a_new_tier_is_empty_and_sound() {
 }
 
 #[test]
+fn what_is_formatted_for_pages_that_return_says_so() {
+    let scratch = Scratch::new();
+    let format = |name: &str, more: &[&str]| {
+        let flash = scratch.file(name);
+        let made = mezz(&[&["tier", "format", &flash, "--size", "16MiB", "--json"], more].concat());
+        (flash, made)
+    };
+    let (_, every) = format("every", &[]);
+    let every = every.expect(0).json();
+    assert_eq!((every["returning_only"].as_bool(), every["remembered_pages"].as_u64()), (Some(false), None));
+    let (_, half) = format("half", &["--returning-only"]);
+    let half = half.expect(0).json();
+    let frames = half["frames"].as_u64().unwrap();
+    assert_eq!(
+        (half["returning_only"].as_bool(), half["remembered_pages"].as_u64()),
+        (Some(true), Some(frames / 2))
+    );
+    assert!(half["memory_bytes_per_frame"].as_f64() > every["memory_bytes_per_frame"].as_f64());
+    let (flash, many) = format("many", &["--returning-only", "--remembered-pages", "100000"]);
+    many.expect(0);
+    let seen = mezz(&["tier", "inspect", &flash, "--json"]).expect(0).json();
+    assert_eq!(
+        (seen["returning_only"].as_bool(), seen["remembered_pages"].as_u64()),
+        (Some(true), Some(100_000))
+    );
+    assert!(mezz(&["tier", "inspect", &flash]).expect(0).stdout.contains("100000 are remembered"));
+    format("alone", &["--remembered-pages", "5"]).1.expect(2).complains(&["--returning-only"]);
+    format("none", &["--returning-only", "--remembered-pages", "0"])
+        .1
+        .expect(2)
+        .complains(&["remembered_pages", "use 1"]);
+}
+
+#[test]
 fn the_flash_file_is_for_its_owner_alone() {
     use std::os::unix::fs::PermissionsExt as _;
     let scratch = Scratch::new();

@@ -136,6 +136,7 @@ pub(crate) fn size(name: &str, value: &str) -> Result<u64, Error> {
 mod tests {
     #![allow(clippy::unwrap_used)]
     use super::*;
+    use mezzanine_volume::TierConfig;
 
     fn read(pairs: &[(&str, &str)]) -> Result<Params, Error> {
         Params::read(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
@@ -146,6 +147,19 @@ mod tests {
         assert_eq!(read(&[("flash_size", "10GB")]).unwrap().flash_bytes, Some(10_000_000_000));
         assert_eq!(read(&[("flash_size", "10GiB")]).unwrap().flash_bytes, Some(10 << 30));
         assert_eq!(read(&[("flash_size", "4096")]).unwrap().flash_bytes, Some(4096));
+    }
+
+    #[test]
+    fn how_many_pages_are_remembered_is_forgotten_with_the_wish_for_it() {
+        let found =
+            TierConfig { returning_only: true, remembered_pages: Some(9), ..TierConfig::new(4096, 4096) };
+        let with = |pairs: &[(&str, &str)]| crate::mount::with_wishes(found.clone(), &read(pairs).unwrap());
+        assert_eq!(with(&[]), found);
+        assert_eq!(with(&[("remembered_pages", "70")]).remembered_pages, Some(70));
+        let off = with(&[("returning_only", "off")]);
+        assert_eq!((off.returning_only, off.remembered_pages), (false, None));
+        let senseless = with(&[("returning_only", "off"), ("remembered_pages", "70")]).geometry();
+        assert_eq!(senseless.unwrap_err().parameter, "remembered_pages");
     }
 
     #[test]
