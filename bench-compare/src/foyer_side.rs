@@ -25,10 +25,13 @@ struct Side {
     miss_ms: u64,
 }
 
-/// Takes in what was offered before, as Mezzanine does with `returning_only`; but foyer is not told which pages were written.
+/// Takes in what was offered before, and everything until the flash has been filled once, as Mezzanine does with `returning_only`; but foyer is not told
+/// which pages were written.
 struct Returns {
     region: Region,
     pages: u64,
+    /// Bytes that fill the flash.
+    fill_bytes: u64,
 }
 
 impl std::fmt::Debug for Returns {
@@ -38,8 +41,9 @@ impl std::fmt::Debug for Returns {
 }
 
 impl StorageFilterCondition for Returns {
-    fn filter(&self, _: &Arc<Statistics>, hash: u64, _: usize) -> StorageFilterResult {
-        match Returning::laid(&self.region, 0, self.pages).returns(&PageId::volume(0, hash)) {
+    fn filter(&self, statistics: &Arc<Statistics>, hash: u64, _: usize) -> StorageFilterResult {
+        let returns = Returning::laid(&self.region, 0, self.pages).returns(&PageId::volume(0, hash));
+        match returns || (statistics.disk_write_bytes() as u64) < self.fill_bytes {
             true => StorageFilterResult::Admit,
             false => StorageFilterResult::Reject,
         }
@@ -79,7 +83,7 @@ async fn measure(
     let own = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let admission = options.foyer_returning.map_or_else(StorageFilter::new, |pages| {
         let region = Region::heap(Returning::bytes(pages));
-        StorageFilter::new().with_condition(Returns { region, pages })
+        StorageFilter::new().with_condition(Returns { region, pages, fill_bytes: options.flash_mib << 20 })
     });
     let cache: HybridCache<u64, Vec<u8>> = HybridCacheBuilder::new()
         .with_flush_on_close(false)
@@ -109,7 +113,7 @@ async fn measure(
     let seconds = started.elapsed().as_secs_f64();
     let flash_bytes_written = (statistics.disk_write_bytes() - before) as u64;
     side.cache.close().await?;
-    Ok(Measured { seconds, progress, flash_bytes_written })
+    Ok(Measured { seconds, progress, flash_bytes_written, ..Measured::default() })
 }
 
 impl Side {

@@ -116,7 +116,8 @@ pub struct Options {
     #[arg(long, requires = "returning_only")]
     pub remembered_pages: Option<u64>,
 
-    /// foyer takes in only what was offered to its flash before, by its admission filter: the same memory of so many pages as Mezzanine's.
+    /// foyer takes in only what was offered to its flash before, by its admission filter, once its flash has been filled: the same memory of so many pages
+    /// as Mezzanine's.
     #[arg(long)]
     pub foyer_returning: Option<u64>,
 
@@ -154,6 +155,8 @@ pub struct Measured {
     pub seconds: f64,
     pub progress: Progress,
     pub flash_bytes_written: u64,
+    /// What only one of the systems counts.
+    pub own: serde_json::Value,
 }
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
@@ -230,6 +233,7 @@ fn report(system: System, options: &Options, measured: &Measured, whole_seconds:
         "flash_bytes_per_hit": measured.flash_bytes_written as f64 / hits.max(1) as f64,
         "flash_bytes_per_flash_hit": measured.flash_bytes_written as f64 / p.flash_hits.max(1) as f64,
         "stale": p.stale,
+        "own": measured.own,
         "whole_run_seconds": whole_seconds,
         "whole_run_processor_seconds": cpu_seconds,
     });

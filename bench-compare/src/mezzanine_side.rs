@@ -92,8 +92,19 @@ pub fn run(
     // A request that neither the pool nor the tier had went to disk.
     progress.flash_hits = (done.page_hits_flash + done.page_hits_memory).min(progress.requests);
     let flash_bytes_written = written(&done);
+    let own = done.tier.as_ref().map_or_else(Default::default, |tier| {
+        serde_json::json!({
+            "staged_clean": tier.staged_clean,
+            "staged_dirty": tier.staged_dirty,
+            "clean_first_seen": tier.clean_first_seen,
+            "clean_dropped": tier.dropped_busy + tier.dropped_stale + tier.dropped_present,
+            "second_chances": tier.second_chances,
+            "flushes": tier.flushes,
+            "jobs_by_callers": done.jobs_by_callers,
+        })
+    });
     side.volume.close()?;
-    Ok(Measured { seconds, progress, flash_bytes_written })
+    Ok(Measured { seconds, progress, flash_bytes_written, own })
 }
 
 fn written(done: &VolumeStatistics) -> u64 {
