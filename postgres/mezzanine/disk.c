@@ -31,8 +31,8 @@
 /* Blocks written by one call of the storage manager */
 #define RUN_BLOCKS_MAX 32
 
-/* Runs that a modelled disk is handed together: a job has at most 8 groups of 256 pages. */
-#define RUNS_MAX 2048
+/* Runs that a modelled disk is handed together: a job has at most 16 groups of 256 pages. */
+#define RUNS_MAX 4096
 
 static RelFileLocator
 page_locator(const MezzPage *page)

@@ -91,6 +91,7 @@ impl Tier {
             }
             control.flushing.set(0);
             planted::inside("flushed: no longer under way");
+            control.flush_opens.set(control.next_sequence.get() - control.flush_opened.get());
             self.slots_flushed();
             control.counters.flushes.count(1);
             let segment = control.segment_unflushed.get();

@@ -68,6 +68,9 @@ pub(crate) struct Control {
     pub(crate) flushing: Word,
     pub(crate) flush_target: Word,
     pub(crate) flush_owner: Word,
+    /// Number of the next group when it began, and groups that were opened during the flush before it.
+    pub(crate) flush_opened: Word,
+    pub(crate) flush_opens: Word,
     /// State of the stage-out lane (see `lane`), what it carries, where its groups begin and end, its list and owner.
     pub(crate) lane: Word,
     pub(crate) lane_load: Word,
