@@ -57,8 +57,10 @@ fn hot_pages_keep_their_second_chance_over_a_crash() {
     let mut crashed = lived(Design::FaceGsc).reopen(false);
     let recovered = crashed.flash.recover(&crashed.superblock).unwrap().report;
     let after_crash = survivors(&mut crashed, 1200);
-    // Without the bits it would be those that happen to lie in the younger half of the queue (see below).
-    assert_eq!((recovered.referenced, warm, after_crash), (HOT, HOT as usize, HOT as usize));
+    // Without the bits it would be those that happen to lie in the younger half of the queue (see below). Of pages read after the last
+    // segment they are lost.
+    assert_eq!((warm, after_crash), (HOT as usize, HOT as usize));
+    assert!(recovered.referenced >= HOT - 4, "{} of {HOT} pages are known to be hot", recovered.referenced);
 }
 
 #[test]
