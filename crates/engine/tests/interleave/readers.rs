@@ -57,7 +57,7 @@ fn a_read_that_is_not_confirmed_is_noticed() {
 
 #[test]
 fn a_copy_of_memory_that_is_not_confirmed_is_noticed() {
-    finds(Bug::StagedCopyUnconfirmed, rewritten, 2000);
+    finds(Bug::StagedCopyUnconfirmed, rewritten, 5000);
 }
 
 #[test]
