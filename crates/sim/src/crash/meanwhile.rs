@@ -14,6 +14,8 @@ use mezzanine_device::{Capabilities, Device, DeviceError, Request};
 pub enum At {
     /// Reads.
     Reads,
+    /// Reads that are no batch, as those of a reader of one page. What a job reads is a batch, and whoever waits for that job in this one thread waits for ever.
+    LoneReads,
     /// Requests of any kind.
     Any,
 }
@@ -50,10 +52,11 @@ impl Meanwhile {
     }
 
     /// The work, if it belongs to the request that begins now.
-    fn due(&self, reads: bool) -> Option<Planned> {
+    fn due(&self, reads: bool, lone: bool) -> Option<Planned> {
         let mut planned = self.planned();
         match planned.as_mut() {
             Some(Planned { at: At::Reads, .. }) if !reads => None,
+            Some(Planned { at: At::LoneReads, .. }) if !(reads && lone) => None,
             Some(Planned { requests_before: 0, .. }) => planned.take(),
             Some(Planned { requests_before, .. }) => {
                 *requests_before -= 1;
@@ -76,9 +79,9 @@ impl InterruptedDevice {
         Self { inner, meanwhile }
     }
 
-    fn around<T>(&self, reads: bool, run: impl FnOnce() -> T) -> T {
+    fn around<T>(&self, reads: bool, lone: bool, run: impl FnOnce() -> T) -> T {
         // Once the power has failed whoever comes here is cleaning up after that, and nobody else would come through.
-        let due = if self.inner.power().is_on() { self.meanwhile.due(reads) } else { None };
+        let due = if self.inner.power().is_on() { self.meanwhile.due(reads, lone) } else { None };
         match due {
             Some(Planned { work, after: true, .. }) => {
                 let result = run();
@@ -101,11 +104,11 @@ impl Device for InterruptedDevice {
 
     fn run(&self, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>> {
         let reads = batch.iter().any(|request| matches!(request, Request::Read { .. }));
-        self.around(reads, || self.inner.run(batch))
+        self.around(reads, false, || self.inner.run(batch))
     }
 
     fn run_one(&self, request: Request<'_>) -> Result<(), DeviceError> {
-        self.around(matches!(request, Request::Read { .. }), || self.inner.run_one(request))
+        self.around(matches!(request, Request::Read { .. }), true, || self.inner.run_one(request))
     }
 
     fn set_len(&self, len: u64) -> Result<(), DeviceError> {

@@ -177,7 +177,7 @@ fn read_page_meanwhile(world: &mut World, session: &Session, file: usize, page: 
     let work = Meantime::draw(world, session, file, page);
     let failure = Arc::clone(&work.failure);
     let (reads_before, after_the_read) = (world.random.below(2), world.random.chance(1, 2));
-    world.machine.meanwhile.plan(At::Reads, reads_before, after_the_read, move || work.carry_out());
+    world.machine.meanwhile.plan(At::LoneReads, reads_before, after_the_read, move || work.carry_out());
     let mut found = vec![0; page_bytes as usize];
     let read = session.files[file].read_at(&mut found, offset);
     world.machine.meanwhile.make_up();
