@@ -2,8 +2,8 @@
 //! it is in. A world that finds nothing proves nothing.
 //!
 //! `data/planted.toml` says what finds which, and after how many power cuts; `docs/reliability.md` shows it as a table. After a
-//! change of a world or of the engine's order of jobs the numbers are others; this measures them anew (a quarter of an hour on
-//! two cores) and writes both files:
+//! change of a world or of the engine's order of jobs the numbers are others; this measures them anew (three minutes on two
+//! cores) and writes both files:
 //!
 //! ```text
 //! MEZZANINE_PLANTED=write cargo test --release -p mezzanine-sim --features planted --test planted_bugs -- --ignored --nocapture
@@ -132,7 +132,7 @@ fn measured(bug: Bug, row: &Row) -> Row {
 }
 
 #[test]
-#[ignore = "a quarter of an hour on two cores"]
+#[ignore = "three minutes on two cores"]
 fn the_whole_table_holds() {
     let wanted = std::env::var("MEZZANINE_PLANTED").unwrap_or_default();
     let some = !wanted.is_empty() && wanted != "write";
