@@ -21,3 +21,7 @@ pub mod policy;
 pub mod timed;
 
 pub mod experiment;
+
+/// A hash of the sources that a result of [`policy`] or [`timed`] depends on, for results that are kept: with equal hashes, versions and settings results are
+/// equal. Versions of libraries and of the compiler are not in it.
+pub const SOURCES: &str = env!("MEZZANINE_SIM_CODE");

@@ -35,7 +35,7 @@ struct Line {
 }
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-const CODE: &str = env!("MEZZANINE_SIM_CODE");
+const CODE: &str = crate::SOURCES;
 
 /// What a file has of a point.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -1,7 +1,7 @@
 //! `mezz sim sweep`: many designs, sizes and parameters, of replacement alone or in virtual time, on all cores, to be resumed and divided.
 //!
-//! 1. A point is a trace, a design, its frames and its parameters, or a run in virtual time; its key is a hash of these, of the trace's contents and of the
-//!    version.
+//! 1. A point is a trace, a design, its frames and its parameters, or a run in virtual time; its key is a hash of these, of the trace's contents, of the
+//!    version and of the sources it was built of.
 //! 2. A result is a line of the results file, which follows from its point alone: not from the order, the threads, or the machine.
 //! 3. What a point takes of memory is known before it runs, and the points that run together fit the memory that they may have.
 
@@ -53,7 +53,7 @@ of any of them (on and off of those that have none). An option that means nothin
 With --shard K/N a sweep is divided among N processes or machines, each with a results file of its own; `cat` makes one of them. Equal command \
 lines but for K give each point to exactly one.
 
-A result follows from its point and the version of mezz. Traces count by what is in them, not by their names.";
+A result follows from its point, and from the version and the sources of mezz: a program built of others runs everything again. Traces count by what is in them, not by their names.";
 
 /// From how many points on a mistake is likelier than a wish.
 const POINTS_MAX: usize = 1_000_000;

@@ -38,11 +38,16 @@ pub(super) fn of(
     Ok(points)
 }
 
+/// Of what program a result is. One version is built of more than one state of the sources while it is worked on.
+pub(super) fn program() -> String {
+    format!("mezz {} {}", env!("CARGO_PKG_VERSION"), mezzanine_sim::SOURCES)
+}
+
 /// A hash of everything that the result depends on.
 fn key(trace: &Trace, setting: &Setting) -> String {
     let mut text = format!(
-        "mezz {} policy-only\n{}\n{} {}\n",
-        env!("CARGO_PKG_VERSION"),
+        "{} policy-only\n{}\n{} {}\n",
+        program(),
         trace.identity,
         setting.design(),
         setting.frames()

@@ -15,7 +15,7 @@ use sha2::{Digest, Sha256};
 use super::super::run::RunArgs;
 use super::super::timed::{is_foreign, refused, report_of};
 use super::outcome::{Outcome, Work};
-use super::points::hex;
+use super::points::{hex, program};
 use super::results::{Line, Results};
 use super::{SweepArgs, traces};
 use crate::failure::Failure;
@@ -168,7 +168,7 @@ fn key(setup: &Setup) -> Result<String, Failure> {
     if let Workload::Trace { path, .. } = &mut setup.workload {
         *path = traces::sha256(path).map_err(|e| Failure::refused(path.display(), e))?.into();
     }
-    let text = format!("mezz {} virtual time\n{:016x}\n", env!("CARGO_PKG_VERSION"), setup.fingerprint());
+    let text = format!("{} virtual time\n{:016x}\n", program(), setup.fingerprint());
     Ok(hex(&Sha256::digest(text)[..16]))
 }
 
