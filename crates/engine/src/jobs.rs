@@ -324,7 +324,8 @@ impl Tier {
     /// one that could have waited takes time from reads; one that comes too late makes those wait who stage in.
     fn groups_kept_free(&self) -> u64 {
         let slots = self.slots().len() as u64;
-        (2 * self.control().flush_opens.get()).clamp((slots / 4).max(1), slots.div_ceil(2))
+        let half = slots.div_ceil(2);
+        (2 * self.control().flush_opens.get()).clamp((slots / 4).max(2).min(half), half)
     }
 
     /// Whether slots are written as soon as they change: homes wait for that, or nothing else comes any more.

@@ -277,6 +277,9 @@ impl Tier {
         if slot.state.get() != FREE {
             return None;
         }
+        if self.segment_blocked() && !self.leaves_memory(reserve, sequence - control.retired.get()) {
+            return None;
+        }
         let reserved = match reserve {
             Reserve::Foreground => RESERVED_GROUPS,
             Reserve::StageOut => 1,
@@ -307,6 +310,18 @@ impl Tier {
         control.next_sequence.set(sequence + 1);
         control.open.set(sequence);
         Some(sequence)
+    }
+
+    /// Whether staging memory, of which `used` groups are taken, may give out another while a segment waits for the front: then none of them can leave
+    /// it, and what moves the front on needs two more, one for what is appended again, one that states the front.
+    fn leaves_memory(&self, reserve: Reserve, used: u64) -> bool {
+        let slots = self.slots().len() as u64;
+        let left = match reserve {
+            Reserve::Foreground => 2.min(slots - 1),
+            Reserve::StageOut => 1.min(slots - 2),
+            Reserve::Carrier => 0,
+        };
+        used + left < slots
     }
 
     /// Whether a planted fault lets frames be overwritten before the front that passed them is durable.
