@@ -45,13 +45,8 @@ pub(super) fn program() -> String {
 
 /// A hash of everything that the result depends on.
 fn key(trace: &Trace, setting: &Setting) -> String {
-    let mut text = format!(
-        "{} policy-only\n{}\n{} {}\n",
-        program(),
-        trace.identity,
-        setting.design(),
-        setting.frames()
-    );
+    let mut text =
+        format!("{} policy-only\n{}\n{} {}\n", program(), trace.identity, setting.design(), setting.frames());
     for (name, value) in setting.parameters() {
         text.push_str(&format!("{name}={value}\n"));
     }
