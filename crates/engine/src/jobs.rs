@@ -325,7 +325,9 @@ impl Tier {
     fn groups_kept_free(&self) -> u64 {
         let slots = self.slots().len() as u64;
         let half = slots.div_ceil(2);
-        (2 * self.control().flush_opens.get()).clamp((slots / 4).max(2).min(half), half)
+        // Of three groups two are what moves the front on (see `leaves_memory`).
+        let least = if slots < 4 { half } else { slots / 4 };
+        (2 * self.control().flush_opens.get()).clamp(least, half)
     }
 
     /// Whether slots are written as soon as they change: homes wait for that, or nothing else comes any more.
