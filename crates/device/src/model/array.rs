@@ -2,6 +2,7 @@
 //! way to the host.
 
 use super::disk::{Added, Disk, DiskState, Handle, Piece, Reached};
+use super::few::Few;
 use super::spec::DiskParameters;
 
 /// The most disks in an array.
@@ -43,7 +44,7 @@ pub(super) struct Array {
 pub(super) struct ArrayTicket {
     /// The completion is not before this, whatever the disks say.
     floor: u64,
-    pieces: Vec<(usize, Handle)>,
+    pieces: Few<(usize, Handle)>,
     /// Disks whose write caches are being flushed, and up to where.
     flushes: Vec<(usize, u64)>,
 }
@@ -66,7 +67,7 @@ impl Array {
     /// nothing is submitted and the earliest time to try again is returned.
     pub(super) fn submit(&self, state: &mut ArrayState, now: u64, piece: Piece) -> Result<ArrayTicket, u64> {
         let pieces = self.split(piece);
-        for &(index, _) in &pieces {
+        for &(index, _) in pieces.iter() {
             let disk = &mut state.disks[index];
             // Not up to and including `now`: what else arrives at this moment takes part in the choice.
             disk.advance(&self.disk, now, false);
@@ -83,8 +84,8 @@ impl Array {
             state.host_free_at = state.host_free_at.max(now) + (piece.len as f64 * per_byte) as u64;
             floor = state.host_free_at;
         }
-        let mut ticket = ArrayTicket { floor, pieces: Vec::with_capacity(pieces.len()), flushes: Vec::new() };
-        for (index, piece) in pieces {
+        let mut ticket = ArrayTicket { floor, pieces: Few::new(), flushes: Vec::new() };
+        for &(index, piece) in pieces.iter() {
             match state.disks[index].add(&self.disk, now, piece) {
                 Some(Added::Waits(handle)) => ticket.pieces.push((index, handle)),
                 Some(Added::Cached(at)) => ticket.floor = ticket.floor.max(at),
@@ -102,7 +103,7 @@ impl Array {
             .enumerate()
             .map(|(index, disk)| (index, disk.want_flushed(&self.disk, now)))
             .collect();
-        ArrayTicket { floor: now + self.flush, pieces: Vec::new(), flushes }
+        ArrayTicket { floor: now + self.flush, pieces: Few::new(), flushes }
     }
 
     /// How far an operation is. Once it answers `At`, the ticket is used up.
@@ -130,19 +131,20 @@ impl Array {
 
     /// Cuts an operation at stripe borders: at most one piece per disk, because the stripes of a disk that follow one
     /// another in the array are neighbours on the disk.
-    fn split(&self, piece: Piece) -> Vec<(usize, Piece)> {
+    fn split(&self, piece: Piece) -> Few<(usize, Piece)> {
+        let mut pieces: Few<(usize, Piece)> = Few::new();
         if self.disks == 1 {
-            return vec![(0, piece)];
+            pieces.push((0, piece));
+            return pieces;
         }
         let (disks, end) = (self.disks as u64, piece.start + piece.len);
-        let mut pieces: Vec<(usize, Piece)> = Vec::with_capacity(self.disks.min(4));
         let mut address = piece.start;
         while address < end {
             let unit = address / self.stripe;
             let within = address % self.stripe;
             let len = (self.stripe - within).min(end - address);
             let index = (unit % disks) as usize;
-            match pieces.iter_mut().find(|(disk, _)| *disk == index) {
+            match pieces.find_mut(|(disk, _)| *disk == index) {
                 Some((_, earlier)) => earlier.len += len,
                 None => {
                     let start = unit / disks * self.stripe + within;

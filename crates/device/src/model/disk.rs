@@ -212,11 +212,18 @@ impl Disk {
         let distance = (slot.position - state.head_position).abs().min(1.0);
         let near = distance * self.capacity <= self.track_bytes;
         let seek = if near { 0.0 } else { direction.seek_track + direction.seek_stroke * distance.sqrt() };
-        let angle = (slot.start as f64 / self.track_bytes).fract();
-        let phase = ((now as f64 + seek) / self.revolution).fract();
-        let turn = (angle - phase).rem_euclid(1.0) * self.revolution;
+        let angle = fraction(slot.start as f64 / self.track_bytes);
+        let phase = fraction((now as f64 + seek) / self.revolution);
+        let behind = angle - phase;
+        let turn = (if behind < 0.0 { behind + 1.0 } else { behind }) * self.revolution;
         (seek + turn + transfer) as u64
     }
+}
+
+/// What is behind the point of a number that is not negative, without a call of the library where a processor rounds only to integers.
+#[inline]
+fn fraction(number: f64) -> f64 {
+    number - number as i64 as f64
 }
 
 impl DiskState {
@@ -298,11 +305,10 @@ impl DiskState {
             if self.free_at > now || (self.free_at == now && !inclusive) {
                 return;
             }
-            let Some(first) = self.earliest_arrival() else {
+            let Some(start) = self.start() else {
                 self.waiting = Waiting::NOBODY;
                 return;
             };
-            let start = self.free_at.max(first);
             if start > now || (start == now && !inclusive) {
                 return;
             }
@@ -318,18 +324,33 @@ impl DiskState {
         slots.filter(|(_, slot)| slot.phase == WAITING)
     }
 
-    fn earliest_arrival(&self) -> Option<u64> {
-        self.waiting().map(|(_, slot)| slot.arrival).min()
+    /// When the next choice is made: as soon as the arm is free and a request is there. `None` if none waits.
+    fn start(&self) -> Option<u64> {
+        let mut first = None;
+        for (_, slot) in self.waiting() {
+            // Most of the time one has come while the arm was busy, and it does not matter which.
+            if slot.arrival <= self.free_at {
+                return Some(self.free_at);
+            }
+            first = Some(first.map_or(slot.arrival, |first: u64| first.min(slot.arrival)));
+        }
+        first
     }
 
     /// What the arm goes for at `now`, and how long choosing takes.
     fn choose(&self, disk: &Disk, now: u64) -> Option<(usize, u64)> {
-        let cached = self.waiting().filter(|(_, slot)| slot.cached != 0).count();
+        let (mut waiting, mut waiters, mut cached) = ([0_u8; SLOTS], 0, 0);
+        for (index, slot) in self.waiting() {
+            waiting[waiters] = index as u8;
+            waiters += 1;
+            cached += usize::from(slot.cached != 0);
+        }
         let half_full = self.cached_bytes.saturating_mul(2) > disk.cache_bytes;
         let urgent = half_full || cached * 2 > SLOTS - SLOTS_RESERVED;
-        let (mut indexes, mut count) = ([0_usize; SLOTS], 0);
+        let (mut indexes, mut count) = ([0_u8; SLOTS], 0);
         for eager in [false, true] {
-            for (index, slot) in self.waiting() {
+            for &index in &waiting[..waiters] {
+                let slot = &self.slots[usize::from(index)];
                 let streams = slot.start == self.head;
                 let held_back = slot.cached != 0 && !urgent && !streams && slot.sequence > self.flush_wanted;
                 if slot.arrival <= now && (eager || !held_back) {
@@ -343,11 +364,12 @@ impl DiskState {
         }
         let candidates = &mut indexes[..count];
         if count > disk.read.window.min(disk.write.window) {
-            candidates.sort_unstable_by_key(|&index| self.slots[index].sequence);
+            candidates.sort_unstable_by_key(|&index| self.slots[usize::from(index)].sequence);
         }
         let (mut reads, mut writes) = (0, 0);
         let mut best: Option<(i64, usize)> = None;
         for &mut index in candidates {
+            let index = usize::from(index);
             let slot = &self.slots[index];
             let (seen, window) = if slot.write != 0 {
                 (&mut writes, disk.write.window)

@@ -16,6 +16,8 @@ mod streams;
 
 mod table;
 
+mod few;
+
 mod disk;
 
 mod array;
