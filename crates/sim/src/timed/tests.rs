@@ -129,3 +129,25 @@ fn events_of_one_moment_happen_in_the_order_in_which_they_were_entered() {
     }
     assert_eq!((order.as_str(), clock.now()), ("abcdef", 9));
 }
+
+/// Whatever moments events share, they come as from a list that is searched for the earliest.
+#[test]
+fn many_events_come_in_the_order_of_time_and_of_their_entry() {
+    let mut random = Random::stream(11, &[]);
+    let (mut clock, mut list) = (Clock::new(), Vec::new());
+    let mut events = 0_u32;
+    for round in 0..12_000_u32 {
+        for _ in 0..random.uniform(0, if round < 6_000 { 3 } else { 0 }) {
+            // Now, soon and later: some times over and over, and more at once than are remembered.
+            let later = [0, random.uniform(0, 10), random.uniform(0, 300), 1000 * random.uniform(0, 300)];
+            let at = clock.now() + u64::from(later[random.uniform(0, 3) as usize]);
+            clock.enter(at, events);
+            list.push((at, events));
+            events += 1;
+        }
+        let earliest = list.iter().copied().min();
+        list.retain(|event| Some(*event) != earliest);
+        assert_eq!(clock.next().map(|event| (clock.now(), event)), earliest, "round {round}");
+    }
+    assert!(list.is_empty() && events > 8_000);
+}
