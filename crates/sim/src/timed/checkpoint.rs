@@ -53,16 +53,16 @@ impl World<'_> {
         self.mark = self.tier.map_or(self.mark + 1, |tier| tier.begin_checkpoint().number());
         let page = |frame: u32| (frame, self.pool.frame(frame).page);
         let dirty = self.pool.dirty().into_iter().map(page).collect();
-        Go(Task::Checkpoint(Checkpoint {
+        Go(Task::Checkpoint(Box::new(Checkpoint {
             mark: self.mark,
             dirty,
             next: 0,
             began: self.now(),
             phase: Phase::Writing,
-        }))
+        })))
     }
 
-    pub(super) fn step_checkpoint(&mut self, who: u32, mut checkpoint: Checkpoint) -> Then {
+    pub(super) fn step_checkpoint(&mut self, who: u32, mut checkpoint: Box<Checkpoint>) -> Then {
         match checkpoint.phase {
             Phase::Writing => self.next_page(checkpoint),
             Phase::Cleaning(cleaning) => {
@@ -102,7 +102,7 @@ impl World<'_> {
     }
 
     /// The next page that is still as old as the checkpoint.
-    fn next_page(&mut self, mut checkpoint: Checkpoint) -> Then {
+    fn next_page(&mut self, mut checkpoint: Box<Checkpoint>) -> Then {
         while let Some(&(frame, page)) = checkpoint.dirty.get(checkpoint.next) {
             let held = self.pool.frame_mut(frame);
             if held.page == page && held.dirty && held.mark < checkpoint.mark {
@@ -116,7 +116,7 @@ impl World<'_> {
     }
 
     /// Waits until it is time for the next page, if the checkpoint is ahead of its time.
-    fn at_leisure(&mut self, who: u32, checkpoint: Checkpoint) -> Then {
+    fn at_leisure(&mut self, who: u32, checkpoint: Box<Checkpoint>) -> Then {
         let over = nanoseconds(self.setup.checkpoint_seconds * self.setup.checkpoint_spread);
         let share = checkpoint.next as f64 / checkpoint.dirty.len() as f64;
         let due = checkpoint.began + (over as f64 * share) as u64;
@@ -127,7 +127,7 @@ impl World<'_> {
         Wait(Task::Checkpoint(checkpoint))
     }
 
-    fn pages_written(&mut self, mut checkpoint: Checkpoint) -> Then {
+    fn pages_written(&mut self, mut checkpoint: Box<Checkpoint>) -> Then {
         let who = self.checkpointer();
         let Some(tier) = self.tier else { return self.sync_home(who, checkpoint) };
         let Ok(ticket) = tier.request_sync() else { return self.work_for(who, checkpoint) };
@@ -137,7 +137,7 @@ impl World<'_> {
     }
 
     /// Everything that the tier has is durable on flash.
-    fn synced(&mut self, who: u32, mut checkpoint: Checkpoint) -> Then {
+    fn synced(&mut self, who: u32, mut checkpoint: Box<Checkpoint>) -> Then {
         let tier = self.tier.expect("it was synced");
         match tier.sync_mode() {
             SyncMode::Durable => self.checkpoint_complete(),
@@ -152,14 +152,14 @@ impl World<'_> {
         }
     }
 
-    fn sync_home(&mut self, who: u32, mut checkpoint: Checkpoint) -> Then {
+    fn sync_home(&mut self, who: u32, mut checkpoint: Box<Checkpoint>) -> Then {
         // Pages that others are writing at this moment count as well: nothing here loses power.
         checkpoint.phase = Phase::SyncingHome(self.tier.map(Tier::disk_mark));
         self.submit(self.home(), OperationKind::Flush, 0, 0, Whose::Task(who));
         Wait(Task::Checkpoint(checkpoint))
     }
 
-    fn work_for(&mut self, who: u32, checkpoint: Checkpoint) -> Then {
+    fn work_for(&mut self, who: u32, checkpoint: Box<Checkpoint>) -> Then {
         let task = Task::Checkpoint(checkpoint);
         if self.work_or_wait(who) { Go(task) } else { Wait(task) }
     }

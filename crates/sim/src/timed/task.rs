@@ -1,8 +1,8 @@
 //! What tasks do: states and the steps from one to the next.
 //!
 //! ```text
-//!   Run --(a page is not in the pool)--> Fetch --(a frame is free)----------------------> Load --> Look --> Reading --> Run
-//!    ^                                    |  ^                                              ^        (flash, or home)
+//!   Run --(a page is not in the pool)--> Fetch --(a frame is free)----------------------> Reading (flash, or home) --> Run
+//!    ^                                    |  ^                                              ^
 //!    |                                    |  +--(the victim is wanted again)--+             |
 //!    |                                    +--(a dirty victim)--> Evict -------+-------------+
 //!    +-- Ended <-- End (waits for the log) <--(the transaction ends)-- Run
@@ -50,14 +50,6 @@ pub(super) enum Task {
         victim: u32,
         cleaning: Cleaning,
     },
-    Load {
-        fetch: Fetch,
-        frame: u32,
-    },
-    Look {
-        fetch: Fetch,
-        frame: u32,
-    },
     ReadingFlash {
         fetch: Fetch,
         frame: u32,
@@ -80,7 +72,7 @@ pub(super) enum Task {
     Finished,
     /// The checkpointer.
     NoCheckpoint,
-    Checkpoint(Checkpoint),
+    Checkpoint(Box<Checkpoint>),
     /// The cleaner.
     CleanerIdle,
     CleanerLooks,
@@ -93,7 +85,7 @@ pub(super) enum Task {
 impl Task {
     /// Whether a page is on its way to a frame.
     pub(super) fn is_loading(&self) -> bool {
-        matches!(self, Self::Look { .. } | Self::ReadingFlash { .. } | Self::ReadingHome { .. })
+        matches!(self, Self::ReadingFlash { .. } | Self::ReadingHome { .. })
     }
 }
 
@@ -130,8 +122,6 @@ impl World<'_> {
             Task::Run => return self.run_client(who),
             Task::Fetch(fetch) => self.fetch(who, fetch),
             Task::Evict { fetch, victim, cleaning } => self.evict(who, fetch, victim, cleaning),
-            Task::Load { fetch, frame } => self.load(fetch, frame),
-            Task::Look { fetch, frame } => self.look_up(who, fetch, frame),
             Task::ReadingFlash { fetch, frame, page } => self.read_flash(who, fetch, frame, page),
             Task::ReadingHome { fetch, frame, token } => self.read_home(who, fetch, frame, token),
             Task::End { kind, committed } => self.end(who, kind, committed),
@@ -243,7 +233,7 @@ impl World<'_> {
         }
         if let Some(frame) = self.pool.take_free() {
             self.wake_cleaner();
-            return Go(Task::Load { fetch, frame });
+            return self.load(who, fetch, frame);
         }
         let Some(victim) = self.pool.victim() else {
             self.frame_waiters.push(who);
@@ -261,7 +251,7 @@ impl World<'_> {
         }
         self.offer_clean(victim);
         self.take_out(victim);
-        Go(Task::Load { fetch, frame: victim })
+        self.load(who, fetch, victim)
     }
 
     /// A clean page leaves the pool; the tier may have it, unless it has had its chance when the page came.
@@ -303,15 +293,15 @@ impl World<'_> {
             self.pool.release(victim);
             return Go(Task::Fetch(fetch));
         }
-        Go(Task::Load { fetch, frame: victim })
+        self.load(who, fetch, victim)
     }
 
-    fn load(&mut self, fetch: Fetch, frame: u32) -> Then {
+    fn load(&mut self, who: u32, fetch: Fetch, frame: u32) -> Then {
         self.pool.map(frame, fetch.access.page());
         self.counts.loaded += 1;
         let mapped = self.pool.frame_mut(frame);
         (mapped.loading, mapped.pins) = (true, 1);
-        Go(Task::Look { fetch, frame })
+        self.look_up(who, fetch, frame)
     }
 
     fn look_up(&mut self, who: u32, fetch: Fetch, frame: u32) -> Then {
@@ -338,7 +328,7 @@ impl World<'_> {
         let tier = self.tier.expect("a page of the tier was read");
         if !tier.confirm(&page) {
             self.counts.rereads += 1;
-            return Go(Task::Look { fetch, frame });
+            return self.look_up(who, fetch, frame);
         }
         assert_eq!(page.checksum, self.zeros_checksum, "all pages are equal");
         self.loaded(who, fetch, frame, Served::Flash)
