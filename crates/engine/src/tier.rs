@@ -8,7 +8,7 @@ use std::fmt;
 use crate::bucket::Bucket;
 use crate::checkpoint::{Mark, Oldest};
 use crate::config::{Admission, Geometry, SyncMode};
-use crate::control::{Control, Slot};
+use crate::control::{Control, NONE, Slot};
 use crate::directory::{
     ATTEMPTS, COUNTERS_PER_SHARD, ChangeCounter, DIRTY, Directory, Entry, HOMED, REFERENCED, Shard, Slotted,
     VALID, WRITTEN, dirty_since,
@@ -208,6 +208,18 @@ impl Tier {
             StageKind::DirtySince(mark) => self.stage_in_dirty(id, page, lsn, Oldest::Since(mark)),
             StageKind::Clean(token) => self.offer_clean(id, page, token, lsn),
         }
+    }
+
+    /// A number that changes whenever a page that was staged in may have left a job behind: with designs that append, when a group was begun or is complete;
+    /// with others, at every page. A host whose threads have found no job need not look again before it does, or before a job is complete or something
+    /// was asked of the tier.
+    #[inline]
+    pub fn work(&self) -> u64 {
+        let control = self.control();
+        if self.geometry.placed.is_some() {
+            return control.next_version.get();
+        }
+        control.next_sequence.get() * 2 + u64::from(control.open.get() == NONE)
     }
 
     fn stage_in_dirty(&self, id: &PageId, page: &[u8], lsn: u64, oldest: Oldest) -> StageIn {

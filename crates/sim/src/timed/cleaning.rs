@@ -41,11 +41,11 @@ impl World<'_> {
                 StageIn::Staged { also_disk: false } => {
                     self.pool.frame_mut(frame).dirty = false;
                     self.counts.dirty_out(reason);
-                    self.workers.wake(&mut self.clock);
+                    self.workers.page_staged(&mut self.clock, tier.work());
                     return None;
                 }
                 StageIn::Staged { also_disk: true } => {
-                    self.workers.wake(&mut self.clock);
+                    self.workers.page_staged(&mut self.clock, tier.work());
                     return Some(self.write_home(who, frame, reason, Cleaning::Writing));
                 }
                 StageIn::Refused | StageIn::Dropped | StageIn::FirstSeen => {

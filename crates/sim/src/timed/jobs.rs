@@ -3,7 +3,7 @@
 //! Each I/O of a job goes to a modelled drive, so many at once; the job is handed back when the last is complete.
 
 use mezzanine_device::model::OperationKind;
-use mezzanine_engine::Job;
+use mezzanine_engine::{Job, Tier};
 
 use super::clock::Clock;
 use super::world::{Event, Which, Whose, World};
@@ -39,15 +39,40 @@ pub(super) struct Workers {
     idle: Vec<u32>,
     /// An event for the idle ones is entered.
     woken: bool,
+    /// How often, one time after the other, the idle ones have found nothing to do and left the tier as it was, and what [`Tier::work`] was then.
+    fruitless: u32,
+    work: u64,
 }
+
+/// After so many looks that changed nothing the next one would not either, until something happens to the tier.
+const FRUITLESS_MAX: u32 = 2;
 
 impl Workers {
     pub(super) fn new(count: u32) -> Self {
-        Self { count, idle: (0..count).collect(), woken: false }
+        Self { count, idle: (0..count).collect(), woken: false, fruitless: 0, work: 0 }
+    }
+
+    /// A page was staged in, and nothing else happened; most pages leave no work behind.
+    pub(super) fn page_staged(&mut self, clock: &mut Clock<Event>, work: u64) {
+        if self.fruitless < FRUITLESS_MAX || self.work != work {
+            self.enter(clock);
+        }
     }
 
     /// There may be work for those that are idle.
     pub(super) fn wake(&mut self, clock: &mut Clock<Event>) {
+        self.fruitless = 0;
+        self.enter(clock);
+    }
+
+    /// They have looked; `fruitless` if nothing came of it.
+    fn looked(&mut self, fruitless: bool, work: u64) {
+        let again = fruitless && self.work == work;
+        self.fruitless = if again { self.fruitless + 1 } else { fruitless.into() };
+        self.work = work;
+    }
+
+    fn enter(&mut self, clock: &mut Clock<Event>) {
         if !self.woken && !self.idle.is_empty() {
             self.woken = true;
             clock.enter(clock.now(), Event::Workers);
@@ -59,6 +84,8 @@ impl<'t> World<'t> {
     /// Idle workers look for jobs.
     pub(super) fn workers_look(&mut self) {
         self.workers.woken = false;
+        let Some(tier) = self.tier else { return };
+        let (before, mut fruitless) = (tier.progress(), true);
         let mut idle = std::mem::take(&mut self.workers.idle);
         idle.sort_unstable();
         for worker in idle {
@@ -69,16 +96,20 @@ impl<'t> World<'t> {
                     self.workers.idle.push(worker);
                     break;
                 };
+                fruitless = false;
                 if !self.begin_job(job, By::Worker(worker)) {
                     break;
                 }
             }
         }
+        self.workers.looked(fruitless && tier.progress() == before, tier.work());
     }
 
     /// A task has found no room in the tier: it carries out a job, or waits for those of others. True if it may try again at once.
     pub(super) fn work_or_wait(&mut self, who: u32) -> bool {
-        let progress = |world: &Self| world.tier.map(mezzanine_engine::Tier::progress);
+        // Whatever comes of it, there may be something else to do afterwards.
+        self.workers.fruitless = 0;
+        let progress = |world: &Self| world.tier.map(Tier::progress);
         let before = progress(self);
         match self.next_job(false) {
             Some(job) => {

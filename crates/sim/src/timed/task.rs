@@ -267,7 +267,7 @@ impl World<'_> {
         if let StageIn::Staged { .. } =
             tier.stage_in(&Self::id(page), &self.zeros, StageKind::Clean(token), 0)
         {
-            self.workers.wake(&mut self.clock);
+            self.workers.page_staged(&mut self.clock, tier.work());
         }
     }
 
