@@ -112,7 +112,7 @@ pub struct Options {
     #[arg(long)]
     pub returning_only: bool,
 
-    /// Pages whose first offer it remembers (default: as many as its frames).
+    /// Pages whose first offer it remembers (default: half as many as its frames).
     #[arg(long, requires = "returning_only")]
     pub remembered_pages: Option<u64>,
 

@@ -320,14 +320,12 @@ impl Tier {
     }
 
     /// Groups of staging memory that are to be free when a flush begins: twice as many as were opened during the last one, within a
-    /// quarter and a half of all. A drive without power-loss protection takes milliseconds for a flush however much it covers, so
+    /// quarter and a half of all, and at least one. A drive without power-loss protection takes milliseconds for a flush however much it covers, so
     /// one that could have waited takes time from reads; one that comes too late makes those wait who stage in.
     fn groups_kept_free(&self) -> u64 {
         let slots = self.slots().len() as u64;
         let half = slots.div_ceil(2);
-        // Of three groups two are what moves the front on (see `leaves_memory`).
-        let least = if slots < 4 { half } else { slots / 4 };
-        (2 * self.control().flush_opens.get()).clamp(least, half)
+        (2 * self.control().flush_opens.get()).clamp((slots / 4).max(1), half)
     }
 
     /// Whether slots are written as soon as they change: homes wait for that, or nothing else comes any more.

@@ -5,6 +5,13 @@
 //! segment holds only groups that are durable (data before its metadata), and the next is not written
 //! before a flush has covered the last. So after a crash at most two segments' worth of groups must be
 //! found by their summaries (invariant 9).
+//!
+//! A segment's slot on flash is free when the front has passed the segment that was there before. **A full segment always finds its slot
+//! free**, or the tier could come to a halt: groups leave staging memory only into segments, and what moves the front on are groups. It does,
+//! because a group is opened only while there are slots for all that staging memory can hold (`SpareSegments::staged`), and pages come in only while there are more
+//! (`SpareSegments::moving`), for the groups that carry the front and for what is appended again before it has passed one segment more. So when nothing
+//! comes in any more, staging memory empties whatever the disk does, the front finds its groups, and moves. Tombstones make this
+//! necessary: thousands of them fill a segment that stands for a few frames, so that segments run out before frames do.
 
 use crate::control::{SegmentBuffer, Slot};
 use crate::format::{
@@ -12,6 +19,7 @@ use crate::format::{
 };
 use crate::planted::{self, Bug};
 use crate::region::Word;
+use crate::staging::Reserve;
 use crate::tier::Tier;
 
 pub(crate) const EMPTY: u64 = 0;
@@ -124,6 +132,12 @@ impl Tier {
         let frames = end - buffer.first_position.get();
         let full = frames >= self.geometry.segment_frames || room < u64::from(self.geometry.records_max) + 1;
         if full {
+            debug_assert!(
+                self.segment_end(buffer.number.get()).get() <= control.durable_front.get()
+                    || planted::is(Bug::SegmentsUncounted),
+                "segment {} is full, and its slot is taken",
+                buffer.number.get()
+            );
             buffer.state.set(FULL);
             planted::inside("segment: full");
             control.segment_current.set(1 - current as u64);
@@ -158,13 +172,31 @@ impl Tier {
         (left || planted::is(Bug::SegmentSlotReused)).then_some(index)
     }
 
-    /// A full segment cannot be written before the queue's front has moved on. Under the control lock.
-    pub(crate) fn segment_blocked(&self) -> bool {
-        let control = self.control();
-        control.segments.iter().any(|buffer| {
-            buffer.state.get() == FULL
-                && self.segment_end(buffer.number.get()).get() > control.durable_front.get()
-        })
+    /// Up to where the front has to come before the groups in staging memory and `more` segments besides find their slots free. Under the
+    /// control lock.
+    fn segments_wait_for(&self, more: u64) -> u64 {
+        if self.geometry.slot_directory().is_some() || planted::is(Bug::SegmentsUncounted) {
+            return 0;
+        }
+        // Segments end in the order of their numbers, so the slot of the last one is the last to be free. The one under construction has
+        // found its own.
+        let last = self.control().segment_number.get() + self.geometry.spare_segments.staged - 1 + more;
+        self.segment_end(last).get()
+    }
+
+    /// Whether a group may be opened as far as segments are concerned. Under the control lock.
+    pub(crate) fn segments_suffice(&self, reserve: Reserve) -> bool {
+        let more = match reserve {
+            Reserve::Foreground | Reserve::Note => self.geometry.spare_segments.moving,
+            Reserve::StageOut => 1,
+            Reserve::Carrier => 0,
+        };
+        self.segments_wait_for(more) <= self.control().durable_front.get()
+    }
+
+    /// Up to where the front is to come soon, so that nobody who stages in has to wait for a segment. Under the control lock.
+    pub(crate) fn front_wanted_for_segments(&self) -> u64 {
+        self.segments_wait_for(self.geometry.spare_segments.moving + 1)
     }
 
     /// Bytes that the segment in a buffer takes on flash: header, records, reference bits.

@@ -209,6 +209,9 @@ bugs! {
         FlushCoversLaterSegment,
         /// The slot of a metadata segment is used again before a durable front has passed what it stands for.
         SegmentSlotReused,
+        /// Groups are opened, and the front rests, though full metadata segments will find no slot. Nothing is lost, but the tier may
+        /// come to a halt.
+        SegmentsUncounted,
         /// Frames of groups that recovery would scan, for want of a durable metadata segment, are given to others.
         ScannedFramesReused,
         /// Where the last group is one that a metadata segment stands for, its note is lost.

@@ -38,7 +38,7 @@ impl Tier {
 
     /// New groups will soon find no frames: flushes and syncs that could wait are issued now.
     pub(crate) fn pressing(&self) -> bool {
-        self.segment_blocked()
+        self.control().durable_front.get() < self.front_wanted_for_segments()
             || self.homes_short()
             || self.summaries_left() < RESERVED_GROUPS + 2
             || self.frames_before(self.writable_end())
@@ -146,10 +146,11 @@ impl Tier {
         if control.releasing.get() != 0 {
             return None;
         }
+        let for_segments = self.front_wanted_for_segments();
         let mut end = front;
         for _ in 0..GROUPS_AT_ONCE {
             let free = self.frames_before(end + frames);
-            let needed = free < self.geometry.free_frames || self.segment_blocked();
+            let needed = free < self.geometry.free_frames || end < for_segments;
             if end >= releasable || !needed {
                 break;
             }

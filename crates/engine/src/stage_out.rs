@@ -67,11 +67,11 @@ impl Tier {
         false
     }
 
-    /// Whether the group at `position` is to be staged out now. Under the control lock.
+    /// Whether the group at `position` is to be staged out now, for its frames or for the segment that stands for it. Under the control lock.
     pub(crate) fn front_wanted(&self, position: u64) -> bool {
         let ahead = self.frames_before(position + self.frames_wanted()) < self.frames_ahead();
         // Groups still in staging memory are not taken: they are not durable yet.
-        position < self.control().staged_from.get() && (ahead || self.segment_blocked())
+        position < self.control().staged_from.get() && (ahead || position < self.front_wanted_for_segments())
     }
 
     /// Adds to the group that was taken those behind it that are wanted as well and must be read, as far as there is room.

@@ -36,6 +36,8 @@ pub(crate) const FAILED: u64 = 6;
 pub(crate) enum Reserve {
     /// Pages that come in: stage-out must always find room for its survivors and a front.
     Foreground,
+    /// What the host wants to be durable with the next sync.
+    Note,
     /// Second chances: a group without pages must still find room.
     StageOut,
     /// A group that only carries the front.
@@ -277,12 +279,12 @@ impl Tier {
         if slot.state.get() != FREE {
             return None;
         }
-        if self.segment_blocked() && !self.leaves_memory(reserve, sequence - control.retired.get()) {
+        if !self.segments_suffice(reserve) {
             return None;
         }
         let reserved = match reserve {
             Reserve::Foreground => RESERVED_GROUPS,
-            Reserve::StageOut => 1,
+            Reserve::Note | Reserve::StageOut => 1,
             Reserve::Carrier => 0,
         };
         // The distance that is kept between rear and front would hide most of what the two faults break.
@@ -310,18 +312,6 @@ impl Tier {
         control.next_sequence.set(sequence + 1);
         control.open.set(sequence);
         Some(sequence)
-    }
-
-    /// Whether staging memory, of which `used` groups are taken, may give out another while a segment waits for the front: then none of them can leave
-    /// it, and what moves the front on needs two more, one for what is appended again, one that states the front.
-    fn leaves_memory(&self, reserve: Reserve, used: u64) -> bool {
-        let slots = self.slots().len() as u64;
-        let left = match reserve {
-            Reserve::Foreground => 2.min(slots - 1),
-            Reserve::StageOut => 1.min(slots - 2),
-            Reserve::Carrier => 0,
-        };
-        used + left < slots
     }
 
     /// Whether a planted fault lets frames be overwritten before the front that passed them is durable.
@@ -476,7 +466,7 @@ impl Tier {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
         if control.note_changed.get() != 0 && !planted::is(Bug::NoteLeftBehind) {
-            self.open_group(Reserve::StageOut).ok_or(NoRoom)?;
+            self.open_group(Reserve::Note).ok_or(NoRoom)?;
         }
         let open = control.open.get();
         if open != NONE {

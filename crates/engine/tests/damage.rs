@@ -170,6 +170,16 @@ fn superblocks_are_read_from_whichever_copy_is_whole() {
     host.flash.write(4096, &older.encode());
     host.flash.0[4096 + 8] = 9;
     assert_eq!(read_superblock(&mut host.flash), Err(FormatError::NewerFormat(9)));
+    // An older version counts only where the checksum says that it was written so.
+    host.flash.0[4096 + 8] = 1;
+    assert!(matches!(read_superblock(&mut host.flash), Err(FormatError::Damaged(_))));
+    let mut written_so = older.encode();
+    written_so[8] = 1;
+    let end = written_so.len() - 4;
+    let checksum = crc32c::crc32c(&written_so[..end]);
+    written_so[end..].copy_from_slice(&checksum.to_le_bytes());
+    host.flash.write(4096, &written_so);
+    assert_eq!(read_superblock(&mut host.flash), Err(FormatError::OlderFormat(1)));
 }
 
 #[test]

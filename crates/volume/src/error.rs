@@ -32,6 +32,11 @@ pub enum VolumeErrorKind {
         /// The format's number.
         version: u32,
     },
+    /// The tier was written by an older version of the software, in a layout that this one does not read.
+    OlderFormat {
+        /// The format's number.
+        version: u32,
+    },
     /// Bytes on the flash device or in the sidecar are damaged.
     Damaged,
     /// The flash device is shorter than the tier on it.

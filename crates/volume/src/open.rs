@@ -185,6 +185,7 @@ fn refuse_contents(flash: &dyn Device, name: &str) -> Result<(), VolumeError> {
         )
         .advise("drain it first, or force formatting if those pages may be lost")),
         Err(FormatError::NewerFormat(version)) => Err(newer("format", name, version)),
+        Err(FormatError::OlderFormat(version)) => Err(older("format", name, version)),
         Err(FormatError::Damaged(what)) => Err(VolumeError::new(
             VolumeErrorKind::Damaged,
             "format",
@@ -217,6 +218,12 @@ fn newer(operation: &'static str, name: &str, version: u32) -> VolumeError {
         .advise("use the build that wrote it")
 }
 
+fn older(operation: &'static str, name: &str, version: u32) -> VolumeError {
+    let reason = format!("its format version {version} is older than the only one that this build reads");
+    VolumeError::new(VolumeErrorKind::OlderFormat { version }, operation, name, reason)
+        .advise("drain it with the build that wrote it, then format it anew")
+}
+
 /// Reads and checks the superblock of a tier at rest.
 pub(crate) fn find_superblock(
     flash: &dyn Device,
@@ -226,6 +233,7 @@ pub(crate) fn find_superblock(
     let superblock = read_superblock(&mut Reader(flash)).map_err(|error| {
         let kind = match &error {
             FormatError::NewerFormat(version) => return newer(operation, &name, *version),
+            FormatError::OlderFormat(version) => return older(operation, &name, *version),
             FormatError::Unrecognised => VolumeErrorKind::Unrecognised,
             FormatError::Damaged(_) => VolumeErrorKind::Damaged,
             FormatError::Unreadable(_) if flash.len() < 8192 => VolumeErrorKind::Truncated,

@@ -52,7 +52,7 @@ impl Volume {
     /// Opens the tier on `flash`. Nothing is written before the first file is attached.
     ///
     /// # Errors
-    /// `Unrecognised`, `NewerFormat`, `Damaged`, `Truncated`, `OnlyCopy` if the sync mode or admission wanted cannot take
+    /// `Unrecognised`, `NewerFormat`, `OlderFormat`, `Damaged`, `Truncated`, `OnlyCopy` if the sync mode or admission wanted cannot take
     /// over what the tier holds, `InvalidConfig`, or the device's failure.
     pub fn open(flash: Arc<dyn Device>, config: VolumeConfig) -> Result<Self, VolumeError> {
         let (host, opened) = open_tier(flash, &config)?;
@@ -85,7 +85,7 @@ impl Volume {
     ///
     /// # Errors
     /// `AlreadyAttached`, `TooManyFiles`, and the refusals of identity: `ForeignTier`, `OlderTier`, `NewerTier`,
-    /// `ChangedFile`, `SidecarMissing`, `FileNotAttached`, `OnlyCopy`, `Damaged`, `NewerFormat`, each with the next
+    /// `ChangedFile`, `SidecarMissing`, `FileNotAttached`, `OnlyCopy`, `Damaged`, `NewerFormat`, `OlderFormat`, each with the next
     /// step; nothing was changed then.
     pub fn attach(
         &self,

@@ -247,7 +247,8 @@ fn format(
         match error.kind() {
             VolumeErrorKind::Unrecognised
             | VolumeErrorKind::Damaged
-            | VolumeErrorKind::NewerFormat { .. } => {
+            | VolumeErrorKind::NewerFormat { .. }
+            | VolumeErrorKind::OlderFormat { .. } => {
                 failure.next("nothing was changed; give --force if what it holds may be lost")
             }
             VolumeErrorKind::OnlyCopy if of_cluster => failure.next(

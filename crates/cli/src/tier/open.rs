@@ -52,7 +52,7 @@ impl Flash {
             FormatError::Unrecognised => {
                 Failure::refused(&name, "it holds no flash tier").next("check the path; `mezz tier format` makes a new tier")
             }
-            FormatError::NewerFormat(_) => Failure::refused(&name, error),
+            FormatError::NewerFormat(_) | FormatError::OlderFormat(_) => Failure::refused(&name, error),
             FormatError::Damaged(_) => Failure::check(&name, format!("both superblocks are lost: {error}"))
                 .next("the tier cannot be opened; restore the database from its backup, or use its files alone if they are current"),
             FormatError::Unreadable(_) => Failure::refused(&name, error).next("the device or its file system fails; see the kernel's log"),

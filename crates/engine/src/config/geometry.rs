@@ -22,6 +22,7 @@ pub struct Geometry {
     pub(crate) segment_slots: u64,
     /// Positions whose records make up one metadata segment.
     pub(crate) segment_frames: u64,
+    pub(crate) spare_segments: SpareSegments,
     pub(crate) frames_offset: u64,
     pub(crate) free_frames: u64,
     pub(crate) ready_frames: u64,
@@ -163,6 +164,36 @@ impl Geometry {
 
     pub(crate) fn segment_offset(&self, number: u64) -> u64 {
         SEGMENTS_OFFSET + (number % self.segment_slots) * self.segment_bytes
+    }
+}
+
+/// Metadata segments beyond those that stand for a queue that is full, so that a segment never has to wait for the front (see `metadata`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SpareSegments {
+    /// For all groups that staging memory can hold, whatever they are full of.
+    pub(crate) staged: u64,
+    /// For what is appended while the front passes one segment more: groups that carry it, and what is appended again.
+    pub(crate) moving: u64,
+}
+
+impl SpareSegments {
+    /// With segments of `segment_frames` frames and `segment_records` records for groups of at most `group_frames` and `records_max`, of which
+    /// staging memory holds `staging_groups`; `appended` are the frames that the front's way past a segment may cost.
+    pub(super) fn of(
+        (segment_frames, segment_records): (u64, u64),
+        (group_frames, records_max): (u64, u32),
+        staging_groups: u64,
+        appended: u64,
+    ) -> Self {
+        let by_records = segment_records / (u64::from(records_max) + 1);
+        let groups = segment_frames.div_ceil(group_frames).min(by_records).max(1);
+        // One more: what is appended again stops before what carries the front.
+        Self { staged: staging_groups.div_ceil(groups), moving: appended.div_ceil(segment_frames) + 1 }
+    }
+
+    /// All of them, with one before the front has to move for them, and one that stands for little, at either end of a full queue.
+    pub(super) fn slots(self) -> u64 {
+        self.staged + self.moving + 2
     }
 }
 

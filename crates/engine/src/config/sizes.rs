@@ -1,6 +1,7 @@
 //! From parameters to sizes: what a tier needs of frames, metadata and memory.
 
 use super::geometry::SEGMENTS_OFFSET;
+use super::geometry::SpareSegments;
 use super::{ConfigError, FRAMES_MAX, Geometry, PlacedGeometry, RESERVED_GROUPS, SlotGeometry, TierConfig};
 use crate::designs::{self, InPlace};
 use crate::format::{RECORD_BYTES, SEGMENT_HEADER_BYTES, SUMMARY_HEADER_BYTES};
@@ -9,9 +10,6 @@ use crate::references::share_frames;
 
 /// Alignment of the first frame.
 const FRAMES_ALIGNMENT: u64 = 64 * 1024;
-/// Segments that may be needed beyond those that cover the queue: one being written, one torn by a
-/// crash, one whose first frames have just left.
-const SPARE_SEGMENTS: u64 = 4;
 
 impl TierConfig {
     /// Checks the parameters and computes all sizes.
@@ -39,18 +37,26 @@ impl TierConfig {
         let frames_max = self.frames_max.max(self.frames);
         let share_bytes = share_frames(frames_max) / 8;
         let segment_bytes = records_end + share_bytes.next_multiple_of(4096);
-        let segment_slots = frames_max.div_ceil(u64::from(self.segment_frames)) + SPARE_SEGMENTS;
+        let segment_frames = u64::from(self.segment_frames);
+        let staging_groups = u64::from(self.staging_groups);
+        // The groups that carry the front past a segment take no more frames than have left.
+        let spare_segments = SpareSegments::of(
+            (segment_frames, segment_records),
+            (group_frames, records_max),
+            staging_groups,
+            segment_frames + group_frames,
+        );
+        let segment_slots = frames_max.div_ceil(segment_frames) + spare_segments.slots();
         let frames_offset =
             (SEGMENTS_OFFSET + segment_slots * segment_bytes).next_multiple_of(FRAMES_ALIGNMENT);
         // The front moves on while fewer frames than these are free: the groups that only stage-out may
         // use, and those that come in until the flush that makes a new front durable. Stage-out keeps
         // more than that ready: the band whose disk writes are not yet synced.
-        let staging_groups = u64::from(self.staging_groups);
         let free_frames = (RESERVED_GROUPS + 3 + staging_groups / 2) * group_frames;
         let ready_frames = self.band_frames + free_frames;
         // Recovery scans at most two segments' worth of groups and those in staging memory; until they are
         // in a durable segment they keep their frames, beside those that are kept ready.
-        let scanned = 2 * (u64::from(self.segment_frames) + group_frames) + staging_groups * group_frames;
+        let scanned = 2 * (segment_frames + group_frames) + staging_groups * group_frames;
         let needed = scanned + ready_frames + group_frames;
         if self.frames < needed {
             return Err(ConfigError::new(
@@ -78,7 +84,8 @@ impl TierConfig {
             segment_records_max: segment_records,
             segment_bytes,
             segment_slots,
-            segment_frames: self.segment_frames.into(),
+            segment_frames,
+            spare_segments,
             frames_offset,
             free_frames,
             ready_frames,
@@ -128,7 +135,13 @@ impl TierConfig {
         let positions = 2 * valid + 4 * ready_frames;
         let segment_bytes =
             (SEGMENT_HEADER_BYTES as u64 + segment_records * RECORD_BYTES as u64).next_multiple_of(4096);
-        let segment_slots = positions.div_ceil(segment_frames) + SPARE_SEGMENTS;
+        let spare_segments = SpareSegments::of(
+            (segment_frames, segment_records),
+            (group_frames, records_max),
+            staging_groups,
+            ready_frames + segment_frames + group_frames,
+        );
+        let segment_slots = positions.div_ceil(segment_frames) + spare_segments.slots();
         let segment_groups = segment_frames.div_ceil(u64::from(summary_frames)) + 1;
         let mut journal_groups = 2 * segment_groups + staging_groups + RESERVED_GROUPS + 2;
         let homes = self.frames as u32;
@@ -171,6 +184,7 @@ impl TierConfig {
             segment_bytes,
             segment_slots,
             segment_frames,
+            spare_segments,
             frames_offset: (journal_offset + journal_bytes).next_multiple_of(FRAMES_ALIGNMENT),
             free_frames: ready_frames,
             ready_frames,

@@ -22,8 +22,8 @@ pub use superblock::{
 
 use std::fmt;
 
-/// The version of the on-flash format that this build writes and reads.
-pub const FORMAT_VERSION: u32 = 1;
+/// The version of the on-flash format that this build writes and reads. Version 1 had fewer slots for metadata segments, so that frames began elsewhere.
+pub const FORMAT_VERSION: u32 = 2;
 
 /// No position, sequence number, version, segment number or generation gets this far within a thousand years. Larger
 /// ones are damage; so the arithmetic on them cannot overflow.
@@ -42,6 +42,8 @@ pub enum FormatError {
     Unrecognised,
     /// Written by a newer version of the software: its format version.
     NewerFormat(u32),
+    /// Written by an older version of the software, whose layout this one does not read: its format version.
+    OlderFormat(u32),
     /// The structure is recognised, but damaged: what does not fit.
     Damaged(String),
     /// The device could not be read: the reason.
@@ -56,6 +58,11 @@ impl fmt::Display for FormatError {
                 f,
                 "format version {version} is newer than version {FORMAT_VERSION} of this build; \
                  use the build that wrote it"
+            ),
+            Self::OlderFormat(version) => write!(
+                f,
+                "format version {version} is older than version {FORMAT_VERSION}, the only one that this build reads; \
+                 drain it with the build that wrote it, then format it anew"
             ),
             Self::Damaged(what) => write!(f, "damaged: {what}"),
             Self::Unreadable(why) => write!(f, "cannot be read: {why}"),

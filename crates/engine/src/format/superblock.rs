@@ -226,7 +226,7 @@ impl Superblock {
     /// Reads one copy.
     ///
     /// # Errors
-    /// [`FormatError`] if the bytes are no superblock, of a newer format, or damaged.
+    /// [`FormatError`] if the bytes are no superblock, of another format, or damaged.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
         if bytes.len() < SUPERBLOCK_BYTES || bytes[..8] != MAGIC {
             return Err(FormatError::Unrecognised);
@@ -240,6 +240,9 @@ impl Superblock {
         stored.copy_from_slice(&bytes[CHECKSUM_AT..SUPERBLOCK_BYTES]);
         if u32::from_le_bytes(stored) != crc32c::crc32c(&bytes[..CHECKSUM_AT]) {
             return Err(FormatError::Damaged("a superblock whose checksum does not match".into()));
+        }
+        if version < FORMAT_VERSION {
+            return Err(FormatError::OlderFormat(version));
         }
         let odd = |what: &str| FormatError::Damaged(format!("a superblock with an unknown {what}"));
         let state = TierState::from_code(reader.u8()).ok_or_else(|| odd("state"))?;

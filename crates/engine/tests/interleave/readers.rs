@@ -22,6 +22,28 @@ fn rewritten() {
     world.run(1, &[read, write]);
 }
 
+/// The memory that a reader copies a page from is given to other groups meanwhile.
+fn overtaken() {
+    let world = World::new(&tiny(1));
+    world.write(&PageId::volume(1, 0));
+    let read: Thread = |world| {
+        for _ in 0..2 {
+            world.read(&PageId::volume(1, 0));
+        }
+    };
+    let write: Thread = |world| {
+        for n in 0..4 {
+            world.write(&PageId::volume(3, n));
+        }
+    };
+    world.run(1, &[read, write]);
+}
+
+#[test]
+fn a_page_whose_memory_is_reused() {
+    check(overtaken);
+}
+
 #[test]
 fn a_page_that_is_rewritten() {
     check(rewritten);
@@ -57,7 +79,7 @@ fn a_read_that_is_not_confirmed_is_noticed() {
 
 #[test]
 fn a_copy_of_memory_that_is_not_confirmed_is_noticed() {
-    finds(Bug::StagedCopyUnconfirmed, rewritten, 5000);
+    finds(Bug::StagedCopyUnconfirmed, overtaken, 1000);
 }
 
 #[test]
