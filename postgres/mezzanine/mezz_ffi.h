@@ -10,7 +10,7 @@
 /*
  Changes with every change of what is declared here.
  */
-#define MEZZ_FFI_VERSION 5
+#define MEZZ_FFI_VERSION 6
 
 /*
  Bytes of each text in a `MezzMessage`, the end mark included.
@@ -218,6 +218,10 @@ typedef struct MezzSettings {
    `clean`, `dirty` or `both`.
    */
   const char *admission;
+  /*
+   Of clean pages only those enter that were offered before, not long ago.
+   */
+  bool returning_only;
   /*
    `through`, `drained` or `durable`.
    */
@@ -502,7 +506,7 @@ typedef struct MezzStatistics {
    */
   uint64_t staged_clean;
   /*
-   Pages that admission did not take.
+   Pages that admission did not take, clean ones that were offered for the first time among them.
    */
   uint64_t refused;
   /*

@@ -39,6 +39,7 @@ static int	flash_size_max_mb = 0;
 int			mezz_sync_mode = 0;
 static int	design = 0;
 static int	admission = 0;
+static bool returning_only = false;
 static int	group_pages = 0;
 bool		mezz_drain_on_shutdown = true;
 int			mezz_workers = 3;
@@ -113,6 +114,7 @@ static const char *const setting_names[] = {
 	"mezzanine.sync_mode",
 	"mezzanine.design",
 	"mezzanine.admission",
+	"mezzanine.returning_only",
 	"mezzanine.group_pages",
 	"mezzanine.workers",
 	"mezzanine.drain_on_shutdown",
@@ -184,6 +186,11 @@ define_settings(void)
 							 "Sets which pages that leave shared buffers enter the flash tier.",
 							 "\"clean\" means those that equal their copy on disk, \"dirty\" those that do not.",
 							 &admission, 0, admission_options, PGC_POSTMASTER, 0,
+							 NULL, NULL, NULL);
+	DefineCustomBoolVariable("mezzanine.returning_only",
+							 "Lets a clean page enter the flash tier only if it left shared buffers before, not long ago.",
+							 "Most clean pages never come back, and each costs a write of flash. Changed pages enter all the same, and while the tier fills for the first time every page does.",
+							 &returning_only, false, PGC_POSTMASTER, 0,
 							 NULL, NULL, NULL);
 	DefineCustomIntVariable("mezzanine.group_pages",
 							"Sets how many pages are written to flash in one write.",
@@ -273,6 +280,7 @@ open_devices(void)
 			.data_directory = DataDir,
 			.design = option_name(design_options, design),
 			.admission = option_name(admission_options, admission),
+			.returning_only = returning_only,
 			.sync_mode = option_name(sync_mode_options, mezz_sync_mode),
 			.group_pages = group_pages,
 			.flash_model = flash_model,

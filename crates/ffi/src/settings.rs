@@ -27,6 +27,8 @@ pub struct Settings {
     pub design: Design,
     /// Which pages may enter.
     pub admission: Admission,
+    /// Of clean pages only those enter that were offered before, not long ago.
+    pub returning_only: bool,
     /// When dirty pages reach disk.
     pub sync_mode: SyncMode,
     /// Pages of a group; 0 for the default.
@@ -141,6 +143,7 @@ impl Settings {
         TierConfig {
             design: self.design,
             admission: self.admission,
+            returning_only: self.returning_only,
             sync_mode: self.sync_mode,
             group_pages,
             staging_groups: (frames / (16 * group)).clamp(2, 16) as u32,
@@ -170,6 +173,9 @@ impl Settings {
         let mut config = TierConfig {
             design: if alike { self.design } else { found.design },
             survivors_max: (found.group_pages / 2).min(found.group_pages - 1),
+            // A clean page may always be left out, and always be taken.
+            returning_only: self.returning_only,
+            remembered_pages: None,
             ..found.clone()
         };
         if clean {
@@ -244,6 +250,7 @@ mod tests {
             page_bytes: 8192,
             design: Design::FaceGsc,
             admission: Admission::Both,
+            returning_only: false,
             sync_mode: SyncMode::Durable,
             group_pages,
             data_directory: "/data".into(),

@@ -187,6 +187,7 @@ for (
 	[ flash_size_max => '16MB', qr/FATAL:  mezzanine\.flash_size_max is less than mezzanine\.flash_size: 16MB and 32MB/, qr/HINT:  Raise mezzanine\.flash_size_max, or set it to 0/ ],
 	[ group_pages => -1, qr/-1 is outside the valid range for parameter "mezzanine\.group_pages"/ ],
 	[ drain_on_shutdown => 'perhaps', qr/parameter "mezzanine\.drain_on_shutdown" requires a Boolean value/ ],
+	[ returning_only => 'perhaps', qr/parameter "mezzanine\.returning_only" requires a Boolean value/ ],
 	[ explain => 'perhaps', qr/parameter "mezzanine\.explain" requires a Boolean value/ ],
 	[ disk_spread => 0.5, qr/0\.5 is outside the valid range for parameter "mezzanine\.disk_spread" \(1 \.\. 1e\+09\)/ ],
 	[ disk_span => 0, qr/0 is outside the valid range for parameter "mezzanine\.disk_span" \(1e-06 \.\. 1\)/ ],
@@ -223,6 +224,22 @@ for my $mode (qw(drained durable through))
 		}
 	}
 }
+
+# A tier that is full takes a clean page when it comes for the second time; the setting follows every start.
+my $refused = sub {
+	my ($returning_only) = @_;
+	configure(sync_mode => 'through', flash_size => '16MB', returning_only => $returning_only);
+	$node->start;
+	$node->safe_psql('postgres', 'DROP TABLE IF EXISTS once; CREATE TABLE once AS SELECT g, repeat(md5(g::text), 30) AS filler FROM generate_series(1, 60000) g; CHECKPOINT; SELECT mezzanine_reset_stats()');
+	$node->safe_psql('postgres', 'SET synchronize_seqscans = off; SET max_parallel_workers_per_gather = 0; SELECT sum(length(filler)) FROM once') for 1 .. 2;
+	my $row = $node->safe_psql('postgres', 'SELECT pages_refused > 1000, pages_in_clean > 1000 FROM pg_stat_mezzanine');
+	is($node->safe_psql('postgres', 'SELECT count(*), sum(length(filler)) FROM once'), '60000|57600000', "returning_only = $returning_only: nothing is lost");
+	$node->stop;
+	return $row;
+};
+is($refused->('off'), 'f|t', 'every clean page is taken');
+is($refused->('on'), 't|f', 'a clean page that comes once is not');
+configure(flash_size => '32MB');
 
 # Two servers, one device.
 configure(sync_mode => 'durable');

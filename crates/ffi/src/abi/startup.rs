@@ -34,6 +34,8 @@ pub struct MezzSettings {
     pub design: *const c_char,
     /// `clean`, `dirty` or `both`.
     pub admission: *const c_char,
+    /// Of clean pages only those enter that were offered before, not long ago.
+    pub returning_only: bool,
     /// `through`, `drained` or `durable`.
     pub sync_mode: *const c_char,
     /// Pages of a group; 0 for the default.
@@ -129,6 +131,7 @@ unsafe fn settings(given: &MezzSettings) -> Result<(Settings, Option<FlashModel>
         page_bytes: given.page_bytes,
         design: design.parse().map_err(Refusal::new)?,
         admission: admission.parse().map_err(Refusal::new)?,
+        returning_only: given.returning_only,
         sync_mode: mode.parse().map_err(Refusal::new)?,
         group_pages: given.group_pages,
         data_directory: PathBuf::from(data),

@@ -42,7 +42,7 @@ pub struct MezzStatistics {
     pub staged_dirty: u64,
     /// Clean pages taken.
     pub staged_clean: u64,
-    /// Pages that admission did not take.
+    /// Pages that admission did not take, clean ones that were offered for the first time among them.
     pub refused: u64,
     /// Dirty pages that found staging memory full and made their process wait or work.
     pub stalls: u64,
@@ -99,7 +99,7 @@ pub extern "C" fn mezz_statistics(host: &MezzHost, out: &mut MezzStatistics) {
         misses: of.misses,
         staged_dirty: of.staged_dirty,
         staged_clean: of.staged_clean,
-        refused: of.refused,
+        refused: of.refused + of.clean_first_seen,
         stalls: of.stalls,
         groups_written: of.groups_written,
         group_bytes_written: of.group_bytes_written,
