@@ -91,6 +91,7 @@ impl Machine {
             page_bytes: PAGE as u32,
             design: Design::FaceGsc,
             admission: Admission::Both,
+            returning_only: false,
             sync_mode: self.mode,
             group_pages: 0,
             data_directory: self.root.join("data"),
