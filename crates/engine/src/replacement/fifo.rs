@@ -14,11 +14,11 @@ impl<'r> Laid<'r> for Fifo<'r> {
     const PARAMETERS: &'static [Parameter] = &[];
 
     fn bytes(shape: &Shape) -> usize {
-        List::bytes(shape.frames)
+        List::bytes(shape.frames, 1)
     }
 
     fn laid(memory: &mut Memory<'r>, shape: &Shape) -> Self {
-        Self { order: List::laid(memory, shape.frames) }
+        Self { order: List::laid(memory, shape.frames, 1) }
     }
 }
 

@@ -96,7 +96,7 @@ impl<'r> Laid<'r> for GreedyDual<'r> {
     const PARAMETERS: &'static [Parameter] = &[READ_SAVING, WRITE_SAVING];
 
     fn bytes(shape: &Shape) -> usize {
-        piece::<Word>(1) + piece::<Block>(shape.frames as usize) + 2 * List::bytes(shape.frames)
+        piece::<Word>(1) + piece::<Block>(shape.frames as usize) + 2 * List::bytes(shape.frames, 1)
     }
 
     fn laid(memory: &mut Memory<'r>, shape: &Shape) -> Self {
@@ -106,15 +106,16 @@ impl<'r> Laid<'r> for GreedyDual<'r> {
             dirty_cost: clean_cost + shape.value(&WRITE_SAVING),
             floor: memory.one(),
             blocks: memory.take(shape.frames as usize),
-            clean: List::laid(memory, shape.frames),
-            dirty: List::laid(memory, shape.frames),
+            clean: List::laid(memory, shape.frames, 1),
+            dirty: List::laid(memory, shape.frames, 1),
         }
     }
 }
 
 impl Replacement for GreedyDual<'_> {
     #[inline(always)]
-    fn will_be_referenced(&self, frame: u32) {
+    fn will_be_referenced(&self, frame: Option<u32>, _page: PageKey) {
+        let Some(frame) = frame else { return };
         prefetch(&self.blocks[frame as usize]);
         self.clean.ahead(frame);
         self.dirty.ahead(frame);

@@ -65,9 +65,15 @@ impl<'r> History<'r> {
 
     #[inline(always)]
     fn bucket(&self, page: PageKey) -> &'r AtomicU32 {
+        &self.buckets[self.place(page)]
+    }
+
+    /// Which bucket a page's is.
+    #[inline(always)]
+    fn place(&self, page: PageKey) -> usize {
         // The high half of a product depends on all bits of the key (Knuth, "The art of computer programming", 6.4).
         let hash = page.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        &self.buckets[((hash * self.buckets.len() as u64) >> 32) as usize]
+        ((hash * self.buckets.len() as u64) >> 32) as usize
     }
 
     /// Remembers that a page has left, and a time above 0 with it.
@@ -111,11 +117,13 @@ impl<'r> History<'r> {
         None
     }
 
-    /// Has what [`Self::recall`] looks at first come into the processor's cache.
+    /// Has what [`Self::recall`] looks at first come into the processor's cache, or something that is there already if the page is not away: without a branch,
+    /// whose outcome the processor could not foretell.
     #[inline(always)]
-    pub(super) fn ahead(&self, page: PageKey) {
+    pub(super) fn ahead(&self, page: PageKey, is_away: bool) {
         if !self.buckets.is_empty() {
-            prefetch(self.slot(self.bucket(page).load(Relaxed)));
+            let bucket = self.place(page) & usize::from(is_away).wrapping_neg();
+            prefetch(self.slot(self.buckets[bucket].load(Relaxed)));
         }
     }
 

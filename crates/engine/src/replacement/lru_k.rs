@@ -29,14 +29,16 @@
 //!
 //! 1. A frame in the order is in one of `arrived`, `waiting` and `ranked`.
 //! 2. `arrived` is in the order in which its pages came.
-//! 3. `waiting` is a heap by LAST and `ranked` one by [`LruK::rank`], both of which only rise (`rising`).
+//! 3. `waiting` is in order of LAST (`rising`) and `ranked` of [`LruK::rank`] (`stairs`), both of which only rise.
 //! 4. HIST(p, 2) < HIST(p, 1) <= LAST(p) <= the time, and no two pages have the same HIST(p, 1), LAST(p), or HIST(p, 2) above 0.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::history::History;
 use super::list::List;
 use super::rising::{Key, Rising};
+use super::stairs::{Keys, LISTS, Stairs};
 use super::{Laid, Memory, PageKey, Parameter, ParameterDefault, ParameterKind, Replacement, Shape, piece};
 use crate::interleave::AtomicU64;
 use crate::region::{Word, prefetch, shared};
@@ -59,7 +61,9 @@ pub struct LruK<'r> {
     blocks: &'r [Block],
     arrived: List<'r>,
     waiting: Rising<'r, 1>,
-    ranked: Rising<'r, 1>,
+    ranked: Stairs<'r, 1>,
+    /// How many references a step of `ranked` is: the logarithm.
+    step_shift: u32,
     history: History<'r>,
 }
 
@@ -109,11 +113,6 @@ impl LruK<'_> {
     }
 
     #[inline(always)]
-    fn rank_key(&self, frame: u32) -> Key<1> {
-        [self.rank(frame)]
-    }
-
-    #[inline(always)]
     fn last_key(&self, frame: u32) -> Key<1> {
         [self.last(frame)]
     }
@@ -137,7 +136,7 @@ impl LruK<'_> {
     #[inline]
     fn place(&self, frame: u32, now: u64) {
         if self.uncorrelated(now, self.last(frame)) {
-            self.ranked.insert(frame, self.rank_key(frame));
+            self.ranked.insert(frame, self);
         } else {
             self.waiting.insert(frame, self.last_key(frame));
         }
@@ -157,7 +156,7 @@ impl LruK<'_> {
                 break;
             }
             self.waiting.remove(frame);
-            self.ranked.insert(frame, self.rank_key(frame));
+            self.ranked.insert(frame, self);
         }
     }
 
@@ -182,8 +181,7 @@ impl LruK<'_> {
     #[inline]
     fn first_ranked(&self, now: u64, limit: u64) -> Option<u32> {
         while self.ranked.is_below([limit]) {
-            let frame =
-                self.ranked.smallest(|frame| self.rank_key(frame), |frame| prefetch(self.block(frame)))?;
+            let frame = self.ranked.smallest(self)?;
             if self.uncorrelated(now, self.last(frame)) {
                 return Some(frame).filter(|frame| self.rank(*frame) < limit);
             }
@@ -227,16 +225,17 @@ impl LruK<'_> {
     /// Takes a frame out of the order.
     #[inline]
     fn take(&self, frame: u32) {
-        if self.ranked.contains(frame) {
-            self.ranked.remove(frame);
-        } else if self.waiting.contains(frame) {
+        if self.waiting.contains(frame) {
             self.waiting.remove(frame);
         } else {
-            self.arrived.remove(frame);
+            // Or of `arrived`, which is one of its lists.
+            self.ranked.remove(frame);
         }
     }
 }
 
+/// Steps of `ranked` in as many references as there are frames.
+const STEPS_PER_FRAMES: u32 = 32;
 /// In a rank: that the page was referenced twice.
 const TWICE: u64 = 1 << 63;
 /// In HIST(p, 2): that it is of an earlier stay.
@@ -248,32 +247,49 @@ impl<'r> Laid<'r> for LruK<'r> {
     fn bytes(shape: &Shape) -> usize {
         let frames = shape.frames;
         let own = piece::<Word>(1) + piece::<Block>(frames as usize);
-        let heaps = 2 * Rising::<1>::bytes(frames, frames);
-        own + List::bytes(frames) + heaps + History::bytes(shape.value(&HISTORY) as u32)
+        let heaps = Rising::<1>::bytes(frames, frames) + Stairs::<1>::bytes(frames, frames);
+        own + List::bytes(frames, 1 + LISTS) + heaps + History::bytes(shape.value(&HISTORY) as u32)
     }
 
     fn laid(memory: &mut Memory<'r>, shape: &Shape) -> Self {
+        let (time, blocks) = (memory.one(), memory.take(shape.frames as usize));
+        let arrived = List::laid(memory, shape.frames, 1 + LISTS);
         Self {
             period: shape.value(&CORRELATED_PERIOD),
-            time: memory.one(),
-            blocks: memory.take(shape.frames as usize),
-            arrived: List::laid(memory, shape.frames),
+            time,
+            blocks,
+            arrived,
             waiting: Rising::laid(memory, shape.frames, shape.frames),
-            ranked: Rising::laid(memory, shape.frames, shape.frames),
+            ranked: Stairs::laid(memory, shape.frames, shape.frames, arrived),
+            step_shift: (shape.frames / STEPS_PER_FRAMES).max(1).ilog2(),
             history: History::laid(memory, shape.value(&HISTORY) as u32),
         }
     }
 }
 
-impl Replacement for LruK<'_> {
+impl Keys<1> for LruK<'_> {
     #[inline(always)]
-    fn will_be_referenced(&self, frame: u32) {
-        prefetch(self.block(frame));
+    fn key(&self, frame: u32) -> Key<1> {
+        [self.rank(frame)]
+    }
+
+    /// Pages with one reference are few here: most leave from `arrived`.
+    #[inline(always)]
+    fn step(&self, [rank]: Key<1>) -> u64 {
+        if rank & TWICE == 0 { 0 } else { 1 + ((rank & !TWICE) >> self.step_shift) }
     }
 
     #[inline(always)]
-    fn will_be_missed(&self, page: PageKey) {
-        self.history.ahead(page);
+    fn ahead(&self, frame: u32) {
+        prefetch(self.block(frame));
+    }
+}
+
+impl Replacement for LruK<'_> {
+    #[inline(always)]
+    fn will_be_referenced(&self, frame: Option<u32>, page: PageKey) {
+        prefetch(self.block(frame.unwrap_or(0)));
+        self.history.ahead(page, frame.is_none());
     }
 
     #[inline]
@@ -288,16 +304,17 @@ impl Replacement for LruK<'_> {
         self.arrived.append(frame);
     }
 
-    #[inline]
+    #[inline(always)]
     fn referenced(&self, frame: u32) {
         let now = self.tick();
         let block = self.block(frame);
         let last = block.last.load(Relaxed);
-        if self.uncorrelated(now, last) {
-            // The correlated references that followed the last one count as one with it: it ends where they do.
-            block.hist[1].store(last, Relaxed);
-            block.hist[0].store(now, Relaxed);
-        }
+        // The correlated references that followed the last one count as one with it: it ends where they do. Chosen without a branch, whose outcome the processor could
+        // not foretell.
+        let [first, second] = [0, 1].map(|nth| block.hist[nth].load(Relaxed));
+        let is_new = u64::from(self.uncorrelated(now, last)).wrapping_neg();
+        block.hist[1].store(second ^ ((second ^ last) & is_new), Relaxed);
+        block.hist[0].store(first ^ ((first ^ now) & is_new), Relaxed);
         block.last.store(now, Relaxed);
     }
 
@@ -310,7 +327,7 @@ impl Replacement for LruK<'_> {
         let ahead = |frame| prefetch(self.block(frame));
         self.arrived.iter().take(2).for_each(ahead);
         self.waiting.tell_ahead(ahead);
-        self.ranked.tell_ahead(ahead);
+        self.ranked.tell_ahead(self);
         Some(frame)
     }
 
@@ -319,13 +336,13 @@ impl Replacement for LruK<'_> {
     }
 
     fn contains(&self, frame: u32) -> bool {
-        self.ranked.contains(frame) || self.waiting.contains(frame) || self.arrived.contains(frame)
+        self.waiting.contains(frame) || self.ranked.contains(frame)
     }
 
     fn check(&self) {
-        self.arrived.check();
         self.waiting.check(|frame| self.last_key(frame));
-        self.ranked.check(|frame| self.rank_key(frame));
+        let ranked: BTreeSet<u32> = self.ranked.check(self).into_iter().collect();
+        let arrived: BTreeSet<u32> = self.arrived.iter().collect();
         self.history.check();
         let mut before = 0;
         for frame in self.arrived.iter().filter(|frame| self.is_untouched(*frame)) {
@@ -333,8 +350,7 @@ impl Replacement for LruK<'_> {
             before = self.last(frame);
         }
         for frame in (0..self.blocks.len() as u32).filter(|frame| self.contains(*frame)) {
-            let places =
-                [self.arrived.contains(frame), self.waiting.contains(frame), self.ranked.contains(frame)];
+            let places = [arrived.contains(&frame), self.waiting.contains(frame), ranked.contains(&frame)];
             let count = places.into_iter().filter(|is_there| *is_there).count();
             assert_eq!(count, 1, "LRU-2 invariant 1: frame {frame}");
             let (hist, last) = (&self.block(frame).hist, self.last(frame));

@@ -1,8 +1,8 @@
 //! Replacement in place: which frame gives up its page.
 //!
 //! The queue of the FaCE designs says by itself what leaves next. Designs that write a page into any frame need an order of
-//! their frames. Each file here is one such policy, to be read beside the paper that it names; `list`, `rising` and
-//! `history` are what they are made of. A new policy is a file and its lines in the list at the end of this one.
+//! their frames. Each file here is one such policy, to be read beside the paper that it names; `list`, `rising`,
+//! `stairs` and `history` are what they are made of. A new policy is a file and its lines in the list at the end of this one.
 //!
 //! A policy knows frames by their numbers, `0..frames`, and pages by a key. It has no room for the pages, does no I/O and does not look anything
 //! up. Its state has a fixed size, which [`Policy::bytes`] tells beforehand, and lies in a [`Region`]: indexes instead of pointers,
@@ -23,6 +23,7 @@
 mod history;
 mod list;
 mod rising;
+mod stairs;
 
 mod fifo;
 
@@ -53,14 +54,10 @@ use crate::region::{REGION_ALIGNMENT, Region, Shared};
 
 /// What a policy is told, and what it answers.
 pub trait Replacement {
-    /// The frame's page will be referenced soon. Changes nothing: who goes through many pages tells some in advance, so that what they need is in the
-    /// processor's cache when their turn comes.
+    /// The page will be referenced soon; it is in this frame now, or in none. Changes nothing: who goes through many pages tells some in advance, so that what they
+    /// need is in the processor's cache when their turn comes. One call for both, since the processor cannot foretell which it is: a policy that can do without a branch does.
     #[inline(always)]
-    fn will_be_referenced(&self, _frame: u32) {}
-
-    /// The page, which no frame holds now, will be referenced soon. Changes nothing, as [`Self::will_be_referenced`].
-    #[inline(always)]
-    fn will_be_missed(&self, _page: PageKey) {}
+    fn will_be_referenced(&self, _frame: Option<u32>, _page: PageKey) {}
 
     /// The page was referenced, and no frame holds it. If it is inserted for that, this comes before, and before [`Self::admits`].
     #[inline(always)]

@@ -4,6 +4,9 @@
 //! nothing needs to be done when it rises: only when a number comes to the top is its key looked at, and the number sinks to where
 //! it belongs. What rises often and is seldom on top, as the hot pages of a cache, costs nothing.
 //!
+//! What costs time here is neither comparing nor copying but what the processor has to guess. So keys are compared without branches, and a free place goes down to the
+//! bottom before it is looked at where what comes into it belongs: that is at the bottom, as a rule.
+//!
 //! Four children per node: half as many levels as with two, and the children of a node whose keys have one word share a cache line.
 //!
 //! 1. No node's key is larger than those of its children.
@@ -14,7 +17,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Memory, piece};
 use crate::interleave::{AtomicU32, AtomicU64};
-use crate::region::{Shared, prefetch, shared};
+use crate::region::{Shared, shared};
 
 /// A number and what its key was.
 #[repr(C)]
@@ -49,6 +52,12 @@ const fn parent(place: usize) -> usize {
 
 const fn first_child(place: usize) -> usize {
     (place - 2) * CHILDREN
+}
+
+/// Whether one key is smaller than another, without a branch.
+#[inline(always)]
+pub(super) fn is_below<const WORDS: usize>(a: Key<WORDS>, b: Key<WORDS>) -> bool {
+    (0..WORDS).rev().fold(false, |later, word| (a[word] < b[word]) | ((a[word] == b[word]) & later))
 }
 
 impl<'r, const WORDS: usize> Rising<'r, WORDS>
@@ -90,12 +99,6 @@ where
         self.places[number as usize].store(place as u32, Relaxed);
     }
 
-    /// Whether the smallest key may be below this one: if not, there is no number to look for.
-    #[inline(always)]
-    pub(super) fn is_below(&self, key: Key<WORDS>) -> bool {
-        self.end() > TOP && self.key(TOP) < key
-    }
-
     #[inline(always)]
     pub(super) fn contains(&self, number: u32) -> bool {
         self.places[number as usize].load(Relaxed) != 0
@@ -109,6 +112,30 @@ where
         self.rise(place, number, key);
     }
 
+    /// The number on top and its key as it was.
+    #[inline(always)]
+    pub(super) fn first(&self) -> Option<(u32, Key<WORDS>)> {
+        (self.end() > TOP).then(|| (self.number(TOP), self.key(TOP)))
+    }
+
+    /// Puts the number on top where it belongs with the key that it has now.
+    #[inline]
+    pub(super) fn sink_first(&self, key: Key<WORDS>) {
+        let number = self.number(TOP);
+        self.rise(self.dig(TOP), number, key);
+    }
+
+    /// Takes the number on top out.
+    #[inline]
+    pub(super) fn remove_first(&self) {
+        self.remove(self.number(TOP));
+    }
+
+    /// The numbers in it.
+    pub(super) fn iter(&self) -> impl Iterator<Item = u32> {
+        (TOP..self.end()).map(|place| self.number(place))
+    }
+
     /// The number with the smallest key. `ahead` is told of numbers whose keys may be asked for next.
     #[inline]
     pub(super) fn smallest(&self, key: impl Fn(u32) -> Key<WORDS>, ahead: impl Fn(u32)) -> Option<u32> {
@@ -118,7 +145,7 @@ where
             if now == self.key(TOP) {
                 return Some(number);
             }
-            self.sink(TOP, number, now);
+            self.rise(self.dig(TOP), number, now);
             self.tell_ahead(&ahead);
         }
         None
@@ -140,13 +167,9 @@ where
         if place == last {
             return;
         }
-        // The last node takes the place, and goes from there to where it belongs.
+        // The last node takes the place of one at the bottom: above it would not stay, as a rule.
         let (moved, key) = (self.number(last), self.key(last));
-        if place > TOP && key < self.key(parent(place)) {
-            self.rise(place, moved, key);
-        } else {
-            self.sink(place, moved, key);
-        }
+        self.rise(self.dig(place), moved, key);
     }
 
     /// Puts a number at a free place or above it.
@@ -155,7 +178,7 @@ where
         while place > TOP {
             let above = parent(place);
             let parent = self.key(above);
-            if parent <= key {
+            if !is_below(key, parent) {
                 break;
             }
             self.put(place, self.number(above), parent);
@@ -164,41 +187,35 @@ where
         self.put(place, number, key);
     }
 
-    /// Puts a number at a free place or below it.
+    /// Has a free place at the bottom for one further up: the smallest child of each takes its parent's place. Nothing on the way depends on a
+    /// comparison with what is to come into the place, whose outcome the processor could not foretell.
     #[inline]
-    fn sink(&self, mut place: usize, number: u32, key: Key<WORDS>) {
+    fn dig(&self, mut place: usize) -> usize {
         let end = self.end();
         loop {
             let first = first_child(place);
             if first >= end {
-                break;
+                return place;
             }
-            // A family further down is in nobody's cache: all of them are asked for before it is known which is wanted.
-            for child in first..first + CHILDREN {
-                if let Some(node) = self.nodes.get(first_child(child)) {
-                    prefetch(node);
-                }
-            }
-            let (child, smallest) = self.smallest_of(first, end);
-            if key <= smallest {
-                break;
-            }
-            self.put(place, self.number(child), smallest);
+            let child = self.smallest_of(first, end);
+            self.put(place, self.number(child), self.key(child));
             place = child;
         }
-        self.put(place, number, key);
     }
 
     /// The node with the smallest key of a family that begins at `first` and may be cut off at `end`.
     #[inline(always)]
-    fn smallest_of(&self, first: usize, end: usize) -> (usize, Key<WORDS>) {
-        let smaller = |a: (usize, Key<WORDS>), b: (usize, Key<WORDS>)| if b.1 < a.1 { b } else { a };
-        let child = |nth: usize| (first + nth, self.key(first + nth));
+    fn smallest_of(&self, first: usize, end: usize) -> usize {
+        // As numbers, and not as a choice that the processor would have to foretell.
+        let smaller = |a: usize, b: usize| {
+            let is_b = usize::from(is_below(self.key(b), self.key(a)));
+            a ^ ((a ^ b) & is_b.wrapping_neg())
+        };
         if first + CHILDREN <= end {
             // Two and two, so that no comparison waits for all others.
-            return smaller(smaller(child(0), child(1)), smaller(child(2), child(3)));
+            return smaller(smaller(first, first + 1), smaller(first + 2, first + 3));
         }
-        (1..end - first).map(child).fold(child(0), smaller)
+        (first + 1..end).fold(first, smaller)
     }
 
     /// Checks the invariants.

@@ -292,7 +292,7 @@ fn the_size_is_told_beforehand() {
         (Policy::Clock, 0.25),
         (Policy::LruK, 116.0),
         (Policy::GreedyDual, 32.0),
-        (Policy::Temperature, 152.0),
+        (Policy::Temperature, 144.0),
     ] {
         let is = bytes_per_frame(policy);
         assert!((bytes..bytes + 0.01).contains(&is), "{policy}: {is}");

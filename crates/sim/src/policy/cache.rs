@@ -165,10 +165,8 @@ impl<N: Fn(u32) -> PageKey> Visitor for Run<'_, N> {
                 prefetch(&self.frame_of[far.page() as usize]);
             }
             if let Some(near) = self.accesses.get(at + AHEAD) {
-                match self.frame_of[near.page() as usize].checked_sub(1) {
-                    Some(frame) => policy.will_be_referenced(frame),
-                    None => policy.will_be_missed((self.name)(near.page())),
-                }
+                let frame = self.frame_of[near.page() as usize].checked_sub(1);
+                policy.will_be_referenced(frame, (self.name)(near.page()));
             }
             *self.written += u64::from(access.is_write());
             let page = access.page();
