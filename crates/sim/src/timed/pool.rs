@@ -124,14 +124,16 @@ impl Pool {
         }
     }
 
-    /// A page that may leave soon after this victim.
+    /// A frame whose page may leave soon after that of this one, and the page.
     #[inline]
-    pub(super) fn after_victim(&self, victim: u32) -> Option<u32> {
-        let frame = match &self.order {
+    pub(super) fn after_victim(&self, victim: u32) -> Option<(u32, u32)> {
+        let next = match &self.order {
             Order::Lru(lru) => lru.previous[victim as usize],
-            Order::Clock { hand, .. } => *hand,
+            // The hand stands behind the victim already.
+            Order::Clock { .. } => (victim + 1) % self.frames(),
         };
-        self.frames.get(frame as usize).map(|frame| frame.page).filter(|page| *page != NONE)
+        let page = self.frames.get(next as usize)?.page;
+        (page != NONE).then_some((next, page))
     }
 
     #[inline]

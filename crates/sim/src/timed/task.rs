@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use mezzanine_device::model::OperationKind;
-use mezzanine_engine::{FlashPage, Lookup, StageIn, StageKind, Token};
+use mezzanine_engine::{Lookup, StageIn, StageKind, Token};
 
 use super::checkpoint::Checkpoint;
 use super::counts::{Reason, Served};
@@ -25,9 +25,12 @@ use crate::policy::Access;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fetch {
     access: Access,
-    /// `None` until the processor has come so far.
-    began: Option<u64>,
+    /// [`NOT_BEGUN`] until the processor has come so far.
+    began: u64,
 }
+
+/// No request has begun then.
+const NOT_BEGUN: u64 = u64::MAX;
 
 /// How far the writing out of a dirty page is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,10 +53,10 @@ pub(super) enum Task {
         victim: u32,
         cleaning: Cleaning,
     },
+    /// Which page of the tier is in [`World::read_from_flash`], for tasks to be short.
     ReadingFlash {
         fetch: Fetch,
         frame: u32,
-        page: FlashPage,
     },
     ReadingHome {
         fetch: Fetch,
@@ -122,7 +125,7 @@ impl World<'_> {
             Task::Run => return self.run_client(who),
             Task::Fetch(fetch) => self.fetch(who, fetch),
             Task::Evict { fetch, victim, cleaning } => self.evict(who, fetch, victim, cleaning),
-            Task::ReadingFlash { fetch, frame, page } => self.read_flash(who, fetch, frame, page),
+            Task::ReadingFlash { fetch, frame } => self.read_flash(who, fetch, frame),
             Task::ReadingHome { fetch, frame, token } => self.read_home(who, fetch, frame, token),
             Task::End { kind, committed } => self.end(who, kind, committed),
             Task::Ended { kind, committed } => self.ended(who, kind, committed),
@@ -147,7 +150,7 @@ impl World<'_> {
                         Some(frame) if !self.pool.frame(frame).loading => self.hit(who, frame, access),
                         _ => {
                             self.will_need(access.page());
-                            break Task::Fetch(Fetch { access, began: None });
+                            break Task::Fetch(Fetch { access, began: NOT_BEGUN });
                         }
                     }
                 }
@@ -183,6 +186,18 @@ impl World<'_> {
         }
     }
 
+    /// The same for the pages that may leave the pool after a victim: for the next what the tier looks at last, for the one behind it what it looks at first.
+    #[inline]
+    fn prepare_next(&self, victim: u32) {
+        let Some((next, page)) = self.pool.after_victim(victim) else { return };
+        self.pool.will_find(page);
+        let Some(tier) = self.tier else { return };
+        tier.soon_needs(&Self::id(page));
+        if let Some((_, page)) = self.pool.after_victim(next) {
+            tier.will_need(&Self::id(page));
+        }
+    }
+
     fn make_room_for(&mut self, page: u32) {
         if let Some(places) = self.source.places() {
             let pages = places.len() as u32;
@@ -214,7 +229,9 @@ impl World<'_> {
     }
 
     fn fetch(&mut self, who: u32, mut fetch: Fetch) -> Then {
-        let began = *fetch.began.get_or_insert(self.clock.now());
+        if fetch.began == NOT_BEGUN {
+            fetch.began = self.now();
+        }
         let page = fetch.access.page();
         if let Some(tier) = self.tier {
             tier.soon_needs(&Self::id(page));
@@ -228,7 +245,7 @@ impl World<'_> {
             }
             self.hit(who, frame, fetch.access);
             let now = self.now();
-            self.measure.latencies.joined.record(Duration::from_nanos(now - began));
+            self.measure.latencies.joined.record(Duration::from_nanos(now - fetch.began));
             return Go(Task::Run);
         }
         if let Some(frame) = self.pool.take_free() {
@@ -239,12 +256,7 @@ impl World<'_> {
             self.frame_waiters.push(who);
             return Wait(Task::Fetch(fetch));
         };
-        if let Some(tier) = self.tier {
-            tier.soon_needs(&Self::id(self.pool.frame(victim).page));
-        }
-        if let Some(next) = self.pool.after_victim(victim) {
-            self.will_need(next);
-        }
+        self.prepare_next(victim);
         if self.pool.frame(victim).dirty {
             self.pool.frame_mut(victim).pins += 1;
             return Go(Task::Evict { fetch, victim, cleaning: Cleaning::Begin });
@@ -312,7 +324,8 @@ impl World<'_> {
             Some(Lookup::Flash(page)) => {
                 let (at, len) = self.on_flash(page.offset, self.zeros.len() as u64);
                 self.submit(super::world::Which::Flash, OperationKind::Read, at, len, Whose::Task(who));
-                Wait(Task::ReadingFlash { fetch, frame, page })
+                self.read_from_flash[who as usize] = Some(page);
+                Wait(Task::ReadingFlash { fetch, frame })
             }
             Some(Lookup::Miss(token)) => self.go_home(who, fetch, frame, Some(token)),
             None => self.go_home(who, fetch, frame, None),
@@ -324,9 +337,10 @@ impl World<'_> {
         Wait(Task::ReadingHome { fetch, frame, token })
     }
 
-    fn read_flash(&mut self, who: u32, fetch: Fetch, frame: u32, page: FlashPage) -> Then {
+    fn read_flash(&mut self, who: u32, fetch: Fetch, frame: u32) -> Then {
         let tier = self.tier.expect("a page of the tier was read");
-        if !tier.confirm(&page) {
+        let page = self.read_from_flash[who as usize].as_ref().expect("it is noted who reads what");
+        if !tier.confirm(page) {
             self.counts.rereads += 1;
             return self.look_up(who, fetch, frame);
         }
@@ -339,8 +353,8 @@ impl World<'_> {
             self.offer(fetch.access.page(), token);
         }
         let is_disk = self.home() == super::world::Which::Disk;
-        if let (true, Some(began)) = (is_disk, fetch.began) {
-            self.counts.disk_wait += self.now() - began;
+        if is_disk {
+            self.counts.disk_wait += self.now() - fetch.began;
         }
         self.loaded(who, fetch, frame, if is_disk { Served::Disk } else { Served::Flash })
     }
@@ -358,7 +372,7 @@ impl World<'_> {
         }
         self.unpinned();
         self.counts.request(served, fetch.access.is_write());
-        self.measure.latencies.fetched(served, now - fetch.began.unwrap_or(now));
+        self.measure.latencies.fetched(served, now - fetch.began);
         if fetch.access.is_write() {
             self.make_dirty(who, frame);
         }

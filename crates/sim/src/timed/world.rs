@@ -7,7 +7,7 @@
 //! 2. A task waits for one thing at a time, and is woken once for it.
 
 use mezzanine_device::model::OperationKind;
-use mezzanine_engine::{Job, PageId, StageKind, SyncMode, Tier};
+use mezzanine_engine::{FlashPage, Job, PageId, StageKind, SyncMode, Tier};
 use mezzanine_workload::Random;
 
 use super::clock::Clock;
@@ -97,6 +97,8 @@ pub(super) struct World<'t> {
     pub(super) next_waiter: Vec<u32>,
     pub(super) began: Vec<u64>,
     pub(super) wrote: Vec<bool>,
+    /// Of each client: the page of the tier that it reads, or read last.
+    pub(super) read_from_flash: Vec<Option<FlashPage>>,
     pub(super) finished: u32,
     pub(super) running: Vec<Option<Running<'t>>>,
     pub(super) workers: Workers,
@@ -161,6 +163,7 @@ impl<'t> World<'t> {
             next_waiter: vec![super::pool::NONE; clients],
             began: vec![0; clients],
             wrote: vec![false; clients],
+            read_from_flash: vec![None; clients],
             finished: 0,
             running: Vec::new(),
             workers: Workers::new(if tier.is_some() { setup.workers } else { 0 }),
