@@ -146,15 +146,17 @@ impl Tier {
     fn list_group(&self, group: u64, head: &GroupHead, list: &mut Vec<LanePage>) -> Result<(), u64> {
         let survivors = self.choose_survivors(group, head);
         planted::outside("front read: survivors chosen");
+        let records = if survivors.is_empty() { Vec::new() } else { self.lane_records(group, head) };
         let read_from = self.control().lane_position.get();
-        for position in self.pages_of(group, head) {
+        for (index, position) in self.pages_of(group, head).enumerate() {
             let page = LanePage { position, place: position - read_from };
             let survives = survivors.contains(&position);
             if !survives && !self.position_needs_disk(position) {
                 continue;
             }
             let whole = self.lane_page_whole(page);
-            if survives && whole && self.second_chance(group, page) {
+            let record = records.get(index).filter(|_| survives && whole);
+            if record.is_some_and(|record| self.second_chance(page, record)) {
                 planted::outside("second chance: given");
                 continue;
             }
@@ -193,11 +195,10 @@ impl Tier {
     }
 
     /// Appends a page of one of the lane's groups at the rear again; false if it must leave after all.
-    fn second_chance(&self, group: u64, page: LanePage) -> bool {
+    fn second_chance(&self, page: LanePage, record: &Record) -> bool {
         let old_frame = self.frame_of(page.position);
         let directory = self.directory();
         let id = directory.id(old_frame);
-        let Some(record) = self.lane_record(group, page.position) else { return false };
         let RecordKind::Page { id: recorded, lsn, checksum, .. } = record.kind else { return false };
         if recorded != id {
             return false;
@@ -237,20 +238,18 @@ impl Tier {
         true
     }
 
-    /// The record of the page at `position` in one of the lane's groups, from the summary that was read with it.
-    fn lane_record(&self, group: u64, position: u64) -> Option<Record> {
+    /// The records of the pages of one of the lane's groups, from the summary that was read with them; none if that is damaged.
+    fn lane_records(&self, group: u64, head: &GroupHead) -> Vec<Record> {
         let bytes = self.geometry.summary_frames() as usize * self.geometry.page_size();
         let summary = self.region.lease(self.lane_memory(group - self.control().lane_position.get()), bytes);
-        let (header, checksum) = GroupSummary::decode(summary).ok()?;
-        let head = self.directory().head(self.frame_of(group))?;
-        let page = position - self.page_position(group, 0);
-        if checksum != head.checksum || header.sequence != head.sequence {
-            return None;
-        }
-        (0..header.records as usize)
+        let whole = GroupSummary::decode(summary)
+            .ok()
+            .filter(|(header, checksum)| *checksum == head.checksum && header.sequence == head.sequence);
+        let records = whole.map_or(0, |(header, _)| header.records as usize);
+        (0..records)
             .filter_map(|index| GroupSummary::record(summary, index))
             .filter(|record| matches!(record.kind, RecordKind::Page { .. }))
-            .nth(page as usize)
+            .collect()
     }
 
     /// The lane's groups need no more I/O. Under the control lock.
