@@ -14,17 +14,21 @@
 //! A reference changes nothing but its extent. Where an extent then belongs among the cached ones is looked at when it may be the coldest (`stairs`).
 //!
 //! 1. A frame in the order is in the ring of its page's extent, oldest first. An extent with frames is in `cached`, one without in `away`.
-//! 2. Every extent that is known is in the chain of the bucket that its name hashes to; every other one on the chain of free ones or beyond `used`.
-//! 3. No more than `remembered` extents are away.
+//! 2. No more than `remembered` extents are away.
+
+mod extents;
+mod heat;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
 
+use self::extents::{Extent, Extents};
+use self::heat::{after_halvings, heat, one_more, step, warmer};
 use super::list::List;
 use super::rising::Key;
 use super::stairs::{Keys, LISTS, Stairs};
 use super::{Laid, Memory, PageKey, Parameter, ParameterDefault, ParameterKind, Replacement, Shape, piece};
-use crate::interleave::{AtomicU32, AtomicU64};
+use crate::interleave::AtomicU32;
 use crate::region::{Word, prefetch, shared};
 
 #[repr(C)]
@@ -32,31 +36,13 @@ struct Head {
     /// References so far.
     time: Word,
     /// How often temperatures were halved, and the time when they were last.
-    epoch: Word,
+    halvings: Word,
     halved: Word,
-    /// Extents that have ever been taken, and the first free one of those, counted from 1.
-    used: AtomicU32,
-    free: AtomicU32,
     /// Extents that are remembered without a page here.
     away: AtomicU32,
-    /// The extent that was looked for last.
-    found: AtomicU32,
 }
 
-/// Links count from 1; 0 is none. Half a cache line: what a reference looks at is never in two.
-#[repr(C)]
-struct Extent {
-    /// Its first page divided by its size, counted from 1; 0 if the extent is free.
-    name: AtomicU64,
-    temperature: AtomicU64,
-    /// Time of the last reference.
-    last: AtomicU64,
-    /// Which page of the extent that was, counted from 1.
-    position: AtomicU32,
-    /// The newest frame of its ring, whose newer one is the oldest.
-    newest: AtomicU32,
-}
-
+/// Links count from 1; 0 is none.
 #[repr(C)]
 struct Block {
     /// Its page's extent, counted from 1; 0 if the frame is not in the order.
@@ -66,7 +52,7 @@ struct Block {
     older: AtomicU32,
     newer: AtomicU32,
 }
-shared!(Head, Extent, Block);
+shared!(Head, Block);
 
 /// The coldest extent gives up a page.
 pub struct Temperature<'r> {
@@ -79,10 +65,7 @@ pub struct Temperature<'r> {
     sequence_heat: u64,
     remembered: u32,
     head: &'r Head,
-    extents: &'r [Extent],
-    buckets: &'r [AtomicU32],
-    /// By extent: the next in its bucket's chain, or in that of free extents.
-    chains: &'r [AtomicU32],
+    extents: Extents<'r>,
     blocks: &'r [Block],
     /// Extents with frames, by temperature, then by the last reference.
     cached: Stairs<'r, 2>,
@@ -120,31 +103,6 @@ const EXTENTS: Parameter = Parameter {
     default: ParameterDefault::FramesOver(1),
 };
 
-/// The temperature of a weight. The upper half of a temperature is its exponent and the lower its mantissa, whose highest bit is set, so that the
-/// larger number is the higher temperature.
-fn heat(weight: u32) -> u64 {
-    let zeros = weight.leading_zeros();
-    u64::from(31 - zeros) << 32 | u64::from(weight << zeros)
-}
-
-/// Two temperatures together. Bits that the mantissa has no room for are dropped.
-#[inline(always)]
-fn warmer(a: u64, b: u64) -> u64 {
-    let (small, large) = (a.min(b), a.max(b));
-    let mantissa = |temperature: u64| temperature & u64::from(u32::MAX);
-    let further = (large >> 32) - (small >> 32);
-    let sum = mantissa(large) + (mantissa(small) >> further.min(63));
-    let carry = sum >> 32;
-    ((large >> 32) + carry) << 32 | sum >> carry
-}
-
-/// Temperatures are halved no more often than this, which leaves room for the weight in the exponent.
-const EPOCHS_MAX: u64 = u32::MAX as u64 - 64;
-
-/// Bits of the mantissa of a temperature, after the highest, that tell steps apart. With 32 steps to a doubling, and a doubling in as many references as there are frames, the coldest
-/// step has few extents; the lists of all steps reach up to 256 times its temperature.
-const STEP_BITS: u32 = 5;
-
 impl<'r> Temperature<'r> {
     fn count(shape: &Shape) -> u32 {
         // Each frame's page may be of another extent. Of those that are away two are known at least: that of the page that comes in, and that of the one
@@ -155,17 +113,12 @@ impl<'r> Temperature<'r> {
 
     #[inline(always)]
     fn extent(&self, extent: u32) -> &'r Extent {
-        &self.extents[extent as usize]
+        self.extents.get(extent)
     }
 
     #[inline(always)]
     fn block(&self, frame: u32) -> &'r Block {
         &self.blocks[frame as usize]
-    }
-
-    #[inline(always)]
-    fn chain(&self, extent: u32) -> &'r AtomicU32 {
-        &self.chains[extent as usize]
     }
 
     /// What `cached` is ordered by.
@@ -193,66 +146,6 @@ impl<'r> Temperature<'r> {
         }
     }
 
-    #[inline(always)]
-    fn bucket(&self, name: u64) -> &'r AtomicU32 {
-        &self.buckets[self.place(name)]
-    }
-
-    /// Which bucket a name's is.
-    #[inline(always)]
-    fn place(&self, name: u64) -> usize {
-        // The high half of a product depends on all bits of the name (Knuth, "The art of computer programming", 6.4).
-        let hash = name.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
-        ((hash * self.buckets.len() as u64) >> 32) as usize
-    }
-
-    #[inline(always)]
-    fn find(&self, name: u64) -> Option<u32> {
-        let found = self.head.found.load(Relaxed);
-        if self.extent(found).name.load(Relaxed) == name {
-            return Some(found);
-        }
-        self.look_up(name)
-    }
-
-    #[inline]
-    fn look_up(&self, name: u64) -> Option<u32> {
-        let mut link = self.bucket(name).load(Relaxed);
-        while let Some(extent) = link.checked_sub(1) {
-            if self.extent(extent).name.load(Relaxed) == name {
-                self.head.found.store(extent, Relaxed);
-                return Some(extent);
-            }
-            link = self.chain(extent).load(Relaxed);
-        }
-        None
-    }
-
-    /// An extent that is not known yet; it is cold, and neither cached nor away.
-    fn make(&self, name: u64) -> u32 {
-        let extent = self.free_extent();
-        let made = self.extent(extent);
-        made.name.store(name, Relaxed);
-        made.temperature.store(0, Relaxed);
-        made.last.store(0, Relaxed);
-        made.position.store(0, Relaxed);
-        let bucket = self.bucket(name);
-        self.chain(extent).store(bucket.load(Relaxed), Relaxed);
-        bucket.store(extent + 1, Relaxed);
-        self.head.found.store(extent, Relaxed);
-        extent
-    }
-
-    fn free_extent(&self) -> u32 {
-        if let Some(free) = self.head.free.load(Relaxed).checked_sub(1) {
-            self.head.free.store(self.chain(free).load(Relaxed), Relaxed);
-            return free;
-        }
-        let used = self.head.used.load(Relaxed);
-        self.head.used.store(used + 1, Relaxed);
-        used
-    }
-
     #[inline]
     fn send_away(&self, extent: u32) {
         self.make_room();
@@ -271,19 +164,10 @@ impl<'r> Temperature<'r> {
     /// Forgets the extent that is away longest.
     #[inline(never)]
     fn forget(&self) {
-        let first = self.away.oldest().expect("invariant 3: as many are away as are remembered");
+        let first = self.away.oldest().expect("invariant 2: as many are away as are remembered");
         self.away.remove(first);
         self.head.away.store(self.head.away.load(Relaxed) - 1, Relaxed);
-        let forgotten = self.extent(first);
-        let mut link = self.bucket(forgotten.name.load(Relaxed));
-        forgotten.name.store(0, Relaxed);
-        while link.load(Relaxed) != first + 1 {
-            let next = link.load(Relaxed).checked_sub(1);
-            link = self.chain(next.expect("invariant 2: an extent is in its bucket's chain"));
-        }
-        link.store(self.chain(first).load(Relaxed), Relaxed);
-        self.chain(first).store(self.head.free.load(Relaxed), Relaxed);
-        self.head.free.store(first + 1, Relaxed);
+        self.extents.forget(first);
     }
 
     /// Counts a reference to a page of an extent.
@@ -296,7 +180,7 @@ impl<'r> Temperature<'r> {
         let in_sequence = position == warmed.position.load(Relaxed) + 1 && position > 1;
         warmed.position.store(position, Relaxed);
         let heat = if in_sequence { self.sequence_heat } else { self.random_heat };
-        let temperature = warmer(warmed.temperature.load(Relaxed), heat + (head.epoch.get() << 32));
+        let temperature = warmer(warmed.temperature.load(Relaxed), after_halvings(heat, head.halvings.get()));
         warmed.temperature.store(temperature, Relaxed);
         warmed.last.store(time, Relaxed);
         if time - head.halved.get() == self.period {
@@ -308,7 +192,7 @@ impl<'r> Temperature<'r> {
     #[cold]
     fn halve(&self, time: u64) {
         self.head.halved.set(time);
-        self.head.epoch.set((self.head.epoch.get() + 1).min(EPOCHS_MAX));
+        self.head.halvings.set(one_more(self.head.halvings.get()));
     }
 
     /// Takes a frame out of its extent's ring.
@@ -339,18 +223,14 @@ impl<'r> Laid<'r> for Temperature<'r> {
 
     fn bytes(shape: &Shape) -> usize {
         let extents = Self::count(shape);
-        let pieces = piece::<Head>(1)
-            + piece::<Extent>(extents as usize)
-            + 2 * piece::<AtomicU32>(extents as usize)
-            + piece::<Block>(shape.frames as usize);
+        let pieces = piece::<Head>(1) + Extents::bytes(extents) + piece::<Block>(shape.frames as usize);
         pieces + Stairs::<2>::bytes(extents, shape.frames) + List::bytes(extents, 1 + LISTS)
     }
 
     fn laid(memory: &mut Memory<'r>, shape: &Shape) -> Self {
         let extents = Self::count(shape);
         let extent_pages = shape.value(&EXTENT_PAGES);
-        let (head, known) = (memory.one(), memory.take(extents as usize));
-        let (buckets, chains) = (memory.take(extents as usize), memory.take(extents as usize));
+        let (head, known) = (memory.one(), Extents::laid(memory, extents));
         let blocks = memory.take(shape.frames as usize);
         let away = List::laid(memory, extents, 1 + LISTS);
         Self {
@@ -362,8 +242,6 @@ impl<'r> Laid<'r> for Temperature<'r> {
             remembered: (extents - shape.frames).max(2),
             head,
             extents: known,
-            buckets,
-            chains,
             blocks,
             cached: Stairs::laid(memory, extents, shape.frames, away),
             away,
@@ -377,11 +255,9 @@ impl Keys<2> for Temperature<'_> {
         self.warmth(extent)
     }
 
-    /// As many to each doubling of a temperature as [`STEP_BITS`] can count.
     #[inline(always)]
     fn step(&self, [temperature, _]: Key<2>) -> u64 {
-        let (exponent, mantissa) = (temperature >> 32, temperature & 0x7FFF_FFFF);
-        exponent << STEP_BITS | mantissa >> (31 - STEP_BITS)
+        step(temperature)
     }
 
     #[inline(always)]
@@ -396,7 +272,7 @@ impl Replacement for Temperature<'_> {
         // Both the frame and the page's bucket say which extent it is. What is not to be asked says something that does not count.
         let is_there = u32::from(frame.is_some()).wrapping_neg();
         let of_frame = self.block(frame.unwrap_or(0)).extent.load(Relaxed);
-        let of_page = self.buckets[self.place(self.name(page)) & !is_there as usize].load(Relaxed);
+        let of_page = self.extents.first_of(self.name(page), frame.is_none());
         if let Some(extent) = (of_frame & is_there | of_page & !is_there).checked_sub(1) {
             prefetch(self.extent(extent));
         }
@@ -405,7 +281,7 @@ impl Replacement for Temperature<'_> {
     #[inline(always)]
     fn missed(&self, page: PageKey) {
         let name = self.name(page);
-        let extent = match self.find(name) {
+        let extent = match self.extents.find(name) {
             Some(extent) => {
                 if self.extent(extent).newest.load(Relaxed) == 0 {
                     self.away.renew(extent);
@@ -415,7 +291,7 @@ impl Replacement for Temperature<'_> {
             None => {
                 // Before, because all may be taken.
                 self.make_room();
-                let extent = self.make(name);
+                let extent = self.extents.add(name);
                 self.send_away(extent);
                 extent
             }
@@ -428,14 +304,14 @@ impl Replacement for Temperature<'_> {
         let Some(coldest) = self.cached.smallest(self) else {
             return true;
         };
-        let temperature = self.find(self.name(page)).map_or(0, |extent| self.warmth(extent)[0]);
+        let temperature = self.extents.find(self.name(page)).map_or(0, |extent| self.warmth(extent)[0]);
         temperature > self.warmth(coldest)[0]
     }
 
     #[inline(always)]
     fn inserted(&self, frame: u32, page: PageKey) {
         let name = self.name(page);
-        let extent = match self.find(name) {
+        let extent = match self.extents.find(name) {
             Some(extent) => {
                 if self.extent(extent).newest.load(Relaxed) == 0 {
                     self.away.remove(extent);
@@ -443,7 +319,7 @@ impl Replacement for Temperature<'_> {
                 }
                 extent
             }
-            None => self.make(name),
+            None => self.extents.add(name),
         };
         let (block, ring) = (self.block(frame), &self.extent(extent).newest);
         assert!(block.extent.load(Relaxed) == 0, "a frame comes into the order once");
@@ -490,28 +366,15 @@ impl Replacement for Temperature<'_> {
     fn check(&self) {
         let cached: BTreeSet<u32> = self.cached.check(self).into_iter().collect();
         let are_away: BTreeSet<u32> = self.away.iter().collect();
-        let (mut frames, mut away, mut known) = (0, 0, 0);
-        for (index, bucket) in self.buckets.iter().enumerate() {
-            let mut link = bucket.load(Relaxed);
-            while let Some(extent) = link.checked_sub(1) {
-                let name = self.extent(extent).name.load(Relaxed);
-                assert!(std::ptr::eq(self.bucket(name), bucket), "TAC invariant 2: bucket {index}");
-                let ring = self.check_ring(extent);
-                assert_eq!(cached.contains(&extent), ring > 0, "TAC invariant 1: extent {extent}");
-                assert_eq!(are_away.contains(&extent), ring == 0, "TAC invariant 1: extent {extent}");
-                (frames, away, known) = (frames + ring, away + u32::from(ring == 0), known + 1);
-                link = self.chain(extent).load(Relaxed);
-            }
+        let (mut frames, mut away) = (0, 0);
+        for extent in self.extents.check() {
+            let ring = self.check_ring(extent);
+            assert_eq!(cached.contains(&extent), ring > 0, "TAC invariant 1: extent {extent}");
+            assert_eq!(are_away.contains(&extent), ring == 0, "TAC invariant 1: extent {extent}");
+            (frames, away) = (frames + ring, away + u32::from(ring == 0));
         }
-        let mut link = self.head.free.load(Relaxed);
-        while let Some(extent) = link.checked_sub(1) {
-            assert_eq!(self.extent(extent).name.load(Relaxed), 0, "TAC invariant 2: {extent} is free");
-            known += 1;
-            link = self.chain(extent).load(Relaxed);
-        }
-        assert_eq!(known, self.head.used.load(Relaxed), "TAC invariant 2");
-        assert_eq!(self.head.away.load(Relaxed), away, "TAC invariant 3");
-        assert!(away <= self.remembered, "TAC invariant 3");
+        assert_eq!(self.head.away.load(Relaxed), away, "TAC invariant 2");
+        assert!(away <= self.remembered, "TAC invariant 2");
         let ordered = self.blocks.iter().filter(|block| block.extent.load(Relaxed) != 0).count();
         assert_eq!(ordered as u32, frames, "TAC invariant 1");
     }
