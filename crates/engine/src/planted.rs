@@ -165,6 +165,11 @@ bugs! {
         TailNotTrimmed,
         /// A discard that a crash interrupted is not repeated. (The volume's part.)
         DiscardNotRepeated,
+        /// After a discard that a crash interrupted, clean copies of the pages are believed that the tier had let go and flash still names. It was so
+        /// once. (The volume's part.)
+        ForgottenCopiesBelieved,
+        /// Zeros of a discard that went to disk because the tier was given up in it are not synced. It was so once. (The volume's part.)
+        DiscardUnflushed,
     }
     7: {
         /// Recovery takes the oldest version of a page for the newest.

@@ -304,7 +304,13 @@ impl Shared {
         file.head().bytes.resize(empty_head(&sidecar.guard).len(), 0);
         file.dirty.store(true, Ordering::Release);
         mask_head(&file, length);
-        self.distrust(host, &file, sidecar.distrusted);
+        let discarding = sidecar.discarding.filter(|_| !planted::is(Bug::DiscardNotRepeated));
+        // A page that the tier had let go before it was discarded may be there again, since no durable group states the front that passed it.
+        let distrusted = match discarding {
+            Some(_) if !planted::is(Bug::ForgottenCopiesBelieved) => host.tier.rear().0,
+            _ => 0,
+        };
+        self.distrust(host, &file, sidecar.distrusted.max(distrusted));
         // A truncation was durable in the tier and not yet done on disk, or a stage-out came before its length did.
         let physical = length.max(file.physical_min());
         if file.physical.load(Ordering::Acquire) > physical && file.resizable {
@@ -312,9 +318,8 @@ impl Shared {
             file.resize(physical).map_err(failed)?;
             file.flush(&self.counters).map_err(failed)?;
         }
-        let discarding = sidecar.discarding.filter(|_| !planted::is(Bug::DiscardNotRepeated));
         if let Some((first, end)) = discarding {
-            // The pages of these that the tier holds are zero there already; the others are zero, or were to be.
+            // The pages of these that the tier holds are zero there already, or as old as a crash may leave them; the others are zero, or were to be.
             let failed = |error| VolumeError::from_device("attach", &file.name, error);
             let zeroed = file.zero(
                 first.saturating_mul(file.page_size),

@@ -12,6 +12,7 @@
 
 use std::sync::atomic::Ordering;
 
+use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{IdRange, Lookup, PageId};
 
 use crate::attach::mask_head;
@@ -187,6 +188,10 @@ impl Shared {
         }
         host.changed();
         self.sync_tier(host)?;
+        if !planted::is(Bug::DiscardUnflushed) {
+            // If the tier was given up meanwhile, zeros went to disk.
+            self.flush_direct(file)?;
+        }
         // Before anything new is written there, or a crash would zero that.
         if lock(&file.discarding).is_some() {
             self.note_discarding(host, file, None)?;

@@ -60,6 +60,55 @@ fn a_discard_in_the_middle_of_which_the_tier_is_given_up_leaves_the_file_detache
     }
 }
 
+/// Flash fails in a discard of two bytes, before which so many pages are written, and the power fails after it. Are they zeros? `None` if the tier is
+/// not given up.
+fn zeros_are_durable(pages: u64, seed: u64) -> Option<bool> {
+    let flash = formatted(&durable());
+    let backing = Backing::new("a");
+    let volume = open(&flash, &durable());
+    let file = backing.attach(&volume).unwrap();
+    for n in 0..pages {
+        file.write_at(&page(n, 1), n * PAGE as u64).unwrap();
+    }
+    fail(&flash, Operation::Write, 0, u64::MAX);
+    file.discard(PAGE as u64 + 100, 2).unwrap();
+    let given_up = matches!(volume.state(), VolumeState::Bypass { .. });
+    drop(file);
+    drop(volume);
+    flash.heal();
+    flash.power_cut(seed);
+    backing.disk.power_cut(seed);
+    let volume = open(&flash, &durable());
+    let file = backing.attach(&volume).unwrap();
+    let mut found = [1; 2];
+    file.read_at(&mut found, PAGE as u64 + 100).unwrap();
+    given_up.then_some(found == [0; 2])
+}
+
+/// What became of it with any number of pages before that staging memory has room for, and more.
+fn all_zeros_are_durable() -> bool {
+    let cases = (2..40).flat_map(|pages| (0..4).map(move |seed| (pages, seed)));
+    let found: Vec<bool> = cases.filter_map(|(pages, seed)| zeros_are_durable(pages, seed)).collect();
+    assert!(!found.is_empty());
+    found.into_iter().all(|zeros| zeros)
+}
+
+/// Found by the crash worlds (seed 20399500).
+#[test]
+fn zeros_of_a_discard_that_go_to_disk_because_the_tier_is_given_up_are_durable() {
+    assert!(all_zeros_are_durable());
+}
+
+#[cfg(feature = "planted")]
+#[test]
+fn that_zeros_of_a_discard_are_not_synced_shows() {
+    use mezzanine_engine::planted::{Bug, set};
+    set(Some(Bug::DiscardUnflushed));
+    let durable = all_zeros_are_durable();
+    set(None);
+    assert!(!durable, "the planted fault went unnoticed");
+}
+
 #[test]
 fn a_guard_that_could_not_be_written_whole_does_not_stay() {
     for operation in [Operation::Write, Operation::Flush] {
