@@ -7,7 +7,7 @@ use mezzanine_sim::crash::scenario::Scenario;
 use mezzanine_sim::crash::{CUTS_PER_WORLD, World};
 
 /// Seed, and what happened. All were found in version 0.1.0 before its release.
-const STORIES: [(u64, &str); 26] = [
+const STORIES: [(u64, &str); 28] = [
     (
         15,
         "power failed after the tier's table knew a new file and before its sidecar was written: nobody could attach it again",
@@ -109,6 +109,15 @@ const STORIES: [(u64, &str); 26] = [
         700_103_361,
         "the simulator's own: a disk stayed broken in a cut to a length inside a unit, and with each operation that failed after that \
           the model doubled what the unit at the end may contain: more than the machine has memory for",
+    ),
+    (
+        20_378_942,
+        "the tier had let a clean page go, and no durable group stated the front that passed it; then the page was discarded, the process \
+          ended before the tombstone, and the copy answered again, until its frame left and the page was zeros",
+    ),
+    (
+        20_399_500,
+        "flash failed in a discard of two bytes, so their zeros went to disk; the discard was acknowledged before a sync of it",
     ),
 ];
 
