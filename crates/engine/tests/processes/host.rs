@@ -1,134 +1,19 @@
 //! What every process of the test does: a host over files, with descriptors of its own, and random work on a shared tier.
 
-use std::fs::{File, OpenOptions};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use mezzanine_engine::format::{Superblock, read_superblock, write_superblock};
 use mezzanine_engine::planted::outside;
 use mezzanine_engine::{
-    Design, DrainCursor, DrainScope, DrainState, IdRange, Job, Lookup, NOTE_BYTES, PageId, ReadError,
-    ReadFlash, StageIn, StageKind, SyncMode, SyncState, Tier, TierConfig, Token, WriteFlash,
+    DrainScope, IdRange, Job, Lookup, NOTE_BYTES, PageId, StageIn, StageKind, SyncState, Tier, Token,
 };
 
-use rustix::fs::{FlockOperation, flock};
+use crate::files::{Files, PAGE, page, version_of};
+use crate::ledger::{BLOCKS, Field, PROCESSES};
 
-use crate::ledger::{BLOCKS, Field, Ledger, PROCESSES};
-
-pub(crate) const PAGE: usize = 4096;
 /// Nothing takes so long unless somebody waits for what does not come.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
-
-/// So small that the queue wraps all the time. The folder says of which design.
-pub(crate) fn config(directory: &Path) -> TierConfig {
-    let design = std::fs::read_to_string(directory.join(DESIGN)).unwrap().parse::<Design>().unwrap();
-    let frames_max = if design.writes_in_place() { 0 } else { FRAMES_MAX };
-    TierConfig { frames_max, ..TierConfig::of(design, PAGE as u32, 256) }
-}
-
-/// The file with the design's name.
-pub(crate) const DESIGN: &str = "design";
-
-/// As far as the queue is made to grow and shrink.
-const FRAMES_MAX: u64 = 320;
-const FRAMES_MIN: u64 = 200;
-
-/// The files of the test.
-pub(crate) struct Files {
-    pub(crate) flash: File,
-    disks: Vec<File>,
-    /// Locked by whoever writes a superblock; and by whoever switches the sync mode, as long as admission has stopped. The system
-    /// frees them when their process dies.
-    superblock: File,
-    switch: File,
-    pub(crate) ledger: Ledger,
-}
-
-/// A lock between processes that is held.
-struct Alone<'f>(&'f File);
-
-impl Drop for Alone<'_> {
-    fn drop(&mut self) {
-        flock(self.0, FlockOperation::Unlock).unwrap();
-    }
-}
-
-impl Files {
-    pub(crate) fn open(directory: &Path) -> Self {
-        let open = |name: &str| {
-            let path = directory.join(name);
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).unwrap()
-        };
-        let flash = open("flash");
-        flash.set_len(config(directory).geometry().unwrap().flash_bytes()).unwrap();
-        let disks: Vec<File> = (0..PROCESSES).map(|process| open(&format!("disk-{process}"))).collect();
-        for disk in &disks {
-            disk.set_len(BLOCKS * PAGE as u64).unwrap();
-        }
-        let (superblock, switch) = (open("superblock.lock"), open("switch.lock"));
-        Self { flash, disks, superblock, switch, ledger: Ledger::open(&directory.join("ledger")) }
-    }
-
-    /// Waits until nobody else writes a superblock.
-    fn superblock_alone(&self) -> Alone<'_> {
-        flock(&self.superblock, FlockOperation::LockExclusive).unwrap();
-        Alone(&self.superblock)
-    }
-
-    /// `None` while somebody else switches the sync mode.
-    fn switch_alone(&self) -> Option<Alone<'_>> {
-        let locked = flock(&self.switch, FlockOperation::NonBlockingLockExclusive);
-        locked.is_ok().then(|| Alone(&self.switch))
-    }
-
-    /// The newest superblock on flash: it may be that of a process that died before anybody else learnt of it.
-    fn newest_superblock(&self) -> Superblock {
-        read_superblock(&mut &*self).unwrap()
-    }
-
-    fn put_superblock(&self, superblock: &Superblock) {
-        write_superblock(&mut &*self, superblock).unwrap();
-    }
-
-    pub(crate) fn disk(&self, id: &PageId) -> (&File, u64) {
-        (&self.disks[id.file() as usize], id.block() * PAGE as u64)
-    }
-}
-
-impl ReadFlash for &Files {
-    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
-        self.flash.read_exact_at(bytes, offset).map_err(|error| ReadError(error.to_string()))
-    }
-}
-
-impl WriteFlash for &Files {
-    type Error = std::io::Error;
-
-    fn write(&mut self, offset: u64, bytes: &[u8]) -> std::io::Result<()> {
-        self.flash.write_all_at(bytes, offset)
-    }
-
-    /// No device is flushed: the kernel outlives every process here.
-    fn flush(&mut self) -> std::io::Result<()> {
-        outside("host: one copy of a superblock written");
-        Ok(())
-    }
-}
-
-/// The page of a process with one of its changes in it.
-pub(crate) fn page(process: u64, block: u64, version: u64) -> Vec<u8> {
-    let words = [process, block].into_iter().chain(std::iter::repeat(version));
-    words.take(PAGE / 8).flat_map(u64::to_le_bytes).collect()
-}
-
-/// The change in a page; none if it is torn or another page's.
-pub(crate) fn version_of(bytes: &[u8], process: u64, block: u64) -> Option<u64> {
-    let version = u64::from_le_bytes(bytes[16..24].try_into().unwrap());
-    let never = version == 0 && bytes.iter().all(|&byte| byte == 0);
-    (never || bytes == page(process, block, version)).then_some(version)
-}
 
 /// The last bit of a change's number.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -177,7 +62,7 @@ impl<'t> Worker<'t> {
     }
 
     /// A block, of the hot ones half of the time.
-    fn block(&mut self) -> u64 {
+    pub(crate) fn block(&mut self) -> u64 {
         let among = if self.random(2) == 0 { BLOCKS / 8 } else { BLOCKS };
         self.random(among)
     }
@@ -241,7 +126,7 @@ impl<'t> Worker<'t> {
         self.write_as(block, StageKind::Dirty);
     }
 
-    fn write_as(&mut self, block: u64, kind: StageKind) {
+    pub(crate) fn write_as(&mut self, block: u64, kind: StageKind) {
         let version = self.intend(block..block + 1, Change::Write);
         outside("host: about to stage in");
         if self.has_slots() {
@@ -299,7 +184,7 @@ impl<'t> Worker<'t> {
         outside("host: offered");
     }
 
-    fn fetch(&self, process: u64, block: u64) -> (Found, Option<Token>) {
+    pub(crate) fn fetch(&self, process: u64, block: u64) -> (Found, Option<Token>) {
         let id = PageId::volume(process, block);
         let mut out = vec![0; PAGE];
         let mut damaged = 0;
@@ -367,197 +252,6 @@ impl<'t> Worker<'t> {
         self.acknowledge(blocks, version);
     }
 
-    fn pause_stage_out(&mut self) {
-        self.tier.begin_drain();
-        outside("host: stage-out paused");
-        for _ in 0..3 {
-            self.job();
-        }
-        self.tier.end_drain();
-        outside("host: stage-out goes on");
-    }
-
-    /// As if the flash copy of a page had turned out to be damaged, where disk has it too.
-    fn forget(&mut self, block: u64) {
-        if let Lookup::Flash(found) = self.tier.lookup(&self.id(block), &mut [0; PAGE]) {
-            if !found.dirty {
-                self.tier.forget_clean(&self.id(block), &found);
-            }
-        }
-        outside("host: forgotten");
-    }
-
-    /// Writes some of its dirty pages to disk by itself, while stage-out rests.
-    fn drain_some(&mut self) {
-        self.tier.begin_drain();
-        while !self.tier.stage_out_idle() {
-            self.job_or_wait();
-        }
-        let mut pages = self.tier.drain_batch(&mut DrainCursor::default(), 20);
-        pages.retain(|page| page.id.file() == self.process);
-        for page in &pages {
-            let (found, _) = self.fetch(self.process, page.id.block());
-            let (disk, offset) = self.files.disk(&page.id);
-            disk.write_all_at(&self::page(self.process, page.id.block(), found.version), offset).unwrap();
-        }
-        outside("host: pages drained");
-        self.tier.mark_clean(&pages);
-        self.tier.end_drain();
-    }
-
-    fn publish_again(&self) {
-        let _alone = self.files.superblock_alone();
-        let superblock = self.tier.published().unwrap();
-        self.tier.publish(&superblock);
-    }
-
-    /// Asks for another size of the queue, or for none any more.
-    fn resize(&mut self) {
-        let (frames, ask) = (FRAMES_MIN + self.random(FRAMES_MAX - FRAMES_MIN + 1), self.random(4) > 0);
-        let alone = self.files.superblock_alone();
-        match ask {
-            // While another one is just taking effect it is refused.
-            true => drop(self.tier.begin_resize(frames)),
-            false => self.tier.cancel_resize(),
-        }
-        drop(alone);
-        outside("host: resize asked for, or not any more");
-    }
-
-    /// Carries out a resize that waits, whoever asked for it; false if none does.
-    fn cut_ring(&self) -> bool {
-        if !self.tier.resize_waits() {
-            return false;
-        }
-        let _alone = self.files.superblock_alone();
-        // Somebody else may have been faster.
-        if self.tier.resize_waits() {
-            let resized = self.tier.resized(&self.files.newest_superblock());
-            outside("host: resize stated, not on flash");
-            self.files.put_superblock(&resized);
-            outside("host: resize on flash, not finished");
-            self.tier.finish_resize();
-            outside("host: resized, not published");
-            self.tier.publish(&resized);
-        }
-        true
-    }
-
-    /// Goes on in another sync mode, unless somebody else is at that.
-    fn switch_mode(&mut self) {
-        let mode = if self.random(3) == 0 { SyncMode::Through } else { SyncMode::Durable };
-        let files = self.files;
-        let Some(_switching) = files.switch_alone() else { return };
-        self.tier.stop_admission();
-        outside("host: admission stopped");
-        self.sync();
-        if mode == SyncMode::Through {
-            let everything = DrainScope { before: None, range: None };
-            let ticket = loop {
-                match self.tier.request_drain(&everything) {
-                    Ok(ticket) => break ticket,
-                    Err(_) => self.job_or_wait(),
-                }
-            };
-            while self.tier.drain_state(&ticket) != DrainState::Done {
-                self.job_or_wait();
-            }
-        }
-        self.state_mode(mode, || self.tier.set_sync_mode(mode));
-        outside("host: sync mode switched, admission stopped");
-        self.tier.resume_admission();
-        outside("host: admission resumed");
-    }
-
-    fn state_mode(&self, mode: SyncMode, switch: impl FnOnce()) {
-        let _alone = self.files.superblock_alone();
-        let superblock = self.files.newest_superblock().with_sync_mode(mode);
-        self.files.put_superblock(&superblock);
-        outside("host: sync mode on flash, not in memory");
-        switch();
-        self.tier.publish(&superblock);
-    }
-
-    /// Takes pages again if who stopped admission has died: nobody holds the lock any more.
-    fn resume_after_death(&self) {
-        let Some(_alone) = self.files.switch_alone() else { return };
-        if !self.tier.admits() {
-            // Flash may state the new mode already.
-            self.state_mode(self.tier.sync_mode(), || {});
-            self.tier.resume_admission();
-        }
-    }
-
-    /// Writes to disk what the dead process may have staged in as clean, and not written there.
-    pub(crate) fn settle_through(&self) {
-        for block in 0..BLOCKS {
-            let id = self.id(block);
-            if self.tier.holds(&id) == Some(false) {
-                let (found, _) = self.fetch(self.process, block);
-                let (disk, offset) = self.files.disk(&id);
-                disk.write_all_at(&page(self.process, block, found.version), offset).unwrap();
-            }
-        }
-        self.is_writing(false);
-    }
-
-    /// As a database's checkpoint: what is dirty is synced in flash, then drained.
-    fn checkpoint(&mut self) {
-        self.tier.set_disk_utilisation(self.seed as u32 % 1000);
-        let mark = self.tier.begin_checkpoint();
-        outside("host: checkpoint begun");
-        for _ in 0..5 {
-            let block = self.block();
-            self.write_as(block, StageKind::DirtyBeforeMark);
-        }
-        self.sync();
-        let ledger = &self.files.ledger;
-        for block in 0..BLOCKS {
-            let version = ledger.get(self.process, block, Field::Acknowledged);
-            ledger.set(self.process, block, Field::ToDrain, version);
-        }
-        let scope = DrainScope { before: (self.random(2) == 0).then_some(mark), range: None };
-        let Ok(ticket) = self.tier.request_drain(&scope) else { return };
-        ledger.set(self.process, 0, Field::Draining, u64::from(scope.before.is_none()));
-        outside("host: drain requested");
-        loop {
-            match self.tier.drain_state(&ticket) {
-                DrainState::Done => break,
-                DrainState::Pending => self.job_or_wait(),
-                DrainState::Failed => panic!("nothing fails here: {:?}", self.tier.failure()),
-            }
-        }
-        outside("host: drained");
-        self.is_drained();
-    }
-
-    /// If this process, or the dead one whose place this is, has asked for everything to be drained and that is done:
-    /// it is on disk.
-    pub(crate) fn is_drained(&self) {
-        let ledger = &self.files.ledger;
-        if ledger.get(self.process, 0, Field::Draining) == 1 {
-            for block in 0..BLOCKS {
-                let version = ledger.get(self.process, block, Field::ToDrain);
-                let found = self.on_disk(block);
-                assert!(
-                    is_drop(version) || found >= Some(version),
-                    "page {block}: disk has {found:?}, not {version}"
-                );
-            }
-        }
-        ledger.set(self.process, 0, Field::Draining, 0);
-    }
-
-    /// What disk has of a page of its own, whole; a version pulled since may be on its way there.
-    fn on_disk(&self, block: u64) -> Option<u64> {
-        let (disk, offset) = self.files.disk(&self.id(block));
-        let mut page = vec![0; PAGE];
-        (0..100).find_map(|_| {
-            disk.read_exact_at(&mut page, offset).unwrap();
-            version_of(&page, self.process, block)
-        })
-    }
-
     /// Waits until no drain is under way that somebody dead may have asked for.
     pub(crate) fn drains_end(&mut self) {
         let nothing = DrainScope { before: None, range: Some(IdRange::blocks(u64::MAX, 0, 1)) };
@@ -605,7 +299,7 @@ impl<'t> Worker<'t> {
     }
 
     /// Carries out a job. No device is flushed: the kernel outlives every process here.
-    fn job(&mut self) -> bool {
+    pub(crate) fn job(&mut self) -> bool {
         let Some(mut job) = self.tier.next_job(self.owner) else { return self.cut_ring() };
         match &mut job {
             Job::WriteGroup(job) => {

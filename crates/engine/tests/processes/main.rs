@@ -12,10 +12,12 @@
 //! Either process asks for resizes and switches the sync mode, and the survivor finishes or takes back what the dead left of them.
 #![allow(clippy::unwrap_used, missing_docs)]
 
+mod files;
 mod host;
 mod ledger;
 mod points;
 mod slots;
+mod state;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -28,7 +30,8 @@ use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use host::{DESIGN, Files, PATIENCE, Worker, config, is_drop};
+use files::{DESIGN, Files, config};
+use host::{PATIENCE, Worker, is_drop};
 use ledger::{BLOCKS, Field, PROCESSES};
 use mezzanine_device::SharedMemory;
 use mezzanine_engine::format::{Superblock, read_superblock, write_superblock};

@@ -6,7 +6,8 @@ use std::os::unix::fs::FileExt;
 use mezzanine_engine::planted::outside;
 use mezzanine_engine::{Lookup, PageId, Region, StageIn, StageKind, Tier};
 
-use crate::host::{Change, PAGE, Worker, page, version_of};
+use crate::files::{PAGE, page, version_of};
+use crate::host::{Change, Worker};
 use crate::ledger::{BLOCKS, Field, PROCESSES};
 
 impl Worker<'_> {
