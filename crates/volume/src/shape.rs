@@ -7,7 +7,7 @@
 //! - *Discarding, durable:* first the pages that the tier holds become zero there, durably; then the sidecar says what is
 //!   being discarded; then the disk range is zeroed and synced; then the tier forgets the pages; then a sync; then the
 //!   sidecar says so no longer. A crash leaves each page old or zero, and so it stays: a page that the disk tore is
-//!   zeroed at the next attachment.
+//!   zeroed at the next attachment, and clean copies that flash still names are not believed there.
 //! - Where writes go to disk first, the tier is provably clean or counts for nothing after a crash: a crash empties it, so only the order of what is visible matters.
 
 use std::sync::atomic::Ordering;
