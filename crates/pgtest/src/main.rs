@@ -17,6 +17,7 @@
 mod failure;
 mod random;
 
+mod files;
 mod processes;
 mod server;
 

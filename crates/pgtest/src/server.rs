@@ -305,18 +305,6 @@ impl Server {
         }
     }
 
-    /// Removes the directories of databases that are not among these from the stopped cluster.
-    pub(crate) fn remove_other_databases(&self, databases: &[String]) -> Checked {
-        for entry in fs::read_dir(self.data().join("base"))?.flatten() {
-            let known =
-                entry.file_name().to_str().is_some_and(|name| databases.iter().any(|one| one == name));
-            if !known {
-                fs::remove_dir_all(entry.path())?;
-            }
-        }
-        Ok(())
-    }
-
     /// Compares the checksums of all files of the stopped cluster.
     pub(crate) fn check_checksums(&self) -> Checked {
         let data = self.data();
