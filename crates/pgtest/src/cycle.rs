@@ -250,7 +250,7 @@ impl Life {
 
     /// Everything, of a server that runs and has no clients. Blocks first: reading a page may move its position.
     fn check(&mut self, all: bool, crashed: bool) -> Checked {
-        self.server.check_log()?;
+        self.server.log.check()?;
         let mut db = self.server.connect()?;
         self.statistics.blocks += self.oracle.check(&mut db)?;
         let known = journal::read(&Self::journal(&self.server))?;
@@ -269,7 +269,7 @@ impl Life {
         if side::is_beside(&mut db)? {
             side::check_beside(&mut self.server.connect_to("beside")?)?;
         }
-        self.server.check_log()
+        self.server.log.check()
     }
 }
 
@@ -364,7 +364,7 @@ fn wait_all(workers: &[ScopedJoinHandle<'_, Checked<u64>>], server: &mut Server)
         if let Some(status) = server.ended()? {
             return Err(Failure(format!(
                 "the postmaster ended ({status}) instead of restarting: {}",
-                server.log_tail()
+                server.log.tail()
             )));
         }
         demand(begin.elapsed().as_secs() < NOTICE_SECONDS_MAX, || {

@@ -18,6 +18,7 @@ mod failure;
 mod random;
 
 mod files;
+mod log;
 mod processes;
 mod server;
 

@@ -1,6 +1,6 @@
 //! One database cluster and its server.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, OpenOptions};
 use std::io::Write as _;
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt as _;
@@ -12,6 +12,7 @@ use postgres::{Client, Config, NoTls};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::failure::{Checked, Failure, While as _, demand};
+use crate::log::Log;
 use crate::processes;
 
 /// Recovery of what a life has written takes a second or two; on a machine with much else to do, more.
@@ -99,10 +100,8 @@ pub(crate) struct Server {
     /// Whether a kill may tear a write of a block. Without images of blocks in its log PostgreSQL survives no torn block, with a tier or
     /// without.
     pub(crate) kills_tear: bool,
-    /// Length of the log before the last start.
-    launched_at: u64,
-    /// How much of the log was searched for what should not be there.
-    searched: u64,
+    /// What it writes.
+    pub(crate) log: Log,
     /// How long the last start took until connections were accepted.
     pub(crate) started_in: Duration,
 }
@@ -116,8 +115,7 @@ impl Server {
             planted: planted.map(str::to_owned),
             postmaster: None,
             kills_tear: true,
-            launched_at: 0,
-            searched: 0,
+            log: Log::new(directory.join("log")),
             started_in: Duration::from_millis(300),
         }
     }
@@ -132,10 +130,6 @@ impl Server {
         self.directory.join("flash")
     }
 
-    fn log(&self) -> PathBuf {
-        self.directory.join("log")
-    }
-
     /// Appends settings.
     pub(crate) fn configure(&self, settings: &str) -> Checked {
         let path = self.data().join("postgresql.conf");
@@ -143,53 +137,16 @@ impl Server {
         Ok(writeln!(file, "{settings}")?)
     }
 
-    /// The end of the server's log.
-    pub(crate) fn log_tail(&self) -> String {
-        let text = fs::read_to_string(self.log()).unwrap_or_default();
-        let worth = |line: &&str| {
-            ["PANIC", "FATAL", "TRAP", "flash tier", "panicked"].iter().any(|word| line.contains(word))
-        };
-        let lines: Vec<&str> = text.lines().filter(worth).collect();
-        lines[lines.len().saturating_sub(3)..].join(" | ")
-    }
-
-    /// What was logged behind a place.
-    fn log_since(&self, place: u64) -> String {
-        let bytes = fs::read(self.log()).unwrap_or_default();
-        String::from_utf8_lossy(&bytes[(place as usize).min(bytes.len())..]).into_owned()
-    }
-
     /// Whether the start that is under way has begun to recover and is not done.
     pub(crate) fn is_recovering(&self) -> bool {
-        let log = self.log_since(self.launched_at);
+        let log = self.log.of_start();
         log.contains("database system was interrupted") && !log.contains("ready to accept connections")
-    }
-
-    /// Nothing in the log since the last call says that a process failed by itself or that a page was bad.
-    pub(crate) fn check_log(&mut self) -> Checked {
-        const BAD: [&str; 8] = [
-            "PANIC:",
-            "TRAP:",
-            "panicked at",
-            "by signal 6",
-            "by signal 11",
-            "invalid page",
-            "could not read block",
-            "page verification failed",
-        ];
-        let log = self.log_since(self.searched);
-        self.searched += log.rfind('\n').map_or(0, |end| end as u64 + 1);
-        match log.lines().find(|line| BAD.iter().any(|word| line.contains(word))) {
-            None => Ok(()),
-            Some(line) => Err(Failure(format!("the server's log: {line}"))),
-        }
     }
 
     /// Begins a start without waiting for it.
     pub(crate) fn launch(&mut self) -> Checked {
         assert!(self.postmaster.is_none(), "the server is running");
-        let log = File::options().create(true).append(true).open(self.log())?;
-        self.launched_at = log.metadata()?.len();
+        let log = self.log.open()?;
         let mut command = self.installation.command("postgres");
         command.arg("-D").arg(self.data()).stdout(log.try_clone()?).stderr(log);
         if let Some(rule) = &self.planted {
@@ -213,12 +170,12 @@ impl Server {
         let begin = Instant::now();
         loop {
             if let Some(status) = self.ended()? {
-                return Err(Failure(format!("the server did not start ({status}): {}", self.log_tail())));
+                return Err(Failure(format!("the server did not start ({status}): {}", self.log.tail())));
             }
             match self.connect().and_then(|mut client| Ok(client.simple_query("SELECT 1").map(|_| ())?)) {
                 Ok(()) => return Ok(()),
                 Err(error) => demand(begin.elapsed().as_secs() < START_SECONDS_MAX, || {
-                    format!("the server accepts no connections: {error}: {}", self.log_tail())
+                    format!("the server accepts no connections: {error}: {}", self.log.tail())
                 })?,
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -256,6 +213,7 @@ impl Server {
     /// Kills every process, the postmaster before or after the others.
     pub(crate) fn kill(&mut self, postmaster_first: bool) -> Checked {
         let Some(mut postmaster) = self.postmaster.take() else { return Ok(()) };
+        let begin = self.log.length();
         if !self.kills_tear {
             // The postmaster first: it begets no more of them then.
             processes::stop(postmaster.id());
@@ -270,6 +228,7 @@ impl Server {
         processes::kill(postmaster.id());
         postmaster.wait()?;
         processes::reap_orphans();
+        self.log.was_killed(begin);
         Ok(())
     }
 
@@ -295,11 +254,11 @@ impl Server {
         loop {
             if let Some(status) = self.ended()? {
                 return demand(status == "exit status: 0", || {
-                    format!("the shutdown failed ({status}): {}", self.log_tail())
+                    format!("the shutdown failed ({status}): {}", self.log.tail())
                 });
             }
             demand(begin.elapsed().as_secs() < START_SECONDS_MAX, || {
-                format!("the server does not stop: {}", self.log_tail())
+                format!("the server does not stop: {}", self.log.tail())
             })?;
             std::thread::sleep(Duration::from_millis(5));
         }

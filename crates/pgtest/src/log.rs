@@ -1,0 +1,147 @@
+//! The server's log: where a start begins in it, and what should not be there.
+
+use std::fs::{self, File};
+use std::path::PathBuf;
+
+use crate::failure::{Checked, Failure};
+
+/// A process failed by itself, or a page was bad.
+const BAD: [&str; 8] = [
+    "PANIC:",
+    "TRAP:",
+    "panicked at",
+    "by signal 6",
+    "by signal 11",
+    "invalid page",
+    "could not read block",
+    "page verification failed",
+];
+
+/// What a process says that finds its postmaster dead while it waits between its commit record and the end of its commit. Any
+/// PostgreSQL does: it waits there for room in the checkpointer's queue to unlink the files that it dropped (`RegisterSyncRequest`),
+/// and is told to leave when the postmaster is dead.
+const LEFT_IN_COMMIT: &str = "it was already committed";
+
+/// The log of all starts of one cluster.
+pub(crate) struct Log {
+    path: PathBuf,
+    /// Its length before the last start.
+    launched_at: u64,
+    /// How much of it was searched.
+    searched: u64,
+    /// From where to where it was written while the whole server was being killed, since the last search.
+    killed: Vec<(u64, u64)>,
+}
+
+impl Log {
+    /// The log in this file, which need not be there yet.
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path, launched_at: 0, searched: 0, killed: Vec::new() }
+    }
+
+    /// The file, for a start that begins now.
+    pub(crate) fn open(&mut self) -> Checked<File> {
+        let file = File::options().create(true).append(true).open(&self.path)?;
+        self.launched_at = file.metadata()?.len();
+        Ok(file)
+    }
+
+    /// Its length in bytes.
+    pub(crate) fn length(&self) -> u64 {
+        fs::metadata(&self.path).map_or(0, |metadata| metadata.len())
+    }
+
+    /// From `begin` on the whole server was being killed; it is dead now.
+    pub(crate) fn was_killed(&mut self, begin: u64) {
+        self.killed.push((begin, self.length()));
+    }
+
+    /// What the last lines of note say.
+    pub(crate) fn tail(&self) -> String {
+        let text = fs::read_to_string(&self.path).unwrap_or_default();
+        let worth = |line: &&str| {
+            ["PANIC", "FATAL", "TRAP", "flash tier", "panicked"].iter().any(|word| line.contains(word))
+        };
+        let lines: Vec<&str> = text.lines().filter(worth).collect();
+        lines[lines.len().saturating_sub(3)..].join(" | ")
+    }
+
+    /// What the start that is under way, or was last, has written.
+    pub(crate) fn of_start(&self) -> String {
+        String::from_utf8_lossy(&self.since(self.launched_at)).into_owned()
+    }
+
+    /// Nothing since the last call says that a process failed by itself or that a page was bad.
+    pub(crate) fn check(&mut self) -> Checked {
+        let bytes = self.since(self.searched);
+        let whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+        let begin = self.searched;
+        self.searched += whole as u64;
+        let killed = std::mem::take(&mut self.killed);
+        match complaint(&bytes[..whole], begin, &killed) {
+            None => Ok(()),
+            Some(line) => Err(Failure(format!("the server's log: {line}"))),
+        }
+    }
+
+    fn since(&self, place: u64) -> Vec<u8> {
+        let mut bytes = fs::read(&self.path).unwrap_or_default();
+        bytes.drain(..(place as usize).min(bytes.len()));
+        bytes
+    }
+}
+
+/// The first line that should not be there. The lines begin at `place` in the log.
+fn complaint(lines: &[u8], mut place: u64, killed: &[(u64, u64)]) -> Option<String> {
+    for line in lines.split_inclusive(|byte| *byte == b'\n') {
+        let begin = place;
+        place += line.len() as u64;
+        let line = String::from_utf8_lossy(line);
+        let dying = killed.iter().any(|(from, to)| (*from..*to).contains(&begin));
+        if BAD.iter().any(|word| line.contains(word)) && !(dying && line.contains(LEFT_IN_COMMIT)) {
+            return Some(line.trim_end().to_owned());
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEFT: &str = "client backend PANIC:  cannot abort transaction 739, it was already committed\n";
+
+    #[test]
+    fn a_commit_that_its_postmaster_left_is_no_complaint_while_the_server_is_killed_and_one_otherwise() {
+        let text = format!("LOG:  checkpoint starting\n{LEFT}");
+        let killed_at = 100 + 26;
+        let killed = (killed_at, 100 + text.len() as u64);
+        assert_eq!(complaint(text.as_bytes(), 100, &[killed]), None);
+        assert_eq!(complaint(text.as_bytes(), 100, &[]).as_deref(), Some(LEFT.trim_end()));
+        assert_eq!(complaint(text.as_bytes(), 100, &[(0, killed_at)]).as_deref(), Some(LEFT.trim_end()));
+    }
+
+    #[test]
+    fn every_other_complaint_counts_while_the_server_is_killed() {
+        for word in BAD {
+            let line = format!("LOG:  {word} and more\n");
+            assert_eq!(complaint(line.as_bytes(), 0, &[(0, 1_000)]).as_deref(), Some(line.trim_end()));
+        }
+        assert_eq!(complaint(b"FATAL:  the database system is starting up\n", 0, &[]), None);
+    }
+
+    #[test]
+    fn a_log_is_searched_once_and_a_line_when_it_is_whole() {
+        let path = std::env::temp_dir().join(format!("mezz-pgtest-log-{}", std::process::id()));
+        let mut log = Log::new(path.clone());
+        fs::write(&path, "LOG:  begun\nPANIC:  bro").expect("a file can be written");
+        assert!(log.check().is_ok());
+        fs::write(&path, "LOG:  begun\nPANIC:  broken\n").expect("a file can be written");
+        assert!(log.check().is_err());
+        assert!(log.check().is_ok());
+        log.was_killed(27);
+        fs::write(&path, format!("LOG:  begun\nPANIC:  broken\n{LEFT}")).expect("a file can be written");
+        assert!(log.check().is_err(), "what came after the server was dead is no dying process's");
+        fs::remove_file(path).expect("the file can be removed");
+    }
+}
