@@ -185,54 +185,17 @@ write_all(const MezzDiskPage *pages, size_t count)
 		mezz_disk_write_together(mezz_disk, runs, nruns);
 }
 
-static bool
-write_pages(const MezzDiskPage *pages, size_t count)
-{
-	MemoryContext context = CurrentMemoryContext;
-	bool		was_in_recovery = InRecovery;
-	volatile bool written = false;
-	uint32		holdoff;
-	uint32		cancel_holdoff;
-
-	if (!mezz_enter_gate())
-		return false;
-	HOLD_INTERRUPTS();
-	holdoff = InterruptHoldoffCount;
-	cancel_holdoff = QueryCancelHoldoffCount;
-	PG_TRY();
-	{
-		write_all(pages, count);
-		written = true;
-	}
-	PG_CATCH();
-	{
-		/* An error resets these, and locks that we hold count in them. */
-		InterruptHoldoffCount = holdoff;
-		QueryCancelHoldoffCount = cancel_holdoff;
-		InRecovery = was_in_recovery;
-		MemoryContextSwitchTo(context);
-		EmitErrorReport();
-		FlushErrorState();
-	}
-	PG_END_TRY();
-	RESUME_INTERRUPTS();
-	mezz_leave_gate();
-	return written;
-}
-
 /*
  * Syncs what was written until now.  Segments that are written meanwhile are
  * remembered anew and wait for the next call.
  */
 static bool
-sync_pages(void)
+sync_all(void)
 {
 	static FileTag tags[MEZZ_SEGMENTS_MAX];
 	uint32		ntags = 0;
 	bool		synced = true;
 
-	if (!mezz_enter_gate())
-		return false;
 	SpinLockAcquire(&mezz_shared->mutex);
 	if (mezz_shared->nsegments > 0)
 	{
@@ -246,24 +209,85 @@ sync_pages(void)
 	}
 	SpinLockRelease(&mezz_shared->mutex);
 
-	HOLD_INTERRUPTS();
 	for (uint32 i = 0; i < ntags && synced; i++)
 		synced = sync_segment(&tags[i]);
 	if (mezz_disk && ntags > 0)
 		mezz_disk_flush(mezz_disk);
-	RESUME_INTERRUPTS();
-	mezz_leave_gate();
 	return synced;
 }
 
 /*
- * Jobs write relations, which may allocate memory; so not in a critical
- * section, while there is somebody else to carry them out.
+ * Has pages written, or without pages what was written synced.  False if that
+ * failed; it was reported then.
+ *
+ * A job is no part of the critical section that this process may be in: it
+ * allocates memory, and its errors end here.
+ */
+static bool
+carry_out(const MezzDiskPage *pages, size_t count)
+{
+	MemoryContext context = CurrentMemoryContext;
+	bool		was_in_recovery = InRecovery;
+	volatile bool done = false;
+	uint32		holdoff;
+	uint32		cancel_holdoff;
+	uint32		crit_sections = CritSectionCount;
+
+	if (!mezz_enter_gate())
+		return false;
+	HOLD_INTERRUPTS();
+	holdoff = InterruptHoldoffCount;
+	cancel_holdoff = QueryCancelHoldoffCount;
+	CritSectionCount = 0;
+	PG_TRY();
+	{
+		if (pages != NULL)
+		{
+			write_all(pages, count);
+			done = true;
+		}
+		else
+			done = sync_all();
+	}
+	PG_CATCH();
+	{
+		/* An error resets these, and locks that we hold count in them. */
+		InterruptHoldoffCount = holdoff;
+		QueryCancelHoldoffCount = cancel_holdoff;
+		InRecovery = was_in_recovery;
+		MemoryContextSwitchTo(context);
+		EmitErrorReport();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	CritSectionCount = crit_sections;
+	RESUME_INTERRUPTS();
+	mezz_leave_gate();
+	return done;
+}
+
+static bool
+write_pages(const MezzDiskPage *pages, size_t count)
+{
+	return carry_out(pages, count);
+}
+
+static bool
+sync_pages(void)
+{
+	return carry_out(NULL, 0);
+}
+
+/*
+ * Whoever is in a critical section leaves the jobs to the workers, unless there
+ * are none: in a single-user server, and after the death of a process, when the
+ * postmaster starts no workers before redo is done.  Redo cuts files in a
+ * critical section.
  */
 static bool
 may_work(void)
 {
-	return CritSectionCount == 0 || !IsUnderPostmaster;
+	return CritSectionCount == 0 || (!mezz_worker_runs(-1) && !mezz_without("alone"));
 }
 
 static void

@@ -61,8 +61,7 @@ give_up(void)
 /*
  * Gives the tier up, unless somebody has.  PANIC if the server must restart.
  *
- * Writing relations may allocate memory, which must not be done in a critical
- * section: there we wait for the background worker.
+ * Whoever is in a critical section waits for a worker to do it, if one runs.
  */
 void
 mezz_give_up_tier(void)

@@ -178,5 +178,6 @@ extern void mezz_trace_put(MezzTraceKind kind, MezzPage page);
 
 /* worker.c */
 extern void mezz_register_workers(void);
+extern bool mezz_worker_runs(int but);
 
 #endif							/* MEZZANINE_H */

@@ -10,6 +10,8 @@
 
 /* Each is asked for by mezz_without() where the rule stands. */
 static const char *const rules[] = {
+	"alone",					/* where no worker runs, critical sections
+								 * work */
 	"backup_drain",				/* files are current when a backup begins */
 	"backup_label",				/* a restored backup has no tier */
 	"before_mark",				/* buffers marked for a checkpoint are older

@@ -4,6 +4,8 @@
  *	  not.
  *
  * They start with the postmaster, before recovery, because redo evicts pages too.
+ * After the death of a process the postmaster starts none before redo is done;
+ * redo then works for itself.
  *
  * The first one writes to flash and nothing else as long as another one is there:
  * staging memory is emptied at the speed of flash, whatever the disk does.  What
@@ -52,11 +54,12 @@ forget_worker(int code, Datum arg)
 	pg_atomic_write_u32(&mezz_shared->workers[me].idle, 0);
 }
 
-static bool
-another_is_there(void)
+/* Whether there is a worker but this one.  There is no worker -1. */
+bool
+mezz_worker_runs(int but)
 {
 	for (int i = 0; i < mezz_workers; i++)
-		if (i != me && pg_atomic_read_u32(&mezz_shared->workers[i].proc) != (uint32) INVALID_PROC_NUMBER)
+		if (i != but && pg_atomic_read_u32(&mezz_shared->workers[i].proc) != (uint32) INVALID_PROC_NUMBER)
 			return true;
 	return false;
 }
@@ -72,7 +75,7 @@ barrier_pending(void)
 static bool
 work(void)
 {
-	bool		writer = me == 0 && another_is_there();
+	bool		writer = me == 0 && mezz_worker_runs(me);
 
 	for (int jobs = 0; jobs < JOBS_PER_ROUND; jobs++)
 	{
