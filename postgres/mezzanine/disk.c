@@ -280,9 +280,9 @@ sync_pages(void)
 
 /*
  * Whoever is in a critical section leaves the jobs to the workers, unless there
- * are none: in a single-user server, and after the death of a process, when the
- * postmaster starts no workers before redo is done.  Redo cuts files in a
- * critical section.
+ * are none: in a single-user server, in a fast shutdown, which ends workers and
+ * backends alike, and after the death of a process, when the postmaster starts
+ * no workers before redo is done.  Files are cut in critical sections.
  */
 static bool
 may_work(void)
