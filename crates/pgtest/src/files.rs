@@ -43,6 +43,20 @@ pub(crate) fn cut_torn_ends(data: &Path) -> Checked<u64> {
     Ok(torn)
 }
 
+/// Removes the lock files of a dead server, of its data directory and of its socket, that are empty.
+///
+/// A postmaster that is killed between making such a file and writing its number there leaves it so, and the next one refuses to
+/// start until somebody has removed it.
+pub(crate) fn remove_empty_lock_files(directory: &Path) -> Checked {
+    for name in ["data/postmaster.pid", ".s.PGSQL.5432.lock"] {
+        let file = directory.join(name);
+        if fs::metadata(&file).is_ok_and(|metadata| metadata.len() == 0) {
+            fs::remove_file(file)?;
+        }
+    }
+    Ok(())
+}
+
 /// The files of relations in a database's directory: those whose names begin with a number.
 fn relation_files(directory: &Path) -> Checked<Vec<PathBuf>> {
     let mut files = Vec::new();
@@ -92,6 +106,20 @@ mod tests {
         assert_eq!(lengths, [3 * BLOCK, BLOCK, 0, 0, 100]);
         assert_eq!(cut_torn_ends(&data).expect("the files can be read"), 0);
         fs::remove_dir_all(data).expect("the directory can be removed");
+    }
+
+    #[test]
+    fn lock_files_are_removed_if_they_are_empty() {
+        let directory = std::env::temp_dir().join(format!("mezz-pgtest-files-{}-locks", std::process::id()));
+        fs::create_dir_all(directory.join("data")).expect("a directory can be made");
+        let (of_data, of_socket) =
+            (directory.join("data/postmaster.pid"), directory.join(".s.PGSQL.5432.lock"));
+        remove_empty_lock_files(&directory).expect("there are none");
+        fs::write(&of_data, "").expect("a file can be written");
+        fs::write(&of_socket, "4711\n").expect("a file can be written");
+        remove_empty_lock_files(&directory).expect("the files can be removed");
+        assert!(!of_data.exists() && of_socket.exists());
+        fs::remove_dir_all(directory).expect("the directory can be removed");
     }
 
     #[test]

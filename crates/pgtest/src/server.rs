@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::failure::{Checked, Failure, While as _, demand};
 use crate::log::Log;
-use crate::processes;
+use crate::{files, processes};
 
 /// Recovery of what a life has written takes a second or two; on a machine with much else to do, more.
 const START_SECONDS_MAX: u64 = 240;
@@ -229,7 +229,7 @@ impl Server {
         postmaster.wait()?;
         processes::reap_orphans();
         self.log.was_killed(begin);
-        Ok(())
+        files::remove_empty_lock_files(&self.directory)
     }
 
     /// Kills one of the postmaster's children.
