@@ -30,14 +30,14 @@ pub(crate) fn cut_torn_ends(data: &Path) -> Checked<u64> {
         directories.push(entry?.path());
     }
     let mut torn = 0;
-    for file in
-        directories.iter().map(|directory| relation_files(directory)).collect::<Checked<Vec<_>>>()?.concat()
-    {
-        let file = OpenOptions::new().write(true).open(file)?;
-        let length = file.metadata()?.len();
-        if length % BLOCK > 0 {
-            file.set_len(length - length % BLOCK)?;
-            torn += 1;
+    for directory in directories {
+        for path in relation_files(&directory)? {
+            let file = OpenOptions::new().write(true).open(path)?;
+            let length = file.metadata()?.len();
+            if length % BLOCK > 0 {
+                file.set_len(length - length % BLOCK)?;
+                torn += 1;
+            }
         }
     }
     Ok(torn)

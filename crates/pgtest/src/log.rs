@@ -139,8 +139,14 @@ mod tests {
         fs::write(&path, "LOG:  begun\nPANIC:  broken\n").expect("a file can be written");
         assert!(log.check().is_err());
         assert!(log.check().is_ok());
-        log.was_killed(27);
+        let killed_at = log.length();
         fs::write(&path, format!("LOG:  begun\nPANIC:  broken\n{LEFT}")).expect("a file can be written");
+        log.was_killed(killed_at);
+        assert!(log.check().is_ok());
+        let dead_at = log.length();
+        fs::write(&path, format!("LOG:  begun\nPANIC:  broken\n{LEFT}{LEFT}"))
+            .expect("a file can be written");
+        log.killed.push((killed_at, dead_at));
         assert!(log.check().is_err(), "what came after the server was dead is no dying process's");
         fs::remove_file(path).expect("the file can be removed");
     }

@@ -6,10 +6,13 @@ use strict;
 use warnings FATAL => 'all';
 
 use Mezzanine;
+use PostgreSQL::Test::Utils;
 use Test::More;
-use Time::HiRes qw(sleep);
 
-# Fewer buffers and frames than each round has pages: every cut finds pages of the file in the tier.
+# A server that does not come back is not waited for longer than this, in seconds.
+$PostgreSQL::Test::Utils::timeout_default = 60;
+
+# Each round has more pages than shared buffers: every cut finds pages of the file in the tier.
 for my $mode (qw(durable drained through))
 {
 	for my $admission (qw(both clean dirty))
@@ -31,14 +34,8 @@ END
 		my $victim = $session->query_safe('SELECT pg_backend_pid()');
 		my $from = -s $node->logfile;
 		is(kill('KILL', $victim), 1, "$name: a process is killed");
-		my $ready = 0;
-		for (1 .. 600)
-		{
-			last if $ready = log_since($node, $from) =~ /database system is ready to accept connections/;
-			sleep 0.1;
-		}
-		ok($ready, "$name: the server recovers") or do { $node->stop('immediate'); $session->{run}->kill_kill; last };
 		$session->{run}->finish;
+		$node->wait_for_log(qr/database system is ready to accept connections/, $from);
 		is(whole($node, 't'), $expected, "$name: the rows are right");
 		$node->stop;
 	}
