@@ -14,6 +14,8 @@
 
 mod power;
 
+mod bad;
+
 mod cache;
 
 mod fault;
@@ -26,6 +28,7 @@ mod window;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+pub use bad::Bad;
 pub use cache::{CutReport, SECTOR_BYTES};
 pub use fault::{Fault, Injection, Operation};
 pub use power::{Power, Spent};
@@ -33,6 +36,7 @@ pub use random::{Random, splitmix};
 pub use window::{Fate, Survival, Unflushed};
 
 use crate::{Capabilities, Device, DeviceError, DeviceErrorKind, Request};
+use bad::BadPlaces;
 use cache::Cache;
 use fault::Plan;
 use image::Image;
@@ -50,6 +54,7 @@ struct State {
     image: Image,
     cache: Cache,
     plan: Plan,
+    bad: BadPlaces,
     /// Decides what an injected fault does. Power cuts bring their own seed.
     random: Random,
     flush_failed: bool,
@@ -73,6 +78,7 @@ impl MemoryDevice {
             image: Image::zeroed(len as usize),
             cache: Cache::default(),
             plan: Plan::default(),
+            bad: BadPlaces::default(),
             random: Random::new(len),
             flush_failed: false,
             changes: 0,
@@ -119,24 +125,26 @@ impl MemoryDevice {
         self.state().cache.window()
     }
 
-    /// Makes this device what `other` is: contents, unflushed changes, planned faults. It stays on its own supply.
+    /// Makes this device what `other` is: contents, unflushed changes, planned faults, bad places. It stays on its own supply.
     pub fn copy_from(&self, other: &Self) {
         let (mut state, other) = (self.state(), other.state());
         state.image.copy_from(&other.image);
         state.cache.clone_from(&other.cache);
         state.plan.clone_from(&other.plan);
+        state.bad.clone_from(&other.bad);
         state.random.clone_from(&other.random);
         state.flush_failed = other.flush_failed;
         state.changes = other.changes;
     }
 
-    /// Makes the device new: `len` zero bytes, nothing unflushed, no planned faults; `seed` decides about injected ones.
+    /// Makes the device new: `len` zero bytes, nothing unflushed, no planned faults, no bad places; `seed` decides about injected ones.
     /// Keeps its memory.
     pub fn reset(&self, len: u64, seed: u64) {
         let mut state = self.state();
         state.image.replace(|bytes| bytes.resize(len as usize, 0));
         state.cache.clear();
         state.plan.clear();
+        state.bad.clear();
         state.random = Random::new(seed);
         state.flush_failed = false;
     }
@@ -146,10 +154,17 @@ impl MemoryDevice {
         self.state().plan.add(injection);
     }
 
-    /// Forgets all planned faults, and a failed flush with them: as if the device had been replaced with its contents.
+    /// Makes `len` bytes from `offset` on a bad place. Neither a loss of power nor other contents change that.
+    pub fn spoil(&self, offset: u64, len: u64, bad: Bad) {
+        self.state().bad.add(offset..offset + len, bad);
+    }
+
+    /// Forgets all planned faults and bad places, and a failed flush with them: as if the device had been replaced with its
+    /// contents.
     pub fn heal(&self) {
         let mut state = self.state();
         state.plan.clear();
+        state.bad.clear();
         state.flush_failed = false;
     }
 
@@ -260,7 +275,11 @@ impl State {
             return Err(kind);
         }
         let range = self.range(offset, buf.len() as u64).ok_or(DeviceErrorKind::UnexpectedEnd)?;
+        if self.bad.fails(&(offset..offset + buf.len() as u64)) {
+            return Err(DeviceErrorKind::Io);
+        }
         buf.copy_from_slice(&self.image[range]);
+        self.bad.garble(offset, buf);
         if fault == Some(Fault::FlipBit) && !buf.is_empty() {
             let bit = self.random.below(buf.len() as u64 * 8);
             buf[(bit / 8) as usize] ^= 1 << (bit % 8);
@@ -325,6 +344,7 @@ impl State {
         self.changes += 1;
         self.cache.record(&self.image, self.changes, (offset, buf.len() as u64), (before, after));
         self.image.change(offset as usize..end as usize).copy_from_slice(buf);
+        self.bad.written(&(offset..end));
         Ok(())
     }
 

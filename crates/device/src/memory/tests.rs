@@ -322,3 +322,36 @@ fn the_window_lists_what_a_cut_may_undo_and_any_choice_can_be_made() {
     }
     assert_eq!(device.unflushed(), 2, "the original is untouched");
 }
+
+#[test]
+fn bad_places_outlive_cuts_and_only_some_are_healed_by_a_write() {
+    let device = MemoryDevice::new(16 * SECTOR_BYTES);
+    write(&device, 0, 16, 7);
+    device.flush().unwrap();
+    device.spoil(2 * SECTOR_BYTES, SECTOR_BYTES, Bad::Unreadable);
+    device.spoil(6 * SECTOR_BYTES, 2 * SECTOR_BYTES, Bad::UnreadableUntilWritten);
+    device.spoil(12 * SECTOR_BYTES, SECTOR_BYTES, Bad::Garbled);
+    let read = |sector: u64, count: usize| {
+        let mut found = vec![0; count * SECTOR];
+        device.read_at(&mut found, sector * SECTOR_BYTES).map(|()| found).map_err(|error| error.kind())
+    };
+    for round in 0..3 {
+        assert_eq!(read(0, 4), Err(DeviceErrorKind::Io), "a read over a bad sector fails as a whole");
+        assert_eq!(read(2, 1), Err(DeviceErrorKind::Io));
+        assert_eq!(read(0, 2), Ok(vec![7; 2 * SECTOR]), "its neighbours can be read");
+        let after = if round < 1 { Err(DeviceErrorKind::Io) } else { Ok(vec![9; SECTOR]) };
+        assert_eq!(read(6, 1), after);
+        assert_eq!(read(7, 1), Err(DeviceErrorKind::Io), "the other half was not written");
+        assert!(read(12, 1).unwrap().iter().all(|&byte| byte != 7 && byte != 9));
+        write(&device, 2, 1, 9);
+        write(&device, 6, 1, 9);
+        write(&device, 12, 1, 9);
+        device.flush().unwrap();
+        device.power_cut(round);
+    }
+    let copy = MemoryDevice::new(1);
+    copy.copy_from(&device);
+    assert!(copy.read_at(&mut [0; 8], 2 * SECTOR_BYTES).is_err(), "a copy of the drive is as bad");
+    device.heal();
+    assert_eq!(read(2, 1), Ok(vec![9; SECTOR]));
+}
