@@ -142,6 +142,13 @@ impl Tier {
         drops.active.get() > 0 && among()
     }
 
+    /// Whether a page lies in one of the ranges that were forgotten last, whatever became of it since: what a planted
+    /// fault goes by.
+    pub(crate) fn was_dropped(&self, id: &PageId) -> bool {
+        let drops = self.drops();
+        drops.slots.iter().map(DropSlot::range).any(|range| range.count > 0 && range.contains(id))
+    }
+
     /// Forgets what is left of the ranges that an owner that has died was forgetting.
     pub(crate) fn abandon_drops(&self, dead: u64) {
         let taken: Vec<&DropSlot> = {

@@ -170,6 +170,15 @@ impl WriteDisk<'_> {
     pub fn pages(&self) -> impl Iterator<Item = (PageId, &[u8])> {
         self.tier.lane_writes()
     }
+
+    /// Those of the pages that the tier holds as the newest still. The others were superseded or forgotten after the list was
+    /// made, and need not go to disk.
+    ///
+    /// For a host that lets nobody forget pages while it carries out this job: what was cut off a file before is left
+    /// out, and nothing else, however often the same blocks are cut off and written again.
+    pub fn newest_pages(&self) -> impl Iterator<Item = (PageId, &[u8])> {
+        self.tier.lane_writes_newest()
+    }
 }
 
 impl WriteSegment<'_> {

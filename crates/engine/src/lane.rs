@@ -141,6 +141,19 @@ impl Tier {
         })
     }
 
+    /// Those of [`Self::lane_writes`] that are the newest of their pages now. What is left out here is what
+    /// [`Self::lane_written`] does not mark, so it is as if it had been superseded before the list was made.
+    pub(crate) fn lane_writes_newest(&self) -> impl Iterator<Item = (PageId, &[u8])> {
+        self.lane_list()
+            .zip(self.lane_writes())
+            .filter(|(page, (id, _))| {
+                let newest = self.directory().state(self.frame_of(page.position)) & VALID != 0;
+                let cut = planted::is(Bug::CutJudgedByRange) && self.was_dropped(id);
+                (newest || planted::is(Bug::CutPagesWritten)) && !cut
+            })
+            .map(|(_, write)| write)
+    }
+
     /// Whether the page in the lane is what was appended at its position.
     pub(crate) fn lane_page_whole(&self, page: LanePage) -> bool {
         let bytes = self.region.lease(self.lane_memory(page.place), self.geometry.page_size());

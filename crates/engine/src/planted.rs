@@ -157,6 +157,9 @@ bugs! {
         StageOutUnseen,
         /// Pages that were cut off a file after stage-out had listed them go to disk all the same. (The volume's part.)
         CutPagesWritten,
+        /// Pages are left out of a list for the disk because their blocks were once cut off a file, though they were written since. It was so once,
+        /// when a list was made known before what was cut off before it was forgotten: synced pages read as zeros.
+        CutJudgedByRange,
         /// The durable front found in group summaries is ignored.
         FrontIgnored,
         /// The front found in metadata segments is ignored.
@@ -300,7 +303,7 @@ pub const fn is(_bug: Bug) -> bool {
 /// Called where a process may die: under no lock of the tier.
 #[cfg(not(feature = "planted"))]
 #[inline(always)]
-pub(crate) const fn outside(_point: &'static str) {}
+pub const fn outside(_point: &'static str) {}
 
 /// Called where a process may die: inside a critical section.
 #[cfg(not(feature = "planted"))]

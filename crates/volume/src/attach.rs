@@ -15,7 +15,6 @@ use crate::core::{Shared, TierHost, exclusive, lock};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::home::{FileInner, Head};
 use crate::identity::{Bond, FileEvidence, TierEvidence, judge};
-use crate::jobs::Cut;
 use crate::note::FILES_MAX;
 use crate::registry::Registry;
 use crate::roster::Roster;
@@ -458,8 +457,7 @@ impl Shared {
         let _layout = exclusive(&file.layout);
         let end = file.blocks();
         let range = IdRange::blocks_from(u64::from(file.number), end);
-        let cut = Cut { file: file.number, first: end, end: u64::MAX };
-        self.reshape(host, cut, || Ok(host.tier.invalidate_range(&range).is_ok()))?;
+        self.reshape(host, || Ok(host.tier.invalidate_range(&range).is_ok()))?;
         self.zero_tail(host, file, file.len())?;
         host.changed();
         Ok(())

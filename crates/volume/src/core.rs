@@ -13,7 +13,6 @@ use mezzanine_engine::{NoRoom, PageId, SyncMode, SyncState, SyncTicket, Tier};
 use crate::condition::{Condition, Mode, Route};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::home::FileInner;
-use crate::jobs::Cut;
 use crate::note::Table;
 use crate::pacing::Pacing;
 use crate::record::Recording;
@@ -70,8 +69,6 @@ pub(crate) struct TierHost {
     pub(crate) table: Mutex<NoteState>,
     /// Held shared from the hand-out of a disk job to its end; exclusively by who changes the shape of a file on disk.
     pub(crate) disk_gate: RwLock<()>,
-    /// What was cut off files since the list of the disk job to come was made.
-    pub(crate) cuts: Mutex<Vec<Cut>>,
     /// Looks for a job that found none since the last that did.
     fruitless: AtomicU32,
     /// Threads that are inside of a job or looking for one.
@@ -133,7 +130,6 @@ impl TierHost {
             incomplete: AtomicBool::new(false),
             table: Mutex::new(NoteState { told: parts.table.clone(), table: parts.table }),
             disk_gate: RwLock::new(()),
-            cuts: Mutex::new(Vec::new()),
             running: AtomicUsize::new(0),
             inside: AtomicUsize::new(0),
             fruitless: AtomicU32::new(0),

@@ -18,18 +18,6 @@ use crate::statistics::count;
 /// The one process that uses a heap region.
 pub(crate) const OWNER: u32 = 1;
 
-/// Blocks that were cut off a file, or discarded in it.
-///
-/// The list of pages of a disk job is made when the front of the queue has been read. If a page of it is cut off before
-/// the job is carried out, writing it would bring it back (invariant 6), so it is left out. A cut is forgotten when the
-/// next list is made, which no longer contains its pages in their old versions.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Cut {
-    pub(crate) file: u32,
-    pub(crate) first: u64,
-    pub(crate) end: u64,
-}
-
 impl Shared {
     /// Looks for a job and carries it out. Returns whether there was one.
     pub(crate) fn run_job(&self, host: &TierHost) -> bool {
@@ -75,11 +63,9 @@ impl Shared {
         let on_disk = matches!(job, Job::WriteDisk(_) | Job::ReadFront(_) | Job::SyncDisk(_));
         let gate = on_disk.then_some(gate);
         let outcome = self.carry_out(host, &mut job);
-        let makes_list = matches!(job, Job::ReadFront(_));
+        // The last thing: from here on others may take up what follows from it.
         host.tier.complete(job, outcome.map_err(|_| JobError));
-        if makes_list {
-            lock(&host.cuts).clear();
-        }
+        planted::outside("a job is completed");
         drop(gate);
         true
     }
@@ -107,16 +93,11 @@ impl Shared {
                 host.flash.run(&mut reads).into_iter().collect::<Result<(), _>>().map_err(failed)
             }
             Job::WriteDisk(job) => {
-                let cuts = lock(&host.cuts).clone();
                 let mut by_file: BTreeMap<u32, Vec<(u64, &[u8])>> = BTreeMap::new();
-                for (id, page) in job.pages() {
-                    let (file, block) = (id.file() as u32, id.block());
-                    let believed = planted::is(Bug::CutPagesWritten);
-                    if believed
-                        || !cuts.iter().any(|cut| cut.file == file && (cut.first..cut.end).contains(&block))
-                    {
-                        by_file.entry(file).or_default().push((block, page));
-                    }
+                // The list was made when the front had been read. Writing what was cut off a file since then would bring it
+                // back (invariant 6).
+                for (id, page) in job.newest_pages() {
+                    by_file.entry(id.file() as u32).or_default().push((id.block(), page));
                 }
                 by_file.iter().try_for_each(|(number, pages)| self.write_home(*number, pages))
             }
@@ -174,13 +155,13 @@ impl Shared {
         self.write_sidecar(host, file, SidecarState::Dirty)
     }
 
-    /// Keeps disk jobs out while the shape of a file changes, and remembers what was cut off for the disk job whose list
-    /// is made already. `change` answers whether there was room in the tier for it; if not, jobs are carried out with
-    /// the gate open and all is done again. False if the tier is given up meanwhile: then only the disk counts.
+    /// Keeps disk jobs out while the shape of a file changes, so that the next one sees what the tier has forgotten: it
+    /// leaves those pages out though they may be in its list. `change` answers whether there was room in the tier for it;
+    /// if not, jobs are carried out with the gate open and all is done again. False if the tier is given up meanwhile: then
+    /// only the disk counts.
     pub(crate) fn reshape(
         &self,
         host: &TierHost,
-        cut: Cut,
         change: impl Fn() -> Result<bool, VolumeError>,
     ) -> Result<bool, VolumeError> {
         loop {
@@ -191,7 +172,6 @@ impl Shared {
             let gate = exclusive(&host.disk_gate);
             let Some(inside) = host.enter(&self.condition) else { continue };
             if change()? {
-                lock(&host.cuts).push(cut);
                 return Ok(true);
             }
             drop(inside);

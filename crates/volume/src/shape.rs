@@ -21,7 +21,6 @@ use crate::config::GUARD_BYTES_MAX;
 use crate::core::{Shared, TierHost, exclusive, lock, shared};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::home::FileInner;
-use crate::jobs::Cut;
 use crate::sidecar::SidecarState;
 
 const RESIZE: &str = "set the length of";
@@ -80,8 +79,7 @@ impl Shared {
         self.zero_tail(host, file, len)?;
         let first = len.div_ceil(file.page_size);
         let range = IdRange::blocks_from(u64::from(file.number), first);
-        let cut = Cut { file: file.number, first, end: u64::MAX };
-        self.reshape(host, cut, || {
+        self.reshape(host, || {
             let mut note = lock(&host.table);
             let mut table = note.table.clone();
             if let Some(entry) = table.get_mut(file.number) {
@@ -168,12 +166,11 @@ impl Shared {
         } else {
             self.write_zeros(host, file, outer, end)?;
             let range = IdRange::blocks(u64::from(file.number), first, last - first);
-            let cut = Cut { file: file.number, first, end: last };
             let failed = |error| VolumeError::from_device("discard", &file.name, error);
             self.zero_held(host, file, first, last)?;
             let noted = self.note_discarding(host, file, Some((first, last)))?;
             let forgotten = noted
-                && self.reshape(host, cut, || {
+                && self.reshape(host, || {
                     // Again at each attempt: a disk job may have written to the range meanwhile.
                     let zeroed =
                         file.zero(inner, outer, &self.counters).and_then(|()| file.flush(&self.counters));
