@@ -711,14 +711,16 @@ bool mezz_lock_device(struct MezzHost *host,
                       struct MezzMessage *message);
 
 /*
- Gives the tier its memory, zeroed.
+ Gives the tier its memory. `fresh` says that it is as the system gave it, zeroed, and that nobody has written to it: then `mezz_start`
+ need not wipe it. Memory that held a tier before a crash is not fresh.
 
  # Safety
- `host` is from `mezz_open`; the memory has `memory_bytes` of `mezz_sizes`, lies at the same address in all processes and is used by nothing else.
+ `host` is from `mezz_open`; the memory is initialised, has `memory_bytes` of `mezz_sizes`, lies at the same address in all processes and is used by nothing else.
  */
 void mezz_use_memory(struct MezzHost *host,
                      uint8_t *base,
-                     uintptr_t bytes);
+                     uintptr_t bytes,
+                     bool fresh);
 
 /*
  Judges, recovers and publishes the tier, before the server's redo. False with a message if the server must not start.

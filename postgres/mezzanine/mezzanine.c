@@ -366,8 +366,11 @@ shmem_startup(void)
 		if (!mezz_lock_device(mezz_host, &message))
 			mezz_report(FATAL, ERRCODE_CONFIG_FILE_ERROR, &message);
 		memory = ShmemInitStruct("mezzanine tier", sizes.memory_bytes, &found);
-		/* Fresh shared memory is zero; the tier relies on it. */
-		mezz_use_memory(mezz_host, memory, sizes.memory_bytes);
+		/*
+		 * The postmaster makes shared memory anew after a crash of a backend, and
+		 * fresh shared memory is zero.
+		 */
+		mezz_use_memory(mezz_host, memory, sizes.memory_bytes, !found);
 		mezz_explain_use_memory();
 	}
 	LWLockRegisterTranche(mezz_shared->superblock.tranche, "MezzanineSuperblock");

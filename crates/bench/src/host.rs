@@ -2,7 +2,7 @@
 
 use mezzanine_engine::format::Superblock;
 use mezzanine_engine::{
-    Job, PageId, ReadError, ReadFlash, Region, StageIn, StageKind, SyncState, Tier, TierConfig,
+    Blank, Job, PageId, ReadError, ReadFlash, StageIn, StageKind, SyncState, Tier, TierConfig,
 };
 use std::error::Error;
 use std::sync::{Mutex, PoisonError};
@@ -29,15 +29,15 @@ impl MemoryHost {
     pub(crate) fn new(config: &TierConfig) -> Result<Self, Box<dyn Error>> {
         let geometry = config.geometry()?;
         let flash = vec![0; usize::try_from(geometry.flash_bytes())?];
-        Self::over(config, Region::heap(geometry.region_bytes()), flash)
+        Self::over(config, Blank::heap(geometry.region_bytes()), flash)
     }
 
     /// A tier that keeps nothing but its directory, however large.
     pub(crate) fn without_flash(config: &TierConfig) -> Result<Self, Box<dyn Error>> {
-        Self::over(config, Region::heap(config.geometry()?.region_bytes()), Vec::new())
+        Self::over(config, Blank::heap(config.geometry()?.region_bytes()), Vec::new())
     }
 
-    fn over(config: &TierConfig, region: Region, flash: Vec<u8>) -> Result<Self, Box<dyn Error>> {
+    fn over(config: &TierConfig, region: Blank, flash: Vec<u8>) -> Result<Self, Box<dyn Error>> {
         let superblock = Superblock::new(&config.geometry()?, [1; 16], [2; 16]);
         let tier = Tier::recover(region, &superblock, 1, &mut Empty)?.tier;
         Ok(Self { tier, flash: Mutex::new(flash) })

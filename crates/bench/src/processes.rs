@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 use mezzanine_device::SharedMemory;
 use mezzanine_engine::format::Superblock;
 use mezzanine_engine::{
-    Design, Job, PageId, ReadError, ReadFlash, Region, StageIn, StageKind, Tier, TierConfig,
+    Blank, Design, Job, PageId, ReadError, ReadFlash, Region, StageIn, StageKind, Tier, TierConfig,
 };
 
 use crate::report::{Outcome, Row, Scale, median};
@@ -100,7 +100,7 @@ fn shared_tier(path: &Path, frames: u64) -> Result<Tier, Box<dyn Error>> {
     let geometry = config.geometry()?;
     let (memory, setup) = SharedMemory::create(path, geometry.region_bytes())?;
     let superblock = Superblock::new(&geometry, [1; 16], [2; 16]);
-    let recovered = Tier::recover(Region::owning(memory), &superblock, 1, &mut Nothing)?;
+    let recovered = Tier::recover(Blank::fresh(Region::owning(memory)), &superblock, 1, &mut Nothing)?;
     recovered.tier.publish(&recovered.superblock);
     setup.share()?;
     Ok(recovered.tier)

@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use mezzanine_engine::format::Superblock;
 use mezzanine_engine::{
-    Job, PageId, ReadError, ReadFlash, Region, StageIn, StageKind, SyncState, Tier, TierConfig,
+    Blank, Job, PageId, ReadError, ReadFlash, StageIn, StageKind, SyncState, Tier, TierConfig,
 };
 
 use crate::report::{Outcome, Row, Scale};
@@ -41,7 +41,7 @@ fn measure(bytes: u64, file: File) -> Outcome {
     let mut flash = Flash(file);
     let superblock = fill(&config, &fresh, &mut flash)?;
 
-    let region = Region::heap(geometry.region_bytes());
+    let region = Blank::heap(geometry.region_bytes());
     let (start, start_processor) = (Instant::now(), processor_seconds()?);
     let recovered = Tier::recover(region, &superblock, 1, &mut flash)?;
     let (seconds, processor) = (start.elapsed().as_secs_f64(), processor_seconds()? - start_processor);
@@ -72,7 +72,7 @@ fn processor_seconds() -> Result<f64, Box<dyn Error>> {
 /// no pages below the durable mark, and a hole reads as the zeros that the checksum was made of.
 fn fill(config: &TierConfig, fresh: &Superblock, flash: &mut Flash) -> Result<Superblock, Box<dyn Error>> {
     let geometry = config.geometry()?;
-    let region = Region::heap(geometry.region_bytes());
+    let region = Blank::heap(geometry.region_bytes());
     let recovered = Tier::recover(region, fresh, 1, flash)?;
     let tier = recovered.tier;
     let page = vec![0; geometry.page_size()];

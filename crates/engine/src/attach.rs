@@ -21,11 +21,11 @@ use crate::tier::Tier;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"MEZZREGN");
 /// Counts up with every change of the layout or the meaning of a region.
-pub const REGION_VERSION: u64 = 10;
+pub const REGION_VERSION: u64 = 11;
 /// Bytes at the start of every region that tell what it is.
 pub(crate) const HEADER_BYTES: usize = size_of::<Header>() + 2 * SUPERBLOCK_BYTES;
 
-/// All zero until a tier is published.
+/// All zero but `begun` until a tier is published.
 #[repr(C, align(64))]
 struct Header {
     magic: Word,
@@ -35,6 +35,8 @@ struct Header {
     /// How many times a superblock was published: the last bit tells which copy is in force. The other one is
     /// being written, if any, so one that is copied is whole if this is the same before and after.
     published: Word,
+    /// Not 0 once a recovery has begun here: the memory is not blank any more (see `blank`).
+    begun: Word,
 }
 const _: () = assert!(size_of::<Header>() == 64);
 
@@ -177,6 +179,20 @@ impl Tier {
 
 fn header(region: &Region) -> &Header {
     region.value(0)
+}
+
+/// Marks memory in which a tier is about to be built.
+pub(crate) fn begin(region: &Region) {
+    header(region).begun.set(1);
+}
+
+/// Whether a tier was built in this memory, or another program's bytes are there.
+pub(crate) fn has_begun(region: &Region) -> bool {
+    if region.bytes() < HEADER_BYTES {
+        return false;
+    }
+    let header = header(region);
+    [&header.begun, &header.magic, &header.published].iter().any(|word| word.get() != 0)
 }
 
 fn superblock_at(published: u64) -> usize {

@@ -53,6 +53,8 @@ pub mod interleave;
 
 mod region;
 
+mod blank;
+
 mod lock;
 
 mod control;
@@ -118,6 +120,7 @@ mod check;
 pub mod planted;
 
 pub use attach::{AttachError, REGION_VERSION};
+pub use blank::Blank;
 pub use checkpoint::{DrainBusy, DrainScope, DrainState, DrainTicket, Mark};
 pub use config::{
     Admission, ConfigError, Design, FRAMES_MAX, GROUP_PAGES_MAX, Geometry, PAGE_SIZE_MAX, PAGE_SIZE_MIN,

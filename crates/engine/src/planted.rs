@@ -226,6 +226,8 @@ bugs! {
         NoteOfSegmentLost,
         /// A resize whose superblock may be on flash is forgotten all the same, and the queue goes on in the old ring.
         StatedResizeForgotten,
+        /// A tier is recovered in memory as it is, whatever was there before. It was so once: only hosts that give the same memory twice can see it.
+        UsedMemoryKept,
     }
     10: {
         /// A tier is taken for a file's though it is older than the file. (The volume's part.)

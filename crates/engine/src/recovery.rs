@@ -24,13 +24,13 @@ mod slots;
 
 use std::fmt;
 
-use crate::attach::check_owner;
+use crate::attach::{begin, check_owner};
+use crate::blank::Blank;
 use crate::config::{ConfigError, Geometry};
 use crate::control::NONE;
 use crate::format::{Superblock, TierState};
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
-use crate::region::Region;
 use crate::ring::Ring;
 use crate::tier::Tier;
 /// Reads a flash device for recovery. Flush the device before: what is read must be durable.
@@ -184,19 +184,32 @@ impl Tier {
     /// Opens the tier that `superblock` describes. `owner` names this process in locks and jobs: any number but
     /// 0 and `u32::MAX`. Other processes join it with [`Tier::attach`] after [`Tier::publish`].
     ///
+    /// A [`Region`](crate::Region) is wiped first, whatever it holds. Memory that is known to be zero is said to be with a [`Blank`].
+    ///
     /// # Errors
-    /// [`RecoveryError`]: the region holds nothing useful then, and nothing on flash has changed.
+    /// [`RecoveryError`]: the memory holds nothing useful then, and nothing on flash has changed.
     pub fn recover(
-        region: Region,
+        memory: impl Into<Blank>,
         superblock: &Superblock,
         owner: u32,
         flash: &mut dyn ReadFlash,
     ) -> Result<Recovered, RecoveryError> {
+        Self::recover_in(memory.into(), superblock, owner, flash)
+    }
+
+    fn recover_in(
+        memory: Blank,
+        superblock: &Superblock,
+        owner: u32,
+        flash: &mut dyn ReadFlash,
+    ) -> Result<Recovered, RecoveryError> {
+        let region = memory.into_region();
         let geometry = superblock.config.geometry().map_err(RecoveryError::Config)?;
         check_owner(owner).map_err(RecoveryError::Config)?;
         if region.bytes() < geometry.region_bytes() {
             return Err(RecoveryError::RegionTooSmall(geometry.region_bytes()));
         }
+        begin(&region);
         let tier = Self::over(region, geometry.clone(), superblock.tier_uuid, owner);
         if geometry.slot_directory().is_some() {
             return slots::recover(tier, superblock, flash);

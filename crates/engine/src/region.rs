@@ -192,14 +192,14 @@ impl Region {
     /// A region in memory that the caller provides, such as shared memory.
     ///
     /// # Safety
-    /// `base` points to `bytes` bytes, aligned to [`REGION_ALIGNMENT`], zeroed before the first tier
-    /// uses them, that stay mapped for the life of the region and are used by nothing but tiers.
+    /// `base` points to `bytes` bytes, aligned to [`REGION_ALIGNMENT`], initialised (with anything), that stay mapped
+    /// for the life of the region and are used by nothing but tiers.
     pub unsafe fn from_raw(base: NonNull<u8>, bytes: usize) -> Self {
         assert_eq!(base.as_ptr() as usize % REGION_ALIGNMENT, 0, "a region must be aligned");
         Self { base, bytes, parts: [NOWHERE; PARTS], memory: Memory::Raw }
     }
 
-    /// A region in memory that it takes over: a mapping that processes share, zeroed before the first tier uses it.
+    /// A region in memory that it takes over: a mapping that processes share.
     ///
     /// # Panics
     /// If the memory is not aligned to [`REGION_ALIGNMENT`].
@@ -217,6 +217,22 @@ impl Region {
     /// Size in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+
+    /// Makes every byte zero. What lay there before, and whoever knew it, is none of this process's any more.
+    pub(crate) fn wipe(&mut self) {
+        // First what other processes find a tier by, so that none joins one that is half gone.
+        let words = self.slice::<PageWord>(0, (self.bytes / 8).min(8));
+        words.iter().for_each(|word| word.0.store(0, Ordering::Release));
+        // SAFETY: the region's own bytes, of which this process has no other reference (`&mut`); every structure in it is
+        // valid when zero. Other processes use a region only between the publication of a tier and its end.
+        unsafe { self.base.as_ptr().write_bytes(0, self.bytes) };
+    }
+
+    /// Whether every byte is zero. For assertions: it looks at all of them.
+    pub(crate) fn is_zero(&self) -> bool {
+        let words = self.slice::<PageWord>(0, self.bytes / 8);
+        words.iter().all(|word| word.0.load(Ordering::Relaxed) == 0)
     }
 
     #[inline]

@@ -7,7 +7,8 @@ use common::{Flash, Host, page};
 use mezzanine_device::SharedMemory;
 use mezzanine_engine::format::Superblock;
 use mezzanine_engine::{
-    AttachError, Lookup, PageId, REGION_VERSION, RecoveryError, Region, StageIn, StageKind, Tier, TierConfig,
+    AttachError, Blank, Lookup, PageId, REGION_VERSION, RecoveryError, Region, StageIn, StageKind, Tier,
+    TierConfig,
 };
 
 mod common;
@@ -161,7 +162,7 @@ fn reserved_owner_numbers_are_refused() {
         let geometry = config.geometry().unwrap();
         let superblock = Superblock::new(&geometry, [7; 16], [9; 16]);
         let mut flash = Flash(vec![0; geometry.flash_bytes() as usize]);
-        let refused = Tier::recover(Region::heap(geometry.region_bytes()), &superblock, owner, &mut flash);
+        let refused = Tier::recover(Blank::heap(geometry.region_bytes()), &superblock, owner, &mut flash);
         assert!(matches!(refused.err(), Some(RecoveryError::Config(_))));
     }
 }

@@ -7,8 +7,8 @@ use std::sync::{Arc, OnceLock};
 use mezzanine_device::{Device, DeviceError, DeviceErrorKind, FileDevice, IoEngine, OpenOptions};
 use mezzanine_engine::format::{FormatError, Superblock, TierState, read_superblock, write_superblock};
 use mezzanine_engine::{
-    AttachError, Failure, Geometry, PageId, REGION_ALIGNMENT, ReadError, ReadFlash, Region, Tier, TierConfig,
-    WriteFlash,
+    AttachError, Blank, Failure, Geometry, PageId, REGION_ALIGNMENT, ReadError, ReadFlash, Region, Tier,
+    TierConfig, WriteFlash,
 };
 
 use crate::message::Refusal;
@@ -75,8 +75,17 @@ pub struct Host {
     locked: bool,
     flash_model: Option<FlashModel>,
     pub(crate) server: Box<dyn Server>,
-    memory: Option<(NonNull<u8>, usize)>,
+    memory: Option<Memory>,
     tier: OnceLock<Tier>,
+}
+
+/// The memory that the server has given.
+#[derive(Clone, Copy)]
+struct Memory {
+    base: NonNull<u8>,
+    bytes: usize,
+    /// Nobody has written to it before the server gave it.
+    fresh: bool,
 }
 
 // SAFETY: the memory is shared by processes and only ever made a region, which is Send and Sync itself.
@@ -176,27 +185,39 @@ impl Host {
         self.geometry.region_bytes() + REGION_ALIGNMENT
     }
 
-    /// Gives the tier its memory, zeroed, at the same address in this process and its children.
+    /// Gives the tier its memory, at the same address in this process and its children. `fresh` says that it is as the system
+    /// gave it, zeroed, and that nobody has written to it: then [`Self::start`] need not wipe it. Memory in which a tier was before
+    /// is not fresh, as after a crash that the server's shared memory has survived.
     ///
     /// # Safety
-    /// The memory stays valid and is used by nothing else while a process uses this host.
+    /// The memory is initialised, stays valid and is used by nothing else while a process uses this host.
     ///
     /// # Panics
     /// If it is smaller than [`Self::memory_bytes`].
-    pub unsafe fn use_memory(&mut self, base: NonNull<u8>, bytes: usize) {
+    pub unsafe fn use_memory(&mut self, base: NonNull<u8>, bytes: usize, fresh: bool) {
         assert!(bytes >= self.memory_bytes(), "the memory given is smaller than what was asked for");
         let skipped = base.align_offset(REGION_ALIGNMENT);
         // SAFETY: less than REGION_ALIGNMENT bytes are skipped, and memory_bytes counts so many more than the region needs.
         let aligned = unsafe { base.add(skipped) };
-        self.memory = Some((aligned, bytes - skipped));
+        self.memory = Some(Memory { base: aligned, bytes: bytes - skipped, fresh });
         self.tier = OnceLock::new();
     }
 
+    fn memory(&self) -> Result<Memory, Refusal> {
+        self.memory.ok_or_else(|| Refusal::new("the tier was given no memory"))
+    }
+
     /// The region that the memory given makes. Only for setting up or attaching the one tier of this process.
-    pub(crate) fn region(&self) -> Result<Region, Refusal> {
-        let (base, bytes) = self.memory.ok_or_else(|| Refusal::new("the tier was given no memory"))?;
+    fn region(&self) -> Result<Region, Refusal> {
+        let Memory { base, bytes, .. } = self.memory()?;
         // SAFETY: aligned by `use_memory`, whose caller keeps it valid; processes share it by the region's own rules.
         Ok(unsafe { Region::from_raw(base, bytes) })
+    }
+
+    /// The memory given, blank: for each attempt to recover the tier. Nothing of a tier that was there before can be joined any more.
+    pub(crate) fn blank(&self) -> Result<Blank, Refusal> {
+        let region = self.region()?;
+        Ok(if self.memory()?.fresh { Blank::fresh(region) } else { Blank::wiped(region) })
     }
 
     pub(crate) fn set_tier(&self, tier: Tier) {

@@ -11,8 +11,8 @@
 
 use mezzanine_engine::format::{ClusterName, FormatError, Superblock, TierState, read_superblock};
 use mezzanine_engine::{
-    Admission, Geometry, Recovered, RecoveryError, RecoveryReport, RedoPoint, SyncMode, Tier, TierConfig,
-    WriteFlash,
+    Admission, Blank, Geometry, Recovered, RecoveryError, RecoveryReport, RedoPoint, SyncMode, Tier,
+    TierConfig, WriteFlash,
 };
 
 use crate::host::{Flash, Host, describe, reshapes};
@@ -239,6 +239,8 @@ impl Host {
 
     fn start_tier(&self, start: &Start, marker: Option<&Marker>) -> Result<Started, Refusal> {
         let flash = self.flash_path().display().to_string();
+        // Before anything can go wrong: whatever comes of this start, no process joins a tier of before.
+        let memory = self.blank()?;
         self.flash.flush().map_err(|error| self.device_failed(&error))?;
         let found = read_superblock(&mut Flash(&*self.flash));
         let empty = found.is_err() && self.begins_with_zeros()?;
@@ -268,7 +270,7 @@ impl Host {
         }
         Marker::new(&superblock.tier_uuid, self.flash_path(), only_copies)
             .write(&self.settings.data_directory)?;
-        let recovery = self.recover(superblock.started_at(start.redo), start.owner)?;
+        let recovery = self.recover(memory, superblock.started_at(start.redo), start.owner)?;
         if !only_copies {
             self.server.mark_control_file(false)?;
         }
@@ -325,12 +327,13 @@ impl Host {
         Ok(superblock)
     }
 
-    fn recover(&self, superblock: Superblock, owner: u32) -> Result<RecoveryReport, Refusal> {
+    fn recover(&self, memory: Blank, superblock: Superblock, owner: u32) -> Result<RecoveryReport, Refusal> {
         let mut flash = Flash(&*self.flash);
-        let recovered = match Tier::recover(self.region()?, &superblock, owner, &mut flash) {
+        let recovered = match Tier::recover(memory, &superblock, owner, &mut flash) {
             // Invariant 8: what is damaged can be had from disk, or redone from the log.
             Err(RecoveryError::Damaged { .. }) if expendable(&superblock) => {
-                Tier::recover(self.region()?, &superblock.discarded(), owner, &mut flash).map(
+                // What was replayed until then is no part of the discarded tier.
+                Tier::recover(self.blank()?, &superblock.discarded(), owner, &mut flash).map(
                     |mut recovered| {
                         recovered.report.discarded = true;
                         recovered

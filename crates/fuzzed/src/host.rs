@@ -3,7 +3,7 @@
 use arbitrary::{Result, Unstructured};
 use mezzanine_engine::format::Superblock;
 use mezzanine_engine::{
-    Job, Lookup, PageId, ReadError, ReadFlash, Recovered, RecoveryError, Region, StageIn, StageKind,
+    Blank, Job, Lookup, PageId, ReadError, ReadFlash, Recovered, RecoveryError, StageIn, StageKind,
     SyncState, Tier,
 };
 
@@ -28,7 +28,7 @@ impl Flash {
         superblock: &Superblock,
     ) -> std::result::Result<Recovered, RecoveryError> {
         let bytes = superblock.config.geometry().expect("decoded superblocks have sizes").region_bytes();
-        Tier::recover(Region::heap(bytes), superblock, 1, self)
+        Tier::recover(Blank::heap(bytes), superblock, 1, self)
     }
 }
 

@@ -4,13 +4,13 @@
 //! 1. What is read is what was written there last; where nothing was written, and where zeros were, it is zeros.
 
 use mezzanine_engine::format::Superblock;
-use mezzanine_engine::{Geometry, ReadError, ReadFlash, Region, Tier};
+use mezzanine_engine::{Blank, Geometry, ReadError, ReadFlash, Tier};
 
 /// A tier in memory of its own, over flash that holds nothing yet.
 pub(crate) fn new_tier(geometry: &Geometry, owner: u32) -> Tier {
     let superblock = Superblock::new(geometry, [1; 16], [2; 16]);
-    let region = Region::heap(geometry.region_bytes());
-    let recovered = Tier::recover(region, &superblock, owner, &mut Blank);
+    let memory = Blank::heap(geometry.region_bytes());
+    let recovered = Tier::recover(memory, &superblock, owner, &mut Unwritten);
     recovered.expect("a blank device has nothing that could be damaged").tier
 }
 
@@ -74,9 +74,9 @@ fn is_zeros(bytes: &[u8]) -> bool {
 }
 
 /// Flash on which nothing was ever written.
-struct Blank;
+struct Unwritten;
 
-impl ReadFlash for Blank {
+impl ReadFlash for Unwritten {
     fn read(&mut self, _offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
         bytes.fill(0);
         Ok(())

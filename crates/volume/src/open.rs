@@ -8,7 +8,7 @@ use mezzanine_device::{Device, DeviceError, DirectIo, FileDevice, OpenOptions};
 use mezzanine_engine::format::{FormatError, Superblock, TierState, read_superblock};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{
-    ConfigError, DrainCursor, Geometry, Placement, ReadError, ReadFlash, Recovered, RecoveryError, Region,
+    Blank, ConfigError, DrainCursor, Geometry, Placement, ReadError, ReadFlash, Recovered, RecoveryError,
     SyncMode, Tier, TierConfig, WriteFlash,
 };
 
@@ -312,7 +312,7 @@ pub(crate) fn open_tier(
     let superblock = merged(&found, config, &name)?;
     let geometry = volume_geometry(&superblock.config, OPERATION, &name)?;
     let recover = |superblock: &Superblock| {
-        Tier::recover(Region::heap(geometry.region_bytes()), superblock, OWNER, &mut Reader(&*flash))
+        Tier::recover(Blank::heap(geometry.region_bytes()), superblock, OWNER, &mut Reader(&*flash))
     };
     let recovered = match recover(&superblock) {
         // Invariant 8: what is damaged can be had from disk.

@@ -6,7 +6,7 @@ use mezzanine_device::{Device, DeviceError, DeviceErrorKind, FileDevice, OpenOpt
 use mezzanine_engine::format::{
     FormatError, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, read_superblock,
 };
-use mezzanine_engine::{Geometry, ReadError, ReadFlash, Recovered, RecoveryError, Region, Tier};
+use mezzanine_engine::{Blank, Geometry, ReadError, ReadFlash, Recovered, RecoveryError, Tier};
 
 use super::postgres;
 use crate::failure::{Failure, chain};
@@ -103,7 +103,7 @@ impl Flash {
                 .next("run this on a machine with more memory"));
         }
         let name = self.name.clone();
-        Tier::recover(Region::heap(geometry.region_bytes()), superblock, OWNER, self).map_err(|error| {
+        Tier::recover(Blank::heap(geometry.region_bytes()), superblock, OWNER, self).map_err(|error| {
             match error {
                 RecoveryError::Damaged { .. } if postgres::can_be_redone(superblock) => Failure::check(&name, error)
                     .next("nothing is lost: the server empties it when it starts, and recovers from its files and its log"),

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use mezzanine_engine::format::Superblock;
 use mezzanine_engine::{
-    Job, Lookup, PageId, ReadError, ReadFlash, Recovered, RecoveryError, Region, StageIn, StageKind,
+    Blank, Job, Lookup, PageId, ReadError, ReadFlash, Recovered, RecoveryError, StageIn, StageKind,
     SyncState, Tier, TierConfig,
 };
 
@@ -14,7 +14,7 @@ pub struct Flash(pub Vec<u8>);
 impl Flash {
     pub fn recover(&mut self, superblock: &Superblock) -> Result<Recovered, RecoveryError> {
         let bytes = superblock.config.geometry().unwrap().region_bytes();
-        Tier::recover(Region::heap(bytes), superblock, 1, self)
+        Tier::recover(Blank::heap(bytes), superblock, 1, self)
     }
 
     pub fn write(&mut self, offset: u64, bytes: &[u8]) {

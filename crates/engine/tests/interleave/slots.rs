@@ -6,7 +6,7 @@
 
 use mezzanine_engine::interleave::{explore, point};
 use mezzanine_engine::planted::Bug;
-use mezzanine_engine::{Design, IdRange, Lookup, PageId, Placement, Region, StageIn, StageKind, Tier};
+use mezzanine_engine::{Blank, Design, IdRange, Lookup, PageId, Placement, StageIn, StageKind, Tier};
 
 use crate::schedules::{check, finds};
 use crate::world::{Durable, OWNER, PAGE, Thread, World, page_of, tiny_of, version_of};
@@ -138,7 +138,7 @@ impl World {
             left
         };
         let superblock = self.superblock.lock().unwrap().clone();
-        let region = Region::heap(self.tier.geometry().region_bytes());
+        let region = Blank::heap(self.tier.geometry().region_bytes());
         let recovered = Tier::recover(region, &superblock, OWNER, &mut Durable(&left)).unwrap();
         recovered.tier.check();
         let disk = self.disk.lock().unwrap();

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use mezzanine_engine::format::Superblock;
 use mezzanine_engine::interleave::explore;
-use mezzanine_engine::{Design, Lookup, PageId, ReadError, ReadFlash, Region, Tier, TierConfig};
+use mezzanine_engine::{Blank, Design, Lookup, PageId, ReadError, ReadFlash, Tier, TierConfig};
 use shuttle::sync::RwLock;
 
 pub(crate) const PAGE: usize = 4096;
@@ -120,7 +120,7 @@ impl World {
         let superblock = Superblock::new(&geometry, [7; 16], [9; 16]);
         let zeros = vec![0; geometry.flash_bytes() as usize];
         let flash = Flash { now: zeros.clone(), durable: zeros, unflushed: Vec::new() };
-        let region = Region::heap(geometry.region_bytes());
+        let region = Blank::heap(geometry.region_bytes());
         let recovered = Tier::recover(region, &superblock, OWNER, &mut Durable(&flash.durable)).unwrap();
         Self {
             tier: recovered.tier,
@@ -190,7 +190,7 @@ impl World {
         let before = explore(false);
         let flash = self.flash.lock().unwrap();
         let superblock = self.superblock.lock().unwrap().clone();
-        let region = Region::heap(self.tier.geometry().region_bytes());
+        let region = Blank::heap(self.tier.geometry().region_bytes());
         let recovered = Tier::recover(region, &superblock, OWNER, &mut Durable(&flash.durable)).unwrap();
         recovered.tier.check();
         for (id, known) in promised {

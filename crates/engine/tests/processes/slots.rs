@@ -4,7 +4,7 @@
 use std::os::unix::fs::FileExt;
 
 use mezzanine_engine::planted::outside;
-use mezzanine_engine::{Lookup, PageId, Region, StageIn, StageKind, Tier};
+use mezzanine_engine::{Blank, Lookup, PageId, StageIn, StageKind, Tier};
 
 use crate::files::{PAGE, page, version_of};
 use crate::host::{Change, Worker};
@@ -103,7 +103,7 @@ impl Worker<'_> {
 
     /// Nobody is at work: every page that a recovery would find now is what disk has, whoever has died.
     fn flash_is_right(&self, after: &str) {
-        let region = Region::heap(self.tier.geometry().region_bytes());
+        let region = Blank::heap(self.tier.geometry().region_bytes());
         let mut files = self.files;
         let superblock = self.tier.published().unwrap();
         let recovered = Tier::recover(region, &superblock, self.owner, &mut files).unwrap().tier;

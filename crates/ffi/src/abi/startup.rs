@@ -190,15 +190,16 @@ pub extern "C" fn mezz_lock_device(host: &mut MezzHost, message: &mut MezzMessag
     told(host.0.lock_device(), message)
 }
 
-/// Gives the tier its memory, zeroed.
+/// Gives the tier its memory. `fresh` says that it is as the system gave it, zeroed, and that nobody has written to it: then `mezz_start`
+/// need not wipe it. Memory that held a tier before a crash is not fresh.
 ///
 /// # Safety
-/// `host` is from `mezz_open`; the memory has `memory_bytes` of `mezz_sizes`, lies at the same address in all processes and is used by nothing else.
+/// `host` is from `mezz_open`; the memory is initialised, has `memory_bytes` of `mezz_sizes`, lies at the same address in all processes and is used by nothing else.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn mezz_use_memory(host: &mut MezzHost, base: *mut u8, bytes: usize) {
+pub unsafe extern "C" fn mezz_use_memory(host: &mut MezzHost, base: *mut u8, bytes: usize, fresh: bool) {
     let base = NonNull::new(base).expect("memory for the tier");
     // SAFETY: the caller's promise.
-    unsafe { host.0.use_memory(base, bytes) };
+    unsafe { host.0.use_memory(base, bytes, fresh) };
 }
 
 /// Judges, recovers and publishes the tier, before the server's redo. False with a message if the server must not start.

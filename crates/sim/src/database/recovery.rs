@@ -3,7 +3,7 @@
 use mezzanine_device::Device;
 use mezzanine_device::memory::splitmix;
 use mezzanine_engine::format::{Superblock, TierState, read_superblock};
-use mezzanine_engine::{Recovered, RecoveryError, Region, Tier};
+use mezzanine_engine::{Blank, Recovered, RecoveryError, Tier};
 
 use super::checkpoint::redo_point;
 use super::contents::{self, Content};
@@ -88,7 +88,7 @@ impl World {
             Stop::violated(Invariant::NoUnprovokedError, format!("a configuration was refused: {error}"))
         })?;
         let recover = |superblock: &Superblock| {
-            let region = Region::heap(geometry.region_bytes());
+            let region = Blank::heap(geometry.region_bytes());
             Tier::recover(region, superblock, SERVER, &mut Reader(&self.machine.flash))
         };
         let recovered = match recover(&superblock) {

@@ -1,0 +1,169 @@
+//! A machine on which a server with the tier lives: relations in memory that forget nothing but what was not written to them.
+#![allow(clippy::unwrap_used, dead_code, unreachable_pub, missing_docs)]
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use mezzanine_engine::{Admission, Design, PageId, RedoPoint, SyncMode};
+use mezzanine_ffi::host::{Host, Server};
+use mezzanine_ffi::message::Refusal;
+use mezzanine_ffi::pages::{Found, Written};
+use mezzanine_ffi::settings::Settings;
+use mezzanine_ffi::startup::{Start, Started};
+
+pub const PAGE: usize = 8192;
+
+/// What outlives a process: relations on disk, and the mark in the control file.
+#[derive(Default)]
+pub struct Disk {
+    pub pages: Mutex<BTreeMap<[u8; 20], Vec<u8>>>,
+    pub syncs: AtomicU32,
+    pub marked: Mutex<bool>,
+}
+
+pub struct Relations(pub Arc<Disk>);
+
+impl Server for Relations {
+    fn write_pages(&self, pages: &[(PageId, &[u8])]) -> bool {
+        let mut disk = self.0.pages.lock().unwrap();
+        disk.extend(pages.iter().map(|(id, page)| (*id.as_bytes(), page.to_vec())));
+        true
+    }
+
+    fn sync_pages(&self) -> bool {
+        self.0.syncs.fetch_add(1, Ordering::SeqCst);
+        true
+    }
+
+    fn may_work(&self) -> bool {
+        true
+    }
+
+    fn wait(&self, _seen: u64) {
+        panic!("nobody else carries out jobs");
+    }
+
+    fn progressed(&self) {}
+
+    fn mark_control_file(&self, dirty: bool) -> Result<(), Refusal> {
+        *self.0.marked.lock().unwrap() = dirty;
+        Ok(())
+    }
+}
+
+/// A machine: a data directory, a flash file, and the disk.
+pub struct Machine {
+    pub root: PathBuf,
+    pub disk: Arc<Disk>,
+    pub mode: SyncMode,
+    pub flash_mb: u64,
+    pub flash_mb_max: u64,
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.root);
+    }
+}
+
+impl Machine {
+    pub fn new(mode: SyncMode) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::SeqCst);
+        let root = std::env::temp_dir().join(format!("mezzanine-ffi-{}-{number}", std::process::id()));
+        fs::create_dir_all(root.join("data")).unwrap();
+        Self { root, disk: Arc::default(), mode, flash_mb: 16, flash_mb_max: 0 }
+    }
+
+    pub fn settings(&self) -> Settings {
+        Settings {
+            flash_path: self.root.join("flash"),
+            flash_bytes: self.flash_mb << 20,
+            flash_bytes_max: self.flash_mb_max << 20,
+            page_bytes: PAGE as u32,
+            design: Design::FaceGsc,
+            admission: Admission::Both,
+            returning_only: false,
+            sync_mode: self.mode,
+            group_pages: 0,
+            data_directory: self.root.join("data"),
+        }
+    }
+
+    pub fn open(&self) -> Result<Host, Refusal> {
+        let mut host = Host::open(self.settings(), None, Box::new(Relations(Arc::clone(&self.disk))))?;
+        host.lock_device()?;
+        give_memory(&mut host);
+        Ok(host)
+    }
+
+    pub fn start(&self, redo: u64) -> Result<(Host, Started), Refusal> {
+        let host = self.open()?;
+        let started = host.start(&start(redo))?;
+        Ok((host, started))
+    }
+
+    pub fn refusal(&self, start: &Start) -> Refusal {
+        match self.open() {
+            Ok(host) => host.start(start).expect_err("a server that must not start"),
+            Err(refusal) => refusal,
+        }
+    }
+}
+
+/// Gives the host memory of its own, fresh.
+pub fn give_memory(host: &mut Host) {
+    let memory = vec![0u8; host.memory_bytes()].leak();
+    // SAFETY: leaked, and used by nothing else.
+    unsafe { host.use_memory(NonNull::from(&mut *memory).cast(), memory.len(), true) };
+}
+
+pub fn start(redo: u64) -> Start {
+    static UUID: AtomicU32 = AtomicU32::new(1);
+    let mut new_uuid = [7; 16];
+    new_uuid[..4].copy_from_slice(&UUID.fetch_add(1, Ordering::SeqCst).to_le_bytes());
+    Start {
+        system_identifier: 77,
+        redo: RedoPoint { redo, timeline: 1 },
+        checksums: true,
+        from_backup: false,
+        files_lack_pages: false,
+        owner: 1,
+        new_uuid,
+    }
+}
+
+pub fn id(block: u32) -> PageId {
+    PageId::relation(5, 1663, 1000, 0, block)
+}
+
+pub fn page(version: u8) -> Vec<u8> {
+    vec![version; PAGE]
+}
+
+pub fn write(host: &Host, block: u32, version: u8) -> Written {
+    let mark = host.tier().mark();
+    host.write(&id(block), &page(version), u64::from(version), Some(mark)).unwrap()
+}
+
+pub fn checkpoint(host: &Host, redo: u64) {
+    let point = RedoPoint { redo, timeline: 1 };
+    host.checkpoint_marked();
+    host.checkpoint_written(false).unwrap();
+    host.checkpoint_synced(point).unwrap();
+    host.checkpoint_done(point).unwrap();
+}
+
+/// The page's version as the server reads it: from the tier, or from disk.
+pub fn read(host: &Host, machine: &Machine, block: u32) -> Option<u8> {
+    let mut out = page(0);
+    match host.read(&id(block), &mut out) {
+        Found::Here => Some(out[0]),
+        Found::OnDisk => machine.disk.pages.lock().unwrap().get(id(block).as_bytes()).map(|page| page[0]),
+        Found::Lost => panic!("block {block} is lost"),
+    }
+}
