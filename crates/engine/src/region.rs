@@ -14,7 +14,7 @@ use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64 as PlainU64, Ordering};
 
-use crate::interleave::{AtomicU32, AtomicU64, point};
+use crate::interleave::{AtomicU32, AtomicU64, word_point};
 
 /// Alignment of a region: page memory in it is used for direct I/O.
 pub const REGION_ALIGNMENT: usize = 4096;
@@ -323,7 +323,7 @@ impl Region {
         assert_eq!(target.len() % 8, 0);
         let words = self.slice::<PageWord>(offset, target.len() / 8);
         for (words, bytes) in words.chunks(COPIED_AT_ONCE / 8).zip(target.chunks_mut(COPIED_AT_ONCE)) {
-            point();
+            word_point();
             for (word, bytes) in words.iter().zip(bytes.chunks_exact_mut(8)) {
                 bytes.copy_from_slice(&word.0.load(Ordering::Relaxed).to_ne_bytes());
             }
@@ -389,7 +389,7 @@ pub(crate) fn equal_bytes(words: &[AtomicU32; 4], byte: u8) -> u32 {
 /// Stores bytes as words, each relaxed.
 #[inline(always)]
 fn store_words(words: &[PageWord], bytes: &[u8]) {
-    point();
+    word_point();
     for (word, bytes) in words.iter().zip(bytes.chunks_exact(8)) {
         let mut eight = [0; 8];
         eight.copy_from_slice(bytes);

@@ -2,10 +2,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, RwLock};
 
 use mezzanine_device::Device;
+use mezzanine_engine::interleave::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use mezzanine_engine::interleave::sync::{Mutex, RwLock};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{IdRange, Position, StageIn, StageKind};
 

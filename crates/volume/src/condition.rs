@@ -13,8 +13,8 @@
 //! Replacing the flash device is settled like a drain, or done while it is `Bypass`; `renew` ends it, and then there is another
 //! tier.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use std::sync::{Condvar, Mutex, PoisonError};
+use mezzanine_engine::interleave::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use mezzanine_engine::interleave::sync::{Condvar, Mutex, PoisonError};
 
 use crate::error::{VolumeError, VolumeErrorKind};
 

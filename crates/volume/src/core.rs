@@ -1,13 +1,14 @@
 //! What the handles of one volume share, and the small operations that everything else is made of.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{
-    Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
-};
 
 use mezzanine_device::Device;
 use mezzanine_engine::format::Superblock;
+use mezzanine_engine::interleave::rest;
+use mezzanine_engine::interleave::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use mezzanine_engine::interleave::sync::{
+    Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
+};
 use mezzanine_engine::{NoRoom, PageId, SyncMode, SyncState, SyncTicket, Tier};
 
 use crate::condition::{Condition, Mode, Route};
@@ -195,7 +196,7 @@ impl TierHost {
     /// After the mode was changed: waits until everybody who entered before has left.
     pub(crate) fn wait_outside(&self) {
         while self.inside.load(Ordering::SeqCst) > 0 {
-            std::thread::yield_now();
+            rest();
         }
     }
 
@@ -310,7 +311,7 @@ impl Shared {
             // Another thread may have made room since the caller looked; but if nobody ever finds a job, waiting would
             // never end. The tier promises that this cannot be.
             if host.fruitless.fetch_add(1, Ordering::AcqRel) < FRUITLESS_MAX {
-                std::thread::yield_now();
+                rest();
                 return Ok(());
             }
             let reason = "the tier wants room and has no job to offer; this is a defect of the software";

@@ -25,10 +25,10 @@
 //! guard is followed by the name of tier and file, so that another guarded file is not taken for this one.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use mezzanine_device::{AlignedBuf, Device, DeviceError, Request};
+use mezzanine_engine::interleave::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use mezzanine_engine::interleave::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use crate::config::GUARD_BYTES_MAX;
 use crate::core::{TierHost, lock};

@@ -191,6 +191,7 @@ mod tests {
     use mezzanine_device::memory::MemoryDevice;
     use mezzanine_device::{Capabilities, Device};
     use mezzanine_engine::TierConfig;
+    use mezzanine_engine::interleave::sync::Mutex;
 
     use super::*;
     use crate::config::{AttachOptions, VolumeConfig};
@@ -200,7 +201,7 @@ mod tests {
     /// A disk that is synced by another job in the middle of each of its writes, and counts its flushes.
     struct Overtaken {
         disk: MemoryDevice,
-        volume: std::sync::Mutex<Weak<Shared>>,
+        volume: Mutex<Weak<Shared>>,
         syncing: AtomicBool,
         flushes: AtomicU64,
     }
@@ -238,7 +239,7 @@ mod tests {
         let volume = Volume::open(flash, config).unwrap();
         let disk = Arc::new(Overtaken {
             disk: MemoryDevice::new(1 << 20),
-            volume: std::sync::Mutex::new(Arc::downgrade(&volume.shared)),
+            volume: Mutex::new(Arc::downgrade(&volume.shared)),
             syncing: AtomicBool::new(false),
             flushes: AtomicU64::new(0),
         });

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use mezzanine_engine::Tier;
+use mezzanine_engine::interleave::now;
 
 /// Over how long it is measured: long enough for some requests to a slow disk, short enough to follow a load.
 pub(crate) const WINDOW: Duration = Duration::from_millis(250);
@@ -24,7 +25,7 @@ pub(crate) struct Busy<'p>(&'p Pacing, Instant);
 
 impl Drop for Busy<'_> {
     fn drop(&mut self) {
-        let spent = u64::try_from(self.1.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let spent = u64::try_from((now() - self.1).as_nanos()).unwrap_or(u64::MAX);
         self.0.busy_ns.fetch_add(spent, Ordering::Relaxed);
     }
 }
@@ -34,14 +35,14 @@ impl Pacing {
         Self {
             measures: workers > 0,
             busy_ns: AtomicU64::new(0),
-            window: Mutex::new((Instant::now(), 0)),
+            window: Mutex::new((now(), 0)),
             permille: AtomicU32::new(1000),
         }
     }
 
     /// Begins a request to a disk that somebody waits for.
     pub(crate) fn busy(&self) -> Option<Busy<'_>> {
-        self.measures.then(|| Busy(self, Instant::now()))
+        self.measures.then(|| Busy(self, now()))
     }
 
     /// Tells the tier how busy the disk was if a window has ended. Requests side by side count each, up to the whole time.
@@ -51,14 +52,14 @@ impl Pacing {
         }
         let Ok(mut window) = self.window.try_lock() else { return };
         let (begin, before) = *window;
-        let passed = begin.elapsed();
+        let passed = now() - begin;
         if passed < WINDOW {
             return;
         }
         let busy_ns = self.busy_ns.load(Ordering::Relaxed);
         let permille = u128::from(busy_ns - before) * 1000 / passed.as_nanos();
         let permille = permille.min(1000) as u32;
-        *window = (Instant::now(), busy_ns);
+        *window = (now(), busy_ns);
         self.permille.store(permille, Ordering::Relaxed);
         tier.set_disk_utilisation(permille);
     }

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 
 use mezzanine_device::{AlignedBuf, Request};
 use mezzanine_engine::format::{Superblock, TierState};
+use mezzanine_engine::interleave::rest;
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{DirtyPage, DrainCursor, Failure, NoRoom, SyncState};
 
@@ -324,7 +325,9 @@ impl Shared {
                 self.signal.made_progress();
             } else if host.running.load(Ordering::SeqCst) > 0 {
                 self.signal.wait_for_progress(seen);
-            } else if fruitless > FRUITLESS_MAX {
+            } else if fruitless <= FRUITLESS_MAX {
+                rest();
+            } else {
                 let reason =
                     "the tier is not at rest and has no job to offer; this is a defect of the software";
                 return Err(VolumeError::new(VolumeErrorKind::Io, operation, &host.flash_name, reason));

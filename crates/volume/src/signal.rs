@@ -1,8 +1,9 @@
 //! How threads wait for one another: workers for something to do, callers for progress.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
+
+use mezzanine_engine::interleave::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use mezzanine_engine::interleave::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 #[derive(Default)]
 struct State {

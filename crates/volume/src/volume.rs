@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::thread::JoinHandle;
 
 use mezzanine_device::{Device, FileDevice, OpenOptions};
+use mezzanine_engine::interleave::thread::{self, JoinHandle};
 use mezzanine_engine::{SyncMode, TierConfig};
 use mezzanine_trace::{Op, Written as Recorded};
 
@@ -66,7 +66,7 @@ impl Volume {
                 let run = || shared.host().is_some_and(|host| shared.run_job(&host));
                 shared.signal.work_until_stopped(WINDOW, run);
             };
-            let thread = std::thread::Builder::new().name(format!("mezzanine-{number}")).spawn(work);
+            let thread = thread::spawn(format!("mezzanine-{number}"), work);
             volume.workers.push(
                 thread.map_err(|error| VolumeError::from_io("start a worker of", "the volume", error))?,
             );
