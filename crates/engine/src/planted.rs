@@ -65,6 +65,8 @@ bugs! {
         /// What was read at the start counts as durable without a flush: a process that was killed leaves it in the device's
         /// cache. (The volume's part.)
         OpenedUnflushed,
+        /// An open group that nothing was put into yet counts as one that has to be durable before the tier is closed.
+        EmptyGroupAwaited,
     }
     4: {
         /// A version does not inherit since when its page is dirty, so that a drain up to a mark misses it.
@@ -203,6 +205,9 @@ bugs! {
         DamageNotRefused,
         /// The better copy of the superblock is overwritten first. (The volume's part.)
         BetterCopyFirst,
+        /// A copy of the superblock that cannot be read just now is taken for a damaged one, and may be overwritten first though
+        /// it is the only whole one.
+        UnreadableCopyFirst,
     }
     9: {
         /// Recovery stops at the last metadata segment and does not scan the groups after it.

@@ -475,10 +475,20 @@ impl Tier {
                 self.seal(slot, true);
             }
         }
-        let end = if control.open.get() == NONE { control.next_sequence.get() } else { open };
+        let end = self.groups_end();
         planted::inside("request sync: group closed");
         control.sync_wanted.set(control.sync_wanted.get().max(end));
         Ok(SyncTicket { groups: end, slots: self.want_slots() })
+    }
+
+    /// All that the tier holds is in the groups before this one. An open group that nothing was put into yet does not count: it opens, for
+    /// one, behind a group that had room for its summary alone and took the note along. Under the control lock.
+    pub(crate) fn groups_end(&self) -> u64 {
+        let control = self.control();
+        match control.open.get() {
+            open if open != NONE && self.slot_of(open).records.get() == 0 => open,
+            _ => control.next_sequence.get(),
+        }
     }
 
     /// How far a sync is.

@@ -5,7 +5,9 @@ use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
 use mezzanine_device::{Device, DeviceError, DeviceErrorKind, FileDevice, IoEngine, OpenOptions};
-use mezzanine_engine::format::{FormatError, Superblock, TierState, read_superblock, write_superblock};
+use mezzanine_engine::format::{
+    FormatError, Superblock, SuperblockError, TierState, read_superblock, write_superblock,
+};
 use mezzanine_engine::{
     AttachError, Blank, Failure, Geometry, PageId, REGION_ALIGNMENT, ReadError, ReadFlash, Region, Tier,
     TierConfig, WriteFlash,
@@ -281,8 +283,11 @@ impl Host {
     /// Makes a superblock durable and the one in force. In a tier that is in use, a failure counts as one of a job.
     pub(crate) fn put_superblock(&self, superblock: &Superblock) -> Result<(), Refusal> {
         write_superblock(&mut Flash(&*self.flash), superblock).map_err(|error| {
+            let (synced, error) = match error {
+                SuperblockError::Unreadable(error) => (false, format!("neither copy can be read: {error}")),
+                SuperblockError::Failed(error) => (error.operation() == "flush", error.to_string()),
+            };
             if let Some(tier) = self.tier.get() {
-                let synced = error.operation() == "flush";
                 tier.report_failure(if synced { Failure::FlashSync } else { Failure::FlashWrite });
             }
             Refusal::new(format!("the superblock of the flash tier cannot be written: {error}"))

@@ -7,7 +7,7 @@ use mezzanine_sim::crash::scenario::Scenario;
 use mezzanine_sim::crash::{CUTS_PER_WORLD, World};
 
 /// Seed, and what happened. All were found in version 0.1.0 before its release.
-const STORIES: [(u64, &str); 28] = [
+const STORIES: [(u64, &str); 30] = [
     (
         15,
         "power failed after the tier's table knew a new file and before its sidecar was written: nobody could attach it again",
@@ -118,6 +118,16 @@ const STORIES: [(u64, &str); 28] = [
     (
         20_399_500,
         "flash failed in a discard of two bytes, so their zeros went to disk; the discard was acknowledged before a sync of it",
+    ),
+    (
+        945_983_307,
+        "a cut tore one copy of the superblock; in the next opening the other one could not be read for a moment, was taken for damaged as \
+          well and was overwritten first, and that write failed: no copy was whole, and the tier was refused",
+    ),
+    (
+        945_993_896,
+        "a queue that was to shrink had room for one more summary before the cut; the table of files went into it, the group behind it \
+          stayed empty, and closing the tier waited for that one: an assertion failed",
     ),
 ];
 

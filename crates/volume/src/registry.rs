@@ -1,9 +1,9 @@
 //! What attaching, draining and closing need, one caller at a time: the tier's superblock, and whether the new epoch is
 //! durable yet.
 
-use mezzanine_device::{Device, DeviceError};
+use mezzanine_device::{Device, DeviceError, DeviceErrorKind};
 use mezzanine_engine::RecoveryReport;
-use mezzanine_engine::format::{Superblock, TierState};
+use mezzanine_engine::format::{Superblock, SuperblockError, TierState};
 
 use crate::core::{TierHost, lock};
 use crate::error::VolumeError;
@@ -69,5 +69,11 @@ impl OpenedTier {
 
 /// Makes a superblock durable.
 pub(crate) fn write_superblock(flash: &dyn Device, superblock: &Superblock) -> Result<(), DeviceError> {
-    mezzanine_engine::format::write_superblock(&mut Reader(flash), superblock)
+    mezzanine_engine::format::write_superblock(&mut Reader(flash), superblock).map_err(|error| match error {
+        SuperblockError::Unreadable(error) => {
+            DeviceError::new(DeviceErrorKind::Io, "read either superblock of", flash.describe())
+                .advise(format!("{error}; nothing was written over them: see to the device and try again"))
+        }
+        SuperblockError::Failed(error) => error,
+    })
 }

@@ -17,7 +17,8 @@ pub use record::{RECORD_BYTES, Record, RecordKind};
 pub use segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 pub use slot::{SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS, SlotEntry, SlotHead};
 pub use superblock::{
-    RedoPoint, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, TierState, read_superblock, write_superblock,
+    RedoPoint, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, SuperblockError, TierState, read_superblock,
+    write_superblock,
 };
 
 use std::fmt;

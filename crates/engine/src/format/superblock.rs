@@ -2,13 +2,15 @@
 //!
 //! It is kept twice. A host writes one copy, flushes, writes the other, flushes: one of the two is
 //! whole at any moment, and a rotten sector in one is survived. It begins with the copy that is worth
-//! less (damaged, or of the lower generation): a crash may have torn the other one the last time.
+//! less (damaged, or of the lower generation): a crash may have torn the other one the last time. A copy that cannot be
+//! read just now may be the whole one, so it comes after one that is known to be damaged, and where neither
+//! can be read nothing is written.
 
 use super::fields::{Reader, Writer};
 use super::{FORMAT_VERSION, FormatError, plausible};
 use crate::config::{Admission, Design, Geometry, Placement, SyncMode, TierConfig};
 use crate::planted::{self, Bug};
-use crate::recovery::{ReadFlash, WriteFlash};
+use crate::recovery::{ReadError, ReadFlash, WriteFlash};
 use crate::ring::Ring;
 
 /// Bytes of one copy.
@@ -319,25 +321,58 @@ impl Superblock {
     }
 }
 
+/// Why a superblock was not written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SuperblockError<E> {
+    /// Neither copy can be read just now, so nobody knows which of them may be overwritten first. Nothing was written.
+    Unreadable(ReadError),
+    /// One of the copies may be torn, the other is whole.
+    Failed(E),
+}
+
+/// What a copy is worth, the lowest first. One that cannot be read just now may be the only whole one, and so is worth more than one
+/// that was read and is damaged; and never more than one that was read and is whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Worth {
+    Damaged,
+    Unreadable,
+    Whole { generation: u64 },
+}
+
 /// Writes both copies, one after the other and first the one that is worth less, so that one whole copy is on flash at
 /// any moment: a crash may have torn the second copy the last time, and then the first is the only one.
 ///
 /// # Errors
-/// The first that `flash` reports; one of the copies may then be torn, the other is whole.
-pub fn write_superblock<F: WriteFlash>(flash: &mut F, superblock: &Superblock) -> Result<(), F::Error> {
+/// What `flash` reports. After a failed write one of the copies may be torn, and the other is whole.
+pub fn write_superblock<F: WriteFlash>(
+    flash: &mut F,
+    superblock: &Superblock,
+) -> Result<(), SuperblockError<F::Error>> {
+    let mut unread = None;
     let mut copies = SUPERBLOCK_OFFSETS.map(|offset| {
         let mut bytes = vec![0; SUPERBLOCK_BYTES];
-        let whole = flash.read(offset, &mut bytes).ok().and_then(|()| Superblock::decode(&bytes).ok());
-        (whole.map_or(0, |copy| copy.generation), offset)
+        let worth = match flash.read(offset, &mut bytes).map(|()| Superblock::decode(&bytes)) {
+            Ok(Ok(copy)) => Worth::Whole { generation: copy.generation },
+            Ok(Err(_)) => Worth::Damaged,
+            Err(_) if planted::is(Bug::UnreadableCopyFirst) => Worth::Damaged,
+            Err(error) => {
+                unread = Some(error);
+                Worth::Unreadable
+            }
+        };
+        (worth, offset)
     });
     copies.sort_unstable();
+    if let (true, Some(error)) = (copies.iter().all(|(worth, _)| *worth == Worth::Unreadable), unread) {
+        return Err(SuperblockError::Unreadable(error));
+    }
     if planted::is(Bug::BetterCopyFirst) {
         copies.reverse();
     }
     let bytes = superblock.encode();
     for (_, offset) in copies {
-        flash.write(offset, &bytes)?;
-        flash.flush()?;
+        flash.write(offset, &bytes).map_err(SuperblockError::Failed)?;
+        flash.flush().map_err(SuperblockError::Failed)?;
     }
     Ok(())
 }

@@ -1,8 +1,10 @@
 //! The hardware of one world: flash, disk, log and control file on one power supply.
 
 use mezzanine_device::memory::{CutReport, MemoryDevice, Power, Random, Spent};
-use mezzanine_device::{Device, DeviceError};
-use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, write_superblock};
+use mezzanine_device::{Device, DeviceError, DeviceErrorKind};
+use mezzanine_engine::format::{
+    SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, SuperblockError, write_superblock,
+};
 use mezzanine_engine::{ReadError, ReadFlash, WriteFlash};
 
 use super::log::{Log, Lsn, NoPower};
@@ -110,7 +112,12 @@ impl Machine {
     /// # Errors
     /// That of the flash device.
     pub fn write_superblock(&self, superblock: &Superblock) -> Result<(), DeviceError> {
-        write_superblock(&mut Reader(&self.flash), superblock)
+        write_superblock(&mut Reader(&self.flash), superblock).map_err(|error| match error {
+            SuperblockError::Unreadable(_) => {
+                DeviceError::new(DeviceErrorKind::Io, "read either superblock of", self.flash.describe())
+            }
+            SuperblockError::Failed(error) => error,
+        })
     }
 
     /// Destroys whatever superblock the flash device holds, durably.
