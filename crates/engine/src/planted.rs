@@ -54,6 +54,9 @@ bugs! {
         SlotBeforeDiskSync,
         /// Where there is a slot directory: a slot becomes valid though its page is being replaced, and disk may have the newer version.
         SlotValidWhileReplaced,
+        /// What was read from disk is judged by whether a guard stands over the file's head when it is there, not while it was read: a guard
+        /// that was taken away meanwhile is given out, and offered to the tier. It was so once. (The volume's part.)
+        GuardJudgedLate,
         /// Metadata segments from before the tier was discarded are believed.
         DiscardedSegmentsBelieved,
     }
@@ -251,6 +254,9 @@ bugs! {
         FailedDiskSyncIgnored,
         /// A page that is read is not compared with its checksum.
         DamageUnnoticed,
+        /// A run of pages that cannot be read as a whole is not read again page by page: each of them passes for damaged. It was so once. (The
+        /// volume's part.)
+        RunFailsItsPages,
         /// A page on its way to disk is not compared with its checksum.
         DamageStagedOut,
         /// A damaged page is forgotten though it is dirty, and disk answers.

@@ -118,7 +118,7 @@ impl<'a> Candidate<'a> {
             distrusted: AtomicU64::new(0),
             discarding: Mutex::new(None),
             head: Mutex::new(Head { bytes: empty_head(&self.guard), changed: false }),
-            guarded: AtomicBool::new(false),
+            guarding: AtomicU64::new(0),
             guard: Mutex::new(self.guard.into()),
             backing: self.backing,
             sidecar: self.store,
@@ -298,7 +298,7 @@ impl Shared {
         for word in [&file.len, &file.clip] {
             word.store(length, Ordering::Release);
         }
-        file.guarded.store(!sidecar.guard.is_empty(), Ordering::Release);
+        file.set_guarded(!sidecar.guard.is_empty());
         file.head().bytes.clone_from(&sidecar.head);
         file.head().bytes.resize(empty_head(&sidecar.guard).len(), 0);
         file.dirty.store(true, Ordering::Release);
@@ -432,7 +432,7 @@ impl Shared {
             file.head().bytes = head;
             self.write_sidecar(host, file, SidecarState::Current)?;
             // From now on readers put the head over what they read.
-            file.guarded.store(true, Ordering::Release);
+            file.set_guarded(true);
             file.write_plain(&guard, 0, &self.counters).map_err(failed)?;
             file.flush(&self.counters).map_err(failed)?;
         }

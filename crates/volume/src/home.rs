@@ -21,6 +21,9 @@
 //! in between leaves it with the guard's length for others (the next attachment mends it): a guard promises nothing for
 //! files that are shorter than itself.
 //!
+//! Readers go on meanwhile, and one may have the guard in its buffer when the head takes its place again. So what was read from disk is
+//! judged by what stood there while it was read ([`OnDisk`]): if the guard was put up or taken away meanwhile, it is read again.
+//!
 //! So a file whose sidecar says `dirty` and that does not begin with the guard was replaced by someone, and is refused. The
 //! guard is followed by the name of tier and file, so that another guarded file is not taken for this one.
 
@@ -29,6 +32,7 @@ use std::path::PathBuf;
 use mezzanine_device::{AlignedBuf, Device, DeviceError, Request};
 use mezzanine_engine::interleave::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use mezzanine_engine::interleave::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use mezzanine_engine::planted::{self, Bug};
 
 use crate::config::GUARD_BYTES_MAX;
 use crate::core::{TierHost, lock};
@@ -78,8 +82,17 @@ pub(crate) struct FileInner {
     /// What stands on disk instead of the head while the file is not current; empty if nothing does. Changes only while the
     /// file is current.
     pub(crate) guard: Mutex<Arc<[u8]>>,
-    pub(crate) guarded: AtomicBool,
+    /// Counts how often a guard was put up or taken away: odd while readers put the head over what they read.
+    pub(crate) guarding: AtomicU64,
     pub(crate) head: Mutex<Head>,
+}
+
+/// How a file stands on disk, noted before it is read there: see [`FileInner::on_disk`].
+#[derive(Clone, Copy)]
+pub(crate) struct OnDisk {
+    guarding: u64,
+    /// Length on disk in bytes.
+    pub(crate) physical: u64,
 }
 
 /// The true first bytes of a guarded file: the sector that its guard stands in, whole, so that after a crash they come
@@ -114,7 +127,27 @@ impl FileInner {
     }
 
     pub(crate) fn is_guarded(&self) -> bool {
-        self.guarded.load(Ordering::Acquire)
+        is_odd(self.guarding.load(Ordering::SeqCst))
+    }
+
+    /// From now on readers put the head over what they read, or no longer do. Nobody else changes that meanwhile.
+    pub(crate) fn set_guarded(&self, guarded: bool) {
+        if self.is_guarded() != guarded {
+            self.guarding.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    /// How the file stands on disk now. To be noted before a read, which counts only if that is so afterwards.
+    pub(crate) fn on_disk(&self) -> OnDisk {
+        OnDisk {
+            guarding: self.guarding.load(Ordering::SeqCst),
+            physical: self.physical.load(Ordering::SeqCst),
+        }
+    }
+
+    /// Whether the file on disk was shortened since: then a read up to its former end may fail.
+    pub(crate) fn is_shorter_than(&self, noted: &OnDisk) -> bool {
+        self.physical.load(Ordering::SeqCst) < noted.physical
     }
 
     /// Shortest length on disk: the guard must fit.
@@ -129,27 +162,53 @@ impl FileInner {
         offset: u64,
         counters: &Counters,
     ) -> Result<(), DeviceError> {
-        let physical = self.physical.load(Ordering::Acquire);
-        let available = physical.saturating_sub(offset).min(buf.len() as u64) as usize;
-        let (bytes, beyond) = buf.split_at_mut(available);
-        beyond.fill(0);
-        if !bytes.is_empty() {
-            count(&counters.disk_reads, 1);
-            count(&counters.disk_bytes_read, bytes.len() as u64);
-            self.backing.read_at(bytes, offset)?;
+        loop {
+            let noted = self.on_disk();
+            match self.read_disk(buf, offset, &noted, counters) {
+                Ok(()) if self.unmask(buf, offset, &noted) => return Ok(()),
+                Err(error) if !self.is_shorter_than(&noted) => return Err(error),
+                // Read again: the file has changed on disk.
+                Ok(()) | Err(_) => {}
+            }
         }
-        self.unmask(buf, offset);
-        Ok(())
     }
 
-    /// Puts the true head over the guard in bytes that were read from `offset`.
-    pub(crate) fn unmask(&self, buf: &mut [u8], offset: u64) {
-        if self.is_guarded() && offset < GUARD_BYTES_MAX as u64 {
+    /// Fills `buf` with what stands on disk from `offset` on, zeros past the end noted.
+    fn read_disk(
+        &self,
+        buf: &mut [u8],
+        offset: u64,
+        noted: &OnDisk,
+        counters: &Counters,
+    ) -> Result<(), DeviceError> {
+        let available = noted.physical.saturating_sub(offset).min(buf.len() as u64) as usize;
+        let (bytes, beyond) = buf.split_at_mut(available);
+        beyond.fill(0);
+        if bytes.is_empty() {
+            return Ok(());
+        }
+        count(&counters.disk_reads, 1);
+        count(&counters.disk_bytes_read, bytes.len() as u64);
+        self.backing.read_at(bytes, offset)
+    }
+
+    /// Puts the true head over the guard in bytes that were read from `offset`, if one stands there. False if that has
+    /// changed since `noted`, which is from before the read: they may hold the guard or not, and must be read again.
+    #[must_use]
+    pub(crate) fn unmask(&self, buf: &mut [u8], offset: u64, noted: &OnDisk) -> bool {
+        if offset >= GUARD_BYTES_MAX as u64 {
+            return true;
+        }
+        let late = planted::is(Bug::GuardJudgedLate);
+        let guarding = if late { self.guarding.load(Ordering::SeqCst) } else { noted.guarding };
+        if is_odd(guarding) {
             let head = self.head();
             let from = offset as usize;
             let count = buf.len().min(head.bytes.len() - from);
             buf[..count].copy_from_slice(&head.bytes[from..from + count]);
         }
+        // After the copy, so that the head was the right one, too.
+        self.guarding.load(Ordering::SeqCst) == guarding
     }
 
     /// Writes pages of the tier to their places on disk: `pages` in ascending order of block, each whole. Contiguous
@@ -284,12 +343,19 @@ impl FileInner {
 
     /// Cuts the disk file at `len`, or extends it with zeros.
     pub(crate) fn resize(&self, len: u64) -> Result<(), DeviceError> {
+        // Before the device has it: a reader that finds less than it was told must see why.
+        self.physical.fetch_min(len, Ordering::SeqCst);
         let result = self.backing.set_len(len);
         self.changed.fetch_add(1, Ordering::AcqRel);
-        result?;
-        self.physical.store(len, Ordering::Release);
-        Ok(())
+        let now = if result.is_ok() { len } else { self.backing.len() };
+        self.physical.store(now, Ordering::SeqCst);
+        result
     }
+}
+
+/// Whether a count of changes that come in pairs is in the middle of one.
+fn is_odd(count: u64) -> bool {
+    count % 2 == 1
 }
 
 fn join(run: &[&[u8]]) -> Option<AlignedBuf> {

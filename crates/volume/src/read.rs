@@ -1,14 +1,12 @@
 //! Reading: from staging memory, from flash, or from disk, whichever holds the newest version (invariant 2).
 
-use std::sync::atomic::Ordering;
-
-use mezzanine_device::Request;
+use mezzanine_device::{DeviceError, Request};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{FlashPage, Lookup, PageId, StageIn, StageKind, Token};
 
 use crate::core::{Shared, TierHost};
 use crate::error::{VolumeError, VolumeErrorKind};
-use crate::home::FileInner;
+use crate::home::{FileInner, OnDisk};
 use crate::statistics::count;
 
 /// Pages that are read as one batch of device requests.
@@ -29,6 +27,14 @@ struct Run {
     end: usize,
     offset: u64,
     from_flash: bool,
+}
+
+/// What became of the runs of a batch.
+struct Runs {
+    /// One result per page on flash, in order: a clean page that cannot be read there can still be had from disk.
+    flash: Vec<Result<(), DeviceError>>,
+    /// Whether all pages on disk were read.
+    disk: bool,
 }
 
 impl Shared {
@@ -126,7 +132,7 @@ impl Shared {
         block: u64,
         page: &FlashPage,
         bytes: &[u8],
-        read: Result<(), mezzanine_device::DeviceError>,
+        read: Result<(), DeviceError>,
     ) -> Result<bool, VolumeError> {
         let good = read.is_ok() && host.tier.verify(page, bytes);
         if !host.tier.confirm(page) {
@@ -159,7 +165,7 @@ impl Shared {
         file: &FileInner,
         block: u64,
         page: &FlashPage,
-        cause: Option<mezzanine_device::DeviceError>,
+        cause: Option<DeviceError>,
     ) -> VolumeError {
         let what = if cause.is_some() { "cannot be read" } else { "is damaged" };
         let reason = format!(
@@ -227,8 +233,9 @@ impl Shared {
                 Lookup::Miss(token) => Source::Disk(token),
             })
             .collect();
-        let flash_results = self.read_runs(host, file, block, buf, &sources)?;
-        let mut results = flash_results.into_iter();
+        let noted = file.on_disk();
+        let found = self.read_runs(host, file, block, buf, &sources, &noted)?;
+        let mut results = found.flash.into_iter();
         let mut dropped = false;
         for (index, source) in sources.iter().enumerate() {
             let page = &mut buf[index * size..(index + 1) * size];
@@ -242,11 +249,14 @@ impl Shared {
                     self.check_flash_page(host, file, block + index as u64, flash, page, read)?
                 }
                 Source::Disk(token) => {
-                    file.unmask(page, (block + index as u64) * file.page_size);
-                    count(&self.counters.page_misses, 1);
-                    let taken = self.offer(host, &id(index), page, *token);
-                    dropped |= !taken;
-                    taken || self.is_unchanged(host, &id(index), page, *token)
+                    // Only what was read while nothing changed there may be offered.
+                    let offset = (block + index as u64) * file.page_size;
+                    found.disk && file.unmask(page, offset, &noted) && {
+                        count(&self.counters.page_misses, 1);
+                        let taken = self.offer(host, &id(index), page, *token);
+                        dropped |= !taken;
+                        taken || self.is_unchanged(host, &id(index), page, *token)
+                    }
                 }
             };
             if !right {
@@ -270,8 +280,7 @@ impl Shared {
         }
     }
 
-    /// Reads what is on flash and on disk. Failed reads of flash are returned, one result per flash page in order,
-    /// because a clean page can still be had from disk.
+    /// Reads what is on flash and on disk.
     fn read_runs(
         &self,
         host: &TierHost,
@@ -279,24 +288,22 @@ impl Shared {
         block: u64,
         buf: &mut [u8],
         sources: &[Source],
-    ) -> Result<Vec<Result<(), mezzanine_device::DeviceError>>, VolumeError> {
+        noted: &OnDisk,
+    ) -> Result<Runs, VolumeError> {
         let size = host.page_size();
         let runs = runs_of(sources, block, size as u64);
-        let physical = file.physical.load(Ordering::Acquire);
         let (mut flash, mut disk) = (Vec::new(), Vec::new());
-        let mut flash_pages = Vec::new();
-        let mut rest = buf;
+        let mut rest = &mut *buf;
         let mut consumed = 0;
         for run in &runs {
             let (_, after) = rest.split_at_mut((run.first - consumed) * size);
             let (mine, after) = after.split_at_mut((run.end - run.first) * size);
             (rest, consumed) = (after, run.end);
             if run.from_flash {
-                flash_pages.push(run.end - run.first);
                 flash.push(Request::Read { offset: run.offset, buf: mine });
                 continue;
             }
-            let available = physical.saturating_sub(run.offset).min(mine.len() as u64) as usize;
+            let available = noted.physical.saturating_sub(run.offset).min(mine.len() as u64) as usize;
             let (bytes, beyond) = mine.split_at_mut(available);
             beyond.fill(0);
             if !bytes.is_empty() {
@@ -304,25 +311,64 @@ impl Shared {
                 disk.push(Request::Read { offset: run.offset, buf: bytes });
             }
         }
+        let read_from_disk = self.read_disk_runs(file, &mut disk, noted)?;
         count(&self.counters.flash_reads, flash.len() as u64);
-        count(&self.counters.disk_reads, disk.len() as u64);
-        if !disk.is_empty() {
-            let failed =
-                |error| VolumeError::from_device("read", &file.name, error).at(block * file.page_size);
-            let _busy = self.pacing.busy();
-            file.backing.run(&mut disk).into_iter().collect::<Result<(), _>>().map_err(failed)?;
-        }
         let results = if flash.is_empty() { Vec::new() } else { host.flash.run(&mut flash) };
         let mut by_page = Vec::with_capacity(sources.len());
-        for (result, pages) in results.into_iter().zip(flash_pages) {
-            // A run that failed as a whole is read again page by page.
-            match result {
-                Ok(()) => by_page.extend((0..pages).map(|_| Ok(()))),
-                Err(error) if pages == 1 => by_page.push(Err(error)),
-                Err(_) => by_page.extend((0..pages).map(|_| Ok(()))),
-            }
+        for (run, result) in runs.iter().filter(|run| run.from_flash).zip(results) {
+            let pages = &mut buf[run.first * size..run.end * size];
+            self.judge_run(host, run, result, pages, &mut by_page);
         }
-        Ok(by_page)
+        Ok(Runs { flash: by_page, disk: read_from_disk })
+    }
+
+    /// Reads runs of pages from disk. False if the file was shortened meanwhile, so that what could not be read is to be
+    /// looked at again.
+    fn read_disk_runs(
+        &self,
+        file: &FileInner,
+        disk: &mut [Request<'_>],
+        noted: &OnDisk,
+    ) -> Result<bool, VolumeError> {
+        if disk.is_empty() {
+            return Ok(true);
+        }
+        count(&self.counters.disk_reads, disk.len() as u64);
+        let busy = self.pacing.busy();
+        let results = file.backing.run(disk);
+        drop(busy);
+        for (request, result) in disk.iter().zip(results) {
+            let Err(error) = result else { continue };
+            if file.is_shorter_than(noted) {
+                return Ok(false);
+            }
+            let offset = request.range().map_or(0, |(offset, _)| offset);
+            return Err(VolumeError::from_device("read", &file.name, error).at(offset));
+        }
+        Ok(true)
+    }
+
+    /// The results of the pages of a run that was read from flash. One that failed as a whole is read again page by page: most of
+    /// its pages are as good as ever, and the others are judged each by itself.
+    fn judge_run(
+        &self,
+        host: &TierHost,
+        run: &Run,
+        result: Result<(), DeviceError>,
+        pages: &mut [u8],
+        by_page: &mut Vec<Result<(), DeviceError>>,
+    ) {
+        let size = host.page_size();
+        match result {
+            Err(error) if run.end - run.first == 1 => by_page.push(Err(error)),
+            Err(_) if !planted::is(Bug::RunFailsItsPages) => {
+                for (index, page) in pages.chunks_exact_mut(size).enumerate() {
+                    count(&self.counters.flash_reads, 1);
+                    by_page.push(host.flash.read_at(page, run.offset + (index * size) as u64));
+                }
+            }
+            Ok(()) | Err(_) => by_page.extend(pages.chunks_exact(size).map(|_| Ok(()))),
+        }
     }
 }
 

@@ -213,7 +213,7 @@ impl Shared {
             file.resize(len).map_err(failed)?;
         }
         file.flush(&self.counters).map_err(failed)?;
-        file.guarded.store(false, Ordering::Release);
+        file.set_guarded(false);
         Ok(())
     }
 

@@ -6,84 +6,11 @@
 mod common;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use common::slow::{Held, Slow};
 use common::{Backing, PAGE, config, durable, formatted, page};
-use mezzanine_device::memory::MemoryDevice;
-use mezzanine_device::{Capabilities, Device, DeviceError, Request};
 use mezzanine_volume::{Admission, AttachOptions, Design, SyncMode, Volume, VolumeConfig};
-
-/// What is held back.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Held {
-    Nothing,
-    Writes,
-    Flushes,
-}
-
-/// A device whose writes or flushes hang until they are let go.
-struct Slow {
-    inner: Arc<MemoryDevice>,
-    held: Mutex<Held>,
-    changed: Condvar,
-    hanging: AtomicU64,
-}
-
-impl Slow {
-    fn new(inner: &Arc<MemoryDevice>) -> Arc<Self> {
-        let (held, changed) = (Mutex::new(Held::Nothing), Condvar::new());
-        Arc::new(Self { inner: Arc::clone(inner), held, changed, hanging: AtomicU64::new(0) })
-    }
-
-    fn hold(&self, held: Held) {
-        *self.held.lock().unwrap() = held;
-        self.changed.notify_all();
-    }
-
-    fn wait_until_one_hangs(&self) {
-        while self.hanging.load(Ordering::SeqCst) == 0 {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    fn pass(&self, request: &Request<'_>) {
-        let kind = match request {
-            Request::Write { .. } => Held::Writes,
-            Request::Flush => Held::Flushes,
-            _ => return,
-        };
-        let mut held = self.held.lock().unwrap();
-        if *held != kind {
-            return;
-        }
-        self.hanging.fetch_add(1, Ordering::SeqCst);
-        while *held == kind {
-            held = self.changed.wait(held).unwrap();
-        }
-        self.hanging.fetch_sub(1, Ordering::SeqCst);
-    }
-}
-
-impl Device for Slow {
-    fn capabilities(&self) -> Capabilities {
-        self.inner.capabilities()
-    }
-    fn run(&self, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>> {
-        batch.iter().for_each(|request| self.pass(request));
-        self.inner.run(batch)
-    }
-    fn run_one(&self, request: Request<'_>) -> Result<(), DeviceError> {
-        self.pass(&request);
-        self.inner.run_one(request)
-    }
-    fn set_len(&self, len: u64) -> Result<(), DeviceError> {
-        self.inner.set_len(len)
-    }
-    fn describe(&self) -> String {
-        self.inner.describe()
-    }
-}
 
 /// Long enough that whoever does not wait would have come through.
 const A_WHILE: Duration = Duration::from_millis(60);

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, dead_code, unreachable_pub)]
 
 pub mod powered;
+pub mod slow;
 pub mod traffic;
 
 use std::io;
