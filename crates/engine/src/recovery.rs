@@ -299,6 +299,7 @@ impl Scan<'_, '_> {
         let superblock = Superblock {
             generation: self.superblock.generation + 1,
             epoch: self.superblock.epoch + u32::from(raised),
+            nonces: self.superblock.nonces.after(raised.into()),
             epoch_sequence: if raised { chain.sequence } else { self.superblock.epoch_sequence },
             state: TierState::Open,
             front,

@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use common::{Host, page};
-use mezzanine_engine::format::{FormatError, SUMMARY_MAGIC, Superblock, read_superblock};
+use mezzanine_engine::format::{
+    FormatError, SUMMARY_MAGIC, Superblock, read_superblock, read_superblock_to_drain,
+};
 use mezzanine_engine::{
     Design, Failure, Job, JobError, Lookup, PageId, RecoveryError, StageIn, StageKind, SyncState, TierConfig,
 };
@@ -173,13 +175,19 @@ fn superblocks_are_read_from_whichever_copy_is_whole() {
     // An older version counts only where the checksum says that it was written so.
     host.flash.0[4096 + 8] = 1;
     assert!(matches!(read_superblock(&mut host.flash), Err(FormatError::Damaged(_))));
-    let mut written_so = older.encode();
-    written_so[8] = 1;
-    let end = written_so.len() - 4;
-    let checksum = crc32c::crc32c(&written_so[..end]);
-    written_so[end..].copy_from_slice(&checksum.to_le_bytes());
-    host.flash.write(4096, &written_so);
-    assert_eq!(read_superblock(&mut host.flash), Err(FormatError::OlderFormat(1)));
+    let written_so = |host: &mut Host, version: u8| {
+        let mut bytes = older.encode();
+        bytes[8] = version;
+        let end = bytes.len() - 4;
+        let checksum = crc32c::crc32c(&bytes[..end]);
+        bytes[end..].copy_from_slice(&checksum.to_le_bytes());
+        host.flash.write(4096, &bytes);
+        assert_eq!(read_superblock(&mut host.flash), Err(FormatError::OlderFormat(version.into())));
+        read_superblock_to_drain(&mut host.flash)
+    };
+    assert_eq!(written_so(&mut host, 1), Err(FormatError::OlderFormat(1)));
+    // One version before this one can be read, to drain the tier.
+    assert_eq!(written_so(&mut host, 2), Ok((older.clone(), 2)));
 }
 
 #[test]

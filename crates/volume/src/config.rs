@@ -11,14 +11,16 @@ pub struct VolumeConfig {
     /// same calls cause the same I/O.
     pub workers: usize,
     /// Where the identities of a newly formatted tier come from: `None` asks the operating system for random bytes, a
-    /// seed makes them reproducible.
+    /// seed makes them reproducible. The nonces of openings come from there as well.
     pub identity_seed: Option<u64>,
+    /// The volume is opened to be drained: a tier of an older version of the format that this build can still read is opened as well.
+    pub to_drain: bool,
 }
 
 impl VolumeConfig {
     /// A volume with one worker.
     pub fn new(tier: TierConfig) -> Self {
-        Self { tier, workers: 1, identity_seed: None }
+        Self { tier, workers: 1, identity_seed: None, to_drain: false }
     }
 }
 

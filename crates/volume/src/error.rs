@@ -32,7 +32,7 @@ pub enum VolumeErrorKind {
         /// The format's number.
         version: u32,
     },
-    /// The tier was written by an older version of the software, in a layout that this one does not read.
+    /// The tier was written by an older version of the software, in a format that this one reads at most to drain the tier.
     OlderFormat {
         /// The format's number.
         version: u32,

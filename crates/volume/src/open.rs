@@ -5,7 +5,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mezzanine_device::{Device, DeviceError, DirectIo, FileDevice, OpenOptions};
-use mezzanine_engine::format::{FormatError, Superblock, TierState, read_superblock};
+use mezzanine_engine::format::{
+    FORMAT_VERSION_DRAINED, FormatError, Superblock, TierState, read_superblock, read_superblock_to_drain,
+};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{
     Blank, ConfigError, DrainCursor, Geometry, Placement, ReadError, ReadFlash, Recovered, RecoveryError,
@@ -219,18 +221,31 @@ fn newer(operation: &'static str, name: &str, version: u32) -> VolumeError {
 }
 
 fn older(operation: &'static str, name: &str, version: u32) -> VolumeError {
-    let reason = format!("its format version {version} is older than the only one that this build reads");
-    VolumeError::new(VolumeErrorKind::OlderFormat { version }, operation, name, reason)
+    let kind = VolumeErrorKind::OlderFormat { version };
+    if version >= FORMAT_VERSION_DRAINED {
+        let reason = format!("its format version {version} is older than the only one that this build uses");
+        return VolumeError::new(kind, operation, name, reason)
+            .advise("drain it into its files with `mezz tier drain`, then format it anew");
+    }
+    let reason = format!("its format version {version} is older than the oldest one that this build reads");
+    VolumeError::new(kind, operation, name, reason)
         .advise("drain it with the build that wrote it, then format it anew")
 }
 
-/// Reads and checks the superblock of a tier at rest.
-pub(crate) fn find_superblock(
+/// Reads and checks the superblock of a tier at rest; also one of an older version if the tier is opened to be drained.
+fn find_superblock(
     flash: &dyn Device,
+    to_drain: bool,
     operation: &'static str,
 ) -> Result<Superblock, VolumeError> {
     let name = flash.describe();
-    let superblock = read_superblock(&mut Reader(flash)).map_err(|error| {
+    let flash_reader = &mut Reader(flash);
+    let found = if to_drain {
+        read_superblock_to_drain(flash_reader).map(|(superblock, _)| superblock)
+    } else {
+        read_superblock(flash_reader)
+    };
+    let superblock = found.map_err(|error| {
         let kind = match &error {
             FormatError::NewerFormat(version) => return newer(operation, &name, *version),
             FormatError::OlderFormat(version) => return older(operation, &name, *version),
@@ -308,7 +323,7 @@ pub(crate) fn open_tier(
     if !planted::is(Bug::OpenedUnflushed) {
         flash.flush().map_err(|error| VolumeError::from_device(OPERATION, &name, error))?;
     }
-    let found = find_superblock(&*flash, OPERATION)?;
+    let found = find_superblock(&*flash, config.to_drain, OPERATION)?;
     let superblock = merged(&found, config, &name)?;
     let geometry = volume_geometry(&superblock.config, OPERATION, &name)?;
     let recover = |superblock: &Superblock| {

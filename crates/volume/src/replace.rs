@@ -189,6 +189,7 @@ impl Shared {
             tier: options.tier.clone(),
             workers: old.workers,
             identity_seed: options.identity_seed.map(|seed| seed ^ past(old)),
+            to_drain: false,
         };
         format_tier(&*flash, &config, options.force, |first| Superblock {
             database_uuid: old.database_uuid,

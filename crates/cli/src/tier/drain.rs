@@ -66,8 +66,8 @@ pub(crate) fn run(args: &DrainArgs, json: bool) -> Result<(), Failure> {
     let options = OpenOptions { exclusive_lock: true, no_follow: true, ..OpenOptions::read_write() };
     let device =
         FileDevice::open(&args.flash, &options).map_err(|error| open_failure(&args.flash, &error))?;
-    let volume = Volume::open(Arc::new(device), VolumeConfig::new(tier.clone()))
-        .map_err(|error| failure(args, &error))?;
+    let config = VolumeConfig { to_drain: true, ..VolumeConfig::new(tier.clone()) };
+    let volume = Volume::open(Arc::new(device), config).map_err(|error| failure(args, &error))?;
     let volume = Arc::new(volume);
     let vfs = MezzanineVfs::builder(VFS)
         .volume(Arc::clone(&volume), &args.flash.display().to_string(), &tier)

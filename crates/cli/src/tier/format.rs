@@ -247,10 +247,12 @@ fn format(
         match error.kind() {
             VolumeErrorKind::Unrecognised
             | VolumeErrorKind::Damaged
-            | VolumeErrorKind::NewerFormat { .. }
-            | VolumeErrorKind::OlderFormat { .. } => {
+            | VolumeErrorKind::NewerFormat { .. } => {
                 failure.next("nothing was changed; give --force if what it holds may be lost")
             }
+            VolumeErrorKind::OlderFormat { .. } => failure.next(
+                "nothing was changed; run `mezz tier drain` first, or give --force if what it holds may be lost",
+            ),
             VolumeErrorKind::OnlyCopy if of_cluster => failure.next(
                 "nothing was changed; run `mezz pg drain` on its data directory first, or give --force to lose those pages",
             ),

@@ -85,9 +85,18 @@ fn state_meaning(state: TierState) -> &'static str {
     }
 }
 
+fn format_meaning(version: u32) -> String {
+    match version {
+        FORMAT_VERSION => version.to_string(),
+        older => format!(
+            "{older}, older than this build's {FORMAT_VERSION}: it can be drained, and then formatted anew"
+        ),
+    }
+}
+
 pub(crate) fn run(args: &InspectArgs, json: bool) -> Result<(), Failure> {
     let mut flash = Flash::open(&args.flash)?;
-    let superblock = flash.superblock()?;
+    let (superblock, format_version) = flash.superblock_and_version()?;
     let geometry = flash.geometry(&superblock)?;
     let bar = output::spinner("reading the tier");
     let started = std::time::Instant::now();
@@ -97,7 +106,7 @@ pub(crate) fn run(args: &InspectArgs, json: bool) -> Result<(), Failure> {
     let (config, report) = (&superblock.config, &recovered.report);
     let inspection = Inspection {
         flash: flash.name.clone(),
-        format_version: FORMAT_VERSION,
+        format_version,
         tier: hex(&superblock.tier_uuid),
         database: hex(&superblock.database_uuid),
         state: state_name(superblock.state),
@@ -166,7 +175,7 @@ fn text(i: &Inspection, state: TierState) -> String {
     );
     let mut lines = vec![
         ("flash", i.flash.clone()),
-        ("format", i.format_version.to_string()),
+        ("format", format_meaning(i.format_version)),
         ("tier", i.tier.clone()),
         ("database", i.database.clone()),
         ("state", state_meaning(state).to_owned()),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use mezzanine_device::{Device, DeviceError, DeviceErrorKind, FileDevice, OpenOptions};
 use mezzanine_engine::format::{
-    FormatError, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, read_superblock,
+    FormatError, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, read_superblock_to_drain,
 };
 use mezzanine_engine::{Blank, Geometry, ReadError, ReadFlash, Recovered, RecoveryError, Tier};
 
@@ -47,8 +47,13 @@ impl Flash {
 
     /// The newest whole superblock.
     pub(crate) fn superblock(&mut self) -> Result<Superblock, Failure> {
+        self.superblock_and_version().map(|(superblock, _)| superblock)
+    }
+
+    /// The newest whole superblock, and its version of the format: this build's, or an older one that it can read.
+    pub(crate) fn superblock_and_version(&mut self) -> Result<(Superblock, u32), Failure> {
         let name = self.name.clone();
-        read_superblock(self).map_err(|error| match error {
+        read_superblock_to_drain(self).map_err(|error| match error {
             FormatError::Unrecognised => {
                 Failure::refused(&name, "it holds no flash tier").next("check the path; `mezz tier format` makes a new tier")
             }
@@ -66,7 +71,10 @@ impl Flash {
             .map(|offset| {
                 let mut bytes = vec![0; SUPERBLOCK_BYTES];
                 match self.read(*offset, &mut bytes) {
-                    Ok(()) => Superblock::decode(&bytes).err().map(|error| error.to_string()),
+                    Ok(()) => match Superblock::decode(&bytes) {
+                        Ok(_) | Err(FormatError::OlderFormat(_)) => None,
+                        Err(error) => Some(error.to_string()),
+                    },
                     Err(error) => Some(error.to_string()),
                 }
             })

@@ -6,6 +6,7 @@
 mod cluster;
 mod fields;
 mod group;
+mod nonces;
 mod record;
 mod segment;
 mod slot;
@@ -13,18 +14,22 @@ mod superblock;
 
 pub use cluster::ClusterName;
 pub use group::{GroupSummary, SUMMARY_HEADER_BYTES, SUMMARY_MAGIC};
+pub use nonces::{NONCES_MAX, Nonce, Nonces};
 pub use record::{RECORD_BYTES, Record, RecordKind};
 pub use segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 pub use slot::{SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS, SlotEntry, SlotHead};
 pub use superblock::{
-    RedoPoint, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, SuperblockError, TierState, read_superblock,
-    write_superblock,
+    RedoPoint, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Sessions, Superblock, SuperblockError, TierState,
+    read_superblock, read_superblock_to_drain, write_superblock,
 };
 
 use std::fmt;
 
-/// The version of the on-flash format that this build writes and reads. Version 1 had fewer slots for metadata segments, so that frames began elsewhere.
-pub const FORMAT_VERSION: u32 = 2;
+/// The version of the on-flash format that this build writes. Version 1 had fewer slots for metadata segments, so that frames began elsewhere; version 2
+/// had no nonces, and no marks in the table of a volume's files.
+pub const FORMAT_VERSION: u32 = 3;
+/// The oldest version that this build reads, to drain the tier.
+pub const FORMAT_VERSION_DRAINED: u32 = 2;
 
 /// No position, sequence number, version, segment number or generation gets this far within a thousand years. Larger
 /// ones are damage; so the arithmetic on them cannot overflow.
@@ -43,7 +48,8 @@ pub enum FormatError {
     Unrecognised,
     /// Written by a newer version of the software: its format version.
     NewerFormat(u32),
-    /// Written by an older version of the software, whose layout this one does not read: its format version.
+    /// Written by an older version of the software: its format version. This one does not use it; from [`FORMAT_VERSION_DRAINED`] on it
+    /// can read it in order to drain it.
     OlderFormat(u32),
     /// The structure is recognised, but damaged: what does not fit.
     Damaged(String),
@@ -60,9 +66,14 @@ impl fmt::Display for FormatError {
                 "format version {version} is newer than version {FORMAT_VERSION} of this build; \
                  use the build that wrote it"
             ),
+            Self::OlderFormat(version) if *version >= FORMAT_VERSION_DRAINED => write!(
+                f,
+                "format version {version} is older than version {FORMAT_VERSION}, the only one that this build uses; \
+                 drain it, then format it anew"
+            ),
             Self::OlderFormat(version) => write!(
                 f,
-                "format version {version} is older than version {FORMAT_VERSION}, the only one that this build reads; \
+                "format version {version} is older than version {FORMAT_VERSION_DRAINED}, the oldest one that this build reads; \
                  drain it with the build that wrote it, then format it anew"
             ),
             Self::Damaged(what) => write!(f, "damaged: {what}"),

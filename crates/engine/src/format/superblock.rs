@@ -7,7 +7,7 @@
 //! can be read nothing is written.
 
 use super::fields::{Reader, Writer};
-use super::{FORMAT_VERSION, FormatError, plausible};
+use super::{FORMAT_VERSION, FORMAT_VERSION_DRAINED, FormatError, Nonce, Nonces, plausible};
 use crate::config::{Admission, Design, Geometry, Placement, SyncMode, TierConfig};
 use crate::planted::{self, Bug};
 use crate::recovery::{ReadError, ReadFlash, WriteFlash};
@@ -59,6 +59,16 @@ pub struct RedoPoint {
     pub timeline: u32,
 }
 
+/// A database server's sessions: a nonce for each recovery, the one that it is known to have made its own and the one that it may
+/// have made its own since. Zeros until a host uses them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sessions {
+    /// Of the last recovery that was completed.
+    pub confirmed: Nonce,
+    /// Of the one that began last.
+    pub pending: Nonce,
+}
+
 /// What a tier says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
@@ -86,6 +96,10 @@ pub struct Superblock {
     pub pending: RedoPoint,
     /// What is added to a position, modulo the frames, to find its frame; 0 until the queue has been resized.
     pub ring_shift: u32,
+    /// Of a database server.
+    pub sessions: Sessions,
+    /// Of the last epochs, as far as their hosts drew them.
+    pub nonces: Nonces,
     /// Parameters.
     pub config: TierConfig,
 }
@@ -106,6 +120,8 @@ impl Superblock {
             confirmed: RedoPoint::default(),
             pending: RedoPoint::default(),
             ring_shift: 0,
+            sessions: Sessions::default(),
+            nonces: Nonces::default(),
             config: geometry.config().clone(),
         }
     }
@@ -133,8 +149,20 @@ impl Superblock {
             state: TierState::Drained,
             end_sequence: 0,
             front: 0,
+            nonces: self.nonces.after(1),
             ..self.clone()
         }
+    }
+
+    /// The superblock with the nonce of the epoch that begins with it, which the host has drawn.
+    #[must_use]
+    pub fn with_nonce(&self, nonce: Nonce) -> Self {
+        Self { nonces: self.nonces.with_newest(nonce), ..self.clone() }
+    }
+
+    /// The nonce of an epoch of this tier: zeros if it had none, `None` if it is unknown, for it is too long ago or has not begun.
+    pub fn nonce_of(&self, epoch: u32) -> Option<Nonce> {
+        self.nonces.get(self.epoch.checked_sub(epoch)?)
     }
 
     /// Step one of a database's checkpoint that is otherwise complete: the tier covers everything before
@@ -220,6 +248,9 @@ impl Superblock {
             writer.u64(parameter.map_or(0, |value| value + 1));
         }
         writer.u32(config.returning_only.into()).u64(config.remembered_pages.map_or(0, |pages| pages + 1));
+        writer.bytes(&self.sessions.confirmed).bytes(&self.sessions.pending);
+        self.nonces.write(&mut writer);
+        debug_assert!(writer.at() <= CHECKSUM_AT);
         let checksum = crc32c::crc32c(&out[..CHECKSUM_AT]);
         out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
         out
@@ -230,6 +261,14 @@ impl Superblock {
     /// # Errors
     /// [`FormatError`] if the bytes are no superblock, of another format, or damaged.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+        match Self::decode_versioned(bytes)? {
+            (superblock, FORMAT_VERSION) => Ok(superblock),
+            (_, version) => Err(FormatError::OlderFormat(version)),
+        }
+    }
+
+    /// Reads one copy, also of a version that can be read to drain the tier. With its version.
+    fn decode_versioned(bytes: &[u8]) -> Result<(Self, u32), FormatError> {
         if bytes.len() < SUPERBLOCK_BYTES || bytes[..8] != MAGIC {
             return Err(FormatError::Unrecognised);
         }
@@ -243,7 +282,7 @@ impl Superblock {
         if u32::from_le_bytes(stored) != crc32c::crc32c(&bytes[..CHECKSUM_AT]) {
             return Err(FormatError::Damaged("a superblock whose checksum does not match".into()));
         }
-        if version < FORMAT_VERSION {
+        if version < FORMAT_VERSION_DRAINED {
             return Err(FormatError::OlderFormat(version));
         }
         let odd = |what: &str| FormatError::Damaged(format!("a superblock with an unknown {what}"));
@@ -296,6 +335,9 @@ impl Superblock {
         };
         config.returning_only = reader.u32() != 0;
         config.remembered_pages = reader.u64().checked_sub(1);
+        // Version 2 has zeros here, and so no nonces.
+        let sessions = Sessions { confirmed: reader.bytes(), pending: reader.bytes() };
+        let nonces = Nonces::read(&mut reader);
         if u64::from(ring_shift) >= frames {
             return Err(odd("ring"));
         }
@@ -303,7 +345,7 @@ impl Superblock {
         if !plausible(epoch, &[generation, epoch_sequence, end_sequence, front]) || origin_epoch > epoch {
             return Err(FormatError::Damaged("a superblock with impossible numbers".into()));
         }
-        Ok(Self {
+        let superblock = Self {
             tier_uuid,
             database_uuid,
             generation,
@@ -316,8 +358,11 @@ impl Superblock {
             confirmed,
             pending,
             ring_shift,
+            sessions,
+            nonces,
             config,
-        })
+        };
+        Ok((superblock, version))
     }
 }
 
@@ -351,8 +396,8 @@ pub fn write_superblock<F: WriteFlash>(
     let mut unread = None;
     let mut copies = SUPERBLOCK_OFFSETS.map(|offset| {
         let mut bytes = vec![0; SUPERBLOCK_BYTES];
-        let worth = match flash.read(offset, &mut bytes).map(|()| Superblock::decode(&bytes)) {
-            Ok(Ok(copy)) => Worth::Whole { generation: copy.generation },
+        let worth = match flash.read(offset, &mut bytes).map(|()| Superblock::decode_versioned(&bytes)) {
+            Ok(Ok((copy, _))) => Worth::Whole { generation: copy.generation },
             Ok(Err(_)) => Worth::Damaged,
             Err(_) if planted::is(Bug::UnreadableCopyFirst) => Worth::Damaged,
             Err(error) => {
@@ -381,19 +426,32 @@ pub fn write_superblock<F: WriteFlash>(
 ///
 /// # Errors
 /// [`FormatError::Unrecognised`] if neither copy is a superblock; a copy of a newer format is refused
-/// by its number even if the other copy could be read; otherwise what is wrong with the copies.
+/// by its number even if the other copy could be read, and one of an older format if it is the newest; otherwise what is wrong
+/// with the copies.
 pub fn read_superblock(flash: &mut dyn ReadFlash) -> Result<Superblock, FormatError> {
-    let mut best: Option<Superblock> = None;
+    match read_superblock_to_drain(flash)? {
+        (superblock, FORMAT_VERSION) => Ok(superblock),
+        (_, version) => Err(FormatError::OlderFormat(version)),
+    }
+}
+
+/// As [`read_superblock`], but also of an older version of the format that this build can read: to drain the tier, or to look at it. With the
+/// version. What is written to the tier from then on is of this build's version.
+///
+/// # Errors
+/// As [`read_superblock`].
+pub fn read_superblock_to_drain(flash: &mut dyn ReadFlash) -> Result<(Superblock, u32), FormatError> {
+    let mut best: Option<(Superblock, u32)> = None;
     let mut worst = FormatError::Unrecognised;
     for offset in SUPERBLOCK_OFFSETS {
         let mut bytes = vec![0; SUPERBLOCK_BYTES];
         let copy = match flash.read(offset, &mut bytes) {
-            Ok(()) => Superblock::decode(&bytes),
+            Ok(()) => Superblock::decode_versioned(&bytes),
             Err(error) => Err(FormatError::Unreadable(error.to_string())),
         };
         match copy {
             Ok(copy) => {
-                if best.as_ref().is_none_or(|best| copy.generation > best.generation) {
+                if best.as_ref().is_none_or(|(best, _)| copy.0.generation > best.generation) {
                     best = Some(copy);
                 }
             }

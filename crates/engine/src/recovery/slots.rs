@@ -39,6 +39,7 @@ pub(super) fn recover(
     let superblock = Superblock {
         generation: superblock.generation + 1,
         epoch: superblock.epoch + 1,
+        nonces: superblock.nonces.after(1),
         epoch_sequence: 0,
         front: 0,
         state: TierState::Open,

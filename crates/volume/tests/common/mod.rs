@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, dead_code, unreachable_pub)]
 
+pub mod images;
 pub mod powered;
 pub mod slow;
 pub mod traffic;
