@@ -176,6 +176,9 @@ bugs! {
         /// After a discard that a crash interrupted, clean copies of the pages are believed that the tier had let go and flash still names. It was so
         /// once. (The volume's part.)
         ForgottenCopiesBelieved,
+        /// Two threads replace a file's sidecar at once, and what the first one knew comes to stand over what the second one has changed. It was so
+        /// once. (The volume's part.)
+        SidecarsAtOnce,
         /// Zeros of a discard that went to disk because the tier was given up in it are not synced. It was so once. (The volume's part.)
         DiscardUnflushed,
     }

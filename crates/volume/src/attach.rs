@@ -111,6 +111,7 @@ impl<'a> Candidate<'a> {
             staged_out: AtomicBool::new(false),
             ready: AtomicBool::new(false),
             arming: Mutex::new(()),
+            replacing: Mutex::new(()),
             dirty: AtomicBool::new(false),
             armed: AtomicBool::new(false),
             trim: AtomicBool::new(false),
@@ -231,7 +232,7 @@ impl Shared {
         if let (false, Bond::New { forget }) = (host.provably_clean(), &bond) {
             // A file that the table knows has a sidecar with its number, so the number goes to the sidecar first.
             file.former.clone_from(forget);
-            self.replace_sidecar(&file, &self.plain_sidecar(host, &file))?;
+            self.replace_sidecar(&file, || self.plain_sidecar(host, &file))?;
         }
         {
             let mut note = lock(&host.table);
@@ -551,12 +552,23 @@ impl Shared {
         file: &FileInner,
         state: SidecarState,
     ) -> Result<(), VolumeError> {
-        self.replace_sidecar(file, &self.sidecar_of(host, file, state))
+        self.replace_sidecar(file, || self.sidecar_of(host, file, state))
     }
 
-    pub(crate) fn replace_sidecar(&self, file: &FileInner, sidecar: &Sidecar) -> Result<(), VolumeError> {
+    /// Replaces the sidecar of a file by what `make` makes, durably.
+    ///
+    /// One at a time, from the making to the end: several threads do this, and one that was held up must not put what
+    /// another has changed since back to what it was.
+    pub(crate) fn replace_sidecar(
+        &self,
+        file: &FileInner,
+        make: impl FnOnce() -> Sidecar,
+    ) -> Result<(), VolumeError> {
         let failed = |error| VolumeError::from_io("write the sidecar", file.sidecar.describe(), error);
-        file.sidecar.replace(&sidecar.encode()).map_err(failed)
+        let alone = (!planted::is(Bug::SidecarsAtOnce)).then(|| lock(&file.replacing));
+        let replaced = file.sidecar.replace(&make().encode()).map_err(failed);
+        drop(alone);
+        replaced
     }
 }
 

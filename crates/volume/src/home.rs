@@ -67,6 +67,8 @@ pub(crate) struct FileInner {
     pub(crate) ready: AtomicBool,
     /// Held while it is made ready.
     pub(crate) arming: Mutex<()>,
+    /// Held while its sidecar is replaced.
+    pub(crate) replacing: Mutex<()>,
     /// The sidecar says `dirty`, or may: a replacement that failed may be in place.
     pub(crate) dirty: AtomicBool,
     /// The sidecar says `dirty` for certain.

@@ -137,7 +137,7 @@ impl Shared {
         superblock()?;
         files.iter().try_for_each(|file| {
             self.restore_head(file)?;
-            self.replace_sidecar(file, &self.plain_sidecar(host, file))
+            self.replace_sidecar(file, || self.plain_sidecar(host, file))
         })
     }
 
@@ -149,7 +149,7 @@ impl Shared {
     ) -> Result<(), VolumeError> {
         files.iter().try_for_each(|file| {
             self.flush_direct(file)?;
-            self.replace_sidecar(file, &self.plain_sidecar(host, file))
+            self.replace_sidecar(file, || self.plain_sidecar(host, file))
         })?;
         superblock()
     }

@@ -93,8 +93,10 @@ impl Shared {
             self.sync_all(&files)?;
         }
         let named = files.iter().try_for_each(|file| {
-            let plain = self.plain_sidecar(&successor.host, file);
-            self.replace_sidecar(file, &Sidecar { distrusted: 0, discarding: None, ..plain })
+            self.replace_sidecar(file, || {
+                let plain = self.plain_sidecar(&successor.host, file);
+                Sidecar { distrusted: 0, discarding: None, ..plain }
+            })
         });
         if let Err(error) = named {
             // Every file is current on disk, whichever tier its sidecar names.

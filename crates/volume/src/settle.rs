@@ -76,12 +76,11 @@ impl Shared {
                 self.leave_tier(host, file, || {
                     // The head is in its place. With a guard in the sidecar a file that is shorter than it would be taken
                     // for one that the guard has stretched, and be cut at the next attachment.
-                    let detached = Sidecar {
+                    self.replace_sidecar(file, || Sidecar {
                         state: SidecarState::Detached,
                         reason: reason.to_owned(),
                         ..self.plain_sidecar(host, file)
-                    };
-                    self.replace_sidecar(file, &detached)
+                    })
                 })
             })
         });
@@ -434,7 +433,9 @@ impl Shared {
         self.sync_alone(host, "close")?;
         if host.provably_clean() {
             // Only a tier that was closed is believed, and then each file that its table knows has a sidecar with its number.
-            files.iter().try_for_each(|file| self.replace_sidecar(file, &self.plain_sidecar(host, file)))?;
+            files
+                .iter()
+                .try_for_each(|file| self.replace_sidecar(file, || self.plain_sidecar(host, file)))?;
         }
         host.put_superblock("close the tier on", |superblock| host.tier.closed(superblock))?;
         for file in files.iter().filter(|file| !file.dirty.load(Ordering::Acquire)) {
@@ -442,11 +443,7 @@ impl Shared {
             self.restore_head(file)?;
             let failed = |error| VolumeError::from_io("close", &file.name, error);
             let fingerprint = file.sidecar.fingerprint().map_err(failed)?.unwrap_or_default();
-            let current = self.sidecar_of(host, file, SidecarState::Current);
-            self.replace_sidecar(
-                file,
-                &Sidecar { fingerprint, guard: Vec::new(), head: Vec::new(), ..current },
-            )?;
+            self.replace_sidecar(file, || Sidecar { fingerprint, ..self.plain_sidecar(host, file) })?;
         }
         Ok(())
     }
