@@ -314,14 +314,16 @@ impl Tier {
     /// The pages of a drain have been read: lists those that are still the newest.
     ///
     /// # Errors
-    /// The position of a dirty page that flash no longer holds.
-    pub(crate) fn drain_was_read(&self) -> Result<(), u64> {
-        let mut list: Vec<LanePage> = self.lane_list().collect();
-        list.retain(|page| self.position_needs_disk(page.position));
-        if let Some(torn) = list.iter().find(|page| !self.lane_page_whole(**page)) {
-            // It may have been superseded while it was looked at.
-            if self.position_needs_disk(torn.position) {
-                return Err(torn.position);
+    /// The position of a page that was not read whole; once that was *judged*, of one that only flash had.
+    pub(crate) fn drain_was_read(&self, judged: bool) -> Result<(), u64> {
+        let mut list: Vec<LanePage> = Vec::new();
+        for page in self.lane_list().filter(|page| self.position_needs_disk(page.position)) {
+            match self.lane_page_whole(page) {
+                true => list.push(page),
+                false if judged => self.judge_unreadable(page.position)?,
+                // It may have been superseded while it was looked at.
+                false if self.position_needs_disk(page.position) => return Err(page.position),
+                false => {}
             }
         }
         self.set_lane_list_by_id(list);

@@ -9,6 +9,7 @@ use crate::planted::{self, Bug};
 use crate::release::{SYNC_BARRIER, SYNC_IDLE, SYNC_RUNNING};
 use crate::staging::{FAILED, WRITING, WRITTEN};
 use crate::tier::Tier;
+use crate::unreadable::NOT_AGAIN;
 
 impl Tier {
     /// Takes back a job with its outcome.
@@ -126,15 +127,18 @@ impl Tier {
     fn front_was_read(&self, outcome: Result<(), JobError>) {
         let control = self.control();
         assert_eq!(control.lane.get(), LANE_READING, "a job completed twice");
-        if outcome.is_err() {
-            self.lane_stuck(control.lane_position.get());
-            return;
-        }
         let load = control.lane_load.get();
-        let read = if load == GROUP { self.group_was_read() } else { self.drain_was_read() };
-        if let Err(position) = read {
-            self.lane_stuck(position);
-            return;
+        let list =
+            |judged| if load == GROUP { self.group_was_read(judged) } else { self.drain_was_read(judged) };
+        let again = outcome.is_err() || control.lane_again.get() != NOT_AGAIN;
+        if again || list(false).is_err() {
+            if self.read_again(outcome.is_err()) {
+                return;
+            }
+            if let Err(position) = list(true) {
+                self.lane_stuck(position);
+                return;
+            }
         }
         planted::outside("front read: listed");
         let _guard = control.lock.lock(self.owner);

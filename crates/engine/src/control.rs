@@ -78,6 +78,9 @@ pub(crate) struct Control {
     pub(crate) lane_end: Word,
     pub(crate) lane_pages: Word,
     pub(crate) lane_owner: Word,
+    /// Whether the read of all that the lane carries failed, and which page of it is read again, alone (see `unreadable`).
+    pub(crate) lane_failed: Word,
+    pub(crate) lane_again: Word,
     /// State of the disk sync (see `release`): what it covers and what must be durable first.
     pub(crate) disk_sync: Word,
     pub(crate) disk_sync_end: Word,

@@ -7,12 +7,13 @@
 use crate::checkpoint::Sweep;
 use crate::failure::Failure;
 use crate::ids::PageId;
-use crate::lane::{DRAIN, LANE_READING, LANE_TO_READ, LANE_TO_WRITE, LANE_WRITING};
+use crate::lane::{DRAIN, LANE_READING, LANE_TO_READ, LANE_TO_REREAD, LANE_TO_WRITE, LANE_WRITING};
 use crate::metadata::{BEING_FLUSHED, BEING_WRITTEN, FULL, UNFLUSHED};
 use crate::planted::{self, Bug};
 use crate::release::SYNC_BARRIER;
 use crate::staging::{READY, WRITING};
 use crate::tier::Tier;
+use crate::unreadable::NOT_AGAIN;
 use std::marker::PhantomData;
 
 /// Work for the host.
@@ -351,6 +352,9 @@ impl Tier {
             control.lane_owner.set(owner.into());
             return Picked::Job(Job::WriteDisk(WriteDisk { tier: self }));
         }
+        if control.lane.get() == LANE_TO_REREAD {
+            return self.read_lane(owner);
+        }
         // A drain and the front take turns, so that neither waits for the end of the other.
         let fronts_turn = control.lane_load.get() == DRAIN;
         let front = control.lane.get() == LANE_TO_READ || (fronts_turn && self.take_front());
@@ -366,10 +370,8 @@ impl Tier {
             return Picked::Spill;
         }
         if front || self.take_front() {
-            control.lane.set(LANE_READING);
-            planted::inside("hand out ReadFront: being read");
-            control.lane_owner.set(owner.into());
-            return Picked::Job(Job::ReadFront(ReadFront { tier: self, reads: self.lane_reads() }));
+            control.lane_again.set(NOT_AGAIN);
+            return self.read_lane(owner);
         }
         if self.take_disk_sync() {
             if planted::is(Bug::ReuseBeforeDiskSync) {
@@ -381,5 +383,13 @@ impl Tier {
             return Picked::Job(Job::SyncDisk(SyncDisk { tier: PhantomData }));
         }
         Picked::Nothing
+    }
+
+    fn read_lane(&self, owner: u32) -> Picked<'_> {
+        let control = self.control();
+        control.lane.set(LANE_READING);
+        planted::inside("hand out ReadFront: being read");
+        control.lane_owner.set(owner.into());
+        Picked::Job(Job::ReadFront(ReadFront { tier: self, reads: self.lane_reads() }))
     }
 }

@@ -8,6 +8,8 @@
 //!     +----------+----------------------------------+----------------------------------------+
 //! ```
 //!
+//! What could not be read is read again before anything is listed: READING <--> TO_REREAD, see `unreadable`.
+//!
 //! The lane carries either groups at the front of the queue (see `stage_out`) or pages that a drain
 //! wants on disk (see `checkpoint`), or where pages are written in place those that leave (see `placed`). There is one lane, so no two writes of one page to disk are ever
 //! under way, and disk never gets an older version after a newer one. It is wide instead: what it carries is
@@ -28,6 +30,7 @@ pub(crate) const LANE_WRITING: u64 = 3;
 pub(crate) const LANE_STUCK: u64 = 4;
 pub(crate) const LANE_SCANNING: u64 = 5;
 pub(crate) const LANE_TO_READ: u64 = 6;
+pub(crate) const LANE_TO_REREAD: u64 = 7;
 
 /// The lane carries groups at the front.
 pub(crate) const GROUP: u64 = 0;
@@ -127,6 +130,9 @@ impl Tier {
 
     /// What ReadFront reads.
     pub(crate) fn lane_reads(&self) -> Vec<(u64, usize, usize)> {
+        if let Some(alone) = self.read_alone() {
+            return vec![alone];
+        }
         match self.control().lane_load.get() {
             GROUP => self.group_reads(),
             _ => self.joined_reads(self.lane_list()),
@@ -198,8 +204,8 @@ impl Tier {
         match (control.lane.get(), control.lane_load.get()) {
             (LANE_IDLE, _) => false,
             // What is being looked for is not known yet, or the list is being replaced.
-            (LANE_SCANNING, _) | (LANE_READING, DRAIN | SPILL) => true,
-            (LANE_READING, GROUP) => {
+            (LANE_SCANNING, _) | (LANE_READING | LANE_TO_REREAD, DRAIN | SPILL) => true,
+            (LANE_READING | LANE_TO_REREAD, GROUP) => {
                 self.lane_groups().any(|(position, head)| self.pages_of(position, &head).any(within))
             }
             _ => self.lane_list().any(|page| within(page.position)),

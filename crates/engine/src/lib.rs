@@ -85,6 +85,8 @@ mod lane;
 
 mod stage_out;
 
+mod unreadable;
+
 mod release;
 
 mod placed;

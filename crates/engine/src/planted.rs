@@ -264,6 +264,16 @@ bugs! {
         DamageStagedOut,
         /// A damaged page is forgotten though it is dirty, and disk answers.
         DirtyForgotten,
+        /// A run of frames that cannot be read as a whole is not read again page by page, so that its good pages count as unreadable.
+        RunNotReadAgain,
+        /// A page counts as unreadable after one read of it alone.
+        UnreadableAtOnce,
+        /// A page that cannot be read counts as the only copy though a newer version has superseded it, or disk has it.
+        DeadPageMissed,
+        /// Recovery ends at whatever cannot be read, though something else says the same or nobody needs it.
+        UnreadableEndsRecovery,
+        /// Disk answers for a clean page that cannot be read before its tombstone is durable, and a crash finds the page again as a dirty one.
+        UnreadableUnsaid,
         /// The head that stands in for a guarded file's first bytes is not made durable with the rest of its page. (The
         /// volume's part.)
         HeadLeftBehind,

@@ -96,11 +96,21 @@ impl Tier {
 
     fn must_read(&self, position: u64, head: &GroupHead) -> bool {
         let directory = self.directory();
-        let gsc = self.geometry.config().design == Design::FaceGsc;
         self.pages_of(position, head).any(|page| {
             let state = directory.state(self.frame_of(page));
-            needs_disk(state) || (gsc && state & VALID != 0 && state & REFERENCED != 0)
+            needs_disk(state) || self.survives(state)
         })
+    }
+
+    /// Whether a page in this state is to get a second chance at the front.
+    pub(crate) fn survives(&self, state: u32) -> bool {
+        let gsc = self.geometry.config().design == Design::FaceGsc;
+        gsc && state & VALID != 0 && state & REFERENCED != 0
+    }
+
+    /// Whether groups at the front are read whole.
+    pub(crate) fn reads_whole_groups(&self) -> bool {
+        self.geometry.config().design != Design::FaceBasic
     }
 
     /// What ReadFront reads of the lane's groups: all of them in one go, or for `face-basic` the frames of dirty valid
@@ -109,7 +119,7 @@ impl Tier {
         let control = self.control();
         let (position, end) = (control.lane_position.get(), control.lane_end.get());
         let page_size = self.geometry.page_size();
-        if self.geometry.config().design != Design::FaceBasic {
+        if self.reads_whole_groups() {
             let runs = self.ring().runs(position, end - position);
             return runs
                 .into_iter()
@@ -129,11 +139,11 @@ impl Tier {
     /// The front has been read: gives second chances and lists what must go to disk.
     ///
     /// # Errors
-    /// The position of a dirty page that flash no longer holds.
-    pub(crate) fn group_was_read(&self) -> Result<(), u64> {
+    /// The position of a page that was not read whole; once that was *judged*, of one that only flash had.
+    pub(crate) fn group_was_read(&self, judged: bool) -> Result<(), u64> {
         let mut list = Vec::new();
         for (group, head) in self.lane_groups() {
-            self.list_group(group, &head, &mut list)?;
+            self.list_group(group, &head, judged, &mut list)?;
         }
         self.set_lane_list_by_id(list);
         Ok(())
@@ -142,19 +152,35 @@ impl Tier {
     /// Gives second chances to pages of one of the lane's groups and adds to the list what must go to disk.
     ///
     /// # Errors
-    /// The position of a dirty page that flash no longer holds.
-    fn list_group(&self, group: u64, head: &GroupHead, list: &mut Vec<LanePage>) -> Result<(), u64> {
+    /// See [`Self::group_was_read`].
+    fn list_group(
+        &self,
+        group: u64,
+        head: &GroupHead,
+        judged: bool,
+        list: &mut Vec<LanePage>,
+    ) -> Result<(), u64> {
         let survivors = self.choose_survivors(group, head);
         planted::outside("front read: survivors chosen");
         let records = if survivors.is_empty() { Vec::new() } else { self.lane_records(group, head) };
         let read_from = self.control().lane_position.get();
+        let failed = judged && self.control().lane_failed.get() != 0;
         for (index, position) in self.pages_of(group, head).enumerate() {
             let page = LanePage { position, place: position - read_from };
             let survives = survivors.contains(&position);
-            if !survives && !self.position_needs_disk(position) {
+            let wanted =
+                survives || self.position_needs_disk(position) || failed && self.matters(position, true);
+            if !wanted {
                 continue;
             }
             let whole = self.lane_page_whole(page);
+            if !whole && judged {
+                self.judge_unreadable(position)?;
+                continue;
+            }
+            if !whole && self.matters(position, false) {
+                return Err(position);
+            }
             let record = records.get(index).filter(|_| survives && whole);
             if record.is_some_and(|record| self.second_chance(page, record)) {
                 planted::outside("second chance: given");
@@ -165,10 +191,9 @@ impl Tier {
             if !self.position_needs_disk(position) || planted::is(Bug::DirtyDroppedAtFront) {
                 continue;
             }
-            if !whole {
-                return Err(position);
+            if whole {
+                list.push(page);
             }
-            list.push(page);
         }
         Ok(())
     }

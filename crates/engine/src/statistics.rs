@@ -95,6 +95,8 @@ counters! {
     second_chances,
     /// Referenced pages that were refused a second chance for want of room.
     second_chances_refused,
+    /// Pages that stage-out could not read, though it read each alone.
+    unreadable,
     /// Syncs of the disk.
     disk_syncs,
     /// Records appended again for pages that stay where they are, by designs that write in place.

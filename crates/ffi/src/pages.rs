@@ -29,6 +29,8 @@ pub enum Found {
 
 /// How often a page that keeps moving is looked up before that is taken for a mistake.
 const LOOKUPS_MAX: u32 = 10_000;
+/// How often a page is read before it counts as unreadable.
+const READS: u32 = 2;
 
 impl Host {
     /// Takes a dirty page whose log is forced. `since` is `None` if it carries changes from before the redo pointer of the
@@ -84,20 +86,40 @@ impl Host {
     /// Reads a page that was found on flash; `None` if it left its frame meanwhile.
     fn read_flash(&self, id: &PageId, flash: &FlashPage, page: &mut [u8]) -> Option<Found> {
         let tier = self.tier();
-        self.server.flash_begins(FlashIo::Read);
-        let read = self.flash.read_at(page, flash.offset);
-        self.server.flash_ended(FlashIo::Read);
-        if !tier.confirm(flash) {
-            return None;
-        }
-        if read.is_ok() && tier.verify(flash, page) {
-            return Some(Found::Here);
+        for _ in 0..READS {
+            self.server.flash_begins(FlashIo::Read);
+            let read = self.flash.read_at(page, flash.offset);
+            self.server.flash_ended(FlashIo::Read);
+            if !tier.confirm(flash) {
+                return None;
+            }
+            if read.is_ok() && tier.verify(flash, page) {
+                return Some(Found::Here);
+            }
         }
         if flash.dirty {
-            return Some(Found::Lost);
+            // A newer version may have come since the lookup; then this one does not matter.
+            let newest = matches!(tier.lookup(id, page), Lookup::Flash(now) if now == *flash);
+            return newest.then_some(Found::Lost);
         }
+        self.bury_clean(id, flash);
         tier.forget_clean(id, flash);
         Some(Found::OnDisk)
+    }
+
+    /// Before disk answers for a clean page that flash does not give back: makes it durable that the tier has it no more. Its record may say that
+    /// it is dirty, and a crash would find a page that can be had from nowhere.
+    fn bury_clean(&self, id: &PageId, flash: &FlashPage) {
+        let tier = self.tier();
+        let mut buried = None;
+        let appended = self.work_until(|| {
+            buried = tier.bury_clean(id, flash).ok();
+            buried.is_some()
+        });
+        // A device that fails now is given up, and then nothing is found on it.
+        if appended.is_ok() && buried == Some(true) {
+            let _ = self.sync();
+        }
     }
 
     /// Whether the tier has the page now.

@@ -16,7 +16,12 @@ impl Scan<'_, '_> {
         let mut all = Vec::new();
         let mut bytes = vec![0; SEGMENT_HEADER_BYTES];
         for slot in 0..self.geometry.segment_slots {
-            self.read(self.geometry.segment_offset(slot), &mut bytes)?;
+            // A segment that cannot be read is like one that is damaged: its groups stand in for it.
+            match self.read(self.geometry.segment_offset(slot), &mut bytes) {
+                Err(error) if planted::is(Bug::UnreadableEndsRecovery) => return Err(error.into()),
+                Err(_) => continue,
+                Ok(()) => {}
+            }
             // A newer format version in it is damage as any other, here and in summaries: a newer build would have
             // written a newer superblock first, and that would have been refused.
             all.extend(SegmentHeader::decode(&bytes).ok().filter(|header| self.belongs(header, slot)));
@@ -77,7 +82,9 @@ impl Scan<'_, '_> {
     pub(super) fn records(&mut self, header: &SegmentHeader) -> Result<Option<Vec<u8>>, RecoveryError> {
         let mut bytes = vec![0; (header.records_bytes() as usize).next_multiple_of(4096)];
         let offset = self.geometry.segment_offset(header.number) + SEGMENT_HEADER_BYTES as u64;
-        self.read(offset, &mut bytes)?;
+        if self.read(offset, &mut bytes).is_err() {
+            return Ok(None);
+        }
         bytes.truncate(header.records_bytes() as usize);
         let whole = crc32c::crc32c(&bytes) == header.records_checksum;
         Ok((whole || planted::is(Bug::TornSegmentUsed)).then_some(bytes))

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 
 use mezzanine_engine::planted::outside;
 use mezzanine_engine::{
-    DrainScope, IdRange, Job, Lookup, NOTE_BYTES, PageId, StageIn, StageKind, SyncState, Tier, Token,
+    DrainScope, IdRange, Job, JobError, Lookup, NOTE_BYTES, PageId, StageIn, StageKind, SyncState, Tier,
+    Token,
 };
 
 use crate::files::{Files, PAGE, page, version_of};
@@ -46,11 +47,22 @@ pub(crate) struct Worker<'t> {
     next: u64,
     /// It waits for others since then.
     idle_since: Option<Instant>,
+    /// Reads of stage-out so far.
+    reads: u64,
 }
 
 impl<'t> Worker<'t> {
     pub(crate) fn new(tier: &'t Tier, files: &'t Files, process: u64, owner: u32, seed: u64) -> Self {
-        Self { tier, files, process, owner, seed, next: files.ledger.last(process) / 2 + 1, idle_since: None }
+        Self {
+            tier,
+            files,
+            process,
+            owner,
+            seed,
+            next: files.ledger.last(process) / 2 + 1,
+            idle_since: None,
+            reads: 0,
+        }
     }
 
     pub(crate) fn random(&mut self, below: u64) -> u64 {
@@ -301,6 +313,7 @@ impl<'t> Worker<'t> {
     /// Carries out a job. No device is flushed: the kernel outlives every process here.
     pub(crate) fn job(&mut self) -> bool {
         let Some(mut job) = self.tier.next_job(self.owner) else { return self.cut_ring() };
+        let mut outcome = Ok(());
         match &mut job {
             Job::WriteGroup(job) => {
                 outside("host: WriteGroup in hand");
@@ -323,8 +336,15 @@ impl<'t> Worker<'t> {
             }
             Job::ReadFront(job) => {
                 outside("host: ReadFront in hand");
-                for (offset, bytes) in job.reads() {
-                    self.files.flash.read_exact_at(bytes, offset).unwrap();
+                let reads = job.reads();
+                self.reads += 1;
+                // Now and then a read fails, and goes well when it is repeated page by page.
+                if self.reads % 3 == 2 && reads.iter().any(|(_, bytes)| bytes.len() > PAGE) {
+                    outcome = Err(JobError);
+                } else {
+                    for (offset, bytes) in reads {
+                        self.files.flash.read_exact_at(bytes, offset).unwrap();
+                    }
                 }
                 outside("host: ReadFront done");
             }
@@ -351,7 +371,7 @@ impl<'t> Worker<'t> {
             Job::FlushFlash(_) => outside("host: FlushFlash in hand"),
             Job::SyncDisk(_) => outside("host: SyncDisk in hand"),
         }
-        self.tier.complete(job, Ok(()));
+        self.tier.complete(job, outcome);
         outside("host: job completed");
         true
     }

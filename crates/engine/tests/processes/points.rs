@@ -22,6 +22,8 @@ pub(crate) fn all() -> Vec<Point> {
         visit(&root.join(folder), &mut found);
     }
     assert!(found.len() > 20, "the sources are where they were");
+    // Nothing is unreadable for good here: `crates/volume/tests/bad_sectors.rs` is for that.
+    found.retain(|name, _| !name.starts_with("unreadable: "));
     found.into_values().collect()
 }
 
