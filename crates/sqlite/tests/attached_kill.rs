@@ -46,7 +46,8 @@ fn attached_child() {
         ))
         .unwrap();
     }
-    for number in 1 + count(&db, "SELECT max(n) FROM t").. {
+    // Until it is killed.
+    for number in 1 + count(&db, "SELECT max(n) FROM t")..=i64::MAX {
         db.execute_batch(&format!(
             "BEGIN;
              UPDATE main.t SET n = {number}, b = randomblob(700);
