@@ -71,9 +71,9 @@ struct Arguments {
     /// Otherwise memory (/dev/shm) if it has room, since a kill loses nothing that the kernel has, or the folder for temporary files.
     #[arg(long)]
     directory: Option<PathBuf>,
-    /// The user to run servers as, if started by root.
-    #[arg(long, default_value = "postgres")]
-    user: String,
+    /// The user to run servers as, if started by root [default: postgres or nobody, whichever this system has]
+    #[arg(long)]
+    user: Option<String>,
     /// Break this rule of the tier (a build of the extension with the feature `planted`): the run should fail.
     #[arg(long)]
     planted: Option<String>,

@@ -21,7 +21,7 @@ pub(crate) fn run(arguments: &Arguments) -> Checked<bool> {
     processes::adopt_orphans()?;
     let variable = std::env::var_os("MEZZANINE_PG_BINDIR").map(PathBuf::from);
     let bindir = arguments.bindir.clone().or(variable).map_or_else(built, Ok)?;
-    let installation = Installation::find(&bindir, &arguments.user)?;
+    let installation = Installation::find(&bindir, arguments.user.as_deref())?;
     let scratch = arguments
         .directory
         .clone()

@@ -28,14 +28,18 @@ pub(crate) struct Installation {
 
 impl Installation {
     /// Looks the programs and the user up.
-    pub(crate) fn find(bindir: &Path, user: &str) -> Checked<Self> {
+    pub(crate) fn find(bindir: &Path, user: Option<&str>) -> Checked<Self> {
         demand(bindir.join("postgres").is_file(), || {
             format!(
                 "there is no PostgreSQL server in \"{}\": give the directory of its programs with --bindir",
                 bindir.display()
             )
         })?;
-        let identity = if rustix::process::geteuid().is_root() { Some(identity(user)?) } else { None };
+        let identity = if rustix::process::geteuid().is_root() {
+            Some(identity(&fs::read_to_string("/etc/passwd")?, user)?)
+        } else {
+            None
+        };
         Ok(Self { bindir: bindir.to_path_buf(), identity })
     }
 
@@ -77,17 +81,22 @@ impl Installation {
     }
 }
 
-/// A user's number and group's, by /etc/passwd.
-fn identity(user: &str) -> Checked<(u32, u32)> {
-    let known = fs::read_to_string("/etc/passwd")?;
-    let entry = known.lines().map(|line| line.split(':').collect::<Vec<_>>()).find(|words| words[0] == user);
-    let number = |at: usize| entry.as_ref()?.get(at)?.parse().ok();
-    match (number(2), number(3)) {
-        (Some(user), Some(group)) => Ok((user, group)),
-        _ => Err(Failure(format!(
-            "there is no user \"{user}\" to run the server as, and PostgreSQL refuses root: name one with --user"
-        ))),
-    }
+/// Users that root's servers run as, if none is named: a system on which PostgreSQL never was has the second alone.
+const CANDIDATES: [&str; 2] = ["postgres", "nobody"];
+
+/// A user's number and group's, by the lines of /etc/passwd.
+fn identity(known: &str, user: Option<&str>) -> Checked<(u32, u32)> {
+    let numbers = |user: &str| {
+        let words = known.lines().map(|line| line.split(':').collect::<Vec<_>>()).find(|it| it[0] == user)?;
+        Some((words.get(2)?.parse().ok()?, words.get(3)?.parse().ok()?))
+    };
+    let names = user.map_or(CANDIDATES.to_vec(), |name| vec![name]);
+    names.iter().find_map(|name| numbers(name)).ok_or_else(|| {
+        Failure(format!(
+            "there is no user \"{}\" to run the server as, and PostgreSQL refuses root: name one with --user",
+            names.join("\" or \"")
+        ))
+    })
 }
 
 /// A cluster in a directory of its own: `data`, `flash`, `log`, and the socket.
@@ -274,5 +283,25 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.kill(true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// A machine that has just been set up has no user `postgres`: root's servers were refused there.
+    #[test]
+    fn without_postgres_it_is_nobody() {
+        let fresh =
+            "root:x:0:0:root:/root:/bin/bash\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n";
+        assert_eq!(identity(fresh, None).unwrap(), (65534, 65534));
+        let installed = format!("{fresh}postgres:x:101:104::/var/lib/postgresql:/bin/bash\n");
+        assert_eq!(identity(&installed, None).unwrap(), (101, 104));
+        assert_eq!(identity(&installed, Some("nobody")).unwrap(), (65534, 65534));
+        let refused = identity(fresh, Some("postgres")).unwrap_err();
+        assert!(refused.0.contains("\"postgres\"") && refused.0.contains("--user"), "{}", refused.0);
+        assert!(identity("", None).unwrap_err().0.contains("\"postgres\" or \"nobody\""));
     }
 }
