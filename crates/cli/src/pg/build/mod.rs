@@ -83,6 +83,10 @@ pub(crate) struct BuildArgs {
     /// Build again although it is there. No server may be running from it.
     #[arg(long)]
     force: bool,
+
+    /// Fetch the release's source archive into the cache, or find it there, and build nothing.
+    #[arg(long)]
+    fetch_only: bool,
 }
 
 /// Who runs PostgreSQL's tests if root is asked to.
@@ -146,7 +150,32 @@ impl Recipe {
     }
 }
 
+/// What there is to build from.
+#[derive(Debug, Serialize)]
+struct Fetched {
+    version: String,
+    source: PathBuf,
+    source_sha256: String,
+}
+
+fn fetch(args: &BuildArgs, json: bool) -> Result<(), Failure> {
+    let release = Release::find(&args.version, args.sha256.as_deref())?;
+    rustix::process::umask(Mode::from_raw_mode(0o022));
+    let source = source::find(&release, args.source.as_deref(), &cache::root()?)?;
+    let fetched = Fetched { version: release.version, source, source_sha256: release.sha256 };
+    if json {
+        return output::json(&fetched);
+    }
+    output::print(&facts(&[
+        ("version", format!("PostgreSQL {}", fetched.version)),
+        ("source", fetched.source.display().to_string()),
+    ]))
+}
+
 pub(crate) fn run(args: &BuildArgs, json: bool) -> Result<(), Failure> {
+    if args.fetch_only {
+        return fetch(args, json);
+    }
     let server = build(args)?;
     let build =
         if args.unpatched || args.server_only { server } else { install_extension(&server, args.force)? };

@@ -61,12 +61,16 @@ impl Release {
         format!("postgresql-{}.tar.bz2", self.version)
     }
 
-    /// Where the archive can be had: the distribution's mirror network, then upstream.
+    /// Where the archive can be had: the distribution's mirror network, which drops a release some months after the next has come, then
+    /// upstream, which keeps all of them.
     pub(crate) fn addresses(&self) -> Vec<String> {
         let version = &self.version;
         vec![
             format!(
                 "http://deb.debian.org/debian/pool/main/p/postgresql-{MAJOR}/postgresql-{MAJOR}_{version}.orig.tar.bz2"
+            ),
+            format!(
+                "http://deb.debian.org/debian-security/pool/updates/main/p/postgresql-{MAJOR}/postgresql-{MAJOR}_{version}.orig.tar.bz2"
             ),
             format!("https://ftp.postgresql.org/pub/source/v{version}/{}", self.archive()),
         ]
