@@ -130,27 +130,20 @@ install_rustup() {
         echo "${!sum_name}  $folder/rustup-init" | sha256sum --check --quiet >&2 && chmod u+x "$folder/rustup-init" &&
         RUSTUP_INIT_SKIP_PATH_CHECK=yes "$folder/rustup-init" -y --quiet --no-modify-path --default-toolchain none >&2; then
         rm -rf "$folder"
-        # Else `cargo` would do nothing outside of this tree. A toolchain that is there already stays the default.
-        rustup_is_new=true
         return 0
     fi
     rm -rf "$folder"
     return 1
 }
-rustup_is_new=false
 
-# Installs a release of Rust with rustup, which is installed first if it is missing.
+# Installs a release of Rust with rustup, which is installed first if it is missing. rustup makes its first toolchain the default one.
 install_with_rustup() {
     if ! command -v rustup >/dev/null 2>&1; then
         install_rustup || return 1
         hash -r
     fi
     say "installing Rust $1 with rustup"
-    rustup toolchain install "$1" --profile minimal --component rustfmt --component clippy --no-self-update >&2 || return 1
-    if $rustup_is_new; then
-        rustup default "$1" >&2
-        rustup_is_new=false
-    fi
+    rustup toolchain install "$1" --profile minimal --component rustfmt --component clippy --no-self-update >&2
 }
 
 # install_with_apt KIND...: installs the distribution's Rust of the first kind that is new enough: '' is that of the release, -web
@@ -175,7 +168,8 @@ install_with_apt() {
 # enough; `pinned` does what it can for the pinned one, since another one has other opinions on style. What the user has chosen for
 # this directory (RUSTUP_TOOLCHAIN, `rustup override`) is obeyed.
 find_rust() {
-    local toolchain
+    local toolchain without_rustup
+    without_rustup=$(command -v cargo || true)
     rust=$(rust_version)
     [ "$rust" != "$rust_pinned" ] || return 0
     if [ -n "${RUSTUP_TOOLCHAIN:-}" ] || { [ -n "$rust" ] && command -v rustup >/dev/null 2>&1; }; then
@@ -194,6 +188,9 @@ find_rust() {
     elif install_with_rustup "$rust_pinned"; then
         :
     elif new_enough "$rust"; then
+        # Before a rustup that has come a moment ago, and has no toolchain.
+        PATH="$(dirname "$without_rustup"):$PATH"
+        hash -r
         return 0
     else
         toolchain=$(rust_from_rustup '*')
