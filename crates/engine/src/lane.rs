@@ -100,7 +100,9 @@ impl Tier {
     /// Replaces the lane's list.
     pub(crate) fn set_lane_list(&self, pages: &[LanePage]) {
         for (word, page) in self.lane_words().iter().zip(pages) {
-            word.set(page.position << PLACE_BITS | page.place);
+            let narrow = planted::is(Bug::PositionsNarrow);
+            let position = if narrow { page.position & u64::from(u32::MAX) } else { page.position };
+            word.set(position << PLACE_BITS | page.place);
             planted::outside("lane: one page listed");
         }
         self.control().lane_pages.set(pages.len() as u64);

@@ -109,6 +109,8 @@ bugs! {
         ReuseBeforeDiskSync,
         /// Frames are released when their pages are written to disk, and the sync comes whenever it comes.
         ReleasedWhenCleaned,
+        /// The lane keeps 32 bits of a page's position in the queue.
+        PositionsNarrow,
         /// A sync of the disk counts for pages that were written after it had begun.
         SyncCoversLaterWrites,
         /// Where pages are written in place: a sync of the disk that was under way when a page came to its home makes it clean, because the page before it
@@ -218,6 +220,8 @@ bugs! {
     9: {
         /// Recovery stops at the last metadata segment and does not scan the groups after it.
         TailNotScanned,
+        /// A group on flash keeps 32 bits of its sequence number.
+        SequencesNarrow,
         /// A metadata segment names other pages than the groups it stands for.
         SegmentMisnamed,
         /// A metadata segment is used although its records are torn.

@@ -10,6 +10,8 @@
 
 #![forbid(unsafe_code)]
 
+mod ages;
+
 pub mod crash;
 
 pub mod database;

@@ -4,6 +4,7 @@ use super::fields::{Reader, Writer};
 use super::record::{RECORD_BYTES, Record};
 use super::{FORMAT_VERSION, FormatError, plausible};
 use crate::layout::NOTE_BYTES;
+use crate::planted::{self, Bug};
 
 /// First bytes of a group.
 pub const SUMMARY_MAGIC: [u8; 8] = *b"MEZZGRP1";
@@ -44,6 +45,8 @@ impl GroupSummary {
     /// The header for `records` (encoded one after the other) and the checksum of the summary.
     pub(crate) fn encode(&self, records: &[u8]) -> ([u8; SUMMARY_HEADER_BYTES], u32) {
         assert_eq!(records.len(), self.records as usize * RECORD_BYTES);
+        let narrow = planted::is(Bug::SequencesNarrow);
+        let sequence = if narrow { self.sequence & u64::from(u32::MAX) } else { self.sequence };
         let mut out = [0; SUMMARY_HEADER_BYTES];
         let mut writer = Writer::new(&mut out);
         writer
@@ -55,7 +58,7 @@ impl GroupSummary {
             .u32(self.pages)
             .u32(self.records)
             .u32(self.predecessor)
-            .u64(self.sequence)
+            .u64(sequence)
             .u64(self.position)
             .u64(self.durable)
             .u64(self.front)

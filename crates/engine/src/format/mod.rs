@@ -3,6 +3,7 @@
 //! Everything is little-endian and covered by CRC-32C. Bytes read back are input: decoding checks
 //! them and returns an error, it never panics and never trusts a size.
 
+mod aged;
 mod cluster;
 mod fields;
 mod group;
@@ -12,6 +13,7 @@ mod segment;
 mod slot;
 mod superblock;
 
+pub use aged::Age;
 pub use cluster::ClusterName;
 pub use group::{GroupSummary, SUMMARY_HEADER_BYTES, SUMMARY_MAGIC};
 pub use nonces::{NONCES_MAX, Nonce, Nonces};

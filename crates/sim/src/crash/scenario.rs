@@ -3,7 +3,10 @@
 use mezzanine_device::memory::Random;
 use mezzanine_volume::{Admission, Design, Placement, SyncMode, TierConfig, VolumeConfig};
 
+use mezzanine_engine::format::Age;
+
 use super::terms::{Feature, Focus, Terms};
+use crate::ages;
 
 /// The configuration of one world.
 #[derive(Debug, Clone)]
@@ -36,6 +39,8 @@ pub struct Scenario {
     pub switches: bool,
     /// Whether the flash device is replaced while it is in use.
     pub replaces: bool,
+    /// How far the numbers of every new tier have come, if not nowhere.
+    pub age: Option<Age>,
     /// Whether devices report errors.
     pub errors: bool,
     /// Whether a flush is now and then reported and not done. Never drawn: no software survives that, and a world that
@@ -150,6 +155,7 @@ impl Scenario {
             Feature::Switches => self.switches,
             Feature::Replacements => self.replaces,
             Feature::Ahead => self.tier.ahead_frames > 0,
+            Feature::Ages => self.age.is_some(),
             Feature::Owners | Feature::Swaps | Feature::Pulling => false,
         }
     }
@@ -165,6 +171,7 @@ impl Scenario {
             Feature::Switches => self.switches = false,
             Feature::Replacements => self.replaces = false,
             Feature::Ahead => self.tier.ahead_frames = 0,
+            Feature::Ages => self.age = None,
             Feature::Owners | Feature::Swaps | Feature::Pulling => {}
         }
     }
@@ -219,6 +226,7 @@ impl Scenario {
             switches,
             // From numbers of its own as well.
             replaces: Random::new(seed ^ 0x7265_706c_6163_6564).chance(1, 8),
+            age: draw_age(seed),
             errors: random.chance(1, 8),
             lying_flushes: false,
             focus,
@@ -299,6 +307,12 @@ pub(crate) fn draw_returning(tier: &mut TierConfig, seed: u64) {
     tier.returning_only = random.chance(1, 6);
     tier.remembered_pages = *random.pick(&[Some(1), Some(40), None]);
     tier.remembered_pages = tier.remembered_pages.filter(|_| tier.returning_only);
+}
+
+/// The tiers of one world in four are old. From numbers of its own, as above.
+pub(crate) fn draw_age(seed: u64) -> Option<Age> {
+    let mut random = Random::new(seed ^ 0x6f6c_645f_6167_6573);
+    random.chance(1, 4).then(|| ages::draw(&mut random))
 }
 
 /// A design like the one that the tier has: by number, so that no other draw depends on which kind it is.

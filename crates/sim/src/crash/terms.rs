@@ -54,6 +54,7 @@ features! {
     Switches = "switches" "Switches of the sync mode, and stops and starts of admission.",
     Replacements = "replacements" "Replacements of the flash device in use.",
     Ahead = "ahead" "Stage-out ahead of need.",
+    Ages = "ages" "Tiers whose numbers begin near a bound, as if they had lived long.",
 }
 
 impl FromStr for Feature {

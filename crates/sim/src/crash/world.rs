@@ -36,6 +36,7 @@ use super::replacement;
 use super::report::{Coverage, Invariant, VERSION, Violation};
 use super::scenario::{Scenario, draw_policy};
 use super::terms::Terms;
+use crate::ages;
 
 /// Tells what happens on standard error, in a world that was asked to.
 macro_rules! trace {
@@ -425,6 +426,7 @@ impl World {
             config.identity_seed = Some(splitmix(self.scenario.seed ^ self.formats));
             let formatted = Volume::format(&*self.machine.flash, &config, true);
             self.done("format", formatted)?;
+            self.scenario.age.and_then(|age| ages::apply(&age, &self.machine.flash));
             self.formatted = true;
         }
         let mut config = self.config_to_open();

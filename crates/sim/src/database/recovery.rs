@@ -15,6 +15,7 @@ use super::places::Place;
 use super::scenario::Tearing;
 use super::server::Server;
 use super::world::{Stop, World};
+use crate::ages;
 use crate::crash::report::Invariant;
 use crate::crash::scenario::draw_placement;
 
@@ -74,6 +75,8 @@ impl World {
         let written =
             self.machine.erase_superblocks().and_then(|()| self.machine.write_superblock(&superblock));
         self.done("format the tier", written)?;
+        let aged = self.scenario.age.and_then(|age| ages::apply(&age, &self.machine.flash));
+        let superblock = aged.unwrap_or(superblock);
         // Pages that stage-out writes from now on may be torn, and where only the tier mends them, disk and log do not suffice.
         let disk_suffices = control.disk_suffices && self.scenario.tearing != Tearing::TierAlone;
         let replaced = self.machine.control.replace(Control { tier: uuid, disk_suffices, ..*control });

@@ -1,10 +1,11 @@
 //! What one world is like, drawn from its seed.
 
 use mezzanine_device::memory::Random;
+use mezzanine_engine::format::Age;
 use mezzanine_engine::{Admission, SyncMode, TierConfig};
 
 use super::places::Space;
-use crate::crash::scenario::{draw_design, draw_in_place, draw_placement, draw_returning};
+use crate::crash::scenario::{draw_age, draw_design, draw_in_place, draw_placement, draw_returning};
 use crate::crash::{Feature, Focus, Terms};
 
 /// Makes the seed of a draw of its own.
@@ -62,6 +63,8 @@ pub struct Scenario {
     pub resizes: bool,
     /// The same of switches of the sync mode, and of stops and starts of admission.
     pub switches: bool,
+    /// How far the numbers of every new tier have come, if not nowhere.
+    pub age: Option<Age>,
     /// Whether devices report errors now and then. The database stops then, and starts again.
     pub errors: bool,
     /// Whether a flush is now and then reported and not done. Never drawn: no software survives that, and a world that
@@ -172,6 +175,7 @@ impl Scenario {
             Feature::Resizes => self.resizes && self.weights.resize > 0,
             Feature::Switches => self.switches && self.weights.switch + self.weights.admission > 0,
             Feature::Ahead => self.tier.ahead_frames > 0,
+            Feature::Ages => self.age.is_some(),
             Feature::Files | Feature::Guards | Feature::Fingerprints | Feature::Replacements => false,
         }
     }
@@ -186,6 +190,7 @@ impl Scenario {
             Feature::Resizes => self.resizes = false,
             Feature::Switches => self.switches = false,
             Feature::Ahead => self.tier.ahead_frames = 0,
+            Feature::Ages => self.age = None,
             Feature::Files | Feature::Guards | Feature::Fingerprints | Feature::Replacements => {}
         }
     }
@@ -225,6 +230,7 @@ impl Scenario {
             swaps: random.chance(1, 4),
             resizes: true,
             switches: true,
+            age: draw_age(seed),
             errors: random.chance(1, 4),
             lying_flushes: false,
             focus,
