@@ -276,6 +276,10 @@ bugs! {
         DeadPageMissed,
         /// Recovery ends at whatever cannot be read, though something else says the same or nobody needs it.
         UnreadableEndsRecovery,
+        /// Metadata that could not be read, and was done without, is taken for damaged when a tier is refused for what is missing.
+        UnreadTakenForDamaged,
+        /// The note is taken for empty where the segment that names the group with it cannot be read any more.
+        NoteOfUnreadSegmentLost,
         /// Disk answers for a clean page that cannot be read before its tombstone is durable, and a crash finds the page again as a dirty one.
         UnreadableUnsaid,
         /// The head that stands in for a guarded file's first bytes is not made durable with the rest of its page. (The

@@ -87,6 +87,8 @@ pub enum RecoveryError {
         what: String,
         /// Byte offset on the device.
         offset: u64,
+        /// What could not be read before that and was done without: it may be that nothing is damaged, and missed for that alone.
+        unread: Option<ReadError>,
     },
 }
 
@@ -96,7 +98,13 @@ impl fmt::Display for RecoveryError {
             Self::Config(error) => write!(f, "{error}"),
             Self::RegionTooSmall(bytes) => write!(f, "the region is too small: {bytes} bytes are needed"),
             Self::Read(error) => write!(f, "flash cannot be read: {error}"),
-            Self::Damaged { what, offset } => write!(f, "damaged at byte {offset}: {what}"),
+            Self::Damaged { what, offset, unread: None } => write!(f, "damaged at byte {offset}: {what}"),
+            Self::Damaged { what, offset, unread: Some(error) } => {
+                write!(
+                    f,
+                    "damaged at byte {offset}: {what}; or it was missed, because flash cannot be read: {error}"
+                )
+            }
         }
     }
 }
@@ -178,6 +186,8 @@ struct Scan<'s, 'f> {
     summary: Vec<u8>,
     /// Where pages are written in place: the number after the last group that any segment stands for, whether or not it is used.
     segments_end: u64,
+    /// The first of the reads that failed and were done without.
+    unread: Option<ReadError>,
 }
 
 impl Tier {
@@ -226,7 +236,9 @@ impl Tier {
         let summary = vec![0; geometry.summary_frames() as usize * geometry.page_size()];
         let report = RecoveryReport::default();
         let ring = superblock.ring(&geometry);
-        Scan { geometry, ring, superblock, flash, report, summary, segments_end: 0 }.run(tier)
+        let mut scan =
+            Scan { geometry, ring, superblock, flash, report, summary, segments_end: 0, unread: None };
+        scan.run(tier).map_err(|error| scan.excused(error))
     }
 
     /// Sets the queue's ends. Everything before `chain` is durable.
@@ -252,7 +264,17 @@ impl Tier {
 }
 
 impl Scan<'_, '_> {
-    fn run(mut self, tier: Tier) -> Result<Recovered, RecoveryError> {
+    /// What is missing may be what could not be read: then nobody knows whether anything is damaged.
+    fn excused(&mut self, error: RecoveryError) -> RecoveryError {
+        match error {
+            RecoveryError::Damaged { what, offset, .. } if !planted::is(Bug::UnreadTakenForDamaged) => {
+                RecoveryError::Damaged { what, offset, unread: self.unread.take() }
+            }
+            error => error,
+        }
+    }
+
+    fn run(&mut self, tier: Tier) -> Result<Recovered, RecoveryError> {
         let segments = self.find_segments()?;
         let mut front = self.superblock.front;
         for header in &segments {
@@ -281,6 +303,11 @@ impl Scan<'_, '_> {
             chain = self.after(last);
         }
         self.refuse_damage(chain, segments_end, &found)?;
+        let left_open = self.superblock.state == TierState::Open;
+        if left_open && newest.is_none() && found.is_empty() && self.unread.is_some() {
+            // The one segment from which the groups can be found may be what could not be read.
+            return Err(damaged("no group and no metadata segment", self.offset_of(chain.position)));
+        }
         if self.segments_end > chain.sequence {
             let what = format!("group {} was durable and is gone", chain.sequence);
             return Err(damaged(&what, self.offset_of(chain.position)));
@@ -337,7 +364,7 @@ impl Scan<'_, '_> {
             return Err(damaged(&what, self.offset_of(position)));
         }
         (self.report.valid, self.report.dirty) = tier.valid_and_dirty();
-        Ok(Recovered { tier, writes, superblock, report: self.report, note })
+        Ok(Recovered { tier, writes, superblock, report: std::mem::take(&mut self.report), note })
     }
 
     fn offset_of(&self, position: u64) -> u64 {
@@ -355,5 +382,5 @@ impl Scan<'_, '_> {
 }
 
 fn damaged(what: &str, offset: u64) -> RecoveryError {
-    RecoveryError::Damaged { what: what.into(), offset }
+    RecoveryError::Damaged { what: what.into(), offset, unread: None }
 }

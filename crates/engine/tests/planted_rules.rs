@@ -15,7 +15,8 @@ use mezzanine_engine::format::{
 use mezzanine_engine::planted::{Bug, at_points, set};
 use mezzanine_engine::{
     Design, DrainCursor, DrainScope, DrainState, Failure, IdRange, Job, JobError, Lookup, NOTE_BYTES, PageId,
-    Poisoned, ReadError, ReadFlash, StageIn, StageKind, SyncState, Tier, TierConfig, WriteFlash,
+    Poisoned, ReadError, ReadFlash, RecoveryError, Region, StageIn, StageKind, SyncState, Tier, TierConfig,
+    WriteFlash,
 };
 
 mod common;
@@ -602,4 +603,80 @@ fn a_note_before_the_cut_is_kept() -> bool {
 #[test]
 fn a_tier_is_closed_with_an_empty_group_open() {
     only_with(&[Bug::EmptyGroupAwaited], a_note_before_the_cut_is_kept);
+}
+
+/// A flash device that cannot be read from one read on, for so many reads.
+struct Failing<'f> {
+    flash: &'f mut Flash,
+    good: u64,
+    bad: u64,
+}
+
+impl ReadFlash for Failing<'_> {
+    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
+        if self.good == 0 && self.bad > 0 {
+            self.bad -= 1;
+            return Err(ReadError("it cannot be read just now".into()));
+        }
+        self.good = self.good.saturating_sub(1);
+        self.flash.read(offset, bytes)
+    }
+}
+
+/// A tier that was closed, or not, is recovered while the device fails at each of its reads in turn, once or from there on. Is every page in it
+/// then, and the note, or is it said that the device could not be read?
+fn a_read_that_fails_is_no_damage(design: Design, pages: u64, closed: bool) -> bool {
+    let mut host = Host::new(&TierConfig { design, segment_frames: 16, ..pairs() }, 1);
+    host.tier.set_note(&[5; NOTE_BYTES]);
+    for block in 0..pages {
+        host.write(id(block % 40), &page(4096, block));
+        if block % 7 == 0 {
+            host.sync();
+        }
+    }
+    host.sync();
+    while host.step() {}
+    let superblock = match closed {
+        true => {
+            host.tier.begin_drain();
+            host.tier.closed(&host.superblock)
+        }
+        false => host.superblock.clone(),
+    };
+    let valid = host.flash.recover(&superblock).unwrap().report.valid;
+    let bytes = superblock.config.geometry().unwrap().region_bytes();
+    for bad in [1, 2, u64::MAX] {
+        for good in 0.. {
+            let mut flash = Failing { flash: &mut host.flash, good, bad };
+            let recovered = Tier::recover(Region::heap(bytes), &superblock, 1, &mut flash);
+            let met = flash.good == 0 && flash.bad < bad;
+            let right = match recovered {
+                Ok(recovered) => recovered.note == [5; NOTE_BYTES] && recovered.report.valid == valid,
+                Err(RecoveryError::Read(_) | RecoveryError::Damaged { unread: Some(_), .. }) => true,
+                Err(_) => false,
+            };
+            if !right {
+                return false;
+            }
+            if !met {
+                break;
+            }
+        }
+    }
+    true
+}
+
+/// A segment that could not be read was done without, and what was then missing was called damaged; or the table of files was taken for empty, because the
+/// records that name the group with it could not be read the second time (crash worlds, seeds 700289 and 5000311).
+#[test]
+fn a_device_that_cannot_be_read_for_a_moment_is_not_called_damaged() {
+    let bugs = [Bug::UnreadTakenForDamaged, Bug::NoteOfUnreadSegmentLost];
+    only_with(&bugs, || {
+        // Among so many lengths there are some at which the last group is the last of a segment.
+        let designs = [Design::FaceGr, Design::FaceGsc, Design::Lc].into_iter();
+        let mut cases = designs.flat_map(|design| (600..612).map(move |pages| (design, pages)));
+        cases.all(|(design, pages)| {
+            [false, true].into_iter().all(|closed| a_read_that_fails_is_no_damage(design, pages, closed))
+        })
+    });
 }

@@ -344,7 +344,9 @@ impl Host {
         };
         let shown = self.flash_path().display();
         let Recovered { tier, writes, superblock, report, .. } = recovered.map_err(|error| match error {
-            RecoveryError::Read(error) => self.device_failed(&error),
+            RecoveryError::Read(error) | RecoveryError::Damaged { unread: Some(error), .. } => {
+                self.device_failed(&error)
+            }
             error => Refusal::new(format!("the flash tier on \"{shown}\" cannot be recovered: {error}"))
                 .detail("Pages whose only copy it held are lost.")
                 .hint("Put back an undamaged copy of the device, or restore a base backup."),

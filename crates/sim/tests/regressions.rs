@@ -7,7 +7,7 @@ use mezzanine_sim::crash::scenario::Scenario;
 use mezzanine_sim::crash::{CUTS_PER_WORLD, World};
 
 /// Seed, and what happened. All were found in version 0.1.0 before its release.
-const STORIES: [(u64, &str); 30] = [
+const STORIES: [(u64, &str); 32] = [
     (
         15,
         "power failed after the tier's table knew a new file and before its sidecar was written: nobody could attach it again",
@@ -124,6 +124,12 @@ const STORIES: [(u64, &str); 30] = [
         "a cut tore one copy of the superblock; in the next opening the other one could not be read for a moment, was taken for damaged as \
           well and was overwritten first, and that write failed: no copy was whole, and the tier was refused",
     ),
+    (
+        5_000_311,
+        "flash could not be read from one moment of a recovery on: the records of the segment that names the last group with its note were \
+          missing, the table of files was taken for empty, and its files were refused as those of a newer tier",
+    ),
+    (700_289, "the same, and a tier whose metadata segment could not be read was refused as damaged"),
     (
         945_993_896,
         "a queue that was to shrink had room for one more summary before the cut; the table of files went into it, the group behind it \

@@ -389,7 +389,11 @@ fn mark_all_clean(tier: &Tier) {
 fn unrecovered(name: &str, error: RecoveryError) -> VolumeError {
     const OPERATION: &str = "recover the tier on";
     match error {
-        RecoveryError::Damaged { what, offset } => VolumeError::new(VolumeErrorKind::Damaged, OPERATION, name, what)
+        error @ RecoveryError::Damaged { unread: Some(_), .. } => {
+            VolumeError::new(VolumeErrorKind::Io, OPERATION, name, error.to_string())
+                .advise("see to the device, or copy it whole to a good one; nothing was changed")
+        }
+        RecoveryError::Damaged { what, offset, unread: None } => VolumeError::new(VolumeErrorKind::Damaged, OPERATION, name, what)
             .at(offset)
             .advise(
                 "pages that were acknowledged are lost: restore the files from a backup and format the tier; if it was \

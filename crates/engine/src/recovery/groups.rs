@@ -275,6 +275,10 @@ impl Scan<'_, '_> {
             let group = match group {
                 Err(error) if planted::is(Bug::UnreadableEndsRecovery) => return Err(error),
                 // Most of what lies here is dead. What cannot be read tells of nothing.
+                Err(RecoveryError::Read(error)) => {
+                    self.unread.get_or_insert(error);
+                    None
+                }
                 Err(_) => None,
                 Ok(group) => group,
             };

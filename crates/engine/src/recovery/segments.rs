@@ -19,7 +19,10 @@ impl Scan<'_, '_> {
             // A segment that cannot be read is like one that is damaged: its groups stand in for it.
             match self.read(self.geometry.segment_offset(slot), &mut bytes) {
                 Err(error) if planted::is(Bug::UnreadableEndsRecovery) => return Err(error.into()),
-                Err(_) => continue,
+                Err(error) => {
+                    self.unread.get_or_insert(error);
+                    continue;
+                }
                 Ok(()) => {}
             }
             // A newer format version in it is damage as any other, here and in summaries: a newer build would have
@@ -82,7 +85,8 @@ impl Scan<'_, '_> {
     pub(super) fn records(&mut self, header: &SegmentHeader) -> Result<Option<Vec<u8>>, RecoveryError> {
         let mut bytes = vec![0; (header.records_bytes() as usize).next_multiple_of(4096)];
         let offset = self.geometry.segment_offset(header.number) + SEGMENT_HEADER_BYTES as u64;
-        if self.read(offset, &mut bytes).is_err() {
+        if let Err(error) = self.read(offset, &mut bytes) {
+            self.unread.get_or_insert(error);
             return Ok(None);
         }
         bytes.truncate(header.records_bytes() as usize);
@@ -222,7 +226,14 @@ impl Scan<'_, '_> {
         segments: &[SegmentHeader],
     ) -> Result<[u8; NOTE_BYTES], RecoveryError> {
         let Some(newest) = segments.last() else { return Ok([0; NOTE_BYTES]) };
-        let records = self.records(newest)?.unwrap_or_default();
+        let records = match self.records(newest)? {
+            None if !planted::is(Bug::NoteOfUnreadSegmentLost) => {
+                // They were whole a moment ago.
+                let offset = self.geometry.segment_offset(newest.number);
+                return Err(damaged("the newest metadata segment", offset));
+            }
+            records => records.unwrap_or_default(),
+        };
         let last = records
             .chunks_exact(RECORD_BYTES)
             .filter_map(|bytes| {
