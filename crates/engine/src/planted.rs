@@ -65,6 +65,9 @@ bugs! {
         SyncWithoutFlush,
         /// A flush counts for groups whose writes ended after it had begun.
         FlushCoversLaterGroups,
+        /// Who waits for progress sleeps although there was some since he looked: nobody wakes him. Nothing is lost, but the sync of another
+        /// may never end. (The volume's part.)
+        ProgressUnnoted,
         /// What was read at the start counts as durable without a flush: a process that was killed leaves it in the device's
         /// cache. (The volume's part.)
         OpenedUnflushed,
@@ -100,6 +103,9 @@ bugs! {
         ReplacedUnsynced,
         /// A page that was changed while a drain wrote an older version counts as clean.
         CleanedAlthoughChanged,
+        /// Runners look for jobs while the volume is settled, and wake who settles it and one another each time, so that all keep
+        /// busy and it may never find them at rest. It was so once. (The volume's part.)
+        LooksWhileSettled,
         /// Who stops admission does not wait for pages that are on their way into the tier, in the sync mode that it is about to
         /// change.
         AdmissionStopsAtOnce,
@@ -239,6 +245,9 @@ bugs! {
         ScannedFramesReused,
         /// Where the last group is one that a metadata segment stands for, its note is lost.
         NoteOfSegmentLost,
+        /// A queue that shrinks forgets how many frames flash was laid out for, if it was told of fewer than it had. It was so once: the next
+        /// opening looked for metadata in other places, and refused the tier as damaged.
+        RoomForgotten,
         /// A resize whose superblock may be on flash is forgotten all the same, and the queue goes on in the old ring.
         StatedResizeForgotten,
         /// A tier is recovered in memory as it is, whatever was there before. It was so once: only hosts that give the same memory twice can see it.

@@ -29,9 +29,12 @@ const SEEKING: u64 = 1;
 const AT_CUT: u64 = 2;
 const STATED: u64 = 3;
 
-/// The configuration with another number of frames; what depends on it by default follows.
+/// The configuration with another number of frames; what depends on it by default follows, and the room stays.
 fn with_frames(config: &TierConfig, frames: u64) -> TierConfig {
-    TierConfig { frames, ahead_frames: config.ahead_frames.min(frames / 2), ..config.clone() }
+    // Fewer than the frames count as so many: of a smaller queue they would be fewer, and flash is laid out for as many as before.
+    let most = config.frames_max.max(config.frames);
+    let frames_max = if planted::is(Bug::RoomForgotten) { config.frames_max } else { most };
+    TierConfig { frames, frames_max, ahead_frames: config.ahead_frames.min(frames / 2), ..config.clone() }
 }
 
 impl Tier {

@@ -24,6 +24,11 @@ impl Shared {
         if host.is_incomplete() {
             return false;
         }
+        // Not a look that counts: who settles the volume would see somebody at work and be woken for nothing, and so would the
+        // other runners, again and again.
+        if self.condition.mode() != Mode::Normal && !planted::is(Bug::LooksWhileSettled) {
+            return false;
+        }
         host.running.fetch_add(1, Ordering::SeqCst);
         let found = self.run_one(host, Mode::Normal);
         if found && host.tier.failure().is_some() {
@@ -228,6 +233,24 @@ mod tests {
         fn describe(&self) -> String {
             "a disk".to_owned()
         }
+    }
+
+    /// Found by threads in many orders: while the volume was settled, each fruitless look for a job passed for progress, which woke all
+    /// runners and who settled it to look again. With many of them somebody was at every moment found looking, and a drain, which waits
+    /// until nobody is, could wait for ever.
+    #[test]
+    fn who_looks_for_a_job_while_the_volume_is_settled_disturbs_nobody() {
+        let config = VolumeConfig { workers: 0, ..VolumeConfig::new(TierConfig::new(4096, 4096)) };
+        let flash = Arc::new(MemoryDevice::new(config.tier.geometry().unwrap().flash_bytes()));
+        Volume::format(&*flash, &config, false).unwrap();
+        let volume = Volume::open(flash, config).unwrap();
+        let (disk, sidecar) = (Arc::new(MemoryDevice::file(0)), Arc::new(MemorySidecar::default()));
+        volume.attach(Path::new("a"), disk, sidecar, AttachOptions::default()).unwrap();
+        let shared = &volume.shared;
+        assert!(shared.condition.change(&[Mode::Normal], Mode::Settling, "a test"));
+        let before = shared.signal.progress();
+        assert!(!volume.step());
+        assert_eq!(shared.signal.progress(), before, "a look for a job passes for progress");
     }
 
     /// Found by the crash worlds (seed 600035546): the mark was set before the write, and the sync took it away.

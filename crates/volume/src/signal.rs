@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use mezzanine_engine::interleave::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
 use mezzanine_engine::interleave::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use mezzanine_engine::planted::{self, Bug};
 
 #[derive(Default)]
 struct State {
@@ -63,6 +64,7 @@ impl Signal {
     /// Sleeps until there has been progress since `seen` was noted.
     pub(crate) fn wait_for_progress(&self, seen: u64) {
         let mut state = self.state();
+        let seen = if planted::is(Bug::ProgressUnnoted) { self.progress() } else { seen };
         while self.progress() == seen {
             state = self.progress.wait(state).unwrap_or_else(PoisonError::into_inner);
         }

@@ -6,6 +6,7 @@
 //! change evenly from the longest run seen; here they are drawn from a length that is drawn as well, because many races lie near the
 //! beginning of long models.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -17,6 +18,16 @@ const LENGTHS: Range<u64> = 4..14;
 const CHANGES_MAX: u64 = 4;
 /// The chance to stay with a thread at a point, in thousandths.
 const STAYS: [u64; 4] = [0, 500, 900, 990];
+
+thread_local! {
+    static HELD: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether the thread that runs goes on at every point, as long as it can. For a model that sets threads up which are to begin later.
+#[allow(dead_code, reason = "not every package whose models use these orders needs it")]
+pub(crate) fn hold(on: bool) {
+    HELD.set(on);
+}
 
 enum Kind {
     Random { stay_permille: u64 },
@@ -62,11 +73,16 @@ impl Scheduler for Orders {
         let seed = self.seeds.next()?;
         self.random = seed;
         self.points = 0;
+        HELD.set(false);
         self.kind = self.draw_kind(seed);
         Some(Schedule::new(seed))
     }
 
     fn next_task(&mut self, runnable: &[&Task], current: Option<TaskId>, waits: bool) -> Option<TaskId> {
+        if let Some(current) = current.filter(|id| HELD.get() && runnable.iter().any(|task| task.id() == *id))
+        {
+            return Some(current);
+        }
         let (drawn, point) = (self.draw(), self.points);
         self.points += 1;
         match &mut self.kind {

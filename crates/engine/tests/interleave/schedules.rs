@@ -14,6 +14,8 @@ use crate::orders::Orders;
 const ORDERS: u64 = 1000;
 /// A model that takes more points than this does not end.
 const POINTS_MAX: usize = 1_000_000;
+/// Of each thread.
+const STACK_BYTES: usize = 256 * 1024;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name)
@@ -24,7 +26,7 @@ fn number(name: &str) -> Option<u64> {
 /// Runs `model` once for each seed; the first seed at which it panicked, and the panic.
 fn run(model: fn(), seeds: Range<u64>) -> Result<(), (u64, Box<dyn std::any::Any + Send>)> {
     let mut config = Config::new();
-    config.stack_size = 256 * 1024;
+    config.stack_size = STACK_BYTES;
     // The seed says the same in fewer digits.
     config.failure_persistence = FailurePersistence::None;
     config.max_steps = MaxSteps::FailAfter(POINTS_MAX);

@@ -1,0 +1,138 @@
+//! What was promised about each page.
+
+use std::collections::BTreeMap;
+
+pub(crate) const PAGE: usize = 4096;
+
+/// A file, by its place among those of the model, and a block in it.
+pub(crate) type Page = (usize, u64);
+
+/// What a page was made, one after the other: versions, each its own; 0 is a page of zeros. One thread at a time changes a page.
+#[derive(Clone, Debug)]
+pub(crate) struct History {
+    versions: Vec<u64>,
+    /// The newest change that is complete, or was read: whoever begins to read now finds nothing older.
+    seen: usize,
+    /// The newest change that was acknowledged as durable.
+    durable: usize,
+}
+
+impl Default for History {
+    fn default() -> Self {
+        Self { versions: vec![0], seen: 0, durable: 0 }
+    }
+}
+
+impl History {
+    /// Where `version` stands in it, not before `floor`: the first place and the last.
+    fn places(&self, version: u64, floor: usize) -> Option<(usize, usize)> {
+        let mut places = (floor..self.versions.len()).filter(|&place| self.versions[place] == version);
+        let first = places.next()?;
+        Some((first, places.next_back().unwrap_or(first)))
+    }
+}
+
+/// All pages that were ever changed.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Pages(BTreeMap<Page, History>);
+
+/// A change of a page: its place in the page's history.
+pub(crate) type Change = (Page, usize);
+
+impl Pages {
+    /// Begins to change a page. Returns the version that it gets, and the change.
+    pub(crate) fn issue(&mut self, page: Page) -> (u64, Change) {
+        let history = self.0.entry(page).or_default();
+        let place = history.versions.len();
+        history.versions.push(place as u64);
+        (place as u64, (page, place))
+    }
+
+    /// Begins to turn pages of a file that were changed before into zeros, from `first` up to `end`.
+    pub(crate) fn issue_zeros(&mut self, file: usize, first: u64, end: u64) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for (page, history) in self.0.range_mut((file, first)..(file, end)) {
+            changes.push((*page, history.versions.len()));
+            history.versions.push(0);
+        }
+        changes
+    }
+
+    pub(crate) fn completed(&mut self, changes: &[Change]) {
+        for (page, place) in changes {
+            let history = self.0.entry(*page).or_default();
+            history.seen = history.seen.max(*place);
+        }
+    }
+
+    pub(crate) fn acknowledged(&mut self, changes: &[Change]) {
+        self.completed(changes);
+        for (page, place) in changes {
+            let history = self.0.entry(*page).or_default();
+            history.durable = history.durable.max(*place);
+        }
+    }
+
+    /// What a sync that begins now promises, of one file or of all.
+    pub(crate) fn complete(&self, file: Option<usize>) -> Vec<Change> {
+        let wanted = self.0.iter().filter(|((of, _), _)| file.is_none_or(|file| *of == file));
+        wanted.map(|(page, history)| (*page, history.seen)).collect()
+    }
+
+    /// Before a read: nothing older is right.
+    pub(crate) fn floor(&self, page: Page) -> usize {
+        self.0.get(&page).map_or(0, |history| history.seen)
+    }
+
+    /// Judges what was read of a page since `floor` was noted.
+    pub(crate) fn judge_read(&mut self, page: Page, floor: usize, version: u64) {
+        let history = self.0.entry(page).or_default();
+        let Some((first, _)) = history.places(version, floor) else {
+            panic!("{page:?}: read version {version} where {floor} is the oldest right one of {history:?}");
+        };
+        history.seen = history.seen.max(first);
+    }
+
+    /// Judges what a page holds after the power has failed. From then on it stays that.
+    pub(crate) fn judge_left(&mut self, page: Page, version: u64) {
+        let history = self.0.entry(page).or_default();
+        let Some((_, last)) = history.places(version, history.durable) else {
+            panic!("{page:?}: version {version} after the power failed, of {history:?}");
+        };
+        *history = History { versions: vec![history.versions[last]], seen: 0, durable: 0 };
+    }
+
+    /// All pages there are.
+    pub(crate) fn all(&self) -> Vec<Page> {
+        self.0.keys().copied().collect()
+    }
+
+    /// Nobody changes a page any more, and each was read: its newest version was found.
+    pub(crate) fn judge_newest(&self) {
+        for (page, history) in &self.0 {
+            let newest = history.versions.last();
+            assert!(
+                history.versions.get(history.seen) == newest,
+                "{page:?} is not the newest at the end: {history:?}"
+            );
+        }
+    }
+}
+
+/// The bytes of a page.
+pub(crate) fn bytes_of((file, block): Page, version: u64) -> Vec<u8> {
+    if version == 0 {
+        return vec![0; PAGE];
+    }
+    let words = [(file as u64) << 32 | block, version];
+    words.map(u64::to_le_bytes).concat().repeat(PAGE / 16)
+}
+
+/// The version of a page that is whole.
+pub(crate) fn version_of(page: Page, bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word.copy_from_slice(&bytes[8..16]);
+    let version = u64::from_le_bytes(word);
+    assert!(bytes == bytes_of(page, version), "{page:?} is torn, or another page's, or another file's head");
+    version
+}

@@ -1,0 +1,99 @@
+//! Pages are read alone and several at once, from memory, flash and disk, while they are written anew and leave the tier.
+
+use mezzanine_engine::planted::Bug;
+
+use crate::schedules::{check, finds};
+use crate::world::{FILLER, Setup, Thread, World};
+
+const READ: Thread = |world| {
+    for block in 0..4 {
+        world.read((0, block))?;
+    }
+    world.read_run((0, 0), 4)
+};
+
+const READ_RUN: Thread = |world| {
+    world.read_run((0, 0), 4)?;
+    world.read_run((0, 1), 3)?;
+    world.read((0, 0))
+};
+
+const WRITE: Thread = |world| {
+    for block in [0, 1, 3, 0, 2] {
+        world.write((0, block))?;
+        world.write((FILLER, block))?;
+    }
+    Ok(())
+};
+
+fn rewritten<const RUNNERS: usize>() {
+    let world = World::new(Setup::new(RUNNERS));
+    for block in 0..4 {
+        world.write((0, block)).unwrap();
+    }
+    world.push_on();
+    world.run(&[READ, READ_RUN, WRITE]);
+}
+
+fn from_disk<const RUNNERS: usize>() {
+    let world = World::new(Setup::new(RUNNERS));
+    for block in 0..4 {
+        world.write((0, block)).unwrap();
+    }
+    world.push_out();
+    world.run(&[READ, READ_RUN, WRITE]);
+}
+
+const READ_TWICE: Thread = |world| {
+    for block in [0, 1, 0, 1] {
+        world.read((0, block))?;
+    }
+    Ok(())
+};
+
+/// Pages come into the tier and leave it again, or lose their frames to others, while they are read.
+const OVERTAKE: Thread = |world| {
+    world.write((0, 0))?;
+    world.push_more(world.frames())?;
+    world.write((0, 1))?;
+    world.push_more(world.frames())
+};
+
+fn overtaken<const RUNNERS: usize>() {
+    let world = World::new(Setup::new(RUNNERS));
+    for block in 0..2 {
+        world.write((0, block)).unwrap();
+    }
+    world.push_out();
+    world.run(&[READ_TWICE, OVERTAKE]);
+}
+
+#[test]
+fn two_runners() {
+    check(rewritten::<2>);
+}
+
+#[test]
+fn three_runners() {
+    check(rewritten::<3>);
+}
+
+#[test]
+fn no_runners() {
+    check(rewritten::<0>);
+}
+
+#[test]
+fn pages_that_are_on_disk_alone() {
+    check(from_disk::<2>);
+}
+
+#[test]
+fn pages_that_come_and_go() {
+    check(overtaken::<2>);
+}
+
+#[test]
+fn an_offer_of_what_was_written_anew_is_noticed() {
+    finds(Bug::StaleOfferAdmitted, overtaken::<2>, 4000);
+}
