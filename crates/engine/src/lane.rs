@@ -47,7 +47,7 @@ pub(crate) struct LanePage {
 }
 
 /// Bits of a word of the lane's list that hold the place.
-const PLACE_BITS: u32 = 13;
+pub(crate) const PLACE_BITS: u32 = 13;
 // Summaries are a small part of their groups.
 const _: () = assert!(LANE_GROUPS_MAX * (GROUP_PAGES_MAX + GROUP_PAGES_MAX / 4) <= 1 << PLACE_BITS);
 

@@ -45,6 +45,8 @@ mod designs;
 
 mod layout;
 
+mod bounds;
+
 mod ring;
 
 mod resize;
@@ -123,6 +125,7 @@ pub mod planted;
 
 pub use attach::{AttachError, REGION_VERSION};
 pub use blank::Blank;
+pub use bounds::UsedUp;
 pub use checkpoint::{DrainBusy, DrainScope, DrainState, DrainTicket, Mark};
 pub use config::{
     Admission, ConfigError, Design, FRAMES_MAX, GROUP_PAGES_MAX, Geometry, PAGE_SIZE_MAX, PAGE_SIZE_MIN,

@@ -250,6 +250,10 @@ bugs! {
         RoomForgotten,
         /// A resize whose superblock may be on flash is forgotten all the same, and the queue goes on in the old ring.
         StatedResizeForgotten,
+        /// Pages are taken until a number that only rises has come to its end.
+        NumbersSpent,
+        /// Numbers from a device are believed that this build would not have written.
+        ImpossibleNumbersBelieved,
         /// A tier is recovered in memory as it is, whatever was there before. It was so once: only hosts that give the same memory twice can see it.
         UsedMemoryKept,
     }

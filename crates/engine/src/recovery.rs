@@ -26,6 +26,7 @@ use std::fmt;
 
 use crate::attach::{begin, check_owner};
 use crate::blank::Blank;
+use crate::bounds::{UsedUp, next_epoch};
 use crate::config::{ConfigError, Geometry};
 use crate::control::NONE;
 use crate::format::{Superblock, TierState};
@@ -81,6 +82,8 @@ pub enum RecoveryError {
     RegionTooSmall(usize),
     /// The device cannot be read.
     Read(ReadError),
+    /// It was opened so often that no epoch is left for one more recovery.
+    UsedUp(UsedUp),
     /// Something below the durable mark is damaged, and so pages that were acknowledged are lost.
     Damaged {
         /// What is wrong.
@@ -98,6 +101,7 @@ impl fmt::Display for RecoveryError {
             Self::Config(error) => write!(f, "{error}"),
             Self::RegionTooSmall(bytes) => write!(f, "the region is too small: {bytes} bytes are needed"),
             Self::Read(error) => write!(f, "flash cannot be read: {error}"),
+            Self::UsedUp(error) => write!(f, "{error}"),
             Self::Damaged { what, offset, unread: None } => write!(f, "damaged at byte {offset}: {what}"),
             Self::Damaged { what, offset, unread: Some(error) } => {
                 write!(
@@ -219,6 +223,7 @@ impl Tier {
         if region.bytes() < geometry.region_bytes() {
             return Err(RecoveryError::RegionTooSmall(geometry.region_bytes()));
         }
+        next_epoch(superblock.epoch).map_err(RecoveryError::UsedUp)?;
         begin(&region);
         let tier = Self::over(region, geometry.clone(), superblock.tier_uuid, owner);
         if geometry.slot_directory().is_some() {

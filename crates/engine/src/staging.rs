@@ -300,6 +300,7 @@ impl Tier {
         if self.summaries_left() <= reserved {
             return None;
         }
+        self.spend_numbers(group);
         slot.sequence.set(sequence);
         slot.position.set(rear);
         slot.capacity.set(group - self.geometry.summary_frames());

@@ -347,6 +347,9 @@ impl Host {
             RecoveryError::Read(error) | RecoveryError::Damaged { unread: Some(error), .. } => {
                 self.device_failed(&error)
             }
+            RecoveryError::UsedUp(error) => {
+                Refusal::new(format!("the flash tier on \"{shown}\" cannot be used any more: {error}"))
+            }
             error => Refusal::new(format!("the flash tier on \"{shown}\" cannot be recovered: {error}"))
                 .detail("Pages whose only copy it held are lost.")
                 .hint("Put back an undamaged copy of the device, or restore a base backup."),

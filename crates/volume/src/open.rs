@@ -400,7 +400,7 @@ fn unrecovered(name: &str, error: RecoveryError) -> VolumeError {
                  used in sync mode 'through', its files are whole without it",
             ),
         RecoveryError::Read(error) => VolumeError::new(VolumeErrorKind::Io, OPERATION, name, error.to_string()),
-        error @ (RecoveryError::Config(_) | RecoveryError::RegionTooSmall(_)) => {
+        error @ (RecoveryError::Config(_) | RecoveryError::RegionTooSmall(_) | RecoveryError::UsedUp(_)) => {
             VolumeError::new(VolumeErrorKind::InvalidConfig, OPERATION, name, error.to_string())
         }
     }

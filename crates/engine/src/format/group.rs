@@ -3,6 +3,7 @@
 use super::fields::{Reader, Writer};
 use super::record::{RECORD_BYTES, Record};
 use super::{FORMAT_VERSION, FormatError, plausible};
+use crate::bounds::Bound;
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
 
@@ -45,6 +46,7 @@ impl GroupSummary {
     /// The header for `records` (encoded one after the other) and the checksum of the summary.
     pub(crate) fn encode(&self, records: &[u8]) -> ([u8; SUMMARY_HEADER_BYTES], u32) {
         assert_eq!(records.len(), self.records as usize * RECORD_BYTES);
+        assert!(Bound::Position.holds(&[self.position]) && Bound::Sequence.holds(&[self.sequence]));
         let narrow = planted::is(Bug::SequencesNarrow);
         let sequence = if narrow { self.sequence & u64::from(u32::MAX) } else { self.sequence };
         let mut out = [0; SUMMARY_HEADER_BYTES];
@@ -99,7 +101,8 @@ impl GroupSummary {
         if u32::from_le_bytes(stored) != computed {
             return Err(FormatError::Damaged("a group summary whose checksum does not match".into()));
         }
-        if !plausible(epoch, &[sequence, position, durable, front]) {
+        let (sequences, positions) = (&[sequence, durable], &[position, front]);
+        if !plausible(epoch, &[(Bound::Sequence, sequences), (Bound::Position, positions)]) {
             return Err(FormatError::Damaged("a group summary with impossible numbers".into()));
         }
         let cut_short = flags & FLAG_CUT_SHORT != 0;

@@ -27,20 +27,20 @@ pub use superblock::{
 
 use std::fmt;
 
+use crate::bounds::Bound;
+use crate::planted::{self, Bug};
+
 /// The version of the on-flash format that this build writes. Version 1 had fewer slots for metadata segments, so that frames began elsewhere; version 2
 /// had no nonces, and no marks in the table of a volume's files.
 pub const FORMAT_VERSION: u32 = 3;
 /// The oldest version that this build reads, to drain the tier.
 pub const FORMAT_VERSION_DRAINED: u32 = 2;
 
-/// No position, sequence number, version, segment number or generation gets this far within a thousand years. Larger
-/// ones are damage; so the arithmetic on them cannot overflow.
-const COUNTER_END: u64 = 1 << 55;
-/// The same for epochs: a tier would have to be recovered so often.
-const EPOCH_END: u32 = 1 << 31;
-
-fn plausible(epoch: u32, counters: &[u64]) -> bool {
-    epoch < EPOCH_END && counters.iter().all(|&counter| counter < COUNTER_END)
+/// Whether these numbers exist (see `bounds`). Others are damage; so the arithmetic on them cannot overflow.
+fn plausible(epoch: u32, numbers: &[(Bound, &[u64])]) -> bool {
+    let exist =
+        Bound::Epoch.holds(&[epoch.into()]) && numbers.iter().all(|(bound, numbers)| bound.holds(numbers));
+    exist || planted::is(Bug::ImpossibleNumbersBelieved)
 }
 
 /// Why bytes from flash cannot be used.

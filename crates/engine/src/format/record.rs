@@ -2,13 +2,11 @@
 
 use super::fields::{Reader, Writer};
 use super::plausible;
+use crate::bounds::{Bound, VERSION_BITS};
 use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
 
 /// Size of a record in bytes.
 pub const RECORD_BYTES: usize = 48;
-
-/// A version's number takes the bits below; in a page's record the lower half of its home those above.
-const VERSION_BITS: u32 = 48;
 
 const FLAG_DIRTY: u8 = 1;
 const FLAG_SECOND_CHANCE: u8 = 2;
@@ -91,6 +89,7 @@ impl Record {
             .u8(shift)
             .u8((page_home >> 24) as u8)
             .u64(number)
+            // A version takes the bits below; in a page's record the lower half of its home those above.
             .u64(self.version | u64::from(page_home & 0xFFFF) << VERSION_BITS)
             .u32(self.epoch)
             .u32(checksum);
@@ -132,14 +131,16 @@ impl Record {
                 let mut reader = Reader::new(&id);
                 let (position, sequence, pages) = (reader.u64(), reader.u64(), reader.u32());
                 let records = u32::try_from(number).ok()?;
-                if !plausible(epoch, &[position, sequence]) {
+                let numbers: [(Bound, &[u64]); 2] =
+                    [(Bound::Position, &[position]), (Bound::Sequence, &[sequence])];
+                if !plausible(epoch, &numbers) {
                     return None;
                 }
                 RecordKind::Group { position, sequence, pages, records, checksum }
             }
             _ => return None,
         };
-        plausible(epoch, &[version]).then_some(Self { kind, epoch, version })
+        plausible(epoch, &[(Bound::Version, &[version])]).then_some(Self { kind, epoch, version })
     }
 }
 

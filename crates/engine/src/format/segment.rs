@@ -3,6 +3,7 @@
 use super::fields::{Reader, Writer};
 use super::record::RECORD_BYTES;
 use super::{FORMAT_VERSION, FormatError, plausible};
+use crate::bounds::Bound;
 
 /// First bytes of a segment.
 const SEGMENT_MAGIC: [u8; 8] = *b"MEZZSEG1";
@@ -119,9 +120,13 @@ impl SegmentHeader {
             share_frames: reader.u32(),
             share_checksum: reader.u32(),
         };
-        let sequences = [header.number, header.first_sequence, header.end_sequence, header.version_max];
-        let positions = [header.first_position, header.end_position, header.front, header.share_rear];
-        if !plausible(epoch, &sequences) || !plausible(epoch, &positions) {
+        let numbers: [(Bound, &[u64]); 4] = [
+            (Bound::Segment, &[header.number]),
+            (Bound::Sequence, &[header.first_sequence, header.end_sequence]),
+            (Bound::Version, &[header.version_max]),
+            (Bound::Position, &[header.first_position, header.end_position, header.front, header.share_rear]),
+        ];
+        if !plausible(epoch, &numbers) {
             return Err(FormatError::Damaged("a segment header with impossible numbers".into()));
         }
         Ok(header)

@@ -5,6 +5,7 @@
 
 use super::fields::{Reader, Writer};
 use super::plausible;
+use crate::bounds::Bound;
 use crate::ids::{PAGE_ID_BYTES, PageId};
 use crate::layout::NOTE_BYTES;
 
@@ -59,7 +60,13 @@ impl SlotEntry {
         let id = PageId::from_bytes(reader.bytes::<PAGE_ID_BYTES>());
         let (checksum, epoch) = (reader.u32(), reader.u32());
         let (version, lsn) = (reader.u64(), reader.u64());
-        plausible(epoch, &[version]).then_some(Self { id, checksum, epoch, version, lsn })
+        plausible(epoch, &[(Bound::Version, &[version])]).then_some(Self {
+            id,
+            checksum,
+            epoch,
+            version,
+            lsn,
+        })
     }
 }
 
@@ -103,7 +110,7 @@ impl SlotHead {
         }
         let mut reader = Reader::new(&bytes[24..]);
         let (epoch, number, note) = (reader.u32(), reader.u64(), reader.bytes());
-        plausible(epoch, &[number]).then_some(Self { epoch, number, note })
+        plausible(epoch, &[(Bound::Generation, &[number])]).then_some(Self { epoch, number, note })
     }
 }
 

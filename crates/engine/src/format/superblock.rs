@@ -8,6 +8,7 @@
 
 use super::fields::{Reader, Writer};
 use super::{FORMAT_VERSION, FORMAT_VERSION_DRAINED, FormatError, Nonce, Nonces, plausible};
+use crate::bounds::Bound;
 use crate::config::{Admission, Design, Geometry, Placement, SyncMode, TierConfig};
 use crate::planted::{self, Bug};
 use crate::recovery::{ReadError, ReadFlash, WriteFlash};
@@ -204,6 +205,11 @@ impl Superblock {
 
     /// The bytes of one copy.
     pub fn encode(&self) -> [u8; SUPERBLOCK_BYTES] {
+        let (epoch, generation) = (u64::from(self.epoch), self.generation);
+        assert!(
+            Bound::Epoch.holds(&[epoch]) && Bound::Generation.holds(&[generation]),
+            "a superblock that nobody would read again: epoch {epoch}, generation {generation}"
+        );
         let mut out = [0; SUPERBLOCK_BYTES];
         let config = &self.config;
         let mut writer = Writer::new(&mut out);
@@ -342,7 +348,12 @@ impl Superblock {
             return Err(odd("ring"));
         }
         config.geometry().map_err(|error| FormatError::Damaged(format!("a superblock with {error}")))?;
-        if !plausible(epoch, &[generation, epoch_sequence, end_sequence, front]) || origin_epoch > epoch {
+        let numbers: [(Bound, &[u64]); 3] = [
+            (Bound::Generation, &[generation]),
+            (Bound::Sequence, &[epoch_sequence, end_sequence]),
+            (Bound::Position, &[front]),
+        ];
+        if !plausible(epoch, &numbers) || origin_epoch > epoch {
             return Err(FormatError::Damaged("a superblock with impossible numbers".into()));
         }
         let superblock = Self {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use mezzanine_engine::format::Superblock;
 use mezzanine_engine::{
-    Blank, Job, Lookup, PageId, ReadError, ReadFlash, Recovered, RecoveryError, StageIn, StageKind,
+    Blank, IdRange, Job, Lookup, PageId, ReadError, ReadFlash, Recovered, RecoveryError, StageIn, StageKind,
     SyncState, Tier, TierConfig,
 };
 
@@ -138,6 +138,11 @@ impl Host {
                     while self.tier.invalidate(&id).is_err() {
                         assert!(self.step(), "a full tier must have a job");
                     }
+                    // An older version may have been on its way.
+                    while self.tier.stage_out_touches(&IdRange { start: id, count: 1, shift: 0 }) {
+                        assert!(self.step(), "stage-out under way must have a job");
+                    }
+                    self.disk.insert(id, page.to_vec());
                     return;
                 }
                 StageIn::Dropped | StageIn::FirstSeen => unreachable!(),

@@ -1,0 +1,184 @@
+//! How far the numbers of a tier go, and what happens at their ends.
+//!
+//! Positions, sequence numbers, versions and the like only rise, over the tier's whole life. Each has room in structures of fixed size, and what
+//! does not fit there would name something else: so no number may ever be given out that one of them cannot hold. The README's table *Numbers that only
+//! rise* says who advances each and how long it lasts. The rules:
+//!
+//! 1. Every number has one end, here. What holds it has room for all numbers below: asserted when this is compiled.
+//! 2. Before the end comes a *reserve*. In it the tier takes no more pages ([`Tier::used_up`] says why); they go to disk, as after [`Tier::stop_admission`]. What is needed to
+//!    leave in order goes on: tombstones, second chances, drains, closing.
+//! 3. At the end itself the engine stops with an assertion that names the number, and a recovery with an error. Nothing wraps.
+//! 4. Bytes from a device that state a number at or beyond its end are damaged: this build would not have written them.
+
+use std::fmt;
+
+use crate::control::Control;
+#[cfg(feature = "planted")]
+use crate::format::Age;
+use crate::lane::PLACE_BITS;
+use crate::planted::{self, Bug};
+use crate::tier::Tier;
+
+/// Bits of a position: with its place in the lane it makes one word (`lane`).
+pub(crate) const POSITION_BITS: u32 = 50;
+/// Bits of a version: in a page's record the rest of the word holds half of a home (`format::record`).
+pub(crate) const VERSION_BITS: u32 = 48;
+/// Bits of a group's sequence number, which is doubled ([`Tier::work`]).
+const SEQUENCE_BITS: u32 = 50;
+/// Bits of a segment's number.
+const SEGMENT_BITS: u32 = 50;
+/// Bits of the number of a superblock, or of a head of the slot directory.
+const GENERATION_BITS: u32 = 55;
+/// Bits of an epoch.
+const EPOCH_BITS: u32 = 31;
+
+const _: () = assert!(
+    POSITION_BITS + PLACE_BITS <= u64::BITS,
+    "a word of the lane has room for a position and its place"
+);
+const _: () =
+    assert!(VERSION_BITS + 16 == u64::BITS, "a page's record has room for its version and half of its home");
+const _: () =
+    assert!(SEQUENCE_BITS < u64::BITS && SEGMENT_BITS < u64::BITS, "sums and doubles do not overflow");
+const _: () = assert!(EPOCH_BITS < u32::BITS, "an epoch's successor does not overflow");
+const _: () = assert!(
+    crate::config::FRAMES_MAX < u32::MAX as u64,
+    "frames count from 1 in links, and fit half a word of the ring"
+);
+
+/// A number that only rises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bound {
+    Position,
+    Sequence,
+    Version,
+    Segment,
+    Generation,
+    Epoch,
+}
+
+impl Bound {
+    /// The first number that does not exist.
+    pub(crate) const fn end(self) -> u64 {
+        1 << match self {
+            Self::Position => POSITION_BITS,
+            Self::Sequence => SEQUENCE_BITS,
+            Self::Version => VERSION_BITS,
+            Self::Segment => SEGMENT_BITS,
+            Self::Generation => GENERATION_BITS,
+            Self::Epoch => EPOCH_BITS,
+        }
+    }
+
+    /// From here on no pages are taken. Of a million numbers a second the reserve lasts for hours; of openings for 65,536 more.
+    const fn reserve(self) -> u64 {
+        match self {
+            Self::Epoch => self.end() - (1 << 16),
+            _ => self.end() - (1 << 33),
+        }
+    }
+
+    const fn plural(self) -> &'static str {
+        match self {
+            Self::Position => "positions",
+            Self::Sequence => "numbers of groups",
+            Self::Version => "versions",
+            Self::Segment => "numbers of metadata segments",
+            Self::Generation => "numbers of superblocks",
+            Self::Epoch => "epochs",
+        }
+    }
+
+    /// Whether all of these numbers exist.
+    pub(crate) fn holds(self, numbers: &[u64]) -> bool {
+        numbers.iter().all(|&number| number < self.end())
+    }
+}
+
+/// A tier has come near the end of a number that only rises, and takes no more pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UsedUp {
+    pub(crate) bound: Bound,
+    pub(crate) next: u64,
+}
+
+impl fmt::Display for UsedUp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (what, end) = (self.bound.plural(), self.bound.end());
+        write!(f, "the tier has used up its {what} ({} of {end}): drain it and format it anew", self.next)
+    }
+}
+
+impl std::error::Error for UsedUp {}
+
+/// An epoch's successor, for a superblock that a recovery writes.
+pub(crate) fn next_epoch(epoch: u32) -> Result<u32, UsedUp> {
+    let next = epoch + 1;
+    let fits = Bound::Epoch.holds(&[next.into()]);
+    fits.then_some(next).ok_or(UsedUp { bound: Bound::Epoch, next: next.into() })
+}
+
+impl Control {
+    /// The next numbers that will be given out.
+    fn rising(&self) -> [(Bound, u64); 5] {
+        [
+            (Bound::Position, self.rear.get()),
+            (Bound::Sequence, self.next_sequence.get()),
+            (Bound::Version, self.next_version.get()),
+            (Bound::Segment, self.segment_number.get()),
+            (Bound::Epoch, self.epoch.get()),
+        ]
+    }
+}
+
+impl Tier {
+    /// Why the tier takes no more pages although nobody has stopped it: one of its numbers comes to an end. Whatever is in it can
+    /// still be read, drained and closed.
+    pub fn used_up(&self) -> Option<UsedUp> {
+        let mut rising = self.control().rising().into_iter();
+        let (bound, next) = rising.find(|(bound, next)| *next >= bound.reserve())?;
+        Some(UsedUp { bound, next })
+    }
+
+    /// A group of so many frames is about to be opened: asserts that it is given only numbers that exist, and has pages refused from now on
+    /// if few are left. Under the control lock.
+    pub(crate) fn spend_numbers(&self, frames: u64) {
+        if self.used_up().is_some() && !planted::is(Bug::NumbersSpent) {
+            self.control().stopped.set(1);
+        }
+        let records = u64::from(self.geometry.records_max);
+        for (bound, next) in self.control().rising() {
+            let taken = match bound {
+                Bound::Position => frames,
+                Bound::Version => records,
+                _ => 0,
+            };
+            assert!(next + taken < bound.end(), "{}", UsedUp { bound, next });
+        }
+    }
+}
+
+/// For tests, whose lives are short.
+#[cfg(feature = "planted")]
+impl Age {
+    fn at(mut number: impl FnMut(Bound) -> u64) -> Self {
+        Self {
+            epoch: number(Bound::Epoch) as u32,
+            generation: number(Bound::Generation),
+            sequence: number(Bound::Sequence),
+            position: number(Bound::Position),
+            version: number(Bound::Version),
+            segment: number(Bound::Segment),
+        }
+    }
+
+    /// So many before the reserve of each number.
+    pub fn before_reserve(by: u64) -> Self {
+        Self::at(|bound| bound.reserve() - by)
+    }
+
+    /// So many before the end of each number.
+    pub fn before_end(by: u64) -> Self {
+        Self::at(|bound| bound.end() - by)
+    }
+}
