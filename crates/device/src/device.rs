@@ -8,7 +8,10 @@
 //!    and nothing of its own batch.
 //! 4. After a failed flush nothing is known about what is durable. The device refuses writes and flushes from then on
 //!    (kind `FlushFailed`) and keeps serving reads; nothing is retried, because the kernel reports a lost write once.
-//! 5. Overlapping writes in flight at the same time leave any mixture of the two.
+//! 5. A failed flush is seen by everyone who waited for it: every call that asked for a flush before it failed, and was not answered by one that had succeeded,
+//!    returns an error, whichever of them carried it out. So nobody takes a success that another's error belongs to. Among processes each answers for its
+//!    own calls: those that share a descriptor ask for one of their own ([`Device::flush_apart`]).
+//! 6. Overlapping writes in flight at the same time leave any mixture of the two.
 
 use crate::{DeviceError, DeviceErrorKind};
 
@@ -159,6 +162,16 @@ pub trait Device: Send + Sync {
     /// The failure; from then on the device refuses writes and flushes.
     fn flush(&self) -> Result<(), DeviceError> {
         self.run_one(Request::Flush)
+    }
+
+    /// From now on this process's flushes are reported to it and to nobody else. For processes that have this device from the one that
+    /// forked them, before they first flush it: the kernel reports a lost write once for each time that a file was opened, so of two that share that
+    /// one could be told of a success that is none. Devices that are no file of the system's have nothing to do.
+    ///
+    /// # Errors
+    /// If the file cannot be opened once more.
+    fn flush_apart(&self) -> Result<(), DeviceError> {
+        Ok(())
     }
 
     /// Gives up the contents of a range.

@@ -177,6 +177,8 @@ bugs! {
         FrontIgnored,
         /// The front found in metadata segments is ignored.
         SegmentFrontIgnored,
+        /// Numbers of files begin anew when a tier was opened 2^24 times. It was so once. (The volume's part.)
+        FileNumbersWrap,
         /// What lies past the end of a file after a crash is not dropped before the file grows. (The volume's part.)
         TailNotTrimmed,
         /// A discard that a crash interrupted is not repeated. (The volume's part.)

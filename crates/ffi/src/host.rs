@@ -247,6 +247,14 @@ impl Host {
         if self.is_attached() {
             return Ok(());
         }
+        // Other processes of the server have the device from the same parent, and would share the reports of their flushes.
+        self.flash.flush_apart().map_err(|error| {
+            Refusal::new(format!(
+                "the flash device \"{}\" cannot be used: {error}",
+                self.flash_path().display()
+            ))
+            .hint("Check that it is still where it was when the server started.")
+        })?;
         let tier = Tier::attach(self.region()?, owner).map_err(|error| match error {
             AttachError::Poisoned => Refusal::new("a process died while it changed the flash tier")
                 .hint("The server restarts and rebuilds the tier from flash."),

@@ -202,7 +202,7 @@ impl Shared {
         distrusted: u64,
     ) -> Result<Arc<FileInner>, VolumeError> {
         let (Some(host), Some(opened)) = (self.tier_in_use(), registry.tier.as_mut()) else {
-            return Ok(self.attach_without_tier(registry, candidate));
+            return self.attach_without_tier(registry, candidate);
         };
         let host = &host;
         let length = candidate.backing.len();
@@ -216,7 +216,7 @@ impl Shared {
                         VolumeError::new(VolumeErrorKind::TooManyFiles, "attach", candidate.name, reason);
                     return Err(error.advise("use another tier for it"));
                 }
-                _ => note.table.next_file,
+                _ => note.table.next().map_err(|used_up| used_up.of(&candidate.name))?,
             }
         };
         opened.start(host)?;
@@ -256,13 +256,18 @@ impl Shared {
 
     /// Attaches a file that the disk alone answers for. If the tier was given up, another one may take its place, and the number
     /// is one that no file of that one has.
-    fn attach_without_tier(&self, registry: &mut Registry, candidate: Candidate<'_>) -> Arc<FileInner> {
+    fn attach_without_tier(
+        &self,
+        registry: &mut Registry,
+        candidate: Candidate<'_>,
+    ) -> Result<Arc<FileInner>, VolumeError> {
         let host = self.host();
         let number = match &host {
             Some(host) => {
-                let next = &mut lock(&host.table).table.next_file;
-                *next += 1;
-                *next - 1
+                let table = &mut lock(&host.table).table;
+                let number = table.next().map_err(|used_up| used_up.of(&candidate.name))?;
+                table.next_file = number + 1;
+                number
             }
             None => {
                 registry.next_number += 1;
@@ -271,7 +276,7 @@ impl Shared {
         };
         let file = candidate.into_file(number, host.as_ref());
         file.ready.store(true, Ordering::Release);
-        self.register(file)
+        Ok(self.register(file))
     }
 
     /// Takes up a file whose newest pages may be in the tier.

@@ -13,6 +13,9 @@
 //! All little-endian. Eleven files fill the note.
 
 use mezzanine_engine::NOTE_BYTES;
+use mezzanine_engine::planted::{self, Bug};
+
+use crate::error::{VolumeError, VolumeErrorKind};
 
 const VERSION: u8 = 1;
 const HEADER_BYTES: usize = 16;
@@ -20,6 +23,21 @@ const ENTRY_BYTES: usize = 16;
 /// Files that one volume can have.
 pub(crate) const FILES_MAX: usize = (NOTE_BYTES - HEADER_BYTES) / ENTRY_BYTES;
 const _: () = assert!(FILES_MAX == 11);
+/// Numbers of files that an epoch has for itself, so that they do not return when a table is lost: enough for 2^24 openings of a tier.
+const NUMBERS_PER_EPOCH: u32 = 1 << 8;
+
+/// All numbers of files have been given out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NumbersUsedUp;
+
+impl NumbersUsedUp {
+    /// The error of attaching a file to the tier.
+    pub(crate) fn of(self, file: &str) -> VolumeError {
+        let reason = "the tier has used up its numbers of files";
+        VolumeError::new(VolumeErrorKind::TooManyFiles, "attach", file, reason)
+            .advise("drain the tier and format it anew; files that it knows can still be attached")
+    }
+}
 
 /// What the tier knows of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,10 +74,26 @@ impl Table {
         if self.entries.len() == FILES_MAX {
             return None;
         }
-        let file = self.next_file;
-        self.next_file = file.checked_add(1)?;
+        let file = self.next().ok()?;
+        self.next_file = file + 1;
         self.entries.push(Entry { file, epoch, length });
         Some(file)
+    }
+
+    /// Gives out a number for a file; an error if all have been given out.
+    pub(crate) fn next(&self) -> Result<u32, NumbersUsedUp> {
+        if self.next_file == u32::MAX { Err(NumbersUsedUp) } else { Ok(self.next_file) }
+    }
+
+    /// No number below the first of an epoch is given out any more, whatever became of the table in which it was. The last number
+    /// stands for none: an epoch that has no numbers begins there.
+    pub(crate) fn skip_to(&mut self, epoch: u32) {
+        let first = match epoch.checked_mul(NUMBERS_PER_EPOCH) {
+            Some(first) => first | 1,
+            None if planted::is(Bug::FileNumbersWrap) => epoch.wrapping_mul(NUMBERS_PER_EPOCH) | 1,
+            None => u32::MAX,
+        };
+        self.next_file = self.next_file.max(first);
     }
 
     pub(crate) fn remove(&mut self, file: u32) {

@@ -351,7 +351,7 @@ pub(crate) fn open_tier(
             .advise("put back an undamaged copy of the same moment")
     })?;
     // Numbers of files must not return even if the tier was emptied and its table with it.
-    table.next_file = table.next_file.max(superblock.epoch << 8 | 1);
+    table.skip_to(superblock.epoch);
     let report = OpenReport {
         files: table.entries.iter().map(|entry| entry.file).collect(),
         region_bytes: geometry.region_bytes(),

@@ -51,6 +51,9 @@ struct Inspection {
     memory_bytes_per_frame: f64,
     /// What opening the tier now would find; its pages are gone if it would be emptied.
     recovery: Recovery,
+    /// Why it would take no more pages, if one of its numbers comes to an end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    used_up: Option<String>,
     /// Of a PostgreSQL server's tier.
     postgresql: Option<Cluster>,
 }
@@ -135,6 +138,7 @@ pub(crate) fn run(args: &InspectArgs, json: bool) -> Result<(), Failure> {
             bytes_read: report.bytes_read,
             seconds,
         },
+        used_up: recovered.tier.used_up().map(|why| why.to_string()),
         postgresql: postgres::cluster(&superblock, &recovered.tier),
     };
     if json { output::json(&inspection) } else { output::print(&text(&inspection, superblock.state)) }
@@ -195,6 +199,7 @@ fn text(i: &Inspection, state: TierState) -> String {
         ("pages", pages),
         ("recovery", found),
     ];
+    lines.extend(i.used_up.iter().map(|why| ("admission", format!("none: {why}"))));
     lines.extend(i.postgresql.iter().flat_map(Cluster::facts));
     facts(&lines) + &i.postgresql.as_ref().map(Cluster::table).unwrap_or_default()
 }

@@ -309,6 +309,10 @@ impl Device for Attached {
         self.inner.reserve(len)
     }
 
+    fn flush_apart(&self) -> Result<(), DeviceError> {
+        self.inner.flush_apart()
+    }
+
     fn describe(&self) -> String {
         format!("{} on a modelled {}", self.inner.describe(), self.drive.model.title)
     }

@@ -4,12 +4,24 @@ use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// Alignment that is safe for direct I/O where the kernel does not say: no block device has larger logical blocks.
 const DIRECT_ALIGNMENT_DEFAULT: u32 = 4096;
 
 fn check(result: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Opens the file behind a descriptor once more, for syncing it. The path is taken only where the descriptor has no name of its own, and
+/// only if it still leads to the same file.
+pub(super) fn open_again(file: &File, path: &Path) -> io::Result<File> {
+    let named = format!("/proc/self/fd/{}", file.as_raw_fd());
+    let again = File::open(named).or_else(|_| File::open(path))?;
+    let (first, second) = (file.metadata()?, again.metadata()?);
+    let same = (first.dev(), first.ino(), first.rdev()) == (second.dev(), second.ino(), second.rdev());
+    if same { Ok(again) } else { Err(io::Error::other("its path leads to another file now")) }
 }
 
 /// Length in bytes of a block device.

@@ -6,8 +6,9 @@
 //! 2. Transfers whose memory, offset or length is not aligned go through a bounce buffer on a direct device, except
 //!    writes of an unaligned range: these go through the page cache, alone, because a read-modify-write of the edges
 //!    would lose the write of a neighbour and could lengthen the file.
-//! 3. All flushes use one descriptor. The kernel reports a lost write once per descriptor; two flushes at once could
-//!    see it reported to the other, so they take turns, and the first failure is final.
+//! 3. All flushes of a process use one descriptor. The kernel reports a lost write once per open file; two flushes at once could
+//!    see it reported to the other, so they take turns, and the first failure is final. A process that was forked shares the open file with
+//!    others and opens it once more for its flushes ([`Device::flush_apart`]).
 
 mod open;
 
@@ -22,7 +23,7 @@ mod kernel;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError, RwLock};
+use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
 
 pub use open::{DirectIo, IoEngine, OpenOptions};
 
@@ -64,6 +65,11 @@ struct FlushState {
     /// Number of the last flush that succeeded; held while flushing.
     succeeded: Mutex<u64>,
     failed: AtomicBool,
+    /// The file as this process alone has opened it.
+    apart: OnceLock<std::fs::File>,
+    /// The next flush fails, and those after it would not: as the kernel reports a lost write.
+    #[cfg(test)]
+    fails_once: AtomicBool,
 }
 
 impl FileDevice {
@@ -220,7 +226,7 @@ impl FileDevice {
             return Ok(());
         }
         let number = self.flush.begun.fetch_add(1, Ordering::SeqCst) + 1;
-        match self.opened.buffered.sync_data() {
+        match self.sync_file() {
             Ok(()) => {
                 *succeeded = number;
                 Ok(())
@@ -232,6 +238,14 @@ impl FileDevice {
                     .advise("what was written since the last flush may be lost; nothing more is written"))
             }
         }
+    }
+
+    fn sync_file(&self) -> io::Result<()> {
+        #[cfg(test)]
+        if self.flush.fails_once.swap(false, Ordering::SeqCst) {
+            return Err(io::Error::from_raw_os_error(libc::EIO));
+        }
+        self.flush.apart.get().unwrap_or(&self.opened.buffered).sync_data()
     }
 
     fn discard_range(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
@@ -407,6 +421,17 @@ impl Device for FileDevice {
                 Err(self.io_error(operation, error).at(0, len))
             }
         }
+    }
+
+    fn flush_apart(&self) -> Result<(), DeviceError> {
+        if self.flush.apart.get().is_some() || !self.writable {
+            return Ok(());
+        }
+        let file = kernel::open_again(&self.opened.buffered, &self.path);
+        let file = file.map_err(|error| self.io_error("open once more", error))?;
+        // Another thread may have done it meanwhile; then that one's serves.
+        let _ = self.flush.apart.set(file);
+        Ok(())
     }
 
     fn describe(&self) -> String {

@@ -1,6 +1,7 @@
 //! What needs a look inside: a flush that fails.
 #![allow(clippy::unwrap_used)]
 
+use std::io::{Seek, SeekFrom};
 use std::os::fd::{AsRawFd, RawFd};
 
 use super::*;
@@ -82,5 +83,57 @@ fn callers_share_flushes_and_none_is_told_too_early() {
         }
     });
     assert!(device.flush.begun.load(Ordering::SeqCst) <= calls);
+    std::fs::remove_file(&path).unwrap();
+}
+
+/// The kernel reports a lost write to one call. It must not be that the others who waited for the same flush are told that all is well.
+#[test]
+fn a_failed_flush_is_seen_by_all_who_waited_for_it() {
+    let path = std::env::temp_dir().join(format!("mezzanine-waited-{}", std::process::id()));
+    let device = FileDevice::open(&path, &OpenOptions::read_write_create()).unwrap();
+    device.write_at(&[5; 4096], 0).unwrap();
+    let outcomes: Vec<_> = std::thread::scope(|scope| {
+        // Nobody flushes before all have asked.
+        let flushing = device.flush.succeeded.lock().unwrap();
+        let callers: Vec<_> = (0..4)
+            .map(|caller| {
+                let device = &device;
+                let batch = || device.run(&mut [Request::Flush]).remove(0);
+                scope.spawn(move || if caller % 2 == 0 { device.flush() } else { batch() })
+            })
+            .collect();
+        device.flush.fails_once.store(true, Ordering::SeqCst);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        drop(flushing);
+        callers.into_iter().map(|caller| caller.join().unwrap()).collect()
+    });
+    std::fs::remove_file(&path).unwrap();
+    assert!(!device.flush.fails_once.load(Ordering::SeqCst));
+    assert!(outcomes.iter().all(Result::is_err), "{outcomes:?}");
+}
+
+/// Processes that were forked share an open file, and with it the one report of a lost write.
+#[test]
+fn flushes_apart_go_through_a_file_that_nobody_else_has_open() {
+    let path = std::env::temp_dir().join(format!("mezzanine-apart-{}", std::process::id()));
+    let device = FileDevice::open(&path, &OpenOptions::read_write_create()).unwrap();
+    device.write_at(&[5; 4096], 0).unwrap();
+    device.flush_apart().unwrap();
+    device.flush_apart().unwrap();
+    {
+        // What others see of the file that was open before.
+        let _failing = Swapped::by_a_pipe(device.opened.buffered.as_raw_fd());
+        device.flush().unwrap();
+    }
+    let apart = device.flush.apart.get().unwrap();
+    // Open files have one offset each, however many descriptors lead to them.
+    let offset = |file: &std::fs::File, to| Seek::seek(&mut &*file, to).unwrap();
+    offset(&device.opened.buffered, SeekFrom::Start(77));
+    assert_eq!(offset(apart, SeekFrom::Current(0)), 0);
+    {
+        let _failing = Swapped::by_a_pipe(apart.as_raw_fd());
+        assert_eq!(device.flush().unwrap_err().operation(), "flush");
+    }
+    assert_eq!(device.flush().unwrap_err().kind(), DeviceErrorKind::FlushFailed);
     std::fs::remove_file(&path).unwrap();
 }
