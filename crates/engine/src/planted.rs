@@ -54,6 +54,9 @@ bugs! {
         SlotBeforeDiskSync,
         /// Where there is a slot directory: a slot becomes valid though its page is being replaced, and disk may have the newer version.
         SlotValidWhileReplaced,
+        /// Who writes past a tier that was given up does not wait for writers of the same pages that began before: one that changes a part of a page
+        /// writes the whole of it as it was. It was so once. (The volume's part.)
+        GivenUpUnlocked,
         /// What was read from disk is judged by whether a guard stands over the file's head when it is there, not while it was read: a guard
         /// that was taken away meanwhile is given out, and offered to the tier. It was so once. (The volume's part.)
         GuardJudgedLate,
@@ -95,6 +98,9 @@ bugs! {
         NoteLeftBehind,
         /// A tier is closed as drained though pages in it are dirty.
         ClosedAsDrained,
+        /// A tier is closed as drained though the sidecars of its files say that they need it: it may be opened then in a mode that takes no file
+        /// that does, or formatted. It was so once. (The volume's part.)
+        DrainedForDirtyFiles,
         /// What a drain writes counts as clean before the disk is synced. (The volume's part.)
         DrainMarksUnsynced,
         /// A flash device is replaced without bringing to disk what it alone holds. (The volume's part.)

@@ -437,7 +437,14 @@ impl Shared {
                 .iter()
                 .try_for_each(|file| self.replace_sidecar(file, || self.plain_sidecar(host, file)))?;
         }
-        host.put_superblock("close the tier on", |superblock| host.tier.closed(superblock))?;
+        // A tier is drained if no file needs it: one whose sidecar says `dirty` does, also if its pages happen to be on disk.
+        let dirty = files.iter().any(|file| file.dirty.load(Ordering::Acquire));
+        let needed = dirty || !self.missing_files(host).is_empty();
+        host.put_superblock("close the tier on", |superblock| {
+            let closed = host.tier.closed(superblock);
+            let kept = needed && !planted::is(Bug::DrainedForDirtyFiles);
+            if kept { Superblock { state: TierState::Closed, ..closed } } else { closed }
+        })?;
         for file in files.iter().filter(|file| !file.dirty.load(Ordering::Acquire)) {
             // Making it ready for changes may have failed when its guard stood there already.
             self.restore_head(file)?;

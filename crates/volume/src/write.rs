@@ -1,5 +1,6 @@
 //! Writing: a page written is a dirty page that leaves its writer's memory.
 
+use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{Lookup, PageId};
 
 use crate::condition::Route;
@@ -38,16 +39,26 @@ impl Shared {
                 host.changed();
                 written
             }
-            _ => {
-                let failed = |error| VolumeError::from_device("write", &file.name, error).at(offset);
-                file.write_plain(buf, offset, &self.counters).map_err(failed)?;
-                count(&self.counters.page_writes, pages(buf.len() as u64, offset, file.page_size));
-                for word in [&file.len, &file.clip] {
-                    word.fetch_max(end, Ordering::AcqRel);
-                }
-                Ok(())
+            _ => self.write_past_tier(file, buf, offset),
+        }
+    }
+
+    /// There is no tier. Writers of a page exclude each other all the same: one that began while there was a tier may be about to
+    /// write the whole page of which it changes a part, as it was when it looked.
+    fn write_past_tier(&self, file: &FileInner, buf: &[u8], offset: u64) -> Result<(), VolumeError> {
+        let size = file.page_size;
+        for (position, part) in pieces(buf, offset, size, BATCH_PAGES) {
+            let alone = !planted::is(Bug::GivenUpUnlocked);
+            let count_of = pages(part.len() as u64, position, size);
+            let _pages = alone.then(|| self.lock_pages(file, position / size, count_of));
+            let failed = |error| VolumeError::from_device("write", &file.name, error).at(position);
+            file.write_plain(part, position, &self.counters).map_err(failed)?;
+            count(&self.counters.page_writes, count_of);
+            for word in [&file.len, &file.clip] {
+                word.fetch_max(position + part.len() as u64, Ordering::AcqRel);
             }
         }
+        Ok(())
     }
 
     /// Waits until the file may be changed, by whichever way.

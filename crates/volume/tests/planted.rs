@@ -6,11 +6,11 @@ mod common;
 
 use std::sync::Arc;
 
-use common::{Backing, PAGE, durable, flash_for, formatted, open, page};
+use common::{Backing, PAGE, durable, flash_for, formatted, open, page, through};
 use mezzanine_device::memory::{Fault, Injection, MemoryDevice, Operation};
 use mezzanine_device::{Device, DeviceErrorKind};
 use mezzanine_engine::format::SUPERBLOCK_OFFSETS;
-use mezzanine_engine::planted::{Bug, set};
+use mezzanine_engine::planted::{Bug, is, set};
 use mezzanine_volume::{ReplaceOptions, Volume, VolumeFile, VolumeState};
 
 /// Writes, takes a copy of the flash device, writes again, and opens the copy. What does the page hold then?
@@ -189,4 +189,39 @@ fn what_was_written_without_a_tier_is_synced_before_there_is_another() {
     let held = stays();
     set(None);
     assert!(!held, "the planted fault went unnoticed");
+}
+
+/// A durable tier is closed when everything happens to be on disk, opened in `through` if it may be, and a header is changed and leaves
+/// the tier. Is it there? After a refusal the tier is opened as before.
+fn header_is_there() -> bool {
+    let (flash, backing) = (formatted(&durable()), Backing::guarded("a"));
+    let volume = open(&flash, &durable());
+    backing.attach(&volume).unwrap().write_at(&page(0, 1), 0).unwrap();
+    volume.drain().unwrap();
+    volume.close().unwrap();
+    drop(volume);
+
+    let opened = Volume::open(flash.clone(), through());
+    assert_eq!(
+        opened.is_err(),
+        !is(Bug::DrainedForDirtyFiles),
+        "the file's sidecar says that it needs the tier"
+    );
+    let volume = opened.unwrap_or_else(|_| open(&flash, &durable()));
+    let file = backing.attach(&volume).unwrap();
+    file.write_at(&page(0, 2), 0).unwrap();
+    for block in 1..400 {
+        file.write_at(&page(block, 1), block * PAGE as u64).unwrap();
+    }
+    read(&file, 0) == page(0, 2)
+}
+
+/// Found by the storm (`tests/storm`).
+#[test]
+fn a_tier_that_a_file_needs_is_not_drained() {
+    assert!(header_is_there());
+    set(Some(Bug::DrainedForDirtyFiles));
+    let there = header_is_there();
+    set(None);
+    assert!(!there, "the planted fault went unnoticed");
 }
