@@ -285,6 +285,9 @@ bugs! {
         /// A run of pages that cannot be read as a whole is not read again page by page: each of them passes for damaged. It was so once. (The
         /// volume's part.)
         RunFailsItsPages,
+        /// An operator whose operation has met a failure of the flash device does not wait for another thread that is giving the tier up, and reports the
+        /// failure of what can still be done. It was so once. (The volume's part.)
+        GivingUpUnawaited,
         /// A page on its way to disk is not compared with its checksum.
         DamageStagedOut,
         /// A damaged page is forgotten though it is dirty, and disk answers.

@@ -284,7 +284,12 @@ impl Shared {
             synced.and_then(|()| self.work_alone(host, operation, || host.tier.stage_out_idle()))
         {
             self.stop_settling(host);
+            planted::outside("settling has failed");
             self.handle_failure(host);
+            if !planted::is(Bug::GivingUpUnawaited) {
+                // Another thread may have been faster and be giving the tier up: the caller goes by what becomes of that.
+                self.condition.wait_settled();
+            }
             return Err(error);
         }
         Ok(true)
