@@ -19,11 +19,12 @@
 //! - WRITTEN: the disk is synced once more, then what the drain wrote counts as clean.
 
 use crate::control::{Control, NONE};
-use crate::directory::{DIRTY, DRAINED, SINCE_MAX, VALID, WRITTEN, needs_disk, since};
+use crate::directory::{DIRTY, DRAINED, SINCE_MAX, VALID, WRITTEN, is_lost, needs_disk, since};
 use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
 use crate::lane::{DRAIN, LANE_IDLE, LANE_SCANNING, LANE_TO_READ, LanePage};
 use crate::planted::{self, Bug};
 use crate::tier::Tier;
+use crate::unreadable::Unread;
 
 const IDLE: u64 = 0;
 const SWEEP: u64 = 1;
@@ -80,6 +81,8 @@ pub enum DrainState {
     Pending,
     /// The newest version of every page of the scope is on disk, synced.
     Done,
+    /// It is over, and pages of the scope are lost: disk has them as they were before, or not at all.
+    Lost,
     /// It cannot be completed; see [`Tier::failure`].
     Failed,
 }
@@ -144,6 +147,7 @@ impl Tier {
         self.set_drain_range(scope.range.as_ref());
         control.drain_cursor.set(control.cleaned.get());
         control.drain_end.set(control.rear.get());
+        control.drain_lost.set(0);
         planted::inside("request drain: scope set");
         control.drain.set(SWEEP);
         Ok(DrainTicket(control.drain_number.add(1) + 1))
@@ -151,8 +155,10 @@ impl Tier {
 
     /// How far a drain is.
     pub fn drain_state(&self, ticket: &DrainTicket) -> DrainState {
-        if self.control().drains_done.get() >= ticket.0 {
-            DrainState::Done
+        let control = self.control();
+        if control.drains_done.get() >= ticket.0 {
+            // One that came later may be meant; then this one is asked for again, and finds out.
+            if control.drains_lost.get() >= ticket.0 { DrainState::Lost } else { DrainState::Done }
         } else if self.failure().is_some() {
             DrainState::Failed
         } else {
@@ -194,7 +200,7 @@ impl Tier {
             Oldest::Since(seen) => seen.0.min(mark),
             _ => mark,
         };
-        match older.filter(|&state| needs_disk(state)) {
+        match older.filter(|&state| needs_disk(state) || is_lost(state)) {
             Some(state) if !planted::is(Bug::SinceNotInherited) => own.min(since(state)),
             _ => own,
         }
@@ -204,8 +210,13 @@ impl Tier {
     /// lock, or for the sweep, which looks at nothing that moves.
     pub(crate) fn drain_awaits(&self, id: &PageId, state: u32, position: u64) -> bool {
         let control = self.control();
-        let sweeping = matches!(control.drain.get(), SWEEP | LAST);
-        if !sweeping || !needs_disk(state) || position >= control.drain_end.get() {
+        needs_disk(state) && position < control.drain_end.get() && self.drain_covers(id, state)
+    }
+
+    /// Whether a dirty page is in the scope of the drain under way, wherever it lies.
+    pub(crate) fn drain_covers(&self, id: &PageId, state: u32) -> bool {
+        let control = self.control();
+        if !matches!(control.drain.get(), SWEEP | LAST) {
             return false;
         }
         let before = control.drain_before.get();
@@ -240,7 +251,7 @@ impl Tier {
             let unsynced = planted::is(Bug::DrainUnsynced)
                 || (planted::is(Bug::IdleDrainUnsynced) && self.nothing_drained());
             if unsynced {
-                control.drains_done.set(control.drain_number.get());
+                self.drain_over();
             }
             control.drain.set(DRAIN_WRITTEN);
             planted::inside("drain: all written");
@@ -297,6 +308,9 @@ impl Tier {
         while cursor < until && list.len() < self.geometry.lane_pages() as usize {
             let frame = self.frame_of(cursor);
             let state = directory.state(frame);
+            if is_lost(state) {
+                self.drain_misses(&directory.id(frame), state);
+            }
             if needs_disk(state) && self.drain_awaits(&directory.id(frame), state, cursor) {
                 list.push(LanePage { position: cursor, place: list.len() as u64 });
             }
@@ -314,15 +328,19 @@ impl Tier {
     /// The pages of a drain have been read: lists those that are still the newest.
     ///
     /// # Errors
-    /// The position of a page that was not read whole; once that was *judged*, of one that only flash had.
-    pub(crate) fn drain_was_read(&self, judged: bool) -> Result<(), u64> {
+    /// A page was not read whole, or, once that was *judged*, is one that only flash had.
+    pub(crate) fn drain_was_read(&self, judged: bool) -> Result<(), Unread> {
         let mut list: Vec<LanePage> = Vec::new();
         for page in self.lane_list().filter(|page| self.position_needs_disk(page.position)) {
             match self.lane_page_whole(page) {
                 true => list.push(page),
-                false if judged => self.judge_unreadable(page.position)?,
+                false if judged => match self.judge_unreadable(page.position) {
+                    // It stays where it is, and is met again at the front.
+                    Ok(()) | Err(Unread::NoRoom) => {}
+                    stuck => return stuck,
+                },
                 // It may have been superseded while it was looked at.
-                false if self.position_needs_disk(page.position) => return Err(page.position),
+                false if self.position_needs_disk(page.position) => return Err(Unread::NotWhole),
                 false => {}
             }
         }
@@ -375,6 +393,22 @@ impl Tier {
         let _guard = control.lock.lock(self.owner);
         control.drain.set(IDLE);
         planted::inside("drain: over, not counted");
+        self.drain_over();
+    }
+
+    /// A page of the scope cannot be written: it is lost.
+    pub(crate) fn drain_misses(&self, id: &PageId, state: u32) {
+        if self.drain_covers(id, state) {
+            self.control().drain_lost.set(1);
+        }
+    }
+
+    /// The drain is over.
+    fn drain_over(&self) {
+        let control = self.control();
+        if control.drain_lost.get() != 0 && !planted::is(Bug::LostCountsAsDrained) {
+            control.drains_lost.set(control.drain_number.get());
+        }
         control.drains_done.set(control.drain_number.get());
     }
 

@@ -9,7 +9,7 @@ use crate::planted::{self, Bug};
 use crate::release::{SYNC_BARRIER, SYNC_IDLE, SYNC_RUNNING};
 use crate::staging::{FAILED, WRITING, WRITTEN};
 use crate::tier::Tier;
-use crate::unreadable::NOT_AGAIN;
+use crate::unreadable::{NOT_AGAIN, Unread};
 
 impl Tier {
     /// Takes back a job with its outcome.
@@ -135,7 +135,7 @@ impl Tier {
             if self.read_again(outcome.is_err()) {
                 return;
             }
-            if let Err(position) = list(true) {
+            if let Err(Unread::OnlyCopy(position)) = list(true) {
                 self.lane_stuck(position);
                 return;
             }

@@ -6,6 +6,7 @@
 
 use std::mem::offset_of;
 
+use crate::bad_frames::BadFrames;
 use crate::lock::SpinLock;
 use crate::region::{Word, shared};
 use crate::ring::Ring;
@@ -81,6 +82,10 @@ pub(crate) struct Control {
     /// Whether the read of all that the lane carries failed, and which page of it is read again, alone (see `unreadable`).
     pub(crate) lane_failed: Word,
     pub(crate) lane_again: Word,
+    /// What could be written to when a page that is lost found no room at the rear, so that the front waits for more; 0 if none waits.
+    pub(crate) lane_room: Word,
+    /// Pages that were lost, by the last count and since.
+    pub(crate) lost: Word,
     /// State of the disk sync (see `release`): what it covers and what must be durable first.
     pub(crate) disk_sync: Word,
     pub(crate) disk_sync_end: Word,
@@ -100,6 +105,9 @@ pub(crate) struct Control {
     pub(crate) drain: Word,
     pub(crate) drain_number: Word,
     pub(crate) drains_done: Word,
+    /// The drain under way has met a page that is lost; number of the last one that did.
+    pub(crate) drain_lost: Word,
+    pub(crate) drains_lost: Word,
     pub(crate) drain_before: Word,
     pub(crate) drain_range: [Word; 5],
     pub(crate) drain_cursor: Word,
@@ -128,6 +136,7 @@ pub(crate) struct Control {
     /// The first failure: code and one detail (see `jobs`).
     pub(crate) failure: Word,
     pub(crate) failure_detail: Word,
+    pub(crate) bad: BadFrames,
     pub(crate) counters: Counters,
 }
 

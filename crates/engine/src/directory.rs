@@ -35,6 +35,9 @@ pub(crate) const WRITTEN: u32 = 16;
 pub(crate) const DRAINED: u32 = 32;
 /// The page lies at its home although its record is in staging memory (see `placed`).
 pub(crate) const HOMED: u32 = 64;
+/// The page is lost: dirty, and no read brings it back (see `unreadable`). Its entry has the checksum of what is lost, so whatever lies in the
+/// frame is not taken for the page.
+pub(crate) const LOST: u32 = 128;
 /// First frame of a group: the id holds sequence, pages and records, the checksum the summary's.
 pub(crate) const HEAD: u32 = 8;
 
@@ -54,9 +57,14 @@ pub(crate) fn since(state: u32) -> u64 {
     u64::from(state >> SINCE_SHIFT)
 }
 
-/// Whether the frame holds a version that is still to be written to disk.
+/// Whether the frame holds a version that is still to be written to disk, and can be.
 pub(crate) fn needs_disk(state: u32) -> bool {
-    state & (VALID | DIRTY | WRITTEN) == VALID | DIRTY
+    state & (VALID | DIRTY | WRITTEN | LOST) == VALID | DIRTY
+}
+
+/// Whether the frame stands for a page that is lost.
+pub(crate) fn is_lost(state: u32) -> bool {
+    state & (VALID | LOST) == VALID | LOST
 }
 
 /// A shard's lock and the number that tells lookups, which take no lock, of changes.

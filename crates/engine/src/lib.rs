@@ -31,8 +31,8 @@
 //! 9. *Recovery* is the metadata and a scan of the groups after it, bounded by two segments; it may be
 //!    repeated after a crash inside it.
 //! 10. *Identity.* Tier and database carry each other's identity and generation. (With the host.)
-//! 11. *Errors.* A failed read of a clean page falls back to disk; of a dirty one it is an error, never
-//!     old data. After a failed write admission stops; after a failed sync nothing is retried.
+//! 11. *Errors.* A failed read of a dead page costs nothing; of a clean one it falls back to disk; of a dirty one it is an error, never
+//!     old data, and costs that page. After a failed write admission stops; after a failed sync nothing is retried.
 //! 12. *Processes die.* Jobs record their owner and are handed out again when it has died; a lock whose
 //!     owner died poisons the region. No lock is held while the host is called; lock order: the host's,
 //!     then a shard's, then the control lock.
@@ -88,6 +88,8 @@ mod lane;
 mod stage_out;
 
 mod unreadable;
+
+mod bad_frames;
 
 mod release;
 

@@ -4,7 +4,7 @@
 //! so it ends under any load. A page that is appended again before the pass comes to it lies behind that end and is left
 //! out; none is seen twice.
 
-use crate::directory::{ATTEMPTS, DIRTY, Entry, HOMED, REFERENCED, VALID};
+use crate::directory::{ATTEMPTS, DIRTY, Entry, HOMED, REFERENCED, VALID, is_lost};
 use crate::ids::{PageId, Position};
 use crate::staging::FREE;
 use crate::tier::{FlashPage, Tier};
@@ -18,6 +18,8 @@ pub struct HeldPage {
     pub flash: FlashPage,
     /// Looked up since it entered, or since its last second chance.
     pub referenced: bool,
+    /// No read brings it back: whoever looks it up is told so until it is written anew, or dropped.
+    pub lost: bool,
     /// Not yet durable on flash; its copy in memory serves lookups.
     pub staged: bool,
 }
@@ -98,6 +100,6 @@ impl Tier {
             dirty: state & DIRTY != 0,
         };
         let staged = position >= self.control().staged_from.get() && state & HOMED == 0;
-        Some(HeldPage { id, flash, referenced: state & REFERENCED != 0, staged })
+        Some(HeldPage { id, flash, referenced: state & REFERENCED != 0, lost: is_lost(state), staged })
     }
 }

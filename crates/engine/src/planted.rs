@@ -298,6 +298,16 @@ bugs! {
         UnreadableAtOnce,
         /// A page that cannot be read counts as the only copy though a newer version has superseded it, or disk has it.
         DeadPageMissed,
+        /// A page that only flash has and that cannot be read ends all writing.
+        LostEndsWriting,
+        /// Pages are put in frames again that could not be read.
+        BadFrameReused,
+        /// A page that is lost leaves the queue like one that disk has.
+        LostNotCarried,
+        /// Recovery takes the frame that stands for a lost page for a torn one, and its group for one that was never durable.
+        LostTakenForTorn,
+        /// A drain is done although pages of its scope are lost.
+        LostCountsAsDrained,
         /// Recovery ends at whatever cannot be read, though something else says the same or nobody needs it.
         UnreadableEndsRecovery,
         /// Metadata that could not be read, and was done without, is taken for damaged when a tier is refused for what is missing.

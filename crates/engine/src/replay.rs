@@ -12,7 +12,7 @@ impl Tier {
     pub(crate) fn replay(&self, record: &Record, position: u64, front: u64) -> u64 {
         let directory = self.directory();
         match &record.kind {
-            RecordKind::Page { id, dirty, checksum, lsn, home, .. } => {
+            RecordKind::Page { id, dirty, lost, checksum, lsn, home, .. } => {
                 let shard = directory.lock(directory.slot(id), self.owner);
                 if let Some(older) = shard.find(id) {
                     if planted::is(Bug::OlderVersionWins) {
@@ -21,7 +21,7 @@ impl Tier {
                     shard.unlink(older);
                 }
                 if position >= front {
-                    let flags = if *dirty { DIRTY } else { 0 };
+                    let flags = if *dirty { DIRTY } else { 0 } | if *lost { self.found_lost() } else { 0 };
                     self.replay_home(record, self.frame_of(position), *lsn, *home);
                     shard.link(self.frame_of(position), id, flags, *checksum);
                 }
@@ -32,6 +32,12 @@ impl Tier {
                     self.replay_tombstone(range);
                 }
                 position
+            }
+            RecordKind::Void => {
+                if position >= front {
+                    self.note_bad(self.frame_of(position));
+                }
+                position + 1
             }
             RecordKind::Group { .. } => position,
         }

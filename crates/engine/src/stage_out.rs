@@ -8,12 +8,15 @@
 //! groups are *cleaned*; their frames leave later (see `release`).
 
 use crate::config::Design;
-use crate::directory::{DIRTY, GroupHead, HEAD, REFERENCED, VALID, WRITTEN, dirty_since, needs_disk};
+use crate::directory::{
+    DIRTY, GroupHead, HEAD, REFERENCED, VALID, WRITTEN, dirty_since, is_lost, needs_disk,
+};
 use crate::format::{GroupSummary, Record, RecordKind};
 use crate::lane::{GROUP, LANE_IDLE, LANE_READING, LanePage};
 use crate::planted::{self, Bug};
 use crate::staging::{Replaced, Reserve};
 use crate::tier::Tier;
+use crate::unreadable::Unread;
 
 impl Tier {
     pub(crate) fn page_position(&self, first: u64, page: u64) -> u64 {
@@ -46,7 +49,7 @@ impl Tier {
         if self.geometry.placed.is_some() {
             return false;
         }
-        while control.lane.get() == LANE_IDLE && control.draining.get() == 0 {
+        while control.lane.get() == LANE_IDLE && control.draining.get() == 0 && !self.waits_for_room() {
             let position = control.cleaned.get();
             if !self.front_wanted(position) {
                 return false;
@@ -98,14 +101,14 @@ impl Tier {
         let directory = self.directory();
         self.pages_of(position, head).any(|page| {
             let state = directory.state(self.frame_of(page));
-            needs_disk(state) || self.survives(state)
+            needs_disk(state) || self.survives(state) || is_lost(state)
         })
     }
 
     /// Whether a page in this state is to get a second chance at the front.
     pub(crate) fn survives(&self, state: u32) -> bool {
         let gsc = self.geometry.config().design == Design::FaceGsc;
-        gsc && state & VALID != 0 && state & REFERENCED != 0
+        gsc && state & VALID != 0 && state & REFERENCED != 0 && !is_lost(state)
     }
 
     /// Whether groups at the front are read whole.
@@ -139,11 +142,18 @@ impl Tier {
     /// The front has been read: gives second chances and lists what must go to disk.
     ///
     /// # Errors
-    /// The position of a page that was not read whole; once that was *judged*, of one that only flash had.
-    pub(crate) fn group_was_read(&self, judged: bool) -> Result<(), u64> {
+    /// A page was not read whole, or, once that was *judged*, is one that only flash had.
+    pub(crate) fn group_was_read(&self, judged: bool) -> Result<(), Unread> {
         let mut list = Vec::new();
         for (group, head) in self.lane_groups() {
-            self.list_group(group, &head, judged, &mut list)?;
+            match self.list_group(group, &head, judged, &mut list) {
+                Err(Unread::NoRoom) => {
+                    self.wait_for_room(group);
+                    list.retain(|page| page.position < group);
+                    break;
+                }
+                listed => listed?,
+            }
         }
         self.set_lane_list_by_id(list);
         Ok(())
@@ -159,7 +169,8 @@ impl Tier {
         head: &GroupHead,
         judged: bool,
         list: &mut Vec<LanePage>,
-    ) -> Result<(), u64> {
+    ) -> Result<(), Unread> {
+        self.carry_lost(group, head)?;
         let survivors = self.choose_survivors(group, head);
         planted::outside("front read: survivors chosen");
         let records = if survivors.is_empty() { Vec::new() } else { self.lane_records(group, head) };
@@ -171,6 +182,13 @@ impl Tier {
             let wanted =
                 survives || self.position_needs_disk(position) || failed && self.matters(position, true);
             if !wanted {
+                if failed
+                    && self.reads_whole_groups()
+                    && !self.lane_page_whole(page)
+                    && !self.holds_nothing(page)
+                {
+                    self.note_bad(self.frame_of(position));
+                }
                 continue;
             }
             let whole = self.lane_page_whole(page);
@@ -179,7 +197,7 @@ impl Tier {
                 continue;
             }
             if !whole && self.matters(position, false) {
-                return Err(position);
+                return Err(Unread::NotWhole);
             }
             let record = records.get(index).filter(|_| survives && whole);
             if record.is_some_and(|record| self.second_chance(page, record)) {
@@ -208,10 +226,7 @@ impl Tier {
         let directory = self.directory();
         let mut referenced: Vec<u64> = self
             .pages_of(group, head)
-            .filter(|&position| {
-                let state = directory.state(self.frame_of(position));
-                state & VALID != 0 && state & REFERENCED != 0
-            })
+            .filter(|&position| self.survives(directory.state(self.frame_of(position))))
             .collect();
         let excess = referenced.len().saturating_sub(config.survivors_max as usize);
         self.control().counters.second_chances_refused.count(excess as u64);
@@ -237,7 +252,7 @@ impl Tier {
         let state = directory.state(old_frame);
         let mut flags = state & !(VALID | REFERENCED | HEAD);
         let dirty = flags & DIRTY != 0 && !planted::is(Bug::SecondChanceRecordedClean);
-        let kind = RecordKind::Page { id, dirty, second_chance: true, lsn, checksum, home: 0 };
+        let kind = RecordKind::Page { id, dirty, second_chance: true, lost: false, lsn, checksum, home: 0 };
         if planted::is(Bug::SecondChanceRejuvenates) && flags & DIRTY != 0 {
             flags = flags & WRITTEN | dirty_since(self.control().mark.get());
         }
@@ -264,7 +279,7 @@ impl Tier {
     }
 
     /// The records of the pages of one of the lane's groups, from the summary that was read with them; none if that is damaged.
-    fn lane_records(&self, group: u64, head: &GroupHead) -> Vec<Record> {
+    pub(crate) fn lane_records(&self, group: u64, head: &GroupHead) -> Vec<Record> {
         let bytes = self.geometry.summary_frames() as usize * self.geometry.page_size();
         let summary = self.region.lease(self.lane_memory(group - self.control().lane_position.get()), bytes);
         let whole = GroupSummary::decode(summary)
@@ -273,7 +288,7 @@ impl Tier {
         let records = whole.map_or(0, |(header, _)| header.records as usize);
         (0..records)
             .filter_map(|index| GroupSummary::record(summary, index))
-            .filter(|record| matches!(record.kind, RecordKind::Page { .. }))
+            .filter(Record::has_frame)
             .collect()
     }
 

@@ -152,7 +152,11 @@ impl Tier {
         if comes_in && homes.as_ref().is_some_and(|homes| !self.has_home(homes)) {
             return None;
         }
-        let sequence = self.open_group(reserve)?;
+        let mut sequence = self.open_group(reserve)?;
+        while self.has_bad() && !self.pass_bad(self.slot_of(sequence)) {
+            self.seal(self.slot_of(sequence), false);
+            sequence = self.open_group(reserve)?;
+        }
         let slot = self.slot_of(sequence);
         let next = slot.position.get() + self.geometry.summary_frames() + slot.pages.get();
         // Only here: a drain that was requested a moment ago would not know of this page otherwise.
@@ -187,7 +191,7 @@ impl Tier {
     }
 
     /// Appends a record that comes without a page. Under the control lock.
-    fn push_record(&self, slot: &Slot, kind: RecordKind) {
+    pub(crate) fn push_record(&self, slot: &Slot, kind: RecordKind) {
         let record = self.take_record(slot, None);
         self.store_record(slot.sequence.get(), record, kind);
     }
@@ -290,7 +294,7 @@ impl Tier {
         // The distance that is kept between rear and front would hide most of what the two faults break.
         let reserved = if self.reuse_unchecked() { 0 } else { reserved };
         let rear = control.rear.get();
-        let group = self.group_frames_allowed()?;
+        let group = self.short_of_bad(rear, self.group_frames_allowed()?);
         // Invariant 5: a frame is overwritten only when a durable front lies past it.
         let slack = if reserve == Reserve::Foreground { self.geometry.slack() } else { 0 };
         if rear + group + self.geometry.group_frames * reserved + slack > self.writable_end() {
@@ -344,6 +348,7 @@ impl Tier {
     pub(crate) fn seal(&self, slot: &Slot, cut_short: bool) {
         let control = self.control();
         debug_assert_eq!(slot.state.get(), OPEN);
+        self.end_before_good(slot);
         let sequence = slot.sequence.get();
         let position = slot.position.get();
         let summary = self.geometry.summary_frames();

@@ -97,6 +97,10 @@ counters! {
     second_chances_refused,
     /// Pages that stage-out could not read, though it read each alone.
     unreadable,
+    /// Of these, pages that only flash had: they are lost until they are written anew or dropped.
+    lost,
+    /// Places in groups that nothing was put in, because what lay there could not be read.
+    voids,
     /// Syncs of the disk.
     disk_syncs,
     /// Records appended again for pages that stay where they are, by designs that write in place.

@@ -248,8 +248,15 @@ impl Tier {
             return StageIn::Refused;
         }
         let through = self.sync_mode() == SyncMode::Through;
-        let kind =
-            RecordKind::Page { id: *id, dirty: !through, second_chance: false, lsn, checksum, home: 0 };
+        let kind = RecordKind::Page {
+            id: *id,
+            dirty: !through,
+            second_chance: false,
+            lost: false,
+            lsn,
+            checksum,
+            home: 0,
+        };
         let older_state = older.map(|frame| directory.state(frame));
         let mut flags = if through { 0 } else { dirty_since(self.inherited_since(older_state, oldest)) };
         if planted::is(Bug::WrittenInherited) {
@@ -328,7 +335,15 @@ impl Tier {
             return StageIn::Dropped;
         }
         let checksum = crc32c::crc32c(page);
-        let kind = RecordKind::Page { id: *id, dirty: false, second_chance: false, lsn, checksum, home: 0 };
+        let kind = RecordKind::Page {
+            id: *id,
+            dirty: false,
+            second_chance: false,
+            lost: false,
+            lsn,
+            checksum,
+            home: 0,
+        };
         let Some(place) = self.append(kind, None, Reserve::Foreground, None) else {
             counters.dropped_busy.count(1);
             return StageIn::Dropped;

@@ -16,16 +16,37 @@
 //! 2. *On disk, not synced yet*: no effect either. The frame is kept until the sync covers it.
 //! 3. *Clean*: its tombstone is appended. It leaves when that is durable; without it a crash would find the old record again, which may say
 //!    that the page is dirty, and it could be had from nowhere though disk has it.
-//! 4. *Dirty*: there is no other copy.
+//! 4. *Dirty*: there is no other copy. In sync mode `durable` it is *lost*, below; in `drained` the database has its log, and the tier is given up.
+//!
+//! A *lost* page keeps its entry, marked `LOST`, with the checksum of what is lost: so whoever looks it up finds a page that is dirty and has
+//! another checksum, and is told. It ends when the page is staged in again, whole, or dropped. Drains do not write it and say so. In the queue its name is
+//! carried on: at the front it is appended again, by a record that says that its frame holds nothing. In place the record is relocated like any other, and the
+//! page keeps its home, so that the bad place is given to no other. There is an end to what is carried (`lost_max`).
 
-use crate::directory::{DIRTY, WRITTEN};
-use crate::format::GroupSummary;
+use crate::config::SyncMode;
+use crate::directory::{
+    DIRTY, GroupHead, HEAD, HOMED, LOST, LockedShard, REFERENCED, VALID, WRITTEN, is_lost, needs_disk,
+};
+use crate::format::{GroupSummary, Record, RecordKind};
 use crate::ids::{IdRange, PageId};
 use crate::lane::{GROUP, LANE_TO_REREAD, LanePage};
 use crate::planted::{self, Bug};
 use crate::staging::Reserve;
 use crate::tier::{FlashPage, NoRoom, Tier};
-use crate::{SyncMode, directory::VALID};
+
+/// Fills the frame of a page that is lost.
+const NOTHING: &[u8; 16] = b"MEZZ: LOST PAGE ";
+
+/// Why the pages that were read cannot be listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unread {
+    /// A page is not whole.
+    NotWhole,
+    /// A page that is lost finds no room at the rear.
+    NoRoom,
+    /// Only flash had the page at this position, and it cannot be given up.
+    OnlyCopy(u64),
+}
 
 /// Nothing of the lane is read again.
 pub(crate) const NOT_AGAIN: u64 = 0;
@@ -106,7 +127,15 @@ impl Tier {
                 && !(first
                     && GroupSummary::decode(summary).is_ok_and(|(_, checksum)| checksum == head.checksum));
         }
-        self.matters(page.position, failed) && !self.lane_page_whole(page)
+        // Where the read failed the frames of dead pages are looked at as well: one of them is bad.
+        let looked_at = failed && self.reads_whole_groups() && !self.holds_nothing(page);
+        (looked_at || self.matters(page.position, failed)) && !self.lane_page_whole(page)
+    }
+
+    /// Whether what was read is what is put in the frame of a page that is lost.
+    pub(crate) fn holds_nothing(&self, page: LanePage) -> bool {
+        let bytes = self.region.lease(self.lane_memory(page.place), self.geometry.page_size());
+        bytes.chunks_exact(NOTHING.len()).all(|chunk| chunk == NOTHING)
     }
 
     /// Whether a page of a group at the front is still to be done something for; where the read failed, also whether it could be had again after a
@@ -120,8 +149,8 @@ impl Tier {
     /// A page in the lane that was read again in vain. Under no lock.
     ///
     /// # Errors
-    /// Its position, if it is the only copy of the page.
-    pub(crate) fn judge_unreadable(&self, position: u64) -> Result<(), u64> {
+    /// If it is lost, and cannot be carried on.
+    pub(crate) fn judge_unreadable(&self, position: u64) -> Result<(), Unread> {
         planted::outside("unreadable: not judged yet");
         let directory = self.directory();
         let frame = self.frame_of(position);
@@ -131,6 +160,7 @@ impl Tier {
             return Ok(());
         }
         self.control().counters.unreadable.count(1);
+        self.note_bad(self.home_of(frame));
         let state = directory.state(frame);
         if state & DIRTY == 0 && !planted::is(Bug::DeadPageMissed) {
             // Without room it leaves all the same: that costs something only if a crash comes before the front is durable.
@@ -140,7 +170,121 @@ impl Tier {
         if state & WRITTEN != 0 {
             return Ok(());
         }
-        Err(position)
+        let lasts = self.sync_mode() == SyncMode::Durable && !planted::is(Bug::LostEndsWriting);
+        if !needs_disk(state) || !lasts || !self.may_lose() {
+            return Err(Unread::OnlyCopy(position));
+        }
+        self.drain_misses(&id, state);
+        if self.geometry.placed.is_some() {
+            shard.set_flags(frame, LOST);
+            self.keep_home(frame);
+        } else if !self.append_lost(&shard, position, None) {
+            return Err(Unread::NoRoom);
+        }
+        self.control().lost.add(1);
+        self.control().counters.lost.count(1);
+        Ok(())
+    }
+
+    /// How many pages may be lost at a time. Each takes a place that no other page can have, and is appended again at each round of the queue.
+    fn lost_max(&self) -> u64 {
+        let places =
+            self.geometry.placed.as_ref().map_or(self.geometry.frames(), |placed| placed.homes.into());
+        (places / 16).max(1)
+    }
+
+    /// Whether one more page may be lost.
+    fn may_lose(&self) -> bool {
+        let control = self.control();
+        if control.lost.get() >= self.lost_max() {
+            // Some may have been written anew.
+            control.lost.set(self.lost().len() as u64);
+        }
+        control.lost.get() < self.lost_max()
+    }
+
+    /// The pages that are lost now. A pass over the directory, if there were any.
+    pub fn lost(&self) -> Vec<PageId> {
+        if self.control().lost.get() == 0 {
+            return Vec::new();
+        }
+        let directory = self.directory();
+        let frames = (0..self.geometry.entries() as u32).filter(|&frame| is_lost(directory.state(frame)));
+        frames.map(|frame| directory.id(frame)).collect()
+    }
+
+    /// The flags of a page that recovery finds lost.
+    pub(crate) fn found_lost(&self) -> u32 {
+        self.control().lost.add(1);
+        LOST | HOMED
+    }
+
+    /// Appends the pages of one of the lane's groups that were lost before.
+    pub(crate) fn carry_lost(&self, group: u64, head: &GroupHead) -> Result<(), Unread> {
+        let directory = self.directory();
+        let lost = |position: &u64| is_lost(directory.state(self.frame_of(*position)));
+        let Some(first) = self.pages_of(group, head).find(lost) else { return Ok(()) };
+        let records = self.lane_records(group, head);
+        for position in (first..self.pages_of(group, head).end).filter(lost) {
+            let id = directory.id(self.frame_of(position));
+            let shard = directory.lock(directory.slot(&id), self.owner);
+            if shard.find(&id) != Some(self.frame_of(position)) || planted::is(Bug::LostNotCarried) {
+                continue;
+            }
+            self.drain_misses(&id, directory.state(self.frame_of(position)));
+            let record = records.get((position - self.page_position(group, 0)) as usize);
+            if !self.append_lost(&shard, position, record) {
+                return Err(Unread::NoRoom);
+            }
+        }
+        Ok(())
+    }
+
+    /// Appends the name of a page that is lost, in the place of what stands for it at this position; false if there is no room. Under the lock
+    /// of its shard. It keeps its version if that is known, and is the newest anyway.
+    fn append_lost(&self, shard: &LockedShard<'_>, position: u64, record: Option<&Record>) -> bool {
+        let directory = self.directory();
+        let frame = self.frame_of(position);
+        let (id, state, checksum) = (directory.id(frame), directory.state(frame), directory.checksum(frame));
+        let (version, lsn) = match record.map(|record| (record, &record.kind)) {
+            Some((record, RecordKind::Page { id: recorded, lsn, .. })) if *recorded == id => {
+                (Some((record.epoch, record.version)), *lsn)
+            }
+            _ => (None, 0),
+        };
+        let kind =
+            RecordKind::Page { id, dirty: true, second_chance: true, lost: true, lsn, checksum, home: 0 };
+        let Some(place) = self.append(kind, version, Reserve::StageOut, None) else { return false };
+        planted::inside("unreadable: place given out");
+        let nothing = NOTHING.repeat(self.geometry.page_size() / NOTHING.len());
+        self.region.copy_in(place.memory, &nothing);
+        shard.unlink(frame);
+        // Staging memory does not have it.
+        let flags = state & !(VALID | REFERENCED | HEAD) | LOST | HOMED;
+        shard.link(place.frame, &id, flags, checksum);
+        shard.changed();
+        planted::inside("unreadable: linked, not counted as filled");
+        self.filled(place);
+        true
+    }
+
+    /// What there is room for, at the rear.
+    fn room(&self) -> u64 {
+        let control = self.control();
+        1 + control.front.get() + control.durable_front.get() + control.retired.get()
+    }
+
+    /// Whether the front waits for room at the rear. Under the control lock.
+    pub(crate) fn waits_for_room(&self) -> bool {
+        self.control().lane_room.get() == self.room()
+    }
+
+    /// A page of this group, which is lost, has found no room: its group and those behind it stay at the front.
+    pub(crate) fn wait_for_room(&self, group: u64) {
+        let control = self.control();
+        let _guard = control.lock.lock(self.owner);
+        control.lane_end.set(group);
+        control.lane_room.set(self.room());
     }
 
     /// Appends the tombstone of a clean page that stays linked until that is durable. True if there is one. Under the lock of its shard.
@@ -168,6 +312,7 @@ impl Tier {
         if !same || directory.state(frame) & DIRTY != 0 {
             return Ok(false);
         }
+        self.note_bad(self.home_of(frame));
         self.bury(id, Reserve::Foreground)
     }
 }

@@ -34,6 +34,7 @@ fn newest_by_version(host: &Host) -> BTreeMap<PageId, (u32, u64, u64)> {
                     *best = found.max(*best);
                 }
                 RecordKind::Tombstone(range) => tombstones.push((range, (record.epoch, record.version))),
+                RecordKind::Void => position += 1,
                 RecordKind::Group { .. } => panic!("a group's record in a summary"),
             }
         }

@@ -14,7 +14,7 @@
 //! needed, never less. From the mark on the server tells of each page whether it carries a change from before R.
 
 use mezzanine_engine::format::{Superblock, TierState};
-use mezzanine_engine::{DrainScope, DrainState, IdRange, Mark, RedoPoint, SyncMode, SyncState};
+use mezzanine_engine::{DrainScope, DrainState, DrainTicket, IdRange, Mark, RedoPoint, SyncMode, SyncState};
 
 use crate::host::Host;
 use crate::marker::Marker;
@@ -60,7 +60,22 @@ impl Host {
             ticket.is_some()
         })?;
         let Some(ticket) = ticket else { return Ok(()) };
-        self.work_until(|| tier.drain_state(&ticket) == DrainState::Done)
+        self.work_until(|| !matches!(tier.drain_state(&ticket), DrainState::Pending | DrainState::Failed))?;
+        self.refuse_lost(&ticket)
+    }
+
+    /// An error if a drain that is over has met pages that are lost: disk is not current.
+    pub(crate) fn refuse_lost(&self, ticket: &DrainTicket) -> Result<(), Refusal> {
+        if self.tier().drain_state(ticket) != DrainState::Lost {
+            return Ok(());
+        }
+        Err(Refusal::new(format!(
+            "{} pages that only the flash tier on \"{}\" has cannot be read",
+            self.tier().lost().len(),
+            self.flash_path().display()
+        ))
+        .detail("Everything else was written to disk.")
+        .hint("mezzanine_pages() shows them as lost. Restore these relations from a backup, drop or rewrite them; then repeat this."))
     }
 
     /// Has the newest version of every page of `range` written to disk and synced.

@@ -41,8 +41,13 @@ impl Host {
                 return false;
             }
             drain = drain.or_else(|| tier.request_drain(&DrainScope { before: None, range }).ok());
-            drain.as_ref().is_some_and(|ticket| tier.drain_state(ticket) == DrainState::Done)
+            let pending =
+                |ticket| matches!(tier.drain_state(ticket), DrainState::Pending | DrainState::Failed);
+            drain.as_ref().is_some_and(|ticket| !pending(ticket))
         })?;
+        if let Some(ticket) = drain.filter(|_| !stopped) {
+            self.refuse_lost(&ticket)?;
+        }
         Ok(!stopped)
     }
 

@@ -15,7 +15,6 @@ use std::sync::atomic::Ordering;
 
 use mezzanine_engine::{IdRange, SyncMode};
 
-use crate::condition::Mode;
 use crate::core::{Shared, TierHost, exclusive, lock};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::home::FileInner;
@@ -91,8 +90,8 @@ impl Shared {
         })
     }
 
-    /// Carries out `change` while nobody writes and no job runs. If it fails, the volume is read-only: a file may have left
-    /// the tier by half.
+    /// Carries out `change` while nobody writes and no job runs. If it fails, the volume is read-only, for a file may have left
+    /// the tier by half; but not if a page is lost, for then none has.
     fn settled(
         &self,
         host: &TierHost,
@@ -115,10 +114,7 @@ impl Shared {
         }
         host.tier.end_drain();
         host.resume_admission();
-        match &changed {
-            Ok(()) => self.condition.change(&[Mode::Settling], Mode::Normal, ""),
-            Err(error) => self.condition.change(&[Mode::Settling], Mode::ReadOnly, &error.to_string()),
-        };
+        self.end_settling(&changed);
         self.signal.made_progress();
         changed
     }

@@ -84,9 +84,12 @@ impl Shared {
         let _changing = exclusive(&self.changing);
         if self.settle_old(&old, &files)? {
             if let Err(error) = self.empty_old(&old, &files) {
-                self.condition.change(&[Mode::Settling], Mode::ReadOnly, &error.to_string());
+                let outcome = Err(error);
+                old.tier.end_drain();
+                old.resume_admission();
+                self.end_settling(&outcome);
                 self.signal.made_progress();
-                return Err(error);
+                return outcome;
             }
             self.mark_drained(&old, &registry);
         } else {

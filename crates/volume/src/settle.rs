@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use mezzanine_device::{AlignedBuf, Request};
+use mezzanine_device::{AlignedBuf, DeviceError, Request};
 use mezzanine_engine::format::{Superblock, TierState};
 use mezzanine_engine::interleave::rest;
 use mezzanine_engine::planted::{self, Bug};
@@ -107,19 +107,25 @@ impl Shared {
 
     /// Writes every dirty page of the tier to disk and syncs. The caller has the tier to itself, and has made it durable
     /// if it can: after a crash on the way, what disk then holds in part or too new is covered by the tier's copy.
+    ///
+    /// # Errors
+    /// `LostPage` if pages cannot be read, when all others are on disk and synced: no file of theirs may be called current.
     pub(crate) fn drain_pages(&self, host: &TierHost) -> Result<(), VolumeError> {
         let mut cursor = DrainCursor::default();
         let mut drained: Vec<DirtyPage> = Vec::new();
+        let mut lost = None;
         loop {
             let mut pages = host.tier.drain_batch(&mut cursor, DRAIN_PAGES);
             if pages.is_empty() {
                 break;
             }
             pages.sort_unstable_by_key(|page| page.id);
-            let bytes = self.read_dirty(host, &pages)?;
+            let (bytes, whole) = self.read_dirty(host, &pages, &mut lost);
             let numbered: Vec<(u32, u64, &[u8])> = pages
                 .iter()
                 .zip(bytes.chunks_exact(host.page_size()))
+                .zip(&whole)
+                .filter_map(|(page, whole)| whole.then_some(page))
                 .map(|(page, bytes)| (page.id.file() as u32, page.id.block(), bytes))
                 .collect();
             for file in numbered.chunk_by(|a, b| a.0 == b.0) {
@@ -127,17 +133,26 @@ impl Shared {
                     file.iter().map(|(_, block, bytes)| (*block, *bytes)).collect();
                 self.write_home(file[0].0, &of_file)?;
             }
-            drained.extend(pages);
+            drained.extend(pages.into_iter().zip(whole).filter_map(|(page, whole)| whole.then_some(page)));
         }
         if !planted::is(Bug::DrainMarksUnsynced) {
             self.sync_staged_out(host)?;
         }
         host.tier.mark_clean(&drained);
-        Ok(())
+        match lost {
+            Some(error) if !planted::is(Bug::LostCountsAsDrained) => Err(error),
+            _ => Ok(()),
+        }
     }
 
-    /// The bytes of dirty pages, from staging memory or flash.
-    fn read_dirty(&self, host: &TierHost, pages: &[DirtyPage]) -> Result<AlignedBuf, VolumeError> {
+    /// The bytes of dirty pages, from staging memory or flash, and whether each could be had. `lost` becomes the error of the first that
+    /// could not.
+    fn read_dirty(
+        &self,
+        host: &TierHost,
+        pages: &[DirtyPage],
+        lost: &mut Option<VolumeError>,
+    ) -> (AlignedBuf, Vec<bool>) {
         let size = host.page_size();
         let mut bytes = AlignedBuf::zeroed(pages.len() * size);
         let staged: Vec<bool> = pages
@@ -152,19 +167,28 @@ impl Shared {
             }
         }
         count(&self.counters.flash_reads, requests.len() as u64);
-        let mut results =
-            if requests.is_empty() { Vec::new() } else { host.flash.run(&mut requests) }.into_iter();
-        for ((page, buf), staged) in pages.iter().zip(bytes.chunks_exact(size)).zip(&staged) {
-            if *staged {
-                continue;
+        let results = if requests.is_empty() { Vec::new() } else { host.flash.run(&mut requests) };
+        let mut results = results.into_iter();
+        let mut whole = Vec::with_capacity(pages.len());
+        for ((page, buf), staged) in pages.iter().zip(bytes.chunks_exact_mut(size)).zip(staged) {
+            let mut read = if staged { Ok(()) } else { results.next().unwrap_or(Ok(())) };
+            let right = |read: &Result<(), DeviceError>, buf: &[u8]| {
+                read.is_ok() && host.tier.verify(&page.flash, buf)
+            };
+            if !staged && !right(&read, buf) {
+                // The error may pass.
+                count(&self.counters.flash_reads, 1);
+                read = host.flash.read_at(buf, page.flash.offset);
             }
-            let read = results.next().unwrap_or(Ok(()));
-            if read.is_err() || !host.tier.verify(&page.flash, buf) {
-                let Some(file) = self.file(page.id.file() as u32) else { continue };
-                return Err(self.lost_page(host, &file, page.id.block(), &page.flash, read.err()));
+            let had = staged || right(&read, buf);
+            // A page of a file that is no more need not be had.
+            if let Some(file) = self.file(page.id.file() as u32).filter(|_| !had) {
+                let error = self.lost_page(host, &file, page.id.block(), &page.flash, read.err());
+                lost.get_or_insert(error);
             }
+            whole.push(had);
         }
-        Ok(bytes)
+        (bytes, whole)
     }
 
     /// A file whose pages are all on disk leaves the tier, by the steps in `home`; `last` replaces or removes its
@@ -295,8 +319,18 @@ impl Shared {
         Ok(true)
     }
 
+    /// After what the volume was settled for: it goes on if that is done, or was not begun because a page is lost; else it is read-only.
+    pub(crate) fn end_settling(&self, outcome: &Result<(), VolumeError>) {
+        match outcome {
+            Err(error) if error.kind() != VolumeErrorKind::LostPage || planted::is(Bug::LostEndsWriting) => {
+                self.condition.change(&[Mode::Settling], Mode::ReadOnly, &error.to_string())
+            }
+            _ => self.condition.change(&[Mode::Settling], Mode::Normal, ""),
+        };
+    }
+
     /// Lets writers and jobs go on as before.
-    fn stop_settling(&self, host: &TierHost) {
+    pub(crate) fn stop_settling(&self, host: &TierHost) {
         host.tier.end_drain();
         host.resume_admission();
         self.condition.change(&[Mode::Settling], Mode::Normal, "");
@@ -385,12 +419,7 @@ impl Shared {
                 drop(gate);
                 host.tier.end_drain();
                 host.resume_admission();
-                match &drained {
-                    Ok(()) => self.condition.change(&[Mode::Settling], Mode::Normal, ""),
-                    Err(error) => {
-                        self.condition.change(&[Mode::Settling], Mode::ReadOnly, &error.to_string())
-                    }
-                };
+                self.end_settling(&drained);
                 self.signal.made_progress();
                 drained?;
             }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use mezzanine_device::{Device, FileDevice, OpenOptions};
 use mezzanine_engine::interleave::thread::{self, JoinHandle};
-use mezzanine_engine::{SyncMode, TierConfig};
+use mezzanine_engine::{PageId, SyncMode, TierConfig};
 use mezzanine_trace::{Op, Written as Recorded};
 
 use crate::attach::Candidate;
@@ -298,6 +298,17 @@ impl Volume {
     /// What the volume has done so far. The tier's own counters begin anew when its flash device is replaced.
     pub fn statistics(&self) -> VolumeStatistics {
         self.shared.counters.snapshot(self.shared.host().map(|host| host.tier.statistics()))
+    }
+
+    /// Pages that only flash has and that stage-out could not read: file and byte offset of each. Reads of them fail until they are written
+    /// anew as a whole, cut off or discarded, and until then their files are not current on disk.
+    pub fn lost_pages(&self) -> Vec<(PathBuf, u64)> {
+        let Some(host) = self.shared.tier_in_use() else { return Vec::new() };
+        let size = host.page_size() as u64;
+        let of = |id: PageId| {
+            Some((self.shared.file(id.file() as u32)?.path.clone(), id.block().saturating_mul(size)))
+        };
+        host.tier.lost().into_iter().filter_map(of).collect()
     }
 
     /// How much of the last fraction of a second the disks were busy with what readers and writers waited for, in

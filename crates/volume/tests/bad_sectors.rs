@@ -11,7 +11,7 @@ use mezzanine_device::DeviceErrorKind;
 use mezzanine_device::memory::{Bad, Fault, Injection, MemoryDevice, Operation, Random};
 use mezzanine_engine::planted::{Bug, set};
 use mezzanine_volume::{
-    Admission, Design, SyncMode, Volume, VolumeConfig, VolumeErrorKind, VolumeFile, VolumeState,
+    Admission, Design, SidecarStore, SyncMode, Volume, VolumeConfig, VolumeErrorKind, VolumeFile, VolumeState,
 };
 
 /// Spoils every place of the device that holds these bytes; says how many there are.
@@ -43,6 +43,9 @@ fn durable(design: Design) -> VolumeConfig {
 const DESIGNS: [Design; 5] =
     [Design::FaceBasic, Design::FaceGr, Design::FaceGsc, Design::Lc, Design::Exadata];
 
+/// Those that take a page that is written for the first time.
+const WRITE_BACK: [Design; 4] = [Design::FaceBasic, Design::FaceGr, Design::FaceGsc, Design::Lc];
+
 /// Checks that `good` holds, and does not with any of the rules taken out.
 fn only_with(bugs: &[Bug], good: impl Fn() -> bool) {
     assert!(good(), "with all rules in place");
@@ -57,7 +60,7 @@ fn only_with(bugs: &[Bug], good: impl Fn() -> bool) {
 /// Writes pages `from..to` and syncs, again and again, until the queue has gone round.
 fn go_round(file: &VolumeFile, volume: &Volume, rounds: u64) -> Result<(), String> {
     for version in 100..100 + rounds {
-        for block in 200..240 {
+        for block in 200..330 {
             file.write_at(&page(block, version), block * PAGE as u64).map_err(|error| error.to_string())?;
         }
         file.sync().map_err(|error| error.to_string())?;
@@ -213,4 +216,185 @@ fn a_segment_that_cannot_be_read_is_had_from_its_groups() {
         assert!(unreadable_metadata_costs_nothing(design), "{design:?}");
     }
     only_with(&[Bug::UnreadableEndsRecovery], || unreadable_metadata_costs_nothing(Design::FaceGr));
+}
+
+/// A sector is bad under a page that only flash has. The page is lost, and nothing else: its name goes round with the queue, over drains, closings and power cuts,
+/// until it is written anew.
+fn a_dirty_page_costs_itself(design: Design, bad: Bad) -> bool {
+    let config = durable(design);
+    let (flash, backing) = (formatted(&config), Backing::new("a"));
+    let lost = |file: &VolumeFile| read(file, 5) == Err(VolumeErrorKind::LostPage);
+    let others =
+        |file: &VolumeFile| (0..12).all(|block| block == 5 || read(file, block) == Ok(page(block, 1)));
+    {
+        let volume = open(&flash, &config);
+        let file = backing.attach(&volume).unwrap();
+        (0..12).for_each(|block| write(&file, block, 1));
+        file.sync().unwrap();
+        spoil(&flash, &page(5, 1), bad);
+        if go_round(&file, &volume, 8).is_err() || !lost(&file) || !others(&file) {
+            return false;
+        }
+        let part = file.write_at(&[7; 100], 5 * PAGE as u64 + 100).unwrap_err();
+        assert_eq!(part.kind(), VolumeErrorKind::LostPage, "the rest of the page is not known");
+        assert_eq!(volume.statistics().tier.unwrap().lost, 1);
+        assert_eq!(volume.lost_pages(), vec![(std::path::PathBuf::from("a"), 5 * PAGE as u64)]);
+        volume.close().unwrap();
+    }
+    {
+        let volume = open(&flash, &config);
+        let file = backing.attach(&volume).unwrap();
+        if !lost(&file) || go_round(&file, &volume, 8).is_err() || !lost(&file) || !others(&file) {
+            return false;
+        }
+        let Err(error) = volume.drain() else { return false };
+        assert_eq!((error.kind(), error.offset()), (VolumeErrorKind::LostPage, Some(5 * PAGE as u64)));
+        assert_eq!(volume.state(), VolumeState::Ok, "a drain that is not complete costs nothing");
+        backing.disk.inspect(|disk| {
+            for block in (0..12).filter(|block| *block != 5) {
+                let at = block as usize * PAGE;
+                assert!(disk[at..at + PAGE] == page(block, 1), "page {block} could have been written");
+            }
+        });
+        file.sync().unwrap();
+        let to = volume.set_sync_mode(SyncMode::Through);
+        assert_eq!(to.unwrap_err().kind(), VolumeErrorKind::LostPage, "nobody calls the file current");
+        assert_eq!(volume.state(), VolumeState::Ok);
+        assert_eq!(volume.close_drained().unwrap_err().kind(), VolumeErrorKind::LostPage);
+    }
+    flash.power_cut(9);
+    let volume = open(&flash, &config);
+    let file = backing.attach(&volume).unwrap();
+    if !lost(&file) || !others(&file) {
+        return false;
+    }
+    write(&file, 5, 3);
+    file.sync().unwrap();
+    let healed = read(&file, 5) == Ok(page(5, 3))
+        && go_round(&file, &volume, 8).is_ok()
+        && read(&file, 5) == Ok(page(5, 3));
+    healed
+        && others(&file)
+        && volume.close_drained().is_ok()
+        && backing.disk.inspect(|disk| disk[5 * PAGE..6 * PAGE] == page(5, 3))
+}
+
+#[test]
+fn a_sector_under_dirty_data_costs_that_page_alone() {
+    for design in WRITE_BACK {
+        for bad in [Bad::Unreadable, Bad::Garbled] {
+            assert!(a_dirty_page_costs_itself(design, bad), "{design:?} {bad:?}");
+        }
+    }
+    let rules = [Bug::LostEndsWriting, Bug::LostNotCarried, Bug::LostCountsAsDrained];
+    only_with(&rules, || a_dirty_page_costs_itself(Design::FaceGr, Bad::Unreadable));
+}
+
+/// The sector stays bad however often it is written, and a flush says nothing of that. It takes one page, and not one at each round of the queue, before and
+/// after a restart.
+fn a_bad_place_takes_one_page(design: Design) -> bool {
+    let config = durable(design);
+    let (flash, backing) = (formatted(&config), Backing::new("a"));
+    let volume = open(&flash, &config);
+    let file = backing.attach(&volume).unwrap();
+    (0..12).for_each(|block| write(&file, block, 1));
+    file.sync().unwrap();
+    spoil(&flash, &page(5, 1), Bad::Unreadable);
+    let once = go_round(&file, &volume, 8).is_ok() && volume.lost_pages().len() == 1;
+    volume.close().unwrap();
+    let volume = open(&flash, &config);
+    let file = backing.attach(&volume).unwrap();
+    let again = go_round(&file, &volume, 8).is_ok() && volume.lost_pages().len() == 1;
+    once && again && (200..330).all(|block| read(&file, block) == Ok(page(block, 107)))
+}
+
+#[test]
+fn a_place_that_could_not_be_read_gets_no_other_page() {
+    for design in WRITE_BACK {
+        assert!(a_bad_place_takes_one_page(design), "{design:?}");
+    }
+    only_with(&[Bug::BadFrameReused], || a_bad_place_takes_one_page(Design::FaceGr));
+}
+
+/// Power fails after each sync while a lost page goes round. What was acknowledged beside it is there.
+fn what_lies_beside_a_lost_page_survives(design: Design) -> bool {
+    let config = durable(design);
+    let (flash, backing) = (formatted(&config), Backing::new("a"));
+    let volume = open(&flash, &config);
+    let file = backing.attach(&volume).unwrap();
+    (0..12).for_each(|block| write(&file, block, 1));
+    file.sync().unwrap();
+    spoil(&flash, &page(5, 1), Bad::Unreadable);
+    (0..150).all(|step| {
+        write(&file, 20 + step % 30, step);
+        file.sync().unwrap();
+        let (later, after) = (formatted(&config), Backing::new("a"));
+        later.copy_from(&flash);
+        after.disk.copy_from(&backing.disk);
+        if let Some(bytes) = backing.sidecar.read().unwrap() {
+            after.sidecar.replace(&bytes).unwrap();
+        }
+        later.power_cut(step);
+        after.disk.power_cut(step);
+        let Ok(volume) = Volume::open(later, config.clone()) else { return false };
+        let file = after.attach(&volume).unwrap();
+        read(&file, 20 + step % 30) == Ok(page(20 + step % 30, step))
+            && read(&file, 5) == Err(VolumeErrorKind::LostPage)
+    })
+}
+
+#[test]
+fn what_was_synced_beside_a_lost_page_survives_a_power_cut() {
+    for design in WRITE_BACK {
+        assert!(what_lies_beside_a_lost_page_survives(design), "{design:?}");
+    }
+    only_with(&[Bug::LostTakenForTorn], || what_lies_beside_a_lost_page_survives(Design::FaceGr));
+}
+
+/// A page that is lost and cut off the file, or discarded, is gone.
+#[test]
+fn a_lost_page_that_is_dropped_is_gone() {
+    for design in WRITE_BACK {
+        for discarded in [false, true] {
+            let config = durable(design);
+            let (flash, backing) = (formatted(&config), Backing::new("a"));
+            let volume = open(&flash, &config);
+            let file = backing.attach(&volume).unwrap();
+            (0..12).for_each(|block| write(&file, block, 1));
+            file.sync().unwrap();
+            spoil(&flash, &page(5, 1), Bad::Unreadable);
+            go_round(&file, &volume, 8).unwrap();
+            assert_eq!(volume.lost_pages().len(), 1);
+            if discarded {
+                file.discard(5 * PAGE as u64, PAGE as u64).unwrap();
+            } else {
+                file.set_len(5 * PAGE as u64).unwrap();
+                file.set_len(330 * PAGE as u64).unwrap();
+            }
+            assert!(read(&file, 5) == Ok(vec![0; PAGE]));
+            assert_eq!(volume.lost_pages().len(), 0);
+            go_round(&file, &volume, 8).unwrap();
+            volume.close_drained().unwrap();
+            assert!(backing.disk.inspect(|disk| disk[5 * PAGE..6 * PAGE] == [0; PAGE]), "{design:?}");
+        }
+    }
+}
+
+/// There is an end to what is carried: then, and not before, writing ends.
+#[test]
+fn a_device_that_rots_away_ends_writing_before_it_is_full_of_lost_pages() {
+    for design in WRITE_BACK {
+        let config = durable(design);
+        let (flash, backing) = (formatted(&config), Backing::new("a"));
+        let volume = open(&flash, &config);
+        let file = backing.attach(&volume).unwrap();
+        (0..40).for_each(|block| write(&file, block, 1));
+        file.sync().unwrap();
+        for block in 0..40 {
+            spoil(&flash, &page(block, 1), Bad::Unreadable);
+        }
+        assert!(go_round(&file, &volume, 8).is_err(), "{design:?}");
+        assert!(matches!(volume.state(), VolumeState::ReadOnly { .. }));
+        assert!((1..20).contains(&volume.lost_pages().len()), "{design:?}: {:?}", volume.lost_pages());
+    }
 }

@@ -10,10 +10,12 @@ pub const RECORD_BYTES: usize = 48;
 
 const FLAG_DIRTY: u8 = 1;
 const FLAG_SECOND_CHANCE: u8 = 2;
+const FLAG_LOST: u8 = 4;
 
 const KIND_PAGE: u8 = 1;
 const KIND_TOMBSTONE: u8 = 2;
 const KIND_GROUP: u8 = 3;
+const KIND_VOID: u8 = 4;
 
 /// What a record says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +28,8 @@ pub enum RecordKind {
         dirty: bool,
         /// Appended again rather than newly staged in.
         second_chance: bool,
+        /// Its content could not be read: the frame holds nothing, and the checksum is that of what is lost.
+        lost: bool,
         /// Log sequence number the host gave; 0 if it has none.
         lsn: u64,
         /// CRC-32C of the page.
@@ -35,6 +39,8 @@ pub enum RecordKind {
     },
     /// Every version of these pages appended before is gone.
     Tombstone(IdRange),
+    /// The next frame of the group holds nothing: what lay there before could not be read.
+    Void,
     /// Only in segments: the records up to the next of this kind belong to this group.
     Group {
         /// Position of the group's first frame.
@@ -68,15 +74,17 @@ impl Record {
         let mut group_id = [0; PAGE_ID_BYTES];
         let mut page_home = 0;
         let (id, kind, flags, shift, number, checksum) = match &self.kind {
-            RecordKind::Page { id, dirty, second_chance, lsn, checksum, home } => {
+            RecordKind::Page { id, dirty, second_chance, lost, lsn, checksum, home } => {
                 page_home = *home;
-                let flags =
-                    if *dirty { FLAG_DIRTY } else { 0 } | if *second_chance { FLAG_SECOND_CHANCE } else { 0 };
+                let flags = if *dirty { FLAG_DIRTY } else { 0 }
+                    | if *second_chance { FLAG_SECOND_CHANCE } else { 0 }
+                    | if *lost { FLAG_LOST } else { 0 };
                 (id.as_bytes(), KIND_PAGE, flags, (home >> 16) as u8, *lsn, *checksum)
             }
             RecordKind::Tombstone(range) => {
                 (range.start.as_bytes(), KIND_TOMBSTONE, 0, range.shift, range.count, 0)
             }
+            RecordKind::Void => (&group_id, KIND_VOID, 0, 0, 0, 0),
             RecordKind::Group { position, sequence, pages, records, checksum } => {
                 Writer::new(&mut group_id).u64(*position).u64(*sequence).u32(*pages);
                 (&group_id, KIND_GROUP, 0, 0, u64::from(*records), *checksum)
@@ -94,6 +102,11 @@ impl Record {
             .u32(self.epoch)
             .u32(checksum);
         out
+    }
+
+    /// Whether the record takes a frame of its group.
+    pub fn has_frame(&self) -> bool {
+        matches!(self.kind, RecordKind::Page { .. } | RecordKind::Void)
     }
 
     /// The id of the page that a record at the start of `bytes` names, if it is a page's.
@@ -121,9 +134,11 @@ impl Record {
                 id: PageId::from_bytes(id),
                 dirty: flags & FLAG_DIRTY != 0,
                 second_chance: flags & FLAG_SECOND_CHANCE != 0,
+                lost: flags & FLAG_LOST != 0,
                 lsn: number,
                 checksum,
             },
+            KIND_VOID => RecordKind::Void,
             KIND_TOMBSTONE if shift < 160 => {
                 RecordKind::Tombstone(IdRange { start: PageId::from_bytes(id), count: number, shift })
             }
@@ -155,11 +170,13 @@ mod tests {
                 id: PageId::volume(3, 9),
                 dirty: true,
                 second_chance: true,
+                lost: true,
                 lsn: 77,
                 checksum: 0xDEAD_BEEF,
                 home: 0x1234_5678,
             },
             RecordKind::Tombstone(IdRange::blocks(3, 4, 5)),
+            RecordKind::Void,
             RecordKind::Group { position: 1 << 40, sequence: 12, pages: 64, records: 70, checksum: 5 },
         ];
         for kind in kinds {

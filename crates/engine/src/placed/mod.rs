@@ -65,6 +65,10 @@ pub(crate) const USED: u32 = 1;
 pub(crate) const LEAVING: u32 = 2;
 pub(crate) const LIMBO: u32 = 3;
 pub(crate) const ORPHAN: u32 = 4;
+/// Its page is lost: it stays linked, and does not leave.
+pub(crate) const KEPT: u32 = 5;
+/// Nothing is put here any more: see `bad_frames`.
+pub(crate) const BAD: u32 = 6;
 
 /// No entry in the list of pages written to disk.
 const NEVER_WRITTEN: u32 = u32::MAX;
@@ -379,6 +383,15 @@ impl Tier {
         homes.set_state(home, ORPHAN);
     }
 
+    /// The page at `entry` is lost: nothing is read at its home any more, and it leaves only for a newer version. Under the lock of its shard.
+    pub(crate) fn keep_home(&self, entry: u32) {
+        let Some(homes) = self.homes() else { return };
+        let _guard = homes.lock(self.owner);
+        let home = homes.of_entry(entry);
+        homes.remove(home);
+        homes.set_state(home, KEPT);
+    }
+
     /// A record leaves the queue. If it was an orphan's, its home becomes free when a group is durable that states the front.
     pub(crate) fn record_left(&self, entry: u32) {
         let Some(homes) = self.homes() else { return };
@@ -419,6 +432,10 @@ impl Tier {
                 break;
             }
             placed.limbo_first.bump(1);
+            if self.is_bad(home) {
+                homes.home(home).state.store(BAD, Relaxed);
+                continue;
+            }
             homes.push_free(home);
             placed.freed.bump(1);
         }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{FREE, LEAVING, LIMBO, USED, Version, order};
+use super::{FREE, KEPT, LEAVING, LIMBO, USED, Version, order};
 use crate::directory::{DIRTY, VALID};
 use crate::format::Record;
 use crate::tier::Tier;
@@ -72,7 +72,7 @@ impl Tier {
             dirty = order.visit(order::Check(count)).iter().filter(|ordered| **ordered).count() as u64;
         }
         assert_eq!(placed.dirty.get(), dirty, "the number of pages in the order of the dirty ones");
-        let mut counts = [0u64; 5];
+        let mut counts = [0u64; 7];
         for home in 0..count {
             let there = homes.home(home);
             let state = homes.state(home);
@@ -83,7 +83,7 @@ impl Tier {
             }
             assert_eq!(homes.home(rank).of_rank.load(Relaxed), home, "each home has one rank");
             assert_eq!(ordered[rank as usize], state == USED, "the order has the homes in use: home {home}");
-            if matches!(state, USED | LEAVING) {
+            if matches!(state, USED | LEAVING | KEPT) {
                 let entry = there.entry.load(Relaxed);
                 assert_eq!(homes.of_entry(entry), home, "a home and its entry name each other");
                 assert_ne!(directory.state(entry) & VALID, 0, "the page of a home is linked");
@@ -92,7 +92,7 @@ impl Tier {
         let linked = (0..self.geometry.entries() as u32).filter(|&entry| directory.state(entry) & VALID != 0);
         for entry in linked {
             let home = homes.of_entry(entry);
-            assert!(matches!(homes.state(home), USED | LEAVING), "a linked page has a home");
+            assert!(matches!(homes.state(home), USED | LEAVING | KEPT), "a linked page has a home");
             assert_eq!(homes.home(home).entry.load(Relaxed), entry, "a home and its entry name each other");
         }
         assert_eq!(counts[FREE as usize], placed.free.get(), "homes that are free");

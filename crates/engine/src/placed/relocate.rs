@@ -75,7 +75,15 @@ impl Tier {
         let version = self.version_at(&homes, home);
         let checksum = directory.checksum(old);
         let dirty = state & DIRTY != 0;
-        let kind = RecordKind::Page { id, dirty, second_chance: true, lsn: version.lsn, checksum, home };
+        let kind = RecordKind::Page {
+            id,
+            dirty,
+            second_chance: true,
+            lost: false,
+            lsn: version.lsn,
+            checksum,
+            home,
+        };
         let replaced = Some(Replaced { state, position });
         let place = self.append(kind, Some((version.epoch, version.version)), Reserve::StageOut, replaced);
         let Some(place) = place else { return false };

@@ -177,7 +177,7 @@ impl Scan<'_, '_> {
                 RecordKind::Page { id, second_chance: true, .. } => drop(valid.remove(id)),
                 RecordKind::Page { id, home, checksum, .. } => drop(valid.insert(*id, (*home, *checksum))),
                 RecordKind::Tombstone(range) => valid.retain(|id, _| !range.contains(id)),
-                RecordKind::Group { .. } => {}
+                RecordKind::Group { .. } | RecordKind::Void => {}
             }
         }
         let mut page = vec![0; self.geometry.page_size()];
@@ -226,6 +226,13 @@ impl Scan<'_, '_> {
         let mut at = position + self.geometry.summary_frames();
         for index in 0..records as usize {
             match GroupSummary::record(summary, index) {
+                // Nothing lies in its frame.
+                Some(Record { kind: RecordKind::Void, .. }) => at += 1,
+                Some(Record { kind: RecordKind::Page { lost: true, .. }, .. })
+                    if !planted::is(Bug::LostTakenForTorn) =>
+                {
+                    at += 1;
+                }
                 Some(Record { kind: RecordKind::Page { checksum, .. }, .. }) => {
                     if self.read_page(self.offset_of(at), page)? && crc32c::crc32c(page) != checksum {
                         return Ok(false);
@@ -315,9 +322,7 @@ impl Scan<'_, '_> {
         for index in 0..group.records as usize {
             let record = GroupSummary::record(&self.summary, index);
             let pages_left = position < end;
-            let Some(record) =
-                record.filter(|record| pages_left || !matches!(record.kind, RecordKind::Page { .. }))
-            else {
+            let Some(record) = record.filter(|record| pages_left || !record.has_frame()) else {
                 return Err(damaged(
                     "a group summary whose records make no sense",
                     self.offset_of(group.position),

@@ -208,7 +208,7 @@ impl Scan<'_, '_> {
                 }
                 continue;
             }
-            if matches!(record.kind, RecordKind::Page { .. }) && position >= end {
+            if record.has_frame() && position >= end {
                 return Err(odd());
             }
             let tombstone = matches!(record.kind, RecordKind::Tombstone(_));

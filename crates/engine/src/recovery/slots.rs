@@ -132,8 +132,15 @@ fn link(tier: &Tier, slots: &[(u32, SlotEntry)]) {
         position += tier.geometry.summary_frames();
         for (home, slot) in group {
             let SlotEntry { id, checksum, epoch, version, lsn } = *slot;
-            let kind =
-                RecordKind::Page { id, dirty: false, second_chance: false, lsn, checksum, home: *home };
+            let kind = RecordKind::Page {
+                id,
+                dirty: false,
+                second_chance: false,
+                lost: false,
+                lsn,
+                checksum,
+                home: *home,
+            };
             position = tier.replay(&Record { kind, epoch, version }, position, 0);
         }
     }

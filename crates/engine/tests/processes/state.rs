@@ -167,7 +167,9 @@ impl Worker<'_> {
             match self.tier.drain_state(&ticket) {
                 DrainState::Done => break,
                 DrainState::Pending => self.job_or_wait(),
-                DrainState::Failed => panic!("nothing fails here: {:?}", self.tier.failure()),
+                DrainState::Failed | DrainState::Lost => {
+                    panic!("nothing fails here: {:?}", self.tier.failure())
+                }
             }
         }
         outside("host: drained");

@@ -8,7 +8,8 @@ use mezzanine_device::DeviceErrorKind;
 use mezzanine_device::memory::{Fault, Injection, Operation};
 use mezzanine_volume::VolumeErrorKind;
 
-use super::machine::SidecarFault;
+use super::machine::{Machine, SidecarFault};
+use super::operations;
 use super::report::Invariant;
 use super::world::{Drained, Session, Stop, World, trace};
 
@@ -69,6 +70,24 @@ impl World {
     /// Whether a device has failed in this session: only then an operation may fail.
     pub(super) fn has_fault_struck(&self) -> bool {
         self.faults.planned && self.machine.faults_struck() > self.faults.struck_before
+    }
+
+    /// Pages that were lost while reads of flash failed are still lost when the devices are in order again: then somebody writes them anew.
+    pub(super) fn write_lost_anew(&mut self, session: &Session) -> Result<(), Stop> {
+        if self.has_fault_struck() {
+            return Ok(());
+        }
+        for (path, offset) in session.volume.lost_pages() {
+            let Some(file) = (0..self.models.len()).find(|file| Machine::path(*file) == path) else {
+                continue;
+            };
+            if self.machine.flash.faults_struck() == 0 {
+                let text = format!("file {file}, offset {offset}: lost, and no read of flash ever failed");
+                return Err(Stop::Violated(Invariant::NoUnprovokedError, text));
+            }
+            operations::write(self, session, file, offset, self.scenario.page_bytes())?;
+        }
+        Ok(())
     }
 
     /// What an error means that an operation returned after a device had failed.

@@ -298,6 +298,8 @@ impl World {
             let after = self.random.magnitude(self.scenario.cut_after_max);
             self.course.plan_cut(&self.machine.power, after);
         }
+        pages::check_lengths(self, session)?;
+        self.write_lost_anew(session)?;
         pages::check_after_open(self, session)?;
         for _ in 0..self.random.magnitude(400) {
             let Some(random) = self.course.operation(&self.machine.power) else { continue };

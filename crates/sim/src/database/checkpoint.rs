@@ -252,7 +252,7 @@ impl Server<'_> {
                 Ok(true)
             }
             DrainState::Pending => Ok(false),
-            DrainState::Failed => {
+            DrainState::Failed | DrainState::Lost => {
                 Err(Stop::violated(Invariant::NoUnprovokedError, "a drain of the tier failed"))
             }
         }

@@ -88,7 +88,9 @@ impl World<'_> {
                 let tier = self.tier.expect("it was asked for a drain");
                 match tier.drain_state(&ticket) {
                     DrainState::Done => self.checkpoint_complete(),
-                    DrainState::Pending | DrainState::Failed => self.work_for(who, checkpoint),
+                    DrainState::Pending | DrainState::Failed | DrainState::Lost => {
+                        self.work_for(who, checkpoint)
+                    }
                 }
             }
             Phase::SyncingHome(mark) => {
