@@ -109,6 +109,8 @@ bugs! {
         ReplacedUnsynced,
         /// A page that was changed while a drain wrote an older version counts as clean.
         CleanedAlthoughChanged,
+        /// Who settles the volume does not wait for those who are in the middle of a change. (The volume's part.)
+        OthersNotAwaited,
         /// Runners look for jobs while the volume is settled, and wake who settles it and one another each time, so that all keep
         /// busy and it may never find them at rest. It was so once. (The volume's part.)
         LooksWhileSettled,
@@ -278,6 +280,9 @@ bugs! {
         FailedFlushIgnored,
         /// A failed write of a group counts as done.
         FailedWriteIgnored,
+        /// Who settles the volume and carries out the jobs that are left does not look at whether the last of them has failed. It was so once: the
+        /// failure was nobody's, and writers waited for ever. (The volume's part.)
+        LastFailureMissed,
         /// A failed sync of the disk counts as done.
         FailedDiskSyncIgnored,
         /// A page that is read is not compared with its checksum.

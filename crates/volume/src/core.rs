@@ -9,6 +9,7 @@ use mezzanine_engine::interleave::sync::atomic::{AtomicBool, AtomicU32, AtomicU6
 use mezzanine_engine::interleave::sync::{
     Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
 };
+use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{NoRoom, PageId, SyncMode, SyncState, SyncTicket, Tier};
 
 use crate::condition::{Condition, Mode, Route};
@@ -195,6 +196,9 @@ impl TierHost {
 
     /// After the mode was changed: waits until everybody who entered before has left.
     pub(crate) fn wait_outside(&self) {
+        if planted::is(Bug::OthersNotAwaited) {
+            return;
+        }
         while self.inside.load(Ordering::SeqCst) > 0 {
             rest();
         }

@@ -9,7 +9,7 @@ use mezzanine_engine::{ReadError, ReadFlash};
 use mezzanine_volume::{Volume, VolumeConfig, VolumeError, VolumeErrorKind};
 
 use crate::device::Scheduled;
-use crate::pages::Pages;
+use crate::pages::{Pages, whole};
 use crate::world::{Backing, Setup, attach_all, draw, look};
 
 pub(crate) struct Left {
@@ -32,6 +32,7 @@ impl Left {
     pub(crate) fn judge(&self, flashes: Vec<Arc<Scheduled>>, pages: Pages) {
         for device in self.backings.iter().map(|backing| &backing.disk).chain(&flashes) {
             device.0.power_cut(draw(u64::MAX));
+            device.0.heal();
         }
         self.power.restore();
         let mut opened = 0;
@@ -85,7 +86,12 @@ impl Left {
         let files = attach_all(&self.backings, &volume)?;
         volume.check();
         for page in pages.all() {
-            pages.judge_left(page, look(&files[page.0], &[page])?[0]);
+            let found = look(&files[page.0], &[page])?.remove(0);
+            if self.setup.torn_is_right {
+                pages.judge_torn(page, &found);
+            } else {
+                pages.judge_left(page, whole(page, &found));
+            }
         }
         Ok(())
     }

@@ -40,3 +40,5 @@ mod drains;
 mod resizes;
 
 mod replaces;
+
+mod failures;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 pub(crate) const PAGE: usize = 4096;
+const SECTOR: usize = 512;
 
 /// A file, by its place among those of the model, and a block in it.
 pub(crate) type Page = (usize, u64);
@@ -93,6 +94,15 @@ impl Pages {
         history.seen = history.seen.max(first);
     }
 
+    /// Judges a page that was on disk alone, unsynced, when the power failed: each of its sectors is of a right version.
+    pub(crate) fn judge_torn(&mut self, page: Page, found: &Found) {
+        let history = self.0.entry(page).or_default();
+        for version in found {
+            let right = history.places(*version, history.durable).is_some();
+            assert!(right, "{page:?}: sectors of versions {found:?} after the power failed, of {history:?}");
+        }
+    }
+
     /// Judges what a page holds after the power has failed. From then on it stays that.
     pub(crate) fn judge_left(&mut self, page: Page, version: u64) {
         let history = self.0.entry(page).or_default();
@@ -128,11 +138,29 @@ pub(crate) fn bytes_of((file, block): Page, version: u64) -> Vec<u8> {
     words.map(u64::to_le_bytes).concat().repeat(PAGE / 16)
 }
 
+/// What a page holds: the version of each of its sectors, all the same if it is whole.
+pub(crate) type Found = Vec<u64>;
+
+/// The versions of a page's sectors.
+pub(crate) fn versions_of(page: Page, bytes: &[u8]) -> Found {
+    let version =
+        |at: usize| bytes[at + 8..at + 16].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
+    let found: Found = (0..PAGE).step_by(SECTOR).map(version).collect();
+    for (index, version) in found.iter().enumerate() {
+        let sector = index * SECTOR..(index + 1) * SECTOR;
+        assert!(
+            bytes[sector.clone()] == bytes_of(page, *version)[sector],
+            "{page:?}: sector {index} is torn, or another page's, or a guard"
+        );
+    }
+    found
+}
+
 /// The version of a page that is whole.
-pub(crate) fn version_of(page: Page, bytes: &[u8]) -> u64 {
-    let mut word = [0; 8];
-    word.copy_from_slice(&bytes[8..16]);
-    let version = u64::from_le_bytes(word);
-    assert!(bytes == bytes_of(page, version), "{page:?} is torn, or another page's, or another file's head");
-    version
+pub(crate) fn whole(page: Page, found: &Found) -> u64 {
+    assert!(
+        found.iter().all(|version| *version == found[0]),
+        "{page:?} is torn: its sectors are of versions {found:?}"
+    );
+    found[0]
 }

@@ -4,7 +4,8 @@ use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mezzanine_device::memory::Power;
+use mezzanine_device::DeviceErrorKind;
+use mezzanine_device::memory::{Fault, Injection, Operation, Power};
 use mezzanine_engine::interleave::{explore, over_the_engine};
 use mezzanine_volume::{
     AttachOptions, Design, HeaderGuard, SyncMode, TierConfig, Volume, VolumeConfig, VolumeError,
@@ -15,7 +16,7 @@ use shuttle::rand::Rng;
 use crate::device::{Scheduled, Sidecar};
 use crate::left::Left;
 use crate::orders::hold;
-use crate::pages::{PAGE, Page, Pages, bytes_of, version_of};
+use crate::pages::{Found, PAGE, Page, Pages, bytes_of, versions_of, whole};
 
 const NAMES: [&str; 2] = ["a", "b"];
 /// The file that others are made room with.
@@ -24,6 +25,9 @@ pub(crate) const FILLER: usize = 1;
 const FILLER_BLOCKS: u64 = 6;
 /// If the power fails, it does in one of the first 2^n requests, n drawn from these.
 const REQUESTS: std::ops::Range<u64> = 2..9;
+
+/// Most writes that a device takes before it fails.
+const WRITES_LEFT: u64 = 32;
 
 /// One of several threads that run side by side. It ends early where the power has failed.
 pub(crate) type Thread = fn(&World) -> Result<(), Off>;
@@ -44,18 +48,31 @@ pub(crate) struct Setup {
     pub(crate) runners: usize,
     /// The first file has a guard over its header.
     pub(crate) guarded: bool,
-    /// Disks tear no page when the power fails: where writes go to disk alone, they are as good as those.
+    /// Disks tear pages when the power fails. Where writes go to disk alone, a page is as good as the disk.
     pub(crate) disks_tear: bool,
+    /// The tier may be given up: then pages whose newest version was not synced may be torn, whole sectors of one version each.
+    pub(crate) torn_is_right: bool,
 }
 
 impl Setup {
     pub(crate) fn new(runners: usize) -> Self {
-        Self { tier: tiny(SyncMode::Durable), runners, guarded: false, disks_tear: true }
+        Self {
+            tier: tiny(SyncMode::Durable),
+            runners,
+            guarded: false,
+            disks_tear: true,
+            torn_is_right: false,
+        }
     }
 
     /// Writes go to disk alone now and then.
     pub(crate) fn past_the_tier(self) -> Self {
         Self { disks_tear: false, ..self }
+    }
+
+    /// The tier is given up.
+    pub(crate) fn given_up(self) -> Self {
+        Self { torn_is_right: true, ..self }
     }
 
     pub(crate) fn guarded(self) -> Self {
@@ -177,8 +194,8 @@ impl World {
         let run: Vec<Page> = (first..first + count).map(|block| (file, block)).collect();
         let floors: Vec<usize> = run.iter().map(|page| self.pages().floor(*page)).collect();
         let versions = self.done(look(&self.files[file], &run))?;
-        for ((page, floor), version) in run.iter().zip(floors).zip(versions) {
-            self.pages().judge_read(*page, floor, version);
+        for ((page, floor), found) in run.iter().zip(floors).zip(versions) {
+            self.pages().judge_read(*page, floor, whole(*page, &found));
         }
         Ok(())
     }
@@ -225,6 +242,14 @@ impl World {
         self.settle(|volume| replace(volume, next.clone()))?;
         *self.flashes.lock().unwrap() = vec![next];
         Ok(())
+    }
+
+    /// Has the flash device take some writes more and then none, until the volume is opened anew.
+    pub(crate) fn flash_fails(&self) {
+        let fault = Fault::Error(DeviceErrorKind::Io);
+        let after = draw(WRITES_LEFT);
+        let fails = Injection { operation: Operation::Write, after, count: u64::MAX, fault };
+        self.flashes.lock().unwrap()[0].0.inject(fails);
     }
 
     /// Frames of the tier as it was formatted.
@@ -294,12 +319,12 @@ fn flash_for(power: &Power, tier: &TierConfig) -> Arc<Scheduled> {
     Scheduled::on(power, "flash", tier.geometry().unwrap().flash_bytes(), false)
 }
 
-/// The versions of pages that lie side by side; past the end of a file are zeros.
-pub(crate) fn look(file: &VolumeFile, run: &[Page]) -> Result<Vec<u64>, VolumeError> {
+/// Pages that lie side by side; past the end of a file are zeros.
+pub(crate) fn look(file: &VolumeFile, run: &[Page]) -> Result<Vec<Found>, VolumeError> {
     let mut found = vec![0xEE; run.len() * PAGE];
     match file.read_at(&mut found, run[0].1 * PAGE as u64) {
         Err(error) if !matches!(error.kind(), VolumeErrorKind::ShortRead { .. }) => return Err(error),
         _ => {}
     }
-    Ok(run.iter().zip(found.chunks_exact(PAGE)).map(|(page, bytes)| version_of(*page, bytes)).collect())
+    Ok(run.iter().zip(found.chunks_exact(PAGE)).map(|(page, bytes)| versions_of(*page, bytes)).collect())
 }
