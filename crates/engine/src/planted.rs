@@ -123,6 +123,8 @@ bugs! {
         ReuseBeforeDiskSync,
         /// Frames are released when their pages are written to disk, and the sync comes whenever it comes.
         ReleasedWhenCleaned,
+        /// A page goes to disk at what 32 bits keep of its place. (The volume's part.)
+        OffsetsNarrow,
         /// The lane keeps 32 bits of a page's position in the queue.
         PositionsNarrow,
         /// A sync of the disk counts for pages that were written after it had begun.

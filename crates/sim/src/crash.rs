@@ -22,6 +22,8 @@ pub(crate) mod panics;
 
 mod faults;
 
+mod holes;
+
 pub mod world;
 
 mod operations;

@@ -223,7 +223,9 @@ impl FileInner {
         let mut written = 0;
         for (block, page) in pages {
             // A block so large, which only damage can name, lies past the end of every file.
-            let start = block.saturating_mul(self.page_size);
+            let narrow = planted::is(Bug::OffsetsNarrow);
+            let mask = if narrow { u64::from(u32::MAX) } else { u64::MAX };
+            let start = block.saturating_mul(self.page_size) & mask;
             let page = if *block == 0 { masked.as_deref().unwrap_or(page) } else { page };
             let shortest = if *block == 0 { self.physical_min() } else { 0 };
             let keep = clip.saturating_sub(start).max(shortest).min(self.page_size) as usize;

@@ -2,6 +2,7 @@
 
 pub mod damage;
 pub mod disk;
+pub mod later;
 pub mod pages;
 pub mod pairing;
 pub mod recovery;

@@ -3,9 +3,10 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use mezzanine_device::memory::Power;
-use mezzanine_volume::{Volume, VolumeError, VolumeErrorKind, VolumeFile, VolumeState};
+use mezzanine_volume::{Volume, VolumeError, VolumeErrorKind, VolumeState};
 
 use super::checkers::{disk, pages};
+use super::holes::File;
 use super::meanwhile::At;
 use super::model::FileModel;
 use super::online;
@@ -140,11 +141,12 @@ fn read_bytes(world: &mut World, session: &Session, file: usize) -> Result<(), S
     let mut found = std::mem::take(&mut world.buffer);
     found.clear();
     found.resize(len as usize, 0xEE);
-    let read = session.files[file].read_at(&mut found, offset);
+    let read = session.files[file].read_up_to(&mut found, offset);
     let available = world.models[file].len().saturating_sub(offset).min(len);
-    match read {
-        Err(error) if error.kind() == (VolumeErrorKind::ShortRead { available: available as usize }) => {}
-        read => world.done("read", read)?,
+    let read = world.done("read", read)?;
+    if read as u64 != available {
+        let text = format!("file {file}: {read} bytes read at {offset} instead of {available}");
+        return Err(Stop::Violated(Invariant::ReadYourWrites, text));
     }
     let mut expected = vec![0; available as usize];
     world.models[file].present_bytes(offset, &mut expected);
@@ -246,7 +248,7 @@ struct Meantime {
     /// Page and version of each write.
     writes: Vec<(u64, u32)>,
     steps: u64,
-    file: VolumeFile,
+    file: File,
     number: u8,
     page_bytes: u64,
     volume: Arc<Volume>,

@@ -5,6 +5,7 @@ use mezzanine_volume::{Admission, Design, Placement, SyncMode, TierConfig, Volum
 
 use mezzanine_engine::format::Age;
 
+use super::holes::Hole;
 use super::terms::{Feature, Focus, Terms};
 use crate::ages;
 
@@ -39,6 +40,10 @@ pub struct Scenario {
     pub switches: bool,
     /// Whether the flash device is replaced while it is in use.
     pub replaces: bool,
+    /// The hole that each file has, if any.
+    pub hole: Hole,
+    /// Whether copies of the machine live on after their flash was damaged.
+    pub later: bool,
     /// How far the numbers of every new tier have come, if not nowhere.
     pub age: Option<Age>,
     /// Whether devices report errors.
@@ -156,6 +161,8 @@ impl Scenario {
             Feature::Replacements => self.replaces,
             Feature::Ahead => self.tier.ahead_frames > 0,
             Feature::Ages => self.age.is_some(),
+            Feature::Holes => self.hole.bytes > 0,
+            Feature::Later => self.later,
             Feature::Owners | Feature::Swaps | Feature::Pulling => false,
         }
     }
@@ -172,6 +179,8 @@ impl Scenario {
             Feature::Replacements => self.replaces = false,
             Feature::Ahead => self.tier.ahead_frames = 0,
             Feature::Ages => self.age = None,
+            Feature::Holes => self.hole = Hole::default(),
+            Feature::Later => self.later = false,
             Feature::Owners | Feature::Swaps | Feature::Pulling => {}
         }
     }
@@ -226,6 +235,8 @@ impl Scenario {
             switches,
             // From numbers of its own as well.
             replaces: Random::new(seed ^ 0x7265_706c_6163_6564).chance(1, 8),
+            hole: draw_hole(seed, u64::from(page_size), pages_max),
+            later: true,
             age: draw_age(seed),
             errors: random.chance(1, 8),
             lying_flushes: false,
@@ -307,6 +318,17 @@ pub(crate) fn draw_returning(tier: &mut TierConfig, seed: u64) {
     tier.returning_only = random.chance(1, 6);
     tier.remembered_pages = *random.pick(&[Some(1), Some(40), None]);
     tier.remembered_pages = tier.remembered_pages.filter(|_| tier.returning_only);
+}
+
+/// The files of one world in six have a hole, which ends near a number of bytes, or of pages, that has more than 32 bits. From numbers of its own, as above.
+fn draw_hole(seed: u64, page_bytes: u64, pages_max: u64) -> Hole {
+    let mut random = Random::new(seed ^ 0x686f_6c65_735f);
+    if !random.chance(1, 6) {
+        return Hole::default();
+    }
+    let at = random.between(1, pages_max.div_ceil(2)) * page_bytes;
+    let end = *random.pick(&[1 << 31, 1 << 32, 1 << 40, page_bytes << 32]);
+    Hole { at, bytes: end - at - random.below(8) * page_bytes }
 }
 
 /// The tiers of one world in four are old. From numbers of its own, as above.

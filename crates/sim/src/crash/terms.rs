@@ -54,6 +54,8 @@ features! {
     Switches = "switches" "Switches of the sync mode, and stops and starts of admission.",
     Replacements = "replacements" "Replacements of the flash device in use.",
     Ahead = "ahead" "Stage-out ahead of need.",
+    Holes = "holes" "Files with a hole, behind which offsets are beyond 4 GiB.",
+    Later = "later" "Flash that is damaged in the middle of a life, with power cuts after that.",
     Ages = "ages" "Tiers whose numbers begin near a bound, as if they had lived long.",
 }
 

@@ -4,7 +4,7 @@
 //! - `versions`, `no-going-back`, `no-resurrection`, `whole-pages`, `read-your-writes`: by [`super::checkers::pages`], on every
 //!   page that is read.
 //! - `repeatable-recovery`: by [`super::checkers::recovery`].
-//! - `damage-noticed`: by [`super::checkers::damage`], on copies.
+//! - `damage-noticed`: by [`super::checkers::damage`] and [`super::checkers::later`], on copies.
 //! - `pairing`: by [`super::checkers::pairing`], on copies.
 //! - `disk-alone`, `flash-expendable`, `guarded`: by [`super::checkers::disk`], on the images of the disks.
 //! - `no-unprovoked-error`, `assertion`: everywhere; where devices fail, as `faults` says.
@@ -18,15 +18,14 @@
 use std::sync::Arc;
 
 use mezzanine_device::memory::{Fault, Injection, Operation, Random, splitmix};
-use mezzanine_volume::{
-    AttachOptions, HeaderGuard, Volume, VolumeConfig, VolumeError, VolumeFile, VolumeState,
-};
+use mezzanine_volume::{AttachOptions, HeaderGuard, Volume, VolumeConfig, VolumeError, VolumeState};
 
 use super::checkers::pairing::Backup;
-use super::checkers::{damage, disk, pages, pairing, recovery};
+use super::checkers::{damage, disk, later, pages, pairing, recovery};
 use super::course::Course;
 use super::excerpt::Excerpt;
 use super::faults::Faults;
+use super::holes::{File, HoledDevice};
 use super::kind::Kind;
 use super::machine::Machine;
 use super::model::FileModel;
@@ -128,7 +127,7 @@ pub struct World {
 /// An open volume and its files.
 pub(super) struct Session {
     pub(super) volume: Arc<Volume>,
-    pub(super) files: Vec<VolumeFile>,
+    pub(super) files: Vec<File>,
 }
 
 impl World {
@@ -268,6 +267,9 @@ impl World {
         }
         if self.random.chance(1, 64) {
             pairing::back_up(self)?;
+        }
+        if self.scenario.later {
+            later::check(self)?;
         }
         Ok(())
     }
@@ -479,14 +481,17 @@ impl World {
         &self,
         machine: &Machine,
         volume: &Volume,
-    ) -> Result<Vec<VolumeFile>, (usize, VolumeError)> {
+    ) -> Result<Vec<File>, (usize, VolumeError)> {
         let mut files = Vec::with_capacity(machine.disks.len());
         for (file, disk) in machine.disks.iter().enumerate() {
             let guard = self.scenario.guards.then(|| HeaderGuard { bytes: GUARD.to_vec() });
             let options = AttachOptions { guard };
             let sidecar = machine.sidecars[file].clone();
-            let attached = volume.attach(&Machine::path(file), machine.connect(disk), sidecar, options);
-            files.push(attached.map_err(|error| (file, error))?);
+            let hole = self.scenario.hole;
+            let inner = machine.connect(disk);
+            let disk = if hole.bytes > 0 { Arc::new(HoledDevice { inner, hole }) } else { inner };
+            let attached = volume.attach(&Machine::path(file), disk, sidecar, options);
+            files.push(File { file: attached.map_err(|error| (file, error))?, hole });
         }
         Ok(files)
     }

@@ -176,7 +176,12 @@ impl Scenario {
             Feature::Switches => self.switches && self.weights.switch + self.weights.admission > 0,
             Feature::Ahead => self.tier.ahead_frames > 0,
             Feature::Ages => self.age.is_some(),
-            Feature::Files | Feature::Guards | Feature::Fingerprints | Feature::Replacements => false,
+            Feature::Files
+            | Feature::Guards
+            | Feature::Fingerprints
+            | Feature::Replacements
+            | Feature::Holes
+            | Feature::Later => false,
         }
     }
 
@@ -191,7 +196,12 @@ impl Scenario {
             Feature::Switches => self.switches = false,
             Feature::Ahead => self.tier.ahead_frames = 0,
             Feature::Ages => self.age = None,
-            Feature::Files | Feature::Guards | Feature::Fingerprints | Feature::Replacements => {}
+            Feature::Files
+            | Feature::Guards
+            | Feature::Fingerprints
+            | Feature::Replacements
+            | Feature::Holes
+            | Feature::Later => {}
         }
     }
 

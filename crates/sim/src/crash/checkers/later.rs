@@ -1,0 +1,221 @@
+//! Damages the flash device of a copy of the machine in the middle of a life that goes on: bits flip and writes go wrong while a volume is in use, and
+//! then the power fails, or the process dies, again and again.
+//!
+//! Invariants checked: `damage-noticed`:
+//! - Nothing that was never written there is read, ever.
+//! - Where the tier has clean pages only, every page reads as synced last or as written since.
+//! - What was written and synced after the damage reads so, or newer, after every later cut; where the tier may hold only copies it may be reported as
+//!   lost, or the tier be refused as damaged.
+//!
+//! The machine itself is not touched, and no number is drawn that anything else in the life would have drawn.
+
+use mezzanine_device::memory::{Fault, Injection, Operation, Random, splitmix};
+use mezzanine_volume::{VolumeErrorKind, VolumeState};
+
+use super::damage;
+use super::recovery::contents;
+use crate::crash::machine::Machine;
+use crate::crash::pattern::{self, UNIT_BYTES};
+use crate::crash::report::Invariant;
+use crate::crash::world::{Session, Stop, World, trace};
+
+/// What a page may read as.
+#[derive(Default, Clone)]
+struct Page {
+    /// The versions that were written since it was read last, none older than that which was synced last.
+    issued: Vec<u32>,
+    /// The first of them was synced: what was read before them is gone.
+    replaced: bool,
+    /// A version was synced since the last damage, or ever if the disk has all pages.
+    synced: bool,
+}
+
+/// A copy of the machine, and what is known of its files.
+struct Later<'w> {
+    world: &'w mut World,
+    random: Random,
+    machine: Machine,
+    /// What each file held when it was read last.
+    before: Vec<Vec<u8>>,
+    pages: Vec<Vec<Page>>,
+    version: u32,
+    /// The tier has clean pages only.
+    clean: bool,
+    damaged: bool,
+}
+
+/// To be called between two sessions.
+pub(in crate::crash) fn check(world: &mut World) -> Result<(), Stop> {
+    let mut random = Random::new(splitmix(world.random.clone().next_u64() ^ 0x6c61_7465_7273));
+    if !random.chance(1, 64) {
+        return Ok(());
+    }
+    let machine = Machine::from_snapshot(&world.machine.snapshot(), world.scenario.fingerprints);
+    let session = world.open_on(&machine)?;
+    let before = contents(world, &session)?;
+    let page = world.scenario.page_bytes() as usize;
+    let pages = before.iter().map(|file| vec![Page::default(); file.len() / page]).collect();
+    let (version, clean) = (world.version + 1, world.scenario.flash_is_expendable());
+    world.coverage.damages += 1;
+    Later { world, random, machine, before, pages, version, clean, damaged: false }.live(session)
+}
+
+impl Later<'_> {
+    fn live(mut self, mut session: Session) -> Result<(), Stop> {
+        for round in 0..4 {
+            // The first two are those in which something goes wrong.
+            if round < 2 {
+                self.plan_bad_writes();
+            }
+            if self.random.chance(3, 4) {
+                self.machine.power.crash_after(self.random.magnitude(64));
+            }
+            let used = self.use_session(&session, round < 2);
+            self.end_session(session);
+            used?;
+            if round < 2 && !self.clean {
+                // Whatever was synced meanwhile may lie where something went wrong.
+                self.pages.iter_mut().flatten().for_each(|page| page.synced = false);
+            }
+            session = match self.world.try_open_on(&self.machine) {
+                Ok(session) => session,
+                Err((_, error)) => {
+                    trace!(self.world, "refused later, on a copy: {error}");
+                    self.world.coverage.damage_refused += 1;
+                    return damage::refusal(error.kind(), &error.to_string(), false);
+                }
+            };
+            self.read_everything(&session)?;
+        }
+        Ok(())
+    }
+
+    /// Without power nothing that dropping the volume does can reach a device. Then the devices lose what they lose, or only the process has died.
+    fn end_session(&mut self, session: Session) {
+        let failed = !self.machine.power.is_on();
+        trace!(self.world, "later, on a copy: the session ends, the power has failed: {failed}");
+        self.machine.power.crash_after(1);
+        drop(session);
+        self.machine.power.restore();
+        self.machine.flash.heal();
+        if failed || self.random.chance(1, 2) {
+            self.machine.cut(&mut self.random);
+        }
+    }
+
+    fn plan_bad_writes(&mut self) {
+        let fault = *self.random.pick(&[Fault::FlipBit, Fault::Misdirect, Fault::Lie]);
+        let (after, count) = (self.random.magnitude(16) - 1, self.random.magnitude(3));
+        trace!(self.world, "later, on a copy: {fault:?} after {after} writes, {count} times");
+        self.machine.flash.inject(Injection { operation: Operation::Write, after, count, fault });
+        self.damaged = true;
+    }
+
+    fn flip_bit(&mut self) {
+        let bit = self.random.below(self.world.scenario.flash_bytes() * 8);
+        trace!(self.world, "later, on a copy: bit {bit} flips");
+        self.machine.flash.flip_bit(bit);
+        self.damaged = true;
+    }
+
+    /// Writes, syncs and carries out jobs until the power fails or something else does that may.
+    fn use_session(&mut self, session: &Session, damaging: bool) -> Result<(), Stop> {
+        for _ in 0..self.random.magnitude(48) {
+            let file = self.random.below(self.pages.len() as u64) as usize;
+            let failed = match self.random.below(8) {
+                0 if damaging && self.random.chance(1, 4) => {
+                    self.flip_bit();
+                    Ok(())
+                }
+                0 | 1 => session.files[file].sync().map(|()| self.synced(file)),
+                2 | 3 => {
+                    session.volume.step();
+                    Ok(())
+                }
+                _ if self.pages[file].is_empty() => Ok(()),
+                _ => self.write(session, file),
+            };
+            if !self.machine.power.is_on() {
+                return Ok(());
+            }
+            if let Err(error) = failed {
+                return self.judge(error.kind(), &format!("a change failed on a damaged tier: {error}"));
+            }
+            if matches!(session.volume.state(), VolumeState::ReadOnly { .. }) {
+                return self.judge(VolumeErrorKind::ReadOnly, "a volume with a damaged tier is read-only");
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the disk has every page damage to flash fails nothing.
+    fn judge(&self, kind: VolumeErrorKind, text: &str) -> Result<(), Stop> {
+        let lost = matches!(kind, VolumeErrorKind::LostPage | VolumeErrorKind::ReadOnly);
+        if lost && !self.clean { Ok(()) } else { Err(broken(text.to_owned())) }
+    }
+
+    fn write(&mut self, session: &Session, file: usize) -> Result<(), mezzanine_volume::VolumeError> {
+        let bytes = self.world.scenario.page_bytes();
+        let number = self.random.below(self.pages[file].len() as u64);
+        self.version += 1;
+        self.pages[file][number as usize].issued.push(self.version);
+        trace!(self.world, "later, on a copy: write {} of page {number} of file {file}", self.version);
+        let mut page = vec![0; bytes as usize];
+        pattern::fill(&mut page, file as u8, self.version, number * bytes);
+        session.files[file].write_at(&page, number * bytes)
+    }
+
+    fn synced(&mut self, file: usize) {
+        trace!(self.world, "later, on a copy: sync of file {file}");
+        for page in &mut self.pages[file] {
+            if let Some(last) = page.issued.last().copied() {
+                *page = Page { issued: vec![last], replaced: true, synced: true };
+            }
+        }
+    }
+
+    fn read_everything(&mut self, session: &Session) -> Result<(), Stop> {
+        let bytes = self.world.scenario.page_bytes() as usize;
+        for file in 0..self.pages.len() {
+            for number in 0..self.pages[file].len() {
+                let mut found = vec![0; bytes];
+                let offset = (number * bytes) as u64;
+                if let Err(error) = session.files[file].read_at(&mut found, offset) {
+                    let short = matches!(error.kind(), VolumeErrorKind::ShortRead { .. });
+                    // An older table of files knows an older length.
+                    if short && !self.clean && self.damaged {
+                        continue;
+                    }
+                    self.judge(error.kind(), &format!("file {file}, page {number}: {error}"))?;
+                    self.world.coverage.damage_reported += 1;
+                    continue;
+                }
+                let mut units = found.chunks(UNIT_BYTES).zip((offset..).step_by(UNIT_BYTES));
+                if let Some((unit, at)) = units.find(|(unit, at)| !self.may_be(file, number, unit, *at)) {
+                    let text = pattern::describe(unit, file as u8, at);
+                    return Err(broken(format!(
+                        "file {file}, page {number}: {text} came from a tier that was damaged in use; written were {:?}, synced: {}",
+                        self.pages[file][number].issued, self.pages[file][number].synced
+                    )));
+                }
+                self.before[file][number * bytes..(number + 1) * bytes].copy_from_slice(&found);
+                let page = &mut self.pages[file][number];
+                page.replaced = false;
+                page.issued.clear();
+            }
+        }
+        Ok(())
+    }
+
+    fn may_be(&self, file: usize, number: usize, unit: &[u8], at: u64) -> bool {
+        let page = &self.pages[file][number];
+        let from = at as usize;
+        page.issued.iter().any(|version| pattern::is(unit, file as u8, *version, at))
+            || (!page.replaced && *unit == self.before[file][from..from + unit.len()])
+            || (!page.synced && !self.clean && pattern::belongs(unit, file as u8, at))
+    }
+}
+
+fn broken(text: String) -> Stop {
+    Stop::Violated(Invariant::DamageNoticed, text)
+}
