@@ -105,6 +105,11 @@ impl Tier {
         }
     }
 
+    /// Groups below this sequence number are durable.
+    pub fn durable_groups(&self) -> u64 {
+        self.control().flushed.get()
+    }
+
     /// Every page that the tier holds by now lies before this position of the queue.
     pub fn rear(&self) -> Position {
         Position(self.control().rear.get())

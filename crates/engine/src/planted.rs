@@ -272,6 +272,24 @@ bugs! {
     10: {
         /// A tier is taken for a file's though it is older than the file. (The volume's part.)
         IdentityUnchecked,
+        /// A tier is taken for a file's though its openings have other nonces: both are copies of one pair, and were used apart. (The volume's part.)
+        NonceUnchecked,
+        /// A file is taken for a tier's though the tier's table has seen it marked more often: file and sidecar are older. (The volume's part.)
+        MarkUnchecked,
+        /// A file is not marked when the disk has what stage-out wrote. (The volume's part.)
+        StageOutUnmarked,
+        /// A file is not marked before the tombstone of a discard. (The volume's part.)
+        DiscardUnmarked,
+        /// A file is not marked when its disk has been cut. (The volume's part.)
+        CutUnmarked,
+        /// A file that is current and older than its tier is taken for a new one, and the tier forgets its pages. It was so once. (The volume's part.)
+        OlderFileForgotten,
+        /// A tier is taken for a file's though it lacks groups that were durable when the sidecar was written. (The volume's part.)
+        GroupsUnchecked,
+        /// What stage-out wrote to a file's disk last is not compared with what stands there. (The volume's part.)
+        BatchUnchecked,
+        /// A file counts as unchanged if its size and the time of its last change are the same. It was so once. (The volume's part.)
+        FingerprintOfTimes,
         /// A tier is taken for a database's without comparing redo pointers.
         RedoPointUnchecked,
         /// A tier is refused whose database has moved its redo pointer to the one announced.

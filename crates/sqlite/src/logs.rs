@@ -11,15 +11,24 @@
 //!     wal               the write-ahead log, if any
 //!     journal           the rollback journal, if any
 //!     README            whose it is, and what to do
+//!     opening           with which opening of the tier the logs go
 //! ```
 //! A stock SQLite looks for `app.db-wal` whenever it opens `app.db`, in every journal mode; it finds something that
 //! is no file and says "unable to open database file", with nothing changed. The directory appears and goes by one
 //! atomic system call each. It goes when the last connection has closed and no log is left.
+//!
+//! # Logs of another moment
+//! A log that was put back beside a newer database would roll it back, or bring old pages to it. So the directory says which opening of the tier its logs are of, by
+//! nonces, and a log that holds something is used only if that is the opening in which the database's sidecar says that it was last used. Before the sidecar says
+//! the present one, the directory says both, so that a crash between the two refuses nothing: [`claim`], then the sidecar, then [`own`]. Where the
+//! sidecar says that disk is current, nothing is compared, as a stock SQLite compares nothing; nor where the directory says nothing.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
+
+use mezzanine_volume::Nonce;
 
 use crate::error::{Error, ErrorKind};
 use crate::ffi;
@@ -27,6 +36,7 @@ use crate::ffi;
 const WAL: &str = "wal";
 const JOURNAL: &str = "journal";
 const README: &str = "README";
+const OPENING: &str = "opening";
 const WAL_SUFFIX: &[u8] = b"-wal";
 const JOURNAL_SUFFIX: &[u8] = b"-journal";
 
@@ -136,12 +146,78 @@ pub(crate) fn leave(database: &Path) -> Result<bool, Error> {
     if !unfinished_logs(database).is_empty() {
         return Ok(false);
     }
-    for name in [WAL, JOURNAL, README] {
+    for name in [WAL, JOURNAL, README, OPENING] {
         absent_is_fine(fs::remove_file(directory.join(name))).map_err(failed)?;
     }
     absent_is_fine(fs::remove_dir(&directory)).map_err(failed)?;
     sync_parent(database).map_err(failed)?;
     Ok(true)
+}
+
+/// The nonces that the log directory names; `None` if it says nothing.
+fn openings(directory: &Path) -> io::Result<Option<Vec<String>>> {
+    let mut text = String::new();
+    match File::open(directory.join(OPENING)) {
+        Ok(file) => file.take(4096).read_to_string(&mut text)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    Ok(Some(text.lines().map(str::to_owned).collect()))
+}
+
+/// Notes the openings durably. Where the database cannot be written either, its tier changes nothing, and a directory that cannot be written says what it did.
+fn write_openings(directory: &Path, openings: &[Nonce], writable: bool) -> io::Result<()> {
+    match replace_openings(directory, openings) {
+        Err(error) if !writable && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        done => done,
+    }
+}
+
+fn replace_openings(directory: &Path, openings: &[Nonce]) -> io::Result<()> {
+    let new = directory.join("opening.new");
+    let mut file = File::create(&new)?;
+    file.write_all(openings.iter().map(|nonce| hex(nonce) + "\n").collect::<String>().as_bytes())?;
+    file.sync_all()?;
+    fs::rename(&new, directory.join(OPENING))?;
+    sync_directory(directory)
+}
+
+fn hex(nonce: &Nonce) -> String {
+    nonce.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Before `database` is attached in the opening `now`: refuses its logs if they are of another one than `before`, in which its newest pages came to the tier,
+/// and has the directory name both.
+pub(crate) fn claim(database: &Path, before: Option<Nonce>, now: Nonce, writable: bool) -> Result<(), Error> {
+    let directory = directory(database);
+    if !directory.is_dir() {
+        return Ok(());
+    }
+    let failed = |source| Error::io("look at the log directory of", database.display(), source);
+    let known = openings(&directory).map_err(failed)?;
+    if let (Some(before), Some(known), [log, ..]) = (before, known, unfinished_logs(database).as_slice()) {
+        if !known.contains(&hex(&before)) {
+            let reason = format!(
+                "it is of another moment than the database: it was written in another opening of the tier than the one in which {} was last used",
+                database.display()
+            );
+            return Err(Error::new(ErrorKind::StrayLog, "use the log", log.display(), reason).advise(
+                "put back the database, its sidecar, its log directory and the flash of one moment; if the log is known to be the newest, remove the file 'opening' beside it",
+            ));
+        }
+    }
+    let both: Vec<Nonce> = before.into_iter().chain([now]).collect();
+    write_openings(&directory, &both, writable).map_err(failed)
+}
+
+/// `database` is attached in the opening `now`: its logs are of that from now on.
+pub(crate) fn own(database: &Path, now: Nonce, writable: bool) -> Result<(), Error> {
+    let directory = directory(database);
+    if !directory.is_dir() {
+        return Ok(());
+    }
+    write_openings(&directory, &[now], writable)
+        .map_err(|source| Error::io("note the opening in the log directory of", database.display(), source))
 }
 
 pub(crate) fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {

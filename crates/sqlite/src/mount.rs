@@ -146,6 +146,11 @@ impl Mount {
         self.names().contains(&name)
     }
 
+    /// The logs of an attached database are of this opening.
+    fn own_logs(&self, path: &Path, writable: bool) -> Result<(), Error> {
+        self.volume.nonce().map_or(Ok(()), |now| logs::own(path, now, writable))
+    }
+
     fn database(self: &Arc<Self>, path: &Path, lock: &ProcessLock) -> Result<Arc<Database>, Error> {
         let backing = (self.disk)(path).map_err(|source| Error::device("open", path.display(), source))?;
         let sidecar = Arc::new(PathSidecar::beside(path));
@@ -153,8 +158,14 @@ impl Mount {
         // An earlier opening through a volume that its owner keeps may have left the file attached.
         let file: VolumeFile = match self.volume.file(path) {
             Some(file) => file,
-            None => self.volume.attach(path, backing, sidecar, options)?,
+            None => {
+                if let Some(now) = self.volume.nonce() {
+                    logs::claim(path, sidecar.opening(), now, lock.writable())?;
+                }
+                self.volume.attach(path, backing, sidecar, options)?
+            }
         };
+        self.own_logs(path, lock.writable())?;
         Ok(Arc::new(Database::new(path.to_owned(), file, Arc::clone(self), lock.writable())))
     }
 }
@@ -176,6 +187,7 @@ pub(crate) fn open(
             }
             if attached.connections == 0 {
                 logs::enter(path)?;
+                attached.mount.own_logs(path, true)?;
             }
             attached.connections += 1;
             return Ok(Arc::clone(&attached.database));

@@ -3,21 +3,19 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use mezzanine_device::Device;
+use mezzanine_device::{AlignedBuf, Device};
 use mezzanine_engine::interleave::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use mezzanine_engine::interleave::sync::{Mutex, RwLock};
 use mezzanine_engine::planted::{self, Bug};
-use mezzanine_engine::{IdRange, Position, StageIn, StageKind};
+use mezzanine_engine::{IdRange, Lookup, Position};
 
-use crate::condition::Route;
 use crate::config::{AttachOptions, GUARD_BYTES_MAX, GUARD_NAME_BYTES};
 use crate::core::{Shared, TierHost, exclusive, lock};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::home::{FileInner, Head};
 use crate::identity::{Bond, FileEvidence, TierEvidence, judge};
-use crate::note::FILES_MAX;
+use crate::note::{FILES_MAX, LENGTH_END};
 use crate::registry::Registry;
-use crate::roster::Roster;
 use crate::sidecar::{Sidecar, SidecarError, SidecarState, SidecarStore};
 
 /// What attaching begins with.
@@ -117,6 +115,8 @@ impl<'a> Candidate<'a> {
             trim: AtomicBool::new(false),
             former: Vec::new(),
             distrusted: AtomicU64::new(0),
+            mark: AtomicU64::new(0),
+            batch: Mutex::default(),
             discarding: Mutex::new(None),
             head: Mutex::new(Head { bytes: empty_head(&self.guard), changed: false }),
             guarding: AtomicU64::new(0),
@@ -142,7 +142,14 @@ impl Shared {
         let guard_len = found.as_ref().map_or(0, |sidecar| sidecar.guard.len()).max(candidate.guard.len());
         let mut head = vec![0; guard_len];
         candidate.backing.read_at_or_zero(&mut head, 0).map_err(|error| candidate.io(error))?;
+        if candidate.backing.len() >= LENGTH_END {
+            let reason = format!("it is longer than a file of a volume can be, {} bytes", LENGTH_END - 1);
+            return Err(VolumeError::new(VolumeErrorKind::Io, "attach", candidate.name, reason));
+        }
         let bond = self.judge(&candidate, found.as_ref(), &head, &registry)?;
+        if let (Bond::Dirty { number }, Some(sidecar)) = (&bond, &found) {
+            self.refuse_older_disk(&candidate, sidecar, *number)?;
+        }
         match (&found, bond) {
             (Some(sidecar), Bond::Dirty { number }) => {
                 self.attach_dirty(&mut registry, candidate, sidecar, number)
@@ -193,6 +200,58 @@ impl Shared {
         judge(&file, Some(&tier))
     }
 
+    /// Compares what stage-out has written last with what stands on disk. Pages that the tier holds in a newer version may differ.
+    fn refuse_older_disk(
+        &self,
+        candidate: &Candidate<'_>,
+        sidecar: &Sidecar,
+        number: u32,
+    ) -> Result<(), VolumeError> {
+        let Some(host) = self.tier_in_use().filter(|_| !planted::is(Bug::BatchUnchecked)) else {
+            return Ok(());
+        };
+        let length = lock(&host.table).table.get(number).map_or(0, |entry| entry.length);
+        let size = host.page_size() as u64;
+        let mut page = AlignedBuf::zeroed(host.page_size());
+        for &(block, checksum) in &sidecar.written {
+            let discarded = sidecar.discarding.is_some_and(|(first, end)| (first..end).contains(&block));
+            // Cut off already, or about to be.
+            let cut = block.saturating_mul(size) >= length;
+            let id = mezzanine_engine::PageId::volume(u64::from(number), block);
+            let newer = match host.tier.lookup(&id, &mut page) {
+                Lookup::Miss(_) => false,
+                Lookup::Memory => true,
+                Lookup::Flash(found) => found.dirty,
+            };
+            if discarded || cut || newer {
+                continue;
+            }
+            candidate
+                .backing
+                .read_at_or_zero(&mut page, block * size)
+                .map_err(|error| candidate.io(error))?;
+            if crc32c::crc32c(&page) != checksum {
+                let reason = format!(
+                    "the page at offset {} is not what was written there last: the file is older than its sidecar {}, or was changed by somebody \
+                     else, while its newest pages were in the tier {}",
+                    block * size,
+                    candidate.store.describe(),
+                    host.flash_name
+                );
+                return Err(VolumeError::new(
+                    VolumeErrorKind::ChangedFile,
+                    "attach",
+                    &candidate.name,
+                    reason,
+                )
+                .advise(
+                    "put the newest file back, or restore file and sidecar from a backup and format the tier",
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Attaches a file whose disk is current; `distrusted` is what its sidecar says.
     fn attach_current(
         &self,
@@ -229,9 +288,11 @@ impl Shared {
         if let Bond::Warm { .. } = bond {
             self.distrust(host, &file, distrusted);
         }
-        if let (false, Bond::New { forget }) = (host.provably_clean(), &bond) {
-            // A file that the table knows has a sidecar with its number, so the number goes to the sidecar first.
-            file.former.clone_from(forget);
+        if !host.provably_clean() {
+            // A file that the table knows has a sidecar with its number and the epoch, so they go to the sidecar first.
+            if let Bond::New { forget } = &bond {
+                file.former.clone_from(forget);
+            }
             self.replace_sidecar(&file, || self.plain_sidecar(host, &file))?;
         }
         {
@@ -244,7 +305,7 @@ impl Shared {
                 }
                 note.table.add(host.epoch, length);
             } else if let Some(entry) = note.table.get_mut(number) {
-                (entry.epoch, entry.length) = (host.epoch, length);
+                (entry.epoch, entry.mark, entry.length) = (host.epoch, 0, length);
             }
         }
         // Where writes go to disk first, nothing has to be durable before a change.
@@ -308,6 +369,8 @@ impl Shared {
         file.head().bytes.clone_from(&sidecar.head);
         file.head().bytes.resize(empty_head(&sidecar.guard).len(), 0);
         file.dirty.store(true, Ordering::Release);
+        lock(&file.batch).synced(sidecar.written.clone());
+        lock(&file.batch).forget(length / file.page_size, u64::MAX);
         mask_head(&file, length);
         let discarding = sidecar.discarding.filter(|_| !planted::is(Bug::DiscardNotRepeated));
         // A page that the tier had let go before it was discarded may be there again, since no durable group states the front that passed it.
@@ -340,7 +403,7 @@ impl Shared {
         self.write_sidecar(host, &file, SidecarState::Dirty)?;
         file.armed.store(true, Ordering::Release);
         if let Some(entry) = lock(&host.table).table.get_mut(number) {
-            entry.epoch = host.epoch;
+            (entry.epoch, entry.mark) = (host.epoch, 0);
         }
         let file = self.register(file);
         self.completed(registry, host)?;
@@ -390,191 +453,6 @@ impl Shared {
         let numbers = note.table.entries.iter().map(|entry| entry.file);
         numbers.filter(|number| self.file(*number).is_none()).collect()
     }
-
-    /// Makes a file ready for its first change since it was attached: what must be durable before it, is.
-    pub(crate) fn make_ready(&self, host: &TierHost, file: &FileInner) -> Result<(), VolumeError> {
-        let _arming = lock(&file.arming);
-        if file.ready.load(Ordering::Acquire) {
-            return Ok(());
-        }
-        let missing = self.missing_files(host);
-        if !missing.is_empty() {
-            // From flash: the registry's is not to be waited for under a file's lock.
-            let roster = Roster::read(&*host.flash);
-            let names: Vec<String> = missing.iter().map(|number| roster.name(*number)).collect();
-            let reason = format!(
-                "the tier {} also holds pages of files that are not attached: {}",
-                host.flash_name,
-                names.join(", ")
-            );
-            return Err(VolumeError::new(VolumeErrorKind::FileNotAttached, "change", &file.name, reason)
-                .advise("attach every file of the volume before changing one"));
-        }
-        if file.trim.load(Ordering::Acquire) && !planted::is(Bug::TailNotTrimmed) {
-            self.trim(host, file)?;
-            file.trim.store(false, Ordering::Release);
-        }
-        if !file.armed.load(Ordering::Acquire) {
-            self.arm(host, file)?;
-        }
-        if file.armed.load(Ordering::Acquire) {
-            file.ready.store(true, Ordering::Release);
-        }
-        Ok(())
-    }
-
-    /// From `current` to `dirty`, by the steps in `home`.
-    fn arm(&self, host: &TierHost, file: &FileInner) -> Result<(), VolumeError> {
-        // The tier knows the file durably before the sidecar says that its pages are there.
-        host.changed();
-        self.sync_tier(host)?;
-        // Not while the volume is settled: whoever settles it must know which files are dirty.
-        let Some(_inside) = host.enter(&self.condition) else { return Ok(()) };
-        let guard = file.guard();
-        if !guard.is_empty() {
-            let failed = |error| VolumeError::from_device("guard the header of", &file.name, error);
-            let mut head = empty_head(&guard);
-            file.read_home(&mut head, 0, &self.counters).map_err(failed)?;
-            file.head().bytes = head;
-            self.write_sidecar(host, file, SidecarState::Current)?;
-            // From now on readers put the head over what they read.
-            file.set_guarded(true);
-            file.write_plain(&guard, 0, &self.counters).map_err(failed)?;
-            file.flush(&self.counters).map_err(failed)?;
-        }
-        file.dirty.store(true, Ordering::Release);
-        self.write_sidecar(host, file, SidecarState::Dirty)?;
-        file.armed.store(true, Ordering::Release);
-        Ok(())
-    }
-
-    /// Before files leave the tier, or writes go past it: trims those that were not changed since a crash.
-    pub(crate) fn trim_all(&self, host: &TierHost, files: &[Arc<FileInner>]) -> Result<(), VolumeError> {
-        for file in files.iter().filter(|file| file.trim.load(Ordering::Acquire)) {
-            let _arming = lock(&file.arming);
-            self.trim(host, file)?;
-            file.trim.store(false, Ordering::Release);
-        }
-        Ok(())
-    }
-
-    /// After a crash: what lies past the end of the file is gone, in the tier and in the last page.
-    pub(crate) fn trim(&self, host: &TierHost, file: &FileInner) -> Result<(), VolumeError> {
-        let _layout = exclusive(&file.layout);
-        let end = file.blocks();
-        let range = IdRange::blocks_from(u64::from(file.number), end);
-        self.reshape(host, || Ok(host.tier.invalidate_range(&range).is_ok()))?;
-        self.zero_tail(host, file, file.len())?;
-        host.changed();
-        Ok(())
-    }
-
-    /// Makes what the last page holds beyond `len` zero. Under the file's exclusive layout lock.
-    pub(crate) fn zero_tail(&self, host: &TierHost, file: &FileInner, len: u64) -> Result<(), VolumeError> {
-        let inside = (len % file.page_size) as usize;
-        if inside == 0 {
-            return Ok(());
-        }
-        let block = len / file.page_size;
-        let mut page = vec![0; host.page_size()];
-        self.read_page(host, file, block, &mut page)?;
-        if page[inside..].iter().any(|&byte| byte != 0) {
-            page[inside..].fill(0);
-            self.stage_page(host, file, block, &page)?;
-        }
-        Ok(())
-    }
-
-    /// Gives a page to the tier, or to the disk if the tier is given up meanwhile. The caller excludes other writers of
-    /// the page.
-    pub(crate) fn stage_page(
-        &self,
-        host: &TierHost,
-        file: &FileInner,
-        block: u64,
-        page: &[u8],
-    ) -> Result<(), VolumeError> {
-        let id = mezzanine_engine::PageId::volume(u64::from(file.number), block);
-        loop {
-            let seen = self.signal.progress();
-            match self.condition.route("write", &file.name)? {
-                Route::Tier => {}
-                Route::Disk => {
-                    let start = block * file.page_size;
-                    let keep = file.len().saturating_sub(start).min(file.page_size) as usize;
-                    let failed = |error| VolumeError::from_device("write", &file.name, error).at(start);
-                    return file.write_plain(&page[..keep], start, &self.counters).map_err(failed);
-                }
-            }
-            let Some(inside) = host.enter(&self.condition) else { continue };
-            let staged = host.tier.stage_in(&id, page, StageKind::Dirty, 0);
-            drop(inside);
-            match staged {
-                StageIn::Staged { .. } => {
-                    self.count_staged(host);
-                    return Ok(());
-                }
-                // Refused: admission has stopped, so somebody settles the volume right now, or is about to.
-                StageIn::Full | StageIn::Refused | StageIn::Dropped | StageIn::FirstSeen => {
-                    self.work_or_wait(host, seen)?
-                }
-            }
-        }
-    }
-
-    /// The sidecar of a file as it should be now.
-    pub(crate) fn sidecar_of(&self, host: &TierHost, file: &FileInner, state: SidecarState) -> Sidecar {
-        Sidecar {
-            state,
-            volume_uuid: host.database_uuid,
-            tier_uuid: host.tier.uuid(),
-            tier_path: host.flash_name.clone(),
-            epoch: host.epoch,
-            file: file.number,
-            former: file.former.clone(),
-            distrusted: file.distrusted.load(Ordering::Acquire),
-            sync_mode: host.tier.sync_mode(),
-            page_size: host.page_size() as u32,
-            length: file.len(),
-            discarding: *lock(&file.discarding),
-            guard: file.guard().to_vec(),
-            head: file.head().bytes.clone(),
-            fingerprint: Vec::new(),
-            reason: String::new(),
-        }
-    }
-
-    /// The sidecar of a file that is current on disk, its head in place.
-    pub(crate) fn plain_sidecar(&self, host: &TierHost, file: &FileInner) -> Sidecar {
-        let current = self.sidecar_of(host, file, SidecarState::Current);
-        Sidecar { guard: Vec::new(), head: Vec::new(), ..current }
-    }
-
-    /// Replaces the sidecar of a file, durably.
-    pub(crate) fn write_sidecar(
-        &self,
-        host: &TierHost,
-        file: &FileInner,
-        state: SidecarState,
-    ) -> Result<(), VolumeError> {
-        self.replace_sidecar(file, || self.sidecar_of(host, file, state))
-    }
-
-    /// Replaces the sidecar of a file by what `make` makes, durably.
-    ///
-    /// One at a time, from the making to the end: several threads do this, and one that was held up must not put what
-    /// another has changed since back to what it was.
-    pub(crate) fn replace_sidecar(
-        &self,
-        file: &FileInner,
-        make: impl FnOnce() -> Sidecar,
-    ) -> Result<(), VolumeError> {
-        let failed = |error| VolumeError::from_io("write the sidecar", file.sidecar.describe(), error);
-        let alone = (!planted::is(Bug::SidecarsAtOnce)).then(|| lock(&file.replacing));
-        let replaced = file.sidecar.replace(&make().encode()).map_err(failed);
-        drop(alone);
-        replaced
-    }
 }
 
 /// Entries of the table that the new one replaces.
@@ -606,7 +484,7 @@ pub(crate) fn rename_guard(guard: &mut Vec<u8>, from: &[u8; 16], to: &[u8; 16], 
 }
 
 /// The head of an empty file with this guard.
-fn empty_head(guard: &[u8]) -> Vec<u8> {
+pub(crate) fn empty_head(guard: &[u8]) -> Vec<u8> {
     vec![0; if guard.is_empty() { 0 } else { GUARD_BYTES_MAX }]
 }
 

@@ -11,8 +11,11 @@ pub struct VolumeConfig {
     /// same calls cause the same I/O.
     pub workers: usize,
     /// Where the identities of a newly formatted tier come from: `None` asks the operating system for random bytes, a
-    /// seed makes them reproducible. The nonces of openings come from there as well.
+    /// seed makes them reproducible.
     pub identity_seed: Option<u64>,
+    /// Where the nonce of this opening comes from, which tells copies of one tier apart that were both opened: `None` takes what
+    /// `identity_seed` says. Two copies that are opened with one seed cannot be told apart.
+    pub nonce_seed: Option<u64>,
     /// The volume is opened to be drained: a tier of an older version of the format that this build can still read is opened as well.
     pub to_drain: bool,
 }
@@ -20,7 +23,7 @@ pub struct VolumeConfig {
 impl VolumeConfig {
     /// A volume with one worker.
     pub fn new(tier: TierConfig) -> Self {
-        Self { tier, workers: 1, identity_seed: None, to_drain: false }
+        Self { tier, workers: 1, identity_seed: None, nonce_seed: None, to_drain: false }
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mezzanine_device::Device;
-use mezzanine_engine::format::Superblock;
+use mezzanine_engine::format::{Nonce, Superblock};
 use mezzanine_engine::interleave::rest;
 use mezzanine_engine::interleave::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use mezzanine_engine::interleave::sync::{
@@ -58,6 +58,8 @@ pub(crate) struct TierHost {
     pub(crate) flash_name: String,
     pub(crate) database_uuid: [u8; 16],
     pub(crate) epoch: u32,
+    /// Of that epoch.
+    pub(crate) nonce: Nonce,
     /// The host was told to take no pages.
     pub(crate) admission_off: AtomicBool,
     pub(crate) takes_clean: bool,
@@ -127,6 +129,7 @@ impl TierHost {
             flash: parts.flash,
             database_uuid: parts.superblock.database_uuid,
             epoch: parts.superblock.epoch,
+            nonce: parts.superblock.nonce_of(parts.superblock.epoch).unwrap_or_default(),
             superblock: Mutex::new(parts.superblock),
             workers: parts.workers,
             incomplete: AtomicBool::new(false),
@@ -377,7 +380,10 @@ impl Shared {
                 entry.length = file.len();
             }
         }
-        self.tell_table(host, &mut note);
+        // Of a file that is not attached the table that is told would not keep the mark; and nothing changes before all are.
+        if !host.is_incomplete() {
+            self.tell_table(host, &mut note);
+        }
         host.tier.request_sync()
     }
 

@@ -47,6 +47,8 @@ pub enum VolumeErrorKind {
     OlderTier,
     /// The database is older than the tier: it was restored from a backup, or its sidecar was.
     NewerTier,
+    /// The tier and the file were used apart since they were copied: each belongs to another copy of one pair.
+    OtherCopy,
     /// The tier may hold the only copy of pages, which the requested operation would lose.
     OnlyCopy,
     /// A file that the tier knows was not attached.

@@ -34,6 +34,7 @@ use mezzanine_engine::interleave::sync::atomic::{AtomicBool, AtomicU64, Ordering
 use mezzanine_engine::interleave::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use mezzanine_engine::planted::{self, Bug};
 
+use crate::batch::Batch;
 use crate::config::GUARD_BYTES_MAX;
 use crate::core::{TierHost, lock};
 use crate::sidecar::SidecarStore;
@@ -79,6 +80,10 @@ pub(crate) struct FileInner {
     pub(crate) former: Vec<u32>,
     /// Clean pages that the tier took before this position of its queue may differ from the disk; 0 for none.
     pub(crate) distrusted: AtomicU64,
+    /// How often it was marked in this epoch: see `marks`.
+    pub(crate) mark: AtomicU64,
+    /// What stage-out has written last, for the sidecar.
+    pub(crate) batch: Mutex<Batch>,
     /// Pages that are being discarded, for the sidecar.
     pub(crate) discarding: Mutex<Option<(u64, u64)>>,
     /// What stands on disk instead of the head while the file is not current; empty if nothing does. Changes only while the
@@ -243,6 +248,15 @@ impl FileInner {
             end = start + keep as u64;
         }
         self.write_runs(&runs, counters)?;
+        // Afterwards, as for the mark that a sync takes away: what is noted is on its way no longer.
+        let mut batch = lock(&self.batch);
+        for (start, run) in &runs {
+            // The first page's head stands in the sidecar, and a guard in its place.
+            let blocks =
+                (start / self.page_size..).zip(run).filter(|(block, _)| *block > 0 || masked.is_none());
+            blocks.for_each(|(block, kept)| batch.wrote(block, kept, self.page_size as usize));
+        }
+        drop(batch);
         count(&counters.disk_pages_written, written);
         if masked.is_some() {
             let mut head = self.head();

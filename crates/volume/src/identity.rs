@@ -2,20 +2,22 @@
 //!
 //! Three things bear witness: the sidecar beside the file, the superblock of the tier, and the table of files that
 //! travels in the tier's note. The order in which they become durable makes every mix tell its story:
-//! - the superblock's epoch E is durable before any sidecar says E: a sidecar ahead of the superblock means that the
-//!   tier is an older snapshot;
-//! - a sidecar that says E is durable before the table says E for its file: a table ahead of the sidecar means that the
-//!   file and its sidecar are older, restored from a backup. It does say E before the first frame is released for good,
-//!   so that no page is missing from an older file that is accepted;
+//! - the superblock's epoch E, and its nonce, are durable before any sidecar says them: a sidecar ahead of the superblock means that the
+//!   tier is an older snapshot; one with another nonce than the superblock keeps for E, that file and tier are copies of one pair which were
+//!   both opened. (The superblock keeps the nonces of the last epochs. A file that was not attached for longer is judged by numbers alone.);
+//! - a sidecar that says E, and each mark in it (see `marks`), is durable before the table says so for its file: a table ahead of the sidecar means that
+//!   the file and its sidecar are older, restored from a backup. The table does say E before the first frame is released for good,
+//!   and each mark before what depends on it, so that no page is missing from an older file that is accepted;
+//! - groups that a sidecar says were durable are there: a tier that ends before them is an older snapshot, or has lost them;
 //! - the table knows a file durably before its sidecar says `dirty`: a dirty file that the table does not know has lost
 //!   its tier;
 //! - numbers of files are never given twice, so nothing of one file is ever taken for another's.
 
-use mezzanine_engine::format::Superblock;
+use mezzanine_engine::format::{Nonce, Superblock, TierState};
 use mezzanine_engine::planted::{self, Bug};
 
 use crate::error::{VolumeError, VolumeErrorKind};
-use crate::note::Table;
+use crate::note::{Entry, Table};
 use crate::registry::OpenedTier;
 use crate::sidecar::{Sidecar, SidecarState};
 
@@ -52,6 +54,17 @@ pub(crate) struct TierEvidence<'a> {
     pub(crate) provably_clean: bool,
 }
 
+impl TierEvidence<'_> {
+    /// The nonce of an epoch of the tier, as far as it is known.
+    fn nonce_of(&self, epoch: u32) -> Option<Nonce> {
+        self.opened.found.nonce_of(epoch)
+    }
+
+    fn may_hold_only_copies(&self) -> bool {
+        !self.provably_clean && self.opened.found.state != TierState::Drained
+    }
+}
+
 /// Decides how the file goes on, or refuses.
 pub(crate) fn judge(file: &FileEvidence<'_>, tier: Option<&TierEvidence<'_>>) -> Result<Bond, VolumeError> {
     let Some(sidecar) = file.sidecar else { return judge_without_sidecar(file, tier) };
@@ -80,10 +93,17 @@ pub(crate) fn judge(file: &FileEvidence<'_>, tier: Option<&TierEvidence<'_>>) ->
     forget.retain(|number| tier.table.get(*number).is_some());
     let Some(entry) = tier.table.get(sidecar.file) else { return Ok(Bond::New { forget }) };
     refuse_attached_number(file, sidecar, tier)?;
+    if tier.may_hold_only_copies() && !planted::is(Bug::OlderFileForgotten) {
+        // Its pages are not forgotten on the word of a sidecar that does not know of them.
+        refuse_tier_behind(file, sidecar, tier)?;
+        refuse_other_copy(file, sidecar, tier)?;
+        refuse_older_file(file, sidecar, entry, tier)?;
+    }
     let unchanged = !sidecar.fingerprint.is_empty() && file.fingerprint == Some(&sidecar.fingerprint);
     let warm = sidecar.state == SidecarState::Current
         && tier.opened.was_closed()
         && entry.epoch == sidecar.epoch
+        && (tier.nonce_of(sidecar.epoch) == Some(sidecar.nonce) || planted::is(Bug::NonceUnchecked))
         && unchanged;
     Ok(if warm { Bond::Warm { number: sidecar.file } } else { Bond::New { forget } })
 }
@@ -163,32 +183,14 @@ fn judge_dirty(
         ));
     }
     refuse_attached_number(file, sidecar, tier)?;
-    let older = found.epoch < sidecar.epoch || found.origin_epoch > sidecar.epoch;
-    if older && !planted::is(Bug::IdentityUnchecked) {
-        return Err(refuse(
-            file,
-            VolumeErrorKind::OlderTier,
-            format!(
-                "the tier {} is older than the file: it is at epoch {} (begun at {}), the file was last used at epoch {}",
-                tier.name, found.epoch, found.origin_epoch, sidecar.epoch
-            ),
-            "put the newest tier back, or restore file and sidecar from a backup and format the tier",
-        ));
+    if found.origin_epoch > sidecar.epoch && !planted::is(Bug::IdentityUnchecked) {
+        return Err(refuse_older_tier(file, sidecar, tier));
     }
+    refuse_tier_behind(file, sidecar, tier)?;
+    refuse_other_copy(file, sidecar, tier)?;
     let Some(entry) = tier.table.get(sidecar.file) else { return Err(refuse_unknown(file, sidecar, tier)) };
-    if entry.epoch > sidecar.epoch {
-        return Err(refuse(
-            file,
-            VolumeErrorKind::NewerTier,
-            format!(
-                "the tier {} is newer than the file: it was last used at epoch {}, the file's sidecar says {}; \
-                 the file or its sidecar was restored from a backup",
-                tier.name, entry.epoch, sidecar.epoch
-            ),
-            "put the newest file and sidecar back; or, to go on with the backup, delete its sidecar after restoring a \
-             drained copy, and format the tier",
-        ));
-    }
+    refuse_older_file(file, sidecar, entry, tier)?;
+    refuse_older_groups(file, sidecar, tier)?;
     if !sidecar.guard.is_empty() && !file.head.starts_with(&sidecar.guard) {
         return Err(refuse(
             file,
@@ -199,6 +201,102 @@ fn judge_dirty(
         ));
     }
     Ok(Bond::Dirty { number: sidecar.file })
+}
+
+/// The tier has not begun the epoch in which the file was last used with it.
+fn refuse_tier_behind(
+    file: &FileEvidence<'_>,
+    sidecar: &Sidecar,
+    tier: &TierEvidence<'_>,
+) -> Result<(), VolumeError> {
+    let behind = tier.opened.found.epoch < sidecar.epoch && !planted::is(Bug::IdentityUnchecked);
+    if behind { Err(refuse_older_tier(file, sidecar, tier)) } else { Ok(()) }
+}
+
+fn refuse_older_tier(file: &FileEvidence<'_>, sidecar: &Sidecar, tier: &TierEvidence<'_>) -> VolumeError {
+    let found = &tier.opened.found;
+    refuse(
+        file,
+        VolumeErrorKind::OlderTier,
+        format!(
+            "the tier {} is older than the file: it is at epoch {} (begun at {}), the file was last used at epoch {}",
+            tier.name, found.epoch, found.origin_epoch, sidecar.epoch
+        ),
+        "put the newest tier back, or restore file and sidecar from a backup and format the tier",
+    )
+}
+
+/// Sidecar and tier are of one epoch with two nonces: two copies of the tier were opened apart, and this is not the one that the file was with.
+fn refuse_other_copy(
+    file: &FileEvidence<'_>,
+    sidecar: &Sidecar,
+    tier: &TierEvidence<'_>,
+) -> Result<(), VolumeError> {
+    let same = tier.nonce_of(sidecar.epoch).is_none_or(|nonce| nonce == sidecar.nonce);
+    if same || planted::is(Bug::NonceUnchecked) {
+        return Ok(());
+    }
+    Err(refuse(
+        file,
+        VolumeErrorKind::OtherCopy,
+        format!(
+            "its sidecar {} and the tier {} were both in use at epoch {} and not together: one of them is a copy that was opened apart",
+            file.sidecar_name, tier.name, sidecar.epoch
+        ),
+        "put the file, its sidecar and the flash of one copy together; or restore file and sidecar from a backup and format the tier",
+    ))
+}
+
+/// The tier has seen the file newer than it is here.
+fn refuse_older_file(
+    file: &FileEvidence<'_>,
+    sidecar: &Sidecar,
+    entry: &Entry,
+    tier: &TierEvidence<'_>,
+) -> Result<(), VolumeError> {
+    let marked = entry.epoch == sidecar.epoch && !planted::is(Bug::MarkUnchecked);
+    let ahead = entry.epoch > sidecar.epoch || marked && entry.mark > sidecar.mark;
+    if !ahead {
+        return Ok(());
+    }
+    Err(refuse(
+        file,
+        VolumeErrorKind::NewerTier,
+        format!(
+            "the tier {} is newer than the file: it was last used at epoch {}, mark {}, the file's sidecar says epoch {}, mark {}; \
+             the file or its sidecar was restored from a backup",
+            tier.name, entry.epoch, entry.mark, sidecar.epoch, sidecar.mark
+        ),
+        "put the newest file and sidecar back; or, to go on with the backup, delete its sidecar after restoring a \
+         drained copy, and format the tier",
+    ))
+}
+
+/// The tier ends before groups of which the sidecar says that they were durable.
+///
+/// A group that is there and torn tells a damaged tier from an older copy, as in [`refuse_unknown`].
+fn refuse_older_groups(
+    file: &FileEvidence<'_>,
+    sidecar: &Sidecar,
+    tier: &TierEvidence<'_>,
+) -> Result<(), VolumeError> {
+    let unchecked = planted::is(Bug::GroupsUnchecked) || planted::is(Bug::IdentityUnchecked);
+    if sidecar.groups <= tier.opened.end || unchecked {
+        return Ok(());
+    }
+    const ADVICE: &str =
+        "put the newest tier back, or restore file and sidecar from a backup and format the tier";
+    if tier.opened.report.recovery.groups_torn > 0 {
+        let reason =
+            format!("its newest pages were in the tier {}, whose newest groups are damaged", tier.name);
+        return Err(refuse(file, VolumeErrorKind::Damaged, reason, ADVICE));
+    }
+    let reason = format!(
+        "the tier {} is older than the file: it has {} groups, and {} of them were durable when the file's sidecar was written; it is an \
+         older copy, or its newest groups are damaged",
+        tier.name, tier.opened.end, sidecar.groups
+    );
+    Err(refuse(file, VolumeErrorKind::OlderTier, reason, ADVICE))
 }
 
 /// The tier does not know a file that is dirty there. It did, durably, before the sidecar said so; what is missing was written

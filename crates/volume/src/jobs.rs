@@ -144,20 +144,29 @@ impl Shared {
             .collect();
         for file in written {
             count(&self.counters.disk_flushes, 1);
+            let batch = lock(&file.batch).take();
             file.backing.flush().map_err(|error| VolumeError::from_device("sync", &file.name, error))?;
-            self.save_head(host, &file)?;
+            lock(&file.batch).synced(batch);
+            self.mark_staged_out(host, &file)?;
         }
         Ok(())
     }
 
-    /// After the first page of a guarded file went to disk under its guard: its head goes to the sidecar, before the
-    /// frame that still answers for the page may be reused.
-    fn save_head(&self, host: &TierHost, file: &FileInner) -> Result<(), VolumeError> {
-        if !file.is_guarded() || !file.head().changed || planted::is(Bug::HeadLeftBehind) {
+    /// The disk has what stage-out wrote: the file is marked, before flash may say so. If the first page of a guarded file was among it, its head goes to
+    /// the sidecar at that, before the frame that still answers for the page may be reused.
+    fn mark_staged_out(&self, host: &TierHost, file: &FileInner) -> Result<(), VolumeError> {
+        if !file.dirty.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let new_head = file.is_guarded() && file.head().changed;
+        if new_head && planted::is(Bug::HeadLeftBehind) || planted::is(Bug::StageOutUnmarked) && !new_head {
             return Ok(());
         }
         file.head().changed = false;
-        self.write_sidecar(host, file, SidecarState::Dirty)
+        if planted::is(Bug::StageOutUnmarked) {
+            return self.write_sidecar(host, file, SidecarState::Dirty);
+        }
+        self.mark(host, file, SidecarState::Dirty)
     }
 
     /// Keeps disk jobs out while the shape of a file changes, so that the next one sees what the tier has forgotten: it

@@ -26,6 +26,8 @@ mod condition;
 
 mod signal;
 
+mod batch;
+
 mod home;
 
 mod registry;
@@ -35,6 +37,10 @@ mod core;
 mod open;
 
 mod attach;
+
+mod marks;
+
+mod ready;
 
 mod read;
 
@@ -63,6 +69,7 @@ mod volume;
 pub use config::{AttachOptions, GUARD_NAME_BYTES, HeaderGuard, VolumeConfig};
 pub use error::{VolumeError, VolumeErrorKind};
 pub use file::VolumeFile;
+pub use mezzanine_engine::format::Nonce;
 pub use mezzanine_engine::{Admission, Design, Placement, SyncMode, TierConfig};
 pub use mezzanine_trace::Written as Recorded;
 pub use open::{create_flash, open_flash};

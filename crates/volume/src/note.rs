@@ -1,23 +1,31 @@
-//! The table of files that travels in the tier's note: which files the tier knows, when each was last attached, and how
-//! long each is.
+//! The table of files that travels in the tier's note: which files the tier knows, when each was last attached, how often it was
+//! marked since, and how long each is.
 //!
 //! ```text
 //! 0    CRC-32C of all that follows       u32
-//! 4    version 1                         u8
+//! 4    version 2                         u8
 //! 5    files                             u8
 //! 6    zero                              u16
 //! 8    number of the next new file       u32
-//! 12   zero                              u32
-//! 16   per file: number u32, epoch of its last attachment u32, length u64
+//! 12   newest epoch among the files'     u32
+//! 16   per file: number u32, tag 5 bytes, length 7 bytes
 //! ```
 //! All little-endian. Eleven files fill the note.
+//!
+//! The tag of a file that was attached in the newest epoch is its *mark* (see `marks`), below 2^39. That of another is 2^39 and the epoch in
+//! which it was last attached; its mark is not kept. Only a tier that is provably clean has such files in a table on flash, for another
+//! one appends nothing before all of its files are attached, and there marks are of no use.
+//!
+//! Version 1 had a word of zeros in the place of the newest epoch, and of each file its number (u32), the epoch (u32) and the length (u64).
 
 use mezzanine_engine::NOTE_BYTES;
 use mezzanine_engine::planted::{self, Bug};
 
 use crate::error::{VolumeError, VolumeErrorKind};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+/// Of tiers in version 2 of the flash format, which are read to be drained.
+const VERSION_DRAINED: u8 = 1;
 const HEADER_BYTES: usize = 16;
 const ENTRY_BYTES: usize = 16;
 /// Files that one volume can have.
@@ -38,12 +46,20 @@ impl NumbersUsedUp {
             .advise("drain the tier and format it anew; files that it knows can still be attached")
     }
 }
+/// A file is shorter than this: 64 PiB. No file system has longer ones.
+pub(crate) const LENGTH_END: u64 = 1 << 56;
+/// The most often that a file is marked in one epoch: for 17 years at a thousand times a second.
+pub(crate) const MARK_MAX: u64 = (1 << 39) - 1;
+/// In a tag: it is an epoch.
+const TAG_EPOCH: u64 = 1 << 39;
 
 /// What the tier knows of one file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) file: u32,
     pub(crate) epoch: u32,
+    /// How often it was marked in that epoch.
+    pub(crate) mark: u64,
     pub(crate) length: u64,
 }
 
@@ -76,7 +92,7 @@ impl Table {
         }
         let file = self.next().ok()?;
         self.next_file = file + 1;
-        self.entries.push(Entry { file, epoch, length });
+        self.entries.push(Entry { file, epoch, mark: 0, length });
         Some(file)
     }
 
@@ -105,11 +121,18 @@ impl Table {
         note[4] = VERSION;
         note[5] = self.entries.len() as u8;
         note[8..12].copy_from_slice(&self.next_file.to_le_bytes());
+        let newest = self.entries.iter().map(|entry| entry.epoch).max().unwrap_or(0);
+        note[12..16].copy_from_slice(&newest.to_le_bytes());
         let slots = note[HEADER_BYTES..].chunks_exact_mut(ENTRY_BYTES);
         for (entry, slot) in self.entries.iter().zip(slots) {
             slot[..4].copy_from_slice(&entry.file.to_le_bytes());
-            slot[4..8].copy_from_slice(&entry.epoch.to_le_bytes());
-            slot[8..].copy_from_slice(&entry.length.to_le_bytes());
+            assert!(
+                entry.mark <= MARK_MAX && entry.length < LENGTH_END,
+                "a file's mark or length is out of bounds"
+            );
+            let tag = if entry.epoch == newest { entry.mark } else { TAG_EPOCH | u64::from(entry.epoch) };
+            slot[4..9].copy_from_slice(&tag.to_le_bytes()[..5]);
+            slot[9..].copy_from_slice(&entry.length.to_le_bytes()[..7]);
         }
         let checksum = crc32c::crc32c(&note[4..]);
         note[..4].copy_from_slice(&checksum.to_le_bytes());
@@ -125,23 +148,34 @@ impl Table {
         if word(0) != crc32c::crc32c(&note[4..]) {
             return Err("the table of files in the tier does not match its checksum".to_owned());
         }
-        if note[4] != VERSION {
+        if ![VERSION, VERSION_DRAINED].contains(&note[4]) {
             return Err(format!("the table of files in the tier has the unknown version {}", note[4]));
         }
         let count = usize::from(note[5]);
         if count > FILES_MAX {
             return Err(format!("the table of files in the tier claims {count} files"));
         }
+        let newest = word(12);
         let entry = |index: usize| {
             let at = HEADER_BYTES + index * ENTRY_BYTES;
-            let length = u64::from(word(at + 8)) | u64::from(word(at + 12)) << 32;
-            Entry { file: word(at), epoch: word(at + 4), length }
+            let high = u64::from(word(at + 8)) | u64::from(word(at + 12)) << 32;
+            if note[4] == VERSION_DRAINED {
+                return Entry { file: word(at), epoch: word(at + 4), mark: 0, length: high };
+            }
+            let (tag, length) = (u64::from(word(at + 4)) | u64::from(note[at + 8]) << 32, high >> 8);
+            if tag & TAG_EPOCH == 0 {
+                return Entry { file: word(at), epoch: newest, mark: tag, length };
+            }
+            Entry { file: word(at), epoch: tag as u32, mark: 0, length }
         };
         let table = Self { next_file: word(8), entries: (0..count).map(entry).collect() };
         let mut numbers = table.entries.iter().map(|entry| entry.file).chain([table.next_file]);
         let mut last = 0;
         if !numbers.all(|number| std::mem::replace(&mut last, number) < number) {
             return Err("the table of files in the tier numbers them wrongly".to_owned());
+        }
+        if table.entries.iter().any(|entry| entry.length >= LENGTH_END) {
+            return Err("the table of files in the tier has a file of an impossible length".to_owned());
         }
         Ok(table)
     }
@@ -161,9 +195,29 @@ mod tests {
         }
         assert_eq!(table.add(12, 0), None);
         table.remove(4);
-        table.get_mut(5).unwrap().length = u64::MAX;
+        table.get_mut(5).unwrap().length = LENGTH_END - 1;
+        table.get_mut(11).unwrap().mark = MARK_MAX;
         assert_eq!(Table::decode(&table.encode()).unwrap(), table);
         assert_eq!(table.add(13, 5), Some(12), "numbers are not given twice");
+    }
+
+    /// As a build before marks wrote it.
+    #[test]
+    fn a_table_of_version_1_is_read() {
+        let mut note = [0; NOTE_BYTES];
+        (note[4], note[5], note[8]) = (1, 2, 9);
+        for (at, file, epoch, length) in [(16, 3u32, 7u32, 0x12_3456u64), (32, 8, 6, 1 << 40)] {
+            note[at..at + 4].copy_from_slice(&file.to_le_bytes());
+            note[at + 4..at + 8].copy_from_slice(&epoch.to_le_bytes());
+            note[at + 8..at + 16].copy_from_slice(&length.to_le_bytes());
+        }
+        let checksum = crc32c::crc32c(&note[4..]);
+        note[..4].copy_from_slice(&checksum.to_le_bytes());
+        let entries = vec![
+            Entry { file: 3, epoch: 7, mark: 0, length: 0x12_3456 },
+            Entry { file: 8, epoch: 6, mark: 0, length: 1 << 40 },
+        ];
+        assert_eq!(Table::decode(&note).unwrap(), Table { next_file: 9, entries });
     }
 
     /// Its checksum right: then only sense can tell.

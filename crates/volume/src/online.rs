@@ -3,7 +3,7 @@
 //!
 //! Writes go to the tier alone (sync mode `durable`), or to disk first (`through`, and while admission has stopped). Nobody
 //! writes while that changes. A crash finds one of two:
-//! - *To disk first.* Everything dirty goes to disk; the sidecars say `current`; the superblock is written, if the mode changes; the
+//! - *To disk first.* Everything dirty goes to disk; the sidecars say `current`; the tier's table has their marks; the superblock is written, if the mode changes; the
 //!   heads take their places. From the second step on the tier counts for nothing after a crash: files that are current
 //!   are attached to a tier that was not closed as new ones.
 //! - *To the tier alone.* Files that are not attached are forgotten. The disk is synced, and so is what the tier forgot; the
@@ -130,6 +130,8 @@ impl Shared {
             self.drain_pages(host)?;
         }
         files.iter().try_for_each(|file| self.declare_current(host, file))?;
+        // Nothing may be written to flash for long from now on: an older file, with a sidecar that says `dirty`, must not be taken for this one.
+        self.sync_alone(host, "leave")?;
         superblock()?;
         files.iter().try_for_each(|file| {
             self.restore_head(file)?;

@@ -4,9 +4,11 @@ use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
 
+use mezzanine_device::memory::splitmix;
 use mezzanine_device::{Device, DeviceError, DirectIo, FileDevice, OpenOptions};
 use mezzanine_engine::format::{
-    FORMAT_VERSION_DRAINED, FormatError, Superblock, TierState, read_superblock, read_superblock_to_drain,
+    FORMAT_VERSION_DRAINED, FormatError, Nonce, Superblock, TierState, read_superblock,
+    read_superblock_to_drain,
 };
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{
@@ -312,10 +314,11 @@ fn merged(found: &Superblock, config: &VolumeConfig, name: &str) -> Result<Super
     Ok(Superblock { config: wanted, ..base })
 }
 
-/// Opens a tier at rest. Nothing on flash changes before the first file is attached.
+/// Opens a tier at rest. Nothing on flash changes before the first file is attached. The opening has the nonce given, or a new one.
 pub(crate) fn open_tier(
     flash: Arc<dyn Device>,
     config: &VolumeConfig,
+    given: Option<Nonce>,
 ) -> Result<(TierHost, OpenedTier), VolumeError> {
     const OPERATION: &str = "open the tier on";
     let name = flash.describe();
@@ -341,6 +344,8 @@ pub(crate) fn open_tier(
     };
     let Recovered { tier, writes, superblock, mut report, note } =
         recovered.map_err(|error| unrecovered(&name, error))?;
+    let nonce = given.map_or_else(|| nonce(config, &found, &name), Ok)?;
+    let superblock = superblock.with_nonce(nonce);
     let emptied = superblock.origin_epoch > found.origin_epoch;
     report.discarded |= emptied && superblock.config.design.has_slots();
     if provably_clean(&superblock.config) || found.state == TierState::Drained {
@@ -357,6 +362,7 @@ pub(crate) fn open_tier(
         region_bytes: geometry.region_bytes(),
         recovery: report,
     };
+    let end = superblock.epoch_sequence;
     let host = TierHost::new(TierParts {
         tier,
         superblock,
@@ -365,7 +371,7 @@ pub(crate) fn open_tier(
         flash: Arc::clone(&flash),
     });
     let roster = Roster::read(&*flash);
-    let opened = OpenedTier { found, writes, started: false, forget: Vec::new(), roster, report };
+    let opened = OpenedTier { found, end, writes, started: false, forget: Vec::new(), roster, report };
     host.incomplete.store(
         !host.provably_clean() && !opened.report.files.is_empty(),
         std::sync::atomic::Ordering::Release,
@@ -408,11 +414,22 @@ fn unrecovered(name: &str, error: RecoveryError) -> VolumeError {
 
 /// Two fresh identities: of the tier, and of the database that it belongs to.
 fn identities(seed: Option<u64>, name: &str) -> Result<([u8; 16], [u8; 16]), VolumeError> {
-    let mut bytes = [0; 32];
+    Ok((drawn(seed, name)?, drawn(seed.map(|seed| seed ^ 2), name)?))
+}
+
+/// The nonce of the opening that begins. From a seed it differs from those of the tier's openings before.
+fn nonce(config: &VolumeConfig, found: &Superblock, name: &str) -> Result<Nonce, VolumeError> {
+    let seed = config.nonce_seed.or(config.identity_seed);
+    drawn(seed.map(|seed| splitmix(splitmix(!seed) ^ found.generation)), name)
+}
+
+/// Sixteen bytes from a seed, or random ones.
+fn drawn(seed: Option<u64>, name: &str) -> Result<[u8; 16], VolumeError> {
+    let mut bytes = [0; 16];
     match seed {
         Some(seed) => {
             for (index, word) in bytes.chunks_exact_mut(8).enumerate() {
-                word.copy_from_slice(&mezzanine_device::memory::splitmix(seed ^ index as u64).to_le_bytes());
+                word.copy_from_slice(&splitmix(seed ^ index as u64).to_le_bytes());
             }
         }
         None => {
@@ -421,8 +438,5 @@ fn identities(seed: Option<u64>, name: &str) -> Result<([u8; 16], [u8; 16]), Vol
             random.read_exact(&mut bytes).map_err(failed)?;
         }
     }
-    let (mut tier, mut database) = ([0; 16], [0; 16]);
-    tier.copy_from_slice(&bytes[..16]);
-    database.copy_from_slice(&bytes[16..]);
-    Ok((tier, database))
+    Ok(bytes)
 }

@@ -21,6 +21,8 @@ pub(crate) struct Registry {
 pub(crate) struct OpenedTier {
     /// As it was found on flash.
     pub(crate) found: Superblock,
+    /// The sequence number after the last group that was found.
+    pub(crate) end: u64,
     /// Metadata that recovery wants written before the superblock.
     pub(crate) writes: Vec<(u64, Vec<u8>)>,
     /// The new epoch is durable.

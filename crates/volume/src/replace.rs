@@ -20,7 +20,7 @@
 //! - An old device that comes back after 6 is one that the files do not name: refused by those that are dirty, and not
 //!   believed for those that are current.
 //!
-//! Files keep their numbers. The new tier takes over the old one's epoch and goes on counting from there, so that numbers
+//! Files keep their numbers, and the opening its nonce: what a host has put down with it is right with either device. The new tier takes over the old one's epoch and goes on counting from there, so that numbers
 //! which the old one gave are not given again, even if the new one is emptied by a crash and its table with it.
 
 use std::collections::BTreeMap;
@@ -194,6 +194,7 @@ impl Shared {
             tier: options.tier.clone(),
             workers: old.workers,
             identity_seed: options.identity_seed.map(|seed| seed ^ past(old)),
+            nonce_seed: None,
             to_drain: false,
         };
         format_tier(&*flash, &config, options.force, |first| Superblock {
@@ -202,7 +203,7 @@ impl Shared {
             origin_epoch: old.epoch,
             ..first
         })?;
-        let (host, mut opened) = open_tier(Arc::clone(&flash), &config)?;
+        let (host, mut opened) = open_tier(Arc::clone(&flash), &config, Some(old.nonce))?;
         for file in files {
             opened.roster.set(file.number, &file.path);
         }
@@ -213,8 +214,12 @@ impl Shared {
         {
             let next_file = lock(&old.table).table.next_file;
             let mut note = lock(&host.table);
-            let entry =
-                |file: &Arc<FileInner>| Entry { file: file.number, epoch: host.epoch, length: file.len() };
+            let entry = |file: &Arc<FileInner>| Entry {
+                file: file.number,
+                epoch: host.epoch,
+                mark: file.mark(),
+                length: file.len(),
+            };
             note.table = Table {
                 next_file: next_file.max(note.table.next_file),
                 entries: files.iter().map(entry).collect(),

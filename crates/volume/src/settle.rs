@@ -101,6 +101,8 @@ impl Shared {
         let end = host.tier.rear().0;
         self.all_files().iter().filter(|file| file.dirty.load(Ordering::Acquire)).try_for_each(|file| {
             file.distrusted.store(end, Ordering::Release);
+            // Newer versions than the tier will find go to disk from memory.
+            lock(&file.batch).forget(0, u64::MAX);
             self.write_sidecar(host, file, SidecarState::Dirty)
         })
     }
@@ -215,7 +217,9 @@ impl Shared {
             file.resize(physical).map_err(failed)?;
             file.flush(&self.counters).map_err(failed)?;
         }
-        self.write_sidecar(host, file, SidecarState::Current)?;
+        // The disk may be written directly from now on.
+        lock(&file.batch).forget(0, u64::MAX);
+        self.mark(host, file, SidecarState::Current)?;
         for flag in [&file.dirty, &file.armed, &file.ready] {
             flag.store(false, Ordering::Release);
         }
@@ -378,7 +382,7 @@ impl Shared {
     }
 
     /// Makes everything in the tier durable while the volume is being settled, and waits until no job is under way.
-    fn sync_alone(&self, host: &TierHost, operation: &'static str) -> Result<(), VolumeError> {
+    pub(crate) fn sync_alone(&self, host: &TierHost, operation: &'static str) -> Result<(), VolumeError> {
         self.work_alone(host, operation, || match self.begin_sync(host) {
             // A job may have appended something since the last look, so only a sync with nothing to do is the last.
             Ok(ticket) => {
@@ -475,6 +479,11 @@ impl Shared {
                 .iter()
                 .try_for_each(|file| self.replace_sidecar(file, || self.plain_sidecar(host, file)))?;
         }
+        // A copy of the flash device from before the last sync is told from this one by the groups that it lacks.
+        files
+            .iter()
+            .filter(|file| file.dirty.load(Ordering::Acquire))
+            .try_for_each(|file| self.write_sidecar(host, file, SidecarState::Dirty))?;
         // A tier is drained if no file needs it: one whose sidecar says `dirty` does, also if its pages happen to be on disk.
         let dirty = files.iter().any(|file| file.dirty.load(Ordering::Acquire));
         let needed = dirty || !self.missing_files(host).is_empty();

@@ -21,6 +21,7 @@ use crate::config::GUARD_BYTES_MAX;
 use crate::core::{Shared, TierHost, exclusive, lock, shared};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::home::FileInner;
+use crate::note::LENGTH_END;
 use crate::sidecar::SidecarState;
 
 const RESIZE: &str = "set the length of";
@@ -30,6 +31,10 @@ impl Shared {
     pub(crate) fn set_len(&self, file: &FileInner, len: u64) -> Result<(), VolumeError> {
         if !file.resizable && len != file.len() {
             let reason = format!("it is a device of {} bytes", file.len());
+            return Err(VolumeError::new(VolumeErrorKind::Io, RESIZE, &file.name, reason));
+        }
+        if len >= LENGTH_END {
+            let reason = format!("{len} bytes are more than a file of a volume can have, {}", LENGTH_END - 1);
             return Err(VolumeError::new(VolumeErrorKind::Io, RESIZE, &file.name, reason));
         }
         let _changing = shared(&self.changing);
@@ -106,13 +111,20 @@ impl Shared {
                 mask_head(file, len);
                 self.note(host, file, RESIZE, || {})?;
             }
-            let _gate = exclusive(&host.disk_gate);
+            let gate = exclusive(&host.disk_gate);
             file.len.store(len, Ordering::Release);
             file.clip.store(len, Ordering::Release);
             let physical = len.max(file.physical_min());
-            if file.physical.load(Ordering::Acquire) > physical {
-                file.resize(physical).map_err(failed)?;
-                file.flush(&self.counters).map_err(failed)?;
+            if file.physical.load(Ordering::Acquire) <= physical {
+                return Ok(());
+            }
+            file.resize(physical).map_err(failed)?;
+            file.flush(&self.counters).map_err(failed)?;
+            drop(gate);
+            lock(&file.batch).forget(len / file.page_size, u64::MAX);
+            // Before the file grows again: an older one may have other bytes there than zeros.
+            if !planted::is(Bug::CutUnmarked) {
+                self.note(host, file, RESIZE, || {})?;
             }
             Ok(())
         })();
@@ -203,7 +215,12 @@ impl Shared {
         file: &FileInner,
         pages: Option<(u64, u64)>,
     ) -> Result<bool, VolumeError> {
-        let noted = self.note(host, file, "discard", || *lock(&file.discarding) = pages);
+        let noted = self.note(host, file, "discard", || {
+            *lock(&file.discarding) = pages;
+            if let Some((first, end)) = pages {
+                lock(&file.batch).forget(first, end);
+            }
+        });
         let noted = noted.inspect_err(|error| self.refuse_changes(error))?;
         if !noted {
             *lock(&file.discarding) = None;
@@ -211,7 +228,7 @@ impl Shared {
         Ok(noted)
     }
 
-    /// Makes a change that stands in the sidecar, and replaces that. False if the tier was given up meanwhile: then the
+    /// Makes a change that stands in the sidecar, and replaces that, with the next mark. False if the tier was given up meanwhile: then the
     /// sidecar says so, and a file that is dirty again would never be believed.
     fn note(
         &self,
@@ -226,7 +243,10 @@ impl Shared {
             }
             let Some(_inside) = host.enter(&self.condition) else { continue };
             change();
-            return self.write_sidecar(host, file, SidecarState::Dirty).map(|()| true);
+            if planted::is(Bug::DiscardUnmarked) && operation != RESIZE {
+                return self.write_sidecar(host, file, SidecarState::Dirty).map(|()| true);
+            }
+            return self.mark(host, file, SidecarState::Dirty).map(|()| true);
         }
     }
 

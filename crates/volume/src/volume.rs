@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use mezzanine_device::{Device, FileDevice, OpenOptions};
+use mezzanine_engine::format::Nonce;
 use mezzanine_engine::interleave::thread::{self, JoinHandle};
 use mezzanine_engine::{PageId, SyncMode, TierConfig};
 use mezzanine_trace::{Op, Written as Recorded};
@@ -55,7 +56,7 @@ impl Volume {
     /// `Unrecognised`, `NewerFormat`, `OlderFormat`, `Damaged`, `Truncated`, `OnlyCopy` if the sync mode or admission wanted cannot take
     /// over what the tier holds, `InvalidConfig`, or the device's failure.
     pub fn open(flash: Arc<dyn Device>, config: VolumeConfig) -> Result<Self, VolumeError> {
-        let (host, opened) = open_tier(flash, &config)?;
+        let (host, opened) = open_tier(flash, &config, None)?;
         let registry = Registry { tier: Some(opened), next_number: 1 };
         let shared = Arc::new(Shared::new(Some(host), Condition::new(Mode::Normal, ""), registry));
         let mut volume = Self { shared, workers: Vec::new() };
@@ -283,6 +284,12 @@ impl Volume {
     /// As [`Self::drain`] and [`Self::close`].
     pub fn close_drained(&self) -> Result<(), VolumeError> {
         self.shared.close(true)
+    }
+
+    /// What names this opening of the tier, and no other one of it or of a copy; also on another flash device that has taken its place. A host
+    /// may put it down beside what belongs to the opening alone, such as a log. `None` without a tier.
+    pub fn nonce(&self) -> Option<Nonce> {
+        self.shared.host().map(|host| host.nonce)
     }
 
     /// How well the volume is.

@@ -7,6 +7,7 @@ use crate::condition::Route;
 use crate::core::{Shared, TierHost, shared};
 use crate::error::VolumeError;
 use crate::home::FileInner;
+use crate::note::LENGTH_END;
 use crate::statistics::count;
 use std::sync::atomic::Ordering;
 
@@ -16,7 +17,7 @@ const BATCH_PAGES: u64 = 64;
 impl Shared {
     /// Writes `buf` at `offset`, to wherever the volume's condition says.
     pub(crate) fn write_range(&self, file: &FileInner, buf: &[u8], offset: u64) -> Result<(), VolumeError> {
-        let end = offset.checked_add(buf.len() as u64).filter(|end| i64::try_from(*end).is_ok());
+        let end = offset.checked_add(buf.len() as u64).filter(|end| *end < LENGTH_END);
         let Some(end) = end else {
             let reason = "the range ends past the largest possible file";
             return Err(VolumeError::new(crate::VolumeErrorKind::Io, "write", &file.name, reason).at(offset));

@@ -7,6 +7,10 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use mezzanine_engine::format::Nonce;
+use mezzanine_engine::planted::{self, Bug};
 
 pub use record::{Sidecar, SidecarState};
 
@@ -35,13 +39,51 @@ pub trait SidecarStore: Send + Sync {
     /// The failure.
     fn remove(&self) -> io::Result<()>;
 
-    /// Bytes that change when somebody writes to the backing file, as far as that can be known without reading it:
-    /// for files the size and the time of the last change. `None` if nothing of the kind is known.
+    /// Bytes that change when somebody writes to the backing file or puts another one in its place, as far as that can be known without
+    /// reading it: for files the size, the times of the last change of contents and of the file itself, and the inode. `None` if nothing
+    /// of the kind is known, or a change that comes right now might leave the same bytes.
     ///
     /// # Errors
     /// The failure to ask.
     fn fingerprint(&self) -> io::Result<Option<Vec<u8>>> {
         Ok(None)
+    }
+}
+
+/// How long a fingerprint waits for the file system's clock to move on. Most count in milliseconds, some in seconds.
+const SETTLING_MAX: Duration = Duration::from_millis(2100);
+
+/// What a file system says of the last change of a file.
+#[derive(Debug, PartialEq, Eq)]
+struct Changed {
+    len: u64,
+    /// Seconds and nanoseconds, of the contents and of the file itself. Nobody can set the second back.
+    times: [(i64, i64); 2],
+    inode: u64,
+}
+
+impl Changed {
+    fn of(path: &Path) -> io::Result<Self> {
+        let metadata = fs::metadata(path)?;
+        Ok(Self {
+            len: metadata.len(),
+            times: [(metadata.mtime(), metadata.mtime_nsec()), (metadata.ctime(), metadata.ctime_nsec())],
+            inode: metadata.ino(),
+        })
+    }
+
+    /// When the file was last changed, contents or not.
+    fn last(&self) -> (i64, i64) {
+        self.times[1]
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        let [(mtime, mtime_nsec), (ctime, ctime_nsec)] = self.times;
+        let words = [mtime, mtime_nsec, ctime, ctime_nsec].map(i64::to_le_bytes);
+        let mut bytes = self.len.to_le_bytes().to_vec();
+        bytes.extend(words.concat());
+        bytes.extend(self.inode.to_le_bytes());
+        bytes
     }
 }
 
@@ -76,12 +118,43 @@ impl PathSidecar {
         (sidecar.state == SidecarState::Dirty).then_some(sidecar.tier_path)
     }
 
+    /// What named the opening of the tier that the file was last used with, if its newest pages may be there: [`crate::Volume::nonce`] of then.
+    /// `None` also from a build that drew none.
+    pub fn opening(&self) -> Option<Nonce> {
+        let bytes = self.read().ok()??;
+        let sidecar = Sidecar::decode(&bytes).ok()?;
+        (sidecar.state == SidecarState::Dirty && sidecar.nonce != Nonce::default()).then_some(sidecar.nonce)
+    }
+
+    /// What time it is to the file system: a file that is made now says so. A change that comes later is not of an earlier time.
+    fn clock(&self) -> io::Result<(i64, i64)> {
+        let probe = self.temporary();
+        absent_is_fine(fs::remove_file(&probe))?;
+        let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&probe)?;
+        let metadata = made.metadata()?;
+        fs::remove_file(&probe)?;
+        Ok((metadata.mtime(), metadata.mtime_nsec()))
+    }
+
+    fn temporary(&self) -> PathBuf {
+        let mut name = self.path.as_os_str().to_owned();
+        name.push(".new");
+        PathBuf::from(name)
+    }
+
     fn sync_directory(&self) -> io::Result<()> {
         let directory = match self.path.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
         File::open(directory)?.sync_all()
+    }
+}
+
+fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
     }
 }
 
@@ -102,13 +175,9 @@ impl SidecarStore for PathSidecar {
     }
 
     fn replace(&self, bytes: &[u8]) -> io::Result<()> {
-        let mut temporary = self.path.as_os_str().to_owned();
-        temporary.push(".new");
+        let temporary = self.temporary();
         // A file of that name is the leftover of a crash: whatever it holds was never in force.
-        match fs::remove_file(&temporary) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
+        absent_is_fine(fs::remove_file(&temporary))?;
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
         file.write_all(bytes)?;
         file.sync_all()?;
@@ -126,12 +195,25 @@ impl SidecarStore for PathSidecar {
     }
 
     fn fingerprint(&self) -> io::Result<Option<Vec<u8>>> {
-        let metadata = fs::metadata(&self.backing)?;
-        let mut bytes = Vec::with_capacity(24);
-        bytes.extend_from_slice(&metadata.len().to_le_bytes());
-        bytes.extend_from_slice(&metadata.mtime().to_le_bytes());
-        bytes.extend_from_slice(&metadata.mtime_nsec().to_le_bytes());
-        Ok(Some(bytes))
+        let found = Changed::of(&self.backing)?;
+        if planted::is(Bug::FingerprintOfTimes) {
+            return Ok(Some(found.bytes()[..24].to_vec()));
+        }
+        let since = Instant::now();
+        loop {
+            let now = self.clock()?;
+            if now > found.last() {
+                break;
+            }
+            // By so much only a clock that was set back is behind.
+            let behind = now.0 + 3 < found.last().0;
+            if behind || since.elapsed() > SETTLING_MAX {
+                return Ok(None);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // A change that came while the clock moved on shows.
+        Ok((Changed::of(&self.backing)? == found).then(|| found.bytes()))
     }
 }
 

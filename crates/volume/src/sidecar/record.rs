@@ -4,13 +4,16 @@
 //! CRC-32C of everything before it.
 //!
 //! ```text
-//! mezzanine sidecar 1
+//! mezzanine sidecar 2
 //! # This file belongs to a database ... (a fixed comment)
 //! state dirty
 //! volume 00112233445566778899aabbccddeeff
 //! tier ffeeddccbbaa99887766554433221100
 //! tier-path /flash/tier.mez
 //! epoch 7
+//! nonce 0f1e2d3c4b5a69788796a5b4c3d2e1f0
+//! mark 12                    how often it was marked in that epoch (see `marks`)
+//! groups 512                 groups of the tier before this one were durable then
 //! file 3
 //! former 1,2                 numbers it had before, if the tier may still know them
 //! mode durable
@@ -18,12 +21,15 @@
 //! length 40960
 //! discarding 2 4             pages 2 and 3 are being zeroed on disk
 //! distrusted 4711            clean pages in the tier from before this position may differ from the disk
+//! written 7:0a1b2c3d,8:...   blocks and checksums of pages that stage-out wrote last (see `batch`)
 //! guard 4d455a...            while the first bytes on disk may be replaced
 //! head 53514c69...           what belongs there, to the end of the sector
 //! fingerprint 00a0...        of a file that was closed in order
 //! reason the flash device failed: ...
 //! crc32c 1a2b3c4d
 //! ```
+//!
+//! Version 1 had no nonce, mark and groups; it is read to drain a tier in version 2 of the flash format.
 //!
 //! # States
 //! * `current`: the disk holds every synced page. If `guard` is set and the file begins with it, `head` belongs there
@@ -35,10 +41,11 @@
 use std::fmt::Write;
 
 use mezzanine_engine::SyncMode;
+use mezzanine_engine::format::Nonce;
 
 const FIRST_LINE: &str = "mezzanine sidecar ";
-/// The version of the sidecar's format that this build writes and reads.
-pub(crate) const SIDECAR_VERSION: u32 = 1;
+/// The version of the sidecar's format that this build writes; it reads older ones as well.
+pub(crate) const SIDECAR_VERSION: u32 = 2;
 const COMMENT: &str = "# The file beside this one has a flash tier. While the state is dirty its newest pages are\n\
                        # there: do not open, copy or restore the file without the tier, and keep this sidecar.\n";
 
@@ -79,6 +86,12 @@ pub struct Sidecar {
     pub tier_path: String,
     /// The tier's epoch when the file was last attached to it.
     pub epoch: u32,
+    /// The nonce of that epoch; zeros in a sidecar of version 1.
+    pub nonce: Nonce,
+    /// How often the file was marked in that epoch.
+    pub mark: u64,
+    /// Groups of the tier below this sequence number were durable when the sidecar was written.
+    pub groups: u64,
     /// Number of the file within the volume.
     pub file: u32,
     /// Numbers that it had before and that the tier may still know.
@@ -95,6 +108,8 @@ pub struct Sidecar {
     /// The tier began to be given up when its queue had come to this position: clean pages that it took before may differ
     /// from the disk, and count for nothing. 0 if that never happened.
     pub distrusted: u64,
+    /// Blocks that stage-out wrote to disk last, and the checksums of their pages there.
+    pub written: Vec<(u64, u32)>,
     /// What stands at the start of the file on disk while it is not current there; may be empty.
     pub guard: Vec<u8>,
     /// What belongs there, to the end of the sector.
@@ -130,6 +145,14 @@ fn numbers(text: &str) -> Option<Vec<u32>> {
     text.split(',').filter(|number| !number.is_empty()).map(|number| number.parse().ok()).collect()
 }
 
+fn written(text: &str) -> Option<Vec<(u64, u32)>> {
+    let one = |page: &str| {
+        let (block, checksum) = page.split_once(':')?;
+        Some((block.parse().ok()?, u32::from_str_radix(checksum, 16).ok()?))
+    };
+    text.split(',').filter(|page| !page.is_empty()).map(one).collect()
+}
+
 fn pair(text: &str) -> Option<Option<(u64, u64)>> {
     if text.is_empty() {
         return Some(None);
@@ -157,6 +180,9 @@ impl Sidecar {
         field("tier", &hex(&self.tier_uuid));
         field("tier-path", &one_line(&self.tier_path));
         field("epoch", &self.epoch.to_string());
+        field("nonce", &hex(&self.nonce));
+        field("mark", &self.mark.to_string());
+        field("groups", &self.groups.to_string());
         field("file", &self.file.to_string());
         let former: Vec<String> = self.former.iter().map(u32::to_string).collect();
         field("former", &former.join(","));
@@ -169,6 +195,9 @@ impl Sidecar {
         if self.distrusted > 0 {
             field("distrusted", &self.distrusted.to_string());
         }
+        let written: Vec<String> =
+            self.written.iter().map(|(block, checksum)| format!("{block}:{checksum:08x}")).collect();
+        field("written", &written.join(","));
         field("guard", &hex(&self.guard));
         field("head", &hex(&self.head));
         field("fingerprint", &hex(&self.fingerprint));
@@ -218,6 +247,9 @@ impl Sidecar {
             tier_uuid: uuid("tier")?,
             tier_path: find("tier-path").to_owned(),
             epoch: small("epoch")?,
+            nonce: if version == 1 { Nonce::default() } else { uuid("nonce")? },
+            mark: if version == 1 { 0 } else { number("mark")? },
+            groups: if version == 1 { 0 } else { number("groups")? },
             file: small("file")?,
             former: numbers(find("former"))
                 .ok_or_else(|| damaged("its field 'former' is no list of numbers"))?,
@@ -227,6 +259,8 @@ impl Sidecar {
             discarding: pair(find("discarding"))
                 .ok_or_else(|| damaged("its field 'discarding' is no range"))?,
             distrusted: if find("distrusted").is_empty() { 0 } else { number("distrusted")? },
+            written: written(find("written"))
+                .ok_or_else(|| damaged("its field 'written' is no list of blocks and checksums"))?,
             guard: blob("guard")?,
             head: blob("head")?,
             fingerprint: blob("fingerprint")?,
@@ -247,6 +281,9 @@ mod tests {
             tier_uuid: [0xAB; 16],
             tier_path: "/flash/a tier\nwith a break".to_owned(),
             epoch: 9,
+            nonce: [0xC5; 16],
+            mark: 12,
+            groups: 512,
             file: 3,
             former: vec![1, 2],
             sync_mode: SyncMode::Durable,
@@ -254,6 +291,7 @@ mod tests {
             length: 1 << 40,
             discarding: Some((5, 9)),
             distrusted: 4711,
+            written: vec![(7, 0x0A1B_2C3D), (1 << 40, 9)],
             guard: b"guard".to_vec(),
             head: b"head!".to_vec(),
             fingerprint: Vec::new(),

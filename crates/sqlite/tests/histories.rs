@@ -1,0 +1,142 @@
+//! A database, its sidecar, its logs and its flash that were put back from different moments: what a user meets.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use rusqlite::Connection;
+use support::{Folder, check, count, flags, journal_mode, open, register, uri};
+
+fn copy(from: &Path, to: &Path) {
+    let _ = fs::remove_dir_all(to);
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            copy(&entry.path(), &to.join(entry.file_name()));
+        } else {
+            fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
+    }
+}
+
+/// Puts one of the four back from a copy of the folder.
+fn put_back(copy_of: &Path, folder: &Folder, name: &str) {
+    let (from, to) = (copy_of.join(name), folder.file(name));
+    if to.is_dir() {
+        fs::remove_dir_all(&to).unwrap();
+    }
+    if from.is_dir() {
+        copy(&from, &to);
+    } else {
+        fs::copy(from, to).unwrap();
+    }
+}
+
+/// Fills the database in `journal_mode`, and dies in the middle of a transaction whose pages are in its log.
+#[test]
+#[ignore = "is run by the other tests in a process of its own"]
+fn child_that_dies() {
+    let [database, flash, number] = ["DATABASE", "FLASH", "NUMBER"]
+        .map(|name| std::env::var(format!("MEZZANINE_HISTORY_{name}")).unwrap());
+    register();
+    let db = Connection::open_with_flags(uri(database.as_ref(), flash.as_ref(), ""), flags()).unwrap();
+    db.execute_batch("PRAGMA cache_size = 5; PRAGMA cache_spill = 5").unwrap();
+    journal_mode(&db, "delete");
+    db.execute_batch("CREATE TABLE IF NOT EXISTS t (a INTEGER PRIMARY KEY, n, b)").unwrap();
+    db.execute_batch(&format!(
+        "WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 200)
+         INSERT OR REPLACE INTO t SELECT i, {number}, randomblob(900) FROM n;
+         BEGIN;
+         UPDATE t SET n = -1, b = randomblob(900)"
+    ))
+    .unwrap();
+    // No destructor, no rollback: as if killed.
+    std::process::abort();
+}
+
+fn die(folder: &Folder, number: u32) {
+    let ended = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "child_that_dies"])
+        .env("MEZZANINE_HISTORY_DATABASE", folder.file("app.db"))
+        .env("MEZZANINE_HISTORY_FLASH", folder.file("flash.mezz"))
+        .env("MEZZANINE_HISTORY_NUMBER", number.to_string())
+        .output()
+        .unwrap();
+    assert!(!ended.status.success(), "it must die");
+    assert!(folder.file("app.db-wal").join("journal").exists(), "{}", String::from_utf8_lossy(&ended.stderr));
+}
+
+fn refusal(folder: &Folder) -> String {
+    register();
+    let uri = uri(&folder.file("app.db"), &folder.file("flash.mezz"), "");
+    let opened = Connection::open_with_flags(uri, flags());
+    let error = opened.and_then(|db| db.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0)));
+    assert!(error.is_err(), "it is accepted");
+    mezzanine_sqlite::last_error().unwrap()
+}
+
+/// A journal of an older moment would roll the newer database back, page by page.
+#[test]
+fn a_hot_journal_of_an_earlier_opening_is_refused() {
+    let (folder, old) = (Folder::new(), Folder::new());
+    die(&folder, 1);
+    copy(folder.path(), old.path());
+    die(&folder, 2);
+    let whole = Folder::new();
+    copy(folder.path(), whole.path());
+    put_back(old.path(), &folder, "app.db-wal");
+    let told = refusal(&folder);
+    for part in ["journal", "another moment", "app.db", "put back"] {
+        assert!(told.contains(part), "{part:?} is missing in: {told}");
+    }
+    // Nothing was changed: with its own journal it goes on.
+    put_back(whole.path(), &folder, "app.db-wal");
+    let db = open(&folder, "app.db");
+    assert_eq!(count(&db, "SELECT count(*) FROM t WHERE n = 2"), 200);
+    check(&db);
+}
+
+#[test]
+fn a_database_and_its_sidecar_of_an_earlier_moment_are_refused_with_the_newer_flash() {
+    let (folder, old) = (Folder::new(), Folder::new());
+    die(&folder, 1);
+    copy(folder.path(), old.path());
+    die(&folder, 2);
+    for name in ["app.db", "app.db.mezzanine", "app.db-wal"] {
+        put_back(old.path(), &folder, name);
+    }
+    let told = refusal(&folder);
+    assert!(told.contains("app.db") && told.contains("is newer than the file"), "{told}");
+    assert!(told.contains("put the newest file and sidecar back"), "{told}");
+    put_back(old.path(), &folder, "flash.mezz");
+    let db = open(&folder, "app.db");
+    assert_eq!(count(&db, "SELECT count(*) FROM t WHERE n = 1"), 200);
+    check(&db);
+}
+
+#[test]
+fn the_flash_of_a_copy_that_was_opened_as_well_is_refused() {
+    let (folder, elsewhere, twin) = (Folder::new(), Folder::new(), Folder::new());
+    die(&folder, 1);
+    copy(folder.path(), elsewhere.path());
+    die(&folder, 2);
+    die(&elsewhere, 3);
+    copy(elsewhere.path(), twin.path());
+    // Or it would be found at the place that its tier names.
+    fs::remove_file(elsewhere.file("app.db")).unwrap();
+    put_back(twin.path(), &folder, "flash.mezz");
+    let told = refusal(&folder);
+    assert!(told.contains("app.db") && told.contains("not together"), "{told}");
+    assert!(told.contains("of one copy together"), "{told}");
+    for name in ["app.db", "app.db.mezzanine", "app.db-wal"] {
+        put_back(twin.path(), &folder, name);
+    }
+    let db = open(&folder, "app.db");
+    assert_eq!(count(&db, "SELECT count(*) FROM t WHERE n = 3"), 200);
+    check(&db);
+}

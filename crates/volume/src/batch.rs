@@ -1,0 +1,66 @@
+//! What stage-out has written to a file's disk last: the blocks and their checksums, for the sidecar.
+//!
+//! A sidecar that says `dirty` names some pages of the last batches that were synced. When the file is attached they are looked at: on the disk that the file was last
+//! used with each is as it was written then, unless the tier holds it in a newer version that is still to be staged out and may have been torn. So a disk that was
+//! put back alone is told from the newest one, also a block device, beside which nothing is written at all.
+
+use std::collections::VecDeque;
+
+/// Pages that a sidecar names.
+const NAMED_MAX: usize = 32;
+
+/// A block and the CRC-32C of the page on disk, filled up with zeros.
+pub(crate) type Written = (u64, u32);
+
+/// What was written, of one file.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    /// Not covered by a sync yet.
+    since: VecDeque<Written>,
+    /// Covered by a sync, the last ones first.
+    synced: Vec<Written>,
+}
+
+impl Batch {
+    /// A page was written. Only so many of a batch are noted, the first ones. Of another what was noted before is no longer right once this is synced; until
+    /// then the tier holds it in a newer version.
+    pub(crate) fn wrote(&mut self, block: u64, kept: &[u8], page_size: usize) {
+        let known = self.since.iter().position(|(known, _)| *known == block);
+        if known.is_none() && self.since.len() == NAMED_MAX {
+            self.synced.retain(|(noted, _)| *noted != block);
+            return;
+        }
+        let missing = vec![0; page_size - kept.len()];
+        let checksum = crc32c::crc32c_append(crc32c::crc32c(kept), &missing);
+        match known {
+            Some(at) => self.since[at].1 = checksum,
+            None => self.since.push_back((block, checksum)),
+        }
+    }
+
+    /// Before a sync: what it will cover.
+    pub(crate) fn take(&mut self) -> Vec<Written> {
+        std::mem::take(&mut self.since).into()
+    }
+
+    /// A sync has covered these.
+    pub(crate) fn synced(&mut self, batch: Vec<Written>) {
+        let before = std::mem::replace(&mut self.synced, batch);
+        let kept =
+            before.into_iter().filter(|(block, _)| !self.synced.iter().any(|(newer, _)| newer == block));
+        let kept: Vec<Written> = kept.collect();
+        self.synced.extend(kept);
+        self.synced.truncate(NAMED_MAX);
+    }
+
+    /// The disk changes from `first` on up to `end` in another way.
+    pub(crate) fn forget(&mut self, first: u64, end: u64) {
+        self.since.retain(|(block, _)| !(first..end).contains(block));
+        self.synced.retain(|(block, _)| !(first..end).contains(block));
+    }
+
+    /// For the sidecar.
+    pub(crate) fn named(&self) -> &[Written] {
+        &self.synced
+    }
+}

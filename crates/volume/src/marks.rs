@@ -1,0 +1,111 @@
+//! A file's sidecar, and the marks in it: what tells a file and a sidecar that were put back together from those that the tier was last used with.
+//!
+//! A file is *marked* whenever the tier is about to count on something that only the newest file has: the sidecar takes the next number, durably, and then the
+//! table of files in the tier's note, before any group that depends on it is composed. So a table that is ahead of the sidecar has seen a newer file
+//! ([`crate::identity`]), and a sidecar that is ahead of the table is what a crash between the two leaves. Marked is a file
+//! - when the disk has, synced, what stage-out wrote: before flash may say that the pages are clean, or state a front past them (`sync_staged_out`);
+//! - when its sidecar says `dirty`: before the tier takes the first page whose only copy it is (`arm`);
+//! - before the tombstone of a discard, and when its disk has been cut to a new length (`shape`);
+//! - when it is current on disk again: before writes go past the tier (`declare_current`).
+//!
+//! Marks are counted from the attachment on, and so are ordered by epoch first. Where writes go to disk first the tier counts for nothing
+//! after a crash, and nothing is marked.
+//!
+//! A sidecar also says below which number the tier's groups were durable when it was written: a flash device that lacks them is an older copy, though it may be
+//! of the same opening.
+
+use mezzanine_engine::interleave::sync::atomic::Ordering;
+use mezzanine_engine::planted::{self, Bug};
+
+use crate::core::{Shared, TierHost, lock};
+use crate::error::VolumeError;
+use crate::home::FileInner;
+use crate::note::MARK_MAX;
+use crate::sidecar::{Sidecar, SidecarState};
+
+impl FileInner {
+    /// The newest mark that the sidecar has, or may have: a replacement that failed may be in place.
+    pub(crate) fn mark(&self) -> u64 {
+        self.mark.load(Ordering::Acquire).min(MARK_MAX)
+    }
+}
+
+impl Shared {
+    /// Marks a file: replaces its sidecar, which says `state` from now on, with the next mark, and then tells the tier. What depends on it is
+    /// given to the tier after that.
+    pub(crate) fn mark(
+        &self,
+        host: &TierHost,
+        file: &FileInner,
+        state: SidecarState,
+    ) -> Result<(), VolumeError> {
+        // Also one whose replacement fails is not given again.
+        file.mark.fetch_add(1, Ordering::AcqRel);
+        let mark = file.mark();
+        self.write_sidecar(host, file, state)?;
+        let mut note = lock(&host.table);
+        if let Some(entry) = note.table.get_mut(file.number) {
+            entry.mark = entry.mark.max(mark);
+        }
+        self.tell_table(host, &mut note);
+        Ok(())
+    }
+
+    /// The sidecar of a file as it should be now.
+    pub(crate) fn sidecar_of(&self, host: &TierHost, file: &FileInner, state: SidecarState) -> Sidecar {
+        Sidecar {
+            state,
+            volume_uuid: host.database_uuid,
+            tier_uuid: host.tier.uuid(),
+            tier_path: host.flash_name.clone(),
+            epoch: host.epoch,
+            nonce: host.nonce,
+            mark: file.mark(),
+            groups: host.tier.durable_groups(),
+            file: file.number,
+            former: file.former.clone(),
+            distrusted: file.distrusted.load(Ordering::Acquire),
+            sync_mode: host.tier.sync_mode(),
+            page_size: host.page_size() as u32,
+            length: file.len(),
+            discarding: *lock(&file.discarding),
+            written: lock(&file.batch).named().to_vec(),
+            guard: file.guard().to_vec(),
+            head: file.head().bytes.clone(),
+            fingerprint: Vec::new(),
+            reason: String::new(),
+        }
+    }
+
+    /// The sidecar of a file that is current on disk, its head in place.
+    pub(crate) fn plain_sidecar(&self, host: &TierHost, file: &FileInner) -> Sidecar {
+        let current = self.sidecar_of(host, file, SidecarState::Current);
+        Sidecar { written: Vec::new(), guard: Vec::new(), head: Vec::new(), ..current }
+    }
+
+    /// Replaces the sidecar of a file, durably.
+    pub(crate) fn write_sidecar(
+        &self,
+        host: &TierHost,
+        file: &FileInner,
+        state: SidecarState,
+    ) -> Result<(), VolumeError> {
+        self.replace_sidecar(file, || self.sidecar_of(host, file, state))
+    }
+
+    /// Replaces the sidecar of a file by what `make` makes, durably.
+    ///
+    /// One at a time, from the making to the end: several threads do this, and one that was held up must not put what
+    /// another has changed since back to what it was.
+    pub(crate) fn replace_sidecar(
+        &self,
+        file: &FileInner,
+        make: impl FnOnce() -> Sidecar,
+    ) -> Result<(), VolumeError> {
+        let failed = |error| VolumeError::from_io("write the sidecar", file.sidecar.describe(), error);
+        let alone = (!planted::is(Bug::SidecarsAtOnce)).then(|| lock(&file.replacing));
+        let replaced = file.sidecar.replace(&make().encode()).map_err(failed);
+        drop(alone);
+        replaced
+    }
+}

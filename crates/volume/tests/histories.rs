@@ -1,0 +1,433 @@
+//! A file, its sidecar and a flash device from different moments of one life, or from the lives of two copies (invariant 10).
+//!
+//! Invariants checked: whatever is put together is refused, or the file has what was synced last by either; what belongs together is never refused. One exception: older
+//! flash of the same opening, since which nothing was staged out, may not be told; the file then has what it had then.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::sync::Arc;
+
+use common::{Backing, PAGE, durable, formatted, page, through};
+use mezzanine_device::Device;
+use mezzanine_device::memory::{MemoryDevice, Random};
+use mezzanine_engine::format::read_superblock;
+#[cfg(feature = "planted")]
+use mezzanine_engine::planted::{Bug, set};
+use mezzanine_engine::{ReadError, ReadFlash, Region, Tier};
+use mezzanine_volume::{SidecarStore, Volume, VolumeConfig, VolumeError, VolumeErrorKind, VolumeFile};
+
+/// A machine at one moment, and what the file has then.
+#[derive(Clone)]
+struct Moment {
+    flash: Vec<u8>,
+    disk: Vec<u8>,
+    sidecar: Option<Vec<u8>>,
+    /// What was synced last.
+    synced: Vec<u8>,
+    /// The disk has everything by itself: the flash counts for nothing, and files that are current go without it.
+    expendable: bool,
+    /// Groups that the tier has.
+    groups: u64,
+    what: String,
+}
+
+impl Moment {
+    /// Whether the two are of one opening, and the tier had become no longer when the sidecar was written.
+    fn knows_no_more_than(&self, other: &Self) -> bool {
+        let groups = self.field("groups").and_then(|groups| groups.parse().ok()).unwrap_or(0);
+        self.field("epoch") == other.field("epoch") && groups <= other.groups
+    }
+
+    fn field(&self, name: &str) -> Option<&str> {
+        let text = std::str::from_utf8(self.sidecar.as_deref()?).unwrap();
+        text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '))
+    }
+}
+
+/// What a guard never covers.
+fn beyond_head(disk: &[u8]) -> &[u8] {
+    disk.get(512..).unwrap_or_default()
+}
+
+struct Flash<'f>(&'f MemoryDevice);
+
+impl ReadFlash for Flash<'_> {
+    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
+        self.0.read_at(bytes, offset).map_err(|error| ReadError(error.to_string()))
+    }
+}
+
+fn groups_on(flash: &MemoryDevice) -> u64 {
+    let mut flash = Flash(flash);
+    let superblock = read_superblock(&mut flash).unwrap();
+    let region = Region::heap(superblock.config.geometry().unwrap().region_bytes());
+    Tier::recover(region, &superblock, 1, &mut flash).unwrap().superblock.epoch_sequence
+}
+
+struct Machine {
+    config: VolumeConfig,
+    flash: Arc<MemoryDevice>,
+    backing: Backing,
+}
+
+impl Machine {
+    fn new(config: &VolumeConfig, guarded: bool) -> Self {
+        let backing = if guarded { Backing::guarded("a") } else { Backing::new("a") };
+        Self { config: config.clone(), flash: formatted(config), backing }
+    }
+
+    fn of(config: &VolumeConfig, guarded: bool, flash: &[u8], files: &Moment) -> Self {
+        let backing = if guarded { Backing::guarded("a") } else { Backing::new("a") };
+        let device = Arc::new(MemoryDevice::new(0));
+        device.load(flash);
+        backing.disk.load(&files.disk);
+        if let Some(sidecar) = &files.sidecar {
+            backing.sidecar.replace(sidecar).unwrap();
+        }
+        Self { config: config.clone(), flash: device, backing }
+    }
+
+    fn open(&self) -> Result<(Volume, VolumeFile), VolumeError> {
+        let volume = Volume::open(self.flash.clone(), self.config.clone())?;
+        let file = self.backing.attach(&volume)?;
+        Ok((volume, file))
+    }
+
+    fn moment(&self, what: &str, synced: Vec<u8>) -> Moment {
+        let disk = self.backing.disk.image();
+        // The file may be longer by zeros than its disk.
+        let mut whole = disk.clone();
+        whole.resize(synced.len(), 0);
+        Moment {
+            expendable: beyond_head(&whole) == beyond_head(&synced),
+            groups: groups_on(&self.flash),
+            flash: self.flash.image(),
+            disk,
+            sidecar: self.backing.sidecar.read().unwrap(),
+            synced,
+            what: what.to_owned(),
+        }
+    }
+
+    /// What the file has, if it may be used: also what a change finds.
+    fn contents(&self) -> Result<Vec<u8>, VolumeError> {
+        let (_volume, file) = self.open()?;
+        contents_of(&file)
+    }
+}
+
+fn contents_of(file: &VolumeFile) -> Result<Vec<u8>, VolumeError> {
+    let mut found = vec![0; file.len() as usize];
+    file.read_at(&mut found, 0)?;
+    // What lies past the end must be zeros when the file grows.
+    let len = file.len();
+    file.set_len(len + 8 * PAGE as u64)?;
+    let mut beyond = vec![1; 8 * PAGE];
+    file.read_at(&mut beyond, len)?;
+    assert!(beyond.iter().all(|&byte| byte == 0), "what was cut off is there again");
+    file.set_len(len)?;
+    Ok(found)
+}
+
+/// Life of a machine, and its moments.
+struct Life<'m> {
+    machine: &'m Machine,
+    random: Random,
+    model: Vec<u8>,
+    version: u64,
+    moments: Vec<Moment>,
+    pages: u64,
+}
+
+impl Life<'_> {
+    fn note(&mut self, what: &str) {
+        let synced = self.model.clone();
+        self.moments.push(self.machine.moment(what, synced));
+    }
+
+    fn write(&mut self, file: &VolumeFile, count: u64) {
+        for _ in 0..count {
+            self.version += 1;
+            let block = self.random.below(self.pages);
+            let bytes = page(block, self.version);
+            file.write_at(&bytes, block * PAGE as u64).unwrap();
+            let (from, to) = (block as usize * PAGE, (block as usize + 1) * PAGE);
+            self.model.resize(self.model.len().max(to), 0);
+            self.model[from..to].copy_from_slice(&bytes);
+        }
+        file.sync().unwrap();
+    }
+
+    fn set_len(&mut self, file: &VolumeFile, pages: u64) {
+        let len = pages * PAGE as u64;
+        file.set_len(len).unwrap();
+        self.model.resize(len as usize, 0);
+        file.sync().unwrap();
+    }
+
+    fn session(&mut self, steps: usize) {
+        let (volume, file) = self.machine.open().unwrap();
+        self.note("attached");
+        for _ in 0..steps {
+            match self.random.below(9) {
+                0..=2 => {
+                    let count = self.random.between(1, 12);
+                    self.write(&file, count);
+                    self.note("a few pages written");
+                }
+                3 => {
+                    self.write(&file, 130);
+                    self.note("many pages written");
+                }
+                4 => {
+                    let pages = self.random.below(self.pages);
+                    self.set_len(&file, pages);
+                    self.note("cut or stretched");
+                }
+                5 => {
+                    let pages = self.model.len() as u64 / PAGE as u64 + 9;
+                    self.set_len(&file, pages);
+                    self.note("stretched");
+                }
+                6 => {
+                    let (first, count) = (self.random.below(self.pages), self.random.between(1, 20));
+                    file.discard(first * PAGE as u64, count * PAGE as u64).unwrap();
+                    file.sync().unwrap();
+                    let end = (((first + count) as usize) * PAGE).min(self.model.len());
+                    if first as usize * PAGE < end {
+                        self.model[first as usize * PAGE..end].fill(0);
+                    }
+                    self.note("discarded");
+                }
+                7 => {
+                    volume.drain().unwrap();
+                    self.note("drained");
+                }
+                _ => {
+                    volume.stop_admission().unwrap();
+                    self.note("admission stopped");
+                    self.write(&file, 5);
+                    self.note("written to disk first");
+                    volume.resume_admission().unwrap();
+                    self.note("admission resumed");
+                }
+            }
+        }
+        if self.random.chance(1, 2) {
+            volume.close().unwrap();
+            self.note("closed");
+        }
+    }
+}
+
+fn life(machine: &Machine, seed: u64, sessions: usize) -> Vec<Moment> {
+    continued(machine, seed, sessions, Vec::new(), seed << 32)
+}
+
+fn continued(machine: &Machine, seed: u64, sessions: usize, model: Vec<u8>, version: u64) -> Vec<Moment> {
+    let mut life =
+        Life { machine, random: Random::new(seed), model, version, moments: Vec::new(), pages: 70 };
+    for _ in 0..sessions {
+        life.session(5);
+    }
+    life.moments
+}
+
+/// What is wrong with what is found when files and flash of two moments are put together.
+fn mixed(machine: &Machine, guarded: bool, moments: &[Moment], at: (usize, usize)) -> Option<String> {
+    let (files, flash) = (&moments[at.0], &moments[at.1]);
+    let order = at.0.cmp(&at.1);
+    let mix = Machine::of(&machine.config, guarded, &flash.flash, files);
+    let what =
+        |text: &str| Some(format!("files after \"{}\", flash after \"{}\": {text}", files.what, flash.what));
+    let found = match mix.contents() {
+        Ok(found) => found,
+        Err(error) if order.is_eq() => return what(&error.to_string()),
+        Err(error) => {
+            let known = matches!(
+                error.kind(),
+                VolumeErrorKind::OlderTier
+                    | VolumeErrorKind::NewerTier
+                    | VolumeErrorKind::OtherCopy
+                    | VolumeErrorKind::ChangedFile
+                    | VolumeErrorKind::FileNotAttached
+                    | VolumeErrorKind::SidecarMissing
+            );
+            let text = error.to_string();
+            let told = known && text.contains(" a:") && text.contains("; ");
+            return if told { None } else { what(&text) };
+        }
+    };
+    let newest = if order.is_lt() { flash } else { files };
+    let between = moments.get(at.1..=at.0).unwrap_or_default();
+    let as_then = between.iter().any(|then| files.knows_no_more_than(then) && found == then.synced);
+    let files_alone = flash.expendable && found == files.synced;
+    if found == newest.synced || as_then || files_alone {
+        None
+    } else {
+        what("accepted, and it has something else")
+    }
+}
+
+/// Every two moments of a life put together.
+fn every_mix(config: &VolumeConfig, guarded: bool, seed: u64) -> Result<u64, String> {
+    let machine = Machine::new(config, guarded);
+    let moments = life(&machine, seed, 4);
+    let mut refused = 0;
+    for i in 0..moments.len() {
+        for j in 0..moments.len() {
+            if let Some(wrong) = mixed(&machine, guarded, &moments, (i, j)) {
+                return Err(format!("seed {seed}, {i} with {j}: {wrong}"));
+            }
+            refused += 1;
+        }
+    }
+    Ok(refused)
+}
+
+fn every_life(config: &VolumeConfig, seeds: std::ops::Range<u64>) -> Result<u64, String> {
+    let mut mixes = 0;
+    for seed in seeds {
+        for guarded in [false, true] {
+            mixes += every_mix(config, guarded, seed)?;
+        }
+    }
+    Ok(mixes)
+}
+
+#[test]
+fn files_and_flash_of_two_moments_are_refused_or_right() {
+    let mixes = every_life(&durable(), 1..7).unwrap_or_else(|wrong| panic!("{wrong}"));
+    assert!(mixes > 4000, "{mixes}");
+}
+
+/// From one moment on a copy of the machine leads a life of its own; then they exchange their flash devices.
+fn exchanged(config: &VolumeConfig, guarded: bool, seed: u64) -> Result<u64, String> {
+    let machine = Machine::new(config, guarded);
+    let common = life(&machine, seed, 1).pop().unwrap();
+    let lives = [1u64, 2].map(|copy| {
+        let config = VolumeConfig { nonce_seed: Some(seed ^ copy << 20), ..config.clone() };
+        let machine = Machine::of(&config, guarded, &common.flash, &common);
+        let model = common.synced.clone();
+        // The one does as the other does, at first, so that epochs, marks and groups agree.
+        let mut moments = continued(&machine, seed + 100, 1, model.clone(), copy << 40);
+        let model = moments.last().unwrap().synced.clone();
+        moments.extend(continued(&machine, seed + 200 + copy, 1, model, copy << 50));
+        moments
+    });
+    let mut mixes = 0;
+    for files in &lives[0] {
+        for flash in &lives[1] {
+            let mix = Machine::of(config, guarded, &flash.flash, files);
+            mixes += 1;
+            let Ok(found) = mix.contents() else { continue };
+            if found != files.synced || found != flash.synced && !flash.expendable {
+                return Err(format!(
+                    "seed {seed}: files of one copy after \"{}\" and flash of another after \"{}\" are accepted; found is of files: {}, of flash: {}",
+                    files.what,
+                    flash.what,
+                    found == files.synced,
+                    found == flash.synced
+                ));
+            }
+        }
+    }
+    Ok(mixes)
+}
+
+#[test]
+fn copies_that_were_both_opened_do_not_go_with_the_flash_of_each_other() {
+    for config in [durable(), through()] {
+        for seed in 1..7 {
+            for guarded in [false, true] {
+                exchanged(&config, guarded, seed).unwrap_or_else(|wrong| panic!("{wrong}"));
+            }
+        }
+    }
+}
+
+/// The file alone is put back, without its sidecar: a copy of the disk from before something was staged out. Says whether that is refused, and if not
+/// what is found wrong.
+fn a_disk_alone_is_refused(device: bool) -> Result<bool, VolumeError> {
+    let flash = formatted(&durable());
+    let disk = Arc::new(if device { MemoryDevice::new(200 * PAGE as u64) } else { MemoryDevice::file(0) });
+    let backing = Backing { disk, ..Backing::new("a") };
+    let machine = Machine { config: durable(), flash, backing };
+    let (volume, file) = machine.open()?;
+    let round = |version: u64| {
+        (0..200u64).try_for_each(|block| file.write_at(&page(block, version), block * PAGE as u64))?;
+        file.sync()
+    };
+    round(1)?;
+    let old = machine.backing.disk.image();
+    round(2)?;
+    let now = machine.backing.disk.image();
+    drop((file, volume));
+    // As it is, it goes on; and so it does after another opening.
+    drop(machine.open()?);
+    drop(machine.open()?);
+    machine.backing.disk.load(&old);
+    match machine.open() {
+        Err(error) => {
+            assert_eq!(error.kind(), VolumeErrorKind::ChangedFile, "{error}");
+            assert!(error.to_string().contains("put the newest file back"), "{error}");
+            machine.backing.disk.load(&now);
+            let (_volume, file) = machine.open()?;
+            let mut found = vec![0; PAGE];
+            (0..200u64).try_for_each(|block| {
+                file.read_at(&mut found, block * PAGE as u64).map(|()| assert!(found == page(block, 2)))
+            })?;
+            Ok(true)
+        }
+        Ok((_volume, file)) => {
+            let mut found = vec![0; PAGE];
+            let old = (0..200u64).filter(|block| {
+                file.read_at(&mut found, block * PAGE as u64).unwrap();
+                found != page(*block, 2)
+            });
+            assert!(old.count() > 0);
+            Ok(false)
+        }
+    }
+}
+
+#[test]
+fn a_disk_that_was_put_back_alone_is_refused_also_a_device() {
+    for device in [false, true] {
+        assert!(a_disk_alone_is_refused(device).unwrap());
+        #[cfg(feature = "planted")]
+        {
+            set(Some(Bug::BatchUnchecked));
+            let refused = a_disk_alone_is_refused(device);
+            set(None);
+            assert!(!refused.unwrap(), "the planted fault went unnoticed");
+        }
+    }
+}
+
+/// Each rule is taken out, and something wrong is accepted.
+#[cfg(feature = "planted")]
+#[test]
+fn without_any_one_of_the_rules_something_wrong_is_accepted() {
+    let mixes = || every_life(&durable(), 1..13);
+    let copies =
+        || (1..13).try_for_each(|seed| exchanged(&durable(), seed % 2 == 0, seed).map(drop)).map(|()| 0);
+    type Check<'c> = &'c dyn Fn() -> Result<u64, String>;
+    let rules: [(Bug, Check<'_>); 7] = [
+        (Bug::NonceUnchecked, &copies),
+        (Bug::MarkUnchecked, &mixes),
+        (Bug::StageOutUnmarked, &mixes),
+        (Bug::DiscardUnmarked, &mixes),
+        (Bug::CutUnmarked, &mixes),
+        (Bug::OlderFileForgotten, &mixes),
+        (Bug::GroupsUnchecked, &mixes),
+    ];
+    for (bug, check) in rules {
+        set(Some(bug));
+        let found = std::panic::catch_unwind(std::panic::AssertUnwindSafe(check));
+        set(None);
+        assert!(!matches!(found, Ok(Ok(_))), "{bug:?} went unnoticed");
+    }
+}
