@@ -9,7 +9,9 @@
 //! 4. Recovery's writes and then the superblock of the new epoch are durable (invariant 7).
 //! 5. The tier is published. From now on other processes of the server may use it.
 
-use mezzanine_engine::format::{ClusterName, FormatError, Superblock, TierState, read_superblock};
+use mezzanine_engine::format::{
+    ClusterName, FormatError, Superblock, TierState, read_superblock, read_superblock_to_drain,
+};
 use mezzanine_engine::{
     Admission, Blank, Geometry, Recovered, RecoveryError, RecoveryReport, RedoPoint, SyncMode, Tier,
     TierConfig, WriteFlash,
@@ -83,12 +85,13 @@ pub fn database_uuid(start: &Start) -> [u8; 16] {
     ClusterName { system_identifier: start.system_identifier, checksums: start.checksums }.database_uuid()
 }
 
-/// Decides what becomes of the tier that was found.
+/// Decides what becomes of the tier that was found; `older` is what could be read of one of an older format.
 ///
 /// # Errors
 /// If a tier that may hold the only copy of pages is missing, damaged, older than the database or another's.
 pub fn judge(
     found: Result<&Superblock, &FormatError>,
+    older: Option<&Superblock>,
     empty: bool,
     marker: Option<&Marker>,
     start: &Start,
@@ -99,6 +102,9 @@ pub fn judge(
     let needed = marker.filter(|marker| marker.only_copies);
     match found {
         Ok(found) => judge_found(found, marker, needed.is_some(), start, flash),
+        Err(error @ (FormatError::OlderFormat(_) | FormatError::NewerFormat(_))) => {
+            judge_other_format(error, older.filter(|_| needed.is_none()), marker, flash)
+        }
         Err(error) => {
             if let Some(marker) = needed {
                 return Err(Refusal::new(format!("the flash tier of this cluster is not on \"{flash}\""))
@@ -121,6 +127,26 @@ pub fn judge(
                 .hint("Choose another path, or empty it if nobody needs what it holds."))
         }
     }
+}
+
+/// A tier of another version of the format is not used, and made anew only where nobody needs it: it was drained, or it is this cluster's
+/// own and never held the only copy of a page.
+fn judge_other_format(
+    error: &FormatError,
+    older: Option<&Superblock>,
+    marker: Option<&Marker>,
+    flash: &str,
+) -> Result<(Adoption, String), Refusal> {
+    let ours = |tier: &Superblock| marker.is_some_and(|marker| marker.names(&tier.tier_uuid));
+    if older.is_some_and(|tier| tier.state == TierState::Drained || ours(tier) && expendable(tier)) {
+        return Ok((Adoption::Formatted, describe(error)));
+    }
+    Err(Refusal::new(format!("\"{flash}\" holds a flash tier that this build does not use"))
+        .detail(describe(error))
+        .hint(
+            "Start the cluster that it belongs to with the build that wrote it, run `mezz pg drain` there, and start again. \
+             If nobody needs what it holds, remove the file, or name another path in mezzanine.flash_path.",
+        ))
 }
 
 fn judge_found(
@@ -243,8 +269,13 @@ impl Host {
         let memory = self.blank()?;
         self.flash.flush().map_err(|error| self.device_failed(&error))?;
         let found = read_superblock(&mut Flash(&*self.flash));
+        let older = match &found {
+            Err(FormatError::OlderFormat(_)) => read_superblock_to_drain(&mut Flash(&*self.flash)).ok(),
+            _ => None,
+        };
+        let older = older.as_ref().map(|(superblock, _)| superblock);
         let empty = found.is_err() && self.begins_with_zeros()?;
-        let (adoption, reason) = judge(found.as_ref(), empty, marker, start, &flash)?;
+        let (adoption, reason) = judge(found.as_ref(), older, empty, marker, start, &flash)?;
         // The marker says so as well, and which tier it is; but it is a file like others, and it may be gone.
         if start.files_lack_pages && !start.from_backup && adoption != Adoption::Adopted {
             return Err(Refusal::new(format!("the flash tier on \"{flash}\" does not have the pages that the files of this cluster lack"))
