@@ -6,7 +6,7 @@
 
 use mezzanine_device::DeviceErrorKind;
 use mezzanine_device::memory::{Fault, Injection, Operation};
-use mezzanine_volume::VolumeErrorKind;
+use mezzanine_volume::{VolumeErrorKind, VolumeState};
 
 use super::machine::{Machine, SidecarFault};
 use super::operations;
@@ -18,6 +18,8 @@ use super::world::{Drained, Session, Stop, World, trace};
 pub(super) struct Faults {
     /// Something is planned to fail.
     pub(super) planned: bool,
+    /// Something else than reads, or than a few reads of flash.
+    more_than_reads: bool,
     struck_before: u64,
 }
 
@@ -31,7 +33,8 @@ impl World {
         if !self.scenario.errors || self.faults.planned || self.random.chance(1, 2) {
             return;
         }
-        self.faults = Faults { planned: true, struck_before: self.machine.faults_struck() };
+        let struck_before = self.machine.faults_struck();
+        self.faults = Faults { planned: true, more_than_reads: false, struck_before };
         for _ in 0..self.random.between(1, 2) {
             self.plan_fault();
         }
@@ -47,6 +50,7 @@ impl World {
             let fault = SidecarFault { after: after % 8, count, no_space };
             trace!(self, "sidecar {file} is to fail: {fault:?}");
             self.machine.sidecars[file].inject(fault);
+            self.faults.more_than_reads = true;
             return;
         }
         let kinds = [
@@ -63,6 +67,9 @@ impl World {
         let injection = Injection { operation: *self.random.pick(&kinds), after, count, fault };
         let on_flash = self.random.chance(1, 2);
         trace!(self, "to fail on {}: {injection:?}", if on_flash { "flash" } else { "a disk" });
+        // Flash of which nothing can be read any more may cost what a bad sector may not.
+        let few = injection.operation == Operation::Read && !(on_flash && count == u64::MAX);
+        self.faults.more_than_reads |= !few;
         let device = if on_flash { &self.machine.flash } else { &self.machine.disks[file] };
         device.inject(injection);
     }
@@ -85,9 +92,23 @@ impl World {
                 let text = format!("file {file}, offset {offset}: lost, and no read of flash ever failed");
                 return Err(Stop::Violated(Invariant::NoUnprovokedError, text));
             }
+            let offset = session.files[file].counted(offset);
             operations::write(self, session, file, offset, self.scenario.page_bytes())?;
         }
         Ok(())
+    }
+
+    /// What failed must not cost more than docs/reliability.md says (*What an error may cost*): reads that fail cost an operation or a page, and neither
+    /// the tier nor writing.
+    pub(super) fn hold_to_cost(&self, session: &Session) -> Result<(), Stop> {
+        let state = session.volume.state();
+        if state == VolumeState::Ok || self.faults.more_than_reads || !self.has_fault_struck() {
+            return Ok(());
+        }
+        // The loss of power ends everything, and it is looked at elsewhere.
+        self.power_is_on()?;
+        let text = format!("nothing but a few reads failed, and the volume is not in order: {state:?}");
+        Err(Stop::Violated(Invariant::NoUnprovokedError, text))
     }
 
     /// What an error means that an operation returned after a device had failed.

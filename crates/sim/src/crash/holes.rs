@@ -90,6 +90,11 @@ impl File {
         self.file.write_at(behind, self.hole.place(offset + before.len() as u64))
     }
 
+    /// How the world counts the byte that the volume counts so.
+    pub(super) fn counted(&self, offset: u64) -> u64 {
+        if offset >= self.hole.at { offset.saturating_sub(self.hole.bytes) } else { offset }
+    }
+
     pub(super) fn sync(&self) -> Result<(), VolumeError> {
         self.file.sync()
     }

@@ -314,6 +314,7 @@ impl World {
                 done => done?,
             }
             self.power_is_on()?;
+            self.hold_to_cost(session)?;
         }
         self.end(session)
     }
