@@ -57,6 +57,9 @@ bugs! {
         /// Who writes past a tier that was given up does not wait for writers of the same pages that began before: one that changes a part of a page
         /// writes the whole of it as it was. It was so once. (The volume's part.)
         GivenUpUnlocked,
+        /// A writer who set out when there was a tier changes a part of a page as the tier has it, though that was given up since and others have written past
+        /// it. It was so once. (The volume's part.)
+        GivenUpPageBelieved,
         /// What was read from disk is judged by whether a guard stands over the file's head when it is there, not while it was read: a guard
         /// that was taken away meanwhile is given out, and offered to the tier. It was so once. (The volume's part.)
         GuardJudgedLate,
@@ -341,6 +344,9 @@ bugs! {
         NoteOfUnreadSegmentLost,
         /// Disk answers for a clean page that cannot be read before its tombstone is durable, and a crash finds the page again as a dirty one.
         UnreadableUnsaid,
+        /// A reader that has a page's tombstone made durable waits until the volume is settled, with the file's layout in hand, for which a new
+        /// tier waits. It was so once. (The volume's part.)
+        BurialWaits,
         /// The head that stands in for a guarded file's first bytes is not made durable with the rest of its page. (The
         /// volume's part.)
         HeadLeftBehind,

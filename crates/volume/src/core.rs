@@ -306,13 +306,9 @@ impl Shared {
         if self.run_counted(host) {
             return Ok(());
         }
-        match self.condition.mode() {
-            Mode::Normal => {}
-            Mode::Settling => {
-                self.condition.wait_settled();
-                return Ok(());
-            }
-            _ => return Ok(()),
+        // While it is settled the caller waits by himself, or does not, if he has what that may need.
+        if self.condition.mode() != Mode::Normal {
+            return Ok(());
         }
         if host.workers == 0 && host.running.load(Ordering::SeqCst) == 0 {
             // Another thread may have made room since the caller looked; but if nobody ever finds a job, waiting would

@@ -2,7 +2,7 @@
 
 use mezzanine_device::{DeviceError, Request};
 use mezzanine_engine::planted::{self, Bug};
-use mezzanine_engine::{FlashPage, Lookup, NoRoom, PageId, StageIn, StageKind, Token};
+use mezzanine_engine::{FlashPage, Lookup, NoRoom, PageId, StageIn, StageKind, SyncState, Token};
 
 use crate::condition::Mode;
 use crate::core::{Shared, TierHost};
@@ -175,33 +175,44 @@ impl Shared {
 
     /// Before disk answers for a clean page that flash does not give back: makes it durable that the tier has it no more. Its record may say that
     /// it is dirty, and a crash would find a page that can be had from nowhere. Where that cannot be done now, disk answers all the same.
+    ///
+    /// Nobody waits here until the volume is settled: the caller has the file's layout in hand, and a tier that takes the place of this one
+    /// waits for that.
     fn bury_clean(&self, host: &TierHost, id: &PageId, page: &FlashPage) {
+        let mut buried = false;
+        let mut ticket = None;
         while !host.provably_clean() && !host.is_incomplete() && host.tier.failure().is_none() {
             let seen = self.signal.progress();
             let Some(inside) = host.enter(&self.condition) else {
-                if self.condition.mode() != Mode::Settling {
-                    return;
+                if planted::is(Bug::BurialWaits) && self.condition.mode() == Mode::Settling {
+                    self.condition.wait_settled();
+                    continue;
                 }
-                self.condition.wait_settled();
-                continue;
+                return;
             };
-            let buried = host.tier.bury_clean(id, page);
-            drop(inside);
-            match buried {
-                Ok(true) => {
-                    host.changed();
-                    // If that fails there is no more flash to find anything on.
-                    let _ = self.sync_tier(host);
-                    return;
-                }
-                Ok(false) => return,
-                Err(NoRoom) => {
-                    if self.work_or_wait(host, seen).is_err() {
-                        return;
+            if !buried {
+                match host.tier.bury_clean(id, page) {
+                    Ok(true) => {
+                        host.changed();
+                        buried = true;
                     }
+                    Ok(false) => return,
+                    Err(NoRoom) => {}
                 }
             }
+            if buried && ticket.is_none() {
+                ticket = self.begin_sync(host).ok();
+                self.signal.offer_work();
+            }
+            drop(inside);
+            // A sync that fails is one of all who wait for it, and then there is no more flash to find anything on.
+            if ticket.as_ref().is_some_and(|ticket| host.tier.sync_state(ticket) == SyncState::Durable)
+                || self.work_or_wait(host, seen).is_err()
+            {
+                return;
+            }
         }
+        self.handle_failure(host);
     }
 
     /// The error of a page whose only copy cannot be read.

@@ -241,6 +241,7 @@ impl Shared {
                 if !self.condition.change(&[Mode::Normal], Mode::Settling, REPLACE) {
                     continue;
                 }
+                self.signal.made_progress();
                 old.wait_outside();
                 old.tier.stop_admission();
                 return Ok(true);

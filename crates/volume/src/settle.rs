@@ -303,6 +303,8 @@ impl Shared {
                 break;
             }
         }
+        // Readers that wait for a job go on without.
+        self.signal.made_progress();
         host.wait_outside();
         host.tier.stop_admission();
         // Whatever is written to disk from now on has a durable copy on flash, in case the disk tears it.

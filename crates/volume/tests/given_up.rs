@@ -364,3 +364,58 @@ fn a_device_is_replaced_while_another_thread_gives_it_up() {
     assert!(is_replaced(None));
     assert!(!is_replaced(Some(Bug::GivingUpUnawaited)), "the planted fault went unnoticed");
 }
+
+/// One thread is about to change a part of a page in the tier, and loses the processor before it has looked at the page; the tier is given up;
+/// another thread changes another part. Are both changes there?
+#[cfg(feature = "planted")]
+fn both_parts_are_there_of_a_page_in_the_tier(bug: Option<mezzanine_engine::planted::Bug>) -> bool {
+    use mezzanine_engine::planted::{at_points, set};
+    use std::rc::Rc;
+    use std::sync::mpsc;
+
+    let (flash, backing) = (formatted(&durable()), Backing::new("a"));
+    let volume = open(&flash, &durable());
+    let file = backing.attach(&volume).unwrap();
+    file.write_at(&[page(0, 1), page(1, 1)].concat(), 0).unwrap();
+    file.sync().unwrap();
+    let ((waits, first_waits), (go_on, goes_on)) = (mpsc::channel(), mpsc::channel::<()>());
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| {
+            set(bug);
+            at_points(Some(Rc::new(move |point| {
+                if point == "write: pages not locked" {
+                    waits.send(()).unwrap();
+                    goes_on.recv().unwrap();
+                }
+            })));
+            file.write_at(&[7; 512], PAGE as u64).unwrap();
+            at_points(None);
+        });
+        first_waits.recv().unwrap();
+        fail(&flash, Operation::Write, 0, u64::MAX);
+        for n in 10..30 {
+            file.write_at(&page(n, 1), n * PAGE as u64).unwrap();
+        }
+        assert!(matches!(volume.state(), VolumeState::Bypass { .. }));
+        file.write_at(&[8; 512], PAGE as u64 + 1024).unwrap();
+        file.sync().unwrap();
+        go_on.send(()).unwrap();
+        first.join().unwrap();
+    });
+    let mut found = vec![0; PAGE];
+    file.read_at(&mut found, PAGE as u64).unwrap();
+    let mut expected = page(1, 1);
+    expected[..512].fill(7);
+    expected[1024..1536].fill(8);
+    found == expected
+}
+
+/// The writer had gone to the tier, looked at the page there when others had written past it, and wrote all of that over what they had synced.
+#[cfg(feature = "planted")]
+#[test]
+fn a_page_of_a_tier_that_was_given_up_is_not_written_over_the_newer_one() {
+    use mezzanine_engine::planted::Bug;
+    assert!(both_parts_are_there_of_a_page_in_the_tier(None));
+    let believed = both_parts_are_there_of_a_page_in_the_tier(Some(Bug::GivenUpPageBelieved));
+    assert!(!believed, "the planted fault went unnoticed");
+}

@@ -40,7 +40,11 @@ impl Slow {
     }
 
     pub fn wait_until_one_hangs(&self) {
-        while self.hanging.load(Ordering::SeqCst) == 0 {
+        self.wait_until_hanging(1);
+    }
+
+    pub fn wait_until_hanging(&self, requests: u64) {
+        while self.hanging.load(Ordering::SeqCst) < requests {
             std::thread::sleep(Duration::from_millis(1));
         }
     }
