@@ -344,6 +344,9 @@ bugs! {
         NoteOfUnreadSegmentLost,
         /// Disk answers for a clean page that cannot be read before its tombstone is durable, and a crash finds the page again as a dirty one.
         UnreadableUnsaid,
+        /// A lost page whose range is being dropped when it comes to the front passes for one that finds no room at the rear, and the front waits for that. It was
+        /// so once.
+        DroppedWaitsForRoom,
         /// A reader that has a page's tombstone made durable waits until the volume is settled, with the file's layout in hand, for which a new
         /// tier waits. It was so once. (The volume's part.)
         BurialWaits,

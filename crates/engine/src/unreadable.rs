@@ -167,7 +167,8 @@ impl Tier {
             let _ = self.bury(&id, Reserve::StageOut);
             return Ok(());
         }
-        if state & WRITTEN != 0 {
+        // One that was lost before, and not carried on, is being dropped.
+        if state & WRITTEN != 0 || is_lost(state) {
             return Ok(());
         }
         let lasts = self.sync_mode() == SyncMode::Durable && !planted::is(Bug::LostEndsWriting);
@@ -240,7 +241,7 @@ impl Tier {
         Ok(())
     }
 
-    /// Appends the name of a page that is lost, in the place of what stands for it at this position; false if there is no room. Under the lock
+    /// Appends the name of a page that is lost, in the place of what stands for it at this position, unless it is being dropped; false if there is no room. Under the lock
     /// of its shard. It keeps its version if that is known, and is the newest anyway.
     fn append_lost(&self, shard: &LockedShard<'_>, position: u64, record: Option<&Record>) -> bool {
         let directory = self.directory();
@@ -254,7 +255,12 @@ impl Tier {
         };
         let kind =
             RecordKind::Page { id, dirty: true, second_chance: true, lost: true, lsn, checksum, home: 0 };
-        let Some(place) = self.append(kind, version, Reserve::StageOut, None) else { return false };
+        let Some(place) = self.append(kind, version, Reserve::StageOut, None) else {
+            // A page whose range is being dropped need not be carried on, and is not for want of room. Who drops it waits for the shard, and so is still
+            // at it; if he dies, somebody else unlinks it.
+            let _guard = self.control().lock.lock(self.owner);
+            return self.is_being_dropped(&kind) && !planted::is(Bug::DroppedWaitsForRoom);
+        };
         planted::inside("unreadable: place given out");
         let nothing = NOTHING.repeat(self.geometry.page_size() / NOTHING.len());
         self.region.copy_in(place.memory, &nothing);
