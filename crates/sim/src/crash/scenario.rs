@@ -44,6 +44,8 @@ pub struct Scenario {
     pub hole: Hole,
     /// Whether copies of the machine live on after their flash was damaged.
     pub later: bool,
+    /// Whether sectors go bad in such lives.
+    pub sectors: bool,
     /// How far the numbers of every new tier have come, if not nowhere.
     pub age: Option<Age>,
     /// Whether devices report errors.
@@ -163,6 +165,7 @@ impl Scenario {
             Feature::Ages => self.age.is_some(),
             Feature::Holes => self.hole.bytes > 0,
             Feature::Later => self.later,
+            Feature::Sectors => self.later && self.sectors,
             Feature::Owners | Feature::Swaps | Feature::Pulling => false,
         }
     }
@@ -181,6 +184,7 @@ impl Scenario {
             Feature::Ages => self.age = None,
             Feature::Holes => self.hole = Hole::default(),
             Feature::Later => self.later = false,
+            Feature::Sectors => self.sectors = false,
             Feature::Owners | Feature::Swaps | Feature::Pulling => {}
         }
     }
@@ -237,6 +241,7 @@ impl Scenario {
             replaces: Random::new(seed ^ 0x7265_706c_6163_6564).chance(1, 8),
             hole: draw_hole(seed, u64::from(page_size), pages_max),
             later: true,
+            sectors: true,
             age: draw_age(seed),
             errors: random.chance(1, 8),
             lying_flushes: false,

@@ -56,6 +56,7 @@ features! {
     Ahead = "ahead" "Stage-out ahead of need.",
     Holes = "holes" "Files with a hole, behind which offsets are beyond 4 GiB.",
     Later = "later" "Flash that is damaged in the middle of a life, with power cuts after that.",
+    Sectors = "sectors" "Sectors of flash that go bad in the middle of a life and stay so.",
     Ages = "ages" "Tiers whose numbers begin near a bound, as if they had lived long.",
 }
 

@@ -181,7 +181,8 @@ impl Scenario {
             | Feature::Fingerprints
             | Feature::Replacements
             | Feature::Holes
-            | Feature::Later => false,
+            | Feature::Later
+            | Feature::Sectors => false,
         }
     }
 
@@ -201,7 +202,8 @@ impl Scenario {
             | Feature::Fingerprints
             | Feature::Replacements
             | Feature::Holes
-            | Feature::Later => {}
+            | Feature::Later
+            | Feature::Sectors => {}
         }
     }
 

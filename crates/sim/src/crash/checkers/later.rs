@@ -7,9 +7,12 @@
 //! - What was written and synced after the damage reads so, or newer, after every later cut; where the tier may hold only copies it may be reported as
 //!   lost, or the tier be refused as damaged.
 //!
+//! In some such lives sectors of flash go bad for good, and nothing else goes wrong: then every page reads right or is reported as lost, and the volume takes
+//! changes as before.
+//!
 //! The machine itself is not touched, and no number is drawn that anything else in the life would have drawn.
 
-use mezzanine_device::memory::{Fault, Injection, Operation, Random, splitmix};
+use mezzanine_device::memory::{Bad, Fault, Injection, Operation, Random, SECTOR_BYTES, splitmix};
 use mezzanine_volume::{VolumeErrorKind, VolumeState};
 
 use super::damage;
@@ -42,6 +45,8 @@ struct Later<'w> {
     /// The tier has clean pages only.
     clean: bool,
     damaged: bool,
+    /// Sectors of flash that are bad for good.
+    bad_sectors: Vec<(u64, Bad)>,
 }
 
 /// To be called between two sessions.
@@ -57,23 +62,26 @@ pub(in crate::crash) fn check(world: &mut World) -> Result<(), Stop> {
     let pages = before.iter().map(|file| vec![Page::default(); file.len() / page]).collect();
     let (version, clean) = (world.version + 1, world.scenario.flash_is_expendable());
     world.coverage.damages += 1;
-    Later { world, random, machine, before, pages, version, clean, damaged: false }.live(session)
+    Later { world, random, machine, before, pages, version, clean, damaged: false, bad_sectors: Vec::new() }
+        .live(session)
 }
 
 impl Later<'_> {
     fn live(mut self, mut session: Session) -> Result<(), Stop> {
+        // In some lives sectors go bad, and nothing else goes wrong: then whatever is not lost with them goes on.
+        let sectors = self.world.scenario.sectors && self.random.chance(1, 2);
         for round in 0..4 {
             // The first two are those in which something goes wrong.
-            if round < 2 {
+            if round < 2 && !sectors {
                 self.plan_bad_writes();
             }
             if self.random.chance(3, 4) {
                 self.machine.power.crash_after(self.random.magnitude(64));
             }
-            let used = self.use_session(&session, round < 2);
+            let used = self.use_session(&session, round < 2, sectors);
             self.end_session(session);
             used?;
-            if round < 2 && !self.clean {
+            if round < 2 && !self.clean && self.damaged {
                 // Whatever was synced meanwhile may lie where something went wrong.
                 self.pages.iter_mut().flatten().for_each(|page| page.synced = false);
             }
@@ -82,6 +90,9 @@ impl Later<'_> {
                 Err((_, error)) => {
                     trace!(self.world, "refused later, on a copy: {error}");
                     self.world.coverage.damage_refused += 1;
+                    if error.kind() == VolumeErrorKind::Io && !self.bad_sectors.is_empty() {
+                        return Ok(());
+                    }
                     return damage::refusal(error.kind(), &error.to_string(), false);
                 }
             };
@@ -98,6 +109,9 @@ impl Later<'_> {
         drop(session);
         self.machine.power.restore();
         self.machine.flash.heal();
+        for (sector, bad) in &self.bad_sectors {
+            self.machine.flash.spoil(*sector, SECTOR_BYTES, *bad);
+        }
         if failed || self.random.chance(1, 2) {
             self.machine.cut(&mut self.random);
         }
@@ -118,13 +132,27 @@ impl Later<'_> {
         self.damaged = true;
     }
 
+    fn spoil_sector(&mut self) {
+        let sector = self.random.below(self.world.scenario.flash_bytes() / SECTOR_BYTES) * SECTOR_BYTES;
+        let bad = *self.random.pick(&[Bad::Unreadable, Bad::Unreadable, Bad::UnreadableUntilWritten]);
+        trace!(self.world, "later, on a copy: the sector at {sector} is bad: {bad:?}");
+        self.machine.flash.spoil(sector, SECTOR_BYTES, bad);
+        self.bad_sectors.push((sector, bad));
+    }
+
     /// Writes, syncs and carries out jobs until the power fails or something else does that may.
-    fn use_session(&mut self, session: &Session, damaging: bool) -> Result<(), Stop> {
-        for _ in 0..self.random.magnitude(48) {
+    fn use_session(&mut self, session: &Session, damaging: bool, sectors: bool) -> Result<(), Stop> {
+        // A page has to leave before what lies in a bad sector is asked for.
+        let operations = if sectors { 400 } else { 48 };
+        for _ in 0..self.random.magnitude(operations) {
             let file = self.random.below(self.pages.len() as u64) as usize;
             let failed = match self.random.below(8) {
                 0 if damaging && self.random.chance(1, 4) => {
-                    self.flip_bit();
+                    if sectors {
+                        self.spoil_sector()
+                    } else {
+                        self.flip_bit()
+                    }
                     Ok(())
                 }
                 0 | 1 => session.files[file].sync().map(|()| self.synced(file)),
@@ -150,7 +178,8 @@ impl Later<'_> {
 
     /// Where the disk has every page damage to flash fails nothing.
     fn judge(&self, kind: VolumeErrorKind, text: &str) -> Result<(), Stop> {
-        let lost = matches!(kind, VolumeErrorKind::LostPage | VolumeErrorKind::ReadOnly);
+        // A bad sector costs the pages in it, and nothing else.
+        let lost = kind == VolumeErrorKind::LostPage || kind == VolumeErrorKind::ReadOnly && self.damaged;
         if lost && !self.clean { Ok(()) } else { Err(broken(text.to_owned())) }
     }
 
@@ -212,7 +241,7 @@ impl Later<'_> {
         let from = at as usize;
         page.issued.iter().any(|version| pattern::is(unit, file as u8, *version, at))
             || (!page.replaced && *unit == self.before[file][from..from + unit.len()])
-            || (!page.synced && !self.clean && pattern::belongs(unit, file as u8, at))
+            || (!page.synced && !self.clean && self.damaged && pattern::belongs(unit, file as u8, at))
     }
 }
 
