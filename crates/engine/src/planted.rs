@@ -291,6 +291,9 @@ bugs! {
         GroupsUnchecked,
         /// What stage-out wrote to a file's disk last is not compared with what stands there. (The volume's part.)
         BatchUnchecked,
+        /// What a sync under way covers is named in the sidecar also of pages that were discarded meanwhile: the file is refused from then on. It was so
+        /// once. (The volume's part.)
+        SyncedBatchRemembered,
         /// A file counts as unchanged if its size and the time of its last change are the same. It was so once. (The volume's part.)
         FingerprintOfTimes,
         /// A tier is taken for a database's without comparing redo pointers.

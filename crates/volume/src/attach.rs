@@ -369,7 +369,7 @@ impl Shared {
         file.head().bytes.clone_from(&sidecar.head);
         file.head().bytes.resize(empty_head(&sidecar.guard).len(), 0);
         file.dirty.store(true, Ordering::Release);
-        lock(&file.batch).synced(sidecar.written.clone());
+        lock(&file.batch).found(sidecar.written.clone());
         lock(&file.batch).forget(length / file.page_size, u64::MAX);
         mask_head(&file, length);
         let discarding = sidecar.discarding.filter(|_| !planted::is(Bug::DiscardNotRepeated));

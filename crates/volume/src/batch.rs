@@ -6,6 +6,8 @@
 
 use std::collections::VecDeque;
 
+use mezzanine_engine::planted::{self, Bug};
+
 /// Pages that a sidecar names.
 const NAMED_MAX: usize = 32;
 
@@ -17,6 +19,8 @@ pub(crate) type Written = (u64, u32);
 pub(crate) struct Batch {
     /// Not covered by a sync yet.
     since: VecDeque<Written>,
+    /// What the sync under way will cover.
+    syncing: Vec<Written>,
     /// Covered by a sync, the last ones first.
     synced: Vec<Written>,
 }
@@ -27,6 +31,7 @@ impl Batch {
     pub(crate) fn wrote(&mut self, block: u64, kept: &[u8], page_size: usize) {
         let known = self.since.iter().position(|(known, _)| *known == block);
         if known.is_none() && self.since.len() == NAMED_MAX {
+            self.syncing.retain(|(noted, _)| *noted != block);
             self.synced.retain(|(noted, _)| *noted != block);
             return;
         }
@@ -38,13 +43,19 @@ impl Batch {
         }
     }
 
-    /// Before a sync: what it will cover.
-    pub(crate) fn take(&mut self) -> Vec<Written> {
-        std::mem::take(&mut self.since).into()
+    /// A sync begins, which covers what was written.
+    pub(crate) fn sync_begins(&mut self) {
+        self.syncing = std::mem::take(&mut self.since).into();
     }
 
-    /// A sync has covered these.
-    pub(crate) fn synced(&mut self, batch: Vec<Written>) {
+    /// It has covered that.
+    pub(crate) fn synced(&mut self) {
+        let batch = std::mem::take(&mut self.syncing);
+        self.found(batch);
+    }
+
+    /// What the sidecar says of syncs before.
+    pub(crate) fn found(&mut self, batch: Vec<Written>) {
         let before = std::mem::replace(&mut self.synced, batch);
         let kept =
             before.into_iter().filter(|(block, _)| !self.synced.iter().any(|(newer, _)| newer == block));
@@ -53,9 +64,12 @@ impl Batch {
         self.synced.truncate(NAMED_MAX);
     }
 
-    /// The disk changes from `first` on up to `end` in another way.
+    /// The disk changes from `first` on up to `end` in another way: also what a sync under way covers is right no longer.
     pub(crate) fn forget(&mut self, first: u64, end: u64) {
         self.since.retain(|(block, _)| !(first..end).contains(block));
+        if !planted::is(Bug::SyncedBatchRemembered) {
+            self.syncing.retain(|(block, _)| !(first..end).contains(block));
+        }
         self.synced.retain(|(block, _)| !(first..end).contains(block));
     }
 

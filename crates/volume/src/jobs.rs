@@ -144,9 +144,9 @@ impl Shared {
             .collect();
         for file in written {
             count(&self.counters.disk_flushes, 1);
-            let batch = lock(&file.batch).take();
+            lock(&file.batch).sync_begins();
             file.backing.flush().map_err(|error| VolumeError::from_device("sync", &file.name, error))?;
-            lock(&file.batch).synced(batch);
+            lock(&file.batch).synced();
             self.mark_staged_out(host, &file)?;
         }
         Ok(())

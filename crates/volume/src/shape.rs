@@ -120,8 +120,8 @@ impl Shared {
             }
             file.resize(physical).map_err(failed)?;
             file.flush(&self.counters).map_err(failed)?;
-            drop(gate);
             lock(&file.batch).forget(len / file.page_size, u64::MAX);
+            drop(gate);
             // Before the file grows again: an older one may have other bytes there than zeros.
             if !planted::is(Bug::CutUnmarked) {
                 self.note(host, file, RESIZE, || {})?;
@@ -184,6 +184,9 @@ impl Shared {
             let forgotten = noted
                 && self.reshape(host, || {
                     // Again at each attempt: a disk job may have written to the range meanwhile.
+                    if !planted::is(Bug::SyncedBatchRemembered) {
+                        lock(&file.batch).forget(first, last);
+                    }
                     let zeroed =
                         file.zero(inner, outer, &self.counters).and_then(|()| file.flush(&self.counters));
                     zeroed.map_err(failed).inspect_err(|error| self.refuse_changes(error))?;

@@ -39,6 +39,10 @@ impl Slow {
         self.changed.notify_all();
     }
 
+    pub fn hangs(&self) -> bool {
+        self.hanging.load(Ordering::SeqCst) > 0
+    }
+
     pub fn wait_until_one_hangs(&self) {
         self.wait_until_hanging(1);
     }
