@@ -37,6 +37,9 @@ bugs! {
         ReadUnconfirmed,
         /// A copy out of staging memory is believed although the memory was given to another group meanwhile.
         StagedCopyUnconfirmed,
+        /// A copy out of staging memory is believed if the page is still in staging memory somewhere, though the group that it was copied from may be
+        /// another one than was looked at first. It was so once.
+        StagedGroupMixed,
         /// A lookup is believed although the shard changed under it.
         LookupUnconfirmed,
         /// A lookup notes that it has found a page over whatever has become of the frame meanwhile.

@@ -12,6 +12,8 @@
 //! each summary holds its predecessor's checksum; they may be written side by side; they become durable
 //! in their order (invariant 3) and only then leave memory.
 
+use std::sync::atomic::{Ordering, fence};
+
 use crate::config::RESERVED_GROUPS;
 use crate::control::{NONE, Slot};
 use crate::directory::GroupHead;
@@ -307,6 +309,8 @@ impl Tier {
         self.spend_numbers(group);
         slot.sequence.set(sequence);
         slot.position.set(rear);
+        // Before anything is stored to its memory: by this readers see that the memory is another group's (`Tier::copy_staged`).
+        fence(Ordering::Release);
         slot.capacity.set(group - self.geometry.summary_frames());
         for word in [&slot.pages, &slot.records, &slot.filled, &slot.cut_short, &slot.owner] {
             word.set(0);
@@ -549,8 +553,7 @@ impl Tier {
                 return;
             }
             let end = slot.position.get() + self.geometry.summary_frames() + slot.pages.get();
-            // Readers copy first and look at this word afterwards, so it moves before the memory is
-            // given to another group.
+            // Before the memory is given to another group: readers that come from now on ask flash.
             planted::inside("retire: records taken");
             control.staged_from.set(end);
             planted::inside("retire: staging end moved");

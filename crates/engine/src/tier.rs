@@ -455,13 +455,16 @@ impl Tier {
             return false;
         }
         for slot in self.slots() {
-            let first = slot.position.get() + self.geometry.summary_frames();
+            let group = slot.position.get();
+            planted::outside("staged copy: position of a group read");
+            let first = group + self.geometry.summary_frames();
             let pages = slot.pages.get();
             if slot.state.get() != crate::staging::FREE && (first..first + pages).contains(&position) {
                 self.region.copy_out(self.staged_page(slot, position - first), out);
-                // The group may have been retired while it was copied: its memory is reused only
-                // after `staged_from` has passed it.
-                return position >= control.staged_from.get() || planted::is(Bug::StagedCopyUnconfirmed);
+                // The memory may have been given to another group since `group` was read: then the slot has another position, and
+                // neither the number of pages nor what was copied need be those of the group that is asked for.
+                let by_end = planted::is(Bug::StagedGroupMixed) && position >= control.staged_from.get();
+                return slot.position.get() == group || by_end || planted::is(Bug::StagedCopyUnconfirmed);
             }
         }
         false

@@ -35,6 +35,16 @@ fn rewritten<const RUNNERS: usize>() {
     world.run(&[READ, READ_RUN, WRITE]);
 }
 
+/// A look into memory may take as long as it takes others to give that to other pages.
+fn finely<const RUNNERS: usize>() {
+    let world = World::new(Setup { finely: true, ..Setup::new(RUNNERS) });
+    for block in 0..4 {
+        world.write((0, block)).unwrap();
+    }
+    world.push_on();
+    world.run(&[READ, READ_RUN, WRITE]);
+}
+
 fn from_disk<const RUNNERS: usize>() {
     let world = World::new(Setup::new(RUNNERS));
     for block in 0..4 {
@@ -96,4 +106,15 @@ fn pages_that_come_and_go() {
 #[test]
 fn an_offer_of_what_was_written_anew_is_noticed() {
     finds(Bug::StaleOfferAdmitted, overtaken::<2>, 4000);
+}
+
+#[test]
+fn points_in_the_engine() {
+    check(finely::<0>);
+}
+
+/// Found here: a page came out of staging memory with the bytes of another one.
+#[test]
+fn a_page_of_another_group_is_noticed() {
+    finds(Bug::StagedGroupMixed, finely::<0>, 5000);
 }

@@ -46,6 +46,8 @@ pub(crate) struct Setup {
     pub(crate) tier: TierConfig,
     /// Threads of the volume's that carry out jobs.
     pub(crate) runners: usize,
+    /// There are points inside the engine, too.
+    pub(crate) finely: bool,
     /// The first file has a guard over its header.
     pub(crate) guarded: bool,
     /// Disks tear pages when the power fails. Where writes go to disk alone, a page is as good as the disk.
@@ -59,6 +61,7 @@ impl Setup {
         Self {
             tier: tiny(SyncMode::Durable),
             runners,
+            finely: false,
             guarded: false,
             disks_tear: true,
             torn_is_right: false,
@@ -138,7 +141,7 @@ impl World {
     pub(crate) fn new(setup: Setup) -> Self {
         hold(true);
         explore(false);
-        over_the_engine(true);
+        over_the_engine(!setup.finely);
         let power = Power::new();
         let config = setup.config();
         let flash = flash_for(&power, &setup.tier);
