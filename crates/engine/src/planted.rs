@@ -356,6 +356,9 @@ bugs! {
         /// A reader that has a page's tombstone made durable waits until the volume is settled, with the file's layout in hand, for which a new
         /// tier waits. It was so once. (The volume's part.)
         BurialWaits,
+        /// A lost page that the file ends in keeps the whole file from being changed after a crash, and is not healed by a write of all that the file
+        /// has of it. It was so once. (The volume's part.)
+        LostTailEndsWriting,
         /// The head that stands in for a guarded file's first bytes is not made durable with the rest of its page. (The
         /// volume's part.)
         HeadLeftBehind,

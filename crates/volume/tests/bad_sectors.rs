@@ -380,6 +380,45 @@ fn a_lost_page_that_is_dropped_is_gone() {
     }
 }
 
+/// The page that a file ends in is lost, and the power fails. Can the rest of the file be changed, and the page be written anew?
+fn a_lost_page_at_the_end_of_a_file_costs_itself(design: Design) -> bool {
+    const END: usize = 1000;
+    let config = durable(design);
+    let (flash, backing) = (formatted(&config), Backing::new("a"));
+    let volume = open(&flash, &config);
+    let file = backing.attach(&volume).unwrap();
+    (0..4).for_each(|block| write(&file, block, 1));
+    let last = 4 * PAGE as u64;
+    file.write_at(&page(4, 1)[..END], last).unwrap();
+    file.sync().unwrap();
+    drop((file, volume));
+    let mut lost = page(4, 1);
+    lost[END..].fill(0);
+    assert!(spoil(&flash, &lost, Bad::Unreadable) > 0);
+    let volume = open(&flash, &config);
+    let file = backing.attach(&volume).unwrap();
+    let mut found = vec![0; END];
+    assert_eq!(file.read_at(&mut found, last).unwrap_err().kind(), VolumeErrorKind::LostPage);
+    let changed = file.write_at(&page(1, 2), PAGE as u64).is_ok() && file.sync().is_ok();
+    let healed = file.write_at(&page(4, 3)[..END], last).is_ok() && file.read_at(&mut found, last).is_ok();
+    if !(changed && healed) {
+        return false;
+    }
+    assert!(found == page(4, 3)[..END] && read(&file, 1).unwrap() == page(1, 2));
+    file.set_len(last + PAGE as u64).unwrap();
+    let mut grown = page(4, 3);
+    grown[END..].fill(0);
+    read(&file, 4).unwrap() == grown
+}
+
+#[test]
+fn a_file_that_ends_in_a_lost_page_can_be_changed() {
+    for design in WRITE_BACK {
+        let bugs = [Bug::LostTailEndsWriting];
+        only_with(&bugs, || a_lost_page_at_the_end_of_a_file_costs_itself(design));
+    }
+}
+
 /// There is an end to what is carried: then, and not before, writing ends.
 #[test]
 fn a_device_that_rots_away_ends_writing_before_it_is_full_of_lost_pages() {
