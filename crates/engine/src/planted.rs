@@ -270,6 +270,8 @@ bugs! {
         StatedResizeForgotten,
         /// Pages are taken until a number that only rises has come to its end.
         NumbersSpent,
+        /// Who writes to a tier that takes no more pages, since a number comes to its end, waits until it does. It was so once. (The volume's part.)
+        UsedUpAwaited,
         /// Numbers from a device are believed that this build would not have written.
         ImpossibleNumbersBelieved,
         /// A tier is recovered in memory as it is, whatever was there before. It was so once: only hosts that give the same memory twice can see it.

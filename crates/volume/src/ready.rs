@@ -142,7 +142,10 @@ impl Shared {
                     self.count_staged(host);
                     return Ok(());
                 }
-                // Refused: admission has stopped, so somebody settles the volume right now, or is about to.
+                // Admission has stopped: for good if a number of the tier comes to its end. Else somebody settles the volume right now, or is about to.
+                StageIn::Refused if !planted::is(Bug::UsedUpAwaited) && host.tier.used_up().is_some() => {
+                    self.leave_used_up(host);
+                }
                 StageIn::Full | StageIn::Refused | StageIn::Dropped | StageIn::FirstSeen => {
                     self.work_or_wait(host, seen)?
                 }

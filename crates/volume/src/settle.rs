@@ -61,6 +61,13 @@ impl Shared {
         self.signal.made_progress();
     }
 
+    /// The tier takes no more pages, for one of its numbers comes to its end: it is given up in order, though its device is well.
+    pub(crate) fn leave_used_up(&self, host: &TierHost) {
+        let Some(why) = host.tier.used_up() else { return };
+        self.give_up_tier(host, &why.to_string());
+        self.signal.made_progress();
+    }
+
     /// The flash device cannot be written: everything dirty goes to disk, the files are detached from the tier durably,
     /// and the volume goes on without it. Writers and syncs wait meanwhile, so nothing is acknowledged before it holds.
     fn give_up_tier(&self, host: &TierHost, reason: &str) {

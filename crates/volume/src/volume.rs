@@ -29,7 +29,7 @@ use crate::statistics::VolumeStatistics;
 pub enum VolumeState {
     /// The tier is in use.
     Ok,
-    /// There is no tier, or it was given up after a failure: reads and writes go to the disk alone, which is current.
+    /// There is no tier, or it was given up, after a failure or near the end of a number: reads and writes go to the disk alone, which is current.
     Bypass {
         /// Why.
         reason: String,
