@@ -78,3 +78,31 @@ impl Batch {
         &self.synced
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: usize = 4096;
+
+    fn wrote(batch: &mut Batch, blocks: std::ops::Range<u64>, version: u8) {
+        blocks.for_each(|block| batch.wrote(block, &[version; PAGE], PAGE));
+    }
+
+    /// A page was written again while a sync covered it, as one too many of its batch to be noted: its older version was named when the newer one was on
+    /// disk, if a discard had made the next batch shorter. The file was refused for it.
+    #[test]
+    fn a_page_that_finds_no_room_in_its_batch_during_a_sync_is_not_named_as_it_was() {
+        let mut batch = Batch::default();
+        wrote(&mut batch, 7..8, 1);
+        batch.sync_begins();
+        let others = 100..100 + NAMED_MAX as u64;
+        wrote(&mut batch, others.clone(), 1);
+        wrote(&mut batch, 7..8, 2);
+        batch.synced();
+        batch.forget(others.start, others.end - 5);
+        batch.sync_begins();
+        batch.synced();
+        assert!(!batch.named().iter().any(|(block, _)| *block == 7));
+    }
+}

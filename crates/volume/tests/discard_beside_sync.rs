@@ -73,3 +73,37 @@ fn a_sync_that_was_under_way_names_no_page_that_was_discarded() {
     assert!(the_file_is_taken_again(None));
     assert!(!the_file_is_taken_again(Some(Bug::SyncedBatchRemembered)), "the planted fault went unnoticed");
 }
+
+/// The sidecar that a crash has left names a page that was being discarded. Is the file taken at the attachment after the one that repeats the discard?
+fn a_repeated_discard_is_lasting(bug: Option<Bug>) -> bool {
+    let (flash, backing) = (formatted(&durable()), Backing::new("a"));
+    let volume = open(&flash, &durable());
+    let file = backing.attach(&volume).unwrap();
+    for block in 0..200 {
+        file.write_at(&page(block, 1), block * PAGE as u64).unwrap();
+    }
+    file.sync().unwrap();
+    drop((file, volume));
+    let sidecar = String::from_utf8(backing.sidecar.read().unwrap().unwrap()).unwrap();
+    assert!(sidecar.contains("\nwritten "));
+    let (fields, _) = sidecar.split_once("crc32c ").unwrap();
+    let fields = format!("{fields}discarding 0 200\n");
+    let checksum = crc32c::crc32c(fields.as_bytes());
+    backing.sidecar.replace(format!("{fields}crc32c {checksum:08x}\n").as_bytes()).unwrap();
+    set(bug);
+    drop(backing.attach(&open(&flash, &durable())).unwrap());
+    let taken = backing.attach(&open(&flash, &durable())).is_ok();
+    set(None);
+    taken
+}
+
+/// The discard was repeated when the file was attached, and the pages were named as they had been: the attachment after that found zeros and refused
+/// the file.
+#[test]
+fn a_discard_that_is_repeated_leaves_no_page_named() {
+    assert!(a_repeated_discard_is_lasting(None));
+    assert!(
+        !a_repeated_discard_is_lasting(Some(Bug::SyncedBatchRemembered)),
+        "the planted fault went unnoticed"
+    );
+}
