@@ -233,7 +233,7 @@ impl Shared {
             if crc32c::crc32c(&page) != checksum {
                 let reason = format!(
                     "the page at offset {} is not what was written there last: the file is older than its sidecar {}, or was changed by somebody \
-                     else, while its newest pages were in the tier {}",
+                     else, while its newest pages were in the tier {}, or the tier has lost a newer version of that page",
                     block * size,
                     candidate.store.describe(),
                     host.flash_name

@@ -70,13 +70,14 @@ pub(in crate::crash) fn check(world: &mut World, closed: bool) -> Result<(), Sto
 
 /// A damaged tier is refused as what it looks like: after a crash it may look like an older one, for nothing on flash says
 /// yet that its newest groups were durable. A file that is dirty in a group that is gone says so, and is refused; whether the group
-/// rotted or the device is a copy from before it cannot be told. A tier that was closed in order says where it ends.
+/// rotted or the device is a copy from before it cannot be told. Then disk may have a page of that group, too, where the sidecar names the version before. A
+/// tier that was closed in order says where it ends.
 pub(super) fn refusal(kind: VolumeErrorKind, text: &str, closed: bool) -> Result<(), Stop> {
     match kind {
         VolumeErrorKind::Damaged | VolumeErrorKind::Unrecognised | VolumeErrorKind::NewerFormat { .. } => {
             Ok(())
         }
-        VolumeErrorKind::OlderTier if !closed => Ok(()),
+        VolumeErrorKind::OlderTier | VolumeErrorKind::ChangedFile if !closed => Ok(()),
         _ => Err(Stop::Violated(
             Invariant::DamageNoticed,
             format!("a damaged tier was refused like this: {text}"),

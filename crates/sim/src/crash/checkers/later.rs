@@ -8,7 +8,7 @@
 //!   lost, or the tier be refused as damaged.
 //!
 //! In some such lives sectors of flash go bad for good, and nothing else goes wrong: then every page reads right or is reported as lost, and the volume takes
-//! changes as before.
+//! changes as before, unless there are more of them than it carries lost pages (docs/reliability.md, *What an error may cost*).
 //!
 //! The machine itself is not touched, and no number is drawn that anything else in the life would have drawn.
 
@@ -178,8 +178,10 @@ impl Later<'_> {
 
     /// Where the disk has every page damage to flash fails nothing.
     fn judge(&self, kind: VolumeErrorKind, text: &str) -> Result<(), Stop> {
-        // A bad sector costs the pages in it, and nothing else.
-        let lost = kind == VolumeErrorKind::LostPage || kind == VolumeErrorKind::ReadOnly && self.damaged;
+        // A bad sector costs the pages in it, and nothing else; but a sixteenth of the frames is all that may be lost at a time.
+        let many = self.bad_sectors.len() as u64 >= (self.world.scenario.tier.frames / 16).max(1);
+        let lost =
+            kind == VolumeErrorKind::LostPage || kind == VolumeErrorKind::ReadOnly && (self.damaged || many);
         if lost && !self.clean { Ok(()) } else { Err(broken(text.to_owned())) }
     }
 
