@@ -45,6 +45,9 @@ pub(crate) struct Worker<'t> {
     pub(crate) seed: u64,
     /// Numbers half of the next change.
     next: u64,
+    /// The blocks of the change under way. A host keeps others away from them, so nothing of them is pulled: a page pulled
+    /// between the number of a drop and the drop itself would go with it, although its own number is the higher one.
+    changing: Range<u64>,
     /// It waits for others since then.
     idle_since: Option<Instant>,
     /// Reads of stage-out so far.
@@ -60,6 +63,7 @@ impl<'t> Worker<'t> {
             owner,
             seed,
             next: files.ledger.last(process) / 2 + 1,
+            changing: 0..0,
             idle_since: None,
             reads: 0,
         }
@@ -81,6 +85,7 @@ impl<'t> Worker<'t> {
 
     /// One thing that a process does.
     pub(crate) fn step(&mut self) {
+        self.changing = 0..0;
         let block = self.block();
         match self.random(203) {
             0..90 => self.write(block),
@@ -119,6 +124,7 @@ impl<'t> Worker<'t> {
     pub(crate) fn intend(&mut self, blocks: Range<u64>, change: Change) -> u64 {
         let version = 2 * self.next + change as u64;
         self.next += 1;
+        self.changing = blocks.clone();
         for block in blocks {
             self.files.ledger.set(self.process, block, Field::Intended, version);
             if change == Change::Drop {
@@ -359,13 +365,18 @@ impl<'t> Worker<'t> {
             Job::PullPages(job) => {
                 outside("host: PullPages in hand");
                 // A pull never waits: what it would wait for may wait for this process.
+                let changing = self.changing.clone();
                 for _ in 0..job.pages() {
                     let block = self.block();
+                    if changing.contains(&block) {
+                        continue;
+                    }
                     let version = self.intend(block..block + 1, Change::Write);
                     if !self.stage_in(block, version, StageKind::Dirty) {
                         break;
                     }
                 }
+                self.changing = changing;
                 outside("host: PullPages done");
             }
             Job::FlushFlash(_) => outside("host: FlushFlash in hand"),
