@@ -63,6 +63,9 @@ bugs! {
         /// A writer who set out when there was a tier changes a part of a page as the tier has it, though that was given up since and others have written past
         /// it. It was so once. (The volume's part.)
         GivenUpPageBelieved,
+        /// A volume is closed over changes that are under way: what has gone to disk and not to the tier yet leaves
+        /// an older copy there, in a tier that is believed. It was so once. (The volume's part.)
+        ClosedOverWriters,
         /// What was read from disk is judged by whether a guard stands over the file's head when it is there, not while it was read: a guard
         /// that was taken away meanwhile is given out, and offered to the tier. It was so once. (The volume's part.)
         GuardJudgedLate,

@@ -155,6 +155,7 @@ impl Condition {
     }
 }
 
-fn closed(operation: &'static str, subject: &str) -> VolumeError {
+/// The error of whatever comes after the closing.
+pub(crate) fn closed(operation: &'static str, subject: &str) -> VolumeError {
     VolumeError::new(VolumeErrorKind::Closed, operation, subject, "the volume was closed")
 }

@@ -12,7 +12,7 @@ use mezzanine_engine::interleave::sync::{
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{NoRoom, PageId, SyncMode, SyncState, SyncTicket, Tier};
 
-use crate::condition::{Condition, Mode, Route};
+use crate::condition::{Condition, Mode, Route, closed};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::home::FileInner;
 use crate::note::Table;
@@ -42,7 +42,7 @@ pub(crate) struct Shared {
     pub(crate) registry: Mutex<Registry>,
     pub(crate) files: RwLock<BTreeMap<u32, Arc<FileInner>>>,
     /// Held shared by everything that changes a file, from its beginning to its end; exclusively while the way that changes
-    /// take is changed.
+    /// take is changed, and while the volume is closed.
     pub(crate) changing: RwLock<()>,
     pub(crate) pacing: Pacing,
     stripes: [Mutex<()>; STRIPES],
@@ -436,7 +436,8 @@ impl Shared {
         }
         match self.condition.mode() {
             Mode::Bypass => Ok(false),
-            Mode::ReadOnly | Mode::Closed => Err(self.condition.read_only("sync", &host.flash_name)),
+            Mode::ReadOnly => Err(self.condition.read_only("sync", &host.flash_name)),
+            Mode::Closed => Err(closed("sync", &host.flash_name)),
             Mode::Normal | Mode::Settling => Ok(true),
         }
     }

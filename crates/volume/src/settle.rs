@@ -447,6 +447,10 @@ impl Shared {
     /// See [`crate::Volume::close`] and [`crate::Volume::close_drained`].
     pub(crate) fn close(&self, drained: bool) -> Result<(), VolumeError> {
         let registry = lock(&self.registry);
+        // A change that is under way comes to its end first: one that had gone to disk and not to the tier yet
+        // would leave an older copy in a tier that is believed, and nothing is to be written once this has
+        // returned.
+        let _changing = (!planted::is(Bug::ClosedOverWriters)).then(|| exclusive(&self.changing));
         let outcome = self.close_in_order(&registry, drained);
         let reason = "it was closed";
         self.condition.change(

@@ -269,7 +269,8 @@ impl Volume {
     }
 
     /// Makes everything durable, marks the tier closed and refuses further use. The tier keeps its pages for the next
-    /// opening.
+    /// opening. Changes and syncs that are under way come to their end first; those that come later are refused, and
+    /// nothing is written once this has returned.
     ///
     /// # Errors
     /// The failure of the last sync; the volume is closed all the same, as if it had crashed.

@@ -1,5 +1,5 @@
-//! Devices and sidecars in memory whose requests are points, before and after each and between the pages of one, and which lose power
-//! together.
+//! Devices and sidecars in memory whose requests are points, before and after each and between the pages of
+//! one, and which lose power together.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -12,8 +12,9 @@ use mezzanine_volume::SidecarStore;
 use crate::pages::PAGE;
 use crate::world::draw;
 
-/// A device in memory. The requests of a batch take effect one by one in any order, the pages of a request one after the other, and
-/// other threads may run in between. A flush takes effect at once, somewhere between its two points.
+/// A device in memory. The requests of a batch take effect one by one in any order, the pages of a request
+/// one after the other, and other threads may run in between. A flush takes effect at once, somewhere between
+/// its two points.
 pub(crate) struct Scheduled(pub(crate) MemoryDevice);
 
 impl Scheduled {

@@ -1,6 +1,7 @@
 //! Ranges of a file are discarded and written anew while pages leave the tier.
 
 use mezzanine_engine::planted::Bug;
+use mezzanine_volume::{Design, SyncMode};
 
 use crate::schedules::{check, finds};
 use crate::world::{FILLER, Setup, Thread, World};
@@ -26,42 +27,57 @@ const OTHERS: Thread = |world| {
     world.sync(FILLER)
 };
 
-fn begin(runners: usize) -> World {
-    let world = World::new(Setup::new(runners));
+fn begin(setup: Setup) -> World {
+    let world = World::new(setup);
     for block in 0..5 {
         world.write((0, block)).unwrap();
     }
     world
 }
 
-fn anew<const RUNNERS: usize>() {
-    let world = begin(RUNNERS);
+fn anew(setup: Setup) {
+    let world = begin(setup);
     world.push_on();
     world.run(&[ANEW, OTHERS]);
 }
 
-fn on_disk_alone<const RUNNERS: usize>() {
-    let world = begin(RUNNERS);
+fn on_disk_alone(setup: Setup) {
+    let world = begin(setup);
     world.push_out();
     world.run(&[ANEW, OTHERS]);
 }
 
 #[test]
 fn two_runners() {
-    check(anew::<2>);
+    check(|| anew(Setup::new(2)));
 }
 
 #[test]
 fn three_runners() {
-    check(anew::<3>);
+    check(|| anew(Setup::new(3)));
 }
 
 #[test]
 fn pages_that_are_on_disk_alone() {
-    check(on_disk_alone::<2>);
+    check(|| on_disk_alone(Setup::new(2)));
+}
+
+#[test]
+fn pages_that_are_written_in_place() {
+    check(|| anew(Setup::of(Design::Cac, SyncMode::Durable, 2)));
+}
+
+#[test]
+fn a_slot_directory() {
+    check(|| anew(Setup::of(Design::Tac, SyncMode::Through, 2).past_the_tier()));
+}
+
+#[test]
+fn points_in_the_engine() {
+    check(|| anew(Setup::new(0).finely()));
 }
 
 #[test]
 fn a_discard_that_is_not_repeated_is_noticed() {
-    finds(Bug::DiscardNotRepeated, on_disk_alone::<2>, 4000);
+    finds(Bug::DiscardNotRepeated, || on_disk_alone(Setup::new(2)), 4000);
 }

@@ -1,9 +1,11 @@
 //! The volume is drained while files are written, synced and read.
 
 use mezzanine_engine::planted::Bug;
+use mezzanine_volume::{Design, SyncMode};
 
 use crate::schedules::{check, finds};
-use crate::world::{FILLER, Setup, Thread, World};
+use crate::threads::{OTHERS, WRITE, begin};
+use crate::world::{Setup, Thread};
 
 const DRAIN: Thread = |world| {
     world.settle(|volume| volume.drain())?;
@@ -18,55 +20,45 @@ const DRAIN_AND_GO_ON: Thread = |world| {
     world.push_more(world.frames())
 };
 
-const WRITE: Thread = |world| {
-    for block in [0, 1, 2, 0] {
-        world.write((0, block))?;
-        world.read((0, block))?;
-    }
-    world.sync(0)
-};
-
-const OTHERS: Thread = |world| {
-    for block in 0..6 {
-        world.read((0, block % 3))?;
-        world.write((FILLER, block))?;
-    }
-    world.sync(FILLER)
-};
-
-fn begin(runners: usize) -> World {
-    let world = World::new(Setup::new(runners));
-    for block in 0..3 {
-        world.write((0, block)).unwrap();
-    }
-    world.push_on();
-    world
+fn drained(setup: Setup) {
+    begin(setup).run(&[DRAIN, WRITE, OTHERS]);
 }
 
-fn drained<const RUNNERS: usize>() {
-    begin(RUNNERS).run(&[DRAIN, WRITE, OTHERS]);
-}
-
-fn left<const RUNNERS: usize>() {
-    begin(RUNNERS).run(&[DRAIN_AND_GO_ON, WRITE]);
+fn left(setup: Setup) {
+    begin(setup).run(&[DRAIN_AND_GO_ON, WRITE]);
 }
 
 #[test]
 fn two_runners() {
-    check(drained::<2>);
+    check(|| drained(Setup::new(2)));
 }
 
 #[test]
 fn three_runners() {
-    check(drained::<3>);
+    check(|| drained(Setup::new(3)));
 }
 
 #[test]
 fn pages_that_leave_after_a_drain() {
-    check(left::<2>);
+    check(|| left(Setup::new(2)));
+}
+
+#[test]
+fn pages_that_are_written_in_place() {
+    check(|| drained(Setup::of(Design::Lc, SyncMode::Durable, 2)));
+}
+
+#[test]
+fn pages_that_leave_their_places_after_a_drain() {
+    check(|| left(Setup::of(Design::Lru, SyncMode::Durable, 2)));
+}
+
+#[test]
+fn points_in_the_engine() {
+    check(|| left(Setup::new(0).finely()));
 }
 
 #[test]
 fn pages_released_before_their_disk_writes_are_synced_are_noticed() {
-    finds(Bug::ReuseBeforeDiskSync, left::<2>, 1000);
+    finds(Bug::ReuseBeforeDiskSync, || left(Setup::new(2)), 1000);
 }

@@ -1,6 +1,8 @@
-//! The head of a guarded file is on disk under its guard, and is read, while it takes its place again and is guarded anew.
+//! The head of a guarded file is on disk under its guard, and is read, while it takes its place again and is
+//! guarded anew.
 
 use mezzanine_engine::planted::Bug;
+use mezzanine_volume::{Design, SyncMode};
 
 use crate::schedules::{check, finds};
 use crate::world::{FILLER, Setup, Thread, World};
@@ -11,7 +13,7 @@ const READ: Thread = |world| {
 };
 
 const OPERATE: Thread = |world| {
-    world.settle(|volume| volume.stop_admission())?;
+    world.stop_admission()?;
     world.settle(|volume| volume.resume_admission())?;
     world.write((0, 1))?;
     world.sync(0)
@@ -28,8 +30,8 @@ const WRITE: Thread = |world| {
     world.sync(0)
 };
 
-fn begin(runners: usize) -> World {
-    let world = World::new(Setup::new(runners).past_the_tier().guarded());
+fn begin(setup: Setup) -> World {
+    let world = World::new(setup.past_the_tier().guarded());
     for block in 0..2 {
         world.write((0, block)).unwrap();
     }
@@ -37,35 +39,40 @@ fn begin(runners: usize) -> World {
     world
 }
 
-fn read<const RUNNERS: usize>() {
-    begin(RUNNERS).run(&[READ, READ, OPERATE]);
+fn read(setup: Setup) {
+    begin(setup).run(&[READ, READ, OPERATE]);
 }
 
-fn written<const RUNNERS: usize>() {
-    begin(RUNNERS).run(&[READ, WRITE]);
+fn written(setup: Setup) {
+    begin(setup).run(&[READ, WRITE]);
 }
 
 #[test]
 fn two_runners() {
-    check(read::<2>);
+    check(|| read(Setup::new(2)));
 }
 
 #[test]
 fn three_runners() {
-    check(read::<3>);
+    check(|| read(Setup::new(3)));
 }
 
 #[test]
 fn a_head_that_is_written_anew() {
-    check(written::<2>);
+    check(|| written(Setup::new(2)));
+}
+
+#[test]
+fn pages_that_are_written_in_place() {
+    check(|| read(Setup::of(Design::Lc, SyncMode::Durable, 2)));
 }
 
 #[test]
 fn a_guard_that_was_taken_away_while_it_was_read_is_noticed() {
-    finds(Bug::GuardJudgedLate, read::<2>, 4000);
+    finds(Bug::GuardJudgedLate, || read(Setup::new(2)), 4000);
 }
 
 #[test]
 fn a_head_that_is_left_behind_is_noticed() {
-    finds(Bug::HeadLeftBehind, written::<2>, 4000);
+    finds(Bug::HeadLeftBehind, || written(Setup::new(2)), 4000);
 }

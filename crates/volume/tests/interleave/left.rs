@@ -27,8 +27,9 @@ impl ReadFlash for Flash<'_> {
 }
 
 impl Left {
-    /// The power fails, and the volume is opened with the device that it was on; or, if that was just being replaced, with the old one or the new
-    /// one, whichever does not refuse. It is judged, and judged once more: nothing is written in between, so what was read stays.
+    /// The power fails, and the volume is opened with the device that it was on; or, if that was just being
+    /// replaced, with the old one or the new one, whichever does not refuse. It is judged, and judged once
+    /// more: nothing is written in between, so what was read stays.
     pub(crate) fn judge(&self, flashes: Vec<Arc<Scheduled>>, pages: Pages) {
         for device in self.backings.iter().map(|backing| &backing.disk).chain(&flashes) {
             device.0.power_cut(draw(u64::MAX));

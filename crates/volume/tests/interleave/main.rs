@@ -1,10 +1,12 @@
-//! Threads on the real volume in many orders: its runners of jobs, those that read, write and sync, and an operator who changes the
-//! shape of a file, the mode, the size of the tier or its device meanwhile. Every request to a device is a point as well, and the
-//! power may fail at any of them.
+//! Threads on the real volume in many orders: its runners of jobs, those that read, write and sync, and an
+//! operator who changes the shape of a file, the mode, the size of the tier or its device, attaches files or
+//! closes the volume meanwhile. Every request to a device is a point as well, and the power may fail at any
+//! of them.
 //!
-//! Invariants checked: a reader never sees an older version after a newer one, nor one that nobody wrote; at the end every page has
-//! its newest version; after the power has failed each has one between the last that a sync has acknowledged and the last issued, and
-//! keeps it when the volume is opened once more; the whole-structure rules of the tier; nobody waits for ever.
+//! Invariants checked: a reader never sees an older version after a newer one, nor one that nobody wrote; at
+//! the end every page has its newest version; after the power has failed each has one between the last that a
+//! sync has acknowledged and the last issued, and keeps it when the volume is opened once more; the
+//! whole-structure rules of the tier; nobody waits for ever.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 #[path = "../../../engine/tests/interleave/orders.rs"]
@@ -21,7 +23,11 @@ mod world;
 
 mod left;
 
+mod threads;
+
 mod reads;
+
+mod parts;
 
 mod syncs;
 
@@ -42,3 +48,9 @@ mod resizes;
 mod replaces;
 
 mod failures;
+
+mod flushes;
+
+mod attaches;
+
+mod closes;

@@ -1,14 +1,40 @@
 //! What was promised about each page.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 pub(crate) const PAGE: usize = 4096;
 const SECTOR: usize = 512;
 
-/// A file, by its place among those of the model, and a block in it.
+/// A file, by its place among those of the model, and a block in it; or a part of a block ([`part`]). A block
+/// is changed whole by a model, or in its parts, and never by the other.
 pub(crate) type Page = (usize, u64);
 
-/// What a page was made, one after the other: versions, each its own; 0 is a page of zeros. One thread at a time changes a page.
+/// Where the parts of a page begin, and its end. No sector begins there.
+const BOUNDS: [usize; 4] = [0, 992, 3008, PAGE];
+/// Of a page.
+pub(crate) const PARTS: u64 = BOUNDS.len() as u64 - 1;
+/// A block of this number or above is a part of one.
+const PART: u64 = 1 << 31;
+
+/// A part of a page, counted from its beginning.
+pub(crate) fn part((file, block): Page, number: u64) -> Page {
+    assert!(number < PARTS && block < PART / PARTS, "no such part of a page");
+    (file, PART + block * PARTS + number)
+}
+
+/// The bytes of its file that a page, or a part of one, takes.
+pub(crate) fn extent((_, block): Page) -> Range<usize> {
+    let Some(number) = block.checked_sub(PART) else {
+        let start = block as usize * PAGE;
+        return start..start + PAGE;
+    };
+    let (start, part) = ((number / PARTS) as usize * PAGE, (number % PARTS) as usize);
+    start + BOUNDS[part]..start + BOUNDS[part + 1]
+}
+
+/// What a page was made, one after the other: versions, each its own; 0 is a page of zeros. One thread at a
+/// time changes a page.
 #[derive(Clone, Debug)]
 pub(crate) struct History {
     versions: Vec<u64>,
@@ -51,10 +77,13 @@ impl Pages {
 
     /// Begins to turn pages of a file that were changed before into zeros, from `first` up to `end`.
     pub(crate) fn issue_zeros(&mut self, file: usize, first: u64, end: u64) -> Vec<Change> {
+        let parts = PART + first * PARTS..PART + end.min(PART / PARTS) * PARTS;
         let mut changes = Vec::new();
-        for (page, history) in self.0.range_mut((file, first)..(file, end)) {
-            changes.push((*page, history.versions.len()));
-            history.versions.push(0);
+        for range in [first..end.min(PART), parts] {
+            for (page, history) in self.0.range_mut((file, range.start)..(file, range.end)) {
+                changes.push((*page, history.versions.len()));
+                history.versions.push(0);
+            }
         }
         changes
     }
@@ -94,7 +123,8 @@ impl Pages {
         history.seen = history.seen.max(first);
     }
 
-    /// Judges a page that was on disk alone, unsynced, when the power failed: each of its sectors is of a right version.
+    /// Judges a page that was on disk alone, unsynced, when the power failed: each of its sectors is of a
+    /// right version.
     pub(crate) fn judge_torn(&mut self, page: Page, found: &Found) {
         let history = self.0.entry(page).or_default();
         for version in found {
@@ -129,29 +159,39 @@ impl Pages {
     }
 }
 
-/// The bytes of a page.
-pub(crate) fn bytes_of((file, block): Page, version: u64) -> Vec<u8> {
+/// The bytes of a page, or of a part of one.
+pub(crate) fn bytes_of(page: Page, version: u64) -> Vec<u8> {
+    filled(page, version, extent(page).len())
+}
+
+/// So many bytes of it.
+fn filled((file, block): Page, version: u64, bytes: usize) -> Vec<u8> {
     if version == 0 {
-        return vec![0; PAGE];
+        return vec![0; bytes];
     }
     let words = [(file as u64) << 32 | block, version];
-    words.map(u64::to_le_bytes).concat().repeat(PAGE / 16)
+    words.map(u64::to_le_bytes).concat().repeat(bytes / 16)
 }
 
 /// What a page holds: the version of each of its sectors, all the same if it is whole.
 pub(crate) type Found = Vec<u64>;
 
-/// The versions of a page's sectors.
+/// The versions of a page's sectors, or of what of them is in a part of one.
 pub(crate) fn versions_of(page: Page, bytes: &[u8]) -> Found {
-    let version =
-        |at: usize| bytes[at + 8..at + 16].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
-    let found: Found = (0..PAGE).step_by(SECTOR).map(version).collect();
-    for (index, version) in found.iter().enumerate() {
-        let sector = index * SECTOR..(index + 1) * SECTOR;
+    let start = extent(page).start;
+    let mut found = Vec::with_capacity(PAGE / SECTOR);
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let at = bytes.len() - rest.len();
+        let (sector, after) = rest.split_at((SECTOR - (start + at) % SECTOR).min(rest.len()));
+        rest = after;
+        let version = sector[8..16].iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte));
         assert!(
-            bytes[sector.clone()] == bytes_of(page, *version)[sector],
-            "{page:?}: sector {index} is torn, or another page's, or a guard"
+            sector == filled(page, version, sector.len()),
+            "{page:?}: its sector {} is torn, or another page's, or a guard",
+            found.len()
         );
+        found.push(version);
     }
     found
 }

@@ -1,6 +1,8 @@
-//! Pages are read alone and several at once, from memory, flash and disk, while they are written anew and leave the tier.
+//! Pages are read alone and several at once, from memory, flash and disk, while they are written anew and
+//! leave the tier.
 
 use mezzanine_engine::planted::Bug;
+use mezzanine_volume::{Design, SyncMode};
 
 use crate::schedules::{check, finds};
 use crate::world::{FILLER, Setup, Thread, World};
@@ -26,8 +28,8 @@ const WRITE: Thread = |world| {
     Ok(())
 };
 
-fn rewritten<const RUNNERS: usize>() {
-    let world = World::new(Setup::new(RUNNERS));
+fn rewritten(setup: Setup) {
+    let world = World::new(setup);
     for block in 0..4 {
         world.write((0, block)).unwrap();
     }
@@ -35,18 +37,8 @@ fn rewritten<const RUNNERS: usize>() {
     world.run(&[READ, READ_RUN, WRITE]);
 }
 
-/// A look into memory may take as long as it takes others to give that to other pages.
-fn finely<const RUNNERS: usize>() {
-    let world = World::new(Setup { finely: true, ..Setup::new(RUNNERS) });
-    for block in 0..4 {
-        world.write((0, block)).unwrap();
-    }
-    world.push_on();
-    world.run(&[READ, READ_RUN, WRITE]);
-}
-
-fn from_disk<const RUNNERS: usize>() {
-    let world = World::new(Setup::new(RUNNERS));
+fn from_disk(setup: Setup) {
+    let world = World::new(setup);
     for block in 0..4 {
         world.write((0, block)).unwrap();
     }
@@ -69,8 +61,8 @@ const OVERTAKE: Thread = |world| {
     world.push_more(world.frames())
 };
 
-fn overtaken<const RUNNERS: usize>() {
-    let world = World::new(Setup::new(RUNNERS));
+fn overtaken(setup: Setup) {
+    let world = World::new(setup);
     for block in 0..2 {
         world.write((0, block)).unwrap();
     }
@@ -80,41 +72,62 @@ fn overtaken<const RUNNERS: usize>() {
 
 #[test]
 fn two_runners() {
-    check(rewritten::<2>);
+    check(|| rewritten(Setup::new(2)));
 }
 
 #[test]
 fn three_runners() {
-    check(rewritten::<3>);
+    check(|| rewritten(Setup::new(3)));
 }
 
 #[test]
 fn no_runners() {
-    check(rewritten::<0>);
+    check(|| rewritten(Setup::new(0)));
 }
 
 #[test]
 fn pages_that_are_on_disk_alone() {
-    check(from_disk::<2>);
+    check(|| from_disk(Setup::new(2)));
 }
 
 #[test]
 fn pages_that_come_and_go() {
-    check(overtaken::<2>);
+    check(|| overtaken(Setup::new(2)));
 }
 
 #[test]
 fn an_offer_of_what_was_written_anew_is_noticed() {
-    finds(Bug::StaleOfferAdmitted, overtaken::<2>, 4000);
+    finds(Bug::StaleOfferAdmitted, || overtaken(Setup::new(2)), 4000);
 }
 
 #[test]
+fn pages_that_are_written_in_place() {
+    check(|| rewritten(Setup::of(Design::Lru, SyncMode::Durable, 2)));
+}
+
+#[test]
+fn pages_that_come_and_go_in_place() {
+    check(|| overtaken(Setup::of(Design::Cac, SyncMode::Durable, 2)));
+}
+
+#[test]
+fn a_slot_directory() {
+    check(|| from_disk(Setup::of(Design::Tac, SyncMode::Through, 2).past_the_tier()));
+}
+
+/// A look into memory may take as long as it takes others to give that to other pages.
+#[test]
 fn points_in_the_engine() {
-    check(finely::<0>);
+    check(|| rewritten(Setup::new(0).finely()));
+}
+
+#[test]
+fn points_in_the_engine_where_pages_are_written_in_place() {
+    check(|| rewritten(Setup::of(Design::Lru, SyncMode::Durable, 0).finely()));
 }
 
 /// Found here: a page came out of staging memory with the bytes of another one.
 #[test]
 fn a_page_of_another_group_is_noticed() {
-    finds(Bug::StagedGroupMixed, finely::<0>, 5000);
+    finds(Bug::StagedGroupMixed, || rewritten(Setup::new(0).finely()), 5000);
 }

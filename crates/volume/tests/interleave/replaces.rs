@@ -1,55 +1,83 @@
-//! The flash device is replaced by another one while files are written, synced and read.
+//! The flash device is replaced by another one while files are written, synced and read, also one that fails
+//! meanwhile.
 
 use mezzanine_engine::planted::Bug;
-use mezzanine_volume::{ReplaceOptions, SyncMode};
+use mezzanine_volume::{Design, ReplaceOptions, SyncMode};
 
 use crate::schedules::{check, finds};
-use crate::world::{FILLER, Setup, Thread, World, tiny};
+use crate::threads::{OTHERS, WRITE, begin};
+use crate::world::{Setup, Thread, World};
 
-const REPLACE: Thread = |world| {
-    let tier = tiny(SyncMode::Durable);
+/// By one of the same kind.
+pub(crate) const REPLACE: Thread = |world| {
+    let tier = world.tier();
     let options = ReplaceOptions { identity_seed: Some(9), ..ReplaceOptions::new(tier.clone()) };
-    world.replace(&tier, |volume, next| volume.replace_flash(next, &options))
+    world.replace(&tier, |volume, next| volume.replace_flash(next, &options))?;
+    world.write((0, 5))?;
+    world.sync(0)
 };
 
-const WRITE: Thread = |world| {
-    for block in 0..3 {
-        world.write((0, block))?;
-        world.read((0, block))?;
-    }
-    world.sync(0)?;
-    world.write((0, 1))?;
-    world.read_run((0, 0), 3)
-};
+fn replaced(setup: Setup) {
+    begin(setup.past_the_tier().guarded()).run(&[REPLACE, WRITE, OTHERS]);
+}
 
-const OTHERS: Thread = |world| {
-    for block in 0..4 {
-        world.read((0, block % 3))?;
-        world.write((FILLER, block))?;
-    }
-    world.sync(FILLER)
-};
+fn failing(setup: Setup) -> World {
+    let world = begin(setup.given_up().guarded());
+    world.flash_fails();
+    world
+}
 
-fn replaced<const RUNNERS: usize>() {
-    let world = World::new(Setup::new(RUNNERS).past_the_tier().guarded());
-    for block in 0..3 {
-        world.write((0, block)).unwrap();
-    }
-    world.push_on();
-    world.run(&[REPLACE, WRITE, OTHERS]);
+fn after_a_failure(setup: Setup) {
+    failing(setup).run(&[REPLACE, WRITE, OTHERS]);
 }
 
 #[test]
 fn two_runners() {
-    check(replaced::<2>);
+    check(|| replaced(Setup::new(2)));
 }
 
 #[test]
 fn three_runners() {
-    check(replaced::<3>);
+    check(|| replaced(Setup::new(3)));
+}
+
+#[test]
+fn pages_that_are_written_in_place() {
+    check(|| replaced(Setup::of(Design::Cac, SyncMode::Durable, 2)));
+}
+
+#[test]
+fn a_device_that_fails() {
+    check(|| after_a_failure(Setup::new(2)));
+}
+
+#[test]
+fn a_device_that_fails_and_three_runners() {
+    check(|| after_a_failure(Setup::new(3)));
+}
+
+#[test]
+fn a_device_of_clean_pages_that_fails() {
+    check(|| after_a_failure(Setup::of(Design::FaceGsc, SyncMode::Through, 2)));
+}
+
+#[test]
+fn a_device_that_fails_where_pages_are_written_in_place() {
+    check(|| after_a_failure(Setup::of(Design::Fifo, SyncMode::Durable, 2)));
+}
+
+#[test]
+fn points_in_the_engine() {
+    check(|| after_a_failure(Setup::new(0).finely()));
 }
 
 #[test]
 fn a_device_that_is_replaced_with_its_pages_in_it_is_noticed() {
-    finds(Bug::ReplacedUndrained, replaced::<2>, 1000);
+    finds(Bug::ReplacedUndrained, || replaced(Setup::new(2)), 1000);
+}
+
+/// The failure was told of, and nothing replaced.
+#[test]
+fn who_replaces_a_device_that_others_give_up_and_does_not_wait_is_noticed() {
+    finds(Bug::GivingUpUnawaited, || after_a_failure(Setup::new(2)), 4000);
 }

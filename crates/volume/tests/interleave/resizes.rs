@@ -37,10 +37,10 @@ const OTHERS: Thread = |world| {
     world.sync(FILLER)
 };
 
-fn resized<const RUNNERS: usize>() {
+fn resized(setup: Setup) {
     let smallest = tiny(SyncMode::Durable);
     let frames = smallest.frames + FRAMES;
-    let world = World::new(Setup { tier: TierConfig { frames, ..smallest }, ..Setup::new(RUNNERS) });
+    let world = World::new(Setup { tier: TierConfig { frames, ..smallest }, ..setup });
     for block in 0..4 {
         world.write((0, block)).unwrap();
     }
@@ -50,21 +50,22 @@ fn resized<const RUNNERS: usize>() {
 
 #[test]
 fn two_runners() {
-    check(resized::<2>);
+    check(|| resized(Setup::new(2)));
 }
 
 #[test]
 fn three_runners() {
-    check(resized::<3>);
+    check(|| resized(Setup::new(3)));
 }
 
 #[test]
 fn pages_released_before_their_disk_writes_are_synced_are_noticed() {
-    finds(Bug::ReuseBeforeDiskSync, resized::<2>, 4000);
+    finds(Bug::ReuseBeforeDiskSync, || resized(Setup::new(2)), 4000);
 }
 
-/// Found here: the tier was told of no room to grow, and after it had shrunk the next opening looked for metadata elsewhere.
+/// Found here: the tier was told of no room to grow, and after it had shrunk the next opening looked for
+/// metadata elsewhere.
 #[test]
 fn room_that_is_forgotten_is_noticed() {
-    finds(Bug::RoomForgotten, resized::<2>, 100);
+    finds(Bug::RoomForgotten, || resized(Setup::new(2)), 100);
 }

@@ -1,19 +1,21 @@
 //! Admission is stopped and resumed while files are written, synced and read.
 
 use mezzanine_engine::planted::Bug;
+use mezzanine_volume::{Design, SyncMode};
 
 use crate::schedules::{check, finds};
-use crate::world::{FILLER, Setup, Thread, World};
+use crate::threads::{OTHERS, begin};
+use crate::world::{Setup, Thread};
 
 const STOP: Thread = |world| {
     for _ in 0..2 {
-        world.settle(|volume| volume.stop_admission())?;
+        world.stop_admission()?;
         world.settle(|volume| volume.resume_admission())?;
     }
     Ok(())
 };
 
-const WRITE: Thread = |world| {
+const WRITE_AND_SYNC: Thread = |world| {
     for block in [0, 1, 0] {
         world.write((0, block))?;
         world.read((0, block))?;
@@ -22,40 +24,37 @@ const WRITE: Thread = |world| {
     Ok(())
 };
 
-const OTHERS: Thread = |world| {
-    for block in 0..4 {
-        world.read((0, block % 2))?;
-        world.write((FILLER, block))?;
-    }
-    world.sync(FILLER)
-};
-
-fn stopped<const RUNNERS: usize>() {
-    let world = World::new(Setup::new(RUNNERS).past_the_tier());
-    for block in 0..3 {
-        world.write((0, block)).unwrap();
-    }
-    world.push_on();
-    world.run(&[STOP, WRITE, OTHERS]);
+fn stopped(setup: Setup) {
+    begin(setup.past_the_tier()).run(&[STOP, WRITE_AND_SYNC, OTHERS]);
 }
 
 #[test]
 fn two_runners() {
-    check(stopped::<2>);
+    check(|| stopped(Setup::new(2)));
 }
 
 #[test]
 fn three_runners() {
-    check(stopped::<3>);
+    check(|| stopped(Setup::new(3)));
+}
+
+#[test]
+fn pages_that_are_written_in_place() {
+    check(|| stopped(Setup::of(Design::Clock, SyncMode::Durable, 2)));
+}
+
+#[test]
+fn a_slot_directory() {
+    check(|| stopped(Setup::of(Design::Tac, SyncMode::Through, 2)));
 }
 
 #[test]
 fn pages_that_count_as_clean_before_they_are_synced_are_noticed() {
-    finds(Bug::DrainMarksUnsynced, stopped::<2>, 4000);
+    finds(Bug::DrainMarksUnsynced, || stopped(Setup::new(2)), 4000);
 }
 
 /// The runners wake one another and the operator for ever.
 #[test]
 fn runners_that_look_for_jobs_while_the_volume_is_settled_are_noticed() {
-    finds(Bug::LooksWhileSettled, stopped::<2>, 200);
+    finds(Bug::LooksWhileSettled, || stopped(Setup::new(2)), 200);
 }

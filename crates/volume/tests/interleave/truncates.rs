@@ -1,6 +1,7 @@
 //! A file is cut off and written anew, again and again, while pages leave the tier.
 
 use mezzanine_engine::planted::Bug;
+use mezzanine_volume::{Design, SyncMode};
 
 use crate::schedules::{check, finds};
 use crate::world::{FILLER, Setup, Thread, World};
@@ -22,7 +23,8 @@ const ANEW: Thread = |world| {
     Ok(())
 };
 
-/// Larger than the tier. All of its pages are forgotten at once, so that they need not be read when they leave.
+/// Larger than the tier. All of its pages are forgotten at once, so that they need not be read when they
+/// leave.
 const LARGE: u64 = 40;
 
 const LARGE_ANEW: Thread = |world| {
@@ -43,8 +45,8 @@ const OTHERS: Thread = |world| {
     world.sync(FILLER)
 };
 
-fn begin(runners: usize) -> World {
-    let world = World::new(Setup::new(runners));
+fn begin(setup: Setup) -> World {
+    let world = World::new(setup);
     for block in 0..END {
         world.write((0, block)).unwrap();
     }
@@ -52,12 +54,12 @@ fn begin(runners: usize) -> World {
     world
 }
 
-fn anew<const RUNNERS: usize>() {
-    begin(RUNNERS).run(&[ANEW, OTHERS]);
+fn anew(setup: Setup) {
+    begin(setup).run(&[ANEW, OTHERS]);
 }
 
-fn larger_than_the_tier<const RUNNERS: usize>() {
-    let world = World::new(Setup::new(RUNNERS));
+fn larger_than_the_tier(setup: Setup) {
+    let world = World::new(setup);
     for block in 0..LARGE {
         world.write((0, block)).unwrap();
     }
@@ -66,25 +68,45 @@ fn larger_than_the_tier<const RUNNERS: usize>() {
 
 #[test]
 fn two_runners() {
-    check(anew::<2>);
+    check(|| anew(Setup::new(2)));
 }
 
 #[test]
 fn three_runners() {
-    check(anew::<3>);
+    check(|| anew(Setup::new(3)));
+}
+
+#[test]
+fn pages_that_are_written_in_place() {
+    check(|| anew(Setup::of(Design::Fifo, SyncMode::Durable, 2)));
+}
+
+#[test]
+fn a_slot_directory() {
+    check(|| anew(Setup::of(Design::Tac, SyncMode::Through, 2).past_the_tier()));
+}
+
+#[test]
+fn points_in_the_engine() {
+    check(|| anew(Setup::new(0).finely()));
 }
 
 #[test]
 fn a_file_larger_than_the_tier() {
-    check(larger_than_the_tier::<2>);
+    check(|| larger_than_the_tier(Setup::new(2)));
 }
 
 #[test]
 fn a_file_larger_than_the_tier_and_three_runners() {
-    check(larger_than_the_tier::<3>);
+    check(|| larger_than_the_tier(Setup::new(3)));
+}
+
+#[test]
+fn a_file_larger_than_the_tier_in_place() {
+    check(|| larger_than_the_tier(Setup::of(Design::Cac, SyncMode::Durable, 2)));
 }
 
 #[test]
 fn pages_that_do_not_go_to_disk_because_they_were_once_cut_off_are_noticed() {
-    finds(Bug::CutJudgedByRange, larger_than_the_tier::<2>, 1000);
+    finds(Bug::CutJudgedByRange, || larger_than_the_tier(Setup::new(2)), 1000);
 }

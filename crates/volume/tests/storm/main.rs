@@ -1,15 +1,18 @@
-//! A storm of real threads over three files: writers and readers, and an operator who truncates, discards, drains, switches the sync
-//! mode, stops and resumes admission, resizes the tier, breaks its flash device and replaces it meanwhile; then a power cut, in the
-//! middle of all that or after it, or a closing, and the same again with what is left.
+//! A storm of real threads over three files: writers and readers, and an operator who truncates, discards,
+//! drains, switches the sync mode, stops and resumes admission, resizes the tier, breaks its flash device and
+//! replaces it meanwhile; then a power cut, in the middle of all that or after it, or a closing, and the same
+//! again with what is left.
 //!
 //! Invariants checked:
-//! 1. A read finds, sector by sector, what was there at some moment between its call and its return (`model`), and never what is
-//!    older than what another read has found before. No page is a mixture of two writes.
+//! 1. A read finds, sector by sector, what was there at some moment between its call and its return
+//!    (`model`), and never what is older than what another read has found before. No page is a mixture of two
+//!    writes.
 //! 2. After a crash each sector is what the last acknowledged sync had made durable, or newer.
 //! 3. Nobody is told of an error that nobody has caused, and everybody comes to an end.
 //!
-//! What the threads do follows from a seed, when they do it does not: a failure names the seed of its world, which then has to be tried
-//! again and again: `MEZZANINE_STORM_SEED=n`. `MEZZANINE_STORM_SECONDS=3600` goes on for an hour.
+//! What the threads do follows from a seed, when they do it does not: a failure names the seed of its world,
+//! which then has to be tried again and again: `MEZZANINE_STORM_SEED=n`. `MEZZANINE_STORM_SECONDS=3600` goes
+//! on for an hour.
 
 #![allow(clippy::unwrap_used, unreachable_pub)]
 
@@ -132,8 +135,8 @@ fn setting(name: &str) -> Option<u64> {
         .map(|text| text.parse().unwrap_or_else(|_| panic!("{name} is no number: {text}")))
 }
 
-/// Ends the process if nothing goes on any more: threads that wait for one another cannot be ended otherwise. `now` is the seed of
-/// the world under way and the number of worlds that have begun.
+/// Ends the process if nothing goes on any more: threads that wait for one another cannot be ended otherwise.
+/// `now` is the seed of the world under way and the number of worlds that have begun.
 fn watch(now: &'static (AtomicU64, AtomicU64)) {
     std::thread::spawn(move || {
         let mut last = (0, Instant::now());

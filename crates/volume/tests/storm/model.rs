@@ -1,13 +1,14 @@
 //! What each sector of the files may read as, while any number of threads change them at once.
 //!
-//! A sector's *operations* are the writes, truncations and discards that covered it, each with the moment at which it was
-//! called and the one at which it had returned. A read may find what an operation left
+//! A sector's *operations* are the writes, truncations and discards that covered it, each with the moment at
+//! which it was called and the one at which it had returned. A read may find what an operation left
 //! 1. that was called before the read returned, and
-//! 2. that was not followed, wholly before the read was called, by another one that was called after it had returned.
+//! 2. that was not followed, wholly before the read was called, by another one that was called after it had
+//!    returned.
 //!
-//! What has been read took effect by then at the latest: so the second of two reads never finds what is older than what the first
-//! has found. After a crash the call of the last sync that was acknowledged stands for the read: what had returned by then is
-//! durable, and so is a truncation or a discard when it has returned.
+//! What has been read took effect by then at the latest: so the second of two reads never finds what is older
+//! than what the first has found. After a crash the call of the last sync that was acknowledged stands for
+//! the read: what had returned by then is durable, and so is a truncation or a discard when it has returned.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -141,7 +142,8 @@ impl Model {
         self.clock.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// A change of sectors `first..end` is about to be called: a write, or with zeros something that is durable on return.
+    /// A change of sectors `first..end` is about to be called: a write, or with zeros something that is
+    /// durable on return.
     pub fn call(&self, file: usize, first: u64, end: u64, zeros: bool) -> Change {
         let version = if zeros { 0 } else { self.versions.fetch_add(1, Ordering::SeqCst) };
         let called = self.now();
@@ -260,7 +262,8 @@ fn is_followed(one: &Operation, others: &[Operation], counts: impl Fn(&Operation
     others.iter().any(|other| other.called > one.done && counts(other))
 }
 
-/// A page is read as it was before or after any write of it: no two writes that changed the same two sectors are found in one each.
+/// A page is read as it was before or after any write of it: no two writes that changed the same two sectors
+/// are found in one each.
 fn whole(page: &[(u64, Operation)], context: &dyn Fn() -> String) {
     for (at, (one, left)) in page.iter().enumerate() {
         for (other, right) in &page[at + 1..] {

@@ -133,7 +133,8 @@ impl Scene {
     /// Opens all files, with one of the devices that may be the right one.
     pub fn open(&mut self, context: &str) -> (Volume, Vec<VolumeFile>) {
         let mut refusals = Vec::new();
-        // The mode that it was formatted for may be refused by a tier that was left in the other one, which never is.
+        // The mode that it was formatted for may be refused by a tier that was left in the other one, which
+        // never is.
         let formatted = self.config.tier.sync_mode;
         let other = if self.config.tier.design.has_slots() { formatted } else { SyncMode::Durable };
         for (at, mode) in (0..self.flashes.len()).flat_map(|at| [(at, formatted), (at, other)]) {
