@@ -1,6 +1,5 @@
 //! Pages that the host has written elsewhere, dropped, or found damaged: the tier forgets them (invariant 6).
 
-use crate::directory::DIRTY;
 use crate::ids::{IdRange, PageId, Position};
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
@@ -8,14 +7,15 @@ use crate::staging::Reserve;
 use crate::tier::{FlashPage, NoRoom, Tier};
 
 impl Tier {
-    /// Drops a clean page whose flash copy turned out to be damaged; disk has it.
+    /// Drops a page whose flash copy turned out to be damaged, if disk has it: a clean one, or see [`Self::on_disk`].
     pub fn forget_clean(&self, id: &PageId, page: &FlashPage) {
         let directory = self.directory();
         let shard = directory.lock(directory.slot(id), self.owner);
         let frame = self.frame_of(page.position.0);
         if shard.find(id) == Some(frame)
             && self.position_of(frame) == page.position.0
-            && (directory.state(frame) & DIRTY == 0 || planted::is(Bug::DirtyForgotten))
+            && (self.state_says_on_disk(directory.state(frame), page.position)
+                || planted::is(Bug::DirtyForgotten))
         {
             self.forgets(page.position);
             shard.unlink(frame);

@@ -355,6 +355,9 @@ bugs! {
         NoteOfUnreadSegmentLost,
         /// Disk answers for a clean page that cannot be read before its tombstone is durable, and a crash finds the page again as a dirty one.
         UnreadableUnsaid,
+        /// A page that stage-out has brought to disk counts as the only copy until its frame leaves, so it is reported as lost if it cannot be
+        /// read. It was so once.
+        SyncedCountsAsLost,
         /// A lost page whose range is being dropped when it comes to the front passes for one that finds no room at the rear, and the front waits for that. It was
         /// so once.
         DroppedWaitsForRoom,

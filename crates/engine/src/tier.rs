@@ -90,7 +90,7 @@ pub struct FlashPage {
     pub position: Position,
     /// CRC-32C of the page.
     pub checksum: u32,
-    /// Newer than the disk copy: if it cannot be read, disk is no substitute.
+    /// Newer than the disk copy: if it cannot be read, disk is no substitute, unless [`Tier::on_disk`] says so.
     pub dirty: bool,
 }
 

@@ -28,7 +28,7 @@ use crate::directory::{
     DIRTY, GroupHead, HEAD, HOMED, LOST, LockedShard, REFERENCED, VALID, WRITTEN, is_lost, needs_disk,
 };
 use crate::format::{GroupSummary, Record, RecordKind};
-use crate::ids::{IdRange, PageId};
+use crate::ids::{IdRange, PageId, Position};
 use crate::lane::{GROUP, LANE_TO_REREAD, LanePage};
 use crate::planted::{self, Bug};
 use crate::staging::Reserve;
@@ -304,6 +304,25 @@ impl Tier {
         Ok(true)
     }
 
+    /// Whether disk has this version of a page, synced: for a page that [`FlashPage::dirty`] says is newer than its disk copy, and that cannot be
+    /// read. Stage-out may have brought it to disk ahead of need; it counts as dirty until its frame leaves, which may be long after. If so, the
+    /// host goes on as with a clean page.
+    pub fn on_disk(&self, id: &PageId, page: &FlashPage) -> bool {
+        let directory = self.directory();
+        let shard = directory.lock(directory.slot(id), self.owner);
+        let newest = shard.find(id).filter(|&frame| self.position_of(frame) == page.position.0);
+        newest.is_some_and(|frame| self.state_says_on_disk(directory.state(frame), page.position))
+    }
+
+    /// See [`Self::on_disk`]. Under the lock of the page's shard, so that its frame has not left.
+    pub(crate) fn state_says_on_disk(&self, state: u32, position: Position) -> bool {
+        // The front may follow up to `releasable` because a sync has covered every disk write before it. In place, a
+        // sync says so in the entries.
+        let synced = self.geometry.placed.is_none() && position.0 < self.control().releasable.get();
+        let left_behind = state & WRITTEN != 0 && synced && !planted::is(Bug::SyncedCountsAsLost);
+        state & DIRTY == 0 || left_behind
+    }
+
     /// A clean page could not be read, twice. Before the host has disk answer for it: true if a record was appended that has to be durable first
     /// ([`Self::request_sync`]), or a crash might find the page again as one that only flash has. Then, and in any case, the host calls
     /// [`Self::forget_clean`].
@@ -315,7 +334,7 @@ impl Tier {
         let shard = directory.lock(directory.slot(id), self.owner);
         let Some(frame) = shard.find(id) else { return Ok(false) };
         let same = frame == self.frame_of(page.position.0) && self.position_of(frame) == page.position.0;
-        if !same || directory.state(frame) & DIRTY != 0 {
+        if !same || !self.state_says_on_disk(directory.state(frame), page.position) {
             return Ok(false);
         }
         self.note_bad(self.home_of(frame));

@@ -103,7 +103,7 @@ impl Host {
         Ok(saved.len() as u64)
     }
 
-    /// Reads a dirty page, from staging memory or from flash; false if it has left the tier meanwhile, so disk has it.
+    /// Reads a dirty page, from staging memory or from flash; false if it cannot be read and disk has it, or has left the tier meanwhile.
     fn read_newest(&self, page: &DirtyPage, bytes: &mut [u8]) -> Result<bool, Refusal> {
         let tier = self.tier();
         if tier.read_staged(&page.flash, bytes) {
@@ -118,6 +118,9 @@ impl Host {
             Ok(()) => "a page that only it has is damaged".to_owned(),
             Err(error) => format!("a page that only it has cannot be read: {error}"),
         };
+        if tier.on_disk(&page.id, &page.flash) {
+            return Ok(false);
+        }
         Err(self.unsaved(&why))
     }
 

@@ -97,7 +97,7 @@ impl Host {
                 return Some(Found::Here);
             }
         }
-        if flash.dirty {
+        if flash.dirty && !tier.on_disk(id, flash) {
             // A newer version may have come since the lookup; then this one does not matter.
             let newest = matches!(tier.lookup(id, page), Lookup::Flash(now) if now == *flash);
             return newest.then_some(Found::Lost);

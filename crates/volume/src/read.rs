@@ -159,7 +159,7 @@ impl Shared {
         }
         count(&self.counters.pages_damaged, 1);
         let id = PageId::volume(u64::from(file.number), block);
-        if !page.dirty || planted::is(Bug::DirtyForgotten) {
+        if !page.dirty || host.tier.on_disk(&id, page) || planted::is(Bug::DirtyForgotten) {
             // Invariant 11: disk has the same bytes.
             self.bury_clean(host, &id, page);
             host.tier.forget_clean(&id, page);

@@ -23,6 +23,17 @@ use crate::statistics::count;
 /// Pages that a drain reads from flash as one batch.
 const DRAIN_PAGES: usize = 256;
 
+/// Where the newest version of a page that counts as dirty is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Newest {
+    /// It was read.
+    Bytes,
+    /// It could not be read, and stage-out has brought it to disk.
+    OnDisk,
+    /// The page is lost.
+    Nowhere,
+}
+
 impl Shared {
     /// Acts on a failure that the tier has latched (invariant 11).
     pub(crate) fn handle_failure(&self, host: &TierHost) {
@@ -129,20 +140,21 @@ impl Shared {
                 break;
             }
             pages.sort_unstable_by_key(|page| page.id);
-            let (bytes, whole) = self.read_dirty(host, &pages, &mut lost);
+            let (bytes, found) = self.read_dirty(host, &pages, &mut lost);
             let numbered: Vec<(u32, u64, &[u8])> = pages
                 .iter()
                 .zip(bytes.chunks_exact(host.page_size()))
-                .zip(&whole)
-                .filter_map(|(page, whole)| whole.then_some(page))
-                .map(|(page, bytes)| (page.id.file() as u32, page.id.block(), bytes))
+                .zip(&found)
+                .filter(|(_, found)| **found == Newest::Bytes)
+                .map(|((page, bytes), _)| (page.id.file() as u32, page.id.block(), bytes))
                 .collect();
             for file in numbered.chunk_by(|a, b| a.0 == b.0) {
                 let of_file: Vec<(u64, &[u8])> =
                     file.iter().map(|(_, block, bytes)| (*block, *bytes)).collect();
                 self.write_home(file[0].0, &of_file)?;
             }
-            drained.extend(pages.into_iter().zip(whole).filter_map(|(page, whole)| whole.then_some(page)));
+            let had = pages.into_iter().zip(found).filter(|(_, found)| *found != Newest::Nowhere);
+            drained.extend(had.map(|(page, _)| page));
         }
         if !planted::is(Bug::DrainMarksUnsynced) {
             self.sync_staged_out(host)?;
@@ -154,14 +166,14 @@ impl Shared {
         }
     }
 
-    /// The bytes of dirty pages, from staging memory or flash, and whether each could be had. `lost` becomes the error of the first that
+    /// The bytes of dirty pages, from staging memory or flash, and where each could be had. `lost` becomes the error of the first that
     /// could not.
     fn read_dirty(
         &self,
         host: &TierHost,
         pages: &[DirtyPage],
         lost: &mut Option<VolumeError>,
-    ) -> (AlignedBuf, Vec<bool>) {
+    ) -> (AlignedBuf, Vec<Newest>) {
         let size = host.page_size();
         let mut bytes = AlignedBuf::zeroed(pages.len() * size);
         let staged: Vec<bool> = pages
@@ -178,7 +190,7 @@ impl Shared {
         count(&self.counters.flash_reads, requests.len() as u64);
         let results = if requests.is_empty() { Vec::new() } else { host.flash.run(&mut requests) };
         let mut results = results.into_iter();
-        let mut whole = Vec::with_capacity(pages.len());
+        let mut found = Vec::with_capacity(pages.len());
         for ((page, buf), staged) in pages.iter().zip(bytes.chunks_exact_mut(size)).zip(staged) {
             let mut read = if staged { Ok(()) } else { results.next().unwrap_or(Ok(())) };
             let right = |read: &Result<(), DeviceError>, buf: &[u8]| {
@@ -190,14 +202,20 @@ impl Shared {
                 read = host.flash.read_at(buf, page.flash.offset);
             }
             let had = staged || right(&read, buf);
+            let newest = match () {
+                () if had => Newest::Bytes,
+                () if host.tier.on_disk(&page.id, &page.flash) => Newest::OnDisk,
+                () => Newest::Nowhere,
+            };
             // A page of a file that is no more need not be had.
-            if let Some(file) = self.file(page.id.file() as u32).filter(|_| !had) {
+            let file = self.file(page.id.file() as u32);
+            if let Some(file) = file.filter(|_| newest == Newest::Nowhere) {
                 let error = self.lost_page(host, &file, page.id.block(), &page.flash, read.err());
                 lost.get_or_insert(error);
             }
-            whole.push(had);
+            found.push(newest);
         }
-        (bytes, whole)
+        (bytes, found)
     }
 
     /// A file whose pages are all on disk leaves the tier, by the steps in `home`; `last` replaces or removes its

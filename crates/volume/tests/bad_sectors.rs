@@ -133,6 +133,46 @@ fn a_sector_under_clean_data_costs_nothing() {
     only_with(&[Bug::DeadPageMissed], unread);
 }
 
+/// Stage-out has brought pages to disk ahead of need, and their frames have not left. Disk answers for one that cannot be read, in a drain as well; both said that the page is lost.
+fn a_page_on_disk_costs_nothing(design: Design) -> bool {
+    let config = durable(design);
+    let (flash, backing) = (formatted(&config), Backing::new("a"));
+    let volume = open(&flash, &config);
+    let file = backing.attach(&volume).unwrap();
+    volume.set_disk_utilisation(0);
+    let mut block = 0;
+    while volume.statistics().tier.unwrap().disk_syncs == 0 {
+        write(&file, block, 1);
+        file.sync().unwrap();
+        while volume.step() {}
+        block += 1;
+    }
+    file.sync().unwrap();
+    while volume.step() {}
+    let left = volume.statistics().tier.unwrap().left_clean;
+    assert_eq!(left, 0, "all of them are in the tier still");
+    let on_disk = |block: u64| {
+        let at = block as usize * PAGE;
+        backing.disk.inspect(|disk| disk.get(at..at + PAGE) == Some(&page(block, 1)))
+    };
+    assert!(on_disk(0) && on_disk(1));
+    for block in 0..2 {
+        assert_eq!(spoil(&flash, &page(block, 1), Bad::Unreadable), 1);
+    }
+    // One is read, the other one is met by the drain.
+    let answered = read(&file, 0) == Ok(page(0, 1)) && volume.lost_pages().is_empty();
+    let drained = volume.drain().is_ok() && volume.set_sync_mode(SyncMode::Through).is_ok();
+    answered && drained && (0..block).all(|block| read(&file, block) == Ok(page(block, 1)))
+}
+
+#[test]
+fn disk_answers_for_a_page_that_stage_out_has_brought_there() {
+    for design in [Design::FaceBasic, Design::FaceGr, Design::FaceGsc] {
+        assert!(a_page_on_disk_costs_nothing(design), "{design:?}");
+    }
+    only_with(&[Bug::SyncedCountsAsLost], || a_page_on_disk_costs_nothing(Design::FaceGr));
+}
+
 /// The page is clean in memory and its record says that it is dirty. Disk has answered for it; a power cut must not make it a page that can be had from
 /// nowhere.
 fn a_clean_page_stays_clean_over_a_cut(design: Design) -> bool {

@@ -58,7 +58,7 @@ impl Server<'_> {
             }
             if self.world.damaged.is_some() {
                 self.world.coverage.damage_refetched += 1;
-                if found.dirty {
+                if found.dirty && !self.tier.on_disk(id, &found) {
                     return Err(Stop::Lost);
                 }
                 // Invariant 11: the disk has the same bytes.
