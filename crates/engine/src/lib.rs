@@ -144,7 +144,7 @@ pub use layout::NOTE_BYTES;
 pub use pages::{HeldPage, PageCursor};
 pub use placed::DiskMark;
 pub use recovery::{ReadError, ReadFlash, Recovered, RecoveryError, RecoveryReport, WriteFlash};
-pub use region::{REGION_ALIGNMENT, Region};
+pub use region::{LastingMemory, REGION_ALIGNMENT, Region};
 pub use returning::Returning;
 pub use staging::{SyncState, SyncTicket};
 pub use statistics::Statistics;

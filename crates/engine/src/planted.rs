@@ -351,6 +351,8 @@ bugs! {
         UnreadableEndsRecovery,
         /// Metadata that could not be read, and was done without, is taken for damaged when a tier is refused for what is missing.
         UnreadTakenForDamaged,
+        /// A server's tier that nobody needs ends the start when something of it cannot be read. It was so once. (The part of `crates/ffi`.)
+        UnreadableEndsStart,
         /// The note is taken for empty where the segment that names the group with it cannot be read any more.
         NoteOfUnreadSegmentLost,
         /// Disk answers for a clean page that cannot be read before its tombstone is durable, and a crash finds the page again as a dirty one.

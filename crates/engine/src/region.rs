@@ -411,6 +411,34 @@ pub fn prefetch<T>(value: &T) {
 #[inline(always)]
 pub fn prefetch<T>(_value: &T) {}
 
+/// Memory on the heap that outlives what is built in it, for those who simulate servers: one region after the other, or one for each process, over the
+/// same bytes. As with memory that processes share, whoever recovers a tier in it has made sure that nobody uses another one there.
+#[derive(Clone)]
+pub struct LastingMemory(std::sync::Arc<Region>);
+
+impl LastingMemory {
+    /// Memory of `bytes` bytes, each of which has this value.
+    pub fn filled(bytes: usize, value: u8) -> Self {
+        let region = Region::heap(bytes);
+        if value != 0 {
+            region.copy_in(0, &vec![value; region.bytes()]);
+        }
+        Self(std::sync::Arc::new(region))
+    }
+
+    /// Size in bytes.
+    pub fn bytes(&self) -> usize {
+        self.0.bytes()
+    }
+
+    /// A region over the memory, with whatever lies there.
+    pub fn region(&self) -> Region {
+        let owner: Box<dyn Any + Send> = Box::new(std::sync::Arc::clone(&self.0));
+        let (base, bytes) = (self.0.base, self.0.bytes);
+        Region { base, bytes, parts: [NOWHERE; PARTS], memory: Memory::Owned { _owner: owner } }
+    }
+}
+
 impl Drop for Region {
     fn drop(&mut self) {
         if let Memory::Heap(layout) = self.memory {

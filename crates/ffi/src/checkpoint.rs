@@ -180,8 +180,7 @@ impl Host {
         let superblock = self.replace_superblock(|superblock| tier.closed(superblock))?;
         let current = superblock.state == TierState::Drained;
         if current {
-            Marker::new(&superblock.tier_uuid, self.flash_path(), false)
-                .write(&self.settings.data_directory)?;
+            Marker::new(&superblock.tier_uuid, self.flash_path(), false).write(&*self.marker)?;
             self.server.mark_control_file(false)?;
         }
         Ok(current)

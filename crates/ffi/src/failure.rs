@@ -70,7 +70,7 @@ impl Host {
 
     /// Has the marker say that nobody needs the tier of this name any more.
     pub(crate) fn forsake(&self, tier_uuid: &[u8; 16]) -> Result<(), Refusal> {
-        Marker::new(tier_uuid, self.flash_path(), false).of_given_up().write(&self.settings.data_directory)
+        Marker::new(tier_uuid, self.flash_path(), false).of_given_up().write(&*self.marker)
     }
 
     /// Writes every page that is newer than its disk copy to disk, and syncs.

@@ -9,10 +9,11 @@ use mezzanine_engine::format::{
     FormatError, Superblock, SuperblockError, TierState, read_superblock, write_superblock,
 };
 use mezzanine_engine::{
-    AttachError, Blank, Failure, Geometry, PageId, REGION_ALIGNMENT, ReadError, ReadFlash, Region, Tier,
-    TierConfig, WriteFlash,
+    AttachError, Blank, Failure, Geometry, LastingMemory, PageId, REGION_ALIGNMENT, ReadError, ReadFlash,
+    Region, Tier, TierConfig, WriteFlash,
 };
 
+use crate::marker::{DataDirectory, MarkerStore};
 use crate::message::Refusal;
 use crate::modelled::FlashModel;
 use crate::settings::Settings;
@@ -74,6 +75,8 @@ pub struct Host {
     pub(crate) settings: Settings,
     pub(crate) geometry: Geometry,
     pub(crate) flash: Arc<dyn Device>,
+    /// Where the data directory's marker is.
+    pub(crate) marker: Box<dyn MarkerStore>,
     locked: bool,
     flash_model: Option<FlashModel>,
     pub(crate) server: Box<dyn Server>,
@@ -82,12 +85,15 @@ pub struct Host {
 }
 
 /// The memory that the server has given.
-#[derive(Clone, Copy)]
 struct Memory {
-    base: NonNull<u8>,
-    bytes: usize,
+    bytes: Bytes,
     /// Nobody has written to it before the server gave it.
     fresh: bool,
+}
+
+enum Bytes {
+    Raw { base: NonNull<u8>, bytes: usize },
+    Lasting(LastingMemory),
 }
 
 // SAFETY: the memory is shared by processes and only ever made a region, which is Send and Sync itself.
@@ -145,11 +151,37 @@ impl Host {
         let file = open_flash(&settings.flash_path, false)?;
         let geometry = shape(&file, &settings)?;
         Ok(Self {
-            settings,
             geometry,
             flash: attached(model.as_ref(), file),
+            marker: Box::new(DataDirectory(settings.data_directory.clone())),
+            settings,
             locked: false,
             flash_model: model,
+            server,
+            memory: None,
+            tier: OnceLock::new(),
+        })
+    }
+
+    /// A host on a flash device that is open and nobody else's, with the marker wherever the caller keeps it. Paths in the settings are only
+    /// shown.
+    ///
+    /// # Errors
+    /// If the settings make no tier.
+    pub fn on_device(
+        settings: Settings,
+        flash: Arc<dyn Device>,
+        marker: Box<dyn MarkerStore>,
+        server: Box<dyn Server>,
+    ) -> Result<Self, Refusal> {
+        let geometry = shape(&*flash, &settings)?;
+        Ok(Self {
+            settings,
+            geometry,
+            flash,
+            marker,
+            locked: true,
+            flash_model: None,
             server,
             memory: None,
             tier: OnceLock::new(),
@@ -201,19 +233,31 @@ impl Host {
         let skipped = base.align_offset(REGION_ALIGNMENT);
         // SAFETY: less than REGION_ALIGNMENT bytes are skipped, and memory_bytes counts so many more than the region needs.
         let aligned = unsafe { base.add(skipped) };
-        self.memory = Some(Memory { base: aligned, bytes: bytes - skipped, fresh });
+        self.memory = Some(Memory { bytes: Bytes::Raw { base: aligned, bytes: bytes - skipped }, fresh });
         self.tier = OnceLock::new();
     }
 
-    fn memory(&self) -> Result<Memory, Refusal> {
-        self.memory.ok_or_else(|| Refusal::new("the tier was given no memory"))
+    /// The same with memory of this process alone, which simulated processes share.
+    ///
+    /// # Panics
+    /// If it is smaller than [`Self::memory_bytes`].
+    pub fn use_lasting_memory(&mut self, memory: &LastingMemory, fresh: bool) {
+        assert!(memory.bytes() >= self.memory_bytes(), "the memory given is smaller than what was asked for");
+        self.memory = Some(Memory { bytes: Bytes::Lasting(memory.clone()), fresh });
+        self.tier = OnceLock::new();
+    }
+
+    fn memory(&self) -> Result<&Memory, Refusal> {
+        self.memory.as_ref().ok_or_else(|| Refusal::new("the tier was given no memory"))
     }
 
     /// The region that the memory given makes. Only for setting up or attaching the one tier of this process.
     fn region(&self) -> Result<Region, Refusal> {
-        let Memory { base, bytes, .. } = self.memory()?;
-        // SAFETY: aligned by `use_memory`, whose caller keeps it valid; processes share it by the region's own rules.
-        Ok(unsafe { Region::from_raw(base, bytes) })
+        Ok(match &self.memory()?.bytes {
+            // SAFETY: aligned by `use_memory`, whose caller keeps it valid; processes share it by the region's own rules.
+            Bytes::Raw { base, bytes } => unsafe { Region::from_raw(*base, *bytes) },
+            Bytes::Lasting(memory) => memory.region(),
+        })
     }
 
     /// The memory given, blank: for each attempt to recover the tier. Nothing of a tier that was there before can be joined any more.
@@ -312,9 +356,9 @@ pub(crate) fn reshapes(found: &Superblock, settings: &Settings) -> bool {
 }
 
 /// The shape that the tier on this device will have.
-fn shape(file: &FileDevice, settings: &Settings) -> Result<Geometry, Refusal> {
+fn shape(flash: &dyn Device, settings: &Settings) -> Result<Geometry, Refusal> {
     let wanted = settings.tier_config()?;
-    let config = match read_superblock(&mut Flash(file)) {
+    let config = match read_superblock(&mut Flash(flash)) {
         // The shape of a tier that may still be needed is that on flash.
         Ok(found) if found.config.page_size == settings.page_bytes && !reshapes(&found, settings) => {
             settings.merged(&found.config, found.state == TierState::Drained)

@@ -6,7 +6,7 @@
 //! failed and that was given up is not to be used again: the server has run on without it.
 
 use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,52 @@ use crate::message::Refusal;
 /// The file's name in the data directory.
 pub const MARKER_FILE: &str = "mezzanine.tier";
 const FORMAT: u32 = 1;
+
+/// Where the marker is kept.
+pub trait MarkerStore: Send + Sync {
+    /// What it is called in messages.
+    fn describe(&self) -> String;
+
+    /// The marker's text; `None` if there is none.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn read(&self) -> io::Result<Option<String>>;
+
+    /// Replaces the text, durably: whole or not at all.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    fn replace(&self, text: &str) -> io::Result<()>;
+}
+
+/// A data directory, in which the marker is a file.
+#[derive(Debug, Clone)]
+pub struct DataDirectory(pub PathBuf);
+
+impl MarkerStore for DataDirectory {
+    fn describe(&self) -> String {
+        self.0.join(MARKER_FILE).display().to_string()
+    }
+
+    fn read(&self) -> io::Result<Option<String>> {
+        match fs::read_to_string(self.0.join(MARKER_FILE)) {
+            Ok(text) => Ok(Some(text)),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn replace(&self, text: &str) -> io::Result<()> {
+        let temporary = self.0.join(format!("{MARKER_FILE}.tmp"));
+        let mut file =
+            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&temporary, self.0.join(MARKER_FILE))?;
+        File::open(&self.0)?.sync_all()
+    }
+}
 
 /// What a data directory knows of its tier.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,18 +106,13 @@ impl Marker {
     ///
     /// # Errors
     /// If there is one that cannot be read or understood: it may say that pages are missing from the disk.
-    pub fn read(data_directory: &Path) -> Result<Option<Self>, Refusal> {
-        let path = data_directory.join(MARKER_FILE);
-        let shown = path.display();
+    pub fn read(store: &dyn MarkerStore) -> Result<Option<Self>, Refusal> {
+        let shown = store.describe();
         let odd = |what: String| {
             Refusal::new(format!("the marker \"{shown}\" of the flash tier cannot be used: {what}"))
                 .hint("Restore it from a backup of the same moment. It says whether pages are missing from the disk.")
         };
-        let text = match fs::read_to_string(&path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(odd(error.to_string())),
-        };
+        let Some(text) = store.read().map_err(|error| odd(error.to_string()))? else { return Ok(None) };
         let marker: Self = toml::from_str(&text).map_err(|error| odd(error.message().to_owned()))?;
         if marker.format != FORMAT {
             return Err(odd(format!(
@@ -86,26 +127,15 @@ impl Marker {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub fn write(&self, data_directory: &Path) -> Result<(), Refusal> {
-        let path = data_directory.join(MARKER_FILE);
-        let temporary = data_directory.join(format!("{MARKER_FILE}.tmp"));
+    pub fn write(&self, store: &dyn MarkerStore) -> Result<(), Refusal> {
         let text = format!(
             "# Says which flash tier holds pages of this cluster. Do not remove: without it a missing tier is not noticed.\n{}",
             toml::to_string(self).map_err(|error| Refusal::new(error.to_string()))?
         );
-        let written = fs::OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&temporary)
-            .and_then(|mut file| file.write_all(text.as_bytes()).and_then(|()| file.sync_all()))
-            .and_then(|()| fs::rename(&temporary, &path))
-            .and_then(|()| File::open(data_directory)?.sync_all());
-        written.map_err(|error| {
+        store.replace(&text).map_err(|error| {
             Refusal::new(format!(
                 "the marker \"{}\" of the flash tier cannot be written: {error}",
-                path.display()
+                store.describe()
             ))
             .hint("Check free space, owner and mode of the data directory.")
         })

@@ -12,6 +12,7 @@
 use mezzanine_engine::format::{
     ClusterName, FormatError, Superblock, TierState, read_superblock, read_superblock_to_drain,
 };
+use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{
     Admission, Blank, Geometry, Recovered, RecoveryError, RecoveryReport, RedoPoint, SyncMode, Tier,
     TierConfig, WriteFlash,
@@ -219,7 +220,7 @@ impl Host {
     /// If the device was not locked.
     pub fn start(&self, start: &Start) -> Result<Started, Refusal> {
         assert!(self.is_locked(), "a tier is judged only when nobody else changes it");
-        let marker = Marker::read(&self.settings.data_directory)?;
+        let marker = Marker::read(&*self.marker)?;
         // One that never was in use is the wrong one, rather than one that has failed.
         let dispensable = marker.as_ref().is_some_and(|marker| !marker.only_copies)
             && !start.files_lack_pages
@@ -247,7 +248,7 @@ impl Host {
         });
         self.server.mark_control_file(false)?;
         match named {
-            Some(marker) => marker.of_given_up().write(&self.settings.data_directory)?,
+            Some(marker) => marker.of_given_up().write(&*self.marker)?,
             None => self.forsake(&start.new_uuid)?,
         }
         Ok(Started {
@@ -299,8 +300,7 @@ impl Host {
         if only_copies {
             self.server.mark_control_file(true)?;
         }
-        Marker::new(&superblock.tier_uuid, self.flash_path(), only_copies)
-            .write(&self.settings.data_directory)?;
+        Marker::new(&superblock.tier_uuid, self.flash_path(), only_copies).write(&*self.marker)?;
         let recovery = self.recover(memory, superblock.started_at(start.redo), start.owner)?;
         if !only_copies {
             self.server.mark_control_file(false)?;
@@ -360,9 +360,14 @@ impl Host {
 
     fn recover(&self, memory: Blank, superblock: Superblock, owner: u32) -> Result<RecoveryReport, Refusal> {
         let mut flash = Flash(&*self.flash);
+        let nobody_needs = |error: &RecoveryError| match error {
+            RecoveryError::Damaged { .. } => expendable(&superblock),
+            RecoveryError::Read(_) => expendable(&superblock) && !planted::is(Bug::UnreadableEndsStart),
+            _ => false,
+        };
         let recovered = match Tier::recover(memory, &superblock, owner, &mut flash) {
-            // Invariant 8: what is damaged can be had from disk, or redone from the log.
-            Err(RecoveryError::Damaged { .. }) if expendable(&superblock) => {
+            // Invariant 8: what is damaged can be had from disk, or redone from the log; and so can what cannot be read.
+            Err(error) if nobody_needs(&error) => {
                 // What was replayed until then is no part of the discarded tier.
                 Tier::recover(self.blank()?, &superblock.discarded(), owner, &mut flash).map(
                     |mut recovered| {

@@ -1,0 +1,137 @@
+//! A server starts on a flash device of which something cannot be read.
+#![allow(clippy::unwrap_used)]
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use machine::{Machine, PAGE, checkpoint, give_memory, read, start, write};
+use mezzanine_device::Device;
+use mezzanine_device::memory::{Bad, MemoryDevice};
+use mezzanine_engine::{Design, SyncMode};
+use mezzanine_ffi::host::Host;
+use mezzanine_ffi::marker::MarkerStore;
+use mezzanine_ffi::settings::Settings;
+use mezzanine_ffi::startup::Adoption;
+
+mod machine;
+
+const FLASH_BYTES: u64 = 2 << 20;
+const BLOCK: u64 = 4096;
+const BLOCKS: u32 = 60;
+
+/// A marker in memory.
+#[derive(Clone, Default)]
+struct Kept(Arc<Mutex<Option<String>>>);
+
+impl MarkerStore for Kept {
+    fn describe(&self) -> String {
+        "marker".to_owned()
+    }
+
+    fn read(&self) -> io::Result<Option<String>> {
+        Ok(self.0.lock().unwrap().clone())
+    }
+
+    fn replace(&self, text: &str) -> io::Result<()> {
+        *self.0.lock().unwrap() = Some(text.to_owned());
+        Ok(())
+    }
+}
+
+fn open(machine: &Machine, design: Design, flash: &Arc<MemoryDevice>, marker: &Kept) -> Host {
+    let settings = Settings {
+        flash_bytes: FLASH_BYTES,
+        flash_bytes_max: 0,
+        group_pages: 2,
+        design,
+        ..machine.settings()
+    };
+    let flash: Arc<dyn Device> = Arc::<MemoryDevice>::clone(flash);
+    let server = Box::new(machine::Relations(Arc::clone(&machine.disk)));
+    let mut host = Host::on_device(settings, flash, Box::new(marker.clone()), server).unwrap();
+    give_memory(&mut host);
+    host
+}
+
+/// A tier in use, in which every block has a version that disk has as well.
+fn used(machine: &Machine, design: Design, flash: &Arc<MemoryDevice>, marker: &Kept) -> Host {
+    let host = open(machine, design, flash, marker);
+    host.start(&start(10)).unwrap();
+    for version in 1..4 {
+        for block in 0..BLOCKS {
+            if write(&host, block, version) != mezzanine_ffi::pages::Written::Taken {
+                let mut disk = machine.disk.pages.lock().unwrap();
+                disk.insert(*machine::id(block).as_bytes(), vec![version; PAGE]);
+            }
+        }
+        while host.work() {}
+        checkpoint(&host, 10 + u64::from(version));
+    }
+    host
+}
+
+/// It was so once that a read which failed in a recovery was the end of the start: of the tier, in a mode in which the disk suffices anyway, until
+/// the next start; and of the server, where power had failed in a shutdown between the superblock, which said that the tier was drained,
+/// and the marker. What the log and the disk have is not worth a refusal: the tier is emptied.
+#[test]
+fn what_nobody_needs_and_cannot_be_read_costs_neither_the_start_nor_the_tier() {
+    for case in CASES {
+        start_with_each_block_unreadable(case);
+    }
+}
+
+/// Each kind of tier without the rule.
+#[cfg(feature = "planted")]
+#[test]
+fn that_is_seen_where_the_rule_is_taken_out() {
+    use mezzanine_engine::planted::{Bug, set};
+    for case in [CASES[0], CASES[2], CASES[4]] {
+        set(Some(Bug::UnreadableEndsStart));
+        let seen = std::panic::catch_unwind(|| start_with_each_block_unreadable(case));
+        set(None);
+        assert!(seen.is_err(), "{case:?}");
+    }
+}
+
+/// Sync mode, design, and whether the server was shut down.
+type Case = (SyncMode, Design, bool);
+
+const CASES: [Case; 5] = [
+    (SyncMode::Drained, Design::FaceGsc, false),
+    (SyncMode::Drained, Design::Lc, false),
+    (SyncMode::Durable, Design::FaceGsc, true),
+    (SyncMode::Through, Design::FaceGsc, true),
+    (SyncMode::Through, Design::Tac, false),
+];
+
+fn start_with_each_block_unreadable((mode, design, closed): Case) {
+    let machine = Machine::new(mode);
+    let (flash, marker) = (Arc::new(MemoryDevice::new(FLASH_BYTES)), Kept::default());
+    let host = used(&machine, design, &flash, &marker);
+    if closed {
+        // The power fails before the marker says so as well.
+        let before = marker.read().unwrap();
+        assert!(host.close(true).unwrap());
+        *marker.0.lock().unwrap() = before;
+    }
+    drop(host);
+    let (image, text) = (flash.image(), marker.read().unwrap());
+    let mut discarded = 0;
+    for at in (0..FLASH_BYTES).step_by(BLOCK as usize) {
+        flash.heal();
+        flash.load(&image);
+        flash.spoil(at, BLOCK, Bad::Unreadable);
+        marker.0.lock().unwrap().clone_from(&text);
+        let host = open(&machine, design, &flash, &marker);
+        let started = host.start(&start(13)).unwrap_or_else(|refusal| panic!("{mode:?}, {at}: {refusal}"));
+        assert_ne!(started.adoption, Adoption::Unusable, "{mode:?} {design:?}, {at}: {}", started.reason);
+        if started.adoption == Adoption::Discarded {
+            discarded += 1;
+            assert_eq!(host.tier().valid_and_dirty(), (0, 0));
+        }
+        if closed || mode == SyncMode::Through {
+            assert!((0..BLOCKS).all(|block| read(&host, &machine, block) == Some(3)), "{mode:?}, {at}");
+        }
+    }
+    println!("{mode:?} {design:?}: discarded in {discarded} cases");
+}
