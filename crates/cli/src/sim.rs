@@ -23,7 +23,7 @@ const EXAMPLES: &str = "Examples:
   mezz sim crash                                          ten thousand power cuts
   mezz sim crash --seed 7 --cuts 1000000 --json           a million, from another seed
   mezz sim crash --world database --sync-mode drained     databases on tiers in one sync mode
-  mezz sim crash --exhaustive                             every case of every trace of one step
+  mezz sim crash --exhaustive                             every case of every trace of one step, of volumes and databases
   mezz sim crash --world volume --seed 4711 --cuts 12     the first twelve cuts of one world again
 
 A world is a machine with a flash device, disks, one power supply and either files on a volume or a database with a log. Its seed \
@@ -64,7 +64,7 @@ pub(crate) struct CrashArgs {
 
     /// What lives in the worlds: volume (files with syncs), database (a pool, a log and a redo pointer) or all (as each seed
     /// draws it).
-    #[arg(long, default_value = "all", conflicts_with = "exhaustive")]
+    #[arg(long, default_value = "all", conflicts_with = "case")]
     world: Worlds,
 
     /// Threads (default: all cores). The result does not depend on it.

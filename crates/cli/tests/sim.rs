@@ -90,6 +90,14 @@ fn every_case_of_the_shortest_traces_is_tried() {
     let case =
         mezz(&["sim", "crash", "--exhaustive", "--case", "used/durable/face-gsc/both/2:w:1"]).expect(0);
     assert!(case.stdout.contains("violations   none"), "{}", case.stdout);
+    let of_databases =
+        ["sim", "crash", "--exhaustive", "--length", "0", "--world", "database", "--sync-mode", "drained"];
+    let report = mezz(&[&of_databases[..], &["--design", "face-gr", "--json"]].concat()).expect(0).json();
+    assert_eq!(report["violations"].as_array().unwrap().len(), 0);
+    assert!(report["settings"].as_u64() == Some(4 * 3) && report["cuts"].as_u64().unwrap() > 100, "{report}");
+    let case = "database/used/drained/face-gsc/both/2:w:1";
+    let case = mezz(&["sim", "crash", "--exhaustive", "--case", case]).expect(0);
+    assert!(case.stdout.contains("violations   none"), "{}", case.stdout);
 }
 
 #[test]
@@ -97,7 +105,10 @@ fn senseless_wishes_are_refused_with_what_there_is() {
     for (options, words) in [
         (&["--world", "moon"][..], &["moon", "all, volume, database"][..]),
         (&["--world", "volume", "--sync-mode", "drained"], &["drained", "no log", "--world database"]),
-        (&["--exhaustive", "--sync-mode", "drained"], &["drained", "through or durable"]),
+        (
+            &["--exhaustive", "--world", "volume", "--sync-mode", "drained"],
+            &["drained", "no log", "--world database"],
+        ),
         (&["--design", "lru-3"], &["lru-3", "face-gsc, lru"]),
         (&["--design", "tac", "--sync-mode", "durable"], &["--sync-mode durable", "through alone"]),
         (&["--without", "gravity"], &["gravity", "guards"]),

@@ -120,6 +120,11 @@ impl MemoryDevice {
         self.state().cache.sector_bytes = bytes;
     }
 
+    /// The length of the aligned pieces that a power cut leaves whole, in bytes.
+    pub fn atomic_write(&self) -> u64 {
+        self.state().cache.sector_bytes
+    }
+
     /// The changes that a power cut could still undo, oldest first.
     pub fn window(&self) -> Vec<Unflushed> {
         self.state().cache.window()

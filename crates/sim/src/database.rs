@@ -19,7 +19,7 @@ pub mod machine;
 
 pub mod scenario;
 
-mod pool;
+pub(crate) mod pool;
 
 mod server;
 
@@ -43,9 +43,11 @@ mod damage;
 
 mod errors;
 
-mod checkers;
+pub(crate) mod checkers;
 
 pub mod world;
+
+pub mod exhaustive;
 
 pub use scenario::Scenario;
 pub use world::World;

@@ -5,7 +5,7 @@
 use mezzanine_engine::planted::{Bug, set};
 use mezzanine_sim::crash::exhaustive::replay;
 
-const TRACES: [(Bug, &str); 8] = [
+const TRACES: [(Bug, &str); 12] = [
     (Bug::SyncWithoutFlush, "used/durable/face-gsc/both/1:fj"),
     (Bug::ReuseBeforeDiskSync, "used/durable/face-gsc/both/2:fj"),
     (Bug::DirtyDroppedAtFront, "used/durable/face-gsc/both/2:f"),
@@ -14,6 +14,10 @@ const TRACES: [(Bug, &str); 8] = [
     (Bug::TailNotScanned, "used/durable/face-gsc/both/1:"),
     (Bug::SegmentMisnamed, "used/durable/face-gsc/both/1:f"),
     (Bug::FrontIgnored, "used/durable/face-gsc/both/2:ff"),
+    (Bug::BeforeMarkIgnored, "database/new/drained/face-gsc/both/1:f"),
+    (Bug::DrainUnsynced, "database/used/drained/face-gsc/both/2:l"),
+    (Bug::PendingRedoForgotten, "database/used/durable/face-gsc/both/1:p"),
+    (Bug::CleanTierKept, "database/used/through/face-gsc/both/2:f"),
 ];
 
 #[test]

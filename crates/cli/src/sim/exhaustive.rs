@@ -1,6 +1,6 @@
 //! `mezz sim crash --exhaustive`: every case of short traces.
 
-use mezzanine_sim::crash::exhaustive::{Options, Report, Step, replay, run as run_traces};
+use mezzanine_sim::crash::exhaustive::{DatabaseStep, Options, Report, Step, replay, run as run_traces};
 use serde::Serialize;
 
 use super::{CrashArgs, verdict};
@@ -28,6 +28,7 @@ pub(super) fn run(args: &CrashArgs, json: bool) -> Result<(), Failure> {
             };
             let report = run_traces(&Options {
                 length: args.length.into(),
+                worlds: args.world,
                 sync_mode: args.sync_mode,
                 design: args.design,
                 threads: args.threads(),
@@ -35,8 +36,9 @@ pub(super) fn run(args: &CrashArgs, json: bool) -> Result<(), Failure> {
             });
             bar.finish_and_clear();
             if report.settings == 0 {
-                let reason = "a volume has no such sync mode, and the traces are those of a volume";
-                return Err(Failure::usage("--sync-mode drained", reason).next("use through or durable"));
+                let reason = "a volume has no log that could repeat what is lost with the tier";
+                let failure = Failure::usage("--sync-mode drained", reason);
+                return Err(failure.next("use through or durable, or --world database"));
             }
             report
         }
@@ -57,6 +59,8 @@ fn text(exhaustive: &Exhaustive<'_>) -> String {
     let (report, counts) = (exhaustive.report, &exhaustive.report.counts);
     let count = |value: u64| number(value as f64, 0);
     let steps: Vec<_> = Step::ALL.iter().map(|step| format!("{step} {}", step.text())).collect();
+    let of_databases: Vec<_> =
+        DatabaseStep::ALL.iter().map(|step| format!("{step} {}", step.text())).collect();
     let mut text = facts(&[
         (
             "traces",
@@ -68,6 +72,7 @@ fn text(exhaustive: &Exhaustive<'_>) -> String {
             ),
         ),
         ("steps", steps.join("; ")),
+        ("of databases", of_databases.join("; ")),
         (
             "stops",
             format!(

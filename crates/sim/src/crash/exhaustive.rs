@@ -1,6 +1,6 @@
 //! Every case of short traces, instead of some cases of long ones.
 //!
-//! A *trace* is a row of [`Step`]s of a small grammar, played in a *setting*: one of many tiny tiers, new or used. Every trace up to
+//! A *trace* is a row of steps of a small grammar, [`Step`]s of a volume or [`DatabaseStep`]s of a database, played in a *setting*: one of many tiny tiers, new or used. Every trace up to
 //! a length is played in every setting; power fails in each device operation of it, and once after it; each time every
 //! choice of what survives is tried (see its `window`): recovered, read, closed, and recovered again with another cut in each
 //! operation of the recovery. There is no randomness: the same length always means the same cases.
@@ -10,11 +10,11 @@
 //!
 //! Invariants checked: those of [`super::world`], by the same checkers.
 
-mod step;
+pub(crate) mod subject;
 
-mod setting;
+pub(crate) mod window;
 
-mod window;
+mod volume;
 
 mod stage;
 
@@ -27,17 +27,24 @@ use mezzanine_volume::{Design, SyncMode};
 use serde::Serialize;
 
 use super::VIOLATIONS_MAX;
+use super::kind::{Kind, Worlds};
 use super::report::{VERSION, Violation};
-use setting::Setting;
+use super::world::World as Volume;
+use crate::database::World as Database;
+use name::{Name, Of};
 use stage::{Finding, Stage};
-pub use step::Step;
+use subject::{Grammar, Scene, Subject};
 
+pub use crate::database::exhaustive::Step as DatabaseStep;
 pub use name::CaseName;
+pub use volume::Step;
 
 /// What to run.
 pub struct Options<'a> {
     /// The greatest length of a trace, in steps.
     pub length: usize,
+    /// Of worlds of which kind.
+    pub worlds: Worlds,
     /// Only settings with this sync mode.
     pub sync_mode: Option<SyncMode>,
     /// Only settings with this design.
@@ -51,7 +58,7 @@ pub struct Options<'a> {
 impl Options<'_> {
     /// Everything up to a length, with one thread and no progress.
     pub fn new(length: usize) -> Self {
-        Self { length, sync_mode: None, design: None, threads: 1, progress: None }
+        Self { length, worlds: Worlds::All, sync_mode: None, design: None, threads: 1, progress: None }
     }
 }
 
@@ -100,57 +107,109 @@ pub struct Report {
 
 /// Tries every case. Ends early when there are many violations.
 pub fn run(options: &Options<'_>) -> Report {
-    let settings = setting::settings(options.sync_mode, options.design);
-    // Work is handed out by setting and first step, so that threads share the longest part.
-    let units: Vec<_> = settings
-        .iter()
-        .flat_map(|setting| Step::ALL.iter().map(move |first| (setting, Some(*first))))
-        .filter(|_| options.length > 0)
-        .chain(settings.iter().map(|setting| (setting, None)))
-        .collect();
-    let traces_total = settings.len() as u64 * traces(options.length);
-    let (next, done, enough) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
-    let total = Mutex::new((Counts::default(), Vec::new()));
-    let work = || {
-        while let Some((setting, first)) = units.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
-            let finished = || {
-                let done = done.fetch_add(1, Ordering::Relaxed) + 1;
-                if let Some(progress) = options.progress {
-                    progress(done, traces_total);
-                }
-                !enough.load(Ordering::Relaxed)
-            };
-            let mut walk = Walk { counts: Counts::default(), found: Vec::new(), finished: &finished };
-            walk.unit(setting, *first, options.length);
-            let mut total = total.lock().unwrap_or_else(PoisonError::into_inner);
-            total.0.add(&walk.counts);
-            total.1.extend(walk.found);
-            enough.fetch_or(total.1.len() >= VIOLATIONS_MAX, Ordering::Relaxed);
-        }
+    let volumes = settings_of::<Volume>(options, Kind::Volume);
+    let databases = settings_of::<Database>(options, Kind::Database);
+    let traces_total = volumes.len() as u64 * traces::<Step>(options.length)
+        + databases.len() as u64 * traces::<DatabaseStep>(options.length);
+    let run = Run {
+        options,
+        traces_total,
+        traces_done: AtomicU64::new(0),
+        enough: AtomicBool::new(false),
+        total: Mutex::default(),
     };
-    std::thread::scope(|scope| {
-        for _ in 1..options.threads.max(1) {
-            scope.spawn(work);
+    run.all::<Volume>(&volumes);
+    run.all::<Database>(&databases);
+    let settings = (volumes.len() + databases.len()) as u64;
+    let (counts, mut found) = run.total.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.sort_by_key(|(length, violation)| (*length, violation.replay.clone()));
+    let violations = found.into_iter().map(|(_, violation)| violation).collect();
+    Report { length: options.length, settings, counts, violations }
+}
+
+fn settings_of<S: Subject>(options: &Options<'_>, kind: Kind) -> Vec<S::Setting> {
+    let wanted = match options.worlds {
+        Worlds::All => true,
+        Worlds::Only(only) => only == kind,
+    };
+    if wanted { S::Setting::all(options.sync_mode, options.design) } else { Vec::new() }
+}
+
+/// One call of [`run`].
+struct Run<'o> {
+    options: &'o Options<'o>,
+    traces_total: u64,
+    traces_done: AtomicU64,
+    enough: AtomicBool,
+    /// What was found, each with the length of its trace.
+    total: Mutex<(Counts, Vec<(usize, Violation)>)>,
+}
+
+impl Run<'_> {
+    /// Tries every trace in each of these settings, on all threads.
+    fn all<S: Subject>(&self, settings: &[S::Setting]) {
+        // Work is handed out by setting and first step, so that threads share the longest part.
+        let length = self.options.length;
+        let units: Vec<_> = settings
+            .iter()
+            .flat_map(|setting| S::Step::ALL.iter().map(move |first| (setting, Some(*first))))
+            .filter(|_| length > 0)
+            .chain(settings.iter().map(|setting| (setting, None)))
+            .collect();
+        let next = AtomicU64::new(0);
+        let finished = || self.finished();
+        let work = || {
+            while let Some((setting, first)) = units.get(next.fetch_add(1, Ordering::Relaxed) as usize) {
+                let mut walk =
+                    Walk::<S> { counts: Counts::default(), found: Vec::new(), finished: &finished };
+                walk.unit(setting, *first, length);
+                self.take(walk);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..self.options.threads.max(1) {
+                scope.spawn(work);
+            }
+            work();
+        });
+    }
+
+    /// One more trace is finished. Whether to go on.
+    fn finished(&self) -> bool {
+        let done = self.traces_done.fetch_add(1, Ordering::Relaxed) + 1;
+        if let Some(progress) = self.options.progress {
+            progress(done, self.traces_total);
         }
-        work();
-    });
-    let (counts, mut found) = total.into_inner().unwrap_or_else(PoisonError::into_inner);
-    found.sort_by_key(|(name, _): &(CaseName, _)| (name.trace.len(), name.to_string()));
-    let violations = found.into_iter().map(|(name, finding)| violation(&name, finding)).collect();
-    Report { length: options.length, settings: settings.len() as u64, counts, violations }
+        !self.enough.load(Ordering::Relaxed)
+    }
+
+    fn take<S: Subject>(&self, walk: Walk<'_, S>) {
+        let mut total = self.total.lock().unwrap_or_else(PoisonError::into_inner);
+        total.0.add(&walk.counts);
+        let found = walk.found.into_iter();
+        total.1.extend(found.map(|(name, finding)| (name.trace.len(), violation(&name, finding))));
+        self.enough.fetch_or(total.1.len() >= VIOLATIONS_MAX, Ordering::Relaxed);
+    }
 }
 
 /// Tries one case alone, or as many as the name leaves open.
 pub fn replay(name: &CaseName) -> Report {
+    match &name.0 {
+        Of::Volume(name) => replay_of(name),
+        Of::Database(name) => replay_of(name),
+    }
+}
+
+fn replay_of<S: Subject>(name: &Name<S>) -> Report {
     let mut counts = Counts::default();
-    let found = Stage::new(name.setting.clone())
+    let found = Stage::<S>::new(name.setting.clone())
         .and_then(|mut stage| stage.node(&name.trace, Some(name.case), &mut counts));
     let violations = found.err().map(|finding| violation(&name.at(finding.case), finding));
     let violations = violations.into_iter().collect();
     Report { length: name.trace.len(), settings: 1, counts, violations }
 }
 
-fn violation(name: &CaseName, finding: Finding) -> Violation {
+fn violation<S: Subject>(name: &Name<S>, finding: Finding) -> Violation {
     Violation {
         invariant: finding.invariant,
         seed: 0,
@@ -162,11 +221,11 @@ fn violation(name: &CaseName, finding: Finding) -> Violation {
 }
 
 /// How many traces there are up to a length.
-fn traces(length: usize) -> u64 {
-    let mut ending_in = vec![0u64; Step::ALL.len()];
+fn traces<G: Grammar>(length: usize) -> u64 {
+    let mut ending_in = vec![0u64; G::ALL.len()];
     let (mut all, mut before) = (1, 1);
     for _ in 0..length {
-        for (step, ending) in Step::ALL.iter().zip(&mut ending_in) {
+        for (step, ending) in G::ALL.iter().zip(&mut ending_in) {
             *ending = before - if step.is_idempotent() { *ending } else { 0 };
         }
         before = ending_in.iter().sum();
@@ -176,31 +235,31 @@ fn traces(length: usize) -> u64 {
 }
 
 /// A walk through the traces that begin with one step.
-struct Walk<'a> {
+struct Walk<'a, S: Subject> {
     counts: Counts,
-    found: Vec<(CaseName, Finding)>,
+    found: Vec<(Name<S>, Finding)>,
     /// Called after each trace; says whether to go on.
     finished: &'a dyn Fn() -> bool,
 }
 
-impl Walk<'_> {
-    fn unit(&mut self, setting: &Setting, first: Option<Step>, length: usize) {
-        match Stage::new(setting.clone()) {
+impl<S: Subject> Walk<'_, S> {
+    fn unit(&mut self, setting: &S::Setting, first: Option<S::Step>, length: usize) {
+        match Stage::<S>::new(setting.clone()) {
             Ok(mut stage) => {
                 let mut trace: Vec<_> = first.into_iter().collect();
                 let length = if first.is_some() { length } else { 0 };
                 self.below(&mut stage, &mut trace, length);
             }
-            Err(finding) => self.found.push((CaseName::new(setting, &[], finding.case), finding)),
+            Err(finding) => self.found.push((Name::new(setting, &[], finding.case), finding)),
         }
     }
 
     /// Tries `trace` and all that begin with it, up to `length`. Returns whether to go on.
-    fn below(&mut self, stage: &mut Stage, trace: &mut Vec<Step>, length: usize) -> bool {
+    fn below(&mut self, stage: &mut Stage<S>, trace: &mut Vec<S::Step>, length: usize) -> bool {
         let found = stage.node(trace, None, &mut self.counts);
         let sound = found.is_ok();
         if let Err(finding) = found {
-            self.found.push((CaseName::new(stage.setting(), trace, finding.case), finding));
+            self.found.push((Name::new(stage.setting(), trace, finding.case), finding));
         }
         if !(self.finished)() {
             return false;
@@ -208,7 +267,7 @@ impl Walk<'_> {
         if !sound || trace.len() >= length {
             return true;
         }
-        for step in Step::ALL {
+        for step in S::Step::ALL {
             if step.is_idempotent() && trace.last() == Some(step) {
                 continue;
             }

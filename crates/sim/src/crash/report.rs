@@ -175,6 +175,8 @@ pub struct Coverage {
     pub admission_changes: u64,
     /// Wrong flash devices that were refused.
     pub tiers_refused: u64,
+    /// Tiers that were made anew, or emptied, when their server started.
+    pub tiers_emptied: u64,
     /// Processes that died with jobs of the tier in their hands.
     pub owners_killed: u64,
     /// Copies of the flash device that were damaged.
@@ -259,6 +261,7 @@ impl Coverage {
             switches,
             admission_changes,
             tiers_refused,
+            tiers_emptied,
             owners_killed,
             damages,
             damage_refused,

@@ -7,13 +7,14 @@
 //! - `commits`: whatever was acknowledged is in the log.
 
 use super::contents::{self, Content};
-use super::history::Verdict;
-use super::log::Lsn;
+use super::history::{History, Verdict};
+use super::log::{Log, Lsn};
 use super::places::Place;
 use super::reading::Source;
 use super::server::Server;
 use super::world::{Stop, World};
 use crate::crash::report::Invariant;
+use mezzanine_device::memory::MemoryDevice;
 use mezzanine_engine::Lookup;
 
 impl Server<'_> {
@@ -62,51 +63,64 @@ impl Server<'_> {
 impl World {
     /// To be called right after a power cut, before the database starts again.
     pub(super) fn check_after_cut(&mut self) -> Result<(), Stop> {
-        if self.machine.log.end() < self.acknowledged {
-            let text = format!("the log ends at {} before {}", self.machine.log.end(), self.acknowledged);
-            return Err(Stop::violated(Invariant::Commits, text));
-        }
+        self.check_commits()?;
         if self.machine.control.read().disk_suffices && self.random.chance(1, 2) {
             self.check_disk_alone()?;
         }
         Ok(())
     }
 
-    fn check_disk_alone(&mut self) -> Result<(), Stop> {
+    pub(super) fn check_commits(&self) -> Result<(), Stop> {
+        if self.machine.log.end() < self.acknowledged {
+            let text = format!("the log ends at {} before {}", self.machine.log.end(), self.acknowledged);
+            return Err(Stop::violated(Invariant::Commits, text));
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_disk_alone(&mut self) -> Result<(), Stop> {
         self.check_backup(self.machine.control.read().redo)
     }
 
-    /// Repeats the log from `redo` over the disk as it is, in memory, and compares the outcome with the history: a backup of the disk
-    /// taken now, together with the log.
+    /// As [`compare_backup`], with the disk as it is now.
     pub(super) fn check_backup(&mut self, redo: Lsn) -> Result<(), Stop> {
-        let log = &self.machine.log;
-        let page_bytes = self.scenario.page_bytes();
-        let mut found: Vec<Content> = self.machine.disk.inspect(|image| {
-            let pages = (0..).zip(image.chunks_exact(page_bytes));
-            pages.map(|(place, page)| contents::identify(page, place)).collect()
-        });
-        for (lsn, change) in log.records_from(redo) {
-            let Some((place, version)) = change.page() else { continue };
-            let content = &mut found[place as usize];
-            match self.history.judge(log, lsn, place, *content) {
-                Verdict::Apply => *content = Content::Version(version),
-                Verdict::Skip | Verdict::Doomed => {}
-                verdict => {
-                    let text =
-                        format!("{verdict:?}: page {place} is {content:?} at record {lsn}, {change:?}");
-                    return Err(Stop::violated(Invariant::DiskAlone, text));
-                }
-            }
-        }
-        for place in self.history.now().existing() {
-            let expected = self.history.now().version(place);
-            let content = found[place as usize];
-            if Some(content) != expected.map(Content::Version) {
-                let text = format!("page {place} is {content:?} on disk instead of version {expected:?}");
-                return Err(Stop::violated(Invariant::DiskAlone, text));
-            }
-        }
+        let (log, disk, page_bytes) = (&self.machine.log, &self.machine.disk, self.scenario.page_bytes());
+        let compared = compare_backup(&self.history, log, disk, page_bytes, redo);
         self.coverage.disks_compared += 1;
-        Ok(())
+        compared.map_err(|text| Stop::violated(Invariant::DiskAlone, text))
     }
+}
+
+/// Repeats the log from `redo` over the disk as it is, in memory, and compares the outcome with the history: a backup of the disk taken now, together
+/// with the log. An error says what is wrong.
+pub(crate) fn compare_backup(
+    history: &History,
+    log: &Log,
+    disk: &MemoryDevice,
+    page_bytes: usize,
+    redo: Lsn,
+) -> Result<(), String> {
+    let mut found: Vec<Content> = disk.inspect(|image| {
+        let pages = (0..).zip(image.chunks_exact(page_bytes));
+        pages.map(|(place, page)| contents::identify(page, place)).collect()
+    });
+    for (lsn, change) in log.records_from(redo) {
+        let Some((place, version)) = change.page() else { continue };
+        let content = &mut found[place as usize];
+        match history.judge(log, lsn, place, *content) {
+            Verdict::Apply => *content = Content::Version(version),
+            Verdict::Skip | Verdict::Doomed => {}
+            verdict => {
+                return Err(format!("{verdict:?}: page {place} is {content:?} at record {lsn}, {change:?}"));
+            }
+        }
+    }
+    for place in history.now().existing() {
+        let expected = history.now().version(place);
+        let content = found[place as usize];
+        if Some(content) != expected.map(Content::Version) {
+            return Err(format!("page {place} is {content:?} on disk instead of version {expected:?}"));
+        }
+    }
+    Ok(())
 }

@@ -115,6 +115,20 @@ impl Server<'_> {
             // To prepare for a backup, for example.
             SyncMode::Durable => self.tier_is_clean() || self.world.random.chance(1, 6),
         };
+        self.checkpoint_begun(redo, mark, drains);
+    }
+
+    /// Begins a checkpoint that drains the tier if it is asked to, or if its sync mode does.
+    pub(super) fn begin_checkpoint_that(&mut self, drains: bool) {
+        let redo = self.world.machine.log.end();
+        self.pool.mark();
+        self.redo_begun = redo;
+        let mark = self.tier.begin_checkpoint();
+        let drains = drains || self.tier.sync_mode() != SyncMode::Durable || self.tier_is_clean();
+        self.checkpoint_begun(redo, mark, drains);
+    }
+
+    fn checkpoint_begun(&mut self, redo: Lsn, mark: Mark, drains: bool) {
         self.world.trace(|| format!("checkpoint {redo} begins, {mark:?}, drains: {drains}"));
         if self.world.scenario.drains_early && self.tier.sync_mode() == SyncMode::Drained {
             // What is left is drained in its time, and everything if another drain is under way now.
@@ -169,7 +183,8 @@ impl Server<'_> {
         self.finish_checkpoint()
     }
 
-    fn finish_checkpoint(&mut self) -> Result<(), Stop> {
+    /// Takes the checkpoint under way to its end, if there is one.
+    pub(super) fn finish_checkpoint(&mut self) -> Result<(), Stop> {
         self.world.waits = 0;
         while self.checkpoint.is_some() {
             self.step_checkpoint()?;

@@ -180,10 +180,24 @@ impl Server<'_> {
         Err(Stop::violated(Invariant::Assertion, "jobs follow jobs without end"))
     }
 
+    /// A process takes a job and dies, with the I/O done or not; the job is to be done again. Nothing if there is no job.
+    pub(super) fn job_outlives_owner(&mut self, owner: u32, done: bool) -> Result<(), Stop> {
+        let Some(job) = self.tier.next_job(owner) else { return Ok(()) };
+        self.jobs.push(UnderWay { owner, job, carried_out: false });
+        let carried_out = if done { self.carry_out(self.jobs.len() - 1) } else { Ok(()) };
+        self.jobs.retain(|job| job.owner != owner);
+        carried_out?;
+        self.abandon(owner)
+    }
+
     /// A process that carries out jobs dies, with its jobs at any stage; another will do them again.
     pub(super) fn worker_dies(&mut self) -> Result<(), Stop> {
         let owner = FIRST_WORKER + self.world.random.below(self.world.scenario.owners.into()) as u32;
         self.jobs.retain(|job| job.owner != owner);
+        self.abandon(owner)
+    }
+
+    fn abandon(&mut self, owner: u32) -> Result<(), Stop> {
         self.world.coverage.owners_killed += 1;
         match self.tier.abandon(owner) {
             Ok(()) => Ok(()),

@@ -158,6 +158,17 @@ impl Log {
         self.cut_at(self.written)
     }
 
+    /// Where the log may end after a loss of power.
+    pub fn ends(&self) -> std::ops::RangeInclusive<Lsn> {
+        self.flushed..=self.written
+    }
+
+    /// Power failed, and the log ends here, at one of its [ends](Self::ends).
+    pub fn end_at(&mut self, end: Lsn) {
+        assert!(self.ends().contains(&end), "a log keeps what was flushed, and no more than was written");
+        self.cut_at(end);
+    }
+
     /// Power failed: what was not flushed may be gone. Returns how many records are.
     pub fn power_failed(&mut self, random: &mut Random) -> u64 {
         let end = match random.below(4) {

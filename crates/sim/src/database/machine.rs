@@ -1,6 +1,6 @@
 //! The hardware of one world: flash, disk, log and control file on one power supply.
 
-use mezzanine_device::memory::{CutReport, MemoryDevice, Power, Random, Spent};
+use mezzanine_device::memory::{CutReport, MemoryDevice, Power, Random, Spent, Survival};
 use mezzanine_device::{Device, DeviceError, DeviceErrorKind};
 use mezzanine_engine::format::{
     SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, SuperblockError, write_superblock,
@@ -33,6 +33,11 @@ impl ControlFile {
     /// The value.
     pub fn read(&self) -> Control {
         self.control
+    }
+
+    /// The value that power failed in the writing of.
+    pub fn under_way(&self) -> Option<Control> {
+        self.under_way
     }
 
     /// Replaces the value, durably.
@@ -90,6 +95,28 @@ impl Machine {
         self.disk.load(&other.disk.image());
         self.log.copy_from(&other.log);
         self.control.control = other.control.control;
+    }
+
+    /// Makes this machine what `other` is, with what is not durable yet, and its power on.
+    pub fn copy_with_unflushed(&mut self, other: &Self) {
+        self.power.restore();
+        self.flash.copy_from(&other.flash);
+        self.disk.copy_from(&other.disk);
+        self.log.copy_from(&other.log);
+        (self.control.control, self.control.under_way) = (other.control.control, other.control.under_way);
+    }
+
+    /// As [`Self::cut`], with the choice made by the caller: what survives on flash and disk, where the log ends, and whether the
+    /// control file has its new value if power failed while it was written.
+    pub fn cut_as(&mut self, flash: &Survival, disk: &Survival, log_end: Lsn, control_replaced: bool) {
+        self.flash.power_cut_as(flash);
+        self.disk.power_cut_as(disk);
+        self.log.end_at(log_end);
+        match self.control.under_way.take() {
+            Some(control) if control_replaced => self.control.control = control,
+            _ => {}
+        }
+        self.power.restore();
     }
 
     /// Lets everything volatile lose what it loses, and turns power on again. Returns what happened to flash and disk, and how many

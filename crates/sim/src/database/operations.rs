@@ -87,6 +87,11 @@ impl Server<'_> {
     /// Changes a page, or makes it.
     fn change(&mut self) -> Result<(), Stop> {
         let place = self.place();
+        self.change_page(place)
+    }
+
+    /// Changes the page at `place`, or makes it if it may be made.
+    pub(super) fn change_page(&mut self, place: Place) -> Result<(), Stop> {
         if self.world.history.now().version(place).is_some() {
             let previous = self.fetch(place)?;
             // As PostgreSQL with full_page_writes: the first change after a redo pointer.
@@ -122,7 +127,7 @@ impl Server<'_> {
         }
     }
 
-    fn commit(&mut self) -> Result<(), Stop> {
+    pub(super) fn commit(&mut self) -> Result<(), Stop> {
         let world = &mut *self.world;
         let lsn = world.history.append(&mut world.machine.log, Change::Commit);
         let forced = world.machine.log.force(lsn);
@@ -147,6 +152,11 @@ impl Server<'_> {
     /// Fills a relation without logging its pages, makes them durable by flushing its range, and only then logs that they are there.
     fn load(&mut self) -> Result<(), Stop> {
         let number = self.world.random.below(self.world.scenario.space.all_relations().into()) as u32;
+        self.load_relation(number)
+    }
+
+    /// The same with the relation of this number, if it may be loaded.
+    pub(super) fn load_relation(&mut self, number: u32) -> Result<(), Stop> {
         let relation = self.world.scenario.space.relation(number);
         // An older tier that knows the redo pointer does as well as the right one, but for pages that no log knows.
         let older_tier = self.world.scenario.swaps && !self.disk_must_suffice();

@@ -9,27 +9,27 @@ use super::places::{Extent, Place};
 
 /// A page in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Buffer {
-    pub(super) place: Place,
-    pub(super) version: u32,
+pub(crate) struct Buffer {
+    pub(crate) place: Place,
+    pub(crate) version: u32,
     /// Up to where the log must be durable before the page may leave; 0 for a page without a log.
-    pub(super) lsn: Lsn,
-    pub(super) dirty: bool,
+    pub(crate) lsn: Lsn,
+    pub(crate) dirty: bool,
     /// Dirty since before the mark of the checkpoint under way, which waits for it.
-    pub(super) before_mark: bool,
+    pub(crate) before_mark: bool,
     /// On its way out.
-    pub(super) busy: bool,
+    pub(crate) busy: bool,
     used: u64,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Pool {
+pub(crate) struct Pool {
     buffers: Vec<Buffer>,
     tick: u64,
 }
 
 impl Pool {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.buffers.len()
     }
 
@@ -38,12 +38,12 @@ impl Pool {
     }
 
     /// The page at `place`, if it is in memory.
-    pub(super) fn find(&self, place: Place) -> Option<Buffer> {
+    pub(crate) fn find(&self, place: Place) -> Option<Buffer> {
         self.index(place).map(|index| self.buffers[index])
     }
 
     /// As [`Self::find`], and the page counts as used.
-    pub(super) fn touch(&mut self, place: Place) -> Option<&mut Buffer> {
+    pub(crate) fn touch(&mut self, place: Place) -> Option<&mut Buffer> {
         self.tick += 1;
         let tick = self.tick;
         let buffer = self.buffers.iter_mut().find(|buffer| buffer.place == place)?;
@@ -52,40 +52,40 @@ impl Pool {
     }
 
     /// Puts a page in. There must be room, and it must not be there.
-    pub(super) fn put(&mut self, place: Place, version: u32, lsn: Lsn, dirty: bool) {
+    pub(crate) fn put(&mut self, place: Place, version: u32, lsn: Lsn, dirty: bool) {
         assert!(self.index(place).is_none(), "a page is in the pool once");
         self.tick += 1;
         let used = self.tick;
         self.buffers.push(Buffer { place, version, lsn, dirty, before_mark: false, busy: false, used });
     }
 
-    pub(super) fn set_busy(&mut self, place: Place, busy: bool) {
+    pub(crate) fn set_busy(&mut self, place: Place, busy: bool) {
         if let Some(index) = self.index(place) {
             self.buffers[index].busy = busy;
         }
     }
 
     /// The page was written out in its present version.
-    pub(super) fn cleaned(&mut self, place: Place) {
+    pub(crate) fn cleaned(&mut self, place: Place) {
         if let Some(index) = self.index(place) {
             self.buffers[index].dirty = false;
             self.buffers[index].before_mark = false;
         }
     }
 
-    pub(super) fn remove(&mut self, place: Place) {
+    pub(crate) fn remove(&mut self, place: Place) {
         if let Some(index) = self.index(place) {
             self.buffers.swap_remove(index);
         }
     }
 
     /// Forgets the pages of an extent, dirty or not.
-    pub(super) fn forget(&mut self, extent: &Extent) {
+    pub(crate) fn forget(&mut self, extent: &Extent) {
         self.buffers.retain(|buffer| !extent.contains(buffer.place));
     }
 
     /// The page that leaves next: the least recently used one in `lru_share` of 16 cases, else any. `None` if all are on their way.
-    pub(super) fn victim(&self, lru_share: u64, random: &mut Random) -> Option<Buffer> {
+    pub(crate) fn victim(&self, lru_share: u64, random: &mut Random) -> Option<Buffer> {
         let free = || self.buffers.iter().filter(|buffer| !buffer.busy);
         if random.chance(lru_share, 16) {
             return free().min_by_key(|buffer| buffer.used).copied();
@@ -95,7 +95,7 @@ impl Pool {
     }
 
     /// The `count` least recently used pages that stay where they are.
-    pub(super) fn tail(&self, count: usize) -> Vec<Buffer> {
+    pub(crate) fn tail(&self, count: usize) -> Vec<Buffer> {
         let mut tail: Vec<_> = self.buffers.iter().filter(|buffer| !buffer.busy).copied().collect();
         tail.sort_by_key(|buffer| buffer.used);
         tail.truncate(count);
@@ -103,19 +103,19 @@ impl Pool {
     }
 
     /// Every dirty page now waits for the checkpoint that begins.
-    pub(super) fn mark(&mut self) {
+    pub(crate) fn mark(&mut self) {
         self.buffers.iter_mut().for_each(|buffer| buffer.before_mark = buffer.dirty);
     }
 
     /// A page that the checkpoint under way waits for.
-    pub(super) fn before_mark(&self, random: &mut Random) -> Option<Buffer> {
+    pub(crate) fn before_mark(&self, random: &mut Random) -> Option<Buffer> {
         let waiting = || self.buffers.iter().filter(|buffer| buffer.before_mark && !buffer.busy);
         let count = waiting().count() as u64;
         (count > 0).then(|| waiting().nth(random.below(count) as usize).copied()).flatten()
     }
 
     /// A dirty page of an extent.
-    pub(super) fn dirty_in(&self, extent: &Extent) -> Option<Buffer> {
+    pub(crate) fn dirty_in(&self, extent: &Extent) -> Option<Buffer> {
         self.buffers.iter().find(|buffer| buffer.dirty && extent.contains(buffer.place)).copied()
     }
 }

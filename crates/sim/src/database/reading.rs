@@ -72,7 +72,7 @@ impl Server<'_> {
 
     /// What others do while someone waits for a device: jobs, and evictions.
     fn meanwhile(&mut self) -> Result<(), Stop> {
-        if !self.world.random.chance(1, 8) {
+        if !self.world.scenario.interruptions || !self.world.random.chance(1, 8) {
             return Ok(());
         }
         if self.world.random.chance(1, 64) {

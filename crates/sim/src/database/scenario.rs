@@ -67,6 +67,8 @@ pub struct Scenario {
     pub age: Option<Age>,
     /// Whether devices report errors now and then. The database stops then, and starts again.
     pub errors: bool,
+    /// Whether others go on while somebody waits for a device. In every world that is drawn they do.
+    pub interruptions: bool,
     /// Whether a flush is now and then reported and not done. Never drawn: no software survives that, and a world that
     /// finds nothing wrong with it is blind.
     pub lying_flushes: bool,
@@ -244,6 +246,7 @@ impl Scenario {
             switches: true,
             age: draw_age(seed),
             errors: random.chance(1, 4),
+            interruptions: true,
             lying_flushes: false,
             focus,
             weights,

@@ -138,6 +138,19 @@ impl World {
         }
     }
 
+    /// Makes this world what `other` is, which has the same scenario: the machine with what is not durable yet, the history, and what is
+    /// known of both. Coverage, counts of cuts and the course stay.
+    pub(super) fn copy_from(&mut self, other: &Self) {
+        self.machine.copy_with_unflushed(&other.machine);
+        self.history.clone_from(&other.history);
+        self.random = other.random.clone();
+        self.acknowledged = other.acknowledged;
+        self.dropped.clone_from(&other.dropped);
+        self.thinned.clone_from(&other.thinned);
+        self.orphaned.clone_from(&other.orphaned);
+        self.formats = other.formats;
+    }
+
     /// Lets the world tell on standard error what it does.
     #[must_use]
     pub fn traced(mut self) -> Self {
@@ -292,7 +305,7 @@ impl World {
     }
 
     /// Adds what a tier did in one session.
-    fn count(&mut self, tier: &Tier) {
+    pub(super) fn count(&mut self, tier: &Tier) {
         let statistics = tier.statistics();
         let config = tier.geometry().config();
         let coverage = &mut self.coverage;

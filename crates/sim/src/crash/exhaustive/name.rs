@@ -3,31 +3,43 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::setting::{Setting, settings};
 use super::stage::Case;
-use super::step::Step;
+use super::subject::{Grammar, Scene, Subject};
+use crate::crash::world::World as Volume;
+use crate::database::World as Database;
 
 /// One case: setting, trace, stop, choice, and the stop and the choice inside of the recovery. Written
 /// `used/durable/face-gsc/both/1:wsj:5.12+3.0`. What is left out at the end stands for all of it.
-#[derive(Debug, Clone)]
-pub struct CaseName {
-    pub(super) setting: Setting,
-    pub(super) trace: Vec<Step>,
+pub(super) struct Name<S: Subject> {
+    pub(super) setting: S::Setting,
+    pub(super) trace: Vec<S::Step>,
     pub(super) case: Case,
 }
 
-impl CaseName {
-    pub(super) fn new(setting: &Setting, trace: &[Step], case: Case) -> Self {
+impl<S: Subject> Name<S> {
+    pub(super) fn new(setting: &S::Setting, trace: &[S::Step], case: Case) -> Self {
         Self { setting: setting.clone(), trace: trace.to_vec(), case }
     }
 
     /// Another case of the same trace.
     pub(super) fn at(&self, case: Case) -> Self {
-        Self { case, ..self.clone() }
+        Self::new(&self.setting, &self.trace, case)
     }
 }
 
-impl fmt::Display for CaseName {
+impl<S: Subject> Clone for Name<S> {
+    fn clone(&self) -> Self {
+        self.at(self.case)
+    }
+}
+
+impl<S: Subject> fmt::Debug for Name<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl<S: Subject> fmt::Display for Name<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:", self.setting)?;
         self.trace.iter().try_for_each(|step| write!(f, "{step}"))?;
@@ -42,19 +54,17 @@ impl fmt::Display for CaseName {
     }
 }
 
-impl FromStr for CaseName {
+impl<S: Subject> FromStr for Name<S> {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut parts = text.split(':');
         let name = parts.next().unwrap_or_default();
-        let setting = Setting::named(name).ok_or_else(|| {
-            let known: Vec<_> = settings(None, None).iter().map(Setting::to_string).collect();
-            format!("there is no setting '{name}'; known: {}", known.join(", "))
-        })?;
+        let setting = S::Setting::named(name).ok_or_else(|| format!("there is no setting '{name}'"))?;
         let step = |letter| {
-            let known = || Step::ALL.iter().map(|step| format!("{step} {}", step.text())).collect::<Vec<_>>();
-            Step::of(letter)
+            let known =
+                || S::Step::ALL.iter().map(|step| format!("{step} {}", step.text())).collect::<Vec<_>>();
+            S::Step::of(letter)
                 .ok_or_else(|| format!("there is no step '{letter}'; known: {}", known().join(", ")))
         };
         let trace = parts.next().unwrap_or_default().chars().map(step).collect::<Result<_, _>>()?;
@@ -66,6 +76,47 @@ impl FromStr for CaseName {
             None => Ok(Self { setting, trace, case }),
         }
     }
+}
+
+/// The name of a case, of a volume or of a database.
+#[derive(Debug, Clone)]
+pub struct CaseName(pub(super) Of);
+
+/// What a case is of.
+#[derive(Debug, Clone)]
+pub(super) enum Of {
+    Volume(Name<Volume>),
+    Database(Name<Database>),
+}
+
+impl fmt::Display for CaseName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Of::Volume(name) => name.fmt(f),
+            Of::Database(name) => name.fmt(f),
+        }
+    }
+}
+
+impl FromStr for CaseName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let setting = text.split(':').next().unwrap_or_default();
+        if <Database as Subject>::Setting::named(setting).is_some() {
+            return text.parse().map(|name| Self(Of::Database(name)));
+        }
+        if <Volume as Subject>::Setting::named(setting).is_some() {
+            return text.parse().map(|name| Self(Of::Volume(name)));
+        }
+        let mut known = names::<Volume>();
+        known.extend(names::<Database>());
+        Err(format!("there is no setting '{setting}'; known: {}", known.join(", ")))
+    }
+}
+
+fn names<S: Subject>() -> Vec<String> {
+    S::Setting::all(None, None).iter().map(S::Setting::to_string).collect()
 }
 
 /// Reads `stop.choice+stop.choice`.
@@ -95,6 +146,7 @@ mod tests {
             "new/through/face-gr/both/2::4.0",
             "new/durable/face-basic/both/1:z:7",
             "used/durable/face-gsc/clean/2:kk",
+            "database/used/drained/face-gsc/both/1:pk:3.1+2.0",
         ] {
             assert_eq!(text.parse::<CaseName>().map(|name| name.to_string()), Ok(text.to_owned()));
         }
@@ -104,6 +156,7 @@ mod tests {
     fn a_wrong_name_is_answered_with_what_there_is() {
         let complaint = |text: &str| text.parse::<CaseName>().err().unwrap_or_default();
         assert!(complaint("old/durable").contains("used/durable/face-gsc/both/1"));
+        assert!(complaint("old/durable").contains("database/new/drained/face-gr/both/2"));
         assert!(complaint("used/durable/face-gsc/both/1:q").contains("w write the first page"));
         assert!(complaint("used/durable/face-gsc/both/1:w:x").contains("'x' is not a number"));
         assert!(complaint("used/durable/face-gsc/both/1:w:1.2:3").contains(":3"));

@@ -2,58 +2,49 @@
 //!
 //! For a window of up to [`WHOLE_WINDOW`] changes all subsets survive in turn; for a longer one none, all, each alone, all but
 //! each, and the oldest of each number. Changes of a file's length survive in their order, so in turn every number of them
-//! does, whatever becomes of the bytes. Then each write is torn at 512 bytes, with all others lost and with all others kept:
+//! does, whatever becomes of the bytes. What is no device, a log or a control file, comes out of a cut in one of its ways: up to
+//! [`WAYS_MAX`] of them are tried with every subset, of more the least and the most, and the others with none and with all. Then each write is torn at 512 bytes, with all others lost and with all others kept:
 //! the newest write of a device at every sector and in every sector alone, an older one at its first and at its last.
 
-use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash, Hasher};
+use mezzanine_device::memory::{Fate, MemoryDevice, Survival, Unflushed};
 
-use mezzanine_device::memory::{Fate, MemoryDevice, SECTOR_BYTES, Survival, Unflushed};
-
-use crate::crash::machine::Machine;
+use super::subject::Subject;
 
 /// Windows of up to so many changes are tried in all their subsets.
 const WHOLE_WINDOW: usize = 6;
 
+/// So many ways are tried with every subset.
+const WAYS_MAX: usize = 4;
+
 /// What one cut leaves.
 #[derive(Debug, Clone)]
-pub(super) struct Choice {
-    flash: Survival,
-    disks: Vec<Survival>,
-    sidecars: Vec<bool>,
+pub(crate) struct Choice {
+    /// Of each device, flash first.
+    pub(crate) survivals: Vec<Survival>,
+    /// Of what is no device: which of its ways.
+    pub(crate) way: usize,
     /// One write survives in part.
     pub(super) torn: bool,
     /// A further cut inside the recovery is tried.
     pub(super) nested: bool,
 }
 
-impl Choice {
-    /// Lets the power come back to `machine` with what this choice leaves.
-    pub(super) fn cut(&self, machine: &Machine) {
-        machine.cut_as(&self.flash, &self.disks, &self.sidecars);
-    }
-}
-
-/// The unflushed changes of a machine: flash first, then the disks.
-struct Window {
-    devices: Vec<Vec<Unflushed>>,
-    cut_short: Vec<bool>,
-}
+/// The unflushed changes of each device, flash first.
+struct Window(Vec<Vec<Unflushed>>);
 
 impl Window {
-    fn of(machine: &Machine) -> Self {
-        let devices = devices(machine).map(MemoryDevice::window).collect();
-        Self { devices, cut_short: machine.sidecars_cut_short() }
+    fn of(world: &impl Subject) -> Self {
+        Self(world.devices().into_iter().map(MemoryDevice::window).collect())
     }
 
     /// All unflushed changes as (device, place in its window).
     fn changes(&self) -> Vec<(usize, usize)> {
         let of = |(device, window): (usize, &Vec<Unflushed>)| (0..window.len()).map(move |at| (device, at));
-        self.devices.iter().enumerate().flat_map(of).collect()
+        self.0.iter().enumerate().flat_map(of).collect()
     }
 
     fn resizes(&self) -> u64 {
-        self.devices.iter().flatten().filter(|change| change.resizes).count() as u64
+        self.0.iter().flatten().filter(|change| change.resizes).count() as u64
     }
 
     /// The choice in which `fate` says what becomes of each change, and `resizes` changes of each length survive.
@@ -61,55 +52,52 @@ impl Window {
         &self,
         fate: impl Fn(usize, usize) -> Fate,
         resizes: u64,
-        replaced: bool,
+        way: usize,
         torn: bool,
         nested: bool,
     ) -> Choice {
         let survival = |device: usize| {
-            let fates = (0..self.devices[device].len()).map(|at| fate(device, at)).collect();
+            let fates = (0..self.0[device].len()).map(|at| fate(device, at)).collect();
             Survival { fates, resizes }
         };
-        Choice {
-            flash: survival(0),
-            disks: (1..self.devices.len()).map(survival).collect(),
-            sidecars: self.cut_short.iter().map(|cut_short| *cut_short && replaced).collect(),
-            torn,
-            nested,
-        }
+        Choice { survivals: (0..self.0.len()).map(survival).collect(), way, torn, nested }
     }
 }
 
-fn devices(machine: &Machine) -> impl Iterator<Item = &MemoryDevice> {
-    std::iter::once(&*machine.flash).chain(machine.disks.iter().map(|disk| &**disk))
-}
-
-/// Every choice for the machine's present window, simplest first. A `nested` cut tears every write at its first and last
+/// Every choice for the world's present window, simplest first. A `nested` cut tears every write at its first and last
 /// sector only.
-pub(super) fn choices(machine: &Machine, nested: bool) -> Vec<Choice> {
-    let window = Window::of(machine);
+pub(super) fn choices(world: &impl Subject, nested: bool) -> Vec<Choice> {
+    let window = Window::of(world);
     let changes = window.changes();
     let mut choices = Vec::new();
-    let sidecars: &[bool] = if window.cut_short.contains(&true) { &[false, true] } else { &[false] };
+    let ways = world.ways();
     for kept in subsets(changes.len()) {
         let of = |device, at| match changes.iter().zip(&kept).any(|(c, kept)| *c == (device, at) && *kept) {
             true => Fate::Kept,
             false => Fate::Lost,
         };
         for resizes in 0..=window.resizes() {
-            for replaced in sidecars {
-                choices.push(window.choice(of, resizes, *replaced, false, true));
+            for way in 0..ways {
+                let extreme = way == 0 || way + 1 == ways || kept.iter().all(|one| *one == kept[0]);
+                if ways <= WAYS_MAX || extreme {
+                    choices.push(window.choice(of, resizes, way, false, true));
+                }
             }
         }
     }
+    let pieces: Vec<u64> = world.devices().into_iter().map(MemoryDevice::atomic_write).collect();
     for (device, at) in changes {
-        let change = window.devices[device][at];
-        let newest = at + 1 == window.devices[device].len();
-        for (number, pattern) in tears(sectors(&change), newest && !nested).into_iter().enumerate() {
+        let change = window.0[device][at];
+        let newest = at + 1 == window.0[device].len();
+        for (number, pattern) in
+            tears(sectors(&change, pieces[device]), newest && !nested).into_iter().enumerate()
+        {
             for others in [Fate::Lost, Fate::Kept] {
                 let of = |d, a| if (d, a) == (device, at) { Fate::Torn(pattern) } else { others };
                 let resizes = if others == Fate::Kept || change.resizes { u64::MAX } else { 0 };
                 let nested = newest && number == 0;
-                choices.push(window.choice(of, resizes, others == Fate::Kept, true, nested));
+                let way = if others == Fate::Kept { ways - 1 } else { 0 };
+                choices.push(window.choice(of, resizes, way, true, nested));
             }
         }
     }
@@ -128,8 +116,9 @@ fn subsets(count: usize) -> Vec<Vec<bool>> {
     subsets
 }
 
-fn sectors(change: &Unflushed) -> u64 {
-    (change.offset + change.len).div_ceil(SECTOR_BYTES) - change.offset / SECTOR_BYTES
+/// How many pieces of so many bytes, which a cut leaves whole, a change touches.
+fn sectors(change: &Unflushed, piece: u64) -> u64 {
+    (change.offset + change.len).div_ceil(piece) - change.offset / piece
 }
 
 /// Patterns of surviving sectors of a write: a torn last sector first.
@@ -150,12 +139,11 @@ fn tears(sectors: u64, thorough: bool) -> Vec<u64> {
     patterns
 }
 
-/// What decides the state of a machine after a cut, for all stops of one step of one trace: two choices with the same key
+/// What decides the state of a world after a cut, for all stops of one step of one trace: two choices with the same key
 /// leave the same bytes.
-pub(super) fn key(machine: &Machine, choice: &Choice) -> Vec<u64> {
+pub(super) fn key(world: &impl Subject, choice: &Choice) -> Vec<u64> {
     let mut key = Vec::new();
-    let survivals = std::iter::once(&choice.flash).chain(&choice.disks);
-    for (device, survival) in devices(machine).zip(survivals) {
+    for (device, survival) in world.devices().into_iter().zip(&choice.survivals) {
         let window = device.window();
         // All older changes are durable.
         key.push(window.first().map_or(device.changes() + 1, |change| change.number));
@@ -175,11 +163,7 @@ pub(super) fn key(machine: &Machine, choice: &Choice) -> Vec<u64> {
         }
         key.push(0);
     }
-    let mut hasher = DefaultHasher::new();
-    for (sidecar, replaced) in machine.sidecars.iter().zip(&choice.sidecars) {
-        sidecar.after_cut(*replaced).hash(&mut hasher);
-    }
-    key.push(hasher.finish());
+    key.push(world.way_key(choice.way));
     key
 }
 

@@ -1,8 +1,7 @@
 //! The grammar of the traces: what one step does.
 
-use std::fmt;
-
 use crate::crash::checkers::pages;
+use crate::crash::exhaustive::subject::steps;
 use crate::crash::model::FileModel;
 use crate::crash::operations;
 use crate::crash::world::{Drained, Session, Stop, World};
@@ -15,29 +14,6 @@ const FILLED: u64 = 6;
 
 /// Which page the steps in the middle of the file are about; the others are about its first page, which a guard may cover.
 const FAR: u64 = 3;
-
-macro_rules! steps {
-    ($($step:ident = $letter:literal $text:literal),+ $(,)?) => {
-        /// One step of a trace.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum Step { $(#[doc = $text] $step),+ }
-
-        impl Step {
-            /// Every step.
-            pub const ALL: &'static [Self] = &[$(Self::$step),+];
-
-            /// Its letter in the name of a trace.
-            pub const fn letter(self) -> char {
-                match self { $(Self::$step => $letter),+ }
-            }
-
-            /// What it does.
-            pub const fn text(self) -> &'static str {
-                match self { $(Self::$step => $text),+ }
-            }
-        }
-    };
-}
 
 steps! {
     Write = 'w' "write the first page",
@@ -57,11 +33,6 @@ steps! {
 }
 
 impl Step {
-    /// The step of a letter.
-    pub fn of(letter: char) -> Option<Self> {
-        Self::ALL.iter().copied().find(|step| step.letter() == letter)
-    }
-
     /// Whether doing it twice in a row is the same as doing it once.
     pub(super) fn is_idempotent(self) -> bool {
         matches!(
@@ -127,11 +98,5 @@ impl Step {
             world.drained = Drained::Files;
         }
         Ok(())
-    }
-}
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.letter())
     }
 }

@@ -6,6 +6,7 @@ use mezzanine_volume::{Admission, Design, SyncMode, TierConfig};
 
 use super::step::FILE;
 use crate::crash::checkers::pages;
+use crate::crash::exhaustive::subject::Scene;
 use crate::crash::operations;
 use crate::crash::scenario::{Scenario, draw_placement};
 use crate::crash::world::{Stop, World};
@@ -15,7 +16,7 @@ const ROUNDS_MAX: u64 = 1000;
 
 /// What the machine is like when a trace begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Beginning {
+pub(crate) enum Beginning {
     /// An unformatted flash device and an empty file.
     New,
     /// A queue that has come round and in which most pages are valid, so that the next ones to leave go to disk or get a
@@ -25,7 +26,7 @@ pub(super) enum Beginning {
 
 /// One configuration with one beginning.
 #[derive(Debug, Clone)]
-pub(super) struct Setting {
+pub(crate) struct Setting {
     pub(super) tier: TierConfig,
     pub(super) guards: bool,
     pub(super) beginning: Beginning,
@@ -36,7 +37,7 @@ const SYNC_MODES: [SyncMode; 2] = [SyncMode::Through, SyncMode::Durable];
 
 /// Every setting: each sync mode with each design and both kinds of page, groups of one page and of two by turns, and the
 /// other admissions with the third design. A sync mode or a design that is asked for leaves only its own.
-pub(super) fn settings(sync_mode: Option<SyncMode>, design: Option<Design>) -> Vec<Setting> {
+fn settings(sync_mode: Option<SyncMode>, design: Option<Design>) -> Vec<Setting> {
     let fixed = design.is_some_and(Design::has_slots);
     let wanted = |mode: &SyncMode| sync_mode.is_none_or(|only| only == *mode);
     let modes = SYNC_MODES.into_iter().filter(wanted).filter(|mode| !fixed || *mode == SyncMode::Through);
@@ -135,10 +136,11 @@ impl Setting {
             ..Scenario::draw(1)
         }
     }
+}
 
-    /// The setting of a name.
-    pub(super) fn named(name: &str) -> Option<Self> {
-        settings(None, None).into_iter().find(|setting| setting.to_string() == name)
+impl Scene for Setting {
+    fn all(sync_mode: Option<SyncMode>, design: Option<Design>) -> Vec<Self> {
+        settings(sync_mode, design)
     }
 }
 
