@@ -302,6 +302,9 @@ bugs! {
         /// What a sync under way covers is named in the sidecar also of pages that were discarded meanwhile: the file is refused from then on. It was so
         /// once. (The volume's part.)
         SyncedBatchRemembered,
+        /// What stage-out wrote when a file was longer is compared with its disk where an attachment that got no further has cut that. It was so once. (The volume's
+        /// part.)
+        CutPageCompared,
         /// A file counts as unchanged if its size and the time of its last change are the same. It was so once. (The volume's part.)
         FingerprintOfTimes,
         /// A tier is taken for a database's without comparing redo pointers.

@@ -75,6 +75,8 @@ pub struct TestSidecar {
     pub fingerprint: Mutex<Option<Vec<u8>>>,
     /// Replacements report a failure, and are in place all the same.
     pub fails: Mutex<bool>,
+    /// Replacements report a failure, and what was there stays.
+    pub refuses: Mutex<bool>,
 }
 
 impl TestSidecar {
@@ -92,6 +94,9 @@ impl SidecarStore for TestSidecar {
         self.inner.read()
     }
     fn replace(&self, bytes: &[u8]) -> io::Result<()> {
+        if *self.refuses.lock().unwrap() {
+            return Err(io::Error::other("there is no room"));
+        }
         self.inner.replace(bytes)?;
         if *self.fails.lock().unwrap() { Err(io::Error::other("it failed")) } else { Ok(()) }
     }
