@@ -207,9 +207,13 @@ impl Shared {
                 () if host.tier.on_disk(&page.id, &page.flash) => Newest::OnDisk,
                 () => Newest::Nowhere,
             };
-            // A page of a file that is no more need not be had.
+            // A page of a file that is no more need not be had, nor one past the end, which a crash has left there.
+            let start = page.id.block().saturating_mul(size as u64);
+            let is_in = |file: &Arc<FileInner>| {
+                start < file.clip.load(Ordering::Acquire) || planted::is(Bug::PastEndDrained)
+            };
             let file = self.file(page.id.file() as u32);
-            if let Some(file) = file.filter(|_| newest == Newest::Nowhere) {
+            if let Some(file) = file.filter(|file| newest == Newest::Nowhere && is_in(file)) {
                 let error = self.lost_page(host, &file, page.id.block(), &page.flash, read.err());
                 lost.get_or_insert(error);
             }

@@ -459,6 +459,48 @@ fn a_file_that_ends_in_a_lost_page_can_be_changed() {
     }
 }
 
+/// A file grows without a sync, and a crash leaves pages in the tier that lie past its end. One of them cannot be read. Can the tier be drained?
+fn a_bad_page_past_the_end_costs_nothing(design: Design, closed: bool) -> bool {
+    let config = durable(design);
+    let (flash, backing) = (formatted(&config), Backing::new("a"));
+    {
+        let volume = open(&flash, &config);
+        let file = backing.attach(&volume).unwrap();
+        (0..10).for_each(|block| write(&file, block, 1));
+        file.sync().unwrap();
+        (10..24).for_each(|block| write(&file, block, 1));
+        while volume.step() {}
+    }
+    let volume = open(&flash, &config);
+    let file = backing.attach(&volume).unwrap();
+    assert_eq!(file.len(), 10 * PAGE as u64, "a crash leaves the length that was synced");
+    assert_eq!(spoil(&flash, &page(15, 1), Bad::Unreadable), 1);
+    let drained = if closed { volume.close_drained() } else { volume.drain() };
+    if let Err(error) = drained {
+        assert_eq!(error.kind(), VolumeErrorKind::LostPage);
+        return false;
+    }
+    backing.disk.inspect(|disk| {
+        (0..10).for_each(|block| assert!(disk[block * PAGE..(block + 1) * PAGE] == page(block as u64, 1)));
+    });
+    if !closed {
+        // What lay past the end does not come back when the file grows.
+        write(&file, 20, 2);
+        assert!(read(&file, 15) == Ok(vec![0; PAGE]));
+        volume.close_drained().unwrap();
+    }
+    true
+}
+
+#[test]
+fn a_sector_under_a_page_past_the_end_costs_nothing() {
+    for design in WRITE_BACK {
+        for closed in [false, true] {
+            only_with(&[Bug::PastEndDrained], || a_bad_page_past_the_end_costs_nothing(design, closed));
+        }
+    }
+}
+
 /// There is an end to what is carried: then, and not before, writing ends.
 #[test]
 fn a_device_that_rots_away_ends_writing_before_it_is_full_of_lost_pages() {
