@@ -20,7 +20,8 @@
 //! # Logs of another moment
 //! A log that was put back beside a newer database would roll it back, or bring old pages to it. So the directory says which opening of the tier its logs are of, by
 //! nonces, and a log that holds something is used only if that is the opening in which the database's sidecar says that it was last used. Before the sidecar says
-//! the present one, the directory says both, so that a crash between the two refuses nothing: [`claim`], then the sidecar, then [`own`]. Where the
+//! the present one, the directory says both, so that a crash between the two refuses nothing: [`claim`], then the sidecar, then [`own`]. An opening that finds no
+//! sidecar adds itself to what the directory says, for that sidecar may be put back. Where the
 //! sidecar says that disk is current, nothing is compared, as a stock SQLite compares nothing; nor where the directory says nothing.
 
 use std::fs::{self, File, OpenOptions};
@@ -37,8 +38,13 @@ const WAL: &str = "wal";
 const JOURNAL: &str = "journal";
 const README: &str = "README";
 const OPENING: &str = "opening";
+/// While it is being written; a full disk leaves it.
+const OPENING_NEW: &str = "opening.new";
 const WAL_SUFFIX: &[u8] = b"-wal";
 const JOURNAL_SUFFIX: &[u8] = b"-journal";
+
+/// Openings that a log directory names at most. The first ones count: with later ones, in which the database could not be attached, no log was written.
+const OPENINGS_MAX: usize = 8;
 
 /// The directory that holds the logs of the database at `database`.
 pub(crate) fn directory(database: &Path) -> PathBuf {
@@ -146,7 +152,7 @@ pub(crate) fn leave(database: &Path) -> Result<bool, Error> {
     if !unfinished_logs(database).is_empty() {
         return Ok(false);
     }
-    for name in [WAL, JOURNAL, README, OPENING] {
+    for name in [WAL, JOURNAL, README, OPENING, OPENING_NEW] {
         absent_is_fine(fs::remove_file(directory.join(name))).map_err(failed)?;
     }
     absent_is_fine(fs::remove_dir(&directory)).map_err(failed)?;
@@ -166,17 +172,17 @@ fn openings(directory: &Path) -> io::Result<Option<Vec<String>>> {
 }
 
 /// Notes the openings durably. Where the database cannot be written either, its tier changes nothing, and a directory that cannot be written says what it did.
-fn write_openings(directory: &Path, openings: &[Nonce], writable: bool) -> io::Result<()> {
+fn write_openings(directory: &Path, openings: &[String], writable: bool) -> io::Result<()> {
     match replace_openings(directory, openings) {
         Err(error) if !writable && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         done => done,
     }
 }
 
-fn replace_openings(directory: &Path, openings: &[Nonce]) -> io::Result<()> {
-    let new = directory.join("opening.new");
+fn replace_openings(directory: &Path, openings: &[String]) -> io::Result<()> {
+    let new = directory.join(OPENING_NEW);
     let mut file = File::create(&new)?;
-    file.write_all(openings.iter().map(|nonce| hex(nonce) + "\n").collect::<String>().as_bytes())?;
+    file.write_all(openings.iter().map(|opening| format!("{opening}\n")).collect::<String>().as_bytes())?;
     file.sync_all()?;
     fs::rename(&new, directory.join(OPENING))?;
     sync_directory(directory)
@@ -195,8 +201,8 @@ pub(crate) fn claim(database: &Path, before: Option<Nonce>, now: Nonce, writable
     }
     let failed = |source| Error::io("look at the log directory of", database.display(), source);
     let known = openings(&directory).map_err(failed)?;
-    if let (Some(before), Some(known), [log, ..]) = (before, known, unfinished_logs(database).as_slice()) {
-        if !known.contains(&hex(&before)) {
+    if let (Some(before), Some(known), [log, ..]) = (&before, &known, unfinished_logs(database).as_slice()) {
+        if !known.contains(&hex(before)) {
             let reason = format!(
                 "it is of another moment than the database: it was written in another opening of the tier than the one in which {} was last used",
                 database.display()
@@ -206,7 +212,13 @@ pub(crate) fn claim(database: &Path, before: Option<Nonce>, now: Nonce, writable
             ));
         }
     }
-    let both: Vec<Nonce> = before.into_iter().chain([now]).collect();
+    // A sidecar that is missing or cannot be read says nothing, and may be put back: the logs stay what they were until the database is attached.
+    let earlier = match (before, known) {
+        (Some(before), _) => vec![hex(&before)],
+        (None, Some(known)) => known,
+        (None, None) => return Ok(()),
+    };
+    let both: Vec<String> = earlier.into_iter().take(OPENINGS_MAX - 1).chain([hex(&now)]).collect();
     write_openings(&directory, &both, writable).map_err(failed)
 }
 
@@ -216,7 +228,7 @@ pub(crate) fn own(database: &Path, now: Nonce, writable: bool) -> Result<(), Err
     if !directory.is_dir() {
         return Ok(());
     }
-    write_openings(&directory, &[now], writable)
+    write_openings(&directory, &[hex(&now)], writable)
         .map_err(|source| Error::io("note the opening in the log directory of", database.display(), source))
 }
 

@@ -101,6 +101,45 @@ fn a_hot_journal_of_an_earlier_opening_is_refused() {
     check(&db);
 }
 
+/// The database is opened once while its sidecar is missing, or damaged, and refused; then the sidecar is put back, as the refusal says. The log beside it had been
+/// claimed for that opening, and no longer said of which one it was, so it was refused from then on though every part was the newest.
+#[test]
+fn a_hot_journal_outlives_an_opening_without_its_sidecar() {
+    let folder = Folder::new();
+    die(&folder, 1);
+    die(&folder, 2);
+    let (sidecar, aside) = (folder.file("app.db.mezzanine"), folder.file("aside"));
+    fs::rename(&sidecar, &aside).unwrap();
+    let told = refusal(&folder);
+    assert!(told.contains("sidecar") && told.contains("missing"), "{told}");
+    let mut damaged = fs::read(&aside).unwrap();
+    damaged[40] ^= 1;
+    for _ in 0..3 {
+        fs::write(&sidecar, &damaged).unwrap();
+        let told = refusal(&folder);
+        assert!(told.contains("put back an undamaged copy"), "{told}");
+    }
+    fs::rename(&aside, &sidecar).unwrap();
+    let db = open(&folder, "app.db");
+    assert_eq!(count(&db, "SELECT count(*) FROM t WHERE n = 2"), 200);
+    check(&db);
+    drop(db);
+    assert!(!folder.file("app.db-wal").exists(), "nothing is left of the log");
+}
+
+/// A full disk leaves the half of a note beside a log. The log directory goes all the same when no log is left, or a stock SQLite would be kept from a database that
+/// needs no tier.
+#[test]
+fn half_a_note_beside_a_log_does_not_keep_its_directory() {
+    let folder = Folder::new();
+    die(&folder, 1);
+    let db = open(&folder, "app.db");
+    check(&db);
+    fs::write(folder.file("app.db-wal").join("opening.new"), "").unwrap();
+    drop(db);
+    assert!(!folder.file("app.db-wal").exists());
+}
+
 #[test]
 fn a_database_and_its_sidecar_of_an_earlier_moment_are_refused_with_the_newer_flash() {
     let (folder, old) = (Folder::new(), Folder::new());
