@@ -7,8 +7,8 @@ use std::sync::Arc;
 use mezzanine_device::memory::splitmix;
 use mezzanine_device::{Device, DeviceError, DirectIo, FileDevice, OpenOptions};
 use mezzanine_engine::format::{
-    FORMAT_VERSION_DRAINED, FormatError, Nonce, Superblock, TierState, read_superblock,
-    read_superblock_to_drain,
+    FORMAT_VERSION_DRAINED, FormatError, Nonce, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, TierState,
+    read_superblock, read_superblock_to_drain,
 };
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{
@@ -165,14 +165,22 @@ pub(crate) fn format_tier(
     }
     let (tier_uuid, database_uuid) = identities(config.identity_seed, &name)?;
     // An old superblock is destroyed before a new one stands: at no moment can a mix of the two be read.
-    let nothing = mezzanine_device::AlignedBuf::zeroed(mezzanine_engine::format::SUPERBLOCK_BYTES);
-    for offset in mezzanine_engine::format::SUPERBLOCK_OFFSETS {
+    let nothing = mezzanine_device::AlignedBuf::zeroed(SUPERBLOCK_BYTES);
+    for offset in SUPERBLOCK_OFFSETS {
         flash.write_at(&nothing, offset).map_err(failed)?;
     }
     Roster::default().write(flash).map_err(failed)?;
     flash.flush().map_err(failed)?;
     let first = begin(Superblock::new(&geometry, tier_uuid, database_uuid));
     write_superblock(flash, &first).map_err(failed)
+}
+
+/// What to do about superblocks that cannot be read: they may be whole, and name pages that are nowhere else.
+const SEE_TO_IT: &str = "see to the device and try again; nothing was changed";
+
+/// Whether the device has the places of both superblocks.
+fn has_superblocks(flash: &dyn Device) -> bool {
+    SUPERBLOCK_OFFSETS.iter().all(|offset| offset + SUPERBLOCK_BYTES as u64 <= flash.len())
 }
 
 /// Refuses to format over what is not recognised, and over pages that may be the only copies.
@@ -197,6 +205,9 @@ fn refuse_contents(flash: &dyn Device, name: &str) -> Result<(), VolumeError> {
             format!("it holds a damaged tier ({what}), whose pages may be nowhere else"),
         )
         .advise("force formatting if they may be lost")),
+        Err(error @ FormatError::Unreadable(_)) if has_superblocks(flash) => {
+            Err(VolumeError::new(VolumeErrorKind::Io, "format", name, error.to_string()).advise(SEE_TO_IT))
+        }
         Err(FormatError::Unreadable(_) | FormatError::Unrecognised) => {
             let mut head = vec![0; 64 * 1024];
             flash
@@ -253,12 +264,13 @@ fn find_superblock(
             FormatError::OlderFormat(version) => return older(operation, &name, *version),
             FormatError::Unrecognised => VolumeErrorKind::Unrecognised,
             FormatError::Damaged(_) => VolumeErrorKind::Damaged,
-            FormatError::Unreadable(_) if flash.len() < 8192 => VolumeErrorKind::Truncated,
+            FormatError::Unreadable(_) if !has_superblocks(flash) => VolumeErrorKind::Truncated,
             FormatError::Unreadable(_) => VolumeErrorKind::Io,
         };
         let advice = match kind {
             VolumeErrorKind::Unrecognised => "check the path, or format it as a tier",
             VolumeErrorKind::Truncated => "put the whole flash file back",
+            VolumeErrorKind::Io => SEE_TO_IT,
             _ => "put back an undamaged copy of the same moment; if no sidecar says 'dirty', format it anew",
         };
         VolumeError::new(kind, operation, &name, error.to_string()).advise(advice)

@@ -7,8 +7,8 @@ mod common;
 use std::sync::Arc;
 
 use common::{Backing, PAGE, durable, flash_for, formatted, open, page, through};
-use mezzanine_device::memory::MemoryDevice;
-use mezzanine_device::{DirectIo, FileDevice, OpenOptions};
+use mezzanine_device::memory::{Bad, Fault, Injection, MemoryDevice, Operation};
+use mezzanine_device::{DeviceErrorKind, DirectIo, FileDevice, OpenOptions};
 use mezzanine_volume::{SyncMode, Volume, VolumeConfig, VolumeErrorKind, create_flash, open_flash};
 
 fn kind_of_opening(flash: &Arc<MemoryDevice>, config: &VolumeConfig) -> VolumeErrorKind {
@@ -55,6 +55,37 @@ fn one_damaged_superblock_is_survived_and_two_are_refused() {
     flash.flip_bit(8 * (4096 + 40));
     assert_eq!(kind_of_opening(&flash, &durable()), VolumeErrorKind::Damaged);
     flash.flip_bit(8 * 40);
+    let volume = open(&flash, &durable());
+    let mut found = vec![0; PAGE];
+    backing.attach(&volume).unwrap().read_at(&mut found, 0).unwrap();
+    assert!(found == page(0, 1));
+}
+
+/// The tier may be whole, and have the only copies of its pages. The advice was to format it anew, or, where the error had passed meanwhile, that the device holds
+/// something that is no tier.
+#[test]
+fn superblocks_that_cannot_be_read_just_now_are_no_reason_to_format() {
+    let (flash, backing) = used();
+    let opened = || Volume::open(flash.clone(), durable()).map(drop);
+    let formatted = || Volume::format(&*flash, &durable(), false);
+    let refused: [&dyn Fn() -> Result<(), mezzanine_volume::VolumeError>; 2] = [&opened, &formatted];
+    let image = flash.image();
+    for refused in refused {
+        let passing = Fault::Error(DeviceErrorKind::Io);
+        flash.inject(Injection { operation: Operation::Read, after: 0, count: 2, fault: passing });
+        let error = refused().unwrap_err();
+        assert_eq!(error.kind(), VolumeErrorKind::Io, "{error}");
+        let told = error.to_string();
+        assert!(told.contains("see to the device") && !told.contains("format it"), "{told}");
+        assert!(!told.contains("not a tier"), "{told}");
+    }
+    [0, 4096].into_iter().for_each(|place| flash.spoil(place, 512, Bad::Unreadable));
+    for refused in refused {
+        let told = refused().unwrap_err().to_string();
+        assert!(told.contains("see to the device") && !told.contains("format it"), "{told}");
+    }
+    flash.heal();
+    assert!(flash.image() == image);
     let volume = open(&flash, &durable());
     let mut found = vec![0; PAGE];
     backing.attach(&volume).unwrap().read_at(&mut found, 0).unwrap();
