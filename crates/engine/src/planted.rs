@@ -198,6 +198,8 @@ bugs! {
         SegmentFrontIgnored,
         /// Numbers of files begin anew when a tier was opened 2^24 times. It was so once. (The volume's part.)
         FileNumbersWrap,
+        /// The number of a file whose first sidecar could not be written goes to the next one, though that sidecar may be in place. It was so once. (The volume's part.)
+        FailedNumberReused,
         /// What lies past the end of a file after a crash is not dropped before the file grows. (The volume's part.)
         TailNotTrimmed,
         /// A discard that a crash interrupted is not repeated. (The volume's part.)

@@ -295,7 +295,12 @@ impl Shared {
             if let Bond::New { forget } = &bond {
                 file.former.clone_from(forget);
             }
-            self.replace_sidecar(&file, || self.plain_sidecar(host, &file))?;
+            self.replace_sidecar(&file, || self.plain_sidecar(host, &file)).inspect_err(|_| {
+                if !planted::is(Bug::FailedNumberReused) {
+                    // It may be in place all the same.
+                    lock(&host.table).table.give_up(number);
+                }
+            })?;
         }
         {
             let mut note = lock(&host.table);

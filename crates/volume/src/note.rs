@@ -101,6 +101,11 @@ impl Table {
         if self.next_file == u32::MAX { Err(NumbersUsedUp) } else { Ok(self.next_file) }
     }
 
+    /// No file gets this number any more.
+    pub(crate) fn give_up(&mut self, file: u32) {
+        self.next_file = self.next_file.max(file.saturating_add(1));
+    }
+
     /// No number below the first of an epoch is given out any more, whatever became of the table in which it was. The last number
     /// stands for none: an epoch that has no numbers begins there.
     pub(crate) fn skip_to(&mut self, epoch: u32) {

@@ -5,6 +5,7 @@
 mod common;
 
 use common::{Backing, PAGE, durable, formatted, open, page};
+use mezzanine_device::Device;
 use mezzanine_engine::planted::{Bug, set};
 use mezzanine_volume::{SidecarStore, VolumeErrorKind};
 
@@ -75,4 +76,43 @@ fn a_file_whose_disk_was_cut_by_an_attachment_that_failed_is_taken() {
         !a_file_that_was_cut_is_taken_again(Some(Bug::CutPageCompared)),
         "the planted fault went unnoticed"
     );
+}
+
+/// The first sidecar of a file reports a failure and is in place all the same. Another file is attached in that opening. Can both be used in the next, whichever
+/// comes first?
+fn both_files_are_taken(bug: Option<Bug>, failed_first: bool) -> bool {
+    let flash = formatted(&durable());
+    let (failed, other) = (Backing::new("a"), Backing::new("b"));
+    failed.disk.write_at(&page(1, 1), 0).unwrap();
+    {
+        let volume = open(&flash, &durable());
+        *failed.sidecar.fails.lock().unwrap() = true;
+        set(bug);
+        assert!(failed.attach(&volume).is_err());
+        set(None);
+        let file = other.attach(&volume).unwrap();
+        file.write_at(&page(2, 1), 0).unwrap();
+        file.sync().unwrap();
+        volume.close().unwrap();
+    }
+    *failed.sidecar.fails.lock().unwrap() = false;
+    let volume = open(&flash, &durable());
+    let order = if failed_first { [(&failed, 1), (&other, 2)] } else { [(&other, 2), (&failed, 1)] };
+    order.into_iter().all(|(backing, number)| {
+        let Ok(file) = backing.attach(&volume) else { return false };
+        let mut found = vec![0; PAGE];
+        file.read_at(&mut found, 0).unwrap();
+        found == page(number, 1)
+    })
+}
+
+#[test]
+fn a_file_that_could_not_be_attached_does_not_share_its_number() {
+    for failed_first in [false, true] {
+        assert!(both_files_are_taken(None, failed_first));
+        assert!(
+            !both_files_are_taken(Some(Bug::FailedNumberReused), failed_first),
+            "the planted fault went unnoticed"
+        );
+    }
 }
