@@ -7,9 +7,10 @@ use crate::lane::{DRAIN, GROUP, LANE_IDLE, LANE_READING, LANE_TO_WRITE, LANE_WRI
 use crate::metadata::{BEING_FLUSHED, BEING_WRITTEN, COVERED, FULL, UNFLUSHED};
 use crate::planted::{self, Bug};
 use crate::release::{SYNC_BARRIER, SYNC_IDLE, SYNC_RUNNING};
+use crate::reread::NOT_AGAIN;
 use crate::staging::{FAILED, WRITING, WRITTEN};
 use crate::tier::Tier;
-use crate::unreadable::{NOT_AGAIN, Unread};
+use crate::unreadable::Unread;
 
 impl Tier {
     /// Takes back a job with its outcome.

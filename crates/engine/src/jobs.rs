@@ -11,9 +11,9 @@ use crate::lane::{DRAIN, LANE_READING, LANE_TO_READ, LANE_TO_REREAD, LANE_TO_WRI
 use crate::metadata::{BEING_FLUSHED, BEING_WRITTEN, FULL, UNFLUSHED};
 use crate::planted::{self, Bug};
 use crate::release::SYNC_BARRIER;
+use crate::reread::NOT_AGAIN;
 use crate::staging::{READY, WRITING};
 use crate::tier::Tier;
-use crate::unreadable::NOT_AGAIN;
 use std::marker::PhantomData;
 
 /// Work for the host.

@@ -92,6 +92,7 @@ mod unreadable;
 mod bad_frames;
 
 mod release;
+mod reread;
 
 mod placed;
 

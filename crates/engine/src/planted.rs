@@ -362,6 +362,12 @@ bugs! {
         NoteOfUnreadSegmentLost,
         /// Disk answers for a clean page that cannot be read before its tombstone is durable, and a crash finds the page again as a dirty one.
         UnreadableUnsaid,
+        /// A read that failed and was repeated well is named as the cause of a later failure. It was so once. (The volume's part.)
+        PassedErrorNamed,
+        /// A device that answers no read at all for a while passes for one whose pages are lost. It was so once.
+        SilenceTakenForLoss,
+        /// The place of a summary that cannot be read is used again. It was so once.
+        BadSummaryForgotten,
         /// A page that stage-out has brought to disk counts as the only copy until its frame leaves, so it is reported as lost if it cannot be
         /// read. It was so once.
         SyncedCountsAsLost,

@@ -176,6 +176,9 @@ impl Tier {
         let records = if survivors.is_empty() { Vec::new() } else { self.lane_records(group, head) };
         let read_from = self.control().lane_position.get();
         let failed = judged && self.control().lane_failed.get() != 0;
+        if failed {
+            self.judge_summary(group, head);
+        }
         for (index, position) in self.pages_of(group, head).enumerate() {
             let page = LanePage { position, place: position - read_from };
             let survives = survivors.contains(&position);
@@ -186,6 +189,7 @@ impl Tier {
                     && self.reads_whole_groups()
                     && !self.lane_page_whole(page)
                     && !self.holds_nothing(page)
+                    && !self.flash_is_silent()
                 {
                     self.note_bad(self.frame_of(position));
                 }
@@ -214,6 +218,15 @@ impl Tier {
             }
         }
         Ok(())
+    }
+
+    /// Frames of the group's summary that cannot be read are not used again, once what failed has been read again.
+    fn judge_summary(&self, group: u64, head: &GroupHead) {
+        let unread = self.reads_whole_groups() && !self.lane_summary_whole(group, head);
+        if unread && !self.flash_is_silent() && !planted::is(Bug::BadSummaryForgotten) {
+            // Of several frames nothing tells which one it is.
+            (group..self.page_position(group, 0)).for_each(|position| self.note_bad(self.frame_of(position)));
+        }
     }
 
     /// Referenced pages of the group, at most as many as may survive. If there are more, those at the
@@ -280,12 +293,7 @@ impl Tier {
 
     /// The records of the pages of one of the lane's groups, from the summary that was read with them; none if that is damaged.
     pub(crate) fn lane_records(&self, group: u64, head: &GroupHead) -> Vec<Record> {
-        let bytes = self.geometry.summary_frames() as usize * self.geometry.page_size();
-        let summary = self.region.lease(self.lane_memory(group - self.control().lane_position.get()), bytes);
-        let whole = GroupSummary::decode(summary)
-            .ok()
-            .filter(|(header, checksum)| *checksum == head.checksum && header.sequence == head.sequence);
-        let records = whole.map_or(0, |(header, _)| header.records as usize);
+        let Some((summary, records)) = self.lane_summary(group, head) else { return Vec::new() };
         (0..records)
             .filter_map(|index| GroupSummary::record(summary, index))
             .filter(Record::has_frame)

@@ -1,17 +1,7 @@
 //! Pages that flash does not give back (docs/decisions/0019-pages-that-cannot-be-read.md).
 //!
-//! A read of many frames fails as a whole for one bad sector, and it may pass by. So whatever stage-out, a drain or a cleaner reads for its pages and
-//! does not get whole is read again: one page at a time, twice at most, each by a job of its own. What comes of it:
-//!
-//! ```text
-//!   READING --> all whole ---------------------------------------------> listed
-//!      |                                                                   ^
-//!      +--> TO_REREAD --> READING (one page) --> ... --> none is left -----+
-//!               ^               |                        those that are still not whole are judged
-//!               +---------------+
-//! ```
-//!
-//! A page is *judged* under its shard's lock:
+//! Whatever stage-out, a drain or a cleaner reads for its pages and does not get whole is read again, each page alone (see `reread`). One that still
+//! is not whole is *judged* under its shard's lock:
 //! 1. *Dead*, superseded or gone since: no effect. The newer version is durable before the frame is reused, whatever lies in it.
 //! 2. *On disk, not synced yet*: no effect either. The frame is kept until the sync covers it.
 //! 3. *Clean*: its tombstone is appended. It leaves when that is durable; without it a crash would find the old record again, which may say
@@ -27,9 +17,9 @@ use crate::config::SyncMode;
 use crate::directory::{
     DIRTY, GroupHead, HEAD, HOMED, LOST, LockedShard, REFERENCED, VALID, WRITTEN, is_lost, needs_disk,
 };
-use crate::format::{GroupSummary, Record, RecordKind};
+use crate::format::{Record, RecordKind};
 use crate::ids::{IdRange, PageId, Position};
-use crate::lane::{GROUP, LANE_TO_REREAD, LanePage};
+use crate::lane::LanePage;
 use crate::planted::{self, Bug};
 use crate::staging::Reserve;
 use crate::tier::{FlashPage, NoRoom, Tier};
@@ -48,90 +38,7 @@ pub(crate) enum Unread {
     OnlyCopy(u64),
 }
 
-/// Nothing of the lane is read again.
-pub(crate) const NOT_AGAIN: u64 = 0;
-/// All that had to be was read again.
-const READ_AGAIN: u64 = u64::MAX;
-/// How often a page is read by itself before it counts as unreadable.
-const READS_ALONE: u64 = 2;
-
 impl Tier {
-    /// What is read alone now: the place in what the lane carries, and how often it was read alone before.
-    fn alone(&self) -> Option<(u64, u64)> {
-        match self.control().lane_again.get() {
-            NOT_AGAIN | READ_AGAIN => None,
-            again => Some(((again - 1) / READS_ALONE, (again - 1) % READS_ALONE)),
-        }
-    }
-
-    /// What ReadFront reads if it reads one page alone.
-    pub(crate) fn read_alone(&self) -> Option<(u64, usize, usize)> {
-        let (index, _) = self.alone()?;
-        let page = self.lane_page_at(index)?;
-        Some((self.offset_of(page.position), self.lane_memory(page.place), self.geometry.page_size()))
-    }
-
-    /// The lane's page or frame with this index.
-    fn lane_page_at(&self, index: u64) -> Option<LanePage> {
-        let control = self.control();
-        if control.lane_load.get() != GROUP {
-            return self.lane_list().nth(index as usize);
-        }
-        let position = control.lane_position.get() + index;
-        (position < control.lane_end.get()).then_some(LanePage { position, place: index })
-    }
-
-    /// Something of what was read is not whole, or the read failed. True if a page is now to be read again, alone; false when all that had to
-    /// be has been.
-    pub(crate) fn read_again(&self, failed: bool) -> bool {
-        let control = self.control();
-        let (mut index, mut reads) = match self.alone() {
-            Some((index, reads)) => (index, reads + 1),
-            None => {
-                control.lane_failed.set(failed.into());
-                (0, 0)
-            }
-        };
-        let most = if planted::is(Bug::UnreadableAtOnce) { 1 } else { READS_ALONE };
-        while let Some(page) = self.lane_page_at(index) {
-            if reads < most && self.is_wanted_whole(page) && !planted::is(Bug::RunNotReadAgain) {
-                let _guard = control.lock.lock(self.owner);
-                control.lane_again.set(1 + index * READS_ALONE + reads);
-                planted::inside("lane: a page to be read again");
-                control.lane.set(LANE_TO_REREAD);
-                return true;
-            }
-            (index, reads) = (index + 1, 0);
-        }
-        control.lane_again.set(READ_AGAIN);
-        false
-    }
-
-    /// Whether something has to be done for what lies in the lane's buffer at this place, and it is not what belongs there.
-    fn is_wanted_whole(&self, page: LanePage) -> bool {
-        let control = self.control();
-        if control.lane_load.get() != GROUP {
-            return self.position_needs_disk(page.position) && !self.lane_page_whole(page);
-        }
-        let failed = control.lane_failed.get() != 0;
-        let of_group =
-            self.lane_groups().find(|(group, head)| page.position < self.pages_of(*group, head).end);
-        let Some((group, head)) = of_group else { return false };
-        if page.position < self.page_position(group, 0) {
-            // Without the summary there are no second chances, and that is all.
-            let first = page.position == group;
-            let bytes = self.geometry.summary_frames() as usize * self.geometry.page_size();
-            let summary = self.region.lease(self.lane_memory(page.place), bytes);
-            return failed
-                && self.reads_whole_groups()
-                && !(first
-                    && GroupSummary::decode(summary).is_ok_and(|(_, checksum)| checksum == head.checksum));
-        }
-        // Where the read failed the frames of dead pages are looked at as well: one of them is bad.
-        let looked_at = failed && self.reads_whole_groups() && !self.holds_nothing(page);
-        (looked_at || self.matters(page.position, failed)) && !self.lane_page_whole(page)
-    }
-
     /// Whether what was read is what is put in the frame of a page that is lost.
     pub(crate) fn holds_nothing(&self, page: LanePage) -> bool {
         let bytes = self.region.lease(self.lane_memory(page.place), self.geometry.page_size());
@@ -160,7 +67,9 @@ impl Tier {
             return Ok(());
         }
         self.control().counters.unreadable.count(1);
-        self.note_bad(self.home_of(frame));
+        if !self.flash_is_silent() {
+            self.note_bad(self.home_of(frame));
+        }
         let state = directory.state(frame);
         if state & DIRTY == 0 && !planted::is(Bug::DeadPageMissed) {
             // Without room it leaves all the same: that costs something only if a crash comes before the front is durable.
@@ -172,7 +81,9 @@ impl Tier {
             return Ok(());
         }
         let lasts = self.sync_mode() == SyncMode::Durable && !planted::is(Bug::LostEndsWriting);
-        if !needs_disk(state) || !lasts || !self.may_lose() {
+        // A device that answers nothing has lost nothing: it ends writing, and may have everything at the next opening.
+        let silent = self.flash_is_silent() && !planted::is(Bug::SilenceTakenForLoss);
+        if !needs_disk(state) || !lasts || silent || !self.may_lose() {
             return Err(Unread::OnlyCopy(position));
         }
         self.drain_misses(&id, state);

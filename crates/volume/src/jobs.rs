@@ -111,7 +111,11 @@ impl Shared {
             Job::PullPages(_) => Ok(()),
         };
         if let Err(error) = &result {
-            lock(&host.cause).get_or_insert_with(|| error.to_string());
+            let mut cause = lock(&host.cause);
+            // A read that fails is repeated, and may be no failure after all: then it is not the cause of a later one.
+            if cause.is_none() || host.tier.failure().is_none() && !planted::is(Bug::PassedErrorNamed) {
+                *cause = Some(error.to_string());
+            }
         }
         result
     }

@@ -228,6 +228,98 @@ fn an_error_of_a_read_that_passes_costs_nothing() {
     only_with(&[Bug::UnreadableAtOnce], || an_error_that_passes_costs_nothing(Design::FaceGr, 3));
 }
 
+/// The device answers no read for a while, longer than reads are repeated, and takes writes: a controller that is reset. Nothing is lost by that; up to a sixteenth of
+/// all frames was.
+fn an_outage_of_reads_loses_nothing(design: Design) -> bool {
+    let config = durable(design);
+    let (flash, backing) = (formatted(&config), Backing::new("a"));
+    {
+        let volume = open(&flash, &config);
+        let file = backing.attach(&volume).unwrap();
+        (0..12).for_each(|block| write(&file, block, 1));
+        file.sync().unwrap();
+        let fault = Fault::Error(DeviceErrorKind::Io);
+        flash.inject(Injection { operation: Operation::Read, after: 0, count: u64::MAX, fault });
+        assert!(go_round(&file, &volume, 8).is_err(), "nothing can leave the queue");
+        flash.heal();
+        if !volume.lost_pages().is_empty() || (0..12).any(|block| read(&file, block) != Ok(page(block, 1))) {
+            return false;
+        }
+    }
+    let volume = open(&flash, &config);
+    let file = backing.attach(&volume).unwrap();
+    let right = || (0..12).all(|block| read(&file, block) == Ok(page(block, 1)));
+    right() && go_round(&file, &volume, 8).is_ok() && right() && volume.lost_pages().is_empty()
+}
+
+#[test]
+fn a_device_that_answers_no_read_has_lost_nothing() {
+    for design in WRITE_BACK {
+        assert!(an_outage_of_reads_loses_nothing(design), "{design:?}");
+    }
+    only_with(&[Bug::SilenceTakenForLoss], || an_outage_of_reads_loses_nothing(Design::FaceGr));
+}
+
+/// A sector is bad under the summary of a group, and stays bad. Once stage-out has met it nothing is put there again: no page, and no other summary, without
+/// which a tier that was not closed could not be opened.
+fn a_bad_summary_is_met_once(design: Design) -> bool {
+    let config = durable(design);
+    let (flash, backing) = (formatted(&config), Backing::new("a"));
+    let volume = open(&flash, &config);
+    let file = backing.attach(&volume).unwrap();
+    (0..12).for_each(|block| write(&file, block, 1));
+    file.sync().unwrap();
+    let image = flash.image();
+    let place = |wanted: &[u8]| (0..image.len() / PAGE).find(|at| image[at * PAGE..].starts_with(wanted));
+    let first = place(&page(0, 1)).unwrap();
+    assert!(image[(first - 1) * PAGE..].starts_with(b"MEZZGRP1"), "its group's summary");
+    flash.spoil(((first - 1) * PAGE) as u64, 512, Bad::Unreadable);
+    let right = || (0..12).all(|block| read(&file, block) == Ok(page(block, 1)));
+    // Each page once, so that every one of them is the newest when it leaves.
+    for block in 200..2000 {
+        write(&file, block, 1);
+        if block % 10 == 0 {
+            file.sync().unwrap();
+        }
+    }
+    let tier = volume.statistics().tier.unwrap();
+    right() && tier.voids > 0 && tier.lost == 0
+}
+
+#[test]
+fn the_place_of_a_summary_that_could_not_be_read_is_not_used_again() {
+    for design in [Design::FaceGr, Design::FaceGsc] {
+        assert!(a_bad_summary_is_met_once(design), "{design:?}");
+    }
+    only_with(&[Bug::BadSummaryForgotten], || a_bad_summary_is_met_once(Design::FaceGr));
+}
+
+/// A read fails once and goes well when it is repeated; later a write fails. What the volume says of its state is about the write.
+fn the_cause_is_named(design: Design) -> bool {
+    let config = durable(design);
+    let (flash, backing) = (formatted(&config), Backing::new("a"));
+    let volume = open(&flash, &config);
+    let file = backing.attach(&volume).unwrap();
+    let fails = |operation, count, kind| {
+        flash.inject(Injection { operation, after: 0, count, fault: Fault::Error(kind) });
+    };
+    fails(Operation::Read, 1, DeviceErrorKind::Io);
+    go_round(&file, &volume, 4).unwrap();
+    assert!(flash.faults_struck() > 0);
+    fails(Operation::Write, u64::MAX, DeviceErrorKind::NoSpace);
+    go_round(&file, &volume, 4).unwrap_err();
+    let state = volume.state();
+    let (VolumeState::Bypass { reason } | VolumeState::ReadOnly { reason }) = &state else {
+        panic!("{state:?}: nothing can be written")
+    };
+    reason.contains("no space")
+}
+
+#[test]
+fn an_error_that_passed_is_not_named_as_the_cause_of_another() {
+    only_with(&[Bug::PassedErrorNamed], || the_cause_is_named(Design::FaceGr));
+}
+
 /// Sectors go bad under metadata segments, and behind the last group of a tier that was closed.
 fn unreadable_metadata_costs_nothing(design: Design) -> bool {
     let config = durable(design);
