@@ -368,6 +368,9 @@ bugs! {
         SilenceTakenForLoss,
         /// The place of a summary that cannot be read is used again. It was so once.
         BadSummaryForgotten,
+        /// The names of lost pages find no more room at the rear than second chances do, and syncs with a note take what there is. It was so once: with two
+        /// lost pages the tier could stop for ever.
+        LostPagesFindNoRoom,
         /// A page that stage-out has brought to disk counts as the only copy until its frame leaves, so it is reported as lost if it cannot be
         /// read. It was so once.
         SyncedCountsAsLost,

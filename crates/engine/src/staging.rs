@@ -44,6 +44,8 @@ pub(crate) enum Reserve {
     StageOut,
     /// A group that only carries the front.
     Carrier,
+    /// The names of lost pages. Everything else at the front can leave it without room at the rear, so these take the last of it.
+    Lost,
 }
 
 /// A version that is about to be replaced: its entry's state, and where it was appended.
@@ -288,15 +290,20 @@ impl Tier {
         if !self.segments_suffice(reserve) {
             return None;
         }
+        let crowded = planted::is(Bug::LostPagesFindNoRoom);
         let reserved = match reserve {
             Reserve::Foreground => RESERVED_GROUPS,
+            // Syncs that have nothing but a note come as often as the host likes, and each costs a frame.
+            Reserve::Note if !crowded => 2,
             Reserve::Note | Reserve::StageOut => 1,
-            Reserve::Carrier => 0,
+            Reserve::Lost if crowded => 1,
+            Reserve::Carrier | Reserve::Lost => 0,
         };
         // The distance that is kept between rear and front would hide most of what the two faults break.
         let reserved = if self.reuse_unchecked() { 0 } else { reserved };
         let rear = control.rear.get();
-        let group = self.short_of_bad(rear, self.group_frames_allowed()?);
+        let wanted = self.short_of_bad(rear, self.group_frames_allowed()?);
+        let group = if crowded { wanted } else { self.as_short_as_room(reserve, wanted)? };
         // Invariant 5: a frame is overwritten only when a durable front lies past it.
         let slack = if reserve == Reserve::Foreground { self.geometry.slack() } else { 0 };
         if rear + group + self.geometry.group_frames * reserved + slack > self.writable_end() {
@@ -321,6 +328,21 @@ impl Tier {
         control.next_sequence.set(sequence + 1);
         control.open.set(sequence);
         Some(sequence)
+    }
+
+    /// Frames of a group that may have `wanted`. What the front waits for takes what there is at the rear: with lost pages it is not always a whole group,
+    /// since their names cost a summary more each time than the groups have that they leave. Behind them a group that carries the front must fit.
+    fn as_short_as_room(&self, reserve: Reserve, wanted: u64) -> Option<u64> {
+        let summary = self.geometry.summary_frames();
+        let room = self.writable_end().saturating_sub(self.control().rear.get());
+        match reserve {
+            _ if self.geometry.placed.is_some() => Some(wanted),
+            Reserve::Lost => {
+                Some(wanted.min(room.saturating_sub(summary))).filter(|&frames| frames > summary)
+            }
+            Reserve::Carrier => Some(wanted.min(room)).filter(|&frames| frames >= summary),
+            _ => Some(wanted),
+        }
     }
 
     /// Whether a planted fault lets frames be overwritten before the front that passed them is durable.

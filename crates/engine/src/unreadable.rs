@@ -166,7 +166,7 @@ impl Tier {
         };
         let kind =
             RecordKind::Page { id, dirty: true, second_chance: true, lost: true, lsn, checksum, home: 0 };
-        let Some(place) = self.append(kind, version, Reserve::StageOut, None) else {
+        let Some(place) = self.append(kind, version, Reserve::Lost, None) else {
             // A page whose range is being dropped need not be carried on, and is not for want of room. Who drops it waits for the shard, and so is still
             // at it; if he dies, somebody else unlinks it.
             let _guard = self.control().lock.lock(self.owner);

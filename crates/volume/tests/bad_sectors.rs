@@ -6,25 +6,14 @@ mod common;
 
 use std::sync::Arc;
 
+use common::rules::{only_with, spoil};
 use common::{Backing, Model, PAGE, config, every_configuration, formatted, open, page, random_operations};
 use mezzanine_device::DeviceErrorKind;
-use mezzanine_device::memory::{Bad, Fault, Injection, MemoryDevice, Operation, Random};
-use mezzanine_engine::planted::{Bug, set};
+use mezzanine_device::memory::{Bad, Fault, Injection, Operation, Random};
+use mezzanine_engine::planted::Bug;
 use mezzanine_volume::{
     Admission, Design, SidecarStore, SyncMode, Volume, VolumeConfig, VolumeErrorKind, VolumeFile, VolumeState,
 };
-
-/// Spoils every place of the device that holds these bytes; says how many there are.
-fn spoil(flash: &MemoryDevice, bytes: &[u8], bad: Bad) -> usize {
-    let image = flash.image();
-    let places: Vec<usize> =
-        (0..image.len() / PAGE).filter(|at| image[at * PAGE..(at + 1) * PAGE] == *bytes).collect();
-    for at in &places {
-        // One sector of the page is enough.
-        flash.spoil((at * PAGE + 1024) as u64, 512, bad);
-    }
-    places.len()
-}
 
 fn read(file: &VolumeFile, block: u64) -> Result<Vec<u8>, VolumeErrorKind> {
     let mut found = vec![0; PAGE];
@@ -45,17 +34,6 @@ const DESIGNS: [Design; 5] =
 
 /// Those that take a page that is written for the first time.
 const WRITE_BACK: [Design; 4] = [Design::FaceBasic, Design::FaceGr, Design::FaceGsc, Design::Lc];
-
-/// Checks that `good` holds, and does not with any of the rules taken out.
-fn only_with(bugs: &[Bug], good: impl Fn() -> bool) {
-    assert!(good(), "with all rules in place");
-    for &bug in bugs {
-        set(Some(bug));
-        let held = good();
-        set(None);
-        assert!(!held, "{bug:?} went unnoticed");
-    }
-}
 
 /// Writes pages `from..to` and syncs, again and again, until the queue has gone round.
 fn go_round(file: &VolumeFile, volume: &Volume, rounds: u64) -> Result<(), String> {

@@ -4,6 +4,7 @@
 
 pub mod images;
 pub mod powered;
+pub mod rules;
 pub mod slow;
 pub mod traffic;
 
