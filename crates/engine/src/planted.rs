@@ -75,6 +75,9 @@ bugs! {
     3: {
         /// A sync is acknowledged when its groups are written, not flushed.
         SyncWithoutFlush,
+        /// A sync does nothing about writes that are under way, though others may have read them already: what was
+        /// read and then synced may be gone after a crash. It was so once. (The volume's part.)
+        UnderWayUnsynced,
         /// A flush counts for groups whose writes ended after it had begun.
         FlushCoversLaterGroups,
         /// Who waits for progress sleeps although there was some since he looked: nobody wakes him. Nothing is lost, but the sync of another

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mezzanine_device::{AlignedBuf, Device};
-use mezzanine_engine::interleave::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use mezzanine_engine::interleave::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use mezzanine_engine::interleave::sync::{Mutex, RwLock};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{IdRange, Lookup, Position};
@@ -106,6 +106,7 @@ impl<'a> Candidate<'a> {
             physical: AtomicU64::new(capabilities.len),
             changed: AtomicU64::new(0),
             synced: AtomicU64::new(0),
+            writing: AtomicUsize::new(0),
             staged_out: AtomicBool::new(false),
             ready: AtomicBool::new(false),
             arming: Mutex::new(()),

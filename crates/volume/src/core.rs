@@ -87,6 +87,8 @@ pub(crate) struct TierHost {
     pub(crate) cause: Mutex<Option<String>>,
     /// Counts changes that need a sync.
     changes: AtomicU64,
+    /// Writes to the tier that are under way: others may read them already.
+    writing: AtomicUsize,
     /// How many of them are durable.
     synced: AtomicU64,
 }
@@ -142,6 +144,7 @@ impl TierHost {
             retired: AtomicBool::new(false),
             cause: Mutex::new(None),
             changes: AtomicU64::new(0),
+            writing: AtomicUsize::new(0),
             synced: AtomicU64::new(0),
             tier: parts.tier,
         }
@@ -184,7 +187,18 @@ impl TierHost {
 
     /// Something changed that the next sync must make durable. Called when the tier holds the change.
     pub(crate) fn changed(&self) {
-        self.changes.fetch_add(1, Ordering::AcqRel);
+        self.changes.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Carries out a write to the tier, which the next sync must make durable; and a sync that comes before its end,
+    /// what of it others may have read by then.
+    pub(crate) fn writing<T>(&self, write: impl FnOnce() -> T) -> T {
+        self.writing.fetch_add(1, Ordering::SeqCst);
+        let written = write();
+        planted::outside("a write can be read");
+        self.changed();
+        self.writing.fetch_sub(1, Ordering::SeqCst);
+        written
     }
 
     /// Begins something that nobody may settle the volume in the middle of; `None` if it is not in order now.
@@ -394,8 +408,10 @@ impl Shared {
     /// Makes every change that the tier holds durable; no I/O if there is none (invariant 3). Returns whether there was
     /// anything to do.
     pub(crate) fn sync_tier(&self, host: &TierHost) -> Result<bool, VolumeError> {
-        let upto = host.changes.load(Ordering::Acquire);
-        if host.synced.load(Ordering::Acquire) >= upto {
+        // Before the counter: a write is counted before its end.
+        let writing = host.writing.load(Ordering::SeqCst) > 0 && !planted::is(Bug::UnderWayUnsynced);
+        let upto = host.changes.load(Ordering::SeqCst);
+        if host.synced.load(Ordering::Acquire) >= upto && !writing {
             return Ok(false);
         }
         let ticket = loop {

@@ -30,7 +30,7 @@
 use std::path::PathBuf;
 
 use mezzanine_device::{AlignedBuf, Device, DeviceError, Request};
-use mezzanine_engine::interleave::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use mezzanine_engine::interleave::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use mezzanine_engine::interleave::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use mezzanine_engine::planted::{self, Bug};
 
@@ -62,6 +62,8 @@ pub(crate) struct FileInner {
     /// Direct changes of the disk that are complete, and how many of them a completed sync has covered.
     pub(crate) changed: AtomicU64,
     pub(crate) synced: AtomicU64,
+    /// Direct changes of the disk that are under way: others may read them already.
+    pub(crate) writing: AtomicUsize,
     /// Written to disk by stage-out since the last disk sync.
     pub(crate) staged_out: AtomicBool,
     /// The file may be changed: its sidecar is durable in the state that this needs.
@@ -321,9 +323,12 @@ impl FileInner {
     ) -> Result<(), DeviceError> {
         count(&counters.disk_writes, 1);
         count(&counters.disk_bytes_written, buf.len() as u64);
+        self.writing.fetch_add(1, Ordering::SeqCst);
         let result = self.backing.write_at(buf, offset);
+        planted::outside("a write can be read");
         // Afterwards: a sync that begins earlier does not cover it.
-        self.changed.fetch_add(1, Ordering::AcqRel);
+        self.changed.fetch_add(1, Ordering::SeqCst);
+        self.writing.fetch_sub(1, Ordering::SeqCst);
         self.grown(&result, offset + buf.len() as u64);
         result
     }
@@ -347,7 +352,14 @@ impl FileInner {
 
     /// Whether something was written to disk directly that no completed sync covers.
     pub(crate) fn is_unsynced(&self) -> bool {
-        self.synced.load(Ordering::Acquire) < self.changed.load(Ordering::Acquire)
+        self.synced.load(Ordering::Acquire) < self.changed.load(Ordering::SeqCst)
+    }
+
+    /// Whether there may be something on disk that was read and that no completed sync covers: also of writes that have
+    /// not returned. Their end is looked at first, since they are counted before it.
+    pub(crate) fn may_be_unsynced(&self) -> bool {
+        let writing = self.writing.load(Ordering::SeqCst) > 0 && !planted::is(Bug::UnderWayUnsynced);
+        writing || self.is_unsynced()
     }
 
     /// Syncs the disk.

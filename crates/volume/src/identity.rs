@@ -183,11 +183,11 @@ fn judge_dirty(
         ));
     }
     refuse_attached_number(file, sidecar, tier)?;
-    if found.origin_epoch > sidecar.epoch && !planted::is(Bug::IdentityUnchecked) {
-        return Err(refuse_older_tier(file, sidecar, tier));
-    }
     refuse_tier_behind(file, sidecar, tier)?;
     refuse_other_copy(file, sidecar, tier)?;
+    if found.origin_epoch > sidecar.epoch && !planted::is(Bug::IdentityUnchecked) {
+        return Err(refuse_emptied_tier(file, sidecar, tier));
+    }
     let Some(entry) = tier.table.get(sidecar.file) else { return Err(refuse_unknown(file, sidecar, tier)) };
     refuse_older_file(file, sidecar, entry, tier)?;
     refuse_older_groups(file, sidecar, tier)?;
@@ -223,6 +223,21 @@ fn refuse_older_tier(file: &FileEvidence<'_>, sidecar: &Sidecar, tier: &TierEvid
             tier.name, found.epoch, found.origin_epoch, sidecar.epoch
         ),
         "put the newest tier back, or restore file and sidecar from a backup and format the tier",
+    )
+}
+
+/// Nothing in the tier is as old as the file: it was drained into a newer one, or emptied since.
+fn refuse_emptied_tier(file: &FileEvidence<'_>, sidecar: &Sidecar, tier: &TierEvidence<'_>) -> VolumeError {
+    refuse(
+        file,
+        VolumeErrorKind::NewerTier,
+        format!(
+            "the tier {} is newer than the file: it was emptied, and began anew at epoch {}, and the file's sidecar says that its newest \
+             pages are there since epoch {}; the file or its sidecar was restored from a backup",
+            tier.name, tier.opened.found.origin_epoch, sidecar.epoch
+        ),
+        "put the newest file and sidecar back; or, to go on with the backup, delete its sidecar after restoring a \
+         drained copy, and format the tier",
     )
 }
 

@@ -275,7 +275,7 @@ impl Shared {
 
     /// Syncs what was written to the disk of a file directly. A failure ends all changes (invariant 11).
     pub(crate) fn flush_direct(&self, file: &FileInner) -> Result<(), VolumeError> {
-        if !file.is_unsynced() {
+        if !file.may_be_unsynced() {
             return Ok(());
         }
         let _busy = self.pacing.busy();
@@ -307,7 +307,7 @@ impl Shared {
         if let Some(host) = self.tier_in_use().filter(|host| !host.disk_first()) {
             worked = self.sync_tier(&host)?;
         }
-        if file.is_unsynced() {
+        if file.may_be_unsynced() {
             worked = true;
             self.flush_direct(file)?;
         }

@@ -36,9 +36,7 @@ impl Shared {
                 for word in [&file.len, &file.clip] {
                     word.fetch_max(end, Ordering::AcqRel);
                 }
-                let written = self.write_back(host, file, buf, offset);
-                host.changed();
-                written
+                host.writing(|| self.write_back(host, file, buf, offset))
             }
             _ => self.write_past_tier(file, buf, offset),
         }

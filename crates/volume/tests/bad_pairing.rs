@@ -1,4 +1,5 @@
-//! A file and a tier that do not belong together are not used together (invariant 10), and nothing is lost by the try.
+//! A file and a tier that do not belong together are not used together (invariant 10), and nothing is lost by
+//! the try.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,6 +10,7 @@ use std::sync::Arc;
 use common::{Backing, PAGE, durable, formatted, open, page, through};
 use mezzanine_device::Device;
 use mezzanine_device::memory::MemoryDevice;
+use mezzanine_engine::format::NONCES_MAX;
 use mezzanine_volume::{SidecarStore, Volume, VolumeConfig, VolumeErrorKind, VolumeState};
 
 fn write(flash: &Arc<MemoryDevice>, backing: &Backing, version: u64) {
@@ -74,7 +76,8 @@ fn an_older_snapshot_of_the_tier() {
     assert!(read(&flash, &backing) == page(3, 2));
 }
 
-/// The group that first names a file is the newest, and nothing on flash says that it was durable: only the file's sidecar does.
+/// The group that first names a file is the newest, and nothing on flash says that it was durable: only the
+/// file's sidecar does.
 #[test]
 fn a_tier_whose_newest_group_is_damaged_or_missing() {
     let (flash, first, second) = (formatted(&durable()), Backing::new("a"), Backing::new("b"));
@@ -243,4 +246,90 @@ fn a_file_changed_behind_a_clean_tier_is_read_from_disk() {
     backing.disk.write_at(&page(0, 2), 0).unwrap();
     *backing.sidecar.fingerprint.lock().unwrap() = Some(vec![2]);
     found(page(0, 2), 0);
+}
+
+/// The superblock keeps the nonces of so many openings: with more in between, a file is judged by numbers
+/// alone.
+const AWAY: u32 = NONCES_MAX as u32 + 6;
+
+/// Uses the tier with another file only, again and again.
+fn opened_without(flash: &Arc<MemoryDevice>, config: &VolumeConfig, other: &Backing) {
+    for _ in 0..AWAY {
+        let volume = open(flash, config);
+        other.attach(&volume).unwrap();
+        volume.close().unwrap();
+    }
+}
+
+/// What is read of a page beside the other file, and how many pages the tier had.
+fn read_beside(
+    flash: &Arc<MemoryDevice>,
+    config: &VolumeConfig,
+    other: &Backing,
+    backing: &Backing,
+) -> (Vec<u8>, u64) {
+    let volume = open(flash, config);
+    let _other = other.attach(&volume).unwrap();
+    let mut found = vec![0; PAGE];
+    backing.attach(&volume).unwrap().read_at(&mut found, 3 * PAGE as u64).unwrap();
+    let statistics = volume.statistics();
+    (found, statistics.page_hits_flash + statistics.page_hits_memory)
+}
+
+/// Its number is still in the tier's table, and nothing says that the opening that its sidecar names was not
+/// one of this tier's: its pages are there.
+#[test]
+fn a_file_that_was_away_for_more_openings_than_are_known_goes_on_by_its_number() {
+    let (flash, away, other) = (formatted(&durable()), Backing::new("a"), Backing::new("b"));
+    write(&flash, &away, 1);
+    let volume = open(&flash, &durable());
+    let files = [away.attach(&volume).unwrap(), other.attach(&volume).unwrap()];
+    files[1].write_at(&page(0, 1), 0).unwrap();
+    volume.close().unwrap();
+    drop(files);
+    opened_without(&flash, &durable(), &other);
+    assert!(read(&flash, &away) == page(3, 1));
+    let volume = open(&flash, &durable());
+    let files = [away.attach(&volume).unwrap(), other.attach(&volume).unwrap()];
+    files[0].write_at(&page(3, 2), 3 * PAGE as u64).unwrap();
+    drop(files);
+    volume.close_drained().unwrap();
+    assert!(away.disk.image()[3 * PAGE..] == page(3, 2));
+}
+
+/// Its number is gone, too: the tier was drained into the newest file meanwhile. The older one is refused, as
+/// if it had been away for one opening.
+#[test]
+fn a_file_that_was_away_for_more_openings_than_are_known_and_has_no_number_is_refused() {
+    let (flash, away, other) = (formatted(&durable()), Backing::new("a"), Backing::new("b"));
+    write(&flash, &away, 1);
+    let older = (away.disk.image(), away.sidecar.read().unwrap().unwrap());
+    let volume = open(&flash, &durable());
+    away.attach(&volume).unwrap().write_at(&page(3, 2), 3 * PAGE as u64).unwrap();
+    volume.close_drained().unwrap();
+    let newest = away.disk.image();
+    opened_without(&flash, &durable(), &other);
+    away.disk.load(&older.0);
+    away.sidecar.replace(&older.1).unwrap();
+    assert_eq!(refused(&flash, &away), VolumeErrorKind::NewerTier);
+    // The newest file is complete, and a new one to the tier.
+    away.disk.load(&newest);
+    away.sidecar.inner_remove();
+    assert!(read_beside(&flash, &durable(), &other, &away).0 == page(3, 2));
+}
+
+/// Where the tier holds copies only, the file counts: its pages are read from disk again.
+#[test]
+fn a_current_file_that_was_away_for_more_openings_than_are_known_begins_cold() {
+    let (flash, away, other) = (formatted(&through()), Backing::new("a"), Backing::new("b"));
+    let volume = open(&flash, &through());
+    away.attach(&volume).unwrap().write_at(&page(3, 1), 3 * PAGE as u64).unwrap();
+    volume.close().unwrap();
+    let known = away.sidecar.read().unwrap().unwrap();
+    let (found, hits) = read_beside(&copy(&flash), &through(), &Backing::new("c"), &away);
+    assert!((found, hits) == (page(3, 1), 1), "one that was not away goes on warm");
+    away.sidecar.replace(&known).unwrap();
+    opened_without(&flash, &through(), &other);
+    let (found, hits) = read_beside(&flash, &through(), &other, &away);
+    assert!((found, hits) == (page(3, 1), 0));
 }

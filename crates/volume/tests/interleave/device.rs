@@ -103,6 +103,10 @@ impl Sidecar {
         Arc::new(Self { power: power.clone(), bytes: Mutex::new(self.bytes.lock().unwrap().clone()) })
     }
 
+    pub(crate) fn exists(&self) -> bool {
+        self.bytes.lock().unwrap().is_some()
+    }
+
     fn put(&self, bytes: Option<Vec<u8>>) -> io::Result<()> {
         point();
         let spent = self.power.spend();

@@ -464,12 +464,17 @@ impl World {
         if self.power.is_on() && !closed && !told {
             self.pages().judge_newest();
         }
+        // A file that nobody began to attach is not one of the volume's.
+        let late = self.files[LATE].get().is_some() || self.backings[LATE].sidecar.exists();
+        let files = LATE + usize::from(late);
         drop(self.files);
         drop(ManuallyDrop::into_inner(self.volume));
         explore(false);
         let flashes = self.flashes.into_inner().unwrap_or_else(PoisonError::into_inner);
         let pages = self.pages.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Left { setup: self.setup, power: self.power, backings: self.backings }.judge(flashes, pages);
+        let mut backings = self.backings;
+        backings.truncate(files);
+        Left { setup: self.setup, power: self.power, backings }.judge(flashes, pages);
     }
 }
 
