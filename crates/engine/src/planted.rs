@@ -383,6 +383,8 @@ bugs! {
         /// A reader that has a page's tombstone made durable waits until the volume is settled, with the file's layout in hand, for which a new
         /// tier waits. It was so once. (The volume's part.)
         BurialWaits,
+        /// A tier that was to be closed drained, and has a lost page, is left as after a crash. It was so once. (The volume's part.)
+        LostLeftOpen,
         /// A page that cannot be read keeps a tier from being drained although its file ends before it. It was so once. (The volume's part.)
         PastEndDrained,
         /// A lost page that the file ends in keeps the whole file from being changed after a crash, and is not healed by a write of all that the file

@@ -270,7 +270,9 @@ fn find_superblock(
         let advice = match kind {
             VolumeErrorKind::Unrecognised => "check the path, or format it as a tier",
             VolumeErrorKind::Truncated => "put the whole flash file back",
-            VolumeErrorKind::Io => SEE_TO_IT,
+            VolumeErrorKind::Io => {
+                "see to the device and try again; if neither superblock can be read any more, put back a copy of the same moment; nothing was changed"
+            }
             _ => "put back an undamaged copy of the same moment; if no sidecar says 'dirty', format it anew",
         };
         VolumeError::new(kind, operation, &name, error.to_string()).advise(advice)

@@ -282,7 +282,7 @@ impl Volume {
     /// sidecars are removed, and the tier is left empty.
     ///
     /// # Errors
-    /// As [`Self::drain`] and [`Self::close`].
+    /// As [`Self::drain`] and [`Self::close`]. With `LostPage` everything else is on disk, and the tier is closed as by [`Self::close`]: its files still need it.
     pub fn close_drained(&self) -> Result<(), VolumeError> {
         self.shared.close(true)
     }

@@ -8,12 +8,22 @@ use std::sync::Arc;
 
 use common::rules::{only_with, spoil};
 use common::{Backing, Model, PAGE, config, every_configuration, formatted, open, page, random_operations};
-use mezzanine_device::DeviceErrorKind;
-use mezzanine_device::memory::{Bad, Fault, Injection, Operation, Random};
+use mezzanine_device::memory::{Bad, Fault, Injection, MemoryDevice, Operation, Random};
+use mezzanine_device::{Device, DeviceErrorKind};
+use mezzanine_engine::format::{TierState, read_superblock};
 use mezzanine_engine::planted::Bug;
+use mezzanine_engine::{ReadError, ReadFlash};
 use mezzanine_volume::{
     Admission, Design, SidecarStore, SyncMode, Volume, VolumeConfig, VolumeErrorKind, VolumeFile, VolumeState,
 };
+
+struct Flash<'f>(&'f MemoryDevice);
+
+impl ReadFlash for Flash<'_> {
+    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
+        self.0.read_at(bytes, offset).map_err(|error| ReadError(error.to_string()))
+    }
+}
 
 fn read(file: &VolumeFile, block: u64) -> Result<Vec<u8>, VolumeErrorKind> {
     let mut found = vec![0; PAGE];
@@ -459,6 +469,38 @@ fn what_was_synced_beside_a_lost_page_survives_a_power_cut() {
         assert!(what_lies_beside_a_lost_page_survives(design), "{design:?}");
     }
     only_with(&[Bug::LostTakenForTorn], || what_lies_beside_a_lost_page_survives(Design::FaceGr));
+}
+
+/// A tier with a lost page cannot be closed drained. Is it closed in order, so that nothing but its pages is needed at the next opening?
+fn a_tier_that_cannot_be_drained_is_closed_in_order(design: Design) -> bool {
+    let config = durable(design);
+    let (flash, backing) = (formatted(&config), Backing::new("a"));
+    let volume = open(&flash, &config);
+    let file = backing.attach(&volume).unwrap();
+    (0..12).for_each(|block| write(&file, block, 1));
+    file.sync().unwrap();
+    spoil(&flash, &page(5, 1), Bad::Unreadable);
+    assert_eq!(volume.close_drained().unwrap_err().kind(), VolumeErrorKind::LostPage);
+    assert_eq!(file.write_at(&page(1, 2), 0).unwrap_err().kind(), VolumeErrorKind::Closed);
+    drop((file, volume));
+    flash.power_cut(9);
+    let state = read_superblock(&mut Flash(&flash)).unwrap().state;
+    let volume = open(&flash, &config);
+    let file = backing.attach(&volume).unwrap();
+    (0..12).for_each(|block| {
+        let right = if block == 5 { Err(VolumeErrorKind::LostPage) } else { Ok(page(block, 1)) };
+        assert!(read(&file, block) == right, "{design:?}: page {block}");
+    });
+    write(&file, 5, 2);
+    volume.close_drained().unwrap();
+    state == TierState::Closed
+}
+
+#[test]
+fn a_tier_with_a_lost_page_is_closed_in_order() {
+    for design in WRITE_BACK {
+        only_with(&[Bug::LostLeftOpen], || a_tier_that_cannot_be_drained_is_closed_in_order(design));
+    }
 }
 
 /// A page that is lost and cut off the file, or discarded, is gone.
