@@ -111,11 +111,17 @@ impl fmt::Display for UsedUp {
 
 impl std::error::Error for UsedUp {}
 
-/// An epoch's successor, for a superblock that a recovery writes.
-pub(crate) fn next_epoch(epoch: u32) -> Result<u32, UsedUp> {
-    let next = epoch + 1;
-    let fits = Bound::Epoch.holds(&[next.into()]);
-    fits.then_some(next).ok_or(UsedUp { bound: Bound::Epoch, next: next.into() })
+/// Superblocks that are left to an opening at least, to leave the tier in order.
+const SUPERBLOCKS_LEFT: u64 = 1 << 10;
+
+/// Whether a tier whose superblock has these numbers can be opened once more: recovery takes the next epoch, and emptying the tier the one after it.
+pub(crate) fn can_be_opened(epoch: u32, generation: u64) -> Result<(), UsedUp> {
+    let left = if planted::is(Bug::LastNumbersOpened) { [1, 0] } else { [2, SUPERBLOCKS_LEFT] };
+    let numbers = [(Bound::Epoch, u64::from(epoch)), (Bound::Generation, generation)];
+    match numbers.into_iter().zip(left).find(|((bound, number), left)| !bound.holds(&[number + left])) {
+        Some(((bound, number), _)) => Err(UsedUp { bound, next: number + 1 }),
+        None => Ok(()),
+    }
 }
 
 impl Control {

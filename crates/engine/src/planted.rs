@@ -280,6 +280,8 @@ bugs! {
         NumbersSpent,
         /// Who writes to a tier that takes no more pages, since a number comes to its end, waits until it does. It was so once. (The volume's part.)
         UsedUpAwaited,
+        /// A tier is opened though its superblock has no number left with which it could be closed, or no epoch to be emptied with. It was so once.
+        LastNumbersOpened,
         /// Numbers from a device are believed that this build would not have written.
         ImpossibleNumbersBelieved,
         /// A tier is recovered in memory as it is, whatever was there before. It was so once: only hosts that give the same memory twice can see it.

@@ -26,7 +26,7 @@ use std::fmt;
 
 use crate::attach::{begin, check_owner};
 use crate::blank::Blank;
-use crate::bounds::{UsedUp, next_epoch};
+use crate::bounds::{UsedUp, can_be_opened};
 use crate::config::{ConfigError, Geometry};
 use crate::control::NONE;
 use crate::format::{Superblock, TierState};
@@ -82,7 +82,7 @@ pub enum RecoveryError {
     RegionTooSmall(usize),
     /// The device cannot be read.
     Read(ReadError),
-    /// It was opened so often that no epoch is left for one more recovery.
+    /// It was opened, or its superblock written, so often that no number is left for one more recovery.
     UsedUp(UsedUp),
     /// Something below the durable mark is damaged, and so pages that were acknowledged are lost.
     Damaged {
@@ -223,7 +223,7 @@ impl Tier {
         if region.bytes() < geometry.region_bytes() {
             return Err(RecoveryError::RegionTooSmall(geometry.region_bytes()));
         }
-        next_epoch(superblock.epoch).map_err(RecoveryError::UsedUp)?;
+        can_be_opened(superblock.epoch, superblock.generation).map_err(RecoveryError::UsedUp)?;
         begin(&region);
         let tier = Self::over(region, geometry.clone(), superblock.tier_uuid, owner);
         if geometry.slot_directory().is_some() {

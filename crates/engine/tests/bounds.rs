@@ -208,16 +208,41 @@ fn at_the_end_of_a_number_an_assertion_names_it() {
     }
 }
 
+/// A tier whose superblock has these numbers. What of them is used up, if it cannot be opened? One that can is drained, closed and emptied.
+fn refusal_to_open(design: Design, age: &Age) -> Option<String> {
+    let (mut flash, superblock) = aged(&config(design), age).unwrap();
+    let recovered = match flash.recover(&superblock) {
+        Ok(recovered) => recovered,
+        Err(RecoveryError::UsedUp(why)) => return Some(why.to_string()),
+        Err(other) => panic!("{other}"),
+    };
+    let superblock = recovered.tier.closed(&recovered.superblock);
+    assert_eq!(Superblock::decode(&superblock.encode()).unwrap(), superblock);
+    let emptied = superblock.discarded();
+    assert_eq!(Superblock::decode(&emptied.encode()).unwrap(), emptied);
+    None
+}
+
+/// The last epoch is for the superblock of a tier that is emptied: a drained close is what a refusal asks for. It stopped with an assertion.
 #[test]
-fn the_last_epoch_is_not_left() {
-    let age = Age { epoch: Age::before_end(2).epoch, ..Age::before_reserve(1 << 20) };
+fn a_tier_that_is_opened_can_be_left() {
+    let far = Age::before_reserve(1 << 20);
+    let epoch = |by| Age { epoch: Age::before_end(by).epoch, ..far };
+    let generation = |by| Age { generation: Age::before_end(by).generation, ..far };
     for design in [Design::FaceGsc, Design::Lru] {
-        let host = host(aged(&config(design), &age).unwrap(), 7);
-        let Host { superblock, mut flash, .. } = host;
-        assert_eq!(Superblock::decode(&superblock.encode()).unwrap(), superblock);
-        let refused = flash.recover(&superblock).err().unwrap();
-        assert!(matches!(refused, RecoveryError::UsedUp(_)), "{refused}");
-        assert!(refused.to_string().contains("used up its epochs"), "{refused}");
+        assert_eq!(refusal_to_open(design, &epoch(3)), None);
+        assert_eq!(refusal_to_open(design, &generation(1025)), None);
+        for (age, what) in
+            [(epoch(2), "epochs"), (epoch(1), "epochs"), (generation(1), "numbers of superblocks")]
+        {
+            let why = refusal_to_open(design, &age).unwrap();
+            assert!(why.contains(&format!("used up its {what}")), "{why}");
+            set(Some(Bug::LastNumbersOpened));
+            let opened = catch_unwind(AssertUnwindSafe(|| refusal_to_open(design, &age)));
+            set(None);
+            let last = age.epoch == epoch(1).epoch;
+            assert!(last || opened.is_err(), "LastNumbersOpened went unnoticed: {what}");
+        }
     }
 }
 

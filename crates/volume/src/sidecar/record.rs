@@ -43,6 +43,8 @@ use std::fmt::Write;
 use mezzanine_engine::SyncMode;
 use mezzanine_engine::format::Nonce;
 
+use crate::config::GUARD_BYTES_MAX;
+
 const FIRST_LINE: &str = "mezzanine sidecar ";
 /// The version of the sidecar's format that this build writes; it reads older ones as well.
 pub(crate) const SIDECAR_VERSION: u32 = 2;
@@ -240,6 +242,11 @@ impl Sidecar {
         };
         let blob =
             |name: &str| unhex(find(name)).ok_or_else(|| damaged(&format!("its field '{name}' is no hex")));
+        let short = |name: &str| {
+            let bytes = blob(name)?;
+            let what = || damaged(&format!("its field '{name}' is longer than {GUARD_BYTES_MAX} bytes"));
+            if bytes.len() > GUARD_BYTES_MAX { Err(what()) } else { Ok(bytes) }
+        };
         let state = SidecarState::ALL.into_iter().find(|state| state.name() == find("state"));
         Ok(Self {
             state: state.ok_or_else(|| damaged("its state is unknown"))?,
@@ -261,8 +268,8 @@ impl Sidecar {
             distrusted: if find("distrusted").is_empty() { 0 } else { number("distrusted")? },
             written: written(find("written"))
                 .ok_or_else(|| damaged("its field 'written' is no list of blocks and checksums"))?,
-            guard: blob("guard")?,
-            head: blob("head")?,
+            guard: short("guard")?,
+            head: short("head")?,
             fingerprint: blob("fingerprint")?,
             reason: find("reason").to_owned(),
         })
@@ -319,6 +326,22 @@ mod tests {
         }
         for len in 0..bytes.len() {
             assert!(Sidecar::decode(&bytes[..len]).is_err(), "cut to {len} bytes");
+        }
+    }
+
+    /// The checksum is right, but nobody writes such a guard: it would stand for more than the first sector, and was copied beyond a page.
+    #[test]
+    fn a_guard_or_head_longer_than_a_sector_is_damage() {
+        let long = vec![7; GUARD_BYTES_MAX + 1];
+        let sector = vec![7; GUARD_BYTES_MAX];
+        let whole =
+            Sidecar { guard: sector.clone(), head: sector, tier_path: "/flash".to_owned(), ..example() };
+        assert_eq!(Sidecar::decode(&whole.encode()).as_ref(), Ok(&whole));
+        for odd in [
+            Sidecar { guard: long.clone(), ..whole.clone() },
+            Sidecar { head: long.clone(), ..whole.clone() },
+        ] {
+            assert!(matches!(Sidecar::decode(&odd.encode()), Err(SidecarError::Damaged(_))));
         }
     }
 
