@@ -8,7 +8,7 @@
 //! To leave a tier in order without draining it, the host calls [`Tier::begin_drain`], completes all jobs,
 //! syncs, and writes the superblock that [`Tier::closed`] returns.
 
-use crate::directory::{DIRTY, DRAINED, VALID, WRITTEN};
+use crate::directory::{DIRTY, DRAINED, LOST, VALID, WRITTEN};
 use crate::format::{Superblock, TierState};
 use crate::ids::{IdRange, PageId, Position};
 use crate::lane::{LANE_IDLE, LANE_STUCK};
@@ -97,7 +97,8 @@ impl Tier {
             let shard = directory.lock(directory.slot(&page.id), self.owner);
             let newest = shard.find(&page.id);
             if newest == Some(frame) && self.position_of(frame) == page.flash.position.0 {
-                shard.clear_flags(frame, DIRTY | WRITTEN | DRAINED);
+                // The host may have had a page that is lost from disk.
+                shard.clear_flags(frame, DIRTY | WRITTEN | DRAINED | LOST);
                 planted::inside("mark clean: one page marked");
             } else if let Some(newer) = newest.filter(|_| planted::is(Bug::CleanedAlthoughChanged)) {
                 shard.clear_flags(newer, DIRTY | WRITTEN | DRAINED);

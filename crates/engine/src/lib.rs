@@ -150,3 +150,4 @@ pub use returning::Returning;
 pub use staging::{SyncState, SyncTicket};
 pub use statistics::Statistics;
 pub use tier::{FlashPage, Lookup, NoRoom, StageIn, StageKind, Tier, Token};
+pub use unreadable::given_up_page;

@@ -69,6 +69,8 @@ bugs! {
         /// What was read from disk is judged by whether a guard stands over the file's head when it is there, not while it was read: a guard
         /// that was taken away meanwhile is given out, and offered to the tier. It was so once. (The volume's part.)
         GuardJudgedLate,
+        /// Whether a page is lost is asked before its writers are excluded: what is written anew meanwhile is given up. (The volume's part.)
+        GivenUpThoughWritten,
         /// Metadata segments from before the tier was discarded are believed.
         DiscardedSegmentsBelieved,
     }
@@ -86,6 +88,8 @@ bugs! {
         /// What was read at the start counts as durable without a flush: a process that was killed leaves it in the device's
         /// cache. (The volume's part.)
         OpenedUnflushed,
+        /// A page is called given up before that is durable: a crash finds it lost again. (The volume's part.)
+        GivenUpUnsynced,
         /// An open group that nothing was put into yet counts as one that has to be durable before the tier is closed.
         EmptyGroupAwaited,
     }
@@ -322,6 +326,9 @@ bugs! {
     11: {
         /// A failed flash flush counts as done.
         FailedFlushIgnored,
+        /// A process that joins a tier shares the reports of its flushes with the one that forked it, and may be told of a success that is none. (The host's
+        /// part.)
+        FlushesShared,
         /// A failed write of a group counts as done.
         FailedWriteIgnored,
         /// Who settles the volume and carries out the jobs that are left does not look at whether the last of them has failed. It was so once: the
@@ -351,10 +358,21 @@ bugs! {
         LostEndsWriting,
         /// Pages are put in frames again that could not be read.
         BadFrameReused,
+        /// A tier in use whose superblocks cannot be read any more is not given them again, though its host knows what they say. It was so once.
+        UnreadSuperblocksKept,
+        /// Superblocks that could not be read, and were written anew, are not read again.
+        HealedUnread,
         /// A page that is lost leaves the queue like one that disk has.
         LostNotCarried,
         /// Recovery takes the frame that stands for a lost page for a torn one, and its group for one that was never durable.
         LostTakenForTorn,
+        /// The place of a lost page that was given up gets zeros, which pass for a new page. (The volume's part.)
+        GivenUpAsZeros,
+        /// A page that flash does not give back counts as lost though disk has this very version of it: stage-out had written it before a crash. It was so
+        /// once. (The volume's part.)
+        DiskNotCompared,
+        /// A lost page that is being dropped is counted each time that the front meets it. It was so once.
+        LostCountedAgain,
         /// A drain is done although pages of its scope are lost.
         LostCountsAsDrained,
         /// Recovery ends at whatever cannot be read, though something else says the same or nobody needs it.

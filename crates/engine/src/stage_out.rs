@@ -231,6 +231,10 @@ impl Tier {
 
     /// Referenced pages of the group, at most as many as may survive. If there are more, those at the
     /// very front go, as in the paper (section 4.3, "Group second chance").
+    ///
+    /// Groups are listed twice if a page of theirs had to be read again, alone. What got its second chance in the first pass is linked elsewhere by the
+    /// second, which may choose as many again: so at most twice as many survive, where a read has failed, and each page once. It costs writes and no more: a second
+    /// chance never takes the room that a group for the front needs ([`Reserve::StageOut`]), so the front moves on as ever.
     fn choose_survivors(&self, group: u64, head: &GroupHead) -> Vec<u64> {
         let config = self.geometry.config();
         if config.design != Design::FaceGsc {

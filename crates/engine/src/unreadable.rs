@@ -6,10 +6,10 @@
 //! 2. *On disk, not synced yet*: no effect either. The frame is kept until the sync covers it.
 //! 3. *Clean*: its tombstone is appended. It leaves when that is durable; without it a crash would find the old record again, which may say
 //!    that the page is dirty, and it could be had from nowhere though disk has it.
-//! 4. *Dirty*: there is no other copy. In sync mode `durable` it is *lost*, below; in `drained` the database has its log, and the tier is given up.
+//! 4. *Dirty*: there is no other copy, as far as the tier knows; a host may find that disk has this very version all the same, by its checksum. In sync mode `durable` it is *lost*, below; in `drained` the database has its log, and the tier is given up.
 //!
 //! A *lost* page keeps its entry, marked `LOST`, with the checksum of what is lost: so whoever looks it up finds a page that is dirty and has
-//! another checksum, and is told. It ends when the page is staged in again, whole, or dropped. Drains do not write it and say so. In the queue its name is
+//! another checksum, and is told. It ends when the page is staged in again, whole (as what it is, or, given up by name, as [`given_up_page`]), or dropped. Drains do not write it and say so. In the queue its name is
 //! carried on: at the front it is appended again, by a record that says that its frame holds nothing. In place the record is relocated like any other, and the
 //! page keeps its home, so that the bad place is given to no other. There is an end to what is carried (`lost_max`).
 
@@ -26,6 +26,17 @@ use crate::tier::{FlashPage, NoRoom, Tier};
 
 /// Fills the frame of a page that is lost.
 const NOTHING: &[u8; 16] = b"MEZZ: LOST PAGE ";
+/// Fills a page that was given up. No database takes it for one of its own, with or without checksums: PostgreSQL finds flags in its header that do not exist
+/// and a lower end of the free space behind the upper one, SQLite a kind of page, a header of a file and a next page that there are not. A page of
+/// zeros would pass for a new one, and the version on disk for the newest.
+const GIVEN_UP: &[u8; 16] = b"MEZZ: GIVEN UP  ";
+
+/// Makes `page` one that was given up: what takes the place of a lost page that its owner does without, by name. The host stages it in as a dirty page.
+pub fn given_up_page(page: &mut [u8]) {
+    for (byte, given_up) in page.iter_mut().zip(GIVEN_UP.iter().cycle()) {
+        *byte = *given_up;
+    }
+}
 
 /// Why the pages that were read cannot be listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +47,17 @@ pub(crate) enum Unread {
     NoRoom,
     /// Only flash had the page at this position, and it cannot be given up.
     OnlyCopy(u64),
+}
+
+/// What became of the name of a lost page at the front.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Carried {
+    /// It lies at the rear.
+    Appended,
+    /// Its range is being dropped, and its name goes with it.
+    Dropped,
+    /// There is no room at the rear.
+    NoRoom,
 }
 
 impl Tier {
@@ -66,17 +88,20 @@ impl Tier {
         if shard.find(&id) != Some(frame) && !planted::is(Bug::DeadPageMissed) {
             return Ok(());
         }
+        let state = directory.state(frame);
+        // One that was lost before, and not carried on, is being dropped, and was counted.
+        if is_lost(state) && !planted::is(Bug::LostCountedAgain) {
+            return Ok(());
+        }
         self.control().counters.unreadable.count(1);
         if !self.flash_is_silent() {
             self.note_bad(self.home_of(frame));
         }
-        let state = directory.state(frame);
         if state & DIRTY == 0 && !planted::is(Bug::DeadPageMissed) {
             // Without room it leaves all the same: that costs something only if a crash comes before the front is durable.
             let _ = self.bury(&id, Reserve::StageOut);
             return Ok(());
         }
-        // One that was lost before, and not carried on, is being dropped.
         if state & WRITTEN != 0 || is_lost(state) {
             return Ok(());
         }
@@ -90,8 +115,14 @@ impl Tier {
         if self.geometry.placed.is_some() {
             shard.set_flags(frame, LOST);
             self.keep_home(frame);
-        } else if !self.append_lost(&shard, position, None) {
-            return Err(Unread::NoRoom);
+        } else {
+            match self.append_lost(&shard, position, None) {
+                Carried::Appended => {}
+                Carried::Dropped if planted::is(Bug::LostCountedAgain) => {}
+                // It is gone in a moment, and nobody has lost it.
+                Carried::Dropped => return Ok(()),
+                Carried::NoRoom => return Err(Unread::NoRoom),
+            }
         }
         self.control().lost.add(1);
         self.control().counters.lost.count(1);
@@ -105,24 +136,37 @@ impl Tier {
         (places / 16).max(1)
     }
 
-    /// Whether one more page may be lost.
+    /// Whether one more page may be lost. Under the lock of a shard, so no other is taken here.
     fn may_lose(&self) -> bool {
         let control = self.control();
         if control.lost.get() >= self.lost_max() {
             // Some may have been written anew.
-            control.lost.set(self.lost().len() as u64);
+            control.lost.set(self.lost_frames().count() as u64);
         }
         control.lost.get() < self.lost_max()
     }
 
-    /// The pages that are lost now. A pass over the directory, if there were any.
+    /// The frames that stand for lost pages, as they are passed.
+    fn lost_frames(&self) -> impl Iterator<Item = u32> + '_ {
+        let directory = self.directory();
+        (0..self.geometry.entries() as u32).filter(move |&frame| is_lost(directory.state(frame)))
+    }
+
+    /// The pages that are lost now, in the order of their names. A pass over the directory, if there were any. Under no lock.
     pub fn lost(&self) -> Vec<PageId> {
         if self.control().lost.get() == 0 {
             return Vec::new();
         }
         let directory = self.directory();
-        let frames = (0..self.geometry.entries() as u32).filter(|&frame| is_lost(directory.state(frame)));
-        frames.map(|frame| directory.id(frame)).collect()
+        let named = |frame: u32| {
+            // The entry may have become another page's since: then this name may be half of each, and leads elsewhere.
+            let id = directory.id(frame);
+            let shard = directory.lock(directory.slot(&id), self.owner);
+            (shard.find(&id) == Some(frame) && is_lost(directory.state(frame))).then_some(id)
+        };
+        let mut lost: Vec<PageId> = self.lost_frames().filter_map(named).collect();
+        lost.sort_unstable();
+        lost
     }
 
     /// The flags of a page that recovery finds lost.
@@ -145,16 +189,16 @@ impl Tier {
             }
             self.drain_misses(&id, directory.state(self.frame_of(position)));
             let record = records.get((position - self.page_position(group, 0)) as usize);
-            if !self.append_lost(&shard, position, record) {
+            if self.append_lost(&shard, position, record) == Carried::NoRoom {
                 return Err(Unread::NoRoom);
             }
         }
         Ok(())
     }
 
-    /// Appends the name of a page that is lost, in the place of what stands for it at this position, unless it is being dropped; false if there is no room. Under the lock
+    /// Appends the name of a page that is lost, in the place of what stands for it at this position, unless it is being dropped. Under the lock
     /// of its shard. It keeps its version if that is known, and is the newest anyway.
-    fn append_lost(&self, shard: &LockedShard<'_>, position: u64, record: Option<&Record>) -> bool {
+    fn append_lost(&self, shard: &LockedShard<'_>, position: u64, record: Option<&Record>) -> Carried {
         let directory = self.directory();
         let frame = self.frame_of(position);
         let (id, state, checksum) = (directory.id(frame), directory.state(frame), directory.checksum(frame));
@@ -170,7 +214,8 @@ impl Tier {
             // A page whose range is being dropped need not be carried on, and is not for want of room. Who drops it waits for the shard, and so is still
             // at it; if he dies, somebody else unlinks it.
             let _guard = self.control().lock.lock(self.owner);
-            return self.is_being_dropped(&kind) && !planted::is(Bug::DroppedWaitsForRoom);
+            let dropped = self.is_being_dropped(&kind) && !planted::is(Bug::DroppedWaitsForRoom);
+            return if dropped { Carried::Dropped } else { Carried::NoRoom };
         };
         planted::inside("unreadable: place given out");
         let nothing = NOTHING.repeat(self.geometry.page_size() / NOTHING.len());
@@ -182,7 +227,7 @@ impl Tier {
         shard.changed();
         planted::inside("unreadable: linked, not counted as filled");
         self.filled(place);
-        true
+        Carried::Appended
     }
 
     /// What there is room for, at the rear.

@@ -697,8 +697,9 @@ fn come_in(tier: &Tier, flash: &mut Flash, pages: u64) -> Option<u64> {
     })
 }
 
-/// A page that is lost comes to the front while its range is being dropped. Does the queue go on when that is done?
-fn the_front_goes_on_behind_a_dropped_page() -> bool {
+/// A page that cannot be read, and is known to be lost or not, comes to the front while its range is being dropped. Does the queue go on when that is done?
+/// With how often it was counted as unreadable, and as lost.
+fn the_front_goes_on_behind_a_dropped_page(known: bool) -> (bool, u64, u64) {
     let mut host = Host::new(&pairs(), 1);
     host.write(id(0), &page(4096, 1));
     host.write(id(1), &page(4096, 1));
@@ -706,8 +707,10 @@ fn the_front_goes_on_behind_a_dropped_page() -> bool {
     let at = summary(&host, 0) + 4096;
     host.flash.0[at] ^= 1;
     let (tier, flash) = (&host.tier, &mut host.flash);
-    assert_eq!(come_in(tier, flash, 1000), None);
-    assert_eq!(tier.lost(), [id(0)]);
+    if known {
+        assert_eq!(come_in(tier, flash, 1000), None);
+        assert_eq!(tier.lost(), [id(0)]);
+    }
     let (noted, is_noted) = std::sync::mpsc::channel();
     let (go_on, goes_on) = std::sync::mpsc::channel::<()>();
     std::thread::scope(|threads| {
@@ -728,14 +731,25 @@ fn the_front_goes_on_behind_a_dropped_page() -> bool {
         dropping.join().unwrap();
     });
     assert!(tier.lost().is_empty());
-    come_in(tier, flash, 1000).is_none()
+    let went_on = come_in(tier, flash, 1000).is_none();
+    let counted = tier.statistics();
+    (went_on, counted.unreadable, counted.lost)
 }
 
 /// The name of a lost page was not carried on, since its range was being dropped; that passed for want of room at the rear, for which the front then waited for
 /// ever, and everybody for the front.
 #[test]
 fn a_lost_page_that_is_being_dropped_does_not_hold_up_the_front() {
-    only_with(&[Bug::DroppedWaitsForRoom], the_front_goes_on_behind_a_dropped_page);
+    only_with(&[Bug::DroppedWaitsForRoom], || the_front_goes_on_behind_a_dropped_page(true).0);
+}
+
+/// It was counted as unreadable, or as lost, at each look at it until it was gone.
+#[test]
+fn a_page_that_is_dropped_is_counted_once() {
+    only_with(&[Bug::LostCountedAgain], || {
+        let (known, unknown) = [true, false].map(the_front_goes_on_behind_a_dropped_page).into();
+        known == (true, 1, 1) && unknown == (true, 1, 0)
+    });
 }
 
 /// A reader looks for a page that lies in the second of two groups in staging memory. It has just read where the first one lies, which is short, when that

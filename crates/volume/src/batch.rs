@@ -21,6 +21,8 @@ pub(crate) struct Batch {
     since: VecDeque<Written>,
     /// What the sync under way will cover.
     syncing: Vec<Written>,
+    /// One is under way.
+    under_way: bool,
     /// Covered by a sync, the last ones first.
     synced: Vec<Written>,
 }
@@ -43,15 +45,27 @@ impl Batch {
         }
     }
 
-    /// A sync begins, which covers what was written.
+    /// A sync begins, which covers what was written. There is one at a time: the tier hands out one job for it, and who settles the volume does so when no job is
+    /// under way. Of two, the second would have the first one's end vouch for what it covers itself.
+    ///
+    /// # Panics
+    /// If one is under way.
     pub(crate) fn sync_begins(&mut self) {
+        assert!(!self.under_way, "one sync of a file's disk at a time");
+        self.under_way = true;
         self.syncing = std::mem::take(&mut self.since).into();
     }
 
-    /// It has covered that.
-    pub(crate) fn synced(&mut self) {
+    /// It is over, and has covered that unless it `failed`: then nobody knows what the disk has.
+    pub(crate) fn sync_ends(&mut self, failed: bool) {
+        assert!(self.under_way, "only a sync that began ends");
+        self.under_way = false;
         let batch = std::mem::take(&mut self.syncing);
-        self.found(batch);
+        if failed {
+            self.synced.clear();
+        } else {
+            self.found(batch);
+        }
     }
 
     /// What the sidecar says of syncs before.
@@ -99,10 +113,36 @@ mod tests {
         let others = 100..100 + NAMED_MAX as u64;
         wrote(&mut batch, others.clone(), 1);
         wrote(&mut batch, 7..8, 2);
-        batch.synced();
+        batch.sync_ends(false);
         batch.forget(others.start, others.end - 5);
         batch.sync_begins();
-        batch.synced();
+        batch.sync_ends(false);
         assert!(!batch.named().iter().any(|(block, _)| *block == 7));
+    }
+
+    /// The end of the first would name what the second one covers, while that is still on its way.
+    #[test]
+    #[should_panic(expected = "one sync of a file's disk at a time")]
+    fn two_syncs_of_a_disk_at_once_are_noticed() {
+        let mut batch = Batch::default();
+        wrote(&mut batch, 1..2, 1);
+        batch.sync_begins();
+        wrote(&mut batch, 2..3, 1);
+        batch.sync_begins();
+    }
+
+    /// After a sync that failed the disk may have anything; a file must not be refused for what it has not.
+    #[test]
+    fn a_sync_that_failed_names_nothing() {
+        let mut batch = Batch::default();
+        wrote(&mut batch, 1..2, 1);
+        batch.sync_begins();
+        batch.sync_ends(false);
+        wrote(&mut batch, 1..2, 2);
+        batch.sync_begins();
+        batch.sync_ends(true);
+        assert_eq!(batch.named(), []);
+        batch.sync_begins();
+        batch.sync_ends(false);
     }
 }

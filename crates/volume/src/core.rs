@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use mezzanine_device::Device;
+use mezzanine_device::{Device, DeviceError};
 use mezzanine_engine::format::{Nonce, Superblock};
 use mezzanine_engine::interleave::rest;
 use mezzanine_engine::interleave::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
@@ -69,6 +69,8 @@ pub(crate) struct TierHost {
     pub(crate) incomplete: AtomicBool,
     /// The newest that is durable, or that begins with the first attachment. Held while the next one is written.
     pub(crate) superblock: Mutex<Superblock>,
+    /// Both copies of it were written in this opening, without a failure. Changed under its lock.
+    superblocks_known: AtomicBool,
     /// The lengths as they go into the tier's note.
     pub(crate) table: Mutex<NoteState>,
     /// Held shared from the hand-out of a disk job to its end; exclusively by who changes the shape of a file on disk.
@@ -133,6 +135,7 @@ impl TierHost {
             epoch: parts.superblock.epoch,
             nonce: parts.superblock.nonce_of(parts.superblock.epoch).unwrap_or_default(),
             superblock: Mutex::new(parts.superblock),
+            superblocks_known: AtomicBool::new(false),
             workers: parts.workers,
             incomplete: AtomicBool::new(false),
             table: Mutex::new(NoteState { told: parts.table.clone(), table: parts.table }),
@@ -180,8 +183,17 @@ impl TierHost {
         let mut superblock = lock(&self.superblock);
         let next = next(&superblock);
         let failed = |error| VolumeError::from_device(operation, &self.flash_name, error);
-        write_superblock(&*self.flash, &next).map_err(failed)?;
+        self.write_superblock(&next).map_err(failed)?;
         *superblock = next;
+        Ok(())
+    }
+
+    /// Writes a superblock, with the lock of the last one in hand. Where that was written without a failure, copies that cannot be read any more are
+    /// written anew.
+    pub(crate) fn write_superblock(&self, next: &Superblock) -> Result<(), DeviceError> {
+        let both_known = self.superblocks_known.swap(false, Ordering::AcqRel);
+        write_superblock(&*self.flash, next, both_known)?;
+        self.superblocks_known.store(true, Ordering::Release);
         Ok(())
     }
 

@@ -59,6 +59,8 @@ pub enum VolumeErrorKind {
     ChangedFile,
     /// The newest version of a page cannot be read.
     LostPage,
+    /// The page that is to be given up is not lost.
+    NotLost,
     /// The volume has no tier, or gave it up.
     NoTier,
     /// The configuration is impossible.

@@ -122,6 +122,20 @@ impl VolumeFile {
         self.shared.discard(&self.inner, offset, len)
     }
 
+    /// Gives up the lost page at `offset`: goes on without what it held. Its place then has a page that no database takes for one of its own (PostgreSQL calls its
+    /// header invalid, SQLite the database malformed): never zeros, never the older version that disk may have. What the page held is gone for good
+    /// then; so nothing but this call, by name, does it. Durable on return. Before it, a page may be saved by writing all of it anew.
+    ///
+    /// # Errors
+    /// `NotLost` if a read brings the page, or the file has none at this offset: nothing was changed. And as for writing and syncing.
+    pub fn give_up(&self, offset: u64) -> Result<(), VolumeError> {
+        self.shared.give_up(&self.inner, offset)?;
+        if self.shared.recording.is_on() {
+            self.shared.recording.pages(Op::Write, &self.inner, self.client, offset, 1);
+        }
+        Ok(())
+    }
+
     /// Sets the length in bytes. What lies past a shorter end is gone: a later extension reads zeros there. Shortening
     /// is durable on return, lengthening with the next sync.
     ///

@@ -149,8 +149,9 @@ impl Shared {
         for file in written {
             count(&self.counters.disk_flushes, 1);
             lock(&file.batch).sync_begins();
-            file.backing.flush().map_err(|error| VolumeError::from_device("sync", &file.name, error))?;
-            lock(&file.batch).synced();
+            let flushed = file.backing.flush();
+            lock(&file.batch).sync_ends(flushed.is_err());
+            flushed.map_err(|error| VolumeError::from_device("sync", &file.name, error))?;
             self.mark_staged_out(host, &file)?;
         }
         Ok(())

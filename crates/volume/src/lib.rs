@@ -46,6 +46,8 @@ mod read;
 
 mod write;
 
+mod give_up;
+
 mod shape;
 
 mod jobs;
@@ -76,6 +78,7 @@ pub use open::{create_flash, open_flash};
 pub use registry::OpenReport;
 pub use replace::ReplaceOptions;
 pub use resize::{ResizeProgress, ResizeWanted};
+pub use roster::known_files;
 pub use sidecar::{MemorySidecar, PathSidecar, Sidecar, SidecarState, SidecarStore};
 pub use statistics::VolumeStatistics;
 pub use volume::{Volume, VolumeState};

@@ -172,7 +172,7 @@ pub(crate) fn format_tier(
     Roster::default().write(flash).map_err(failed)?;
     flash.flush().map_err(failed)?;
     let first = begin(Superblock::new(&geometry, tier_uuid, database_uuid));
-    write_superblock(flash, &first).map_err(failed)
+    write_superblock(flash, &first, false).map_err(failed)
 }
 
 /// What to do about superblocks that cannot be read: they may be whole, and name pages that are nowhere else.

@@ -167,10 +167,32 @@ impl Shared {
         }
         // The page may have been written again since the lookup; then this copy does not matter.
         let mut newest = vec![0; host.page_size()];
-        match host.tier.lookup(&id, &mut newest) {
-            Lookup::Flash(now) if now == *page => Err(self.lost_page(host, file, block, page, read.err())),
-            _ => Ok(false),
+        let mut is_newest =
+            || matches!(host.tier.lookup(&id, &mut newest), Lookup::Flash(now) if now == *page);
+        if !is_newest() {
+            return Ok(false);
         }
+        if self.disk_has(host, file, block, page, bytes) {
+            count(&self.counters.page_misses, 1);
+            return Ok(true);
+        }
+        // A newer version may be on its way to disk just now.
+        if is_newest() { Err(self.lost_page(host, file, block, page, read.err())) } else { Ok(false) }
+    }
+
+    /// Whether disk has this very version of a page that flash does not give back: then it is in `out`. Stage-out may have written it there before a
+    /// crash, and a drain, which the page's record does not know: then nothing is lost, though the record says that only flash has the page.
+    pub(crate) fn disk_has(
+        &self,
+        host: &TierHost,
+        file: &FileInner,
+        block: u64,
+        page: &FlashPage,
+        out: &mut [u8],
+    ) -> bool {
+        !planted::is(Bug::DiskNotCompared)
+            && file.read_home(out, block.saturating_mul(file.page_size), &self.counters).is_ok()
+            && host.tier.verify(page, out)
     }
 
     /// Before disk answers for a clean page that flash does not give back: makes it durable that the tier has it no more. Its record may say that
@@ -231,7 +253,7 @@ impl Shared {
         );
         let error = VolumeError::new(VolumeErrorKind::LostPage, "read", &file.name, reason)
             .at(block * file.page_size)
-            .advise("restore the file from a backup, or write this page anew if its contents are known");
+            .advise("restore the file from a backup, write this page anew if its contents are known, or give it up by name (mezz tier give-up)");
         match cause {
             Some(cause) => error.because(cause),
             None => error,

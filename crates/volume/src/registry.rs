@@ -3,7 +3,7 @@
 
 use mezzanine_device::{Device, DeviceError, DeviceErrorKind};
 use mezzanine_engine::RecoveryReport;
-use mezzanine_engine::format::{Superblock, SuperblockError, TierState};
+use mezzanine_engine::format::{Superblock, SuperblockError, TierState, rewrite_superblock};
 
 use crate::core::{TierHost, lock};
 use crate::error::VolumeError;
@@ -63,18 +63,28 @@ impl OpenedTier {
         if !self.writes.is_empty() {
             flash.flush().map_err(failed)?;
         }
-        write_superblock(flash, &lock(&host.superblock)).map_err(failed)?;
+        host.write_superblock(&lock(&host.superblock)).map_err(failed)?;
         self.started = true;
         Ok(())
     }
 }
 
-/// Makes a superblock durable.
-pub(crate) fn write_superblock(flash: &dyn Device, superblock: &Superblock) -> Result<(), DeviceError> {
-    mezzanine_engine::format::write_superblock(&mut Reader(flash), superblock).map_err(|error| match error {
+/// Makes a superblock durable. If the caller knows what both copies say, those that cannot be read any more are written anew.
+pub(crate) fn write_superblock(
+    flash: &dyn Device,
+    superblock: &Superblock,
+    both_known: bool,
+) -> Result<(), DeviceError> {
+    let write = if both_known { rewrite_superblock } else { mezzanine_engine::format::write_superblock };
+    write(&mut Reader(flash), superblock).map_err(|error| match error {
         SuperblockError::Unreadable(error) => {
+            let next = if both_known {
+                "they were written anew and cannot be read either, so the tier cannot be opened again: drain it, or replace the device, while it is in use"
+            } else {
+                "nothing was written over them: see to the device and try again"
+            };
             DeviceError::new(DeviceErrorKind::Io, "read either superblock of", flash.describe())
-                .advise(format!("{error}; nothing was written over them: see to the device and try again"))
+                .advise(format!("{error}; {next}"))
         }
         SuperblockError::Failed(error) => error,
     })

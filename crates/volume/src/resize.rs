@@ -12,7 +12,6 @@ use mezzanine_engine::{ConfigError, Failure, TierConfig};
 use crate::condition::Route;
 use crate::core::{Shared, TierHost, lock};
 use crate::error::{VolumeError, VolumeErrorKind};
-use crate::registry::write_superblock;
 
 const RESIZE: &str = "resize the tier on";
 
@@ -143,7 +142,7 @@ impl Shared {
             return;
         }
         let resized = host.tier.resized(&superblock);
-        match write_superblock(&*host.flash, &resized) {
+        match host.write_superblock(&resized) {
             Ok(()) => {
                 *superblock = resized;
                 host.tier.finish_resize();

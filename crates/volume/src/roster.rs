@@ -18,6 +18,11 @@ const ROSTER_BYTES: usize = 16 * 1024;
 const MAGIC: &[u8; 8] = b"MEZZFILE";
 const HEADER_BYTES: usize = 16;
 
+/// Paths, by number, of the files whose pages the tier on `flash` holds, as far as it remembers them: for messages.
+pub fn known_files(flash: &dyn Device) -> BTreeMap<u32, PathBuf> {
+    Roster::read(flash).paths
+}
+
 /// File numbers and paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Roster {

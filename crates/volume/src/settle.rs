@@ -201,9 +201,8 @@ impl Shared {
                 count(&self.counters.flash_reads, 1);
                 read = host.flash.read_at(buf, page.flash.offset);
             }
-            let had = staged || right(&read, buf);
-            let newest = match () {
-                () if had => Newest::Bytes,
+            let mut newest = match () {
+                () if staged || right(&read, buf) => Newest::Bytes,
                 () if host.tier.on_disk(&page.id, &page.flash) => Newest::OnDisk,
                 () => Newest::Nowhere,
             };
@@ -214,8 +213,13 @@ impl Shared {
             };
             let file = self.file(page.id.file() as u32);
             if let Some(file) = file.filter(|file| newest == Newest::Nowhere && is_in(file)) {
-                let error = self.lost_page(host, &file, page.id.block(), &page.flash, read.err());
-                lost.get_or_insert(error);
+                // What disk has, as far as only it knows, goes there once more, so that the sync covers it.
+                if self.disk_has(host, &file, page.id.block(), &page.flash, buf) {
+                    newest = Newest::Bytes;
+                } else {
+                    let error = self.lost_page(host, &file, page.id.block(), &page.flash, read.err());
+                    lost.get_or_insert(error);
+                }
             }
             found.push(newest);
         }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use mezzanine_engine::Statistics;
+use mezzanine_engine::{Statistics, Tier};
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
@@ -12,29 +12,40 @@ macro_rules! counters {
             $(pub(crate) $name: AtomicU64,)+
         }
 
-        /// What a volume has done since it was opened. All counters only grow.
+        /// What a volume has done since it was opened, and what is wrong with its tier. All counters only grow.
         #[derive(Debug, Clone, Default, PartialEq)]
         #[non_exhaustive]
         pub struct VolumeStatistics {
             $($(#[doc = $doc])+ pub $name: u64,)+
+            /// Pages that are lost now: no counter. [`crate::Volume::lost_pages`] names them.
+            pub lost_pages: u64,
+            /// Why the tier takes no more pages, if one of its numbers that only rise is at its end or near it.
+            pub used_up: Option<String>,
             /// The tier's own counters; `None` without a tier.
             pub tier: Option<Statistics>,
         }
 
         impl Counters {
-            pub(crate) fn snapshot(&self, tier: Option<Statistics>) -> VolumeStatistics {
-                VolumeStatistics { $($name: self.$name.load(Ordering::Relaxed),)+ tier }
+            pub(crate) fn snapshot(&self, tier: Option<&Tier>, lost_pages: u64) -> VolumeStatistics {
+                VolumeStatistics {
+                    $($name: self.$name.load(Ordering::Relaxed),)+
+                    lost_pages,
+                    used_up: tier.and_then(Tier::used_up).map(|why| why.to_string()),
+                    tier: tier.map(Tier::statistics),
+                }
             }
         }
 
         impl VolumeStatistics {
-            /// What happened between `earlier` and this snapshot of the same volume.
+            /// What happened between `earlier` and this snapshot of the same volume. What is no counter is as it is in this one.
             pub fn since(&self, earlier: &Self) -> Self {
                 let tier = match (&self.tier, &earlier.tier) {
                     (Some(now), Some(then)) => Some(now.since(then)),
                     (now, _) => *now,
                 };
-                Self { $($name: self.$name.wrapping_sub(earlier.$name),)+ tier }
+                let Self { lost_pages, ref used_up, .. } = *self;
+                let used_up = used_up.clone();
+                Self { $($name: self.$name.wrapping_sub(earlier.$name),)+ lost_pages, used_up, tier }
             }
 
             /// Every counter of the volume itself with its name, in order.
@@ -64,6 +75,8 @@ counters! {
     page_writes,
     /// Clean pages on flash that could not be read or were damaged, and were read from disk instead.
     pages_damaged,
+    /// Lost pages that were given up.
+    pages_given_up,
     /// Read requests to backing devices.
     disk_reads,
     /// Bytes read from backing devices.

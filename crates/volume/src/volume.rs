@@ -305,11 +305,12 @@ impl Volume {
 
     /// What the volume has done so far. The tier's own counters begin anew when its flash device is replaced.
     pub fn statistics(&self) -> VolumeStatistics {
-        self.shared.counters.snapshot(self.shared.host().map(|host| host.tier.statistics()))
+        let lost = self.shared.tier_in_use().map_or(0, |host| host.tier.lost().len() as u64);
+        self.shared.counters.snapshot(self.shared.host().as_ref().map(|host| &host.tier), lost)
     }
 
     /// Pages that only flash has and that stage-out could not read: file and byte offset of each. Reads of them fail until they are written
-    /// anew as a whole, cut off or discarded, and until then their files are not current on disk.
+    /// anew as a whole, cut off, discarded or given up ([`VolumeFile::give_up`]), and until then their files are not current on disk.
     pub fn lost_pages(&self) -> Vec<(PathBuf, u64)> {
         let Some(host) = self.shared.tier_in_use() else { return Vec::new() };
         let size = host.page_size() as u64;

@@ -148,9 +148,11 @@ fn a_page_on_disk_costs_nothing(design: Design) -> bool {
         assert_eq!(spoil(&flash, &page(block, 1), Bad::Unreadable), 1);
     }
     // One is read, the other one is met by the drain.
-    let answered = read(&file, 0) == Ok(page(0, 1)) && volume.lost_pages().is_empty();
+    let answered = (0..2).all(|_| read(&file, 0) == Ok(page(0, 1))) && volume.lost_pages().is_empty();
+    // Once it was read there, the tier has let it go, and does not try flash again.
+    let let_go = volume.statistics().pages_damaged == 1;
     let drained = volume.drain().is_ok() && volume.set_sync_mode(SyncMode::Through).is_ok();
-    answered && drained && (0..block).all(|block| read(&file, block) == Ok(page(block, 1)))
+    answered && let_go && drained && (0..block).all(|block| read(&file, block) == Ok(page(block, 1)))
 }
 
 #[test]
@@ -180,7 +182,10 @@ fn a_clean_page_stays_clean_over_a_cut(design: Design) -> bool {
     flash.power().restore();
     let volume = open(&flash, &config);
     let file = backing.attach(&volume).unwrap();
-    (0..12).all(|block| read(&file, block) == Ok(page(block, 1))) && go_round(&file, &volume, 8).is_ok()
+    let went_on =
+        (0..12).all(|block| read(&file, block) == Ok(page(block, 1))) && go_round(&file, &volume, 8).is_ok();
+    // Disk has it, and so it would be read all the same; but it would stay lost for the tier.
+    went_on && volume.lost_pages().is_empty()
 }
 
 #[test]
@@ -616,8 +621,10 @@ fn a_sector_under_a_page_past_the_end_costs_nothing() {
 /// There is an end to what is carried: then, and not before, writing ends.
 #[test]
 fn a_device_that_rots_away_ends_writing_before_it_is_full_of_lost_pages() {
-    for design in WRITE_BACK {
-        let config = durable(design);
+    // With one shard every page has its lock in common with the one that is judged: those that are lost are counted without it.
+    for (design, shards) in WRITE_BACK.into_iter().flat_map(|design| [(design, 4), (design, 1)]) {
+        let mut config = durable(design);
+        config.tier.shards = shards;
         let (flash, backing) = (formatted(&config), Backing::new("a"));
         let volume = open(&flash, &config);
         let file = backing.attach(&volume).unwrap();

@@ -30,6 +30,7 @@ fn lives_on(age: &Age) -> Result<(), VolumeError> {
     SUPERBLOCK_OFFSETS.iter().for_each(|offset| flash.write_at(&grown.encode(), *offset).unwrap());
     let volume = Volume::open(flash.clone(), durable())?;
     let file = backing.attach(&volume)?;
+    assert_eq!(volume.statistics().used_up, None);
     for version in 0..3 {
         for block in 0..200 {
             file.write_at(&page(block, version), block * PAGE as u64)?;
@@ -38,6 +39,8 @@ fn lives_on(age: &Age) -> Result<(), VolumeError> {
     }
     let VolumeState::Bypass { reason } = volume.state() else { panic!("{:?}", volume.state()) };
     assert!(reason.contains("the tier has used up its "), "{reason}");
+    let used_up = volume.statistics().used_up.unwrap_or_default();
+    assert!(used_up.starts_with("the tier has used up its "), "statistics say so as well: {used_up}");
     drop((file, volume));
     for block in 0..200 {
         let mut found = vec![0; PAGE];

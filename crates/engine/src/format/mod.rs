@@ -22,7 +22,7 @@ pub use segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 pub use slot::{SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS, SlotEntry, SlotHead};
 pub use superblock::{
     RedoPoint, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Sessions, Superblock, SuperblockError, TierState,
-    read_superblock, read_superblock_to_drain, write_superblock,
+    read_superblock, read_superblock_to_drain, rewrite_superblock, write_superblock,
 };
 
 use std::fmt;
@@ -79,7 +79,7 @@ impl fmt::Display for FormatError {
                  drain it with the build that wrote it, then format it anew"
             ),
             Self::Damaged(what) => write!(f, "damaged: {what}"),
-            Self::Unreadable(why) => write!(f, "cannot be read: {why}"),
+            Self::Unreadable(why) => write!(f, "no superblock can be read: {why}"),
         }
     }
 }

@@ -4,7 +4,8 @@
 //! whole at any moment, and a rotten sector in one is survived. It begins with the copy that is worth
 //! less (damaged, or of the lower generation): a crash may have torn the other one the last time. A copy that cannot be
 //! read just now may be the whole one, so it comes after one that is known to be damaged, and where neither
-//! can be read nothing is written.
+//! can be read nothing is written: but by a host that uses the tier and has written both itself, which knows what they say and
+//! writes them anew.
 
 use super::fields::{Reader, Writer};
 use super::{FORMAT_VERSION, FORMAT_VERSION_DRAINED, FormatError, Nonce, Nonces, plausible};
@@ -380,7 +381,8 @@ impl Superblock {
 /// Why a superblock was not written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SuperblockError<E> {
-    /// Neither copy can be read just now, so nobody knows which of them may be overwritten first. Nothing was written.
+    /// Neither copy can be read just now, so nobody knows which of them may be overwritten first. Nothing was written; or, by [`rewrite_superblock`], both were, and
+    /// are not to be read either: the tier cannot be opened again.
     Unreadable(ReadError),
     /// One of the copies may be torn, the other is whole.
     Failed(E),
@@ -404,6 +406,26 @@ pub fn write_superblock<F: WriteFlash>(
     flash: &mut F,
     superblock: &Superblock,
 ) -> Result<(), SuperblockError<F::Error>> {
+    put(flash, superblock, false)
+}
+
+/// As [`write_superblock`], by a host that uses the tier and has written the last superblock itself, both copies without a failure. Both say the same then, so
+/// where neither can be read any more either may be overwritten first: if that is torn, the other one is as good.
+///
+/// # Errors
+/// As [`write_superblock`]; `Unreadable` if flash keeps neither copy.
+pub fn rewrite_superblock<F: WriteFlash>(
+    flash: &mut F,
+    superblock: &Superblock,
+) -> Result<(), SuperblockError<F::Error>> {
+    put(flash, superblock, true)
+}
+
+fn put<F: WriteFlash>(
+    flash: &mut F,
+    superblock: &Superblock,
+    both_known: bool,
+) -> Result<(), SuperblockError<F::Error>> {
     let mut unread = None;
     let mut copies = SUPERBLOCK_OFFSETS.map(|offset| {
         let mut bytes = vec![0; SUPERBLOCK_BYTES];
@@ -419,9 +441,12 @@ pub fn write_superblock<F: WriteFlash>(
         (worth, offset)
     });
     copies.sort_unstable();
-    if let (true, Some(error)) = (copies.iter().all(|(worth, _)| *worth == Worth::Unreadable), unread) {
+    let unreadable = copies.iter().all(|(worth, _)| *worth == Worth::Unreadable);
+    let heals = both_known && !planted::is(Bug::UnreadSuperblocksKept);
+    if let (true, false, Some(error)) = (unreadable, heals, unread) {
         return Err(SuperblockError::Unreadable(error));
     }
+    let none_whole = !copies.iter().any(|(worth, _)| matches!(worth, Worth::Whole { .. }));
     if planted::is(Bug::BetterCopyFirst) {
         copies.reverse();
     }
@@ -430,7 +455,19 @@ pub fn write_superblock<F: WriteFlash>(
         flash.write(offset, &bytes).map_err(SuperblockError::Failed)?;
         flash.flush().map_err(SuperblockError::Failed)?;
     }
+    if none_whole && heals && !planted::is(Bug::HealedUnread) {
+        return read_back(flash, superblock.generation);
+    }
     Ok(())
+}
+
+/// Of places that could not be read a write that succeeds proves nothing.
+fn read_back<F: WriteFlash>(flash: &mut F, generation: u64) -> Result<(), SuperblockError<F::Error>> {
+    match read_superblock(flash) {
+        Ok(found) if found.generation == generation => Ok(()),
+        Ok(_) => Err(SuperblockError::Unreadable(ReadError("what was written is not there".to_owned()))),
+        Err(error) => Err(SuperblockError::Unreadable(ReadError(error.to_string()))),
+    }
 }
 
 /// Reads both copies and returns the newest whole one.
