@@ -62,6 +62,10 @@ tier_in_use(void)
  * A call that must not fail did.  If it did because the device has failed, what
  * it was to bring about holds when the tier was given up: the files have
  * everything, and the tier is not asked for anything any more.
+ *
+ * If it was refused because of lost pages, nothing has failed: the caller gets
+ * an error as if the files could not be written, and the others go on.  A call
+ * that must not raise one is never refused for that.
  */
 static void
 must(bool done, const MezzMessage *message)
@@ -69,7 +73,11 @@ must(bool done, const MezzMessage *message)
 	if (done || mezz_without("failure"))
 		return;
 	if (!mezz_tier_failed())
+	{
+		if (message->lost && !mezz_without("lost_error"))
+			mezz_report(ERROR, ERRCODE_DATA_CORRUPTED, message);
 		mezz_report(PANIC, ERRCODE_IO_ERROR, message);
+	}
 	mezz_give_up_tier();
 }
 
@@ -397,14 +405,31 @@ log_checkpoint(void)
 					this_checkpoint.seconds)));
 }
 
+/*
+ * A checkpoint has written its buffers.  The one of a shutdown completes over
+ * lost pages, which stay in the tier like all that is newer there: an error
+ * would keep the server from ever being stopped.  tier_shutdown() follows, and
+ * tells of them.
+ */
+static void
+checkpoint_written(int flags)
+{
+	MezzMessage message = {0};
+	bool		shutdown = (flags & CHECKPOINT_IS_SHUTDOWN) != 0;
+	bool		all = ((flags & CHECKPOINT_FLUSH_ALL) != 0 && !mezz_without("checkpoint_all")) ||
+		(shutdown && mezz_drain_on_shutdown);
+	bool		done = mezz_checkpoint_written(mezz_host, all, &message);
+
+	if (done || !message.lost || !shutdown || mezz_without("lost_shutdown"))
+		must(done, &message);
+}
+
 static void
 tier_checkpoint(BufferTierCheckpointPhase phase, XLogRecPtr redo, TimeLineID tli, int flags)
 {
 	MezzMessage message = {0};
 	instr_time	begin,
 				duration;
-	bool		all = ((flags & CHECKPOINT_FLUSH_ALL) != 0 && !mezz_without("checkpoint_all")) ||
-		((flags & CHECKPOINT_IS_SHUTDOWN) != 0 && mezz_drain_on_shutdown);
 
 	if (mezz_without("timeline"))
 		tli = 0;
@@ -424,7 +449,7 @@ tier_checkpoint(BufferTierCheckpointPhase phase, XLogRecPtr redo, TimeLineID tli
 			break;
 		case BUFTIER_CKPT_BUFFERS:
 			if (!mezz_without("checkpoint_sync"))
-				must(mezz_checkpoint_written(mezz_host, all, &message), &message);
+				checkpoint_written(flags);
 			break;
 		case BUFTIER_CKPT_SYNCED:
 			must(mezz_checkpoint_synced(mezz_host, redo, tli, &message), &message);
@@ -478,6 +503,8 @@ tier_shutdown(void)
 	must(mezz_close(mezz_host, mezz_drain_on_shutdown, &current, &message), &message);
 	if (!mezz_tier_exists())
 		return;
+	if (message.lost)
+		mezz_report(WARNING, ERRCODE_DATA_CORRUPTED, &message);
 	ereport(LOG,
 			(errmsg(current ? "flash tier closed; the files are up to date" :
 					"flash tier closed; it holds the newest version of some pages")));

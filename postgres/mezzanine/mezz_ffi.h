@@ -10,7 +10,7 @@
 /*
  Changes with every change of what is declared here.
  */
-#define MEZZ_FFI_VERSION 6
+#define MEZZ_FFI_VERSION 7
 
 /*
  Bytes of each text in a `MezzMessage`, the end mark included.
@@ -296,6 +296,10 @@ typedef struct MezzMessage {
    What to do next; may be empty.
    */
   char hint[MEZZ_TEXT_BYTES];
+  /*
+   It is because of pages that are lost. Nothing has failed: what was asked for is refused, and everything else goes on.
+   */
+  bool lost;
 } MezzMessage;
 
 /*
@@ -889,7 +893,8 @@ bool mezz_checkpoint_done(const struct MezzHost *host,
                           struct MezzMessage *message);
 
 /*
- Leaves the tier in order; with `drain` the disk is made current first. `current` says whether it is.
+ Leaves the tier in order; with `drain` the disk is made current first. `current` says whether it is. If pages are lost it cannot be: the tier
+ is then left in order with them, which is no failure, and `message` says so (`lost`).
  */
 bool mezz_close(const struct MezzHost *host,
                 bool drain,

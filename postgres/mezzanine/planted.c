@@ -35,8 +35,11 @@ static const char *const rules[] = {
 								 * database */
 	"flush_rel",				/* files are current when a relation is synced
 								 * or copied */
+	"lost_error",				/* what is refused because of lost pages is an
+								 * error */
 	"lost_page",				/* a page whose only copy is unreadable is an
 								 * error */
+	"lost_shutdown",			/* a server with lost pages can be stopped */
 	"missing_file",				/* stage-out makes up for a missing file */
 	"overwrite",				/* what is written past the tier is forgotten */
 	"relation_sync",			/* files of absorbed pages are synced at the

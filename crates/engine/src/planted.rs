@@ -356,6 +356,13 @@ bugs! {
         DeadPageMissed,
         /// A page that only flash has and that cannot be read ends all writing.
         LostEndsWriting,
+        /// What needs the whole file on disk ends the server, when a page is lost, and not itself alone: a stop, the giving up of a tier that cannot be
+        /// written, a write past the tier of the very page. It was so once. (The host's part.)
+        LostEndsServer,
+        /// A lost page that is written past the tier, or whose tier is given up, is forgotten while disk has an older version. (The host's part.)
+        LostForgotten,
+        /// A page that is saved from a tier that is given up is read once only. It was so once. (The host's part.)
+        SavedAtOnce,
         /// Pages are put in frames again that could not be read.
         BadFrameReused,
         /// A tier in use whose superblocks cannot be read any more is not given them again, though its host knows what they say. It was so once.

@@ -32,7 +32,7 @@ pub mod devices;
 pub mod trace;
 
 /// Changes with every change of what is declared here.
-pub const MEZZ_FFI_VERSION: u32 = 6;
+pub const MEZZ_FFI_VERSION: u32 = 7;
 /// Bytes of each text in a `MezzMessage`, the end mark included.
 pub const MEZZ_TEXT_BYTES: usize = 512;
 
@@ -48,12 +48,14 @@ pub struct MezzMessage {
     pub detail: [c_char; MEZZ_TEXT_BYTES],
     /// What to do next; may be empty.
     pub hint: [c_char; MEZZ_TEXT_BYTES],
+    /// It is because of pages that are lost. Nothing has failed: what was asked for is refused, and everything else goes on.
+    pub lost: bool,
 }
 
 impl MezzMessage {
     fn empty() -> Self {
         let text = [0; MEZZ_TEXT_BYTES];
-        Self { message: text, detail: text, hint: text }
+        Self { message: text, detail: text, hint: text, lost: false }
     }
 }
 
@@ -71,6 +73,7 @@ fn tell(refusal: &Refusal, out: &mut MezzMessage) {
     put_text(&refusal.message, &mut out.message);
     put_text(&refusal.detail, &mut out.detail);
     put_text(&refusal.hint, &mut out.hint);
+    out.lost = refusal.lost_pages;
 }
 
 fn told(result: Result<(), Refusal>, out: &mut MezzMessage) -> bool {

@@ -14,11 +14,21 @@
 //! needed, never less. From the mark on the server tells of each page whether it carries a change from before R.
 
 use mezzanine_engine::format::{Superblock, TierState};
+use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{DrainScope, DrainState, DrainTicket, IdRange, Mark, RedoPoint, SyncMode, SyncState};
 
 use crate::host::Host;
 use crate::marker::Marker;
 use crate::message::Refusal;
+
+/// How the tier was left.
+#[derive(Debug)]
+pub struct Closed {
+    /// Whether the disk is current.
+    pub current: bool,
+    /// Why it is not, although it was to be: pages are lost.
+    pub lost: Option<Refusal>,
+}
 
 impl Host {
     pub(crate) fn superblock(&self) -> Superblock {
@@ -75,7 +85,8 @@ impl Host {
             self.flash_path().display()
         ))
         .detail("Everything else was written to disk.")
-        .hint("mezzanine_pages() shows them as lost. Restore these relations from a backup, drop or rewrite them; then repeat this."))
+        .hint("Reading them raises an error that names them. Restore these relations from a backup, drop or rewrite them; then repeat this.")
+        .of_lost_pages())
     }
 
     /// Has the newest version of every page of `range` written to disk and synced.
@@ -161,17 +172,24 @@ impl Host {
     }
 
     /// Leaves the tier in order after the last checkpoint: nothing is taken any more. With `drain` the disk is made current
-    /// first; the pages stay in the tier for the next start. Returns whether the disk is current, which the marker and the
-    /// control file then say too.
+    /// first; the pages stay in the tier for the next start. If the disk is current, the marker and the control file say so
+    /// too.
+    ///
+    /// Pages that are lost keep it from being current, and nothing else: the tier is left with them as one that was not drained.
     ///
     /// # Errors
     /// If a device has failed.
-    pub fn close(&self, drain: bool) -> Result<bool, Refusal> {
+    pub fn close(&self, drain: bool) -> Result<Closed, Refusal> {
         let tier = self.tier();
         tier.stop_admission();
-        if drain || tier.sync_mode() == SyncMode::Drained {
-            self.drain_all()?;
-        }
+        let drained = match drain || tier.sync_mode() == SyncMode::Drained {
+            true => self.drain_all(),
+            false => Ok(()),
+        };
+        let lost = match drained {
+            Err(refusal) if refusal.lost_pages && !planted::is(Bug::LostEndsServer) => Some(refusal),
+            other => other.map(|()| None)?,
+        };
         tier.begin_drain();
         while self.work() {}
         self.work_until(|| tier.stage_out_idle())?;
@@ -183,6 +201,9 @@ impl Host {
             Marker::new(&superblock.tier_uuid, self.flash_path(), false).write(&*self.marker)?;
             self.server.mark_control_file(false)?;
         }
-        Ok(current)
+        let lost = lost.map(|refusal| {
+            refusal.detail("Everything else was written to disk. The tier is left in order, as a part of the database: start the server with it.")
+        });
+        Ok(Closed { current, lost: lost.filter(|_| !current) })
     }
 }

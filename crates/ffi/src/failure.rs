@@ -3,7 +3,8 @@
 //! The engine latches the failure: it takes no pages and offers no jobs from then on. One process of the server then gives the
 //! tier up, [`Host::give_up`], alone, before anybody writes past it:
 //! 1. After a failed write, what is newer in the tier than on disk is written to disk and synced: pages that are on their way are
-//!    still in staging memory, and what was flushed before can be read. The server goes on without the tier.
+//!    still in staging memory, and what was flushed before can be read. The server goes on without the tier. Pages that were lost
+//!    before cannot be saved: their places on disk get what no server takes for a page, so that their older versions are never read.
 //! 2. After a failed sync, and when a page cannot be read that only flash has, nothing more is built on the device. In sync mode
 //!    `drained` the database restarts from its log, for which the disk suffices; in `durable` from what is durable on flash.
 //! 3. When the disk suffices, the control file says so first, and then the marker that the tier was given up: the next start makes
@@ -12,12 +13,16 @@
 //!
 //! Where the tier never holds only copies there is nothing to save, and a tier that was left open is not believed anyway.
 
-use mezzanine_device::AlignedBuf;
-use mezzanine_engine::{DirtyPage, DrainCursor, Failure, SyncMode};
+use std::collections::BTreeSet;
 
-use crate::host::Host;
+use mezzanine_device::AlignedBuf;
+use mezzanine_engine::planted::{self, Bug};
+use mezzanine_engine::{DirtyPage, DrainCursor, Failure, PageId, SyncMode};
+
+use crate::host::{FlashIo, Host};
 use crate::marker::Marker;
 use crate::message::Refusal;
+use crate::pages::READS;
 
 /// Pages that are read and written as one batch.
 const BATCH: usize = 256;
@@ -76,6 +81,12 @@ impl Host {
     /// Writes every page that is newer than its disk copy to disk, and syncs.
     fn save_dirty(&self) -> Result<u64, Refusal> {
         let tier = self.tier();
+        // Nothing is taken any more, so no page is written anew from here on.
+        let lost: BTreeSet<PageId> = match planted::is(Bug::LostEndsServer) {
+            true => BTreeSet::new(),
+            false => tier.lost().into_iter().collect(),
+        };
+        let mut given_up = Vec::new();
         let mut cursor = DrainCursor::default();
         let mut saved = Vec::new();
         loop {
@@ -87,8 +98,11 @@ impl Host {
             let mut bytes = AlignedBuf::zeroed(pages.len() * self.geometry.page_size());
             let mut writes = Vec::new();
             for (page, bytes) in pages.iter().zip(bytes.chunks_exact_mut(self.geometry.page_size())) {
-                if self.read_newest(page, bytes)? {
-                    writes.push((page.id, &*bytes));
+                match self.read_newest(page, bytes) {
+                    Ok(true) => writes.push((page.id, &*bytes)),
+                    Ok(false) => {}
+                    Err(_) if lost.contains(&page.id) => given_up.push(page.id),
+                    Err(refusal) => return Err(refusal),
                 }
             }
             if !self.server.write_pages(&writes) {
@@ -99,8 +113,15 @@ impl Host {
         if !self.server.sync_pages() {
             return Err(self.unsaved("a sync of the disk failed"));
         }
+        self.give_up_lost(&given_up).map_err(|refusal| self.unsaved(&refusal.message))?;
         tier.mark_clean(&saved);
-        Ok(saved.len() as u64)
+        if !given_up.is_empty() {
+            self.server.flash_failed(&format!(
+                "{} pages were lost before: in their files are now pages that no server accepts; restore them from a backup",
+                given_up.len()
+            ));
+        }
+        Ok((saved.len() - given_up.len()) as u64)
     }
 
     /// Reads a dirty page, from staging memory or from flash; false if it cannot be read and disk has it, or has left the tier meanwhile.
@@ -109,15 +130,21 @@ impl Host {
         if tier.read_staged(&page.flash, bytes) {
             return Ok(true);
         }
-        let read = self.flash.read_at(bytes, page.flash.offset);
-        if !tier.confirm(&page.flash) {
-            return Ok(false);
+        let mut why = String::new();
+        // What goes well when it is repeated costs nothing, here least of all.
+        for _ in 0..if planted::is(Bug::SavedAtOnce) { 1 } else { READS } {
+            self.server.flash_begins(FlashIo::Read);
+            let read = self.flash.read_at(bytes, page.flash.offset);
+            self.server.flash_ended(FlashIo::Read);
+            if !tier.confirm(&page.flash) {
+                return Ok(false);
+            }
+            why = match read {
+                Ok(()) if tier.verify(&page.flash, bytes) => return Ok(true),
+                Ok(()) => "a page that only it has is damaged".to_owned(),
+                Err(error) => format!("a page that only it has cannot be read: {error}"),
+            };
         }
-        let why = match read {
-            Ok(()) if tier.verify(&page.flash, bytes) => return Ok(true),
-            Ok(()) => "a page that only it has is damaged".to_owned(),
-            Err(error) => format!("a page that only it has cannot be read: {error}"),
-        };
         if tier.on_disk(&page.id, &page.flash) {
             return Ok(false);
         }

@@ -13,12 +13,20 @@ pub struct Refusal {
     pub hint: String,
     /// The flash device did not do what it was asked for: a server that does not need it may go on without.
     pub(crate) device_failed: bool,
+    /// What was asked for cannot be done because pages are lost that it needs. Nothing has failed, and the tier is in use as before.
+    pub(crate) lost_pages: bool,
 }
 
 impl Refusal {
     /// A refusal without a detail and a hint.
     pub fn new(message: impl Into<String>) -> Self {
-        Self { message: message.into(), detail: String::new(), hint: String::new(), device_failed: false }
+        Self {
+            message: message.into(),
+            detail: String::new(),
+            hint: String::new(),
+            device_failed: false,
+            lost_pages: false,
+        }
     }
 
     /// Of a flash device that has failed.
@@ -26,6 +34,18 @@ impl Refusal {
     pub(crate) fn of_failed_device(mut self) -> Self {
         self.device_failed = true;
         self
+    }
+
+    /// Of pages that are lost.
+    #[must_use]
+    pub(crate) fn of_lost_pages(mut self) -> Self {
+        self.lost_pages = true;
+        self
+    }
+
+    /// Whether it was refused because of lost pages alone: whoever has asked is told, and everything else goes on.
+    pub fn is_of_lost_pages(&self) -> bool {
+        self.lost_pages
     }
 
     /// With more about it.

@@ -1,6 +1,10 @@
 //! Pages that leave the server's pool, are read back, or are gone for good.
 
-use mezzanine_engine::{FlashPage, IdRange, Lookup, Mark, PageId, StageIn, StageKind, SyncMode};
+use mezzanine_device::AlignedBuf;
+use mezzanine_engine::planted::{self, Bug};
+use mezzanine_engine::{
+    Failure, FlashPage, IdRange, Lookup, Mark, PageId, StageIn, StageKind, SyncMode, given_up_page,
+};
 
 use crate::host::{FlashIo, Host};
 use crate::message::Refusal;
@@ -30,7 +34,7 @@ pub enum Found {
 /// How often a page that keeps moving is looked up before that is taken for a mistake.
 const LOOKUPS_MAX: u32 = 10_000;
 /// How often a page is read before it counts as unreadable.
-const READS: u32 = 2;
+pub(crate) const READS: u32 = 2;
 
 impl Host {
     /// Takes a dirty page whose log is forced. `since` is `None` if it carries changes from before the redo pointer of the
@@ -164,6 +168,9 @@ impl Host {
     /// Forgets what the tier has of a page that the server is about to write past it. A version that is newer than the
     /// disk's goes there first: until the server's own write is durable, a crash must find one of the two.
     ///
+    /// Of a lost page there is nothing to save, and the server's write heals it; but a crash before that is durable must not find the version on
+    /// disk, which is older. So disk gets a page first that no server accepts.
+    ///
     /// # Errors
     /// If a device has failed.
     pub fn overwrite(&self, id: &PageId) -> Result<(), Refusal> {
@@ -171,8 +178,41 @@ impl Host {
         match self.tier().holds(id) {
             None => return Ok(()),
             Some(false) => {}
-            Some(true) => self.flush_range(&only)?,
+            Some(true) => match self.flush_range(&only) {
+                Err(refusal) if refusal.lost_pages && !planted::is(Bug::LostEndsServer) => {
+                    // One from before it was lost may be on its way.
+                    self.await_stage_out(&only)?;
+                    self.give_up_lost(&[*id])?;
+                }
+                flushed => flushed?,
+            },
         }
         self.drop_range(&only)
+    }
+
+    /// Has disk hold, in the places of pages that are lost, what nobody takes for a page; durably.
+    ///
+    /// # Errors
+    /// If the disk cannot be written. Nothing else was changed.
+    pub(crate) fn give_up_lost(&self, lost: &[PageId]) -> Result<(), Refusal> {
+        if lost.is_empty() || planted::is(Bug::LostForgotten) {
+            return Ok(());
+        }
+        let mut nothing = AlignedBuf::zeroed(self.geometry.page_size());
+        given_up_page(&mut nothing);
+        let pages: Vec<(PageId, &[u8])> = lost.iter().map(|id| (*id, &*nothing)).collect();
+        let refused = |why: &str| {
+            Refusal::new(format!("the place of a page that is lost cannot be overwritten: {why}"))
+                .hint("See the messages before this one.")
+        };
+        if !self.server.write_pages(&pages) {
+            return Err(refused("a page could not be written to disk").of_lost_pages());
+        }
+        if !self.server.sync_pages() {
+            // What the failed sync was to cover may be pages of the tier.
+            self.tier().report_failure(Failure::DiskSync);
+            return Err(refused("a sync of the disk failed"));
+        }
+        Ok(())
     }
 }

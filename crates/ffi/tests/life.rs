@@ -93,7 +93,7 @@ fn a_drained_stop_leaves_a_warm_tier_and_a_current_disk() {
         write(&host, block, 1);
     }
     checkpoint(&host, 20);
-    assert!(host.close(true).unwrap());
+    assert!(host.close(true).unwrap().current);
     assert!(!*machine.disk.marked.lock().unwrap());
     assert_eq!(machine.disk.pages.lock().unwrap().len(), 50);
     drop(host);
@@ -114,7 +114,7 @@ fn pages_from_before_checksums_were_enabled_are_not_used() {
     host.start(&Start { checksums: false, ..start(10) }).unwrap();
     write(&host, 1, 1);
     checkpoint(&host, 20);
-    assert!(host.close(true).unwrap());
+    assert!(host.close(true).unwrap().current);
     drop(host);
     let (host, started) = machine.start(20).unwrap();
     assert_eq!(started.adoption, Adoption::Formatted);
@@ -447,7 +447,7 @@ fn a_tier_grows_and_shrinks_and_keeps_what_it_has() {
     assert!(taken() < 40 << 20, "{} bytes are still taken", taken());
     assert!((0..1500).all(|block| read(&host, &machine, block) == Some(version)));
     checkpoint(&host, 30);
-    assert!(host.close(true).unwrap());
+    assert!(host.close(true).unwrap().current);
     drop(host);
 
     // With the new size configured it stays warm; with another it is made anew.
@@ -455,7 +455,7 @@ fn a_tier_grows_and_shrinks_and_keeps_what_it_has() {
     let (host, started) = machine.start(30).unwrap();
     assert_eq!((started.adoption, host.tier().frames()), (Adoption::Adopted, middle));
     assert!((0..1500).all(|block| read(&host, &machine, block) == Some(version)));
-    assert!(host.close(true).unwrap());
+    assert!(host.close(true).unwrap().current);
     drop(host);
     machine.flash_mb = 16;
     let (host, started) = machine.start(30).unwrap();
@@ -474,7 +474,7 @@ fn a_resize_that_was_not_finished_is_forgotten() {
     write(&host, 1, 2);
     checkpoint(&host, 20);
     assert!(host.tier().resize_progress().is_some());
-    assert!(host.close(true).unwrap());
+    assert!(host.close(true).unwrap().current);
     drop(host);
     let (host, started) = machine.start(20).unwrap();
     assert_eq!((started.adoption, host.tier().frames()), (Adoption::Adopted, frames));

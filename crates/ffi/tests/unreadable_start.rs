@@ -111,7 +111,7 @@ fn start_with_each_block_unreadable((mode, design, closed): Case) {
     if closed {
         // The power fails before the marker says so as well.
         let before = marker.read().unwrap();
-        assert!(host.close(true).unwrap());
+        assert!(host.close(true).unwrap().current);
         *marker.0.lock().unwrap() = before;
     }
     drop(host);

@@ -2,7 +2,7 @@
 
 use mezzanine_engine::RedoPoint;
 
-use super::{MezzHost, MezzMessage, told};
+use super::{MezzHost, MezzMessage, tell, told};
 
 /// A checkpoint has chosen its redo pointer, and marked the pages in the pool that are dirty.
 #[unsafe(no_mangle)]
@@ -38,7 +38,8 @@ pub extern "C" fn mezz_checkpoint_done(
     told(host.0.checkpoint_done(RedoPoint { redo, timeline }), message)
 }
 
-/// Leaves the tier in order; with `drain` the disk is made current first. `current` says whether it is.
+/// Leaves the tier in order; with `drain` the disk is made current first. `current` says whether it is. If pages are lost it cannot be: the tier
+/// is then left in order with them, which is no failure, and `message` says so (`lost`).
 #[unsafe(no_mangle)]
 pub extern "C" fn mezz_close(
     host: &MezzHost,
@@ -47,8 +48,11 @@ pub extern "C" fn mezz_close(
     message: &mut MezzMessage,
 ) -> bool {
     let host = &host.0;
-    let done = host.close(drain).map(|is_current| {
-        *current = is_current;
+    let done = host.close(drain).map(|closed| {
+        *current = closed.current;
+        if let Some(refusal) = &closed.lost {
+            tell(refusal, message);
+        }
     });
     told(done, message)
 }

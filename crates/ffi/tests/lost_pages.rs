@@ -1,0 +1,290 @@
+//! Pages are lost in sync mode `durable`: what needs them is refused, and nothing else is.
+//!
+//! A refusal for the sake of lost pages used to pass for one of a device that has failed. So one bad sector turned base backups, forced checkpoints, writes past the tier of that
+//! very page and every ordinary stop into a panic of the whole server, again after each restart.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod machine;
+
+use std::fs;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use machine::{Machine, PAGE, Relations, checkpoint, id, page, read, start, write};
+use mezzanine_engine::planted::Bug;
+use mezzanine_engine::{Failure, IdRange, Lookup, PageId, SyncMode, given_up_page};
+use mezzanine_ffi::host::{FlashIo, Host, Server};
+use mezzanine_ffi::message::Refusal;
+use mezzanine_ffi::pages::Found;
+use mezzanine_ffi::startup::Adoption;
+
+/// The block that is lost.
+const LOST: u32 = 5;
+const BLOCKS: u32 = 256;
+
+/// `look` says whether all is as it should be; in test builds, not with `bug`.
+fn only_with_the_rule(bug: Bug, look: impl Fn() -> bool) {
+    assert!(look());
+    let _ = bug;
+    #[cfg(feature = "planted")]
+    {
+        mezzanine_engine::planted::set(Some(bug));
+        let held = look();
+        mezzanine_engine::planted::set(None);
+        assert!(!held, "{bug:?} went unnoticed");
+    }
+}
+
+/// What the server was asked to do on disk, and where flash is damaged during one read.
+#[derive(Default)]
+struct Watched {
+    /// Per page, whether what was written is no page that a server accepts; `None`: a sync.
+    disk: Mutex<Vec<Option<(PageId, bool)>>>,
+    flash: PathBuf,
+    /// Where the next read finds damage; 0: nowhere.
+    damaged: AtomicU64,
+}
+
+struct Watching(Relations, Arc<Watched>);
+
+impl Watching {
+    /// Turns the damage on or off.
+    fn turn(&self, offset: u64) {
+        let flash = fs::OpenOptions::new().read(true).write(true).open(&self.1.flash).unwrap();
+        let mut byte = [0];
+        flash.read_exact_at(&mut byte, offset).unwrap();
+        flash.write_all_at(&[!byte[0]], offset).unwrap();
+    }
+}
+
+impl Server for Watching {
+    fn write_pages(&self, pages: &[(PageId, &[u8])]) -> bool {
+        self.1.disk.lock().unwrap().extend(pages.iter().map(|(id, bytes)| Some((*id, *bytes == nothing()))));
+        self.0.write_pages(pages)
+    }
+
+    fn sync_pages(&self) -> bool {
+        self.1.disk.lock().unwrap().push(None);
+        self.0.sync_pages()
+    }
+
+    fn may_work(&self) -> bool {
+        true
+    }
+
+    fn wait(&self, seen: u64) {
+        self.0.wait(seen);
+    }
+
+    fn progressed(&self) {}
+
+    fn mark_control_file(&self, dirty: bool) -> Result<(), Refusal> {
+        self.0.mark_control_file(dirty)
+    }
+
+    fn flash_begins(&self, io: FlashIo) {
+        let offset = self.1.damaged.load(Ordering::SeqCst);
+        if io == FlashIo::Read && offset != 0 {
+            self.turn(offset);
+        }
+    }
+
+    fn flash_ended(&self, io: FlashIo) {
+        if io == FlashIo::Read {
+            let offset = self.1.damaged.swap(0, Ordering::SeqCst);
+            if offset != 0 {
+                self.turn(offset);
+            }
+        }
+    }
+}
+
+/// What disk holds in the place of a page that was given up.
+fn nothing() -> Vec<u8> {
+    let mut page = page(0);
+    given_up_page(&mut page);
+    page
+}
+
+fn on_disk(machine: &Machine, block: u32) -> Vec<u8> {
+    machine.disk.pages.lock().unwrap()[id(block).as_bytes()].clone()
+}
+
+/// Starts the server and tells of what it does on disk.
+fn watched(machine: &Machine) -> (Host, Arc<Watched>) {
+    let watched = Arc::new(Watched { flash: machine.root.join("flash"), ..Watched::default() });
+    let server = Watching(Relations(Arc::clone(&machine.disk)), Arc::clone(&watched));
+    let mut host = Host::open(machine.settings(), None, Box::new(server)).unwrap();
+    host.lock_device().unwrap();
+    machine::give_memory(&mut host);
+    host.start(&start(10)).unwrap();
+    (host, watched)
+}
+
+/// Where flash has a block.
+fn flash_offset(host: &Host, block: u32) -> u64 {
+    match host.tier().lookup(&id(block), &mut [0; PAGE]) {
+        Lookup::Flash(found) => found.offset,
+        other => panic!("block {block}: {other:?}"),
+    }
+}
+
+/// A server whose blocks have version 1 on disk and version 2 in the tier alone, but for [`LOST`]: that one is lost.
+fn with_a_lost_page(machine: &Machine) -> (Host, Arc<Watched>) {
+    let (host, watched) = watched(machine);
+    for version in 1..3 {
+        host.drain_all().unwrap();
+        for block in 0..BLOCKS {
+            write(&host, block, version);
+        }
+    }
+    host.sync().unwrap();
+    let flash = fs::OpenOptions::new().write(true).open(machine.root.join("flash")).unwrap();
+    flash.write_all_at(&[0xEE; 512], flash_offset(&host, LOST) + 1024).unwrap();
+    let more = (1000..9000).find(|&block| {
+        write(&host, block, 1);
+        !host.tier().lost().is_empty()
+    });
+    assert!(more.is_some(), "stage-out has not come to the block");
+    assert_eq!(host.tier().lost(), [id(LOST)]);
+    (host, watched)
+}
+
+fn is_lost(host: &Host) -> bool {
+    host.read(&id(LOST), &mut page(0)) == Found::Lost
+}
+
+/// Whether everybody else goes on: every other block is as it was written last, and checkpoints complete.
+fn goes_on(host: &Host, machine: &Machine) -> bool {
+    checkpoint(host, 20);
+    host.tier().failure().is_none()
+        && (0..BLOCKS).filter(|&block| block != LOST).all(|block| read(host, machine, block) == Some(2))
+}
+
+/// Base backups, forced checkpoints, syncs of a relation and drains are refused because of the page, as what they are, and write everything else.
+#[test]
+fn what_needs_the_page_on_disk_is_refused_for_that() {
+    only_with_the_rule(Bug::LostCountsAsDrained, || {
+        let machine = Machine::new(SyncMode::Durable);
+        let (host, _) = with_a_lost_page(&machine);
+        let fork = |first, count| IdRange::fork_blocks(5, 1663, 1000, 0, first, count);
+        let refused = [
+            host.drain_all(),
+            host.checkpoint_written(true),
+            host.flush_range(&fork(0, u64::MAX)),
+            host.drain_unless(None, &|| false).map(|_| ()),
+        ];
+        host.flush_range(&fork(LOST + 1, u64::MAX)).unwrap();
+        let told = refused.iter().all(|refused| refused.as_ref().is_err_and(Refusal::is_of_lost_pages));
+        assert_eq!(on_disk(&machine, LOST), page(1), "nobody says that this is the newest version");
+        (0..BLOCKS).filter(|&block| block != LOST).all(|block| on_disk(&machine, block) == page(2))
+            && told
+            && is_lost(&host)
+            && goes_on(&host, &machine)
+    });
+}
+
+/// An ordinary stop, which drains, ended in a panic, and so did the next one.
+#[test]
+fn a_server_with_a_lost_page_stops_in_order_and_starts() {
+    only_with_the_rule(Bug::LostEndsServer, || {
+        let machine = Machine::new(SyncMode::Durable);
+        let (mut host, _) = with_a_lost_page(&machine);
+        for _ in 0..2 {
+            let Ok(closed) = host.close(true) else { return false };
+            assert!(!closed.current && closed.lost.is_some_and(|refusal| refusal.is_of_lost_pages()));
+            assert!(*machine.disk.marked.lock().unwrap(), "the files alone are out of date");
+            drop(host);
+            let started = machine.start(10).unwrap();
+            assert_eq!(started.1.adoption, Adoption::Adopted);
+            host = started.0;
+            assert!(is_lost(&host));
+        }
+        // What heals it makes the next stop one that drains.
+        assert!(goes_on(&host, &machine));
+        write(&host, LOST, 3);
+        let closed = host.close(true).unwrap();
+        closed.current && closed.lost.is_none() && on_disk(&machine, LOST) == page(3)
+    });
+}
+
+/// The very write that heals the page was a panic. It is none, and a crash before it is durable finds no older version.
+#[test]
+fn a_write_past_the_tier_heals_a_lost_page() {
+    let heals = |crash: bool| {
+        let machine = Machine::new(SyncMode::Durable);
+        let (host, watched) = with_a_lost_page(&machine);
+        watched.disk.lock().unwrap().clear();
+        if host.overwrite(&id(LOST)).is_err() {
+            return false;
+        }
+        let disk = watched.disk.lock().unwrap().clone();
+        let marked = disk.ends_with(&[Some((id(LOST), true)), None]);
+        if crash {
+            host.sync().unwrap();
+            drop(host);
+            let (host, _) = machine.start(10).unwrap();
+            let found = host.read(&id(LOST), &mut page(0));
+            return marked && found == Found::OnDisk && on_disk(&machine, LOST) == nothing();
+        }
+        machine.disk.pages.lock().unwrap().insert(*id(LOST).as_bytes(), page(3));
+        host.drain_all().unwrap();
+        read(&host, &machine, LOST) == Some(3) && goes_on(&host, &machine)
+    };
+    for bug in [Bug::LostEndsServer, Bug::LostForgotten] {
+        only_with_the_rule(bug, || heals(true));
+    }
+    only_with_the_rule(Bug::LostEndsServer, || heals(false));
+}
+
+/// Of a tier that cannot be written any more everything is saved but the page, whose older version on disk nobody may take for it.
+#[test]
+fn a_tier_with_a_lost_page_is_given_up_when_it_cannot_be_written() {
+    let saved = || {
+        let machine = Machine::new(SyncMode::Durable);
+        let (host, _) = with_a_lost_page(&machine);
+        let dirty = host.tier().valid_and_dirty().1;
+        host.tier().report_failure(Failure::FlashWrite);
+        let saved = host.give_up();
+        if saved.is_err() {
+            return false;
+        }
+        assert_eq!(saved.unwrap(), dirty - 1);
+        drop(host);
+        let (host, started) = machine.start(10).unwrap();
+        assert_eq!(started.adoption, Adoption::Formatted);
+        assert!(
+            (0..BLOCKS).filter(|&block| block != LOST).all(|block| read(&host, &machine, block) == Some(2))
+        );
+        on_disk(&machine, LOST) == nothing()
+    };
+    only_with_the_rule(Bug::LostEndsServer, saved);
+    only_with_the_rule(Bug::LostForgotten, saved);
+}
+
+/// While a tier is given up, a read goes well only when it is repeated. That was the end of the server.
+#[test]
+fn a_page_that_is_saved_is_read_twice() {
+    only_with_the_rule(Bug::SavedAtOnce, || {
+        let machine = Machine::new(SyncMode::Durable);
+        let (host, watched) = watched(&machine);
+        write(&host, LOST, 1);
+        host.sync().unwrap();
+        // Staging memory is needed for others, which are clean.
+        for block in 1000..1000 + 2 * BLOCKS * 16 {
+            if matches!(host.tier().lookup(&id(LOST), &mut page(0)), Lookup::Flash(_)) {
+                break;
+            }
+            host.offer(&id(block), &page(1), 1);
+            while host.work() {}
+        }
+        watched.damaged.store(flash_offset(&host, LOST) + 100, Ordering::SeqCst);
+        host.tier().report_failure(Failure::FlashWrite);
+        let saved = host.give_up();
+        assert_eq!(watched.damaged.load(Ordering::SeqCst), 0, "the page was not read");
+        saved == Ok(1) && on_disk(&machine, LOST) == page(1)
+    });
+}
