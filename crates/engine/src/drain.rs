@@ -8,7 +8,7 @@
 //! To leave a tier in order without draining it, the host calls [`Tier::begin_drain`], completes all jobs,
 //! syncs, and writes the superblock that [`Tier::closed`] returns.
 
-use crate::directory::{DIRTY, DRAINED, LOST, VALID, WRITTEN};
+use crate::directory::{DIRTY, DRAINED, LOST, VALID, WRITTEN, is_lost};
 use crate::format::{Superblock, TierState};
 use crate::ids::{IdRange, PageId, Position};
 use crate::lane::{LANE_IDLE, LANE_STUCK};
@@ -97,8 +97,12 @@ impl Tier {
             let shard = directory.lock(directory.slot(&page.id), self.owner);
             let newest = shard.find(&page.id);
             if newest == Some(frame) && self.position_of(frame) == page.flash.position.0 {
-                // The host may have had a page that is lost from disk.
-                shard.clear_flags(frame, DIRTY | WRITTEN | DRAINED | LOST);
+                // The host may have had a page that is lost: an error has passed after all, or disk has it.
+                let found = is_lost(directory.state(frame)) && !planted::is(Bug::FoundStaysLost);
+                shard.clear_flags(frame, DIRTY | WRITTEN | DRAINED | if found { LOST } else { 0 });
+                if found {
+                    self.give_home_back(frame);
+                }
                 planted::inside("mark clean: one page marked");
             } else if let Some(newer) = newest.filter(|_| planted::is(Bug::CleanedAlthoughChanged)) {
                 shard.clear_flags(newer, DIRTY | WRITTEN | DRAINED);

@@ -410,6 +410,8 @@ bugs! {
         /// A reader that has a page's tombstone made durable waits until the volume is settled, with the file's layout in hand, for which a new
         /// tier waits. It was so once. (The volume's part.)
         BurialWaits,
+        /// A lost page that a drain could read after all stays lost, and keeps its home. It was so once.
+        FoundStaysLost,
         /// A tier that was to be closed drained, and has a lost page, is left as after a crash. It was so once. (The volume's part.)
         LostLeftOpen,
         /// A page that cannot be read keeps a tier from being drained although its file ends before it. It was so once. (The volume's part.)

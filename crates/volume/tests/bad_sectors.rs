@@ -508,6 +508,35 @@ fn a_tier_with_a_lost_page_is_closed_in_order() {
     }
 }
 
+/// A page written in place is lost, and then its sector can be read after all. A drain brings it to disk. Is it a page like any other from then on, and can it leave?
+fn a_page_that_is_found_again_leaves(volume: &Volume, flash: &MemoryDevice, file: &VolumeFile) -> bool {
+    (0..12).for_each(|block| write(file, block, 1));
+    file.sync().unwrap();
+    spoil(flash, &page(5, 1), Bad::Unreadable);
+    go_round(file, volume, 8).unwrap();
+    assert_eq!(volume.lost_pages().len(), 1);
+    flash.heal();
+    assert!(read(file, 5) == Ok(page(5, 1)));
+    volume.drain().unwrap();
+    let found = volume.lost_pages().is_empty();
+    go_round(file, volume, 8).unwrap();
+    let before = volume.statistics().disk_reads;
+    assert!(read(file, 5) == Ok(page(5, 1)));
+    volume.check();
+    found && volume.statistics().disk_reads > before
+}
+
+#[test]
+fn a_lost_page_that_can_be_read_after_all_is_lost_no_more() {
+    only_with(&[Bug::FoundStaysLost], || {
+        let config = durable(Design::Lc);
+        let (flash, backing) = (formatted(&config), Backing::new("a"));
+        let volume = open(&flash, &config);
+        let file = backing.attach(&volume).unwrap();
+        a_page_that_is_found_again_leaves(&volume, &flash, &file)
+    });
+}
+
 /// A page that is lost and cut off the file, or discarded, is gone.
 #[test]
 fn a_lost_page_that_is_dropped_is_gone() {

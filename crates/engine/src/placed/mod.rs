@@ -392,6 +392,17 @@ impl Tier {
         homes.set_state(home, KEPT);
     }
 
+    /// The page at `entry` is lost no more, and clean: it may leave like any other. Under the lock of its shard.
+    pub(crate) fn give_home_back(&self, entry: u32) {
+        let Some(homes) = self.homes() else { return };
+        let _guard = homes.lock(self.owner);
+        let home = homes.of_entry(entry);
+        if homes.state(home) == KEPT {
+            homes.set_state(home, USED);
+            homes.came(home, homes.key(&self.directory().id(entry)), false);
+        }
+    }
+
     /// A record leaves the queue. If it was an orphan's, its home becomes free when a group is durable that states the front.
     pub(crate) fn record_left(&self, entry: u32) {
         let Some(homes) = self.homes() else { return };
