@@ -83,3 +83,66 @@ fn a_rotten_only_copy_is_named() {
         assert_eq!(done.json()["pages_dirty_damaged"], 1, "{}", done.stdout);
     }
 }
+
+/// Everything that belongs to a database but the flash: its bytes, in the order of the paths.
+fn files_of(db: &str) -> Vec<(String, Vec<u8>)> {
+    let logs = format!("{db}-wal");
+    let inside = std::fs::read_dir(&logs).map_or_else(
+        |_| Vec::new(),
+        |entries| entries.map(|entry| entry.unwrap().path().display().to_string()).collect(),
+    );
+    let mut paths = [vec![db.to_owned(), format!("{db}.mezzanine")], inside].concat();
+    paths.sort();
+    paths.into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap())).collect()
+}
+
+/// Puts these files back in place of those that are there now.
+fn put_back(db: &str, files: &[(String, Vec<u8>)]) {
+    files_of(db).iter().for_each(|(path, _)| std::fs::remove_file(path).unwrap());
+    files.iter().for_each(|(path, bytes)| std::fs::write(path, bytes).unwrap());
+}
+
+fn another_row(db: &str, flash: &str, vfs: &str) {
+    let registered = mezzanine_sqlite::MezzanineVfs::builder(vfs).register().unwrap();
+    let uri = format!("file:{db}?vfs={vfs}&flash={flash}");
+    let connection =
+        Connection::open_with_flags(uri, OpenFlags::default() | OpenFlags::SQLITE_OPEN_URI).unwrap();
+    connection.execute("INSERT INTO t VALUES (?1, ?2)", (ROWS, NEEDLE)).unwrap();
+    connection.close().unwrap();
+    registered.close().unwrap();
+}
+
+/// A snapshot of the files put back beside the tier, which was used since: pages of two moments would come
+/// together. And the same with an older flash. Nothing is changed, and the message says which of the two is
+/// older; with those of one moment the drain goes on.
+#[test]
+fn a_tier_is_not_drained_into_files_of_another_moment() {
+    let scratch = Scratch::new();
+    let (db, flash) = database(&scratch, "rolled-back");
+    let (files_before, flash_before) = (files_of(&db), std::fs::read(&flash).unwrap());
+    another_row(&db, &flash, "rolled-back-later");
+    let (files_now, flash_now) = (files_of(&db), std::fs::read(&flash).unwrap());
+
+    put_back(&db, &files_before);
+    mezz(&["tier", "drain", &flash, &db]).expect(3).complains(&[
+        "app.db",
+        "is newer than the file",
+        "put the newest file and sidecar back",
+    ]);
+    assert!(files_of(&db) == files_before, "the files were changed");
+    assert!(std::fs::read(&flash).unwrap() == flash_now, "the tier was changed");
+
+    put_back(&db, &files_now);
+    std::fs::write(&flash, &flash_before).unwrap();
+    mezz(&["tier", "drain", &flash, &db]).expect(3).complains(&[
+        "app.db",
+        "is older than the file",
+        "put the newest tier back",
+    ]);
+    assert!(files_of(&db) == files_now, "the files were changed");
+    assert!(std::fs::read(&flash).unwrap() == flash_before, "the tier was changed");
+
+    std::fs::write(&flash, &flash_now).unwrap();
+    mezz(&["tier", "drain", &flash, &db]).expect(0);
+    assert_eq!(rows_without_tier(&db).unwrap(), ROWS + 1);
+}
