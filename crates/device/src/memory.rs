@@ -175,7 +175,12 @@ impl MemoryDevice {
 
     /// How many operations planned faults have struck since the device was made.
     pub fn faults_struck(&self) -> u64 {
-        self.state().plan.struck()
+        self.state().plan.struck_at_all()
+    }
+
+    /// How many operations of this kind planned faults have struck since the device was made.
+    pub fn faults_struck_in(&self, operation: Operation) -> u64 {
+        self.state().plan.struck(operation)
     }
 
     /// A copy of what reads see now. Costs no operation and works without power.

@@ -344,6 +344,12 @@ bugs! {
         /// An operator whose operation has met a failure of the flash device does not wait for another thread that is giving the tier up, and reports the
         /// failure of what can still be done. It was so once. (The volume's part.)
         GivingUpUnawaited,
+        /// A drain in which the tier is given up fails, though the disk has every page then.
+        GivenUpFailsDrain,
+        /// Flash that cannot be written ends writing, though the disk could go on.
+        FlashWriteEndsWriting,
+        /// A write of the caller's own that the disk refuses ends writing for all.
+        OwnWriteEndsWriting,
         /// A page on its way to disk is not compared with its checksum.
         DamageStagedOut,
         /// A damaged page is forgotten though it is dirty, and disk answers.
@@ -363,6 +369,8 @@ bugs! {
         LostForgotten,
         /// A page that is saved from a tier that is given up is read once only. It was so once. (The host's part.)
         SavedAtOnce,
+        /// A page that was lost and has been written anew still counts among those that a tier carries.
+        RewrittenStaysLost,
         /// Pages are put in frames again that could not be read.
         BadFrameReused,
         /// A tier in use whose superblocks cannot be read any more is not given them again, though its host knows what they say. It was so once.

@@ -139,7 +139,7 @@ impl Tier {
     /// Whether one more page may be lost. Under the lock of a shard, so no other is taken here.
     fn may_lose(&self) -> bool {
         let control = self.control();
-        if control.lost.get() >= self.lost_max() {
+        if control.lost.get() >= self.lost_max() && !planted::is(Bug::RewrittenStaysLost) {
             // Some may have been written anew.
             control.lost.set(self.lost_frames().count() as u64);
         }

@@ -22,7 +22,11 @@ pub(crate) mod panics;
 
 mod faults;
 
+mod costs;
+
 mod holes;
+
+mod named;
 
 pub mod world;
 

@@ -7,7 +7,7 @@ use mezzanine_sim::crash::scenario::Scenario;
 use mezzanine_sim::crash::{CUTS_PER_WORLD, World};
 
 /// Seed, and what happened. All were found in version 0.1.0 before its release.
-const STORIES: [(u64, &str); 32] = [
+const STORIES: [(u64, &str); 34] = [
     (
         15,
         "power failed after the tier's table knew a new file and before its sidecar was written: nobody could attach it again",
@@ -131,6 +131,16 @@ const STORIES: [(u64, &str); 32] = [
     ),
     (700_289, "the same, and a tier whose metadata segment could not be read was refused as damaged"),
     (
+        915,
+        "not a bug of the volume: flash took a group and did not keep it, stage-out had written the page that it held since the sidecar named the version before, \
+          and the power failed: a disk that is ahead of its sidecar, with a tier that knows nothing newer, is refused as one that was put back",
+    ),
+    (
+        1515,
+        "not a bug of the volume: a tier of 29 frames, which carries one lost page, met the second one in another bad sector before the first was written anew, \
+          and took no more changes",
+    ),
+    (
         945_993_896,
         "a queue that was to shrink had room for one more summary before the cut; the table of files went into it, the group behind it \
           stayed empty, and closing the tier waited for that one: an assertion failed",
@@ -138,7 +148,7 @@ const STORIES: [(u64, &str); 32] = [
 ];
 
 /// As above, in worlds whose devices report errors.
-const STORIES_OF_ERRORS: [(u64, &str); 8] = [
+const STORIES_OF_ERRORS: [(u64, &str); 10] = [
     (
         845,
         "flash failed inside a discard: the tier was given up and the file detached, and then the discard made the sidecar \
@@ -173,6 +183,11 @@ const STORIES_OF_ERRORS: [(u64, &str); 8] = [
         1650,
         "the same with a guarded file: its first bytes came from the sidecar and the rest of their sector from the disk",
     ),
+    (
+        138,
+        "a write to flash failed in a drain: the tier was given up in order, every page was on disk, and the drain failed all the same",
+    ),
+    (923, "the same with a failed flush and a tier of clean pages"),
     (
         1133,
         "one copy of the superblock was torn by a failed write and the other could not be read: called damaged, though the \

@@ -235,9 +235,8 @@ impl Shared {
                 .map_err(|error| candidate.io(error))?;
             if crc32c::crc32c(&page) != checksum {
                 let reason = format!(
-                    "the page at offset {} is not what was written there last: the file is older than its sidecar {}, or was changed by somebody \
+                    "the page there is not what was written there last: the file is older than its sidecar {}, or was changed by somebody \
                      else, while its newest pages were in the tier {}, or the tier has lost a newer version of that page",
-                    block * size,
                     candidate.store.describe(),
                     host.flash_name
                 );
@@ -247,6 +246,7 @@ impl Shared {
                     &candidate.name,
                     reason,
                 )
+                .at(block * size)
                 .advise(
                     "put the newest file back, or restore file and sidecar from a backup and format the tier",
                 ));

@@ -249,8 +249,6 @@ impl Shared {
             self.trim_all(old, files)?;
             match self.begin_settling(old, REPLACE) {
                 Ok(settled) => return Ok(settled),
-                // The device has failed just now, and everything was brought to disk from memory.
-                Err(_) if self.condition.mode() == Mode::Bypass => return Ok(false),
                 Err(error) => return Err(self.tell_loss(old, error)),
             }
         }

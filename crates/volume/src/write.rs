@@ -154,7 +154,14 @@ impl Shared {
                 }
             }
             self.follow_disk(host, file, part, position, written.is_ok())?;
-            written.map_err(|error| VolumeError::from_device("write", &file.name, error).at(position))?;
+            let own = planted::is(Bug::OwnWriteEndsWriting);
+            written
+                .map_err(|error| VolumeError::from_device("write", &file.name, error).at(position))
+                .inspect_err(|error| {
+                    if own {
+                        self.refuse_changes(error)
+                    }
+                })?;
         }
         Ok(())
     }

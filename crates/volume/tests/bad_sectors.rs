@@ -415,6 +415,30 @@ fn a_sector_under_dirty_data_costs_that_page_alone() {
     only_with(&rules, || a_dirty_page_costs_itself(Design::FaceGr, Bad::Unreadable));
 }
 
+/// A tier carries a sixteenth of its frames as lost pages. What counts is how many are lost now: sectors go bad one after the other for as long as the
+/// device lives, and each page is written anew before the next is lost.
+fn pages_may_be_lost_one_after_the_other(design: Design) -> bool {
+    let config = durable(design);
+    let (flash, backing) = (formatted(&config), Backing::new("a"));
+    let volume = open(&flash, &config);
+    let file = backing.attach(&volume).unwrap();
+    (0..config.tier.frames / 16 + 2).all(|block| {
+        write(&file, block, 1);
+        file.sync().unwrap();
+        assert_eq!(spoil(&flash, &page(block, 1), Bad::Unreadable), 1);
+        let lost = go_round(&file, &volume, 4).is_ok() && volume.lost_pages().len() == 1;
+        lost && file.write_at(&page(block, 2), block * PAGE as u64).is_ok() && file.sync().is_ok()
+    })
+}
+
+/// Told by seed 1515 of the crash worlds, whose checker took as many bad sectors as the tier carries lost pages for reason enough to end writing.
+#[test]
+fn as_many_pages_may_be_lost_in_time_as_are_written_anew() {
+    for design in [Design::FaceGr, Design::Lc] {
+        only_with(&[Bug::RewrittenStaysLost], || pages_may_be_lost_one_after_the_other(design));
+    }
+}
+
 /// The sector stays bad however often it is written, and a flush says nothing of that. It takes one page, and not one at each round of the queue, before and
 /// after a restart.
 fn a_bad_place_takes_one_page(design: Design) -> bool {

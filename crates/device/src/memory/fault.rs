@@ -17,6 +17,10 @@ pub enum Operation {
     SetLen,
 }
 
+impl Operation {
+    const COUNT: usize = Self::SetLen as usize + 1;
+}
+
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
@@ -48,7 +52,8 @@ pub struct Injection {
 #[derive(Debug, Default, Clone)]
 pub(super) struct Plan {
     injections: Vec<Injection>,
-    struck: u64,
+    /// By kind of operation.
+    struck: [u64; Operation::COUNT],
 }
 
 impl Plan {
@@ -60,9 +65,14 @@ impl Plan {
         self.injections.clear();
     }
 
+    /// How many operations of a kind were struck so far.
+    pub(super) fn struck(&self, operation: Operation) -> u64 {
+        self.struck[operation as usize]
+    }
+
     /// How many operations were struck so far.
-    pub(super) fn struck(&self) -> u64 {
-        self.struck
+    pub(super) fn struck_at_all(&self) -> u64 {
+        self.struck.iter().sum()
     }
 
     /// Counts one operation and says what is to go wrong with it.
@@ -79,7 +89,7 @@ impl Plan {
                 struck = struck.or(Some(injection.fault));
             }
         }
-        self.struck += u64::from(struck.is_some());
+        self.struck[operation as usize] += u64::from(struck.is_some());
         struck
     }
 }

@@ -1,13 +1,16 @@
 //! Devices and sidecars that report errors: which, when, and what that means for a session.
 //!
 //! In a session that may fail, an operation may return an error once a device has failed in it; before that an error is as
-//! unprovoked as ever. The process then goes on, or ends there. Whatever it does, what was acknowledged before and after
-//! holds once the devices are in order again.
+//! unprovoked as ever, and after that one that the failure may not cost ([`super::costs`]). The process then goes on, or ends there. Whatever it does, what was
+//! acknowledged before and after holds once the devices are in order again.
+
+use std::cell::Cell;
 
 use mezzanine_device::DeviceErrorKind;
 use mezzanine_device::memory::{Fault, Injection, Operation};
-use mezzanine_volume::{VolumeErrorKind, VolumeState};
+use mezzanine_volume::VolumeErrorKind;
 
+use super::costs::{Met, Struck, changes_tier};
 use super::machine::{Machine, SidecarFault};
 use super::operations;
 use super::report::Invariant;
@@ -18,14 +21,18 @@ use super::world::{Drained, Session, Stop, World, trace};
 pub(super) struct Faults {
     /// Something is planned to fail.
     pub(super) planned: bool,
-    /// Something else than reads, or than a few reads of flash.
-    more_than_reads: bool,
-    struck_before: u64,
+    /// Nothing of flash can be read any more.
+    flash_is_unreadable: bool,
+    /// A change of the tier as a whole has failed in this session.
+    change_failed: Cell<bool>,
+    /// What had failed before it was planned, of anything and by what it was.
+    struck_before: (u64, Struck),
 }
 
 impl World {
     /// Lets devices fail in the session to come, if this is a world in which they do. Some stay broken over sessions.
     pub(super) fn plan_faults(&mut self) {
+        self.faults.change_failed.set(false);
         if self.faults.planned && self.random.chance(3, 4) {
             self.machine.heal();
             self.faults.planned = false;
@@ -33,8 +40,8 @@ impl World {
         if !self.scenario.errors || self.faults.planned || self.random.chance(1, 2) {
             return;
         }
-        let struck_before = self.machine.faults_struck();
-        self.faults = Faults { planned: true, more_than_reads: false, struck_before };
+        let struck_before = (self.machine.faults_struck(), self.machine.struck());
+        self.faults = Faults { planned: true, struck_before, ..Faults::default() };
         for _ in 0..self.random.between(1, 2) {
             self.plan_fault();
         }
@@ -50,7 +57,6 @@ impl World {
             let fault = SidecarFault { after: after % 8, count, no_space };
             trace!(self, "sidecar {file} is to fail: {fault:?}");
             self.machine.sidecars[file].inject(fault);
-            self.faults.more_than_reads = true;
             return;
         }
         let kinds = [
@@ -67,16 +73,16 @@ impl World {
         let injection = Injection { operation: *self.random.pick(&kinds), after, count, fault };
         let on_flash = self.random.chance(1, 2);
         trace!(self, "to fail on {}: {injection:?}", if on_flash { "flash" } else { "a disk" });
-        // Flash of which nothing can be read any more may cost what a bad sector may not.
-        let few = injection.operation == Operation::Read && !(on_flash && count == u64::MAX);
-        self.faults.more_than_reads |= !few;
+        // That may cost what a bad sector may not.
+        self.faults.flash_is_unreadable |=
+            on_flash && injection.operation == Operation::Read && count == u64::MAX;
         let device = if on_flash { &self.machine.flash } else { &self.machine.disks[file] };
         device.inject(injection);
     }
 
     /// Whether a device has failed in this session: only then an operation may fail.
     pub(super) fn has_fault_struck(&self) -> bool {
-        self.faults.planned && self.machine.faults_struck() > self.faults.struck_before
+        self.faults.planned && self.machine.faults_struck() > self.faults.struck_before.0
     }
 
     /// Pages that were lost while reads of flash failed are still lost when the devices are in order again: then somebody writes them anew.
@@ -98,16 +104,26 @@ impl World {
         Ok(())
     }
 
-    /// What failed must not cost more than docs/reliability.md says (*What an error may cost*): reads that fail cost an operation or a page, and neither
-    /// the tier nor writing.
+    fn met(&self) -> Met {
+        Met {
+            struck: self.machine.struck().since(self.faults.struck_before.1),
+            clean: self.scenario.flash_is_expendable(),
+            disk_first_at_times: self.scenario.switches,
+            flash_is_unreadable: self.faults.flash_is_unreadable,
+            pages_may_be_lost: self.machine.struck().flash.reads > 0,
+            change_failed: self.faults.change_failed.get(),
+        }
+    }
+
+    /// What failed must not cost more than docs/reliability.md says (*What an error may cost*).
     pub(super) fn hold_to_cost(&self, session: &Session) -> Result<(), Stop> {
         let state = session.volume.state();
-        if state == VolumeState::Ok || self.faults.more_than_reads || !self.has_fault_struck() {
+        if !self.has_fault_struck() || self.met().may_be(&state) {
             return Ok(());
         }
         // The loss of power ends everything, and it is looked at elsewhere.
         self.power_is_on()?;
-        let text = format!("nothing but a few reads failed, and the volume is not in order: {state:?}");
+        let text = format!("it may not cost what it did that {:?}: {state:?}", self.met());
         Err(Stop::Violated(Invariant::NoUnprovokedError, text))
     }
 
@@ -115,19 +131,15 @@ impl World {
     ///
     /// That a device fails can make files and tiers unusable, but never strangers to one another.
     pub(super) fn judge_failure(&self, operation: &str, kind: VolumeErrorKind, text: &str) -> Stop {
-        match kind {
-            VolumeErrorKind::Io
-            | VolumeErrorKind::NoSpace
-            | VolumeErrorKind::ReadOnly
-            | VolumeErrorKind::LostPage => {
-                trace!(self, "{operation} failed: {text}");
-                Stop::DeviceFailed
-            }
-            _ => Stop::Violated(
-                Invariant::NoUnprovokedError,
-                format!("{operation} failed after a device had, but like this: {text}"),
-            ),
+        if self.met().may_fail(operation, kind) {
+            self.faults.change_failed.set(self.faults.change_failed.get() || changes_tier(operation));
+            trace!(self, "{operation} failed: {text}");
+            return Stop::DeviceFailed;
         }
+        Stop::Violated(
+            Invariant::NoUnprovokedError,
+            format!("{operation} failed, and it may not by {:?}: {text}", self.met()),
+        )
     }
 
     /// An operation failed and its session goes on: each part of its change was made or not. `before` is the number of

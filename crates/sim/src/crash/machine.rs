@@ -1,6 +1,7 @@
 //! The hardware of one world: a flash device, a disk and a sidecar for each file, one power supply.
 
 use std::io;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -8,7 +9,10 @@ use mezzanine_device::Device;
 use mezzanine_device::memory::{CutReport, MemoryDevice, Power, Random, Spent, Survival, splitmix};
 use mezzanine_volume::SidecarStore;
 
+use super::costs::{Kinds, Struck};
+use super::holes::{Hole, HoledDevice};
 use super::meanwhile::{InterruptedDevice, Meanwhile};
+use super::named::{NotedDisk, Overwritten, Pieces};
 
 /// A sidecar on the machine's power: a replacement is atomic and durable, and when power fails in it, it is the old one
 /// or the new one.
@@ -22,6 +26,8 @@ pub struct Sidecar {
     fingerprints: bool,
     seed: u64,
     faults: Mutex<SidecarFaults>,
+    /// Where the disk was written since it was as the sidecar names it.
+    overwritten: Overwritten,
 }
 
 /// Errors that a sidecar is to report: spares `after` operations and strikes the next `count`.
@@ -77,6 +83,7 @@ impl Sidecar {
     }
 
     fn copy_from(&self, other: &Self) {
+        self.overwritten.set(other.overwritten.pieces());
         self.bytes().clone_from(&other.bytes());
         self.cut_short().clone_from(&other.cut_short());
     }
@@ -101,19 +108,29 @@ impl Sidecar {
             Spent::On => {
                 let failed = self.strike();
                 if failed.is_ok() || self.takes_effect() {
-                    *self.bytes() = value;
+                    self.took_effect(value);
                 }
                 failed
             }
             Spent::Cut => {
                 *self.cut_short() = Some([self.bytes().clone(), value.clone()]);
                 if self.takes_effect() {
-                    *self.bytes() = value;
+                    self.took_effect(value);
                 }
                 Err(no_power())
             }
             Spent::Off => Err(no_power()),
         }
+    }
+
+    fn took_effect(&self, value: Option<Vec<u8>>) {
+        self.overwritten.named(value.as_deref().unwrap_or_default(), &self.disk);
+        *self.bytes() = value;
+    }
+
+    /// Whether the disk was written in this range of the file since it was there as the sidecar names it.
+    pub fn names_overwritten(&self, range: &Range<u64>) -> bool {
+        self.overwritten.touches(range)
     }
 
     /// Whether a replacement that was not reported as done is.
@@ -174,6 +191,8 @@ pub struct Snapshot {
     /// What each disk counts of its changes.
     pub(super) changes: Vec<u64>,
     pub(super) sidecars: Vec<Option<Vec<u8>>>,
+    /// Where each disk was written since it was as its sidecar names it.
+    overwritten: Vec<Pieces>,
 }
 
 impl Machine {
@@ -197,6 +216,7 @@ impl Machine {
                 fingerprints,
                 seed,
                 faults: Mutex::default(),
+                overwritten: Overwritten::default(),
             })
         };
         let sidecars = disks.iter().map(sidecar).collect();
@@ -206,6 +226,15 @@ impl Machine {
     /// A device as the software sees it.
     pub fn connect(&self, device: &Arc<MemoryDevice>) -> Arc<dyn Device> {
         Arc::new(InterruptedDevice::new(Arc::clone(device), self.meanwhile.clone()))
+    }
+
+    /// The disk of a file as the software sees it, with a hole in it.
+    pub(super) fn connect_disk(&self, file: usize, hole: Hole) -> Arc<dyn Device> {
+        let inner = self.connect(&self.disks[file]);
+        let inner = if hole.bytes > 0 { Arc::new(HoledDevice { inner, hole }) } else { inner };
+        let overwritten = self.sidecars[file].overwritten.clone();
+        overwritten.counts_with(hole);
+        Arc::new(NotedDisk { inner, overwritten })
     }
 
     /// The spare flash device takes the place of the other.
@@ -238,6 +267,16 @@ impl Machine {
     pub fn faults_struck(&self) -> u64 {
         let devices: u64 = self.devices().map(|device| device.faults_struck()).sum();
         devices + self.sidecars.iter().map(|sidecar| sidecar.faults().struck).sum::<u64>()
+    }
+
+    /// The same, by what they were.
+    pub(super) fn struck(&self) -> Struck {
+        let disk = |kind| self.disks.iter().map(|disk| disk.faults_struck_in(kind)).sum();
+        Struck {
+            flash: Kinds::of(|kind| self.flash.faults_struck_in(kind)),
+            disk: Kinds::of(disk),
+            sidecar: self.sidecars.iter().map(|sidecar| sidecar.faults().struck).sum(),
+        }
     }
 
     /// Forgets everything that is planned to fail, as if devices had been replaced with what they hold.
@@ -289,6 +328,7 @@ impl Machine {
             disks: self.disks.iter().map(|disk| disk.image()).collect(),
             changes: self.disks.iter().map(|disk| disk.changes()).collect(),
             sidecars: self.sidecars.iter().map(|sidecar| sidecar.bytes().clone()).collect(),
+            overwritten: self.sidecars.iter().map(|sidecar| sidecar.overwritten.pieces()).collect(),
         }
     }
 
@@ -300,6 +340,7 @@ impl Machine {
             disk.load(&snapshot.disks[file]);
             disk.set_changes(snapshot.changes[file]);
             *machine.sidecars[file].bytes() = snapshot.sidecars[file].clone();
+            machine.sidecars[file].overwritten.set(snapshot.overwritten[file].clone());
         }
         machine
     }

@@ -25,7 +25,7 @@ use super::checkers::{damage, disk, later, pages, pairing, recovery};
 use super::course::Course;
 use super::excerpt::Excerpt;
 use super::faults::Faults;
-use super::holes::{File, HoledDevice};
+use super::holes::File;
 use super::kind::Kind;
 use super::machine::Machine;
 use super::model::FileModel;
@@ -348,7 +348,8 @@ impl World {
                 self.coverage.closes += 1;
                 self.drained = Drained::Files;
                 disk::check_drained(self)?;
-                self.change_what_may_change(tier_in_order);
+                // One that fails in the closing is given up as well.
+                self.change_what_may_change(tier_in_order && !self.has_fault_struck());
                 Ok(())
             }
         }
@@ -484,13 +485,12 @@ impl World {
         volume: &Volume,
     ) -> Result<Vec<File>, (usize, VolumeError)> {
         let mut files = Vec::with_capacity(machine.disks.len());
-        for (file, disk) in machine.disks.iter().enumerate() {
+        for file in 0..machine.disks.len() {
             let guard = self.scenario.guards.then(|| HeaderGuard { bytes: GUARD.to_vec() });
             let options = AttachOptions { guard };
             let sidecar = machine.sidecars[file].clone();
             let hole = self.scenario.hole;
-            let inner = machine.connect(disk);
-            let disk = if hole.bytes > 0 { Arc::new(HoledDevice { inner, hole }) } else { inner };
+            let disk = machine.connect_disk(file, hole);
             let attached = volume.attach(&Machine::path(file), disk, sidecar, options);
             files.push(File { file: attached.map_err(|error| (file, error))?, hole });
         }

@@ -8,9 +8,11 @@
 //!   lost, or the tier be refused as damaged.
 //!
 //! In some such lives sectors of flash go bad for good, and nothing else goes wrong: then every page reads right or is reported as lost, and the volume takes
-//! changes as before, unless there are more of them than it carries lost pages (docs/reliability.md, *What an error may cost*).
+//! changes as before.
 //!
 //! The machine itself is not touched, and no number is drawn that anything else in the life would have drawn.
+
+use std::collections::BTreeSet;
 
 use mezzanine_device::memory::{Bad, Fault, Injection, Operation, Random, SECTOR_BYTES, splitmix};
 use mezzanine_volume::{VolumeErrorKind, VolumeState};
@@ -93,7 +95,7 @@ impl Later<'_> {
                     if error.kind() == VolumeErrorKind::Io && !self.bad_sectors.is_empty() {
                         return Ok(());
                     }
-                    return damage::refusal(error.kind(), &error.to_string(), false);
+                    return damage::refusal(self.world, &self.machine, &error, false);
                 }
             };
             self.read_everything(&session)?;
@@ -167,22 +169,35 @@ impl Later<'_> {
                 return Ok(());
             }
             if let Err(error) = failed {
-                return self.judge(error.kind(), &format!("a change failed on a damaged tier: {error}"));
+                return self.judge_change(session, error.kind(), &error.to_string());
             }
-            if matches!(session.volume.state(), VolumeState::ReadOnly { .. }) {
-                return self.judge(VolumeErrorKind::ReadOnly, "a volume with a damaged tier is read-only");
+            if let VolumeState::ReadOnly { reason } = session.volume.state() {
+                return self.judge_change(session, VolumeErrorKind::ReadOnly, &reason);
             }
         }
         Ok(())
     }
 
-    /// Where the disk has every page damage to flash fails nothing.
-    fn judge(&self, kind: VolumeErrorKind, text: &str) -> Result<(), Stop> {
-        // A bad sector costs the pages in it, and nothing else; but a sixteenth of the frames is all that may be lost at a time.
-        let many = self.bad_sectors.len() as u64 >= (self.world.scenario.tier.frames / 16).max(1);
-        let lost =
-            kind == VolumeErrorKind::LostPage || kind == VolumeErrorKind::ReadOnly && (self.damaged || many);
-        if lost && !self.clean { Ok(()) } else { Err(broken(text.to_owned())) }
+    /// A change is refused when one page more is lost than the tier carries. Whole pages are written, so none is refused because a page is lost.
+    fn judge_change(&self, session: &Session, kind: VolumeErrorKind, text: &str) -> Result<(), Stop> {
+        let lost = session.volume.lost_pages();
+        trace!(self.world, "later, on a copy: a change is refused, {} pages are lost: {text}", lost.len());
+        // Each page that is lost lay in a frame of its own, and so does the one that is too many.
+        let enough = self.damaged || self.bad_frames() > lost.len();
+        let too_many = damage::carries_no_more(session) && enough;
+        if kind == VolumeErrorKind::ReadOnly && too_many && !self.clean {
+            return Ok(());
+        }
+        Err(broken(format!(
+            "a change failed on a damaged tier, of which {} pages are lost: {text}",
+            lost.len()
+        )))
+    }
+
+    /// Frames of flash in which sectors went bad.
+    fn bad_frames(&self) -> usize {
+        let frames = self.bad_sectors.iter().map(|(at, _)| at / self.world.scenario.page_bytes());
+        frames.collect::<BTreeSet<u64>>().len()
     }
 
     fn write(&mut self, session: &Session, file: usize) -> Result<(), mezzanine_volume::VolumeError> {
@@ -207,6 +222,7 @@ impl Later<'_> {
 
     fn read_everything(&mut self, session: &Session) -> Result<(), Stop> {
         let bytes = self.world.scenario.page_bytes() as usize;
+        let mut lost = 0;
         for file in 0..self.pages.len() {
             for number in 0..self.pages[file].len() {
                 let mut found = vec![0; bytes];
@@ -217,7 +233,17 @@ impl Later<'_> {
                     if short && !self.clean && self.damaged {
                         continue;
                     }
-                    self.judge(error.kind(), &format!("file {file}, page {number}: {error}"))?;
+                    // Where the disk has every page damage to flash fails nothing.
+                    if error.kind() != VolumeErrorKind::LostPage || self.clean {
+                        return Err(broken(format!("file {file}, page {number}: {error}")));
+                    }
+                    lost += 1;
+                    // A bad sector costs the page in it, and no other.
+                    if !self.damaged && lost > self.bad_frames() {
+                        let text =
+                            format!("{lost} pages are lost with {} frames: {error}", self.bad_frames());
+                        return Err(broken(text));
+                    }
                     self.world.coverage.damage_reported += 1;
                     continue;
                 }

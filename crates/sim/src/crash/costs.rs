@@ -1,0 +1,185 @@
+//! What an error of a device may cost a volume: the table of docs/reliability.md (*What an error may cost*) as the worlds hold every life to it.
+//!
+//! 1. A volume is without its tier, or read-only, only if something has failed that may cost that.
+//! 2. An operation fails only if something has failed that the operation itself needs, or that may have made the volume read-only. So an error of flash
+//!    fails none: the tier is given up behind it, or a page is lost, or the volume is read-only.
+//! 3. A read fails only by a read of the disk, or because its page is lost.
+//! 4. Openings, closings and changes of the tier as a whole report any error as their own; such a change that has failed may have cost writing.
+
+use mezzanine_device::memory::Operation;
+use mezzanine_volume::{VolumeErrorKind, VolumeState};
+
+/// How many operations of the devices have failed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Struck {
+    /// Of flash, by kind of operation.
+    pub(super) flash: Kinds,
+    /// Of the disks.
+    pub(super) disk: Kinds,
+    /// Readings and replacements of sidecars.
+    pub(super) sidecar: u64,
+}
+
+/// Counts by kind of operation. Failed discards are not among them: they cost nothing.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Kinds {
+    pub(super) reads: u64,
+    pub(super) writes: u64,
+    pub(super) flushes: u64,
+    pub(super) lengths: u64,
+}
+
+impl Kinds {
+    pub(super) fn of(count: impl Fn(Operation) -> u64) -> Self {
+        let [reads, writes, flushes, lengths] =
+            [Operation::Read, Operation::Write, Operation::Flush, Operation::SetLen].map(count);
+        Self { reads, writes, flushes, lengths }
+    }
+
+    fn since(self, before: Self) -> Self {
+        Self {
+            reads: self.reads - before.reads,
+            writes: self.writes - before.writes,
+            flushes: self.flushes - before.flushes,
+            lengths: self.lengths - before.lengths,
+        }
+    }
+
+    fn any(self) -> bool {
+        self != Self::default()
+    }
+}
+
+impl Struck {
+    /// What has failed since it was so.
+    pub(super) fn since(self, before: Self) -> Self {
+        Self {
+            flash: self.flash.since(before.flash),
+            disk: self.disk.since(before.disk),
+            sidecar: self.sidecar - before.sidecar,
+        }
+    }
+}
+
+/// What a life has met, and what it lives on.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Met {
+    /// Since errors were planned.
+    pub(super) struck: Struck,
+    /// The tier has clean pages only: the first column of the table.
+    pub(super) clean: bool,
+    /// The tier was told to take no pages for a while: writes go to disk first, as where it has clean pages only.
+    pub(super) disk_first_at_times: bool,
+    /// Flash of which nothing can be read any more, and not a few places.
+    pub(super) flash_is_unreadable: bool,
+    /// A read of flash has failed, ever: pages may be lost.
+    pub(super) pages_may_be_lost: bool,
+    /// A change of the tier as a whole has failed in this session.
+    pub(super) change_failed: bool,
+}
+
+/// Whether an operation of this name changes the tier as a whole while it is in use.
+pub(super) fn changes_tier(operation: &str) -> bool {
+    matches!(
+        operation,
+        "resize" | "switch the sync mode" | "change the admission" | "replace the flash device"
+    )
+}
+
+impl Met {
+    fn may_cost_tier(&self) -> bool {
+        let Struck { flash, .. } = self.struck;
+        flash.writes > 0 || flash.flushes > 0 && (self.clean || self.disk_first_at_times)
+    }
+
+    fn may_cost_writing(&self) -> bool {
+        let Struck { flash, disk, sidecar } = self.struck;
+        // Whatever fails while the tier is given up keeps it from being given up in order.
+        let beside = flash.reads > 0 || disk.any() || sidecar > 0;
+        let by_flash =
+            flash.flushes > 0 || self.flash_is_unreadable && flash.reads > 0 || flash.writes > 0 && beside;
+        let by_the_rest = disk.writes > 0 || disk.lengths > 0 || sidecar > 0;
+        disk.flushes > 0 || self.change_failed || !self.clean && (by_flash || by_the_rest)
+    }
+
+    /// Whether a volume may be in this state.
+    pub(super) fn may_be(&self, state: &VolumeState) -> bool {
+        match state {
+            VolumeState::Ok => true,
+            VolumeState::Bypass { .. } => self.may_cost_tier(),
+            VolumeState::ReadOnly { .. } => self.may_cost_writing(),
+        }
+    }
+
+    /// Whether an operation of this name may fail so.
+    pub(super) fn may_fail(&self, operation: &str, kind: VolumeErrorKind) -> bool {
+        let Struck { disk, sidecar, .. } = self.struck;
+        let opens_or_closes = matches!(operation, "open" | "attach" | "format" | "close" | "close drained");
+        match kind {
+            VolumeErrorKind::LostPage => self.pages_may_be_lost && !self.clean,
+            VolumeErrorKind::Io | VolumeErrorKind::NoSpace | VolumeErrorKind::ReadOnly => {
+                let by_its_own = disk.reads > 0 || operation != "read" && (disk.any() || sidecar > 0);
+                let by_the_volume = operation != "read" && self.may_cost_writing();
+                opens_or_closes || changes_tier(operation) || by_its_own || by_the_volume
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const READ_ONLY: VolumeState = VolumeState::ReadOnly { reason: String::new() };
+    const BYPASS: VolumeState = VolumeState::Bypass { reason: String::new() };
+
+    fn once(set: impl FnOnce(&mut Struck)) -> Struck {
+        let mut struck = Struck::default();
+        set(&mut struck);
+        struck
+    }
+
+    /// Row by row: what fails, then whether it may cost the tier and writing where there are clean pages only, and where not.
+    #[test]
+    fn every_row_of_the_table_allows_what_it_says_and_no_more() {
+        let rows = [
+            ("flash, a read", once(|s| s.flash.reads = 1), [false, false], [false, false]),
+            ("flash, a write", once(|s| s.flash.writes = 1), [true, false], [true, false]),
+            ("flash, a flush", once(|s| s.flash.flushes = 1), [true, false], [false, true]),
+            ("disk, a read", once(|s| s.disk.reads = 1), [false, false], [false, false]),
+            ("disk, a write", once(|s| s.disk.writes = 1), [false, false], [false, true]),
+            ("disk, a sync", once(|s| s.disk.flushes = 1), [false, true], [false, true]),
+            ("disk, a length", once(|s| s.disk.lengths = 1), [false, false], [false, true]),
+            ("a sidecar", once(|s| s.sidecar = 1), [false, false], [false, true]),
+        ];
+        for (what, struck, of_clean, of_durable) in rows {
+            for (clean, costs) in [(true, of_clean), (false, of_durable)] {
+                let met = Met { struck, clean, ..Met::default() };
+                assert_eq!([met.may_be(&BYPASS), met.may_be(&READ_ONLY)], costs, "{what}, clean: {clean}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_of_flash_fails_no_operation() {
+        for struck in [once(|s| s.flash.writes = 9), once(|s| s.flash.reads = 9)] {
+            let met = Met { struck, ..Met::default() };
+            for operation in ["read", "write", "sync", "discard", "shrink", "extend", "drain"] {
+                assert!(!met.may_fail(operation, VolumeErrorKind::Io), "{operation}");
+                assert!(!met.may_fail(operation, VolumeErrorKind::LostPage), "{operation}");
+            }
+            assert!(met.may_fail("close", VolumeErrorKind::Io));
+            assert!(Met { pages_may_be_lost: true, ..met }.may_fail("read", VolumeErrorKind::LostPage));
+        }
+    }
+
+    #[test]
+    fn a_read_fails_by_reads_alone() {
+        let disk = Kinds { writes: 1, flushes: 1, lengths: 1, reads: 0 };
+        let met = Met { struck: Struck { disk, sidecar: 1, ..Struck::default() }, ..Met::default() };
+        assert!(!met.may_fail("read", VolumeErrorKind::Io));
+        assert!(!met.may_fail("read", VolumeErrorKind::ReadOnly));
+        assert!(met.may_fail("write", VolumeErrorKind::ReadOnly));
+    }
+}
