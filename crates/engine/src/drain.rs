@@ -83,6 +83,9 @@ impl Tier {
     /// If `out` does not have the tier's page size.
     pub fn read_staged(&self, page: &FlashPage, out: &mut [u8]) -> bool {
         assert_eq!(out.len(), self.geometry.page_size(), "a page of the wrong size");
+        if planted::is(Bug::FailedGroupForgotten) && self.failure().is_some() {
+            return false;
+        }
         let state = self.state_at(page.position);
         // In place memory has not every page that is on its way, and an entry without a page does not tell of which it is.
         let unknown = self.geometry.placed.is_some() && state & VALID == 0;

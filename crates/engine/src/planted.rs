@@ -350,6 +350,10 @@ bugs! {
         FlashWriteEndsWriting,
         /// A write of the caller's own that the disk refuses ends writing for all.
         OwnWriteEndsWriting,
+        /// What is on its way to a flash device that cannot be written is looked for on the device, and not in staging memory.
+        FailedGroupForgotten,
+        /// A file whose sidecar is damaged is attached as one that has none.
+        DamagedSidecarMissed,
         /// A page on its way to disk is not compared with its checksum.
         DamageStagedOut,
         /// A damaged page is forgotten though it is dirty, and disk answers.

@@ -43,6 +43,8 @@ mod damage;
 
 mod errors;
 
+mod giving_up;
+
 pub(crate) mod checkers;
 
 pub mod world;

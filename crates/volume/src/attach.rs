@@ -62,6 +62,7 @@ impl<'a> Candidate<'a> {
                 format!("its format version {version} is newer than this build's"),
             )
             .advise("use the build that wrote it")),
+            Err(SidecarError::Damaged(_)) if planted::is(Bug::DamagedSidecarMissed) => Ok(None),
             Err(SidecarError::Damaged(what)) => {
                 Err(VolumeError::new(VolumeErrorKind::Damaged, "read the sidecar", subject, what).advise(
                     "put back an undamaged copy of the same moment; without it the file cannot be told from an older one",

@@ -6,3 +6,4 @@ pub mod later;
 pub mod pages;
 pub mod pairing;
 pub mod recovery;
+pub mod sidecars;

@@ -70,7 +70,7 @@ pub(super) struct Met {
     pub(super) clean: bool,
     /// The tier was told to take no pages for a while: writes go to disk first, as where it has clean pages only.
     pub(super) disk_first_at_times: bool,
-    /// Flash of which nothing can be read any more, and not a few places.
+    /// Flash that may pass for a device of which nothing can be read any more, and not a few places alone.
     pub(super) flash_is_unreadable: bool,
     /// A read of flash has failed, ever: pages may be lost.
     pub(super) pages_may_be_lost: bool,
@@ -89,7 +89,8 @@ pub(super) fn changes_tier(operation: &str) -> bool {
 impl Met {
     fn may_cost_tier(&self) -> bool {
         let Struck { flash, .. } = self.struck;
-        flash.writes > 0 || flash.flushes > 0 && (self.clean || self.disk_first_at_times)
+        let silent = self.flash_is_unreadable && flash.reads > 0;
+        flash.writes > 0 || (flash.flushes > 0 || silent) && (self.clean || self.disk_first_at_times)
     }
 
     fn may_cost_writing(&self) -> bool {

@@ -16,13 +16,16 @@ use super::operations;
 use super::report::Invariant;
 use super::world::{Drained, Session, Stop, World, trace};
 
+/// A device that fails so many reads in a row may pass for one that answers none: of a run, of a page by itself, and of both superblocks.
+const READS_OF_SILENCE: u64 = 4;
+
 /// What may fail in this session, and what had failed before it.
 #[derive(Debug, Default)]
 pub(super) struct Faults {
     /// Something is planned to fail.
     pub(super) planned: bool,
-    /// Nothing of flash can be read any more.
-    flash_is_unreadable: bool,
+    /// How many reads of flash are to fail, at most.
+    flash_reads: u64,
     /// A change of the tier as a whole has failed in this session.
     change_failed: Cell<bool>,
     /// What had failed before it was planned, of anything and by what it was.
@@ -73,9 +76,9 @@ impl World {
         let injection = Injection { operation: *self.random.pick(&kinds), after, count, fault };
         let on_flash = self.random.chance(1, 2);
         trace!(self, "to fail on {}: {injection:?}", if on_flash { "flash" } else { "a disk" });
-        // That may cost what a bad sector may not.
-        self.faults.flash_is_unreadable |=
-            on_flash && injection.operation == Operation::Read && count == u64::MAX;
+        if on_flash && injection.operation == Operation::Read {
+            self.faults.flash_reads = self.faults.flash_reads.saturating_add(count);
+        }
         let device = if on_flash { &self.machine.flash } else { &self.machine.disks[file] };
         device.inject(injection);
     }
@@ -109,7 +112,7 @@ impl World {
             struck: self.machine.struck().since(self.faults.struck_before.1),
             clean: self.scenario.flash_is_expendable(),
             disk_first_at_times: self.scenario.switches,
-            flash_is_unreadable: self.faults.flash_is_unreadable,
+            flash_is_unreadable: self.faults.flash_reads >= READS_OF_SILENCE,
             pages_may_be_lost: self.machine.struck().flash.reads > 0,
             change_failed: self.faults.change_failed.get(),
         }

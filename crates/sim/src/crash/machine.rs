@@ -82,6 +82,16 @@ impl Sidecar {
         self.cut_short.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What it holds.
+    pub(super) fn at_rest(&self) -> Option<Vec<u8>> {
+        self.bytes().clone()
+    }
+
+    /// Somebody else than the software puts this there.
+    pub(super) fn put_back(&self, bytes: Option<Vec<u8>>) {
+        *self.bytes() = bytes;
+    }
+
     fn copy_from(&self, other: &Self) {
         self.overwritten.set(other.overwritten.pieces());
         self.bytes().clone_from(&other.bytes());

@@ -21,7 +21,7 @@ use mezzanine_device::memory::{Fault, Injection, Operation, Random, splitmix};
 use mezzanine_volume::{AttachOptions, HeaderGuard, Volume, VolumeConfig, VolumeError, VolumeState};
 
 use super::checkers::pairing::Backup;
-use super::checkers::{damage, disk, later, pages, pairing, recovery};
+use super::checkers::{damage, disk, later, pages, pairing, recovery, sidecars};
 use super::course::Course;
 use super::excerpt::Excerpt;
 use super::faults::Faults;
@@ -270,6 +270,7 @@ impl World {
         }
         if self.scenario.later {
             later::check(self)?;
+            sidecars::check(self)?;
         }
         Ok(())
     }
@@ -484,17 +485,22 @@ impl World {
         machine: &Machine,
         volume: &Volume,
     ) -> Result<Vec<File>, (usize, VolumeError)> {
-        let mut files = Vec::with_capacity(machine.disks.len());
-        for file in 0..machine.disks.len() {
-            let guard = self.scenario.guards.then(|| HeaderGuard { bytes: GUARD.to_vec() });
-            let options = AttachOptions { guard };
-            let sidecar = machine.sidecars[file].clone();
-            let hole = self.scenario.hole;
-            let disk = machine.connect_disk(file, hole);
-            let attached = volume.attach(&Machine::path(file), disk, sidecar, options);
-            files.push(File { file: attached.map_err(|error| (file, error))?, hole });
-        }
-        Ok(files)
+        let attach = |file| self.attach_one(machine, volume, file).map_err(|error| (file, error));
+        (0..machine.disks.len()).map(attach).collect()
+    }
+
+    /// Attaches one file of `machine`.
+    pub(super) fn attach_one(
+        &self,
+        machine: &Machine,
+        volume: &Volume,
+        file: usize,
+    ) -> Result<File, VolumeError> {
+        let guard = self.scenario.guards.then(|| HeaderGuard { bytes: GUARD.to_vec() });
+        let hole = self.scenario.hole;
+        let (disk, sidecar) = (machine.connect_disk(file, hole), machine.sidecars[file].clone());
+        let attached = volume.attach(&Machine::path(file), disk, sidecar, AttachOptions { guard });
+        Ok(File { file: attached?, hole })
     }
 
     /// What a failed operation means: nothing when the power has failed, else a finding.

@@ -1,9 +1,10 @@
-//! A device reports an error once. The database does what PostgreSQL does after a failed sync: it stops, and starts again from what
-//! is durable; the device is restarted and has lost what was not flushed.
+//! A device reports an error once. A read is repeated. After anything else the database does what PostgreSQL does after a failed sync: it stops, and starts
+//! again from what is durable; the device is restarted and has lost what was not flushed. What may be lost at that is in [`super::giving_up`].
 
 use mezzanine_device::DeviceErrorKind;
-use mezzanine_device::memory::{Fault, Injection, Operation};
+use mezzanine_device::memory::{Fault, Injection, MemoryDevice, Operation, Random, splitmix};
 
+use super::machine::Machine;
 use super::scenario::Tearing;
 use super::world::World;
 
@@ -12,6 +13,24 @@ use super::world::World;
 pub(super) enum Failing {
     Flash,
     Disk,
+}
+
+impl Failing {
+    pub(super) fn device(self, machine: &Machine) -> &MemoryDevice {
+        match self {
+            Self::Flash => &machine.flash,
+            Self::Disk => &machine.disk,
+        }
+    }
+}
+
+/// An error that a device is to report.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Planned {
+    pub(super) failing: Failing,
+    pub(super) operation: Operation,
+    /// How many of these had failed before.
+    before: u64,
 }
 
 impl World {
@@ -25,14 +44,23 @@ impl World {
         // A failed write leaves any of its sectors, so a disk whose writes are atomic fails otherwise.
         let whole = failing == Failing::Disk && self.scenario.tearing == Tearing::AtomicDisk;
         let operation = if whole { Operation::Flush } else { drawn };
-        let (after, fault) = (self.random.magnitude(128), Fault::Error(DeviceErrorKind::Io));
-        let error = Injection { operation, after, count: 1, fault };
-        match failing {
-            Failing::Flash => self.machine.flash.inject(error),
-            Failing::Disk => self.machine.disk.inject(error),
-        }
-        self.failing = Some(failing);
+        let after = self.random.magnitude(128);
+        // From a number of its own, so that nothing else changes.
+        let reads = Random::new(splitmix(after ^ self.random.clone().next_u64())).chance(1, 3);
+        let operation = if reads { Operation::Read } else { operation };
+        let fault = Fault::Error(DeviceErrorKind::Io);
+        let device = failing.device(&self.machine);
+        device.inject(Injection { operation, after, count: 1, fault });
+        self.failing = Some(Planned { failing, operation, before: device.faults_struck_in(operation) });
+        self.trace(|| format!("to fail: {:?}, after {after}", self.failing));
         self.coverage.errors_planned += 1;
+    }
+
+    /// The error that was planned, once it has been reported.
+    pub(super) fn struck(&self) -> Option<Planned> {
+        self.failing.filter(|planned| {
+            planned.failing.device(&self.machine).faults_struck_in(planned.operation) > planned.before
+        })
     }
 
     /// Forgets an error that did not come.
@@ -48,13 +76,14 @@ impl World {
         let seed = self.random.next_u64();
         self.trace(|| format!("{:?} has failed", self.failing));
         match self.failing {
-            Some(Failing::Flash) => self.machine.flash.power_cut(seed),
-            Some(Failing::Disk) => self.machine.disk.power_cut(seed),
+            Some(planned) => planned.failing.device(&self.machine).power_cut(seed),
             None => unreachable!("only a device that is to fail fails"),
         };
         self.forget_error();
         self.machine.power.restore();
         self.coverage.errors_fatal += 1;
+        // A tier that was not given up is there at the next start.
+        self.tier_must_be_there = !std::mem::take(&mut self.given_up);
         self.process_died(false);
     }
 }

@@ -3,6 +3,7 @@
 use mezzanine_device::{Device, Request};
 use mezzanine_engine::{Job, JobError, StageIn, StageKind};
 
+use super::errors::Failing;
 use super::pool::Buffer;
 use super::server::Server;
 use super::world::Stop;
@@ -20,9 +21,9 @@ const JOBS_IN_A_ROW_MAX: u32 = 10_000;
 /// A job in somebody's hands.
 pub(super) struct UnderWay<'t> {
     owner: u32,
-    job: Job<'t>,
+    pub(super) job: Job<'t>,
     /// Its I/O is done.
-    carried_out: bool,
+    pub(super) carried_out: bool,
 }
 
 impl Server<'_> {
@@ -70,7 +71,11 @@ impl Server<'_> {
             if let Err(stop) = self.carry_out(which) {
                 let failed = self.jobs.swap_remove(which);
                 if matches!(stop, Stop::DeviceFailed) {
+                    let reads = matches!(failed.job, Job::ReadFront(_));
                     self.tier.complete(failed.job, Err(JobError));
+                    if reads && self.tier.failure().is_none() && self.world.reads_again(Failing::Flash) {
+                        return Ok(());
+                    }
                     assert!(self.tier.failure().is_some(), "a failed job is remembered");
                 }
                 return Err(stop);
@@ -85,7 +90,7 @@ impl Server<'_> {
         Ok(())
     }
 
-    fn carry_out(&mut self, which: usize) -> Result<(), Stop> {
+    pub(super) fn carry_out(&mut self, which: usize) -> Result<(), Stop> {
         let machine = &self.world.machine;
         let (flash, disk) = (&machine.flash, &machine.disk);
         let page_bytes = self.world.scenario.page_bytes() as u64;
@@ -121,7 +126,9 @@ impl Server<'_> {
             Job::PullPages(_) => vec![Ok(())],
         };
         let result = results.into_iter().collect::<Result<(), _>>();
-        self.world.done("carry out a job", result)
+        let on_disk = matches!(self.jobs[which].job, Job::WriteDisk(_) | Job::SyncDisk(_));
+        let operation = if on_disk { "carry out a job of the disk" } else { "carry out a job of flash" };
+        self.world.done(operation, result)
     }
 
     /// Stages in up to `pages` pages that would leave the pool next. They stay in it, clean.

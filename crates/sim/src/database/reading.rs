@@ -4,6 +4,7 @@ use mezzanine_device::Device;
 use mezzanine_engine::{Lookup, PageId, StageKind};
 
 use super::contents::{self, Content};
+use super::errors::Failing;
 use super::places::Place;
 use super::server::Server;
 use super::world::Stop;
@@ -34,7 +35,11 @@ impl Server<'_> {
                 Lookup::Memory => return Ok(Source::Staging),
                 Lookup::Flash(found) => found,
                 Lookup::Miss(token) => {
-                    let read = self.world.machine.disk.read_at(page, self.offset(place));
+                    let mut read = self.world.machine.disk.read_at(page, self.offset(place));
+                    // The operation fails, and is tried again.
+                    if read.is_err() && self.world.reads_again(Failing::Disk) {
+                        read = self.world.machine.disk.read_at(page, self.offset(place));
+                    }
                     self.world.done("read the disk", read)?;
                     if self.world.random.chance(1, 16) {
                         self.meanwhile()?;
@@ -45,7 +50,10 @@ impl Server<'_> {
                 }
             };
             self.meanwhile()?;
-            let read = self.world.machine.flash.read_at(page, found.offset);
+            let mut read = self.world.machine.flash.read_at(page, found.offset);
+            if read.is_err() && self.world.reads_again(Failing::Flash) {
+                read = self.world.machine.flash.read_at(page, found.offset);
+            }
             self.world.done("read flash", read)?;
             self.meanwhile()?;
             // The frame may have gone to others while it was read; if not, it is what was staged in.

@@ -40,12 +40,17 @@ impl World {
         });
         let superblock = match found {
             Ok(superblock) => superblock,
+            Err(reason) if self.tier_must_be_there && self.swapped.is_none() => {
+                let text = format!("an error that may not cost the tier did: {reason}");
+                return Err(Stop::violated(Invariant::KnownTier, text));
+            }
             Err(reason) if control.disk_suffices => {
                 self.trace(|| format!("a new tier, for {reason}"));
                 self.format(&control)?
             }
             Err(reason) => return Err(Stop::Refused(reason)),
         };
+        self.tier_must_be_there = false;
         self.recover_tier(superblock, &control)
     }
 

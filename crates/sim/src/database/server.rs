@@ -41,6 +41,33 @@ impl<'t> Server<'t> {
         }
     }
 
+    /// Repeats the log, is looked at and operates; true if it ends in order.
+    pub(super) fn live(&mut self) -> Result<bool, Stop> {
+        self.redo()?;
+        if self.world.random.chance(1, 2) {
+            self.checkpoint_at_once()?;
+        }
+        self.world.waits = 0;
+        self.world.opening = false;
+        if self.world.random.chance(7, 8) {
+            let after = self.world.random.magnitude(self.world.scenario.cut_after_max);
+            self.world.course.plan_cut(&self.world.machine.power, after);
+        }
+        self.check_after_redo()?;
+        for _ in 0..self.world.random.magnitude(400) {
+            let Some(random) = self.world.course.operation(&self.world.machine.power) else { continue };
+            self.world.random = random;
+            self.operate()?;
+            self.world.power_is_on()?;
+        }
+        self.world.random = self.world.course.ending();
+        let ends_in_order = self.world.random.chance(1, 2);
+        if ends_in_order {
+            self.shut_down()?;
+        }
+        Ok(ends_in_order)
+    }
+
     pub(super) fn offset(&self, place: Place) -> u64 {
         u64::from(place) * self.world.scenario.page_bytes() as u64
     }

@@ -23,7 +23,7 @@ use mezzanine_engine::format::Superblock;
 
 use super::contents;
 use super::damage::Damaged;
-use super::errors::Failing;
+use super::errors::Planned;
 use super::history::History;
 use super::log::{Change, Lsn};
 use super::machine::Machine;
@@ -81,12 +81,16 @@ pub struct World {
     pub(super) swapped: Option<Vec<u8>>,
     /// The flash device's contents at some earlier moment.
     pub(super) older_flash: Option<Vec<u8>>,
-    /// The device that is to report an error.
-    pub(super) failing: Option<Failing>,
+    /// The error that a device is to report.
+    pub(super) failing: Option<Planned>,
+    /// The tier was given up in this session.
+    pub(super) given_up: bool,
+    /// The last session ended on an error that may not cost the tier.
+    pub(super) tier_must_be_there: bool,
     /// Jobs that someone waited for in the operation under way.
     pub(super) waits: u32,
     pub(super) traced: bool,
-    opening: bool,
+    pub(super) opening: bool,
     /// This is a copy whose flash device was damaged.
     pub(super) damaged: Option<Damaged>,
     /// What was read last.
@@ -128,6 +132,8 @@ impl World {
             swapped: None,
             older_flash: None,
             failing: None,
+            given_up: false,
+            tier_must_be_there: false,
             waits: 0,
             traced: false,
             opening: false,
@@ -239,29 +245,12 @@ impl World {
         self.plan_lies();
         self.plan_error();
         let mut server = Server::new(self, tier, superblock);
-        server.redo()?;
-        if server.world.random.chance(1, 2) {
-            server.checkpoint_at_once()?;
+        let lived = server.live();
+        if matches!(lived, Err(Stop::DeviceFailed)) {
+            server.count_costs()?;
         }
-        server.world.waits = 0;
-        server.world.opening = false;
-        if server.world.random.chance(7, 8) {
-            let after = server.world.random.magnitude(server.world.scenario.cut_after_max);
-            server.world.course.plan_cut(&server.world.machine.power, after);
-        }
-        server.check_after_redo()?;
-        for _ in 0..server.world.random.magnitude(400) {
-            let Some(random) = server.world.course.operation(&server.world.machine.power) else { continue };
-            server.world.random = random;
-            server.operate()?;
-            server.world.power_is_on()?;
-        }
-        server.world.random = server.world.course.ending();
-        let ends_in_order = server.world.random.chance(1, 2);
-        if ends_in_order {
-            server.shut_down()?;
-        }
-        self.process_died(ends_in_order);
+        let in_order = lived?;
+        self.process_died(in_order);
         Ok(())
     }
 
@@ -323,7 +312,7 @@ impl World {
     pub(super) fn done<T, E: Display>(&self, operation: &str, result: Result<T, E>) -> Result<T, Stop> {
         result.map_err(|error| match self.machine.power.is_on() {
             false => Stop::PowerFailed,
-            true if self.failing.is_some() => Stop::DeviceFailed,
+            true if self.may_fail(operation) => Stop::DeviceFailed,
             true => Stop::violated(Invariant::NoUnprovokedError, format!("{operation} failed: {error}")),
         })
     }
