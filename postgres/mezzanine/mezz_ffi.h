@@ -10,7 +10,7 @@
 /*
  Changes with every change of what is declared here.
  */
-#define MEZZ_FFI_VERSION 7
+#define MEZZ_FFI_VERSION 8
 
 /*
  Bytes of each text in a `MezzMessage`, the end mark included.
@@ -483,6 +483,14 @@ typedef struct MezzNow {
    Pages in staging memory.
    */
   uint64_t staged;
+  /*
+   Pages that no read brings back, and that only flash had.
+   */
+  uint64_t lost;
+  /*
+   Which of its numbers comes to its end, so that it takes no more pages; empty as long as none does.
+   */
+  char used_up[MEZZ_TEXT_BYTES];
 } MezzNow;
 
 /*
@@ -593,6 +601,10 @@ typedef struct MezzHeld {
    Not yet durable on flash.
    */
   bool staged;
+  /*
+   No read brings it back, and only flash had it.
+   */
+  bool lost;
 } MezzHeld;
 
 /*

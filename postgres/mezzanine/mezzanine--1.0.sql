@@ -21,6 +21,8 @@ CREATE FUNCTION pg_stat_get_mezzanine(
     OUT pages bigint,
     OUT dirty_pages bigint,
     OUT staged_pages bigint,
+    OUT lost_pages bigint,
+    OUT used_up text,
     OUT hits_memory bigint,
     OUT hits_flash bigint,
     OUT misses bigint,
@@ -61,7 +63,8 @@ CREATE FUNCTION mezzanine_frames(
     OUT relblocknumber bigint,
     OUT isdirty boolean,
     OUT isreferenced boolean,
-    OUT isstaged boolean)
+    OUT isstaged boolean,
+    OUT islost boolean)
 RETURNS SETOF record
 AS 'MODULE_PATHNAME', 'mezzanine_frames'
 LANGUAGE C STRICT VOLATILE PARALLEL SAFE;

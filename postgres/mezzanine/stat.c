@@ -339,6 +339,8 @@ pg_stat_get_mezzanine(PG_FUNCTION_ARGS)
 	put_count(&row, pages);
 	put_count(&row, dirty);
 	put_count(&row, now.staged);
+	put_count(&row, now.lost);
+	put_text(&row, now.used_up);
 
 	put_count(&row, tier->hits_memory);
 	put_count(&row, tier->hits_flash);
@@ -385,6 +387,7 @@ put_frame(const MezzHeld *held, ReturnSetInfo *result)
 	put(&row, BoolGetDatum(held->dirty));
 	put(&row, BoolGetDatum(held->referenced));
 	put(&row, BoolGetDatum(held->staged));
+	put(&row, BoolGetDatum(held->lost));
 	tuplestore_putvalues(result->setResult, result->setDesc, row.values, row.nulls);
 }
 

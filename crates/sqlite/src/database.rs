@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mezzanine_volume::{VolumeErrorKind, VolumeFile};
+use mezzanine_volume::{VolumeErrorKind, VolumeFile, VolumeStatistics};
 
 use crate::error::Error;
 use crate::lock::{Busy, Holder, Level, LockTable};
@@ -296,24 +296,15 @@ impl Connection {
             mount.flash(),
             mount.volume.state(),
             mount.page_size,
-            counters(&format!("{:#?}", mount.volume.statistics())),
+            counters(&mount.volume.statistics()),
         )
     }
 }
 
-/// Turns the debugging form of a plain structure into lines of `name value`, so that a counter that the volume
-/// gains is shown without more ado.
-fn counters(debug: &str) -> String {
-    let mut lines = Vec::new();
-    // Counters of a nested structure carry its name, so that two of the same name are told apart.
-    let mut prefix = String::new();
-    for line in debug.lines() {
-        let Some((name, value)) = line.trim().trim_end_matches(',').split_once(": ") else { continue };
-        if value.ends_with(['(', '{']) {
-            prefix = format!("{name}_");
-        } else {
-            lines.push(format!("{prefix}{name} {value}"));
-        }
-    }
-    lines.join("\n")
+/// Lines of `name value`. Counters of the tier carry its name, so that two of the same name are told apart.
+fn counters(statistics: &VolumeStatistics) -> String {
+    let of_tier = statistics.tier.map(|tier| tier.named()).unwrap_or_default();
+    let of_tier = of_tier.into_iter().map(|(name, value)| format!("tier_{name} {value}"));
+    let own = statistics.named().into_iter().map(|(name, value)| format!("{name} {value}"));
+    own.chain(of_tier).collect::<Vec<String>>().join("\n")
 }

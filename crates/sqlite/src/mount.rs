@@ -221,6 +221,16 @@ fn attach(mount: &Arc<Mount>, path: &Path, lock: &ProcessLock) -> Result<Arc<Dat
     database
 }
 
+/// Has a database that nobody has open here belong to the tier all the same, none of its pages read.
+pub(crate) fn attach_unopened(mount: &Arc<Mount>, path: &Path) -> Result<(), Error> {
+    let mut locked = lock();
+    let registry = locked.registry();
+    if FileId::of(path).is_some_and(|id| registry.databases.contains_key(&id)) {
+        return Ok(());
+    }
+    registry.attach_idle(mount, path)
+}
+
 /// A connection closes.
 pub(crate) fn close(database: Arc<Database>) -> Result<(), Error> {
     let mut locked = lock();

@@ -61,7 +61,29 @@ pub(crate) fn admission(mount: &Mount, argument: Option<&str>) -> Result<String,
     Ok(answer.to_owned())
 }
 
-/// The lines of `PRAGMA mezzanine_status` about what can be changed.
+/// Lost pages that are named one by one; more are counted.
+const LOST_NAMED_MAX: usize = 100;
+
+/// The lines about what is wrong with the tier: its lost pages, and a number of it that comes to its end.
+fn wrong(mount: &Mount) -> String {
+    let volume = &mount.volume;
+    let lost = volume.lost_pages();
+    let mut lines = format!("lost_pages {}\n", lost.len());
+    let page_size = u64::from(mount.page_size);
+    for (path, offset) in lost.iter().take(LOST_NAMED_MAX) {
+        let (block, last) = (offset / page_size, offset + page_size - 1);
+        let _ = writeln!(lines, "lost_page {}: block {block}, bytes {offset} to {last}", path.display());
+    }
+    if let Some(more) = lost.len().checked_sub(LOST_NAMED_MAX).filter(|more| *more > 0) {
+        let _ = writeln!(lines, "lost_page and {more} more");
+    }
+    if let Some(why) = volume.statistics().used_up {
+        let _ = writeln!(lines, "used_up {why}");
+    }
+    lines
+}
+
+/// The lines of `PRAGMA mezzanine_status` about what can be changed, and what is wrong.
 pub(crate) fn status(mount: &Mount) -> String {
     let volume = &mount.volume;
     let mut lines = format!("sync_mode {}\n", volume.sync_mode().map_or("none", SyncMode::name));
@@ -73,5 +95,5 @@ pub(crate) fn status(mount: &Mount) -> String {
     if let Some(permille) = volume.disk_utilisation() {
         let _ = writeln!(lines, "disk_utilisation_permille {permille}");
     }
-    lines
+    lines + &wrong(mount)
 }

@@ -71,6 +71,20 @@ impl MezzanineVfs {
         &self.name
     }
 
+    /// Attaches the database at `path`, by the name that it would be opened by, to the volume that this VFS was given, without opening it: SQLite reads pages of whatever it opens, and they may be
+    /// lost.
+    ///
+    /// # Errors
+    /// `NoFlash` if the VFS was given no volume; that of the attachment.
+    pub fn attach(&self, path: &Path) -> Result<(), Error> {
+        let Some(mount) = &self.mount else {
+            let reason = "the VFS was given no volume";
+            return Err(Error::new(ErrorKind::NoFlash, "attach", path.display(), reason)
+                .advise("register it with one (Builder::volume)"));
+        };
+        mount::attach_unopened(mount, path)
+    }
+
     /// Ends the VFS and closes its volume, if it was given one; the tier keeps its pages for the next time.
     ///
     /// # Errors

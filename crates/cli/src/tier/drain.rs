@@ -1,19 +1,14 @@
 //! `mezz tier drain`.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use clap::Args;
-use mezzanine_device::{Device, FileDevice, OpenOptions};
-use mezzanine_engine::format::{ClusterName, Superblock};
-use mezzanine_sqlite::MezzanineVfs;
-use mezzanine_volume::{AttachOptions, PathSidecar, Volume, VolumeConfig, VolumeError, VolumeErrorKind};
-use rusqlite::{Connection, OpenFlags};
+use mezzanine_sqlite::ErrorKind;
+use mezzanine_volume::VolumeErrorKind;
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use serde::Serialize;
 
-use super::open::{Flash, open_failure};
+use super::in_use::{InUse, is_sqlite};
 use crate::failure::{Failure, chain};
 use crate::output::{self, facts};
 use crate::size::Size;
@@ -48,40 +43,27 @@ struct Drained {
 }
 
 pub(crate) fn run(args: &DrainArgs, json: bool) -> Result<(), Failure> {
-    let tier = {
-        // Looked at first and closed again, so that what cannot be opened is refused before anything is touched.
-        let mut flash = Flash::open(&args.flash)?;
-        let superblock = flash.superblock()?;
-        flash.geometry(&superblock)?;
-        refuse_cluster(args, &superblock)?;
-        superblock.config
-    };
-    for path in &args.files {
-        if !path.exists() {
-            return Err(Failure::refused(path.display(), "it does not exist")
-                .next("name the files that use this tier"));
-        }
-    }
+    let next = "nothing was changed; `mezz pg drain --pgdata DIR` completes the files of that cluster, also if its server is dead";
+    let tier = InUse::look(&args.flash, &args.files, next)?;
     let started = std::time::Instant::now();
-    let options = OpenOptions { exclusive_lock: true, no_follow: true, ..OpenOptions::read_write() };
-    let device =
-        FileDevice::open(&args.flash, &options).map_err(|error| open_failure(&args.flash, &error))?;
-    let config = VolumeConfig { to_drain: true, ..VolumeConfig::new(tier.clone()) };
-    let volume = Volume::open(Arc::new(device), config).map_err(|error| failure(args, &error))?;
-    let volume = Arc::new(volume);
-    let vfs = MezzanineVfs::builder(VFS)
-        .volume(Arc::clone(&volume), &args.flash.display().to_string(), &tier)
-        .register()
-        .map_err(|error| Failure::refused(args.flash.display(), chain(&error)))?;
+    let in_use = InUse::open(&args.flash, VFS, tier, true)?;
     for path in &args.files {
         if is_sqlite(path) {
             finish_logs(path)?;
         } else {
-            attach(args, &volume, path)?;
+            in_use.attach_plain(path)?;
         }
     }
+    let InUse { volume, vfs, .. } = in_use;
     let bar = output::spinner("writing the tier's pages to their files");
-    vfs.close_drained().map_err(|error| Failure::refused(args.flash.display(), chain(&error)))?;
+    vfs.close_drained().map_err(|error| {
+        let failure = Failure::refused(args.flash.display(), chain(&error));
+        match error.kind() {
+            ErrorKind::Volume(VolumeErrorKind::LostPage) => failure
+                .next("`mezz tier verify` names the pages that are lost; all others are in their files now"),
+            _ => failure,
+        }
+    })?;
     bar.finish_and_clear();
     check_logs(args)?;
     let statistics = volume.statistics();
@@ -111,48 +93,29 @@ pub(crate) fn run(args: &DrainArgs, json: bool) -> Result<(), Failure> {
     ]))
 }
 
-/// What a PostgreSQL server that was killed lacks on disk is partly in its log, which only the server can redo.
-fn refuse_cluster(args: &DrainArgs, superblock: &Superblock) -> Result<(), Failure> {
-    let Some(cluster) = ClusterName::of(&superblock.database_uuid) else { return Ok(()) };
-    Err(Failure::refused(
-        args.flash.display(),
-        format!("it is the tier of the PostgreSQL cluster {}, whose pages may need its log", cluster.system_identifier),
-    )
-    .next("nothing was changed; `mezz pg drain --pgdata DIR` completes the files of that cluster, also if its server is dead"))
-}
-
-/// Whether a file is a SQLite database, current or guarded, by its header and the place of its logs.
-fn is_sqlite(path: &Path) -> bool {
-    let mut header = [0; 16];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut header));
-    let mut logs = path.as_os_str().to_owned();
-    logs.push("-wal");
-    (read.is_ok() && &header == b"SQLite format 3\0") || Path::new(&logs).is_dir()
-}
-
-/// Lets SQLite roll back or apply what its logs hold, through the tier, so that the file is complete without them.
+/// Lets SQLite roll back or apply what its logs hold, through the tier, so that the file is complete without them. A database that SQLite does not take for one,
+/// after a page of it was given up, is attached by that all the same, and where no log holds anything there is nothing more to do.
 fn finish_logs(path: &Path) -> Result<(), Failure> {
-    let failed = |error: rusqlite::Error| {
-        let reason = mezzanine_sqlite::last_error().unwrap_or_else(|| chain(&error));
-        Failure::refused(path.display(), format!("cannot be opened through the tier: {reason}"))
+    let finish = || {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
+        let connection = Connection::open_with_flags_and_vfs(path, flags, VFS)?;
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+        connection.close().map_err(|(_, error)| error)
     };
-    let connection =
-        Connection::open_with_flags_and_vfs(path, OpenFlags::SQLITE_OPEN_READ_WRITE, VFS).map_err(failed)?;
-    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(())).map_err(failed)?;
-    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).map_err(failed)?;
-    connection.close().map_err(|(_, error)| failed(error))
-}
-
-/// A file of any other kind: its pages are all that there is.
-fn attach(args: &DrainArgs, volume: &Volume, path: &Path) -> Result<(), Failure> {
-    let backing = FileDevice::open(path, &OpenOptions { exclusive_lock: true, ..OpenOptions::read_write() })
-        .map_err(|error| open_failure(path, &error))?;
-    let backing: Arc<dyn Device> = Arc::new(backing);
-    let sidecar = Arc::new(PathSidecar::beside(path));
-    volume
-        .attach(path, backing, sidecar, AttachOptions::default())
-        .map(drop)
-        .map_err(|error| failure(args, &error))
+    let malformed = [ErrorCode::NotADatabase, ErrorCode::DatabaseCorrupt].map(Some);
+    match finish() {
+        Err(error)
+            if malformed.contains(&error.sqlite_error_code())
+                && mezzanine_sqlite::unfinished_logs(path).is_empty() =>
+        {
+            Ok(())
+        }
+        done => done.map_err(|error| {
+            let reason = mezzanine_sqlite::last_error().unwrap_or_else(|| chain(&error));
+            Failure::refused(path.display(), format!("cannot be opened through the tier: {reason}"))
+        }),
+    }
 }
 
 fn check_logs(args: &DrainArgs) -> Result<(), Failure> {
@@ -166,13 +129,4 @@ fn check_logs(args: &DrainArgs) -> Result<(), Failure> {
         }
     }
     Ok(())
-}
-
-fn failure(args: &DrainArgs, error: &VolumeError) -> Failure {
-    let failure = Failure::refused(args.flash.display(), chain(error));
-    match error.kind() {
-        VolumeErrorKind::FileNotAttached => failure.next("name every file that uses this tier"),
-        VolumeErrorKind::LostPage => failure.next("`mezz tier verify` lists the damaged pages"),
-        _ => failure,
-    }
 }

@@ -7,6 +7,7 @@ use mezzanine_engine::Geometry;
 use mezzanine_engine::format::{FORMAT_VERSION, TierState};
 use serde::Serialize;
 
+use super::lost::{self, LostPage, Names};
 use super::open::{Flash, hex};
 use super::postgres::{self, Cluster};
 use crate::failure::Failure;
@@ -51,6 +52,9 @@ struct Inspection {
     memory_bytes_per_frame: f64,
     /// What opening the tier now would find; its pages are gone if it would be emptied.
     recovery: Recovery,
+    /// Pages that are newer than their disk copies, and that no read brings.
+    pages_lost: u64,
+    lost: Vec<LostPage>,
     /// Why it would take no more pages, if one of its numbers comes to an end.
     #[serde(skip_serializing_if = "Option::is_none")]
     used_up: Option<String>,
@@ -107,6 +111,7 @@ pub(crate) fn run(args: &InspectArgs, json: bool) -> Result<(), Failure> {
     let seconds = started.elapsed().as_secs_f64();
     bar.finish_and_clear();
     let (config, report) = (&superblock.config, &recovered.report);
+    let lost = Names::of(&flash, &superblock).lost(&recovered.tier);
     let inspection = Inspection {
         flash: flash.name.clone(),
         format_version,
@@ -138,6 +143,8 @@ pub(crate) fn run(args: &InspectArgs, json: bool) -> Result<(), Failure> {
             bytes_read: report.bytes_read,
             seconds,
         },
+        pages_lost: lost.len() as u64,
+        lost,
         used_up: recovered.tier.used_up().map(|why| why.to_string()),
         postgresql: postgres::cluster(&superblock, &recovered.tier),
     };
@@ -168,7 +175,8 @@ fn text(i: &Inspection, state: TierState) -> String {
     let pages = if r.emptied {
         "none: it was not closed in order, and what it holds may be older than the files".to_owned()
     } else {
-        format!("{} ({} newer than their files)", r.pages, r.pages_dirty)
+        let lost = if i.lost.is_empty() { String::new() } else { format!(", {} of them LOST", i.pages_lost) };
+        format!("{} ({} newer than their files{lost})", r.pages, r.pages_dirty)
     };
     let found = format!(
         "{} groups after {} segments, {} read in {:.3} s",
@@ -201,5 +209,5 @@ fn text(i: &Inspection, state: TierState) -> String {
     ];
     lines.extend(i.used_up.iter().map(|why| ("admission", format!("none: {why}"))));
     lines.extend(i.postgresql.iter().flat_map(Cluster::facts));
-    facts(&lines) + &i.postgresql.as_ref().map(Cluster::table).unwrap_or_default()
+    facts(&lines) + &lost::lines(&i.lost) + &i.postgresql.as_ref().map(Cluster::table).unwrap_or_default()
 }

@@ -2,7 +2,10 @@
 
 mod drain;
 mod format;
+mod give_up;
+mod in_use;
 mod inspect;
+mod lost;
 mod open;
 mod postgres;
 mod verify;
@@ -25,6 +28,9 @@ pub(crate) enum TierVerb {
     /// Write every page that is newer in the tier to its file, so that the files can be used without the tier.
     #[command(after_help = drain::EXAMPLES)]
     Drain(drain::DrainArgs),
+    /// Go on without a page that is lost: nothing brings it back then.
+    #[command(after_help = give_up::EXAMPLES)]
+    GiveUp(give_up::GiveUpArgs),
 }
 
 pub(crate) fn run(verb: &TierVerb, json: bool) -> Result<(), Failure> {
@@ -33,5 +39,6 @@ pub(crate) fn run(verb: &TierVerb, json: bool) -> Result<(), Failure> {
         TierVerb::Inspect(args) => inspect::run(args, json),
         TierVerb::Verify(args) => verify::run(args, json),
         TierVerb::Drain(args) => drain::run(args, json),
+        TierVerb::GiveUp(args) => give_up::run(args, json),
     }
 }

@@ -4,13 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mezzanine_device::Device as _;
-use mezzanine_engine::format::ClusterName;
 use mezzanine_engine::{DrainCursor, FlashPage, PageId, Tier};
 use serde::Serialize;
 
 use super::inspect::state_name;
+use super::lost::{self, LostPage, Names};
 use super::open::Flash;
-use super::postgres::{can_be_redone, page_name};
+use super::postgres::can_be_redone;
 use crate::failure::{Failure, chain};
 use crate::output::{self, facts};
 use crate::size::Size;
@@ -49,6 +49,9 @@ struct Verification {
     pages: u64,
     pages_dirty: u64,
     pages_dirty_damaged: u64,
+    /// Of these, those that were lost before: the tier knows them, and carries their names.
+    pages_lost: u64,
+    lost: Vec<LostPage>,
     /// Pages whose files have them as well; read with --all.
     pages_clean_read: u64,
     pages_clean_damaged: u64,
@@ -64,11 +67,8 @@ pub(crate) fn run(args: &VerifyArgs, json: bool) -> Result<(), Failure> {
     let geometry = flash.geometry(&superblock)?;
     let recovered = flash.recover(&superblock, &geometry)?;
     let report = &recovered.report;
-    let look = Look {
-        flash: &flash,
-        tier: &recovered.tier,
-        of_cluster: ClusterName::of(&superblock.database_uuid).is_some(),
-    };
+    let look = Look { flash: &flash, tier: &recovered.tier, names: Names::of(&flash, &superblock) };
+    let lost = look.names.lost(&recovered.tier);
     let dirty = look.at_dirty_pages(report.dirty);
     let clean = if args.all { look.at_clean_pages(report.valid - report.dirty) } else { Seen::default() };
 
@@ -91,6 +91,8 @@ pub(crate) fn run(args: &VerifyArgs, json: bool) -> Result<(), Failure> {
         pages: report.valid,
         pages_dirty: report.dirty,
         pages_dirty_damaged: dirty.damaged,
+        pages_lost: lost.len() as u64,
+        lost,
         pages_clean_read: clean.read,
         pages_clean_damaged: clean.damaged,
         bytes_read: report.bytes_read + (dirty.read + clean.read) * u64::from(superblock.config.page_size),
@@ -111,8 +113,17 @@ pub(crate) fn run(args: &VerifyArgs, json: bool) -> Result<(), Failure> {
     Err(if can_be_redone(&superblock) {
         failure.next("remove the file, or choose another in mezzanine.flash_path: the server then recovers from its files and its log, and nothing is lost")
     } else {
-        failure.next("restore those pages from a backup; the rest can be drained")
+        failure.next(next_step(look.names.are_of_cluster()))
     })
+}
+
+/// What to do about pages that are lost where nothing else has them.
+fn next_step(of_cluster: bool) -> &'static str {
+    if of_cluster {
+        "restore those pages from a backup; the rest can be drained"
+    } else {
+        "restore those pages from a backup, or give them up by name (`mezz tier give-up`); `mezz tier drain` writes the rest, and the tier is drained when none is lost"
+    }
 }
 
 /// What a pass over some of the pages has shown.
@@ -127,7 +138,7 @@ struct Seen {
 struct Look<'a> {
     flash: &'a Flash,
     tier: &'a Tier,
-    of_cluster: bool,
+    names: Names,
 }
 
 impl Look<'_> {
@@ -176,14 +187,19 @@ impl Look<'_> {
         if let Some(reason) = reason {
             seen.damaged += 1;
             if seen.listed.len() < LISTED_MAX {
-                seen.listed.push(format!("{}, at byte {} of flash: {reason}", self.name(id), at.offset));
+                seen.listed.push(format!(
+                    "{}, at byte {} of flash: {reason}",
+                    self.names.page(id),
+                    at.offset
+                ));
             }
         }
     }
+}
 
-    fn name(&self, id: &PageId) -> String {
-        if self.of_cluster { page_name(id) } else { format!("page {} of file {}", id.block(), id.file()) }
-    }
+fn on_flash_only(v: &Verification) -> String {
+    let lost = if v.lost.is_empty() { String::new() } else { format!(", {} known to be lost", v.pages_lost) };
+    format!("{}, {} of them damaged{lost}", v.pages_dirty, v.pages_dirty_damaged)
 }
 
 fn text(v: &Verification) -> String {
@@ -197,7 +213,7 @@ fn text(v: &Verification) -> String {
             format!("{} whole, {} torn at the end (never acknowledged)", v.groups_scanned, v.groups_torn),
         ),
         ("pages", v.pages.to_string()),
-        ("on flash only", format!("{}, {} of them damaged", v.pages_dirty, v.pages_dirty_damaged)),
+        ("on flash only", on_flash_only(v)),
         (
             "on disk as well",
             match v.pages_clean_read {
@@ -214,5 +230,5 @@ fn text(v: &Verification) -> String {
     for finding in &v.findings {
         text.push_str(&format!("- {finding}\n"));
     }
-    text
+    text + &lost::lines(&v.lost)
 }

@@ -30,6 +30,8 @@ pub struct MezzHeld {
     pub referenced: bool,
     /// Not yet durable on flash.
     pub staged: bool,
+    /// No read brings it back, and only flash had it.
+    pub lost: bool,
 }
 
 /// Begins a pass over the pages that the tier holds now.
@@ -95,6 +97,7 @@ unsafe fn put_held(pages: &[HeldPage], out: *mut MezzHeld) -> usize {
             dirty: page.flash.dirty,
             referenced: page.referenced,
             staged: page.staged,
+            lost: page.lost,
         });
     }
     pages.len()

@@ -27,6 +27,10 @@ pub struct MezzNow {
     pub frames_to_go: u64,
     /// Pages in staging memory.
     pub staged: u64,
+    /// Pages that no read brings back, and that only flash had.
+    pub lost: u64,
+    /// Which of its numbers comes to its end, so that it takes no more pages; empty as long as none does.
+    pub used_up: [c_char; MEZZ_TEXT_BYTES],
 }
 
 /// What the tier has done since its memory was set up.
@@ -87,6 +91,8 @@ pub extern "C" fn mezz_now(host: &MezzHost, out: &mut MezzNow) {
     out.resizing = resize.is_some();
     (out.frames_wanted, out.frames_to_go) = resize.unwrap_or_default();
     out.staged = tier.staged_pages();
+    out.lost = tier.lost().len() as u64;
+    put_text(&tier.used_up().map_or_else(String::new, |why| why.to_string()), &mut out.used_up);
 }
 
 /// Copies the counters of the tier.
