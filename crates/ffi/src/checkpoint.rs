@@ -85,7 +85,7 @@ impl Host {
             self.flash_path().display()
         ))
         .detail("Everything else was written to disk.")
-        .hint("Reading them raises an error that names them. Restore these relations from a backup, drop or rewrite them; then repeat this.")
+        .hint("pg_mezzanine_frames names them (islost). Restore these relations from a backup, drop or rewrite them; then repeat this.")
         .of_lost_pages())
     }
 
