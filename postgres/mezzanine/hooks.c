@@ -242,7 +242,7 @@ tier_readv(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 						 errmsg("the newest version of block %u in file \"%s\" cannot be read from the flash tier",
 								blocknum + i, relpath(reln->smgr_rlocator, forknum)),
 						 errdetail("It is damaged there, and the one on disk is older."),
-						 errhint("Check the flash device. The page has to be restored from a backup.")));
+						 errhint("Check the flash device. In sync mode drained the log has the page: the server restarts, or has to be started again, without this tier. In durable it has to be restored from a backup.")));
 		}
 		if (missing > 0)
 			disk_read(reln, forknum, blocknum + i - missing, buffers + i - missing, missing);

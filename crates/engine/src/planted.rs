@@ -320,6 +320,12 @@ bugs! {
         FingerprintOfTimes,
         /// A tier is taken for a database's without comparing redo pointers.
         RedoPointUnchecked,
+        /// At a start the control file says that a tier has pages which the files lack before the marker says which tier, and before the superblock knows the
+        /// redo pointer. It was so once. (The part of `crates/ffi`.)
+        ControlFileBeforeMarker,
+        /// A device is formatted for a server that has no marker before it has one, and half a superblock is then taken for something of others. It was so once.
+        /// (The part of `crates/ffi`.)
+        FormattedUnmarked,
         /// A tier is refused whose database has moved its redo pointer to the one announced.
         PendingRedoForgotten,
     }
@@ -400,6 +406,9 @@ bugs! {
         UnreadTakenForDamaged,
         /// A server's tier that nobody needs ends the start when something of it cannot be read. It was so once. (The part of `crates/ffi`.)
         UnreadableEndsStart,
+        /// In sync mode `drained` a page that cannot be read leaves its tier in use, and every restart of the server comes to it again. It was so once. (The
+        /// part of `crates/ffi`.)
+        UnreadableKeepsTier,
         /// The note is taken for empty where the segment that names the group with it cannot be read any more.
         NoteOfUnreadSegmentLost,
         /// Disk answers for a clean page that cannot be read before its tombstone is durable, and a crash finds the page again as a dirty one.

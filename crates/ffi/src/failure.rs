@@ -75,6 +75,8 @@ impl Host {
 
     /// Has the marker say that nobody needs the tier of this name any more.
     pub(crate) fn forsake(&self, tier_uuid: &[u8; 16]) -> Result<(), Refusal> {
+        // Processes that find the same page unreadable would write the same temporary file.
+        let _alone = self.lock_superblock();
         Marker::new(tier_uuid, self.flash_path(), false).of_given_up().write(&*self.marker)
     }
 

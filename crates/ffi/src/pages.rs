@@ -104,11 +104,28 @@ impl Host {
         if flash.dirty && !tier.on_disk(id, flash) {
             // A newer version may have come since the lookup; then this one does not matter.
             let newest = matches!(tier.lookup(id, page), Lookup::Flash(now) if now == *flash);
+            if newest {
+                self.lose_page(flash);
+            }
             return newest.then_some(Found::Lost);
         }
         self.bury_clean(id, flash);
         tier.forget_clean(id, flash);
         Some(Found::OnDisk)
+    }
+
+    /// The only copy of a page cannot be read. Where the log has it, the server restarts from that, without this tier: the next start would
+    /// come to the same page, in its redo at the latest, and end there, and so would every one after it.
+    fn lose_page(&self, flash: &FlashPage) {
+        let tier = self.tier();
+        let log_has_it = tier.sync_mode() == SyncMode::Drained && !planted::is(Bug::UnreadableKeepsTier);
+        if !log_has_it || tier.failure().is_some() {
+            return;
+        }
+        // Before anything else can end this process. If it cannot be written, the next start comes here again.
+        let _ = self.forsake(&self.superblock().tier_uuid);
+        tier.report_failure(Failure::FlashRead { position: flash.position.0 });
+        self.server.progressed();
     }
 
     /// Before disk answers for a clean page that flash does not give back: makes it durable that the tier has it no more. Its record may say that

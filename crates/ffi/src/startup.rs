@@ -4,9 +4,11 @@
 //! 1. The flash device is flushed: what is read back must still be there after the next power cut.
 //! 2. The superblock is judged ([`judge`]) by the marker of the data directory and by the control file's redo pointer
 //!    (invariant 10). Nothing has been written until then.
-//! 3. The marker says which tier it is and whether it may hold only copies. For a new tier it is durable after the tier's
-//!    superblock, because a marker of a tier that never was would only be a nuisance; but before any page is in it.
-//! 4. Recovery's writes and then the superblock of the new epoch are durable (invariant 7).
+//! 3. The marker says which tier it is and whether it may hold only copies. For a new tier that is durable after the tier's
+//!    superblock, but before any page is in it. Where there was no marker, one that asks for nothing is
+//!    durable before the device is written to: half a superblock is then known to be this server's.
+//! 4. Recovery's writes and then the superblock of the new epoch are durable (invariant 7); then, if need be, the control file says that the files lack
+//!    pages.
 //! 5. The tier is published. From now on other processes of the server may use it.
 
 use mezzanine_engine::format::{
@@ -296,12 +298,12 @@ impl Host {
             || superblock.config.admission != self.settings.admission;
         let only_copies =
             !provably_clean(&superblock.config) && superblock.config.sync_mode == SyncMode::Durable;
-        // Before any page may be newer in the tier than on disk.
-        if only_copies {
+        if only_copies && planted::is(Bug::ControlFileBeforeMarker) {
             self.server.mark_control_file(true)?;
         }
+        // Before any page may be newer in the tier than on disk.
         Marker::new(&superblock.tier_uuid, self.flash_path(), only_copies).write(&*self.marker)?;
-        let recovery = self.recover(memory, superblock.started_at(start.redo), start.owner)?;
+        let recovery = self.recover(memory, superblock.started_at(start.redo), start.owner, only_copies)?;
         if !only_copies {
             self.server.mark_control_file(false)?;
         }
@@ -350,6 +352,10 @@ impl Host {
             pending: start.redo,
             ..Superblock::new(geometry, start.new_uuid, database_uuid(start))
         };
+        if Marker::read(&*self.marker)?.is_none() && !planted::is(Bug::FormattedUnmarked) {
+            // A crash may leave half a superblock, and the next start would not know whose that is.
+            Marker::new(&start.new_uuid, self.flash_path(), false).write(&*self.marker)?;
+        }
         // Neither copy of what was here before may be taken for the newer one.
         let zeros = vec![0; 1 << 16];
         let mut flash = Flash(&*self.flash);
@@ -358,7 +364,13 @@ impl Host {
         Ok(superblock)
     }
 
-    fn recover(&self, memory: Blank, superblock: Superblock, owner: u32) -> Result<RecoveryReport, Refusal> {
+    fn recover(
+        &self,
+        memory: Blank,
+        superblock: Superblock,
+        owner: u32,
+        only_copies: bool,
+    ) -> Result<RecoveryReport, Refusal> {
         let mut flash = Flash(&*self.flash);
         let nobody_needs = |error: &RecoveryError| match error {
             RecoveryError::Damaged { .. } => expendable(&superblock),
@@ -393,6 +405,10 @@ impl Host {
         let written = writes.iter().try_for_each(|(offset, bytes)| flash.write(*offset, bytes));
         written.and_then(|()| flash.flush()).map_err(|error| self.device_failed(&error))?;
         self.put_superblock(&superblock)?;
+        if only_copies {
+            // Not before: what the control file says that the files lack is looked for in the tier that the marker names, and only one that is adopted has it.
+            self.server.mark_control_file(true)?;
+        }
         tier.publish(&superblock);
         self.set_tier(tier);
         Ok(report)
