@@ -62,8 +62,8 @@ pub(crate) struct CrashArgs {
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     cuts: u64,
 
-    /// What lives in the worlds: volume (files with syncs), database (a pool, a log and a redo pointer) or all (as each seed
-    /// draws it).
+    /// What lives in the worlds: volume (files with syncs), database (a pool, a log and a redo pointer), server (the same on the host
+    /// that ships for PostgreSQL, with processes and a marker) or all (as each seed draws it).
     #[arg(long, default_value = "all", conflicts_with = "case")]
     world: Worlds,
 

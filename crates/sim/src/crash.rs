@@ -28,6 +28,8 @@ mod holes;
 
 mod named;
 
+pub(crate) mod harm;
+
 pub mod world;
 
 mod operations;

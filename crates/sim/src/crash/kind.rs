@@ -9,7 +9,7 @@ use mezzanine_engine::SyncMode;
 use super::scenario::Scenario;
 use super::terms::{Feature, Focus, Terms};
 use super::world::{Outcome, World};
-use crate::database;
+use crate::{database, server};
 
 /// What lives in a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,15 +18,24 @@ pub enum Kind {
     Volume,
     /// A database with a pool, a log and a redo pointer, on the engine alone.
     Database,
+    /// A server written in C, with processes, a marker and a control file, by the code that ships for PostgreSQL.
+    Server,
 }
+
+/// Makes the seed of a draw of its own.
+const OF_SERVERS: u64 = 0x7365_7276_6572;
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 2] = [Self::Volume, Self::Database];
+    pub const ALL: [Self; 3] = [Self::Volume, Self::Database, Self::Server];
 
     /// The kind that a seed draws where all are wanted.
     pub fn drawn(seed: u64) -> Self {
-        Self::ALL[(splitmix(seed) % 2) as usize]
+        match splitmix(seed) % 2 {
+            0 => Self::Volume,
+            _ if splitmix(seed ^ OF_SERVERS) % 4 == 0 => Self::Server,
+            _ => Self::Database,
+        }
     }
 
     /// The name on the command line and in reports.
@@ -34,6 +43,7 @@ impl Kind {
         match self {
             Self::Volume => "volume",
             Self::Database => "database",
+            Self::Server => "server",
         }
     }
 
@@ -42,6 +52,7 @@ impl Kind {
         match self {
             Self::Volume => World::on(seed, terms).live(cuts),
             Self::Database => database::World::on(seed, terms).live(cuts),
+            Self::Server => server::World::on(seed, terms).live(cuts),
         }
     }
 
@@ -50,6 +61,7 @@ impl Kind {
         match self {
             Self::Volume => Scenario::draw_on(seed, terms).has(feature),
             Self::Database => database::Scenario::draw_on(seed, terms).has(feature),
+            Self::Server => server::World::has(seed, terms, feature),
         }
     }
 
@@ -92,6 +104,6 @@ impl FromStr for Worlds {
     fn from_str(text: &str) -> Result<Self, String> {
         let only = Kind::ALL.into_iter().find(|kind| kind.name() == text).map(Self::Only);
         let only = only.or((text == "all").then_some(Self::All));
-        only.ok_or_else(|| format!("unknown kind of world '{text}'; known: all, volume, database"))
+        only.ok_or_else(|| format!("unknown kind of world '{text}'; known: all, volume, database, server"))
     }
 }
