@@ -23,6 +23,7 @@ const EXAMPLES: &str = "Examples:
   mezz sim crash                                          ten thousand power cuts
   mezz sim crash --seed 7 --cuts 1000000 --json           a million, from another seed
   mezz sim crash --world database --sync-mode drained     databases on tiers in one sync mode
+  mezz sim crash --world histories                        files, sidecars and flash put back to earlier moments
   mezz sim crash --exhaustive                             every case of every trace of one step, of volumes and databases
   mezz sim crash --world volume --seed 4711 --cuts 12     the first twelve cuts of one world again
 
@@ -63,7 +64,8 @@ pub(crate) struct CrashArgs {
     cuts: u64,
 
     /// What lives in the worlds: volume (files with syncs), database (a pool, a log and a redo pointer), server (the same on the host
-    /// that ships for PostgreSQL, with processes and a marker) or all (as each seed draws it).
+    /// that ships for PostgreSQL, with processes and a marker), histories (files of a volume whose flash, disks and sidecars are put
+    /// back to earlier moments, whole and in parts) or all (as each seed draws it; one in sixteen is of histories).
     #[arg(long, default_value = "all", conflicts_with = "case")]
     world: Worlds,
 

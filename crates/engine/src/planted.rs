@@ -306,6 +306,15 @@ bugs! {
         CutUnmarked,
         /// A file that is current and older than its tier is taken for a new one, and the tier forgets its pages. It was so once. (The volume's part.)
         OlderFileForgotten,
+        /// A file that is current and whose sidecar names a number that the tier does not know is taken for a new one though the tier waits for a file of its
+        /// name, which is newer. It was so once. (The volume's part.)
+        OlderNumberForgotten,
+        /// A file whose sidecar says that its newest pages are in the tier is taken up by a tier that went over since to a mode in which it holds no only
+        /// copies, and forgets what it has after a crash. It was so once. (The volume's part.)
+        DirtyInCleanTier,
+        /// A file of a tier that can hold no only copies is refused because its number was given to another file, though its sidecar is of an opening that
+        /// this tier never had. It was so once. (The volume's part.)
+        NumbersOfCopies,
         /// A tier is taken for a file's though it lacks groups that were durable when the sidecar was written. (The volume's part.)
         GroupsUnchecked,
         /// What stage-out wrote to a file's disk last is not compared with what stands there. (The volume's part.)
@@ -316,6 +325,8 @@ bugs! {
         /// What stage-out wrote when a file was longer is compared with its disk where an attachment that got no further has cut that. It was so once. (The volume's
         /// part.)
         CutPageCompared,
+        /// A log that another opening of the tier has written is used with the database, though the directory of the logs says so. (SQLite's part.)
+        LogsUncompared,
         /// A file counts as unchanged if its size and the time of its last change are the same. It was so once. (The volume's part.)
         FingerprintOfTimes,
         /// A tier is taken for a database's without comparing redo pointers.

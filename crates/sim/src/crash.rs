@@ -2,7 +2,8 @@
 //!
 //! Invariants checked: those of [`report::Invariant`], by the [`checkers`]; [`world`] says when.
 //!
-//! A run is a row of *worlds*, of files on a volume or of a database ([`crate::database`]). Each draws its configuration from its own seed, formats a tier over simulated devices and lives
+//! A run is a row of *worlds*, of files on a volume or of a database ([`crate::database`]); in some of the former parts of the machine are put back to earlier
+//! moments ([`histories`]). Each draws its configuration from its own seed, formats a tier over simulated devices and lives
 //! through [`CUTS_PER_WORLD`] power cuts. A violation names the seed of its world and the cut, and says how to see it again.
 //!
 //! *Architecture invariant:* the simulated hardware ([`machine`]) and the model of what a file may contain ([`model`]) share no
@@ -29,6 +30,8 @@ mod holes;
 mod named;
 
 pub(crate) mod harm;
+
+mod histories;
 
 pub mod world;
 
@@ -142,6 +145,7 @@ impl Report {
     fn take(&mut self, kind: Kind, outcome: Outcome) {
         self.worlds += 1;
         self.worlds_database += u64::from(kind == Kind::Database);
+        self.worlds_histories += u64::from(kind == Kind::Histories);
         self.cuts += outcome.cuts;
         self.operations += outcome.operations;
         self.coverage.add(&outcome.coverage);

@@ -29,6 +29,7 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
+use mezzanine_engine::planted::{self, Bug};
 use mezzanine_volume::Nonce;
 
 use crate::error::{Error, ErrorKind};
@@ -202,7 +203,7 @@ pub(crate) fn claim(database: &Path, before: Option<Nonce>, now: Nonce, writable
     let failed = |source| Error::io("look at the log directory of", database.display(), source);
     let known = openings(&directory).map_err(failed)?;
     if let (Some(before), Some(known), [log, ..]) = (&before, &known, unfinished_logs(database).as_slice()) {
-        if !known.contains(&hex(before)) {
+        if !known.contains(&hex(before)) && !planted::is(Bug::LogsUncompared) {
             let reason = format!(
                 "it is of another moment than the database: it was written in another opening of the tier than the one in which {} was last used",
                 database.display()

@@ -182,6 +182,7 @@ impl Shared {
         };
         let file = FileEvidence {
             name: &candidate.name,
+            path: candidate.path,
             sidecar_name: candidate.store.describe(),
             sidecar,
             head,

@@ -13,9 +13,12 @@
 //!   its tier;
 //! - numbers of files are never given twice, so nothing of one file is ever taken for another's.
 
+use std::path::Path;
+
 use mezzanine_engine::format::{Nonce, Superblock, TierState};
 use mezzanine_engine::planted::{self, Bug};
 
+use crate::config::provably_clean;
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::note::{Entry, Table};
 use crate::registry::OpenedTier;
@@ -35,6 +38,7 @@ pub(crate) enum Bond {
 /// What is known of a file that is to be attached.
 pub(crate) struct FileEvidence<'a> {
     pub(crate) name: &'a str,
+    pub(crate) path: &'a Path,
     pub(crate) sidecar_name: String,
     pub(crate) sidecar: Option<&'a Sidecar>,
     /// First bytes on disk, zeros past the end.
@@ -58,6 +62,22 @@ impl TierEvidence<'_> {
     /// The nonce of an epoch of the tier, as far as it is known.
     fn nonce_of(&self, epoch: u32) -> Option<Nonce> {
         self.opened.found.nonce_of(epoch)
+    }
+
+    fn is_attached(&self, number: u32) -> bool {
+        self.attached.iter().any(|(attached, _)| *attached == number)
+    }
+
+    /// Whether the sidecar is of an opening that this tier never had: the same numbers may have been given to other files there.
+    fn is_stranger(&self, sidecar: &Sidecar) -> bool {
+        let ahead = sidecar.epoch > self.opened.found.epoch;
+        ahead || self.nonce_of(sidecar.epoch).is_some_and(|nonce| nonce != sidecar.nonce)
+    }
+
+    /// Files that the table knows, that are not attached yet and not to be forgotten.
+    fn waiting(&self) -> impl Iterator<Item = u32> + '_ {
+        let numbers = self.table.entries.iter().map(|entry| entry.file);
+        numbers.filter(|number| !self.opened.forget.contains(number) && !self.is_attached(*number))
     }
 
     fn may_hold_only_copies(&self) -> bool {
@@ -86,13 +106,20 @@ pub(crate) fn judge(file: &FileEvidence<'_>, tier: Option<&TierEvidence<'_>>) ->
     }
     let Some(tier) = tier else { return Ok(Bond::New { forget: Vec::new() }) };
     if sidecar.tier_uuid != tier.opened.found.tier_uuid {
+        refuse_waited_for(file, &[], tier)?;
         return Ok(Bond::New { forget: Vec::new() });
     }
     let mut forget = sidecar.former.clone();
     forget.push(sidecar.file);
-    forget.retain(|number| tier.table.get(*number).is_some());
-    let Some(entry) = tier.table.get(sidecar.file) else { return Ok(Bond::New { forget }) };
-    refuse_attached_number(file, sidecar, tier)?;
+    // A number that another file has got is no number of this one, whatever a sidecar of another copy says.
+    forget.retain(|number| tier.table.get(*number).is_some() && !tier.is_attached(*number));
+    let Some(entry) = tier.table.get(sidecar.file) else {
+        refuse_waited_for(file, &forget, tier)?;
+        return Ok(Bond::New { forget });
+    };
+    if tier.may_hold_only_copies() || !tier.is_stranger(sidecar) || planted::is(Bug::NumbersOfCopies) {
+        refuse_attached_number(file, sidecar, tier)?;
+    }
     if tier.may_hold_only_copies() && !planted::is(Bug::OlderFileForgotten) {
         // Its pages are not forgotten on the word of a sidecar that does not know of them.
         refuse_tier_behind(file, sidecar, tier)?;
@@ -130,14 +157,7 @@ fn judge_without_sidecar(
     let Some(tier) = tier.filter(|tier| !tier.provably_clean) else {
         return Ok(Bond::New { forget: Vec::new() });
     };
-    let waiting: Vec<String> = tier
-        .table
-        .entries
-        .iter()
-        .filter(|entry| !tier.opened.forget.contains(&entry.file))
-        .filter(|entry| !tier.attached.iter().any(|(number, _)| *number == entry.file))
-        .map(|entry| tier.opened.roster.name(entry.file))
-        .collect();
+    let waiting: Vec<String> = tier.waiting().map(|number| tier.opened.roster.name(number)).collect();
     if waiting.is_empty() {
         return Ok(Bond::New { forget: Vec::new() });
     }
@@ -188,6 +208,7 @@ fn judge_dirty(
     if found.origin_epoch > sidecar.epoch && !planted::is(Bug::IdentityUnchecked) {
         return Err(refuse_emptied_tier(file, sidecar, tier));
     }
+    refuse_clean_tier(file, tier)?;
     let Some(entry) = tier.table.get(sidecar.file) else { return Err(refuse_unknown(file, sidecar, tier)) };
     refuse_older_file(file, sidecar, entry, tier)?;
     refuse_older_groups(file, sidecar, tier)?;
@@ -239,6 +260,25 @@ fn refuse_emptied_tier(file: &FileEvidence<'_>, sidecar: &Sidecar, tier: &TierEv
         "put the newest file and sidecar back; or, to go on with the backup, delete its sidecar after restoring a \
          drained copy, and format the tier",
     )
+}
+
+/// A tier came to a mode in which it holds no only copies when the sidecars of all its files said, durably, that they were current. And what it has of them is not
+/// kept after a crash.
+fn refuse_clean_tier(file: &FileEvidence<'_>, tier: &TierEvidence<'_>) -> Result<(), VolumeError> {
+    if !provably_clean(&tier.opened.found.config) || planted::is(Bug::DirtyInCleanTier) {
+        return Ok(());
+    }
+    Err(refuse(
+        file,
+        VolumeErrorKind::NewerTier,
+        format!(
+            "its sidecar {} says that its newest pages are in the tier {}, which has been used since in a mode in which it holds the only copy of none: \
+             all its files were current then; the file or its sidecar was restored from a backup",
+            file.sidecar_name, tier.name
+        ),
+        "put the newest file and sidecar back; or, to go on with the backup, delete its sidecar after restoring a \
+         drained copy, and format the tier",
+    ))
 }
 
 /// Sidecar and tier are of one epoch with two nonces: two copies of the tier were opened apart, and this is not the one that the file was with.
@@ -350,6 +390,33 @@ fn refuse_unknown(file: &FileEvidence<'_>, sidecar: &Sidecar, tier: &TierEvidenc
         tier.name
     );
     refuse(file, VolumeErrorKind::OlderTier, reason, ADVICE)
+}
+
+/// The tier does not know the file by what its current sidecar says, and waits for a file of the same name: that one is newer. The number in
+/// the sidecar is one that a crash took from the table before it was durable, or that of another tier; an opening since gave the file another one.
+fn refuse_waited_for(
+    file: &FileEvidence<'_>,
+    known: &[u32],
+    tier: &TierEvidence<'_>,
+) -> Result<(), VolumeError> {
+    if !tier.may_hold_only_copies() || planted::is(Bug::OlderNumberForgotten) {
+        return Ok(());
+    }
+    let roster = &tier.opened.roster;
+    let path = std::path::absolute(file.path).unwrap_or_else(|_| file.path.to_owned());
+    let mut waiting = tier.waiting().filter(|number| !known.contains(number));
+    let Some(number) = waiting.find(|number| roster.path(*number) == Some(&path)) else { return Ok(()) };
+    Err(refuse(
+        file,
+        VolumeErrorKind::NewerTier,
+        format!(
+            "the tier {} is newer than the file: it holds pages of a file of this name, number {number}, and the sidecar {} says that it is \
+             another one, which is current; the file or its sidecar was restored from a backup",
+            tier.name, file.sidecar_name
+        ),
+        "put the newest file and sidecar back; or, to go on with the backup, delete its sidecar after restoring a \
+         drained copy, and format the tier",
+    ))
 }
 
 fn refuse_attached_number(

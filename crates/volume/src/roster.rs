@@ -1,5 +1,6 @@
 //! Paths of the files whose pages a tier holds, kept on flash between the superblocks and the metadata so that messages
-//! and `drain` can name them. Advice only: nothing else depends on it, and damage is taken for absence.
+//! and `drain` can name them, and an older copy of a file is told by its name where its number says nothing (see `identity`). Damage is
+//! taken for absence, and then no more is told than the numbers say.
 //!
 //! ```text
 //! 16384   one copy: magic "MEZZFILE", CRC-32C of what follows u32, files u32,
@@ -84,6 +85,11 @@ impl Roster {
             Some(path) => path.display().to_string(),
             None => format!("file number {number}"),
         }
+    }
+
+    /// The path of a file, absolute, as far as it is known.
+    pub(crate) fn path(&self, number: u32) -> Option<&PathBuf> {
+        self.paths.get(&number)
     }
 
     /// Notes the path of a file. Returns whether that changed anything.

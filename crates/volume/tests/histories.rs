@@ -407,6 +407,118 @@ fn a_disk_that_was_put_back_alone_is_refused_also_a_device() {
     }
 }
 
+/// A copy of file and sidecar from right after the file's first attachment: the process died before any group of the tier had the number that it got, and the
+/// next opening gave it another one, under which it was written.
+fn a_file_from_before_its_number_is_refused() -> Result<bool, VolumeError> {
+    let machine = Machine::new(&durable(), false);
+    drop(machine.open()?);
+    let before = machine.moment("attached", Vec::new());
+    let (volume, file) = machine.open()?;
+    file.write_at(&page(0, 1), 0)?;
+    file.sync()?;
+    drop((file, volume));
+    let mix = Machine::of(&machine.config, false, &machine.flash.image(), &before);
+    let refused = match mix.open() {
+        Err(error) => {
+            assert_eq!(error.kind(), VolumeErrorKind::NewerTier, "{error}");
+            assert!(error.to_string().contains("put the newest file and sidecar back"), "{error}");
+            true
+        }
+        Ok((_volume, file)) => {
+            assert_eq!(file.len(), 0, "the file has what the older copy has");
+            false
+        }
+    };
+    // The newest goes on.
+    let (_volume, file) = machine.open()?;
+    let mut found = vec![0; PAGE];
+    file.read_at(&mut found, 0)?;
+    assert!(found == page(0, 1));
+    Ok(refused)
+}
+
+/// Found by worlds whose parts are put back to earlier moments (`mezz sim crash --world histories`, seed 51): the number in the sidecar was one that the tier did
+/// not know, so the file was taken for a new one, and read as it was before it was written.
+#[test]
+fn a_file_is_refused_though_it_had_another_number_when_it_was_copied() {
+    assert!(a_file_from_before_its_number_is_refused().unwrap());
+    #[cfg(feature = "planted")]
+    {
+        set(Some(Bug::OlderNumberForgotten));
+        let refused = a_file_from_before_its_number_is_refused();
+        set(None);
+        assert!(!refused.unwrap(), "the planted fault went unnoticed");
+    }
+}
+
+/// A file and its sidecar from when its newest pages were in the tier, which was drained since, opened in sync mode `through` and left by a crash. Says what is found if
+/// that is accepted.
+fn a_dirty_file_in_a_tier_that_went_over_to_through() -> Option<Vec<u8>> {
+    let machine = Machine::new(&durable(), false);
+    let (volume, file) = machine.open().unwrap();
+    file.write_at(&page(0, 1), 0).unwrap();
+    file.sync().unwrap();
+    let before = machine.moment("written", Vec::new());
+    drop(file);
+    volume.close_drained().unwrap();
+    let machine = Machine { config: through(), ..machine };
+    let (volume, file) = machine.open().unwrap();
+    file.write_at(&page(0, 2), 0).unwrap();
+    drop((file, volume));
+    match Machine::of(&machine.config, false, &machine.flash.image(), &before).contents() {
+        Ok(found) => Some(found),
+        Err(error) => {
+            assert_eq!(error.kind(), VolumeErrorKind::NewerTier, "{error}");
+            None
+        }
+    }
+}
+
+/// Found by the same worlds (seed 5604): the file was taken up as one of this tier, which had nothing of it.
+#[test]
+fn a_file_whose_pages_were_in_the_tier_is_refused_when_that_has_gone_over_to_through() {
+    assert_eq!(a_dirty_file_in_a_tier_that_went_over_to_through(), None);
+    #[cfg(feature = "planted")]
+    {
+        set(Some(Bug::DirtyInCleanTier));
+        let found = a_dirty_file_in_a_tier_that_went_over_to_through();
+        set(None);
+        assert!(found.is_some_and(|found| found != page(0, 1)), "the planted fault went unnoticed");
+    }
+}
+
+/// Flash of a tier in sync mode `through` is put back to before the last opening, in which two files got their numbers in another order.
+fn older_flash_of_a_clean_tier_is_emptied() -> Result<(), VolumeError> {
+    let flash = formatted(&through());
+    let [a, b, before_them] = ["a", "b", "c"].map(Backing::new);
+    let used = |files: &[&Backing], config: VolumeConfig, nonce_seed: u64| {
+        let config = VolumeConfig { nonce_seed: Some(nonce_seed), ..config };
+        let volume = Volume::open(flash.clone(), config)?;
+        files.iter().try_for_each(|file| file.attach(&volume).map(drop))?;
+        volume.close()
+    };
+    used(&[&before_them], through(), 1)?;
+    let before = flash.image();
+    // An opening as `durable`, so that the sidecars of current files have numbers as well.
+    used(&[&before_them, &b, &a], durable(), 2)?;
+    flash.load(&before);
+    used(&[&before_them, &a, &b], through(), 3)
+}
+
+/// Found by the same worlds (seed 22): the second file's number had been given to the first one, in an opening that this copy of the tier never saw, and the file was
+/// refused as a copy of the other.
+#[test]
+fn a_clean_tier_takes_files_whose_numbers_another_copy_of_it_gave() {
+    older_flash_of_a_clean_tier_is_emptied().unwrap();
+    #[cfg(feature = "planted")]
+    {
+        set(Some(Bug::NumbersOfCopies));
+        let refused = older_flash_of_a_clean_tier_is_emptied();
+        set(None);
+        assert_eq!(refused.unwrap_err().kind(), VolumeErrorKind::AlreadyAttached);
+    }
+}
+
 /// Each rule is taken out, and something wrong is accepted.
 #[cfg(feature = "planted")]
 #[test]

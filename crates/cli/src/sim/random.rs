@@ -54,7 +54,9 @@ pub(super) fn run(args: &CrashArgs, json: bool) -> Result<(), Failure> {
 
 /// What the options ask of the worlds.
 fn terms(args: &CrashArgs) -> Result<Terms, Failure> {
-    if args.sync_mode == Some(SyncMode::Drained) && args.world == Worlds::Only(Kind::Volume) {
+    if args.sync_mode == Some(SyncMode::Drained)
+        && matches!(args.world, Worlds::Only(Kind::Volume | Kind::Histories))
+    {
         let reason = "a volume has no log that this sync mode could fall back on";
         return Err(
             Failure::usage("--sync-mode drained", reason).next("use through or durable, or --world database")
@@ -85,8 +87,9 @@ fn text(crash: &Crash<'_>) -> String {
         (
             "worlds",
             format!(
-                "{} of a volume, {} of a database, {} operations",
+                "{} of a volume ({} of histories put together), {} of a database, {} operations",
                 count(r.worlds - r.worlds_database),
+                count(r.worlds_histories),
                 count(r.worlds_database),
                 count(r.operations)
             ),
@@ -135,6 +138,17 @@ fn text(crash: &Crash<'_>) -> String {
                 count(c.errors_planned),
                 count(c.errors_outlived),
                 count(c.errors_fatal)
+            ),
+        ),
+        (
+            "histories",
+            format!(
+                "{} mixes, {} refused, {} lived on with, {} machines put back, {} openings without a file",
+                count(c.mixes),
+                count(c.mixes_refused),
+                count(c.mixes_lived_on),
+                count(c.rollbacks),
+                count(c.openings_without_a_file)
             ),
         ),
         ("recoveries repeated", count(c.recoveries_compared)),

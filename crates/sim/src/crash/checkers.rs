@@ -3,6 +3,7 @@
 pub mod damage;
 pub mod disk;
 pub mod later;
+pub mod mixes;
 pub mod pages;
 pub mod pairing;
 pub mod recovery;

@@ -19,7 +19,7 @@ pub struct Hole {
 
 impl Hole {
     /// Where the volume has the byte that the world counts so.
-    fn place(self, offset: u64) -> u64 {
+    pub(super) fn place(self, offset: u64) -> u64 {
         if offset >= self.at { offset + self.bytes } else { offset }
     }
 

@@ -20,17 +20,23 @@ pub enum Kind {
     Database,
     /// A server written in C, with processes, a marker and a control file, by the code that ships for PostgreSQL.
     Server,
+    /// Files on a volume whose flash, disks and sidecars are put back to earlier moments, together and apart.
+    Histories,
 }
 
-/// Makes the seed of a draw of its own.
+/// Make the seeds of draws of their own.
 const OF_SERVERS: u64 = 0x7365_7276_6572;
+const OF_HISTORIES: u64 = 0x6869_7374_6f72_7973;
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Volume, Self::Database, Self::Server];
+    pub const ALL: [Self; 4] = [Self::Volume, Self::Database, Self::Server, Self::Histories];
 
     /// The kind that a seed draws where all are wanted.
     pub fn drawn(seed: u64) -> Self {
+        if splitmix(seed ^ OF_HISTORIES) % 16 == 0 {
+            return Self::Histories;
+        }
         match splitmix(seed) % 2 {
             0 => Self::Volume,
             _ if splitmix(seed ^ OF_SERVERS) % 4 == 0 => Self::Server,
@@ -44,6 +50,7 @@ impl Kind {
             Self::Volume => "volume",
             Self::Database => "database",
             Self::Server => "server",
+            Self::Histories => "histories",
         }
     }
 
@@ -53,6 +60,7 @@ impl Kind {
             Self::Volume => World::on(seed, terms).live(cuts),
             Self::Database => database::World::on(seed, terms).live(cuts),
             Self::Server => server::World::on(seed, terms).live(cuts),
+            Self::Histories => World::of_histories(seed, terms).live(cuts),
         }
     }
 
@@ -62,6 +70,7 @@ impl Kind {
             Self::Volume => Scenario::draw_on(seed, terms).has(feature),
             Self::Database => database::Scenario::draw_on(seed, terms).has(feature),
             Self::Server => server::World::has(seed, terms, feature),
+            Self::Histories => Scenario::draw_on(seed, terms).of_histories().has(feature),
         }
     }
 
@@ -104,6 +113,9 @@ impl FromStr for Worlds {
     fn from_str(text: &str) -> Result<Self, String> {
         let only = Kind::ALL.into_iter().find(|kind| kind.name() == text).map(Self::Only);
         let only = only.or((text == "all").then_some(Self::All));
-        only.ok_or_else(|| format!("unknown kind of world '{text}'; known: all, volume, database, server"))
+        only.ok_or_else(|| {
+            let known = Kind::ALL.map(Kind::name).join(", ");
+            format!("unknown kind of world '{text}'; known: all, {known}")
+        })
     }
 }

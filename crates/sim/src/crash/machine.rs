@@ -342,16 +342,23 @@ impl Machine {
         }
     }
 
+    /// Puts the devices into the state of `snapshot`, durably.
+    pub fn put_back(&self, snapshot: &Snapshot) {
+        self.flash.load(&snapshot.flash);
+        // It may hold a tier that is in use again.
+        self.spare.load(&vec![0; self.spare.image().len()]);
+        for (file, disk) in self.disks.iter().enumerate() {
+            disk.load(&snapshot.disks[file]);
+            disk.set_changes(snapshot.changes[file]);
+            *self.sidecars[file].bytes() = snapshot.sidecars[file].clone();
+            self.sidecars[file].overwritten.set(snapshot.overwritten[file].clone());
+        }
+    }
+
     /// Another machine in the state of `snapshot`, on a supply of its own.
     pub fn from_snapshot(snapshot: &Snapshot, fingerprints: bool) -> Self {
         let machine = Self::new(0, snapshot.disks.len(), fingerprints, 0);
-        machine.flash.load(&snapshot.flash);
-        for (file, disk) in machine.disks.iter().enumerate() {
-            disk.load(&snapshot.disks[file]);
-            disk.set_changes(snapshot.changes[file]);
-            *machine.sidecars[file].bytes() = snapshot.sidecars[file].clone();
-            machine.sidecars[file].overwritten.set(snapshot.overwritten[file].clone());
-        }
+        machine.put_back(snapshot);
         machine
     }
 }

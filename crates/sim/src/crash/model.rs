@@ -131,6 +131,32 @@ impl FileModel {
         }
     }
 
+    /// The file of `like`, found with these `contents`, which are all that it may have, by operation `version`.
+    pub fn found(like: &Self, version: u32, contents: &[u8]) -> Self {
+        let mut found = Self::new(like.number, like.page_bytes, like.bytes_max());
+        let len = contents.len() as u64;
+        found.lengths = vec![Length { low: len, high: len }];
+        for (unit, bytes) in contents.chunks(UNIT_BYTES).enumerate() {
+            let mut whole = [0; UNIT_BYTES];
+            whole[..bytes.len()].copy_from_slice(bytes);
+            let slot = if whole == [0; UNIT_BYTES] { 0 } else { found.slots.put(&whole) };
+            found.units[unit].history = vec![Entry { version, slot }];
+            found.units[unit].floor = Floor::Observed;
+        }
+        found
+    }
+
+    /// Whether the file may have this length after a crash.
+    pub fn len_is_possible(&self, len: u64) -> bool {
+        self.lengths.iter().any(|possible| (possible.low..=possible.high).contains(&len))
+    }
+
+    /// Whether a unit may begin with `bytes` after a crash.
+    pub fn unit_is_possible(&self, unit: usize, bytes: &[u8]) -> bool {
+        let like = |entry: &Entry| self.slots.get(entry.slot)[..bytes.len()] == *bytes;
+        self.units.get(unit).is_some_and(|unit| unit.history.iter().any(like))
+    }
+
     /// The file's number, as it stands in the contents.
     pub fn number(&self) -> u8 {
         self.number

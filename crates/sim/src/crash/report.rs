@@ -191,6 +191,12 @@ pub struct Coverage {
     pub mixes: u64,
     /// Of these, refused.
     pub mixes_refused: u64,
+    /// Times that a life went on with what was so put together.
+    pub mixes_lived_on: u64,
+    /// Times that a whole machine was put back to an earlier moment.
+    pub rollbacks: u64,
+    /// Openings in which a file was missing.
+    pub openings_without_a_file: u64,
     /// Device errors planned.
     pub errors_planned: u64,
     /// Operations that failed because a device did, and whose process went on.
@@ -269,6 +275,9 @@ impl Coverage {
             damage_reported,
             mixes,
             mixes_refused,
+            mixes_lived_on,
+            rollbacks,
+            openings_without_a_file,
             errors_planned,
             errors_outlived,
             errors_fatal,
@@ -288,6 +297,8 @@ pub struct Report {
     pub worlds: u64,
     /// Of these, worlds of a database; the others are of a volume.
     pub worlds_database: u64,
+    /// Of those of a volume, worlds whose parts are put back to earlier moments.
+    pub worlds_histories: u64,
     /// Reads, writes, syncs, discards, changes of length and steps carried out.
     pub operations: u64,
     /// What was found; the world that shows one is not taken further.

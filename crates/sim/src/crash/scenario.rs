@@ -48,6 +48,8 @@ pub struct Scenario {
     pub sectors: bool,
     /// How far the numbers of every new tier have come, if not nowhere.
     pub age: Option<Age>,
+    /// Whether flash, disks and sidecars are put back to earlier moments.
+    pub histories: bool,
     /// Whether devices report errors.
     pub errors: bool,
     /// Whether a flush is now and then reported and not done. Never drawn: no software survives that, and a world that
@@ -151,6 +153,12 @@ impl Scenario {
         scenario
     }
 
+    /// The same, with its devices put back to earlier moments between sessions. What is done to copies of the machine elsewhere is left out.
+    #[must_use]
+    pub fn of_histories(self) -> Self {
+        Self { histories: true, later: false, ..self }
+    }
+
     /// Whether there is anything that [`Self::leave_out`] could leave out.
     pub(super) fn has(&self, feature: Feature) -> bool {
         match feature {
@@ -243,6 +251,7 @@ impl Scenario {
             later: true,
             sectors: true,
             age: draw_age(seed),
+            histories: false,
             errors: random.chance(1, 8),
             lying_flushes: false,
             focus,

@@ -25,6 +25,7 @@ use super::checkers::{damage, disk, later, pages, pairing, recovery, sidecars};
 use super::course::Course;
 use super::excerpt::Excerpt;
 use super::faults::Faults;
+use super::histories::{self, Histories};
 use super::holes::File;
 use super::kind::Kind;
 use super::machine::Machine;
@@ -112,6 +113,8 @@ pub struct World {
     pub(super) faults: Faults,
     /// A state of the machine from before.
     pub(super) backup: Option<Backup>,
+    /// Other moments of its life, and lives that went on from them.
+    pub(super) histories: Histories,
     pub(super) traced: bool,
     opening: bool,
     /// Writes go to disk first, though the scenario's sync mode may not say so.
@@ -134,6 +137,12 @@ impl World {
     /// The world of `seed` on these terms.
     pub fn on(seed: u64, terms: &Terms) -> Self {
         let world = Self::of(Scenario::draw_on(seed, terms));
+        Self { course: Course::new(seed, terms.only.clone()), terms: terms.clone(), ..world }
+    }
+
+    /// The same world, with flash, disks and sidecars put back to earlier moments.
+    pub fn of_histories(seed: u64, terms: &Terms) -> Self {
+        let world = Self::of(Scenario::draw_on(seed, terms).of_histories());
         Self { course: Course::new(seed, terms.only.clone()), terms: terms.clone(), ..world }
     }
 
@@ -168,6 +177,7 @@ impl World {
             closed: false,
             faults: Faults::default(),
             backup: None,
+            histories: Histories::default(),
             traced: false,
             opening: false,
             disk_first: false,
@@ -218,10 +228,22 @@ impl World {
             cut: self.cuts,
             version: VERSION.to_owned(),
             text: format!("{text}; operation {}, {}", self.version, self.scenario.summary()),
-            replay: Kind::Volume.replay(self.scenario.seed, self.cuts + 1, &self.terms),
+            replay: self.kind().replay(self.scenario.seed, self.cuts + 1, &self.terms),
         });
         let lived = self.course.into_lived();
         Outcome { cuts: self.cuts, operations: self.operations, coverage: self.coverage, violation, lived }
+    }
+
+    pub(super) fn was_closed(&self) -> bool {
+        self.closed
+    }
+
+    pub(super) fn set_closed(&mut self, closed: bool) {
+        self.closed = closed;
+    }
+
+    fn kind(&self) -> Kind {
+        if self.scenario.histories { Kind::Histories } else { Kind::Volume }
     }
 
     /// One session after the other; returns at the last cut, or what was violated.
@@ -256,6 +278,9 @@ impl World {
 
     /// What would happen if, tried on copies of the machine.
     fn look_at_copies(&mut self) -> Result<(), Stop> {
+        if self.scenario.histories {
+            return histories::between_sessions(self);
+        }
         if !self.formatted || self.faults.planned {
             return Ok(());
         }
@@ -316,6 +341,7 @@ impl World {
             }
             self.power_is_on()?;
             self.hold_to_cost(session)?;
+            histories::in_a_session(self);
         }
         self.end(session)
     }
@@ -437,11 +463,12 @@ impl World {
             self.formatted = true;
         }
         let mut config = self.config_to_open();
+        config.nonce_seed = self.next_nonce();
         let mut opened = self.try_open_with(&self.machine, config.clone());
         // Asked only now: a copy of the superblock that could be read once may be unreadable the next time.
         if opened.as_ref().is_err_and(|(_, error)| self.may_refuse(&config, error)) {
             trace!(self, "refused in sync mode through");
-            config = self.scenario.volume();
+            config = VolumeConfig { nonce_seed: config.nonce_seed, ..self.scenario.volume() };
             opened = self.try_open_with(&self.machine, config.clone());
         }
         let mode = config.tier.sync_mode;
@@ -468,7 +495,7 @@ impl World {
         self.try_open_with(machine, self.scenario.volume())
     }
 
-    fn try_open_with(
+    pub(super) fn try_open_with(
         &self,
         machine: &Machine,
         config: VolumeConfig,

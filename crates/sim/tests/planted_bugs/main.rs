@@ -113,12 +113,16 @@ fn without_a_planted_bug_nothing_is_found() {
     }
 }
 
-/// Measures one bug in both worlds.
+/// Measures one bug in all worlds.
 fn measured(bug: Bug, row: &Row) -> Row {
-    let mut now = Row { volume: None, database: None, ..row.clone() };
+    let mut now = Row { volume: None, database: None, histories: None, ..row.clone() };
     let elsewhere = !row.tests.is_empty() || row.unseen.is_some();
     for cuts_max in ROUNDS {
         for kind in Kind::ALL {
+            // Most of what it finds it finds as the world of volumes does, and later.
+            if kind == Kind::Histories && row.histories.is_none() && now.quickest().is_some() {
+                continue;
+            }
             // Other draws of the world may need more than the table says, but not that many more.
             let recorded = row.cuts(kind).map_or(0, |cuts| 20 * cuts);
             let found = search(Some(bug), kind, cuts_max.max(recorded));
@@ -146,8 +150,8 @@ fn the_whole_table_holds() {
         if now != row {
             println!(
                 "{bug:?}: now {:?}, the table says {:?}",
-                (now.volume, now.database),
-                (row.volume, row.database)
+                (now.volume, now.database, now.histories),
+                (row.volume, row.database, row.histories)
             );
         }
         if Kind::ALL.into_iter().any(|kind| row.cuts(kind).is_some() && now.cuts(kind).is_none()) {

@@ -1,23 +1,25 @@
 //! Looks for a violation with a rule taken out.
 
 use mezzanine_engine::planted::{Bug, set};
-use mezzanine_sim::crash::{CUTS_PER_WORLD, Outcome, Violation};
+use mezzanine_sim::crash::{CUTS_PER_WORLD, Outcome, Terms, Violation};
 use mezzanine_sim::{crash, database};
 
-/// The two crash worlds.
+/// The crash worlds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Volume,
     Database,
+    Histories,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 2] = [Self::Volume, Self::Database];
+    pub(crate) const ALL: [Self; 3] = [Self::Volume, Self::Database, Self::Histories];
 
     fn run(self, seed: u64) -> Outcome {
         match self {
             Self::Volume => crash::World::run(seed, CUTS_PER_WORLD),
             Self::Database => database::World::run(seed, CUTS_PER_WORLD),
+            Self::Histories => crash::World::of_histories(seed, &Terms::default()).live(CUTS_PER_WORLD),
         }
     }
 }

@@ -21,6 +21,9 @@ pub(crate) struct Row {
     /// Cuts after which the world of the database finds it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) database: Option<u64>,
+    /// Cuts after which the world of histories finds it; looked for where neither of the others does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) histories: Option<u64>,
     /// Files of tests that find it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) tests: Vec<String>,
@@ -34,6 +37,7 @@ impl Row {
         match kind {
             Kind::Volume => self.volume,
             Kind::Database => self.database,
+            Kind::Histories => self.histories,
         }
     }
 
@@ -41,6 +45,7 @@ impl Row {
         match kind {
             Kind::Volume => self.volume = cuts,
             Kind::Database => self.database = cuts,
+            Kind::Histories => self.histories = cuts,
         }
     }
 
@@ -90,7 +95,7 @@ impl Table {
     /// The table as the document shows it.
     fn markdown(&self) -> String {
         let mut out = String::from(
-            "| switch | invariant | volume world | database world | tests |\n|---|---|---|---|---|\n",
+            "| switch | invariant | volume world | database world | histories | tests |\n|---|---|---|---|---|---|\n",
         );
         for &bug in Bug::ALL {
             let row = self.row(bug);
@@ -99,8 +104,13 @@ impl Table {
                 Some(why) => format!("not found: {why}"),
                 None => row.tests.iter().map(|test| format!("`{test}`")).collect::<Vec<_>>().join(", "),
             };
-            let [volume, database] = [Kind::Volume, Kind::Database].map(cuts);
-            writeln!(out, "| `{bug:?}` | {} | {volume} | {database} | {found} |", row.invariant).unwrap();
+            let [volume, database, histories] = Kind::ALL.map(cuts);
+            writeln!(
+                out,
+                "| `{bug:?}` | {} | {volume} | {database} | {histories} | {found} |",
+                row.invariant
+            )
+            .unwrap();
         }
         out
     }

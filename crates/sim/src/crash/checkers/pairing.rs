@@ -177,10 +177,11 @@ fn judge_contents(mix: Mix, found: &Contents, expected: &Contents, old: &Content
     Ok(())
 }
 
-fn judge_refusal(mix: Mix, error: &VolumeError) -> Result<(), Stop> {
+/// Whether an error of this kind says that things do not belong together.
+pub(super) fn is_clear(kind: VolumeErrorKind) -> bool {
     use VolumeErrorKind as Kind;
-    let clear = matches!(
-        error.kind(),
+    matches!(
+        kind,
         Kind::ForeignTier
             | Kind::OlderTier
             | Kind::NewerTier
@@ -190,8 +191,11 @@ fn judge_refusal(mix: Mix, error: &VolumeError) -> Result<(), Stop> {
             | Kind::SidecarMissing
             | Kind::FileNotAttached
             | Kind::AlreadyAttached
-    );
-    if clear && mix != Mix::SwappedFiles {
+    )
+}
+
+fn judge_refusal(mix: Mix, error: &VolumeError) -> Result<(), Stop> {
+    if is_clear(error.kind()) && mix != Mix::SwappedFiles {
         return Ok(());
     }
     Err(Stop::Violated(Invariant::Pairing, format!("{mix:?} was refused like this: {error}")))
