@@ -309,9 +309,6 @@ bugs! {
         /// A file that is current and whose sidecar names a number that the tier does not know is taken for a new one though the tier waits for a file of its
         /// name, which is newer. It was so once. (The volume's part.)
         OlderNumberForgotten,
-        /// A file whose sidecar says that its newest pages are in the tier is taken up by a tier that went over since to a mode in which it holds no only
-        /// copies, and forgets what it has after a crash. It was so once. (The volume's part.)
-        DirtyInCleanTier,
         /// A file of a tier that can hold no only copies is refused because its number was given to another file, though its sidecar is of an opening that
         /// this tier never had. It was so once. (The volume's part.)
         NumbersOfCopies,

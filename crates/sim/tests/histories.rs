@@ -28,7 +28,7 @@ fn histories_that_do_not_belong_together_are_refused_or_right() {
     let c = &report.coverage;
     let accepted = c.mixes - c.mixes_refused;
     let reached = [c.mixes_refused, accepted, c.mixes_lived_on, c.rollbacks, c.openings_without_a_file];
-    assert!(reached.iter().all(|&count| count * 100 > report.cuts), "{reached:?}");
+    assert!(reached.iter().all(|&count| count * 1000 > report.cuts), "{reached:?}");
 }
 
 /// As in `crash.rs`: `MEZZANINE_SEED=7 MEZZANINE_CUTS=12 cargo test -p mezzanine-sim --test histories -- --ignored --nocapture`.

@@ -297,6 +297,10 @@ impl Mix {
             Relation::FlashOlder => true,
             _ => expendable || self.is_clean() || !disk_of_sidecar,
         };
+        if as_it_is && !dirty && disk_of_sidecar {
+            // Its head may be in the sidecar, and a guard in its place.
+            models.push(&of_sidecar.models[file]);
+        }
         let named = self.sidecar(file).filter(|_| dirty).map(|sidecar| sidecar.named()).unwrap_or_default();
         let disk = as_it_is.then_some(&part.disk.snapshot.disks[file][..]);
         if let Err(why) = (Expected { models, disk, named }).fits(world, found) {
