@@ -202,7 +202,7 @@ pub struct Snapshot {
     pub(super) changes: Vec<u64>,
     pub(super) sidecars: Vec<Option<Vec<u8>>>,
     /// Where each disk was written since it was as its sidecar names it.
-    overwritten: Vec<Pieces>,
+    pub(super) overwritten: Vec<Pieces>,
 }
 
 impl Machine {

@@ -204,6 +204,7 @@ impl Mix {
             disks: Vec::new(),
             changes: Vec::new(),
             sidecars: Vec::new(),
+            overwritten: Vec::new(),
         };
         for (file, part) in self.files.iter().enumerate() {
             let disk = &part.disk.snapshot;
@@ -217,6 +218,9 @@ impl Mix {
             }
             let sidecar = part.sidecar.as_ref().map(|moment| &moment.snapshot.sidecars[file]);
             mixed.sidecars.push(sidecar.cloned().flatten());
+            // A disk of one moment may be ahead of the sidecar of the other wherever one of them was of its own.
+            let of_sidecar = part.sidecar.iter().flat_map(|moment| &moment.snapshot.overwritten[file]);
+            mixed.overwritten.push(disk.overwritten[file].iter().chain(of_sidecar).copied().collect());
         }
         mixed
     }
