@@ -414,8 +414,8 @@ fn refuse_waited_for(
              another one, which is current; the file or its sidecar was restored from a backup",
             tier.name, file.sidecar_name
         ),
-        "put the newest file and sidecar back; or, to go on with the backup, delete its sidecar after restoring a \
-         drained copy, and format the tier",
+        "put the newest file and sidecar back; or, if files have changed names, attach the one first that had this name; or, to go on with \
+         the backup, delete its sidecar after restoring a drained copy, and format the tier",
     ))
 }
 

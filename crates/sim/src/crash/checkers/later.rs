@@ -49,6 +49,8 @@ struct Later<'w> {
     damaged: bool,
     /// Sectors of flash that are bad for good.
     bad_sectors: Vec<(u64, Bad)>,
+    /// Sessions so far, this one included.
+    sessions: usize,
 }
 
 /// To be called between two sessions.
@@ -64,8 +66,19 @@ pub(in crate::crash) fn check(world: &mut World) -> Result<(), Stop> {
     let pages = before.iter().map(|file| vec![Page::default(); file.len() / page]).collect();
     let (version, clean) = (world.version + 1, world.scenario.flash_is_expendable());
     world.coverage.damages += 1;
-    Later { world, random, machine, before, pages, version, clean, damaged: false, bad_sectors: Vec::new() }
-        .live(session)
+    Later {
+        world,
+        random,
+        machine,
+        before,
+        pages,
+        version,
+        clean,
+        damaged: false,
+        bad_sectors: Vec::new(),
+        sessions: 0,
+    }
+    .live(session)
 }
 
 impl Later<'_> {
@@ -73,6 +86,7 @@ impl Later<'_> {
         // In some lives sectors go bad, and nothing else goes wrong: then whatever is not lost with them goes on.
         let sectors = self.world.scenario.sectors && self.random.chance(1, 2);
         for round in 0..4 {
+            self.sessions = round + 1;
             // The first two are those in which something goes wrong.
             if round < 2 && !sectors {
                 self.plan_bad_writes();
@@ -183,7 +197,7 @@ impl Later<'_> {
         let lost = session.volume.lost_pages();
         trace!(self.world, "later, on a copy: a change is refused, {} pages are lost: {text}", lost.len());
         // Each page that is lost lay in a frame of its own, and so does the one that is too many.
-        let enough = self.damaged || self.bad_frames() > lost.len();
+        let enough = self.damaged || self.pages_that_may_be_lost() > lost.len();
         let too_many = damage::carries_no_more(session) && enough;
         if kind == VolumeErrorKind::ReadOnly && too_many && !self.clean {
             return Ok(());
@@ -192,6 +206,12 @@ impl Later<'_> {
             "a change failed on a damaged tier, of which {} pages are lost: {text}",
             lost.len()
         )))
+    }
+
+    /// A page for each bad frame, and one more for each session: a crash that comes before a bad frame was left out of a group for the first
+    /// time has it forgotten.
+    fn pages_that_may_be_lost(&self) -> usize {
+        self.bad_frames() * self.sessions
     }
 
     /// Frames of flash in which sectors went bad.
@@ -238,8 +258,8 @@ impl Later<'_> {
                         return Err(broken(format!("file {file}, page {number}: {error}")));
                     }
                     lost += 1;
-                    // A bad sector costs the page in it, and no other.
-                    if !self.damaged && lost > self.bad_frames() {
+                    // A bad sector costs the page in it, and one more after each crash that comes before its frame was left out.
+                    if !self.damaged && lost > self.pages_that_may_be_lost() {
                         let text =
                             format!("{lost} pages are lost with {} frames: {error}", self.bad_frames());
                         return Err(broken(text));

@@ -195,7 +195,9 @@ pub(super) fn is_clear(kind: VolumeErrorKind) -> bool {
 }
 
 fn judge_refusal(mix: Mix, error: &VolumeError) -> Result<(), Stop> {
-    if is_clear(error.kind()) && mix != Mix::SwappedFiles {
+    // Files that have changed names are told from older ones of the same names when the one with pages in the tier comes first.
+    let by_name = mix == Mix::SwappedFiles && error.kind() == VolumeErrorKind::NewerTier;
+    if by_name || is_clear(error.kind()) && mix != Mix::SwappedFiles {
         return Ok(());
     }
     Err(Stop::Violated(Invariant::Pairing, format!("{mix:?} was refused like this: {error}")))
