@@ -141,6 +141,10 @@ fn play_steps(world: &mut World, open: &mut Option<Session>, trace: &[Step], sto
             let ended = step.end(world, &session);
             world.release(session);
             ended?;
+            // A closing that gives up a tier which nothing needs says nothing of the power that failed over it.
+            if !world.machine.power.is_on() {
+                return Err(Stop::PowerFailed);
+            }
             // The release forgot the planned cut, which has not come yet.
             if let Some(at) = cut_at {
                 world.machine.power.crash_after(at + 1 - world.machine.power.operations());
