@@ -1,5 +1,6 @@
-//! A fingerprint of the sources that decide what comes out of a run in virtual time, for results that are kept (`SOURCES` in `src/lib.rs`): the engine, the models of
-//! devices, traces and workloads, and the simulator. It is the same from a checkout and from a released archive. Which versions of libraries
+//! A fingerprint of the sources that decide what comes out of a run in virtual time, for results that are
+//! kept (`SOURCES` in `src/lib.rs`): the engine, the models of devices, traces and workloads, and the
+//! simulator. It is the same from a checkout and from a released archive. Which versions of libraries
 //! and of the compiler there are is not in it.
 
 use std::fs;

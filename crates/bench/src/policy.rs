@@ -44,7 +44,8 @@ pub(crate) fn run(scale: Scale) -> Outcome {
     Ok(rows)
 }
 
-/// How fast `work` makes the requests: the median of several rounds, the first of which warms up and does not count.
+/// How fast `work` makes the requests: the median of several rounds, the first of which warms up and does not
+/// count.
 fn millions_a_second(accesses: &[Access], mut work: impl FnMut()) -> f64 {
     work();
     let round = |_| {

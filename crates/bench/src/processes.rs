@@ -1,7 +1,7 @@
 //! Two processes on one tier against one: lookups and stage-ins on a region in shared memory.
 //!
-//! The first process sets the region up and starts this same program a second time; both work for the same time on their
-//! own accesses. Throughput is what both get done in it.
+//! The first process sets the region up and starts this same program a second time; both work for the same
+//! time on their own accesses. Throughput is what both get done in it.
 
 use std::error::Error;
 use std::hint::black_box;

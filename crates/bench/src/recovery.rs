@@ -68,8 +68,8 @@ fn processor_seconds() -> Result<f64, Box<dyn Error>> {
     Ok(nanoseconds.parse::<u64>()? as f64 / 1e9)
 }
 
-/// Fills the queue, until it has gone round, with pages of zeros, which stay holes in the file: recovery reads
-/// no pages below the durable mark, and a hole reads as the zeros that the checksum was made of.
+/// Fills the queue, until it has gone round, with pages of zeros, which stay holes in the file: recovery
+/// reads no pages below the durable mark, and a hole reads as the zeros that the checksum was made of.
 fn fill(config: &TierConfig, fresh: &Superblock, flash: &mut Flash) -> Result<Superblock, Box<dyn Error>> {
     let geometry = config.geometry()?;
     let region = Blank::heap(geometry.region_bytes());

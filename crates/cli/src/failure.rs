@@ -70,7 +70,8 @@ impl fmt::Display for Failure {
     }
 }
 
-/// An error with all its sources on one line, for reasons that come from below; a source that only repeats its parent is left out.
+/// An error with all its sources on one line, for reasons that come from below; a source that only repeats
+/// its parent is left out.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

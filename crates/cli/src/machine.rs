@@ -89,7 +89,8 @@ fn own_time() -> Duration {
     Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
 }
 
-/// The first line of /proc/stat: user nice system idle iowait irq softirq steal; iowait is idle time with an excuse.
+/// The first line of /proc/stat: user nice system idle iowait irq softirq steal; iowait is idle time with an
+/// excuse.
 fn machine_ticks() -> Option<(u64, u64)> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;
     let line = text.lines().next()?.strip_prefix("cpu ")?;

@@ -1,7 +1,7 @@
 //! `mezz`: the command of Mezzanine.
 //!
-//! Nouns, then verbs. Results go to stdout, as tables or with `--json` as one JSON object; everything else goes to stderr. The exit
-//! code is part of the interface: see [`failure::Exit`].
+//! Nouns, then verbs. Results go to stdout, as tables or with `--json` as one JSON object; everything else
+//! goes to stderr. The exit code is part of the interface: see [`failure::Exit`].
 
 #![forbid(unsafe_code)]
 

@@ -39,10 +39,12 @@ Nothing found in N cuts means fewer than 3/N violations per cut at 95 % confiden
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum SimVerb {
-    /// Cut the power of simulated devices under the shipped code, thousands of times, and check what is found afterwards.
+    /// Cut the power of simulated devices under the shipped code, thousands of times, and check what is found
+    /// afterwards.
     #[command(after_help = EXAMPLES)]
     Crash(Box<CrashArgs>),
-    /// Run a database over a tier in virtual time; or, of a design's replacement alone, count hits and misses on a trace.
+    /// Run a database over a tier in virtual time; or, of a design's replacement alone, count hits and misses
+    /// on a trace.
     #[command(after_help = run::EXAMPLES)]
     Run(Box<run::RunArgs>),
     /// Misses by the size of the cache: many sizes and designs in one pass over a trace.
@@ -59,13 +61,15 @@ pub(crate) struct CrashArgs {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
-    /// Power cuts to simulate: at least one world's worth is drawn, and the last world may go a little further.
+    /// Power cuts to simulate: at least one world's worth is drawn, and the last world may go a little
+    /// further.
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
     cuts: u64,
 
-    /// What lives in the worlds: volume (files with syncs), database (a pool, a log and a redo pointer), server (the same on the host
-    /// that ships for PostgreSQL, with processes and a marker), histories (files of a volume whose flash, disks and sidecars are put
-    /// back to earlier moments, whole and in parts) or all (as each seed draws it; one in sixteen is of histories).
+    /// What lives in the worlds: volume (files with syncs), database (a pool, a log and a redo pointer),
+    /// server (the same on the host that ships for PostgreSQL, with processes and a marker), histories
+    /// (files of a volume whose flash, disks and sidecars are put back to earlier moments, whole and in
+    /// parts) or all (as each seed draws it; one in sixteen is of histories).
     #[arg(long, default_value = "all", conflicts_with = "case")]
     world: Worlds,
 
@@ -73,8 +77,8 @@ pub(crate) struct CrashArgs {
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 
-    /// Try every case of short traces instead of drawing worlds: power fails in each device operation, and each subset of
-    /// the unflushed writes survives.
+    /// Try every case of short traces instead of drawing worlds: power fails in each device operation, and
+    /// each subset of the unflushed writes survives.
     #[arg(long, conflicts_with_all = ["seed", "cuts"])]
     exhaustive: bool,
 
@@ -90,14 +94,14 @@ pub(crate) struct CrashArgs {
     #[arg(long, conflicts_with = "case")]
     sync_mode: Option<SyncMode>,
 
-    /// Only tiers with this design: face-basic, face-gr, face-gsc, or one that writes in place: lru, fifo, clock, lc, cac, exadata, tac
-    /// (with sync mode through alone).
+    /// Only tiers with this design: face-basic, face-gr, face-gsc, or one that writes in place: lru, fifo,
+    /// clock, lc, cac, exadata, tac (with sync mode through alone).
     #[arg(long, conflicts_with = "case")]
     design: Option<Design>,
 
-    /// Leave out what makes worlds more difficult, with commas in between: errors, resizes, switches (of the sync mode and of
-    /// admission), ahead (stage-out ahead of need); files, guards, fingerprints, replacements (of the flash device; of volumes);
-    /// owners, swaps, pulling (of databases).
+    /// Leave out what makes worlds more difficult, with commas in between: errors, resizes, switches (of the
+    /// sync mode and of admission), ahead (stage-out ahead of need); files, guards, fingerprints,
+    /// replacements (of the flash device; of volumes); owners, swaps, pulling (of databases).
     #[arg(long, value_delimiter = ',', conflicts_with = "exhaustive")]
     without: Vec<Feature>,
 

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Units in the order in which they are tried for printing; decimal and binary ones are never mixed up: a bare `G` is refused.
+/// Units in the order in which they are tried for printing; decimal and binary ones are never mixed up: a
+/// bare `G` is refused.
 const UNITS: &[(&str, u64)] = &[
     ("B", 1),
     ("kB", 1_000),

@@ -1,4 +1,5 @@
-//! `mezz demo`, end to end on a population that is far too small to mean anything: load, warm up, measure, kill -9, reopen, check.
+//! `mezz demo`, end to end on a population that is far too small to mean anything: load, warm up, measure,
+//! kill -9, reopen, check.
 #![allow(clippy::unwrap_used)]
 
 mod common;

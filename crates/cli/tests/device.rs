@@ -33,7 +33,8 @@ fn a_modelled_drive_takes_its_time() {
     let rows = bench["rows"].as_array().unwrap();
     let read = rows.iter().find(|r| r["phase"] == "random_read").unwrap();
     let rate = read["per_second"].as_f64().unwrap();
-    // One 15,000 rpm disk alone with its request: 5.4 ms for a seek and half a revolution; a busy machine only makes it slower.
+    // One 15,000 rpm disk alone with its request: 5.4 ms for a seek and half a revolution; a busy machine
+    // only makes it slower.
     assert!(rate > 1.0 && rate < 260.0, "{rate}");
     assert_eq!(rows.len(), 5);
 }

@@ -1,4 +1,5 @@
-//! The commands in the documents do what the documents say: every `sh` block is run, in order, in a directory of its own per file.
+//! The commands in the documents do what the documents say: every `sh` block is run, in order, in a directory
+//! of its own per file.
 #![allow(clippy::unwrap_used)]
 
 mod common;

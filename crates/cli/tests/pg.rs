@@ -1,6 +1,7 @@
 //! `mezz pg`: what it refuses without a server, and the life of one.
 //!
-//! Tests that need a server are ignored: they make it in the user's own cache, once, which takes minutes. `./test` runs them.
+//! Tests that need a server are ignored: they make it in the user's own cache, once, which takes minutes.
+//! `./test` runs them.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -137,7 +138,8 @@ fn a_build_that_breaks_off_shows_its_log_and_is_not_taken_for_one() {
     }
 }
 
-/// `./test` asks for it first: a release that the mirrors no longer have must not look like a fault of the tree.
+/// `./test` asks for it first: a release that the mirrors no longer have must not look like a fault of the
+/// tree.
 #[test]
 fn the_source_alone_needs_no_tools_and_is_found_in_the_cache() {
     let scratch = Scratch::new();

@@ -1,4 +1,5 @@
-//! `mezz pg bench`: what it refuses, and a tiny run on a server with the tier, if `MEZZANINE_TEST_PG_TIER` names one (`./test` does).
+//! `mezz pg bench`: what it refuses, and a tiny run on a server with the tier, if `MEZZANINE_TEST_PG_TIER`
+//! names one (`./test` does).
 #![allow(clippy::unwrap_used)]
 
 mod common;

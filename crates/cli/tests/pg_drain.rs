@@ -28,7 +28,8 @@ fn cluster(name: &str, settings: &[&str]) -> Cluster {
     cluster
 }
 
-/// The rows by the files and the log alone: the tier is taken away, and a server without its library is started.
+/// The rows by the files and the log alone: the tier is taken away, and a server without its library is
+/// started.
 fn rows_without_tier(cluster: &Cluster) -> String {
     cluster.take_flash_away();
     cluster.configure("shared_preload_libraries = ''");

@@ -97,7 +97,8 @@ fn a_trace_of_a_server_has_its_pages_its_commits_and_its_checkpoints() {
     assert_eq!(read, (0..pages as u32).collect::<Vec<_>>());
     assert!(blocks(Op::Write, &requests[..first]).is_empty());
     assert!(!blocks(Op::EvictClean, &requests).is_empty());
-    // The checkpoint wrote what five transactions had changed and nothing gave up before; the last one changed more than fits.
+    // The checkpoint wrote what five transactions had changed and nothing gave up before; the last one
+    // changed more than fits.
     let checkpoint = requests.iter().position(|request| request.op == Op::Checkpoint).unwrap();
     assert!(!blocks(Op::Write, &requests[..checkpoint]).is_empty());
     assert!(blocks(Op::EvictDirty, &requests[checkpoint..]).len() > pages / 2);

@@ -143,7 +143,8 @@ fn database(scratch: &Scratch, vfs: &str) -> (String, String) {
     for id in 0..400 {
         connection.execute("INSERT INTO t VALUES (?1, ?2)", (id, format!("row {id}; ").repeat(30))).unwrap();
     }
-    // Something after it states that what is damaged below was durable: a rotten last group cannot be told from a torn one.
+    // Something after it states that what is damaged below was durable: a rotten last group cannot be told
+    // from a torn one.
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
     connection.execute("UPDATE t SET text = 'other' WHERE id = 399", []).unwrap();
     connection.close().unwrap();

@@ -1,4 +1,5 @@
-//! `mezz tier` on the flash of a PostgreSQL server: busy while it runs; looked at, checked and kept when it is dead.
+//! `mezz tier` on the flash of a PostgreSQL server: busy while it runs; looked at, checked and kept when it
+//! is dead.
 //!
 //! All of it needs a server; see `pg.rs`.
 #![allow(clippy::unwrap_used)]
@@ -44,7 +45,8 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// Damages all copies of the table's pages on flash whose place is asked for by `wanted`; returns what was there.
+/// Damages all copies of the table's pages on flash whose place is asked for by `wanted`; returns what was
+/// there.
 fn damage(cluster: &Cluster) -> Vec<u8> {
     let before = std::fs::read(&cluster.flash).unwrap();
     let file = std::fs::File::options().write(true).open(&cluster.flash).unwrap();

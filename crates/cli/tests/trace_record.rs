@@ -1,4 +1,5 @@
-//! `mezz trace record`. The program that is recorded is this one: [`the_program`], as the environment tells it.
+//! `mezz trace record`. The program that is recorded is this one: [`the_program`], as the environment tells
+//! it.
 #![allow(clippy::unwrap_used)]
 
 mod common;

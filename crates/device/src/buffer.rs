@@ -5,7 +5,8 @@ use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
-/// Alignment of every [`AlignedBuf`] in bytes: a memory page, which satisfies the direct I/O of every device we know.
+/// Alignment of every [`AlignedBuf`] in bytes: a memory page, which satisfies the direct I/O of every device
+/// we know.
 pub const BUFFER_ALIGNMENT: usize = 4096;
 
 /// A zeroed heap buffer of fixed length whose first byte lies at a multiple of [`BUFFER_ALIGNMENT`].
@@ -14,7 +15,8 @@ pub struct AlignedBuf {
     len: usize,
 }
 
-// SAFETY: the buffer owns its memory alone and hands it out under the borrow rules of `self`, as a `Vec<u8>` does.
+// SAFETY: the buffer owns its memory alone and hands it out under the borrow rules of `self`, as a `Vec<u8>`
+// does.
 unsafe impl Send for AlignedBuf {}
 // SAFETY: as above; shared references give only shared access to the bytes.
 unsafe impl Sync for AlignedBuf {}
@@ -59,7 +61,8 @@ impl Drop for AlignedBuf {
 impl Deref for AlignedBuf {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        // SAFETY: `start` points at `len` initialised bytes (dangling only when `len` is 0) that live as long as `self`.
+        // SAFETY: `start` points at `len` initialised bytes (dangling only when `len` is 0) that live as long
+        // as `self`.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
     }
 }

@@ -2,14 +2,16 @@
 //!
 //! What a device promises, and what it does not:
 //! 1. A completed write is visible to every later read of this device, from any thread.
-//! 2. A completed write is durable only after a later [`Request::Flush`] has completed without error. Until then a power
-//!    cut may lose it, keep it, keep part of it, or keep it and lose an older one.
-//! 3. The requests of one batch are not ordered among themselves. A flush covers what had completed before the call,
-//!    and nothing of its own batch.
-//! 4. After a failed flush nothing is known about what is durable. The device refuses writes and flushes from then on
-//!    (kind `FlushFailed`) and keeps serving reads; nothing is retried, because the kernel reports a lost write once.
-//! 5. A failed flush is seen by everyone who waited for it: every call that asked for a flush before it failed, and was not answered by one that had succeeded,
-//!    returns an error, whichever of them carried it out. So nobody takes a success that another's error belongs to. Among processes each answers for its
+//! 2. A completed write is durable only after a later [`Request::Flush`] has completed without error. Until
+//!    then a power cut may lose it, keep it, keep part of it, or keep it and lose an older one.
+//! 3. The requests of one batch are not ordered among themselves. A flush covers what had completed before
+//!    the call, and nothing of its own batch.
+//! 4. After a failed flush nothing is known about what is durable. The device refuses writes and flushes from
+//!    then on (kind `FlushFailed`) and keeps serving reads; nothing is retried, because the kernel reports a
+//!    lost write once.
+//! 5. A failed flush is seen by everyone who waited for it: every call that asked for a flush before it
+//!    failed, and was not answered by one that had succeeded, returns an error, whichever of them carried it
+//!    out. So nobody takes a success that another's error belongs to. Among processes each answers for its
 //!    own calls: those that share a descriptor ask for one of their own ([`Device::flush_apart`]).
 //! 6. Overlapping writes in flight at the same time leave any mixture of the two.
 
@@ -20,9 +22,11 @@ use crate::{DeviceError, DeviceErrorKind};
 pub struct Capabilities {
     /// Length in bytes at the moment of the call.
     pub len: u64,
-    /// The alignment in bytes of offset, length and memory that goes without a copy; 1 if any does. A power of two.
+    /// The alignment in bytes of offset, length and memory that goes without a copy; 1 if any does. A power
+    /// of two.
     pub block_size: u32,
-    /// The largest aligned write in bytes that a power cut leaves whole or absent; 0 when nothing is promised.
+    /// The largest aligned write in bytes that a power cut leaves whole or absent; 0 when nothing is
+    /// promised.
     pub atomic_write: u32,
     /// Whether a completed write can be lost by a power cut before a flush.
     pub volatile_cache: bool,
@@ -98,8 +102,8 @@ pub trait Device: Send + Sync {
     /// What the device is and can do now.
     fn capabilities(&self) -> Capabilities;
 
-    /// Carries out all requests as one queue submission and returns when all have completed: one result per request,
-    /// in the order of the batch.
+    /// Carries out all requests as one queue submission and returns when all have completed: one result per
+    /// request, in the order of the batch.
     fn run(&self, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>>;
 
     /// Sets the length in bytes; a longer file reads zeros at its new end.
@@ -108,8 +112,8 @@ pub trait Device: Send + Sync {
     /// `Unsupported` unless the capabilities say `can_resize`.
     fn set_len(&self, len: u64) -> Result<(), DeviceError>;
 
-    /// Makes the device at least `len` bytes long and takes the space for all of them now, where the file system can, so that
-    /// no later write finds it full. What is there stays.
+    /// Makes the device at least `len` bytes long and takes the space for all of them now, where the file
+    /// system can, so that no later write finds it full. What is there stays.
     ///
     /// # Errors
     /// `NoSpace`; `Unsupported` if the device is shorter and cannot be resized. The length is then as before.
@@ -130,7 +134,8 @@ pub trait Device: Send + Sync {
         self.len() == 0
     }
 
-    /// Carries out one request. Implementors override this where a single request has a cheaper path than a batch.
+    /// Carries out one request. Implementors override this where a single request has a cheaper path than a
+    /// batch.
     ///
     /// # Errors
     /// That of the request.
@@ -143,7 +148,8 @@ pub trait Device: Send + Sync {
     /// Fills `buf` from `offset`.
     ///
     /// # Errors
-    /// `UnexpectedEnd` if the device ends before `buf` is full (its contents are then unspecified), or the failure.
+    /// `UnexpectedEnd` if the device ends before `buf` is full (its contents are then unspecified), or the
+    /// failure.
     fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<(), DeviceError> {
         self.run_one(Request::Read { offset, buf })
     }
@@ -164,9 +170,10 @@ pub trait Device: Send + Sync {
         self.run_one(Request::Flush)
     }
 
-    /// From now on this process's flushes are reported to it and to nobody else. For processes that have this device from the one that
-    /// forked them, before they first flush it: the kernel reports a lost write once for each time that a file was opened, so of two that share that
-    /// one could be told of a success that is none. Devices that are no file of the system's have nothing to do.
+    /// From now on this process's flushes are reported to it and to nobody else. For processes that have this
+    /// device from the one that forked them, before they first flush it: the kernel reports a lost write
+    /// once for each time that a file was opened, so of two that share that one could be told of a
+    /// success that is none. Devices that are no file of the system's have nothing to do.
     ///
     /// # Errors
     /// If the file cannot be opened once more.

@@ -65,7 +65,8 @@ impl DeviceErrorKind {
     }
 }
 
-/// A failed request: kind, operation, device, position and the operating system's own error where there is one.
+/// A failed request: kind, operation, device, position and the operating system's own error where there is
+/// one.
 pub struct DeviceError(Box<Inner>);
 
 struct Inner {

@@ -1,8 +1,8 @@
 //! What a flash tier stands on: files, block devices, memory, and timing models of disks and drives.
 //!
-//! Everything above speaks to a [`Device`]: positional reads and writes, a flush as the durability barrier, discard.
-//! Capabilities are asked, not assumed. A batch of [`Request`]s is one queue submission, so that a caller who has
-//! several things to do at once gets the parallelism of the device without threads of its own.
+//! Everything above speaks to a [`Device`]: positional reads and writes, a flush as the durability barrier,
+//! discard. Capabilities are asked, not assumed. A batch of [`Request`]s is one queue submission, so that a
+//! caller who has several things to do at once gets the parallelism of the device without threads of its own.
 //!
 //! *Architecture invariant:* nothing here knows about pages, tiers or databases.
 

@@ -11,14 +11,15 @@ pub(crate) struct Mapping {
     bytes: usize,
 }
 
-// SAFETY: a mapping belongs to the process, not to a thread; this type gives out its address and nothing else.
+// SAFETY: a mapping belongs to the process, not to a thread; this type gives out its address and nothing
+// else.
 unsafe impl Send for Mapping {}
 // SAFETY: as above.
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    /// Maps the first `bytes` bytes of a file that is at least as long, or anonymous memory shared with the children that
-    /// this process forks from now on. The mapping outlives the descriptor.
+    /// Maps the first `bytes` bytes of a file that is at least as long, or anonymous memory shared with the
+    /// children that this process forks from now on. The mapping outlives the descriptor.
     pub(crate) fn new(file: Option<&File>, bytes: usize) -> io::Result<Self> {
         let (fd, flags) = match file {
             Some(file) => (file.as_raw_fd(), libc::MAP_SHARED),
@@ -53,7 +54,8 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made in `new` with this length, and whoever has its address has a borrow of it or owns it.
+        // SAFETY: the mapping was made in `new` with this length, and whoever has its address has a borrow of
+        // it or owns it.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.bytes) };
     }
 }

@@ -1,16 +1,18 @@
 //! A device in memory whose power can fail, for tests and the crash simulator.
 //!
 //! Faults it may show (all from a seed, none unless asked for):
-//! - *Power cut*, [`Power::crash_after`]: the n-th operation of all devices on a supply and every later one fail. Each change
-//!   since the last flush, and those under way, is then kept, lost or torn in sectors of 512 bytes, in any order: a later one
-//!   may survive an earlier one. A sector holds afterwards what it held at some moment since the flush. Changes of a file's
-//!   length survive in their order. A flush that is cut makes anything from nothing to everything durable.
-//! - *Errors*, [`Fault::Error`]: EIO, ENOSPC or any other kind, on the n-th operation of a kind or on all from then on.
-//! - *Bit flips*, [`Fault::FlipBit`] and [`MemoryDevice::flip_bit`]; *misdirected writes*, [`Fault::Misdirect`];
-//!   *lies*, [`Fault::Lie`]: a flush, write or discard that is reported and not done.
+//! - *Power cut*, [`Power::crash_after`]: the n-th operation of all devices on a supply and every later one
+//!   fail. Each change since the last flush, and those under way, is then kept, lost or torn in sectors of
+//!   512 bytes, in any order: a later one may survive an earlier one. A sector holds afterwards what it held
+//!   at some moment since the flush. Changes of a file's length survive in their order. A flush that is cut
+//!   makes anything from nothing to everything durable.
+//! - *Errors*, [`Fault::Error`]: EIO, ENOSPC or any other kind, on the n-th operation of a kind or on all
+//!   from then on.
+//! - *Bit flips*, [`Fault::FlipBit`] and [`MemoryDevice::flip_bit`]; *misdirected writes*,
+//!   [`Fault::Misdirect`]; *lies*, [`Fault::Lie`]: a flush, write or discard that is reported and not done.
 //!
-//! It never shows: a sector torn within, an unflushed overwrite replaced by an older one that was already visible when it was
-//! issued, a delay.
+//! It never shows: a sector torn within, an unflushed overwrite replaced by an older one that was already
+//! visible when it was issued, a delay.
 
 mod power;
 
@@ -91,8 +93,9 @@ impl MemoryDevice {
         &self.power
     }
 
-    /// Decides by `seed` what of the unflushed changes survives a loss of power, and forgets a failed flush, since the
-    /// device starts anew. The supply is not touched: cut every device on it, then [`Power::restore`] it.
+    /// Decides by `seed` what of the unflushed changes survives a loss of power, and forgets a failed flush,
+    /// since the device starts anew. The supply is not touched: cut every device on it, then
+    /// [`Power::restore`] it.
     pub fn power_cut(&self, seed: u64) -> CutReport {
         let survival = self.state().cache.draw(&mut Random::new(seed));
         self.power_cut_as(&survival)
@@ -110,8 +113,8 @@ impl MemoryDevice {
         report
     }
 
-    /// Promises that a power cut leaves aligned pieces of `bytes` bytes whole, as drives with atomic page writes do. Without a promise
-    /// they are [`SECTOR_BYTES`] long.
+    /// Promises that a power cut leaves aligned pieces of `bytes` bytes whole, as drives with atomic page
+    /// writes do. Without a promise they are [`SECTOR_BYTES`] long.
     ///
     /// # Panics
     /// When `bytes` is 0.
@@ -130,7 +133,8 @@ impl MemoryDevice {
         self.state().cache.window()
     }
 
-    /// Makes this device what `other` is: contents, unflushed changes, planned faults, bad places. It stays on its own supply.
+    /// Makes this device what `other` is: contents, unflushed changes, planned faults, bad places. It stays
+    /// on its own supply.
     pub fn copy_from(&self, other: &Self) {
         let (mut state, other) = (self.state(), other.state());
         state.image.copy_from(&other.image);
@@ -142,8 +146,8 @@ impl MemoryDevice {
         state.changes = other.changes;
     }
 
-    /// Makes the device new: `len` zero bytes, nothing unflushed, no planned faults, no bad places; `seed` decides about injected ones.
-    /// Keeps its memory.
+    /// Makes the device new: `len` zero bytes, nothing unflushed, no planned faults, no bad places; `seed`
+    /// decides about injected ones. Keeps its memory.
     pub fn reset(&self, len: u64, seed: u64) {
         let mut state = self.state();
         state.image.replace(|bytes| bytes.resize(len as usize, 0));
@@ -159,13 +163,14 @@ impl MemoryDevice {
         self.state().plan.add(injection);
     }
 
-    /// Makes `len` bytes from `offset` on a bad place. Neither a loss of power nor other contents change that.
+    /// Makes `len` bytes from `offset` on a bad place. Neither a loss of power nor other contents change
+    /// that.
     pub fn spoil(&self, offset: u64, len: u64, bad: Bad) {
         self.state().bad.add(offset..offset + len, bad);
     }
 
-    /// Forgets all planned faults and bad places, and a failed flush with them: as if the device had been replaced with its
-    /// contents.
+    /// Forgets all planned faults and bad places, and a failed flush with them: as if the device had been
+    /// replaced with its contents.
     pub fn heal(&self) {
         let mut state = self.state();
         state.plan.clear();
@@ -215,8 +220,9 @@ impl MemoryDevice {
         self.state().cache.len()
     }
 
-    /// How many writes, discards and changes of the length have reached the device since it was made, in the manner of a
-    /// file's time of last change: it grows with every change and never returns to an earlier value.
+    /// How many writes, discards and changes of the length have reached the device since it was made, in the
+    /// manner of a file's time of last change: it grows with every change and never returns to an earlier
+    /// value.
     pub fn changes(&self) -> u64 {
         self.state().changes
     }
@@ -227,7 +233,8 @@ impl MemoryDevice {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        // A panic of another thread cannot leave the state half changed in a way that matters to a test that goes on.
+        // A panic of another thread cannot leave the state half changed in a way that matters to a test that
+        // goes on.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -250,7 +257,8 @@ impl MemoryDevice {
         match spent {
             Spent::Off => return Err(DeviceErrorKind::PoweredOff),
             Spent::Cut => {
-                // Under way when the power failed: the change joins the cache, and the cut decides what there is of it.
+                // Under way when the power failed: the change joins the cache, and the cut decides what there
+                // is of it.
                 if let Request::Write { offset, buf } = request {
                     let _ = state.write(*offset, buf, self.resizable);
                 } else if let Request::Discard { offset, len } = request {
@@ -417,7 +425,8 @@ impl Device for MemoryDevice {
         for request in batch {
             let mut spent = self.power.spend();
             power_failed |= spent == Spent::Cut;
-            // The requests of a batch are in flight together: when power fails in one, the later ones are under way too.
+            // The requests of a batch are in flight together: when power fails in one, the later ones are
+            // under way too.
             if power_failed {
                 spent = Spent::Cut;
             }

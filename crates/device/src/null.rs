@@ -3,7 +3,8 @@
 use crate::device::{Capabilities, Device, Request};
 use crate::error::{DeviceError, DeviceErrorKind};
 
-/// Forgets what is written to it and reads zeros: what a modelled drive is attached to when only its time is wanted.
+/// Forgets what is written to it and reads zeros: what a modelled drive is attached to when only its time is
+/// wanted.
 #[derive(Debug, Clone, Copy)]
 pub struct NullDevice {
     /// Length in bytes that it claims.

@@ -1,14 +1,16 @@
 //! A piece of memory that processes share by a path, and who may start it afresh.
 //!
 //! Rules:
-//! 1. One process *creates* the memory, zeroed, and sets up in it whatever it is for; then it *shares* it. From then on
-//!    others *join*. Nobody joins before, and nobody creates while anyone still uses what was there.
-//! 2. Memory whose users are all gone is not joined: what they left behind has nobody to answer for it. It is created anew.
+//! 1. One process *creates* the memory, zeroed, and sets up in it whatever it is for; then it *shares* it.
+//!    From then on others *join*. Nobody joins before, and nobody creates while anyone still uses what was
+//!    there.
+//! 2. Memory whose users are all gone is not joined: what they left behind has nobody to answer for it. It is
+//!    created anew.
 //!
-//! Both are kept by locks on the file that go with their holders, however those end. Byte 0 is locked exclusively by the
-//! creator at work and shared by every user; byte 1 is locked, shared, by those who know that the contents are in use.
-//! The locks are the ones that belong to the open file (`F_OFD_SETLK`): unlike `flock`, they change from exclusive to
-//! shared without a moment in between.
+//! Both are kept by locks on the file that go with their holders, however those end. Byte 0 is locked
+//! exclusively by the creator at work and shared by every user; byte 1 is locked, shared, by those who know
+//! that the contents are in use. The locks are the ones that belong to the open file (`F_OFD_SETLK`): unlike
+//! `flock`, they change from exclusive to shared without a moment in between.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -26,9 +28,9 @@ const TRAILER: [u8; 16] = *b"mezz shared mem\n";
 
 /// Memory shared by path, best under `/dev/shm`: elsewhere the kernel writes it to disk in the background.
 ///
-/// Only processes of its user can open it. All of its pages exist from the start, so that running out of memory is an error
-/// of [`SharedMemory::create`] and no signal later; huge pages are used where the system allows it. Forked children
-/// have the memory and the locks together with their parent.
+/// Only processes of its user can open it. All of its pages exist from the start, so that running out of
+/// memory is an error of [`SharedMemory::create`] and no signal later; huge pages are used where the system
+/// allows it. Forked children have the memory and the locks together with their parent.
 pub struct SharedMemory {
     mapping: Mapping,
     /// Keeps the locks.
@@ -43,12 +45,13 @@ pub struct Setup {
 }
 
 impl SharedMemory {
-    /// Creates zeroed memory of `bytes` bytes, for which there has to be room; memory that was shared at this path before
-    /// and is used no more is gone. Others join after [`Setup::share`].
+    /// Creates zeroed memory of `bytes` bytes, for which there has to be room; memory that was shared at this
+    /// path before and is used no more is gone. Others join after [`Setup::share`].
     ///
     /// # Errors
-    /// `Busy` if somebody uses the memory at this path; `NoSpace` with both sizes, before any of it is taken; `AlreadyExists` if another kind of file is
-    /// there; `SymbolicLink`; `PermissionDenied` if the file is another user's; the errors of opening and mapping it.
+    /// `Busy` if somebody uses the memory at this path; `NoSpace` with both sizes, before any of it is taken;
+    /// `AlreadyExists` if another kind of file is there; `SymbolicLink`; `PermissionDenied` if the file
+    /// is another user's; the errors of opening and mapping it.
     pub fn create(path: &Path, bytes: usize) -> Result<(Self, Setup), DeviceError> {
         const CREATE: &str = "create shared memory at";
         let name = path.display().to_string();
@@ -85,8 +88,8 @@ impl SharedMemory {
     /// Joins memory that another process has created and shares.
     ///
     /// # Errors
-    /// `Busy` while it is being set up; `NotFound` if it does not exist, or if all who used it are gone; otherwise as
-    /// [`Self::create`].
+    /// `Busy` while it is being set up; `NotFound` if it does not exist, or if all who used it are gone;
+    /// otherwise as [`Self::create`].
     pub fn join(path: &Path) -> Result<Self, DeviceError> {
         const JOIN: &str = "join shared memory at";
         let name = path.display().to_string();
@@ -115,9 +118,10 @@ impl SharedMemory {
 impl AsMut<[u8]> for SharedMemory {
     fn as_mut(&mut self) -> &mut [u8] {
         let (base, bytes) = (self.mapping.base(), self.mapping.bytes());
-        // SAFETY: the mapping lives as long as `self`, is writable, and this is the only reference to it in this process.
-        // What other processes do with it is between them and whoever uses it: they run the same software (rule 1, and only
-        // this user can open the file), which reads and writes shared words through atomics and the rest by turns.
+        // SAFETY: the mapping lives as long as `self`, is writable, and this is the only reference to it in
+        // this process. What other processes do with it is between them and whoever uses it: they run
+        // the same software (rule 1, and only this user can open the file), which reads and writes
+        // shared words through atomics and the rest by turns.
         unsafe { std::slice::from_raw_parts_mut(base.as_ptr(), bytes) }
     }
 }
@@ -206,7 +210,8 @@ fn one_byte(byte: libc::off_t, kind: libc::c_int) -> libc::flock {
 }
 
 fn fcntl(file: &File, command: libc::c_int, request: &mut libc::flock) -> io::Result<()> {
-    // SAFETY: the descriptor is open and the pointer is to a structure of the type that the commands used here take.
+    // SAFETY: the descriptor is open and the pointer is to a structure of the type that the commands used
+    // here take.
     let result = unsafe { libc::fcntl(file.as_raw_fd(), command, std::ptr::from_mut(request)) };
     if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

@@ -1,5 +1,5 @@
-//! Every shipped drive reproduces the figures it was published with, in virtual time; and the disks behave as mechanics
-//! and queueing theory say they must.
+//! Every shipped drive reproduces the figures it was published with, in virtual time; and the disks behave as
+//! mechanics and queueing theory say they must.
 #![allow(clippy::unwrap_used)]
 
 mod scratch;

@@ -1,5 +1,5 @@
-//! Modelled drives in real time, alone and shared by processes. Times are compared loosely: a busy machine may be late, but
-//! never early.
+//! Modelled drives in real time, alone and shared by processes. Times are compared loosely: a busy machine
+//! may be late, but never early.
 #![allow(clippy::unwrap_used)]
 
 mod scratch;
@@ -126,7 +126,8 @@ fn a_database_that_keeps_to_a_small_part_of_the_disk_seeks_less() {
         used.busy_ns as f64 / used.reads as f64 / 1e3
     };
     let (whole, part) = (mean_us(1.0), mean_us(0.02));
-    // Half a revolution is 2 ms; the seek of 3.4 ms shrinks with the root of the distance, to 0.2 + 3.2 * 0.14 ms.
+    // Half a revolution is 2 ms; the seek of 3.4 ms shrinks with the root of the distance, to 0.2 + 3.2 *
+    // 0.14 ms.
     assert!((4_700.0..6_300.0).contains(&whole), "{whole} us over the whole disk");
     assert!((2_200.0..3_400.0).contains(&part), "{part} us on a fiftieth of it");
 }

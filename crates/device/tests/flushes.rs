@@ -1,5 +1,5 @@
-//! Every kind of device: a flush that fails is seen by all who waited for it, and nothing counts as durable after it. Files, whose failures
-//! need a look inside, are tested beside their code.
+//! Every kind of device: a flush that fails is seen by all who waited for it, and nothing counts as durable
+//! after it. Files, whose failures need a look inside, are tested beside their code.
 #![allow(clippy::unwrap_used)]
 
 use std::sync::{Arc, Barrier};

@@ -1,4 +1,5 @@
-//! Files that are full, busy or failing, in processes of their own where a limit or a lock belongs to the process.
+//! Files that are full, busy or failing, in processes of their own where a limit or a lock belongs to the
+//! process.
 #![allow(clippy::unwrap_used)]
 
 mod scratch;
@@ -52,8 +53,8 @@ fn limit_files_to(len: u64) {
     assert_eq!(unsafe { libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit) }, 0);
 }
 
-/// A limit on file sizes is the full file system that needs no privileges: the kernel cuts a write short at the limit,
-/// and refuses the next one, as it does when no block is left.
+/// A limit on file sizes is the full file system that needs no privileges: the kernel cuts a write short at
+/// the limit, and refuses the next one, as it does when no block is left.
 fn write_until_full(directory: &Path) {
     limit_files_to(LIMIT);
     // SAFETY: ignoring a signal runs no code.

@@ -23,7 +23,8 @@ fn arrivals(timing: &Timing, seed: u64, count: usize) -> Vec<(u64, model::Operat
         .collect()
 }
 
-/// Completions when callers look whenever something may have changed, as far as `patience` lets them, and at the end.
+/// Completions when callers look whenever something may have changed, as far as `patience` lets them, and at
+/// the end.
 fn completions(timing: &Timing, arrivals: &[(u64, model::Operation)], patience: u64) -> Vec<u64> {
     let mut state = State::new();
     let mut open: Vec<(usize, u64, Ticket)> = Vec::new();
@@ -73,7 +74,8 @@ fn an_outcome_does_not_depend_on_who_asks_when() {
             for patience in [1_234_567, 1_000_000_000_000] {
                 let patient = completions(&timing, &arrivals, patience);
                 for (index, (_, operation)) in arrivals.iter().enumerate() {
-                    // With a write cache a flush that is asked for late may be told the time of one that came after it.
+                    // With a write cache a flush that is asked for late may be told the time of one that came
+                    // after it.
                     let vague = operation.kind == OperationKind::Flush && model.name == "cheetah-15k-cached";
                     let same = eager[index] == patient[index] || vague && eager[index] <= patient[index];
                     assert!(same, "{} seed {seed} patience {patience} operation {index}", model.name);

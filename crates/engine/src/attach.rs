@@ -1,8 +1,8 @@
 //! One tier, several processes.
 //!
-//! The process that has recovered a tier in shared memory *publishes* it: a header at the start of the region says
-//! what lies there, with the superblock that was made durable. Another process maps the same memory, wherever the
-//! mapping happens to lie, and *attaches* knowing nothing but its own owner number.
+//! The process that has recovered a tier in shared memory *publishes* it: a header at the start of the region
+//! says what lies there, with the superblock that was made durable. Another process maps the same memory,
+//! wherever the mapping happens to lie, and *attaches* knowing nothing but its own owner number.
 //!
 //! ```text
 //!   bytes 0..64      Header
@@ -32,8 +32,8 @@ struct Header {
     version: Word,
     /// Size of the region as its creator computed it.
     bytes: Word,
-    /// How many times a superblock was published: the last bit tells which copy is in force. The other one is
-    /// being written, if any, so one that is copied is whole if this is the same before and after.
+    /// How many times a superblock was published: the last bit tells which copy is in force. The other one
+    /// is being written, if any, so one that is copied is whole if this is the same before and after.
     published: Word,
     /// Not 0 once a recovery has begun here: the memory is not blank any more (see `blank`).
     begun: Word,
@@ -49,8 +49,8 @@ pub enum AttachError {
     NotARegion,
     /// Nobody has set up a tier here, or is still at it: try again, or recover it yourself.
     NotReady,
-    /// Set up by a build with another layout: its version, and that of this build. The same version with another
-    /// size of its structures is told by the size of the region.
+    /// Set up by a build with another layout: its version, and that of this build. The same version with
+    /// another size of its structures is told by the size of the region.
     OtherVersion {
         /// Layout version and bytes of the region found.
         found: (u64, u64),
@@ -105,8 +105,9 @@ pub(crate) fn check_owner(owner: u32) -> Result<(), ConfigError> {
 }
 
 impl Tier {
-    /// Lets other processes [attach](Self::attach), once everything that recovery returned is durable. `superblock`
-    /// is the one that was made durable; a host that writes another one later may publish that as well.
+    /// Lets other processes [attach](Self::attach), once everything that recovery returned is durable.
+    /// `superblock` is the one that was made durable; a host that writes another one later may publish
+    /// that as well.
     ///
     /// # Panics
     /// If the superblock is another tier's or states another configuration.
@@ -138,9 +139,9 @@ impl Tier {
         read(&self.region).ok()
     }
 
-    /// Joins the tier that another process has recovered and published in this memory. `owner` names this process in
-    /// locks and jobs: not 0, not `u32::MAX`, and no other process's, dead ones included until [`Tier::abandon`] has
-    /// been called for them.
+    /// Joins the tier that another process has recovered and published in this memory. `owner` names this
+    /// process in locks and jobs: not 0, not `u32::MAX`, and no other process's, dead ones included until
+    /// [`Tier::abandon`] has been called for them.
     ///
     /// # Errors
     /// [`AttachError`]: nothing was changed.
@@ -170,8 +171,9 @@ impl Tier {
         self.owner
     }
 
-    /// Whether a process has died, or a thread panicked, inside a critical section. Every call that needs the lock
-    /// concerned panics then, in every process; the tier is rebuilt from flash in new memory (invariant 12).
+    /// Whether a process has died, or a thread panicked, inside a critical section. Every call that needs the
+    /// lock concerned panics then, in every process; the tier is rebuilt from flash in new memory
+    /// (invariant 12).
     pub fn is_poisoned(&self) -> bool {
         self.control().lock.is_poisoned() || self.directory().is_poisoned() || self.homes_poisoned()
     }

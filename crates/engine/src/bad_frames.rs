@@ -1,11 +1,14 @@
 //! Frames that could not be read: nothing is kept there any more.
 //!
-//! What is written to such a frame may be unreadable again, and a flush of the device says nothing of that. So no page is put there: in the queue, where a
-//! position leads to its frame by arithmetic, the frame gets a *void* record, which takes a place in its group and stands for nothing; a group is
-//! ended one frame earlier if the summary of the next one would lie there. By these records recovery knows the frames again, and so they are left out as
-//! long as there is the tier. In place a home is not given out again; a restart forgets that.
+//! What is written to such a frame may be unreadable again, and a flush of the device says nothing of that.
+//! So no page is put there: in the queue, where a position leads to its frame by arithmetic, the frame gets a
+//! *void* record, which takes a place in its group and stands for nothing; a group is ended one frame earlier
+//! if the summary of the next one would lie there. By these records recovery knows the frames again, and so
+//! they are left out as long as there is the tier. In place a home is not given out again; a restart forgets
+//! that.
 //!
-//! The list has room for a number of frames; beyond, the oldest is forgotten, and found again at the cost of what is put there.
+//! The list has room for a number of frames; beyond, the oldest is forgotten, and found again at the cost of
+//! what is put there.
 
 use crate::control::Slot;
 use crate::format::RecordKind;
@@ -62,8 +65,8 @@ impl Tier {
         self.note_bad_locked(frame);
     }
 
-    /// Passes frames that nothing is put in: the open group gets void records for them. Whether the next place of the group is good; if not it
-    /// is full. Under the control lock.
+    /// Passes frames that nothing is put in: the open group gets void records for them. Whether the next
+    /// place of the group is good; if not it is full. Under the control lock.
     pub(crate) fn pass_bad(&self, slot: &Slot) -> bool {
         let next = || slot.position.get() + self.geometry.summary_frames() + slot.pages.get();
         while self.geometry.placed.is_none() && self.is_bad(self.frame_of(next())) {
@@ -86,7 +89,8 @@ impl Tier {
         self.control().counters.voids.count(1);
     }
 
-    /// Frames of a group that begins at `rear` and may have `group` of them, so that the next one does not begin with a frame that nothing is put in.
+    /// Frames of a group that begins at `rear` and may have `group` of them, so that the next one does not
+    /// begin with a frame that nothing is put in.
     pub(crate) fn short_of_bad(&self, rear: u64, group: u64) -> u64 {
         if !self.has_bad() || self.geometry.placed.is_some() {
             return group;
@@ -95,7 +99,8 @@ impl Tier {
         (self.geometry.summary_frames() + 1..=group).rev().find(fits).unwrap_or(group)
     }
 
-    /// Has a group that is closed early end where the next one can begin, if it has room. Under the control lock.
+    /// Has a group that is closed early end where the next one can begin, if it has room. Under the control
+    /// lock.
     pub(crate) fn end_before_good(&self, slot: &Slot) {
         if !self.has_bad() || self.geometry.placed.is_some() {
             return;

@@ -1,14 +1,19 @@
 //! Memory that says nothing: what a tier is built in.
 //!
-//! Every structure in a region is empty when all its bytes are zero, and recovery only adds to what it finds: it links pages, lists homes,
-//! counts. So what was in the memory before would be part of the tier. It was so once: a recovery that failed half way had linked pages of
-//! its tier, the tier was then discarded in the same memory, and answered with those pages although disk had newer ones.
+//! Every structure in a region is empty when all its bytes are zero, and recovery only adds to what it finds:
+//! it links pages, lists homes, counts. So what was in the memory before would be part of the tier. It was so
+//! once: a recovery that failed half way had linked pages of its tier, the tier was then discarded in the
+//! same memory, and answered with those pages although disk had newer ones.
 //!
-//! Therefore whoever builds a tier (recovery, whether of a new, a left or a discarded one) takes a [`Blank`] and nothing else. There are two ways to one:
-//! 1. The memory is *wiped*. It may have held anything: another tier, the half of one, another program's bytes.
-//! 2. It is *fresh*: as the system gave it, zeroed, and written to by nobody. That is the host's word, and saves writing zeros over zeros. It is
-//!    good for one recovery: the first thing that a recovery does is to leave its mark at the start of the region (`Header::begun`), and memory with that mark is
-//!    wiped whatever is said of it. So the word of a host that forks and gives the same memory out twice, or tries again after an error, does no harm.
+//! Therefore whoever builds a tier (recovery, whether of a new, a left or a discarded one) takes a [`Blank`]
+//! and nothing else. There are two ways to one:
+//! 1. The memory is *wiped*. It may have held anything: another tier, the half of one, another program's
+//!    bytes.
+//! 2. It is *fresh*: as the system gave it, zeroed, and written to by nobody. That is the host's word, and
+//!    saves writing zeros over zeros. It is good for one recovery: the first thing that a recovery does is to
+//!    leave its mark at the start of the region (`Header::begun`), and memory with that mark is wiped
+//!    whatever is said of it. So the word of a host that forks and gives the same memory out twice, or tries
+//!    again after an error, does no harm.
 
 use crate::attach::has_begun;
 use crate::planted::{self, Bug};
@@ -31,8 +36,8 @@ impl Blank {
         Self(region)
     }
 
-    /// A region in memory that the system has just given, zeroed, and that nobody has written to since. It is wiped
-    /// all the same if a recovery has begun in it.
+    /// A region in memory that the system has just given, zeroed, and that nobody has written to since. It is
+    /// wiped all the same if a recovery has begun in it.
     pub fn fresh(region: Region) -> Self {
         if has_begun(&region) {
             return Self::wiped(region);

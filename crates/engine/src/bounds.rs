@@ -1,14 +1,19 @@
 //! How far the numbers of a tier go, and what happens at their ends.
 //!
-//! Positions, sequence numbers, versions and the like only rise, over the tier's whole life. Each has room in structures of fixed size, and what
-//! does not fit there would name something else: so no number may ever be given out that one of them cannot hold. The README's table *Numbers that only
-//! rise* says who advances each and how long it lasts. The rules:
+//! Positions, sequence numbers, versions and the like only rise, over the tier's whole life. Each has room in
+//! structures of fixed size, and what does not fit there would name something else: so no number may ever be
+//! given out that one of them cannot hold. The README's table *Numbers that only rise* says who advances each
+//! and how long it lasts. The rules:
 //!
-//! 1. Every number has one end, here. What holds it has room for all numbers below: asserted when this is compiled.
-//! 2. Before the end comes a *reserve*. In it the tier takes no more pages ([`Tier::used_up`] says why); they go to disk, as after [`Tier::stop_admission`]. What is needed to
-//!    leave in order goes on: tombstones, second chances, drains, closing.
-//! 3. At the end itself the engine stops with an assertion that names the number, and a recovery with an error. Nothing wraps.
-//! 4. Bytes from a device that state a number at or beyond its end are damaged: this build would not have written them.
+//! 1. Every number has one end, here. What holds it has room for all numbers below: asserted when this is
+//!    compiled.
+//! 2. Before the end comes a *reserve*. In it the tier takes no more pages ([`Tier::used_up`] says why); they
+//!    go to disk, as after [`Tier::stop_admission`]. What is needed to leave in order goes on: tombstones,
+//!    second chances, drains, closing.
+//! 3. At the end itself the engine stops with an assertion that names the number, and a recovery with an
+//!    error. Nothing wraps.
+//! 4. Bytes from a device that state a number at or beyond its end are damaged: this build would not have
+//!    written them.
 
 use std::fmt;
 
@@ -70,7 +75,8 @@ impl Bound {
         }
     }
 
-    /// From here on no pages are taken. Of a million numbers a second the reserve lasts for hours; of openings for 65,536 more.
+    /// From here on no pages are taken. Of a million numbers a second the reserve lasts for hours; of
+    /// openings for 65,536 more.
     const fn reserve(self) -> u64 {
         match self {
             Self::Epoch => self.end() - (1 << 16),
@@ -114,7 +120,8 @@ impl std::error::Error for UsedUp {}
 /// Superblocks that are left to an opening at least, to leave the tier in order.
 const SUPERBLOCKS_LEFT: u64 = 1 << 10;
 
-/// Whether a tier whose superblock has these numbers can be opened once more: recovery takes the next epoch, and emptying the tier the one after it.
+/// Whether a tier whose superblock has these numbers can be opened once more: recovery takes the next epoch,
+/// and emptying the tier the one after it.
 pub(crate) fn can_be_opened(epoch: u32, generation: u64) -> Result<(), UsedUp> {
     let left = if planted::is(Bug::LastNumbersOpened) { [1, 0] } else { [2, SUPERBLOCKS_LEFT] };
     let numbers = [(Bound::Epoch, u64::from(epoch)), (Bound::Generation, generation)];
@@ -138,16 +145,16 @@ impl Control {
 }
 
 impl Tier {
-    /// Why the tier takes no more pages although nobody has stopped it: one of its numbers comes to an end. Whatever is in it can
-    /// still be read, drained and closed.
+    /// Why the tier takes no more pages although nobody has stopped it: one of its numbers comes to an end.
+    /// Whatever is in it can still be read, drained and closed.
     pub fn used_up(&self) -> Option<UsedUp> {
         let mut rising = self.control().rising().into_iter();
         let (bound, next) = rising.find(|(bound, next)| *next >= bound.reserve())?;
         Some(UsedUp { bound, next })
     }
 
-    /// A group of so many frames is about to be opened: asserts that it is given only numbers that exist, and has pages refused from now on
-    /// if few are left. Under the control lock.
+    /// A group of so many frames is about to be opened: asserts that it is given only numbers that exist, and
+    /// has pages refused from now on if few are left. Under the control lock.
     pub(crate) fn spend_numbers(&self, frames: u64) {
         if self.used_up().is_some() && !planted::is(Bug::NumbersSpent) {
             self.control().stopped.set(1);

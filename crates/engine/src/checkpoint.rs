@@ -13,9 +13,9 @@
 //!
 //! - SWEEP: the lane takes pages of the scope in the order of the queue. A page that is superseded before it
 //!   was written has its successor behind the sweep's end, which moves with it.
-//! - LAST: what still waits was staged in during the sweep. Everything is made durable, and until a waiting page
-//!   has been written it is not superseded: its stage-in finds the tier full and its caller carries out jobs. So
-//!   the drain ends however often a page is evicted.
+//! - LAST: what still waits was staged in during the sweep. Everything is made durable, and until a waiting
+//!   page has been written it is not superseded: its stage-in finds the tier full and its caller carries out
+//!   jobs. So the drain ends however often a page is evicted.
 //! - WRITTEN: the disk is synced once more, then what the drain wrote counts as clean.
 
 use crate::control::{Control, NONE};
@@ -131,8 +131,8 @@ impl Tier {
 
     /// Has stage-out write the newest version of every dirty page of `scope` to disk, and sync it.
     ///
-    /// It covers what was staged in before; what is not durable by then is made so, since a page reaches disk only after
-    /// it is durable on flash.
+    /// It covers what was staged in before; what is not durable by then is made so, since a page reaches disk
+    /// only after it is durable on flash.
     ///
     /// # Errors
     /// [`DrainBusy`]: one drain at a time.
@@ -206,8 +206,8 @@ impl Tier {
         }
     }
 
-    /// Whether the drain under way waits for the page whose version, at `position`, is in `state`. Under the control
-    /// lock, or for the sweep, which looks at nothing that moves.
+    /// Whether the drain under way waits for the page whose version, at `position`, is in `state`. Under the
+    /// control lock, or for the sweep, which looks at nothing that moves.
     pub(crate) fn drain_awaits(&self, id: &PageId, state: u32, position: u64) -> bool {
         let control = self.control();
         needs_disk(state) && position < control.drain_end.get() && self.drain_covers(id, state)
@@ -285,7 +285,8 @@ impl Tier {
         if open != NONE && self.slot_of(open).records.get() > 0 {
             self.seal(self.slot_of(open), true);
         }
-        // An open group that is empty has its frames already, and nothing of the scope: nobody may ever fill it.
+        // An open group that is empty has its frames already, and nothing of the scope: nobody may ever fill
+        // it.
         let (end, groups_end) = match control.open.get() {
             NONE => (control.rear.get(), control.next_sequence.get()),
             empty => (self.slot_of(empty).position.get(), empty),
@@ -360,8 +361,8 @@ impl Tier {
         }
     }
 
-    /// The disk is synced, also for stage-out's own writes of groups before `synced_end`: what was written is clean. No
-    /// lock is held.
+    /// The disk is synced, also for stage-out's own writes of groups before `synced_end`: what was written is
+    /// clean. No lock is held.
     pub(crate) fn drain_synced(&self, synced_end: u64) {
         let control = self.control();
         {

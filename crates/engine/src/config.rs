@@ -37,13 +37,15 @@ pub(crate) const LANE_GROUPS_MAX: u32 = 16;
 pub struct TierConfig {
     /// Page size in bytes: a power of two from 4 to 32 KiB.
     pub page_size: u32,
-    /// Frames of the queue, including those that hold group summaries. For designs that write in place: frames that hold pages.
+    /// Frames of the queue, including those that hold group summaries. For designs that write in place:
+    /// frames that hold pages.
     pub frames: u64,
     /// Pages written together: in one sequential write, or each in its place with one summary for all.
     pub group_pages: u32,
     /// Groups kept in memory until they are flushed.
     pub staging_groups: u32,
-    /// Frames whose directory entries make up one metadata segment; at most so many where pages are written in place.
+    /// Frames whose directory entries make up one metadata segment; at most so many where pages are written
+    /// in place.
     pub segment_frames: u32,
     /// Independently locked parts of the directory: a power of two.
     pub shards: u32,
@@ -60,27 +62,32 @@ pub struct TierConfig {
     pub band_frames: u64,
     /// Frames staged out ahead of need while the disk is idle; the busier it is, the fewer.
     pub ahead_frames: u64,
-    /// Frames up to which the queue can be made to grow while it is in use: memory and flash are laid out for so many.
-    /// Less than `frames` counts as `frames`.
+    /// Frames up to which the queue can be made to grow while it is in use: memory and flash are laid out
+    /// for so many. Less than `frames` counts as `frames`.
     pub frames_max: u64,
     /// Parameters of designs that write in place.
     pub placement: Placement,
-    /// Of clean pages only those are taken that return: that were offered before, not long ago. While the tier fills for the first time every one is.
+    /// Of clean pages only those are taken that return: that were offered before, not long ago. While the
+    /// tier fills for the first time every one is.
     pub returning_only: bool,
-    /// With `returning_only`: pages whose first offer is remembered. Default: half as many as there are frames.
+    /// With `returning_only`: pages whose first offer is remembered. Default: half as many as there are
+    /// frames.
     pub remembered_pages: Option<u64>,
 }
 
 /// Parameters of designs that write in place, each for the designs that it names. `None` is the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Placement {
-    /// `lc`: references after which another one to the same page counts as a new one. Default: an eighth of the frames.
+    /// `lc`: references after which another one to the same page counts as a new one. Default: an eighth of
+    /// the frames.
     pub correlated_period: Option<u64>,
     /// `lc`: pages that have left whose last reference is remembered. Default: as many as there are frames.
     pub history: Option<u64>,
-    /// `lc`: share of the frames in per cent that may hold pages newer than disk before the cleaner writes the coldest. Default: 50.
+    /// `lc`: share of the frames in per cent that may hold pages newer than disk before the cleaner writes
+    /// the coldest. Default: 50.
     pub dirty_percent: Option<u32>,
-    /// `exadata`: dirty pages go to flash, and to disk when they leave it. Otherwise they go around it, and admission must be `clean`.
+    /// `exadata`: dirty pages go to flash, and to disk when they leave it. Otherwise they go around it, and
+    /// admission must be `clean`.
     pub write_back: bool,
     /// `tac`: pages of an extent, whose temperature they share. Default: 32.
     pub extent_pages: Option<u64>,
@@ -88,7 +95,8 @@ pub struct Placement {
     pub ageing_period: Option<u64>,
     /// `tac`: what a random reference counts for, where one in sequence is 1. Default: 94.
     pub random_weight: Option<u64>,
-    /// `tac`: extents without a page in the tier whose temperature is remembered. Default: as many as there are frames.
+    /// `tac`: extents without a page in the tier whose temperature is remembered. Default: as many as there
+    /// are frames.
     pub extents: Option<u64>,
 }
 
@@ -121,8 +129,8 @@ impl TierConfig {
         Self::for_flash_bytes_of(Design::FaceGsc, page_size, bytes)
     }
 
-    /// [`Self::new`] for a design. A design that goes around flash with what is dirty admits clean pages alone, and one that needs disk to have
-    /// everything writes through.
+    /// [`Self::new`] for a design. A design that goes around flash with what is dirty admits clean pages
+    /// alone, and one that needs disk to have everything writes through.
     pub fn of(design: Design, page_size: u32, frames: u64) -> Self {
         let admission = if design == Design::Exadata { Admission::Clean } else { Admission::Both };
         let sync_mode = if design.has_slots() { SyncMode::Through } else { SyncMode::Durable };
@@ -144,14 +152,16 @@ impl TierConfig {
         of(low)
     }
 
-    /// Bytes of the smallest flash file that [`Self::for_flash_bytes`] can use; `None` for a page size that cannot be used.
+    /// Bytes of the smallest flash file that [`Self::for_flash_bytes`] can use; `None` for a page size that
+    /// cannot be used.
     pub fn flash_bytes_min(page_size: u32) -> Option<u64> {
         let sizes = (1..FRAMES_OF_SMALLEST).map(|frames| Self::new(page_size, frames).geometry());
         sizes.flatten().next().map(|geometry| geometry.flash_bytes())
     }
 
-    /// The same queue with room to grow in a flash file of `bytes` bytes: as many frames as fit there beside the metadata
-    /// that they need. Memory is taken for all of them. A tier whose design writes in place stays as large as it is.
+    /// The same queue with room to grow in a flash file of `bytes` bytes: as many frames as fit there beside
+    /// the metadata that they need. Memory is taken for all of them. A tier whose design writes in place
+    /// stays as large as it is.
     #[must_use]
     pub fn with_room_in(&self, bytes: u64) -> Self {
         if self.design.writes_in_place() {

@@ -28,7 +28,8 @@ pub(crate) struct Control {
     /// Next position to be given out; while a group is open, past all that it may use. Read without
     /// the lock to turn frames into positions.
     pub(crate) rear: Word,
-    /// The position of frame 0 in the revolution of the frame before the rear. Read without the lock, after `rear`.
+    /// The position of frame 0 in the revolution of the frame before the rear. Read without the lock, after
+    /// `rear`.
     pub(crate) lap: Word,
     /// The frames in use, packed (see `ring`). Read without the lock, after `rear`.
     pub(crate) ring: Word,
@@ -72,17 +73,20 @@ pub(crate) struct Control {
     /// Number of the next group when it began, and groups that were opened during the flush before it.
     pub(crate) flush_opened: Word,
     pub(crate) flush_opens: Word,
-    /// State of the stage-out lane (see `lane`), what it carries, where its groups begin and end, its list and owner.
+    /// State of the stage-out lane (see `lane`), what it carries, where its groups begin and end, its list
+    /// and owner.
     pub(crate) lane: Word,
     pub(crate) lane_load: Word,
     pub(crate) lane_position: Word,
     pub(crate) lane_end: Word,
     pub(crate) lane_pages: Word,
     pub(crate) lane_owner: Word,
-    /// Whether the read of all that the lane carries failed, and which page of it is read again, alone (see `unreadable`).
+    /// Whether the read of all that the lane carries failed, and which page of it is read again, alone (see
+    /// `unreadable`).
     pub(crate) lane_failed: Word,
     pub(crate) lane_again: Word,
-    /// What could be written to when a page that is lost found no room at the rear, so that the front waits for more; 0 if none waits.
+    /// What could be written to when a page that is lost found no room at the rear, so that the front waits
+    /// for more; 0 if none waits.
     pub(crate) lane_room: Word,
     /// Pages that were lost, by the last count and since.
     pub(crate) lost: Word,
@@ -152,17 +156,21 @@ impl Control {
         self.rear.set(rear);
     }
 
-    /// The position at which the content of a frame was appended. Only for frames whose entry is linked and stays so.
+    /// The position at which the content of a frame was appended. Only for frames whose entry is linked and
+    /// stays so.
     ///
-    /// First the rear is read, then the lap, then the ring, each set before the one that is read before it. The rear
-    /// is not older than the link, so the position lies before it, and after it less one revolution.
+    /// First the rear is read, then the lap, then the ring, each set before the one that is read before it.
+    /// The rear is not older than the link, so the position lies before it, and after it less one
+    /// revolution.
     /// 1. The lap belongs to this rear: the position is the last one before it, by `Ring::last_position`.
-    /// 2. The lap is a later one, of a rear that has come round since: all of it lies past the rear that was read, so
-    ///    the position is taken to be in the revolution before, as it is: pages in the one before that have been unlinked.
-    /// 3. The lap is an earlier one, because a group that had reached round was sealed short of that: then the frames
-    ///    that it had reached hold no pages but those of the revolution before, to which the earlier lap takes them.
-    /// 4. If the rear has passed a cut of the ring, the ring is the one after it; and before, either gives the same
-    ///    positions and laps (see `resize`).
+    /// 2. The lap is a later one, of a rear that has come round since: all of it lies past the rear that was
+    ///    read, so the position is taken to be in the revolution before, as it is: pages in the one before
+    ///    that have been unlinked.
+    /// 3. The lap is an earlier one, because a group that had reached round was sealed short of that: then
+    ///    the frames that it had reached hold no pages but those of the revolution before, to which the
+    ///    earlier lap takes them.
+    /// 4. If the rear has passed a cut of the ring, the ring is the one after it; and before, either gives
+    ///    the same positions and laps (see `resize`).
     #[inline(always)]
     pub(crate) fn position_of(&self, frame: u32) -> u64 {
         let rear = self.rear.get();

@@ -35,14 +35,14 @@ pub(crate) const WRITTEN: u32 = 16;
 pub(crate) const DRAINED: u32 = 32;
 /// The page lies at its home although its record is in staging memory (see `placed`).
 pub(crate) const HOMED: u32 = 64;
-/// The page is lost: dirty, and no read brings it back (see `unreadable`). Its entry has the checksum of what is lost, so whatever lies in the
-/// frame is not taken for the page.
+/// The page is lost: dirty, and no read brings it back (see `unreadable`). Its entry has the checksum of what
+/// is lost, so whatever lies in the frame is not taken for the page.
 pub(crate) const LOST: u32 = 128;
 /// First frame of a group: the id holds sequence, pages and records, the checksum the summary's.
 pub(crate) const HEAD: u32 = 8;
 
-/// A dirty page's *dirty since* takes the bits from here on: the number of the last mark before its oldest change
-/// that is not on disk (see `checkpoint`).
+/// A dirty page's *dirty since* takes the bits from here on: the number of the last mark before its oldest
+/// change that is not on disk (see `checkpoint`).
 const SINCE_SHIFT: u32 = 8;
 /// Marks after which a page's age is no longer told apart.
 pub(crate) const SINCE_MAX: u64 = (1 << (32 - SINCE_SHIFT)) - 1;
@@ -71,7 +71,8 @@ pub(crate) fn is_lost(state: u32) -> bool {
 #[repr(C, align(64))]
 pub(crate) struct Shard {
     lock: SpinLock,
-    /// Odd while the lock's holder links or unlinks entries; one further after each step into or out of that.
+    /// Odd while the lock's holder links or unlinks entries; one further after each step into or out of
+    /// that.
     changing: Word,
 }
 const _: () = assert!(size_of::<Shard>() == 64);
@@ -235,8 +236,8 @@ impl<'r> Directory<'r> {
         LockedShard { directory: *self, shard, slotted, began: Cell::new(false), guard }
     }
 
-    /// Looks without the shard's lock. What was seen is returned if nothing was linked or unlinked in the shard
-    /// meanwhile; otherwise, or if `look` cannot tell, `None`.
+    /// Looks without the shard's lock. What was seen is returned if nothing was linked or unlinked in the
+    /// shard meanwhile; otherwise, or if `look` cannot tell, `None`.
     ///
     /// Why what is returned is what a holder of the lock would have seen (invariant 2):
     /// 1. Entries are linked and unlinked only between a step to an odd number and the step to the next even
@@ -244,8 +245,8 @@ impl<'r> Directory<'r> {
     ///    such span, so at even numbers every page has the one valid frame that it is to have.
     /// 2. `before` is even and its load acquires: whatever was changed before that number is seen.
     /// 3. Should a load below see a change made after `before`, then the store of the odd number that came
-    ///    before the change (release fence in `begin_change`) is seen by the last load, which comes after
-    ///    the acquire fence. The numbers differ and nothing is returned.
+    ///    before the change (release fence in `begin_change`) is seen by the last load, which comes after the
+    ///    acquire fence. The numbers differ and nothing is returned.
     /// 4. So with equal numbers the chain was the same all the while. Its entries were linked all the while,
     ///    hence not written to by the owners of unlinked entries either (access rule 1). And a word that
     ///    moves only once an entry has been unlinked, like the rear that passes its frame again, was not seen
@@ -265,8 +266,8 @@ impl<'r> Directory<'r> {
         (shard.changing.get() == before || planted::is(Bug::LookupUnconfirmed)).then_some(seen)
     }
 
-    /// [`Self::look`] for the common case: the page is where its tag leads first, or nowhere. It is written for
-    /// few instructions, so that the processor has several lookups under way.
+    /// [`Self::look`] for the common case: the page is where its tag leads first, or nowhere. It is written
+    /// for few instructions, so that the processor has several lookups under way.
     #[inline(always)]
     pub(crate) fn glance<T>(
         &self,
@@ -287,8 +288,8 @@ impl<'r> Directory<'r> {
         })
     }
 
-    /// What `look` makes of the frame that is linked for a page, or of none, without the shard's lock; `None` if
-    /// something was linked or unlinked in the shard meanwhile.
+    /// What `look` makes of the frame that is linked for a page, or of none, without the shard's lock; `None`
+    /// if something was linked or unlinked in the shard meanwhile.
     pub(crate) fn look<T>(
         &self,
         slotted: Slotted,

@@ -87,7 +87,8 @@ impl Tier {
             return false;
         }
         let state = self.state_at(page.position);
-        // In place memory has not every page that is on its way, and an entry without a page does not tell of which it is.
+        // In place memory has not every page that is on its way, and an entry without a page does not tell of
+        // which it is.
         let unknown = self.geometry.placed.is_some() && state & VALID == 0;
         !unknown && self.copy_staged(page.position.0, state, out)
     }
@@ -123,8 +124,8 @@ impl Tier {
         Position(self.control().rear.get())
     }
 
-    /// Drops the clean pages of `range` that were appended before `end`, because their disk copies may differ after all.
-    /// For a tier that was just recovered; the next recovery finds them again.
+    /// Drops the clean pages of `range` that were appended before `end`, because their disk copies may differ
+    /// after all. For a tier that was just recovered; the next recovery finds them again.
     pub fn distrust_clean(&self, range: &IdRange, end: Position) {
         let control = self.control();
         let directory = self.directory();

@@ -1,11 +1,12 @@
 //! Ranges that are being forgotten.
 //!
-//! A range is forgotten in two steps: its tombstone is appended, then its pages are unlinked one by one, each under its
-//! shard's lock. In between, the tier and what would be found after a crash differ. So each such range is noted with its
-//! owner:
-//! - if the owner dies, whoever abandons it unlinks the rest (invariant 12): the range is forgotten as a whole or not at all;
-//! - a page of the range gets no second chance meanwhile: its record would follow the tombstone in the queue and bring the
-//!   page back (invariant 6).
+//! A range is forgotten in two steps: its tombstone is appended, then its pages are unlinked one by one, each
+//! under its shard's lock. In between, the tier and what would be found after a crash differ. So each such
+//! range is noted with its owner:
+//! - if the owner dies, whoever abandons it unlinks the rest (invariant 12): the range is forgotten as a
+//!   whole or not at all;
+//! - a page of the range gets no second chance meanwhile: its record would follow the tombstone in the queue
+//!   and bring the page back (invariant 6).
 
 use crate::directory::VALID;
 use crate::format::RecordKind;
@@ -106,8 +107,8 @@ impl Tier {
             return;
         }
         let directory = self.directory();
-        // A second chance that was appended before the tombstone may not be linked yet. It holds its shard's lock until
-        // it is; later ones are refused.
+        // A second chance that was appended before the tombstone may not be linked yet. It holds its shard's
+        // lock until it is; later ones are refused.
         directory.pass_locks(self.owner);
         let control = self.control();
         for position in control.front.get()..control.rear.get() {
@@ -133,8 +134,8 @@ impl Tier {
         }
     }
 
-    /// Whether a record must not be appended now: a second chance of a page that is being forgotten. Under the control
-    /// lock.
+    /// Whether a record must not be appended now: a second chance of a page that is being forgotten. Under
+    /// the control lock.
     pub(crate) fn is_being_dropped(&self, kind: &RecordKind) -> bool {
         let RecordKind::Page { id, second_chance: true, .. } = kind else { return false };
         let drops = self.drops();
@@ -142,8 +143,8 @@ impl Tier {
         drops.active.get() > 0 && among()
     }
 
-    /// Whether a page lies in one of the ranges that were forgotten last, whatever became of it since: what a planted
-    /// fault goes by.
+    /// Whether a page lies in one of the ranges that were forgotten last, whatever became of it since: what a
+    /// planted fault goes by.
     pub(crate) fn was_dropped(&self, id: &PageId) -> bool {
         let drops = self.drops();
         drops.slots.iter().map(DropSlot::range).any(|range| range.count > 0 && range.contains(id))

@@ -62,7 +62,8 @@ impl Tier {
         }
     }
 
-    /// A failure that the host met outside of a job, such as one of writing a superblock; acted on as if a job had failed so.
+    /// A failure that the host met outside of a job, such as one of writing a superblock; acted on as if a
+    /// job had failed so.
     pub fn report_failure(&self, failure: Failure) {
         let _guard = self.control().lock.lock(self.owner);
         self.latch(failure);
@@ -89,7 +90,8 @@ impl Tier {
     /// Takes back the jobs of an owner that has died, once the host certifies that its I/O has ended.
     ///
     /// # Errors
-    /// [`Poisoned`] if the owner, or another one before, died inside a critical section: the region is rebuilt from flash.
+    /// [`Poisoned`] if the owner, or another one before, died inside a critical section: the region is
+    /// rebuilt from flash.
     pub fn abandon(&self, owner: u32) -> Result<(), Poisoned> {
         let control = self.control();
         let holds = control.lock.holder() == Some(owner)

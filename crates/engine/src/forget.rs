@@ -7,7 +7,8 @@ use crate::staging::Reserve;
 use crate::tier::{FlashPage, NoRoom, Tier};
 
 impl Tier {
-    /// Drops a page whose flash copy turned out to be damaged, if disk has it: a clean one, or see [`Self::on_disk`].
+    /// Drops a page whose flash copy turned out to be damaged, if disk has it: a clean one, or see
+    /// [`Self::on_disk`].
     pub fn forget_clean(&self, id: &PageId, page: &FlashPage) {
         let directory = self.directory();
         let shard = directory.lock(directory.slot(id), self.owner);
@@ -25,8 +26,8 @@ impl Tier {
         }
     }
 
-    /// A clean page at this position is being forgotten in memory alone: until the durable front has passed it, a crash finds it
-    /// again. Under the lock of the page's shard.
+    /// A clean page at this position is being forgotten in memory alone: until the durable front has passed
+    /// it, a crash finds it again. Under the lock of the page's shard.
     pub(crate) fn forgets(&self, position: Position) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
@@ -52,8 +53,8 @@ impl Tier {
             shard.changed();
         }
         let frame = shard.find(id);
-        // A frame that has left the queue, or is just leaving it, is found again after a crash until the front that
-        // passed it is durable; and so is a page that was forgotten without a tombstone.
+        // A frame that has left the queue, or is just leaving it, is found again after a crash until the
+        // front that passed it is durable; and so is a page that was forgotten without a tombstone.
         let control = self.control();
         let left = control.front.get().max(control.releasing_end.get());
         let durable = control.durable_front.get();

@@ -42,8 +42,9 @@ impl PageId {
         be_u64(&self.0[8..16])
     }
 
-    /// The id of a block of a relation's fork, as PostgreSQL names it: database, tablespace, relation number, fork
-    /// number, block number. The database comes first, so that all of it is one range whatever tablespaces it has.
+    /// The id of a block of a relation's fork, as PostgreSQL names it: database, tablespace, relation number,
+    /// fork number, block number. The database comes first, so that all of it is one range whatever
+    /// tablespaces it has.
     pub fn relation(database: u32, tablespace: u32, relation: u32, fork: u32, block: u32) -> Self {
         let mut bytes = [0; PAGE_ID_BYTES];
         for (out, part) in bytes.chunks_exact_mut(4).zip([database, tablespace, relation, fork, block]) {
@@ -219,8 +220,8 @@ impl IdRange {
         *id >= self.start && self.end().is_none_or(|end| *id < end)
     }
 
-    /// Every id of a range of at most `most` single ids; `None` for larger ranges and those whose steps are ranges
-    /// themselves.
+    /// Every id of a range of at most `most` single ids; `None` for larger ranges and those whose steps are
+    /// ranges themselves.
     pub(crate) fn few_ids(&self, most: u64) -> Option<Vec<PageId>> {
         if self.shift > 0 || self.count > most {
             return None;

@@ -1,13 +1,16 @@
-//! What threads share, and the places where a test lets another one run: of the engine, and of the hosts around it.
+//! What threads share, and the places where a test lets another one run: of the engine, and of the hosts
+//! around it.
 //!
-//! In shipped builds the types are the standard library's and a point is nothing. With the feature `interleave` every access to them
-//! is preceded by a point, at which the scheduler of the crate `shuttle` decides who goes on: so a test explores orders of the
-//! accesses of the real code, and each order can be replayed. `shuttle` has one thread run at a time, so it finds what a wrong order
-//! of accesses does, not what a weak memory order would; see the crate's README for what looks at that.
+//! In shipped builds the types are the standard library's and a point is nothing. With the feature
+//! `interleave` every access to them is preceded by a point, at which the scheduler of the crate `shuttle`
+//! decides who goes on: so a test explores orders of the accesses of the real code, and each order can be
+//! replayed. `shuttle` has one thread run at a time, so it finds what a wrong order of accesses does, not
+//! what a weak memory order would; see the crate's README for what looks at that.
 //!
-//! The words of the engine's region are made of the atomics here. A host takes what its threads share from [`sync`], their beginning
-//! and end from [`thread`], and the time from [`now`], which stands still in an explored order. A loop that waits calls [`rest`].
-//! What is counted for statistics alone need not come from here: nothing depends on its order.
+//! The words of the engine's region are made of the atomics here. A host takes what its threads share from
+//! [`sync`], their beginning and end from [`thread`], and the time from [`now`], which stands still in an
+//! explored order. A loop that waits calls [`rest`]. What is counted for statistics alone need not come from
+//! here: nothing depends on its order.
 
 #[cfg(not(feature = "interleave"))]
 mod plain;

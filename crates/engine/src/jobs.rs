@@ -130,8 +130,9 @@ impl PullPages<'_> {
 }
 
 impl WriteGroup<'_> {
-    /// (Byte offset on flash, bytes): one write, or two where the ring of frames ends. Of a design that writes in place: the summary, and each
-    /// page by itself. With a slot directory there is no summary, and the slots are written for themselves, a block each.
+    /// (Byte offset on flash, bytes): one write, or two where the ring of frames ends. Of a design that
+    /// writes in place: the summary, and each page by itself. With a slot directory there is no summary,
+    /// and the slots are written for themselves, a block each.
     pub fn writes(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let (by_themselves, group) = match self.what {
             Written::Slots => (Some(self.tier.slot_writes()), None),
@@ -172,11 +173,11 @@ impl WriteDisk<'_> {
         self.tier.lane_writes()
     }
 
-    /// Those of the pages that the tier holds as the newest still. The others were superseded or forgotten after the list was
-    /// made, and need not go to disk.
+    /// Those of the pages that the tier holds as the newest still. The others were superseded or forgotten
+    /// after the list was made, and need not go to disk.
     ///
-    /// For a host that lets nobody forget pages while it carries out this job: what was cut off a file before is left
-    /// out, and nothing else, however often the same blocks are cut off and written again.
+    /// For a host that lets nobody forget pages while it carries out this job: what was cut off a file before
+    /// is left out, and nothing else, however often the same blocks are cut off and written again.
     pub fn newest_pages(&self) -> impl Iterator<Item = (PageId, &[u8])> {
         self.tier.lane_writes_newest()
     }
@@ -192,15 +193,16 @@ impl WriteSegment<'_> {
 impl Tier {
     /// The next job, if there is one. `owner` names who carries it out, for [`Self::abandon`].
     ///
-    /// `None` means that nothing can be done now: jobs that others carry out may bring more. Frames may have left the
-    /// queue all the same; a host whose threads wait for room compares [`Self::progress`] and wakes them.
+    /// `None` means that nothing can be done now: jobs that others carry out may bring more. Frames may have
+    /// left the queue all the same; a host whose threads wait for room compares [`Self::progress`] and
+    /// wakes them.
     pub fn next_job(&self, owner: u32) -> Option<Job<'_>> {
         self.next_of(Kinds::All, owner)
     }
 
-    /// The next job that writes to flash or flushes it, if there is one; otherwise as [`Self::next_job`]. A host that keeps
-    /// one of its threads or processes for these never lets staging memory wait for a disk. Somebody else has to take
-    /// the other jobs.
+    /// The next job that writes to flash or flushes it, if there is one; otherwise as [`Self::next_job`]. A
+    /// host that keeps one of its threads or processes for these never lets staging memory wait for a
+    /// disk. Somebody else has to take the other jobs.
     pub fn next_flash_write(&self, owner: u32) -> Option<Job<'_>> {
         self.next_of(Kinds::FlashWrites, owner)
     }
@@ -329,9 +331,10 @@ impl Tier {
         (sync || memory || (written > flushed && pressing) || segment || slots).then_some(written)
     }
 
-    /// Groups of staging memory that are to be free when a flush begins: twice as many as were opened during the last one, within a
-    /// quarter and a half of all, and at least one. A drive without power-loss protection takes milliseconds for a flush however much it covers, so
-    /// one that could have waited takes time from reads; one that comes too late makes those wait who stage in.
+    /// Groups of staging memory that are to be free when a flush begins: twice as many as were opened during
+    /// the last one, within a quarter and a half of all, and at least one. A drive without power-loss
+    /// protection takes milliseconds for a flush however much it covers, so one that could have waited
+    /// takes time from reads; one that comes too late makes those wait who stage in.
     fn groups_kept_free(&self) -> u64 {
         let slots = self.slots().len() as u64;
         let half = slots.div_ceil(2);

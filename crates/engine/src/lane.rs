@@ -11,9 +11,10 @@
 //! What could not be read is read again before anything is listed: READING <--> TO_REREAD, see `unreadable`.
 //!
 //! The lane carries either groups at the front of the queue (see `stage_out`) or pages that a drain
-//! wants on disk (see `checkpoint`), or where pages are written in place those that leave (see `placed`). There is one lane, so no two writes of one page to disk are ever
-//! under way, and disk never gets an older version after a newer one. It is wide instead: what it carries is
-//! handed to the disk together, so that all arms of an array have something to do.
+//! wants on disk (see `checkpoint`), or where pages are written in place those that leave (see `placed`).
+//! There is one lane, so no two writes of one page to disk are ever under way, and disk never gets an older
+//! version after a newer one. It is wide instead: what it carries is handed to the disk together, so that all
+//! arms of an array have something to do.
 
 use crate::config::{GROUP_PAGES_MAX, LANE_GROUPS_MAX};
 use crate::directory::{GroupHead, VALID, WRITTEN, needs_disk};

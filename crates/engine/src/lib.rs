@@ -16,26 +16,26 @@
 //! 2. *One truth.* At most one valid frame per page, the newest; a read gets it, or else disk; never an
 //!    invalid frame, never disk while a newer flash copy exists.
 //! 3. *Durable* means flushed together with every earlier group. Staging memory counts as nothing.
-//! 4. *Checkpoint.* A database's redo pointer passes a change only when the change is on disk and
-//!    synced, or durable in flash. (For volumes: an acknowledged sync.)
-//! 5. *Reuse.* A frame is overwritten only if its page is on disk and synced, or the same or a newer
-//!    version is durable at a later position, or its invalidation is durable; and a durable front lies
-//!    past it. No write covers the frames its contents came from.
-//! 6. *No resurrection.* Invalidations and the front are durable before an acknowledged sync passes
-//!    them. The tombstone of an overwrite becomes durable only after the overwriting disk write is synced.
+//! 4. *Checkpoint.* A database's redo pointer passes a change only when the change is on disk and synced, or
+//!    durable in flash. (For volumes: an acknowledged sync.)
+//! 5. *Reuse.* A frame is overwritten only if its page is on disk and synced, or the same or a newer version
+//!    is durable at a later position, or its invalidation is durable; and a durable front lies past it. No
+//!    write covers the frames its contents came from.
+//! 6. *No resurrection.* Invalidations and the front are durable before an acknowledged sync passes them. The
+//!    tombstone of an overwrite becomes durable only after the overwriting disk write is synced.
 //! 7. *Versions* are ordered by epoch, then sequence. Each recovery makes a new epoch durable before its
 //!    first append. A second chance keeps the version and re-checks that it is still the newest.
-//! 8. *Torn is absent only past the durable mark.* There a group is used whole and verified or not at
-//!    all, and nothing beyond the first break of the chain is used. Below the mark damage is loss, and
-//!    said.
+//! 8. *Torn is absent only past the durable mark.* There a group is used whole and verified or not at all,
+//!    and nothing beyond the first break of the chain is used. Below the mark damage is loss, and said.
 //! 9. *Recovery* is the metadata and a scan of the groups after it, bounded by two segments; it may be
 //!    repeated after a crash inside it.
 //! 10. *Identity.* Tier and database carry each other's identity and generation. (With the host.)
-//! 11. *Errors.* A failed read of a dead page costs nothing; of a clean one it falls back to disk; of a dirty one it is an error, never
-//!     old data, and costs that page. After a failed write admission stops; after a failed sync nothing is retried.
-//! 12. *Processes die.* Jobs record their owner and are handed out again when it has died; a lock whose
-//!     owner died poisons the region. No lock is held while the host is called; lock order: the host's,
-//!     then a shard's, then the control lock.
+//! 11. *Errors.* A failed read of a dead page costs nothing; of a clean one it falls back to disk; of a dirty
+//!     one it is an error, never old data, and costs that page. After a failed write admission stops; after a
+//!     failed sync nothing is retried.
+//! 12. *Processes die.* Jobs record their owner and are handed out again when it has died; a lock whose owner
+//!     died poisons the region. No lock is held while the host is called; lock order: the host's, then a
+//!     shard's, then the control lock.
 
 mod ids;
 

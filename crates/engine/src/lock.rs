@@ -22,7 +22,8 @@ pub(crate) struct SpinLock(AtomicU32);
 pub(crate) struct Guard<'l> {
     word: &'l AtomicU32,
     owner: u32,
-    /// The thread was unwinding already when it took the lock: what is dropped on the way may use the tier in good order.
+    /// The thread was unwinding already when it took the lock: what is dropped on the way may use the tier
+    /// in good order.
     unwinding: bool,
 }
 

@@ -6,12 +6,14 @@
 //! before a flush has covered the last. So after a crash at most two segments' worth of groups must be
 //! found by their summaries (invariant 9).
 //!
-//! A segment's slot on flash is free when the front has passed the segment that was there before. **A full segment always finds its slot
-//! free**, or the tier could come to a halt: groups leave staging memory only into segments, and what moves the front on are groups. It does,
-//! because a group is opened only while there are slots for all that staging memory can hold (`SpareSegments::staged`), and pages come in only while there are more
-//! (`SpareSegments::moving`), for the groups that carry the front and for what is appended again before it has passed one segment more. So when nothing
-//! comes in any more, staging memory empties whatever the disk does, the front finds its groups, and moves. Tombstones make this
-//! necessary: thousands of them fill a segment that stands for a few frames, so that segments run out before frames do.
+//! A segment's slot on flash is free when the front has passed the segment that was there before. **A full
+//! segment always finds its slot free**, or the tier could come to a halt: groups leave staging memory only
+//! into segments, and what moves the front on are groups. It does, because a group is opened only while there
+//! are slots for all that staging memory can hold (`SpareSegments::staged`), and pages come in only while
+//! there are more (`SpareSegments::moving`), for the groups that carry the front and for what is appended
+//! again before it has passed one segment more. So when nothing comes in any more, staging memory empties
+//! whatever the disk does, the front finds its groups, and moves. Tombstones make this necessary: thousands
+//! of them fill a segment that stands for a few frames, so that segments run out before frames do.
 
 use crate::control::{SegmentBuffer, Slot};
 use crate::format::{
@@ -172,14 +174,14 @@ impl Tier {
         (left || planted::is(Bug::SegmentSlotReused)).then_some(index)
     }
 
-    /// Up to where the front has to come before the groups in staging memory and `more` segments besides find their slots free. Under the
-    /// control lock.
+    /// Up to where the front has to come before the groups in staging memory and `more` segments besides find
+    /// their slots free. Under the control lock.
     fn segments_wait_for(&self, more: u64) -> u64 {
         if self.geometry.slot_directory().is_some() || planted::is(Bug::SegmentsUncounted) {
             return 0;
         }
-        // Segments end in the order of their numbers, so the slot of the last one is the last to be free. The one under construction has
-        // found its own.
+        // Segments end in the order of their numbers, so the slot of the last one is the last to be free. The
+        // one under construction has found its own.
         let last = self.control().segment_number.get() + self.geometry.spare_segments.staged - 1 + more;
         self.segment_end(last).get()
     }
@@ -194,7 +196,8 @@ impl Tier {
         self.segments_wait_for(more) <= self.control().durable_front.get()
     }
 
-    /// Up to where the front is to come soon, so that nobody who stages in has to wait for a segment. Under the control lock.
+    /// Up to where the front is to come soon, so that nobody who stages in has to wait for a segment. Under
+    /// the control lock.
     pub(crate) fn front_wanted_for_segments(&self) -> u64 {
         self.segments_wait_for(self.geometry.spare_segments.moving + 1)
     }

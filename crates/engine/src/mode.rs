@@ -5,8 +5,8 @@ use crate::planted::{self, Bug};
 use crate::tier::Tier;
 
 impl Tier {
-    /// Stops taking pages: dirty ones are refused from now on, clean ones dropped. What was on its way is in the tier when
-    /// this returns. It stays so if the process that asked for it dies.
+    /// Stops taking pages: dirty ones are refused from now on, clean ones dropped. What was on its way is in
+    /// the tier when this returns. It stays so if the process that asked for it dies.
     pub fn stop_admission(&self) {
         self.control().stopped.set(1);
         planted::outside("admission: stopped, pages on their way");
@@ -35,17 +35,18 @@ impl Tier {
     ///
     /// 1. [`Self::stop_admission`]: no page is on its way in one mode while it counts in another.
     /// 2. [`Self::request_sync`], wait; sync the disk, too.
-    /// 3. To `through`, [`Self::request_drain`] of everything, wait: such a tier is emptied after a crash, so nothing in
-    ///    it may be the only copy.
+    /// 3. To `through`, [`Self::request_drain`] of everything, wait: such a tier is emptied after a crash, so
+    ///    nothing in it may be the only copy.
     /// 4. [`Superblock::with_sync_mode`](crate::format::Superblock::with_sync_mode), durable.
     /// 5. This, and [`Self::resume_admission`].
     ///
-    /// One process at a time. If it dies on the way, another one makes a superblock with [`Self::sync_mode`] durable, generation
-    /// after that of the one on flash, before it resumes admission: the mode on flash may be the new one already.
+    /// One process at a time. If it dies on the way, another one makes a superblock with [`Self::sync_mode`]
+    /// durable, generation after that of the one on flash, before it resumes admission: the mode on flash
+    /// may be the new one already.
     ///
     /// # Panics
-    /// If admission has not stopped, or the tier would hold only copies in mode `through`, or the design goes with no other mode than that
-    /// ([`Design::has_slots`](crate::Design::has_slots)).
+    /// If admission has not stopped, or the tier would hold only copies in mode `through`, or the design goes
+    /// with no other mode than that ([`Design::has_slots`](crate::Design::has_slots)).
     pub fn set_sync_mode(&self, mode: SyncMode) {
         assert!(self.control().stopped.get() != 0, "the sync mode changes only while admission has stopped");
         let allowed = mode == SyncMode::Through || !self.geometry.config().design.has_slots();

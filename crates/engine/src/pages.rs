@@ -1,8 +1,8 @@
 //! What the tier holds, for people who look at it and for checks of every page.
 //!
-//! A pass goes along the queue and takes no lock but where a shard is being changed. It ends where the rear was when it began,
-//! so it ends under any load. A page that is appended again before the pass comes to it lies behind that end and is left
-//! out; none is seen twice.
+//! A pass goes along the queue and takes no lock but where a shard is being changed. It ends where the rear
+//! was when it began, so it ends under any load. A page that is appended again before the pass comes to it
+//! lies behind that end and is left out; none is seen twice.
 
 use crate::directory::{ATTEMPTS, DIRTY, Entry, HOMED, REFERENCED, VALID, is_lost};
 use crate::ids::{PageId, Position};
@@ -32,7 +32,8 @@ pub struct PageCursor {
 }
 
 impl PageCursor {
-    /// The next position to be looked at, and the one where the pass ends; for hosts that are not written in Rust.
+    /// The next position to be looked at, and the one where the pass ends; for hosts that are not written in
+    /// Rust.
     pub fn positions(self) -> (u64, u64) {
         (self.next, self.end)
     }
@@ -52,8 +53,8 @@ impl Tier {
         PageCursor { next: control.front.get().min(end), end }
     }
 
-    /// Looks at up to `frames_max` frames from `cursor` on, moves it, and returns the pages found there, which may be none.
-    /// `None` when the pass is complete.
+    /// Looks at up to `frames_max` frames from `cursor` on, moves it, and returns the pages found there,
+    /// which may be none. `None` when the pass is complete.
     pub fn pages(&self, cursor: &mut PageCursor, frames_max: usize) -> Option<Vec<HeldPage>> {
         let from = cursor.next.max(self.control().front.get());
         if from >= cursor.end {
@@ -69,7 +70,8 @@ impl Tier {
         self.slots().iter().filter(|slot| slot.state.get() != FREE).map(|slot| slot.pages.get()).sum()
     }
 
-    /// Whether the tier takes pages: not after [`Self::stop_admission`], nor after flash could not be written.
+    /// Whether the tier takes pages: not after [`Self::stop_admission`], nor after flash could not be
+    /// written.
     pub fn admits(&self) -> bool {
         self.control().stopped.get() == 0
     }
@@ -81,7 +83,8 @@ impl Tier {
         if directory.state(frame) & VALID == 0 {
             return None;
         }
-        // What the entry says may be half another page's by now: it counts if a lookup of that page leads back here.
+        // What the entry says may be half another page's by now: it counts if a lookup of that page leads
+        // back here.
         let id = directory.id(frame);
         let slotted = directory.slot(&id);
         let look = |found: Option<(u32, &Entry)>| {

@@ -1,8 +1,10 @@
-//! Faults that can be switched on to prove that the tests would notice them, and points where a process can be killed.
+//! Faults that can be switched on to prove that the tests would notice them, and points where a process can
+//! be killed.
 //!
-//! Each switch takes out one rule behind a durability invariant, at the line where the rule stands. They exist only with the
-//! feature `planted`, which no shipped build turns on; without it every switch is a constant `false` and every point nothing. Where each is found, and
-//! after how many power cuts, is in `docs/reliability.md`.
+//! Each switch takes out one rule behind a durability invariant, at the line where the rule stands. They
+//! exist only with the feature `planted`, which no shipped build turns on; without it every switch is a
+//! constant `false` and every point nothing. Where each is found, and after how many power cuts, is in
+//! `docs/reliability.md`.
 
 macro_rules! bugs {
     ($($invariant:literal: { $($(#[$doc:meta])+ $bug:ident,)+ })+) => {
@@ -521,7 +523,8 @@ mod point {
         static HOOK: RefCell<Option<Hook>> = const { RefCell::new(None) };
     }
 
-    /// Has `hook` called, with its name, at every point that this thread passes: places where a process may die.
+    /// Has `hook` called, with its name, at every point that this thread passes: places where a process may
+    /// die.
     pub fn at_points(hook: Option<Hook>) {
         HOOK.with(|current| *current.borrow_mut() = hook);
     }

@@ -2,8 +2,9 @@
 //! workloads", section 4.3, "Group second chance").
 //!
 //! Survivors of the group at the front fill a part of the next group. What room is left is offered to the
-//! host: it stages in that many pages from the tail of its buffer pool, dirty ones through the pool's own flush,
-//! so that their log is forced. Pages whose eviction is near leave in the background then, and groups are full.
+//! host: it stages in that many pages from the tail of its buffer pool, dirty ones through the pool's own
+//! flush, so that their log is forced. Pages whose eviction is near leave in the background then, and groups
+//! are full.
 
 use crate::config::Design;
 use crate::control::NONE;

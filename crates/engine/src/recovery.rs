@@ -4,10 +4,10 @@
 //! 1. The newest run of whole segments gives the directory up to the last segment's end.
 //! 2. From there the chain of group summaries is followed. It ends at the first summary that is not the
 //!    successor of the one before (invariant 8).
-//! 3. Of the groups found, those that were not yet known durable when the last one was composed are
-//!    read whole: the chain is cut at the first with a torn page.
-//! 4. If anything beyond the end says that the end was durable, damage has eaten what had been
-//!    acknowledged: recovery refuses instead of returning old pages.
+//! 3. Of the groups found, those that were not yet known durable when the last one was composed are read
+//!    whole: the chain is cut at the first with a torn page.
+//! 4. If anything beyond the end says that the end was durable, damage has eaten what had been acknowledged:
+//!    recovery refuses instead of returning old pages.
 //! 5. Records are replayed in the order of the queue: the last of a page counts, tombstones remove.
 //! 6. A new epoch begins (invariant 7).
 //!
@@ -90,7 +90,8 @@ pub enum RecoveryError {
         what: String,
         /// Byte offset on the device.
         offset: u64,
-        /// What could not be read before that and was done without: it may be that nothing is damaged, and missed for that alone.
+        /// What could not be read before that and was done without: it may be that nothing is damaged, and
+        /// missed for that alone.
         unread: Option<ReadError>,
     },
 }
@@ -188,17 +189,19 @@ struct Scan<'s, 'f> {
     flash: &'f mut dyn ReadFlash,
     report: RecoveryReport,
     summary: Vec<u8>,
-    /// Where pages are written in place: the number after the last group that any segment stands for, whether or not it is used.
+    /// Where pages are written in place: the number after the last group that any segment stands for,
+    /// whether or not it is used.
     segments_end: u64,
     /// The first of the reads that failed and were done without.
     unread: Option<ReadError>,
 }
 
 impl Tier {
-    /// Opens the tier that `superblock` describes. `owner` names this process in locks and jobs: any number but
-    /// 0 and `u32::MAX`. Other processes join it with [`Tier::attach`] after [`Tier::publish`].
+    /// Opens the tier that `superblock` describes. `owner` names this process in locks and jobs: any number
+    /// but 0 and `u32::MAX`. Other processes join it with [`Tier::attach`] after [`Tier::publish`].
     ///
-    /// A [`Region`](crate::Region) is wiped first, whatever it holds. Memory that is known to be zero is said to be with a [`Blank`].
+    /// A [`Region`](crate::Region) is wiped first, whatever it holds. Memory that is known to be zero is said
+    /// to be with a [`Blank`].
     ///
     /// # Errors
     /// [`RecoveryError`]: the memory holds nothing useful then, and nothing on flash has changed.

@@ -1,12 +1,13 @@
 //! Reference information that survives a crash.
 //!
-//! Second chances live from the reference bits of the directory, which are in memory. After a crash all pages would
-//! count as not referenced until they have been looked up again ("Flash as cache extension for online
+//! Second chances live from the reference bits of the directory, which are in memory. After a crash all pages
+//! would count as not referenced until they have been looked up again ("Flash as cache extension for online
 //! transactional workloads", section 6.8, Figure 14, has a slump of some 400 s). So every metadata segment
 //! takes along the bits of one sixteenth of the frames, in turn: they are at most a sixteenth of the queue's
 //! way round old and cost a hundredth of what the segments cost.
 //!
-//! They are hints: a torn or missing bitmap is ignored, and a bit never decides which version of a page is valid.
+//! They are hints: a torn or missing bitmap is ignored, and a bit never decides which version of a page is
+//! valid.
 
 use crate::config::{Design, Geometry};
 use crate::directory::{REFERENCED, VALID};
@@ -59,8 +60,8 @@ impl Tier {
         bits
     }
 
-    /// Gives pages the bits that a segment took along, unless their frames were overwritten since. At recovery.
-    /// Returns how many pages are referenced by it.
+    /// Gives pages the bits that a segment took along, unless their frames were overwritten since. At
+    /// recovery. Returns how many pages are referenced by it.
     pub(crate) fn adopt_references(&self, header: &SegmentHeader, bits: &[u8]) -> u64 {
         let directory = self.directory();
         let mut referenced = 0;

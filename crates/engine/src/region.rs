@@ -46,8 +46,8 @@ enum Memory {
 }
 
 // SAFETY: the region is plain memory; everything in it is accessed through atomics or through leases
-// whose exclusivity the tier's state machine provides. The base pointer is never changed. An owner of the memory
-// is `Send` and touched by nobody before it is dropped.
+// whose exclusivity the tier's state machine provides. The base pointer is never changed. An owner of the
+// memory is `Send` and touched by nobody before it is dropped.
 unsafe impl Send for Region {}
 // SAFETY: as for Send.
 unsafe impl Sync for Region {}
@@ -192,8 +192,8 @@ impl Region {
     /// A region in memory that the caller provides, such as shared memory.
     ///
     /// # Safety
-    /// `base` points to `bytes` bytes, aligned to [`REGION_ALIGNMENT`], initialised (with anything), that stay mapped
-    /// for the life of the region and are used by nothing but tiers.
+    /// `base` points to `bytes` bytes, aligned to [`REGION_ALIGNMENT`], initialised (with anything), that
+    /// stay mapped for the life of the region and are used by nothing but tiers.
     pub unsafe fn from_raw(base: NonNull<u8>, bytes: usize) -> Self {
         assert_eq!(base.as_ptr() as usize % REGION_ALIGNMENT, 0, "a region must be aligned");
         Self { base, bytes, parts: [NOWHERE; PARTS], memory: Memory::Raw }
@@ -204,13 +204,14 @@ impl Region {
     /// # Panics
     /// If the memory is not aligned to [`REGION_ALIGNMENT`].
     pub fn owning<M: AsMut<[u8]> + Send + 'static>(memory: M) -> Self {
-        // Boxed before it is asked for its bytes, so that they stay where they are even if they lie in `M` itself.
+        // Boxed before it is asked for its bytes, so that they stay where they are even if they lie in `M`
+        // itself.
         let mut owner = Box::new(memory);
         let bytes = (*owner).as_mut();
         let (base, bytes) = (NonNull::from(&mut *bytes).cast::<u8>(), bytes.len());
         assert_eq!(base.as_ptr() as usize % REGION_ALIGNMENT, 0, "a region must be aligned");
-        // `M` gave out its bytes as the only reference to them, and is never asked for them again: so nothing in
-        // this process touches them but the region, until it drops their owner.
+        // `M` gave out its bytes as the only reference to them, and is never asked for them again: so nothing
+        // in this process touches them but the region, until it drops their owner.
         Self { base, bytes, parts: [NOWHERE; PARTS], memory: Memory::Owned { _owner: owner } }
     }
 
@@ -224,8 +225,9 @@ impl Region {
         // First what other processes find a tier by, so that none joins one that is half gone.
         let words = self.slice::<PageWord>(0, (self.bytes / 8).min(8));
         words.iter().for_each(|word| word.0.store(0, Ordering::Release));
-        // SAFETY: the region's own bytes, of which this process has no other reference (`&mut`); every structure in it is
-        // valid when zero. Other processes use a region only between the publication of a tier and its end.
+        // SAFETY: the region's own bytes, of which this process has no other reference (`&mut`); every
+        // structure in it is valid when zero. Other processes use a region only between the
+        // publication of a tier and its end.
         unsafe { self.base.as_ptr().write_bytes(0, self.bytes) };
     }
 
@@ -261,8 +263,8 @@ impl Region {
     #[inline(always)]
     pub(crate) fn at<T: Placed>(&self, index: usize) -> Option<&T> {
         let part = &self.parts[T::PART];
-        // SAFETY: `place` has checked the array, which is the region's own, for this type and no other; the rest
-        // as for `slice`.
+        // SAFETY: `place` has checked the array, which is the region's own, for this type and no other; the
+        // rest as for `slice`.
         (index < part.count).then(|| unsafe { &*part.base.as_ptr().cast::<T>().wrapping_add(index) })
     }
 
@@ -290,8 +292,9 @@ impl Region {
         let words = self.slice::<PageWord>(offset, source.len() / 8);
         #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "interleave")))]
         if source.len() >= COPIED_AT_ONCE {
-            // SAFETY: source and target have this length and do not overlap, for nobody has a slice of page memory that
-            // is copied to. To others the instruction is as if the bytes were stored relaxed, one after the other.
+            // SAFETY: source and target have this length and do not overlap, for nobody has a slice of page
+            // memory that is copied to. To others the instruction is as if the bytes were stored
+            // relaxed, one after the other.
             unsafe {
                 std::arch::asm!(
                     "rep movsb",
@@ -360,8 +363,8 @@ impl Region {
 #[inline(always)]
 pub(crate) fn equal_bytes(words: &[AtomicU32; 4], byte: u8) -> u32 {
     use std::arch::x86_64::{__m128i, _mm_movemask_epi8, _mm_set1_epi8};
-    // SAFETY: every processor of this architecture has SSE2. The assembly reads the words and nothing else, which is
-    // to others as if they were loaded relaxed, one after the other.
+    // SAFETY: every processor of this architecture has SSE2. The assembly reads the words and nothing else,
+    // which is to others as if they were loaded relaxed, one after the other.
     #[allow(clippy::multiple_unsafe_ops_per_block)]
     let mask = unsafe {
         let mut equal: __m128i = _mm_set1_epi8(byte as i8);
@@ -411,8 +414,9 @@ pub fn prefetch<T>(value: &T) {
 #[inline(always)]
 pub fn prefetch<T>(_value: &T) {}
 
-/// Memory on the heap that outlives what is built in it, for those who simulate servers: one region after the other, or one for each process, over the
-/// same bytes. As with memory that processes share, whoever recovers a tier in it has made sure that nobody uses another one there.
+/// Memory on the heap that outlives what is built in it, for those who simulate servers: one region after the
+/// other, or one for each process, over the same bytes. As with memory that processes share, whoever recovers
+/// a tier in it has made sure that nobody uses another one there.
 #[derive(Clone)]
 pub struct LastingMemory(std::sync::Arc<Region>);
 

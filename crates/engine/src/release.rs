@@ -10,8 +10,8 @@
 //! Between `front` and `cleaned` a page is on disk and still answered from flash: staging out ahead of
 //! need costs no hits. A frame is releasable only when (invariant 5)
 //! - its page's disk write is synced (SyncDisk was issued after the write was complete), and
-//! - every version that superseded it or carries it on, and every tombstone, is durable: all groups
-//!   that existed when the sync was issued (the barrier);
+//! - every version that superseded it or carries it on, and every tombstone, is durable: all groups that
+//!   existed when the sync was issued (the barrier);
 //!
 //! and it is overwritten only when the new front is durable itself, carried by a later group.
 
@@ -64,7 +64,8 @@ impl Tier {
         // Short bands are worth a sync only when nothing else can leave.
         let short = band > 0 && releasable == control.front.get() && self.pressing();
         let wanted = band >= self.geometry.config().band_frames || short;
-        // A drain does not wait for a barrier that may be far away: its sync covers the band before it as well.
+        // A drain does not wait for a barrier that may be far away: its sync covers the band before it as
+        // well.
         let ready = match control.disk_sync.get() {
             SYNC_IDLE => wanted || self.drain_wants_sync(),
             SYNC_BARRIER => self.drain_wants_sync(),
@@ -108,8 +109,8 @@ impl Tier {
         }
     }
 
-    /// Where pages are written in place: records may leave the queue when all that relocated or replaced them is durable, which is in
-    /// the groups that existed when the last of them was. Under the control lock.
+    /// Where pages are written in place: records may leave the queue when all that relocated or replaced them
+    /// is durable, which is in the groups that existed when the last of them was. Under the control lock.
     fn pass_ring_barrier(&self, homes: &Homes<'_>) {
         let control = self.control();
         let placed = homes.control;

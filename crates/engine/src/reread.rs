@@ -1,7 +1,8 @@
 //! What flash did not give back whole is read again, before anybody draws a conclusion.
 //!
-//! A read of many frames fails as a whole for one bad sector, an error may pass by, and a device may answer nothing for a while: a controller that is reset, a
-//! path that changes. So each page that is not whole is read again by itself, in two rounds, each read a job of its own. If the last read of a round fails,
+//! A read of many frames fails as a whole for one bad sector, an error may pass by, and a device may answer
+//! nothing for a while: a controller that is reset, a path that changes. So each page that is not whole is
+//! read again by itself, in two rounds, each read a job of its own. If the last read of a round fails,
 //! a superblock is read, the *probe*: whether the device answers at all.
 //!
 //! ```text
@@ -12,7 +13,8 @@
 //!                             +--- nothing answers ------+----> SILENT: nothing is lost, writing ends
 //! ```
 //!
-//! So a page counts as unreadable only if the device answered between the two reads of it and after the second one.
+//! So a page counts as unreadable only if the device answered between the two reads of it and after the
+//! second one.
 
 use crate::config::PAGE_SIZE_MIN;
 use crate::directory::GroupHead;
@@ -47,7 +49,8 @@ enum Alone {
 struct Step {
     round: u64,
     alone: Alone,
-    /// Of the page, among those of the lane; of a probe, that of a page that is not whole, in whose place it goes.
+    /// Of the page, among those of the lane; of a probe, that of a page that is not whole, in whose place it
+    /// goes.
     index: u64,
 }
 
@@ -92,8 +95,8 @@ impl Tier {
         self.control().lane_again.get() == SILENT
     }
 
-    /// Something of what was read is not whole, or the last read `failed`. True if something is now to be read by itself; false when all that had to be
-    /// has been.
+    /// Something of what was read is not whole, or the last read `failed`. True if something is now to be
+    /// read by itself; false when all that had to be has been.
     pub(crate) fn read_again(&self, failed: bool) -> bool {
         let control = self.control();
         let next = match Step::from_code(control.lane_again.get()) {
@@ -132,7 +135,8 @@ impl Tier {
         Some(Step { round, alone: Alone::Page, index })
     }
 
-    /// The next page of a round. Behind its last one comes the probe, or the next round if all is whole or that last read did not `fail`.
+    /// The next page of a round. Behind its last one comes the probe, or the next round if all is whole or
+    /// that last read did not `fail`.
     fn next_in_round(&self, round: u64, from: u64, failed: bool) -> Option<Step> {
         let page = self.next_unread(from).map(|index| Step { round, alone: Alone::Page, index });
         let probe = || self.next_unread(0).filter(|_| failed);
@@ -140,7 +144,8 @@ impl Tier {
             .or_else(|| self.first_of_round(round + 1))
     }
 
-    /// The first of the lane's pages, from an index on, that something is to be done for and that is not what belongs there.
+    /// The first of the lane's pages, from an index on, that something is to be done for and that is not what
+    /// belongs there.
     fn next_unread(&self, from: u64) -> Option<u64> {
         let pages = (from..).map_while(|index| Some((index, self.lane_page_at(index)?)));
         pages.filter(|(_, page)| self.is_wanted_whole(*page)).map(|(index, _)| index).next()
@@ -156,7 +161,8 @@ impl Tier {
         (position < control.lane_end.get()).then_some(LanePage { position, place: index })
     }
 
-    /// Whether something has to be done for what lies in the lane's buffer at this place, and it is not what belongs there.
+    /// Whether something has to be done for what lies in the lane's buffer at this place, and it is not what
+    /// belongs there.
     fn is_wanted_whole(&self, page: LanePage) -> bool {
         let control = self.control();
         if control.lane_load.get() != GROUP {
@@ -167,7 +173,8 @@ impl Tier {
             self.lane_groups().find(|(group, head)| page.position < self.pages_of(*group, head).end);
         let Some((group, head)) = of_group else { return false };
         if page.position < self.page_position(group, 0) {
-            // Without the summary there are no second chances, and a place that cannot be read is to be known.
+            // Without the summary there are no second chances, and a place that cannot be read is to be
+            // known.
             return failed && self.reads_whole_groups() && !self.lane_summary_whole(group, &head);
         }
         // Where the read failed the frames of dead pages are looked at as well: one of them is bad.
@@ -180,7 +187,8 @@ impl Tier {
         self.lane_summary(group, head).is_some()
     }
 
-    /// The summary of one of the lane's groups, if it was read and is that group's: its bytes, and the number of its records.
+    /// The summary of one of the lane's groups, if it was read and is that group's: its bytes, and the number
+    /// of its records.
     pub(crate) fn lane_summary(&self, group: u64, head: &GroupHead) -> Option<(&[u8], usize)> {
         let bytes = self.geometry.summary_frames() as usize * self.geometry.page_size();
         let summary = self.region.lease(self.lane_memory(group - self.control().lane_position.get()), bytes);

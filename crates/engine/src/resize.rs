@@ -1,21 +1,26 @@
 //! Growing and shrinking the queue while it is in use.
 //!
-//! The ring of frames can be cut or extended only where the rear stands at the cut: then every position in the queue
-//! keeps its frame. So a resize is asked for, takes effect when the rear next comes to the end of the ring (when it grows)
-//! or to its new end (when it shrinks, once the queue is short enough), and needs one superblock to be written in between:
+//! The ring of frames can be cut or extended only where the rear stands at the cut: then every position in
+//! the queue keeps its frame. So a resize is asked for, takes effect when the rear next comes to the end of
+//! the ring (when it grows) or to its new end (when it shrinks, once the queue is short enough), and needs
+//! one superblock to be written in between:
 //!
 //! ```text
 //!       begin_resize          the rear is at the cut         resized            superblock durable, finish_resize
 //!   IDLE -----------> SEEKING ----------------------> AT_CUT -------> STATED ---------------------------------> IDLE
 //! ```
 //!
-//! - SEEKING: a group that would cross the cut is made short, so that it ends there. When shrinking, stage-out works for
-//!   the new length, and new groups get half of the frames that leave, so that the queue gets shorter under load, too.
-//! - AT_CUT: no group is opened; stage-in finds the tier full for the moment of one superblock write. Reads go on.
-//! - STATED: the same, and a superblock with the new ring may be on flash, whoever was writing it. A recovery would believe it, so
-//!   the queue does not go on in the old ring any more: the resize cannot be forgotten, and if its process dies another one finishes it.
+//! - SEEKING: a group that would cross the cut is made short, so that it ends there. When shrinking,
+//!   stage-out works for the new length, and new groups get half of the frames that leave, so that the queue
+//!   gets shorter under load, too.
+//! - AT_CUT: no group is opened; stage-in finds the tier full for the moment of one superblock write. Reads
+//!   go on.
+//! - STATED: the same, and a superblock with the new ring may be on flash, whoever was writing it. A recovery
+//!   would believe it, so the queue does not go on in the old ring any more: the resize cannot be forgotten,
+//!   and if its process dies another one finishes it.
 //!
-//! What does not fit the new length goes to disk as always, by stage-out. A stop before the cut forgets the request.
+//! What does not fit the new length goes to disk as always, by stage-out. A stop before the cut forgets the
+//! request.
 
 use crate::config::{ConfigError, RESERVED_GROUPS, TierConfig};
 use crate::control::NONE;
@@ -29,9 +34,11 @@ const SEEKING: u64 = 1;
 const AT_CUT: u64 = 2;
 const STATED: u64 = 3;
 
-/// The configuration with another number of frames; what depends on it by default follows, and the room stays.
+/// The configuration with another number of frames; what depends on it by default follows, and the room
+/// stays.
 fn with_frames(config: &TierConfig, frames: u64) -> TierConfig {
-    // Fewer than the frames count as so many: of a smaller queue they would be fewer, and flash is laid out for as many as before.
+    // Fewer than the frames count as so many: of a smaller queue they would be fewer, and flash is laid out
+    // for as many as before.
     let most = config.frames_max.max(config.frames);
     let frames_max = if planted::is(Bug::RoomForgotten) { config.frames_max } else { most };
     TierConfig { frames, frames_max, ahead_frames: config.ahead_frames.min(frames / 2), ..config.clone() }
@@ -51,7 +58,8 @@ impl Tier {
     /// [`Self::resized`] durable and call [`Self::finish_resize`].
     ///
     /// # Errors
-    /// `frames` cannot be used with the other parameters, or is more than `frames_max`; or another resize is just taking effect.
+    /// `frames` cannot be used with the other parameters, or is more than `frames_max`; or another resize is
+    /// just taking effect.
     pub fn begin_resize(&self, frames: u64) -> Result<(), ConfigError> {
         if self.geometry.placed.is_some() && frames != self.geometry.frames() {
             let design = self.geometry.config().design;
@@ -79,7 +87,8 @@ impl Tier {
         Ok(())
     }
 
-    /// Forgets a resize, unless it is just taking effect: once [`Self::resized`] was asked for, it is finished.
+    /// Forgets a resize, unless it is just taking effect: once [`Self::resized`] was asked for, it is
+    /// finished.
     pub fn cancel_resize(&self) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
@@ -94,8 +103,8 @@ impl Tier {
         self.control().resize.get() == STATED && !planted::is(Bug::StatedResizeForgotten)
     }
 
-    /// The frames asked for, and how many may still be appended before the rear stands at the cut; `None` if no resize
-    /// is under way.
+    /// The frames asked for, and how many may still be appended before the rear stands at the cut; `None` if
+    /// no resize is under way.
     pub fn resize_progress(&self) -> Option<(u64, u64)> {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
@@ -107,8 +116,9 @@ impl Tier {
         matches!(self.control().resize.get(), AT_CUT | STATED)
     }
 
-    /// The superblock of the tier with the frames asked for. The host makes it durable as it does every superblock, one process at
-    /// a time. `superblock` is the newest on flash, also if a process died while it wrote that.
+    /// The superblock of the tier with the frames asked for. The host makes it durable as it does every
+    /// superblock, one process at a time. `superblock` is the newest on flash, also if a process died
+    /// while it wrote that.
     ///
     /// # Panics
     /// If the tier does not wait for it.
@@ -180,8 +190,8 @@ impl Tier {
         if control.resize.get() == IDLE { frames } else { frames.min(control.resize_frames.get()) }
     }
 
-    /// How many frames a group that is opened now may have at most; `None` while the cut waits for the host. Under the
-    /// control lock, while no group is open.
+    /// How many frames a group that is opened now may have at most; `None` while the cut waits for the host.
+    /// Under the control lock, while no group is open.
     pub(crate) fn group_frames_allowed(&self) -> Option<u64> {
         let control = self.control();
         let most = self.geometry.group_frames;
@@ -212,8 +222,8 @@ impl Tier {
         })
     }
 
-    /// Whether what recovery needs lies within the frames that will be, and leaves room for the groups by which the
-    /// front moves on.
+    /// Whether what recovery needs lies within the frames that will be, and leaves room for the groups by
+    /// which the front moves on.
     fn queue_fits_cut(&self) -> bool {
         let frames = self.control().resize_frames.get();
         let room = (RESERVED_GROUPS + 1) * self.geometry.group_frames;

@@ -1,12 +1,14 @@
 //! Clean pages that return: a bounded memory of those that were offered lately.
 //!
-//! Most clean pages that miss never come back, and each costs a write of flash. Where only those are taken that return
-//! ([`crate::TierConfig::returning_only`]), the first offer of a page is remembered and the page dropped; if it is offered again while that is
-//! remembered, it is taken. The lists of pages that have left in 2Q and ARC are such memories ("2Q: A low overhead high performance buffer
-//! management replacement algorithm", 1994, section 2, there A1out), and so is the rejection of first accesses in CacheLib ("The CacheLib caching
-//! engine: design and experiences at scale", 2020, section 4).
+//! Most clean pages that miss never come back, and each costs a write of flash. Where only those are taken
+//! that return ([`crate::TierConfig::returning_only`]), the first offer of a page is remembered and the page
+//! dropped; if it is offered again while that is remembered, it is taken. The lists of pages that have left
+//! in 2Q and ARC are such memories ("2Q: A low overhead high performance buffer management replacement
+//! algorithm", 1994, section 2, there A1out), and so is the rejection of first accesses in CacheLib ("The
+//! CacheLib caching engine: design and experiences at scale", 2020, section 4).
 //!
-//! A page's hash leads to a *set*, one word with the fingerprints of four pages, the newest in the lowest place:
+//! A page's hash leads to a *set*, one word with the fingerprints of four pages, the newest in the lowest
+//! place:
 //!
 //! ```text
 //!   63        48 47        32 31        16 15         0
@@ -15,13 +17,15 @@
 //!   +-----------+------------+------------+------------+
 //! ```
 //!
-//! 1. A page that is remembered stays where it is; one that is not pushes the oldest of its set out. So the memory is first in, first out, set by set.
-//! 2. A page that is not remembered passes for one that is with a probability of at most 4 / 65,535. Then it is taken at its first
-//!    offer, as all pages are without this memory.
-//! 3. A word is loaded once and stored once, without a lock. Of two threads that change one set at once the one that stores last may undo what the
-//!    other remembered: that page has to be offered once more.
+//! 1. A page that is remembered stays where it is; one that is not pushes the oldest of its set out. So the
+//!    memory is first in, first out, set by set.
+//! 2. A page that is not remembered passes for one that is with a probability of at most 4 / 65,535. Then it
+//!    is taken at its first offer, as all pages are without this memory.
+//! 3. A word is loaded once and stored once, without a lock. Of two threads that change one set at once the
+//!    one that stores last may undo what the other remembered: that page has to be offered once more.
 //!
-//! Nothing that is durable depends on it: a clean page may always be dropped, and always be taken. It begins empty with every region.
+//! Nothing that is durable depends on it: a clean page may always be dropped, and always be taken. It begins
+//! empty with every region.
 
 use crate::ids::PageId;
 use crate::region::{Region, Word};
@@ -74,7 +78,8 @@ impl<'r> Returning<'r> {
 }
 
 impl Tier {
-    /// Whether a clean page is to be taken because it returns, or because all are. Under the lock of the page's shard.
+    /// Whether a clean page is to be taken because it returns, or because all are. Under the lock of the
+    /// page's shard.
     #[inline]
     pub(crate) fn returns(&self, id: &PageId) -> bool {
         let pages = self.geometry.remembered_pages();
@@ -135,8 +140,8 @@ mod tests {
         // Looked at without offering, from the words themselves: each place has a page.
         let lanes = |word: u64| (0..4).filter(|lane| word >> (16 * lane) & 0xFFFF != 0).count() as u64;
         assert_eq!(returning.sets.iter().map(|set| lanes(set.get())).sum::<u64>(), PAGES);
-        // Pages of which many more came since are forgotten, those that came last are remembered: how many follows from the sets, which are
-        // not filled evenly.
+        // Pages of which many more came since are forgotten, those that came last are remembered: how many
+        // follows from the sets, which are not filled evenly.
         let newest = 20 * PAGES - PAGES / 4..20 * PAGES;
         let remembered = offer(returning, newest.clone());
         assert!(remembered * 100 >= 95 * (PAGES / 4), "{remembered} of {newest:?}");

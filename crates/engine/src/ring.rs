@@ -1,7 +1,8 @@
 //! Where positions of the queue lie on flash.
 //!
-//! The frames in use are a ring. A position's frame is `(position + shift) % frames`; the shift is 0 until the ring
-//! has been made larger or smaller (see `resize`), and then such that everything in the queue stayed where it was.
+//! The frames in use are a ring. A position's frame is `(position + shift) % frames`; the shift is 0 until
+//! the ring has been made larger or smaller (see `resize`), and then such that everything in the queue stayed
+//! where it was.
 
 /// The frames in use, and where position 0 would lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +32,8 @@ impl Ring {
         ((position + self.shift) % self.frames) as u32
     }
 
-    /// Where the revolution of the position before `end` begins: the position of its frame 0. For an `end` above 0.
+    /// Where the revolution of the position before `end` begins: the position of its frame 0. For an `end`
+    /// above 0.
     pub(crate) fn lap(self, end: u64) -> u64 {
         // Positions before the shift had frame 0 before there were any.
         (end - 1).wrapping_sub(self.frame_of(end - 1).into())

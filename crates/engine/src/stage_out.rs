@@ -2,10 +2,11 @@
 //! transactional workloads", section 4.3, "Group replacement" and "Group second chance").
 //!
 //! A group is taken while fewer frames than are needed are clean ahead of the rear, and earlier than that
-//! the more idle the disk is. If several are wanted because stage-out lags behind, they are taken together: an array of
-//! disks writes the pages of eight groups in not much more time than those of one. Pages that are invalid, or clean and not referenced, need nothing. Referenced
-//! ones go to the rear again, from the buffer that read the front. Dirty ones are written to disk. Then the
-//! groups are *cleaned*; their frames leave later (see `release`).
+//! the more idle the disk is. If several are wanted because stage-out lags behind, they are taken together:
+//! an array of disks writes the pages of eight groups in not much more time than those of one. Pages that are
+//! invalid, or clean and not referenced, need nothing. Referenced ones go to the rear again, from the buffer
+//! that read the front. Dirty ones are written to disk. Then the groups are *cleaned*; their frames leave
+//! later (see `release`).
 
 use crate::config::Design;
 use crate::directory::{
@@ -70,15 +71,16 @@ impl Tier {
         false
     }
 
-    /// Whether the group at `position` is to be staged out now, for its frames or for the segment that stands for it. Under the control lock.
+    /// Whether the group at `position` is to be staged out now, for its frames or for the segment that stands
+    /// for it. Under the control lock.
     pub(crate) fn front_wanted(&self, position: u64) -> bool {
         let ahead = self.frames_before(position + self.frames_wanted()) < self.frames_ahead();
         // Groups still in staging memory are not taken: they are not durable yet.
         position < self.control().staged_from.get() && (ahead || position < self.front_wanted_for_segments())
     }
 
-    /// Adds to the group that was taken those behind it that are wanted as well and must be read, as far as there is room.
-    /// Under the control lock.
+    /// Adds to the group that was taken those behind it that are wanted as well and must be read, as far as
+    /// there is room. Under the control lock.
     fn take_along(&self) {
         let control = self.control();
         let room_end = control.lane_position.get() + self.geometry.lane_frames();
@@ -116,8 +118,8 @@ impl Tier {
         self.geometry.config().design != Design::FaceBasic
     }
 
-    /// What ReadFront reads of the lane's groups: all of them in one go, or for `face-basic` the frames of dirty valid
-    /// pages one by one.
+    /// What ReadFront reads of the lane's groups: all of them in one go, or for `face-basic` the frames of
+    /// dirty valid pages one by one.
     pub(crate) fn group_reads(&self) -> Vec<(u64, usize, usize)> {
         let control = self.control();
         let (position, end) = (control.lane_position.get(), control.lane_end.get());
@@ -220,7 +222,8 @@ impl Tier {
         Ok(())
     }
 
-    /// Frames of the group's summary that cannot be read are not used again, once what failed has been read again.
+    /// Frames of the group's summary that cannot be read are not used again, once what failed has been read
+    /// again.
     fn judge_summary(&self, group: u64, head: &GroupHead) {
         let unread = self.reads_whole_groups() && !self.lane_summary_whole(group, head);
         if unread && !self.flash_is_silent() && !planted::is(Bug::BadSummaryForgotten) {
@@ -232,9 +235,11 @@ impl Tier {
     /// Referenced pages of the group, at most as many as may survive. If there are more, those at the
     /// very front go, as in the paper (section 4.3, "Group second chance").
     ///
-    /// Groups are listed twice if a page of theirs had to be read again, alone. What got its second chance in the first pass is linked elsewhere by the
-    /// second, which may choose as many again: so at most twice as many survive, where a read has failed, and each page once. It costs writes and no more: a second
-    /// chance never takes the room that a group for the front needs ([`Reserve::StageOut`]), so the front moves on as ever.
+    /// Groups are listed twice if a page of theirs had to be read again, alone. What got its second chance in
+    /// the first pass is linked elsewhere by the second, which may choose as many again: so at most twice
+    /// as many survive, where a read has failed, and each page once. It costs writes and no more: a second
+    /// chance never takes the room that a group for the front needs ([`Reserve::StageOut`]), so the front
+    /// moves on as ever.
     fn choose_survivors(&self, group: u64, head: &GroupHead) -> Vec<u64> {
         let config = self.geometry.config();
         if config.design != Design::FaceGsc {
@@ -295,7 +300,8 @@ impl Tier {
         true
     }
 
-    /// The records of the pages of one of the lane's groups, from the summary that was read with them; none if that is damaged.
+    /// The records of the pages of one of the lane's groups, from the summary that was read with them; none
+    /// if that is damaged.
     pub(crate) fn lane_records(&self, group: u64, head: &GroupHead) -> Vec<Record> {
         let Some((summary, records)) = self.lane_summary(group, head) else { return Vec::new() };
         (0..records)

@@ -44,7 +44,8 @@ pub(crate) enum Reserve {
     StageOut,
     /// A group that only carries the front.
     Carrier,
-    /// The names of lost pages. Everything else at the front can leave it without room at the rear, so these take the last of it.
+    /// The names of lost pages. Everything else at the front can leave it without room at the rear, so these
+    /// take the last of it.
     Lost,
 }
 
@@ -132,7 +133,8 @@ impl Tier {
         self.region.copy_in(self.note_offset(None), note);
     }
 
-    /// Appends a page's record to the open group and gives the page a frame. Under the lock of the page's shard.
+    /// Appends a page's record to the open group and gives the page a frame. Under the lock of the page's
+    /// shard.
     ///
     /// A second chance keeps its version (invariant 7); everything else gets the next one. Callers
     /// copy the page to the place and call [`Self::filled`]. `replaced` is the version that this
@@ -146,7 +148,8 @@ impl Tier {
     ) -> Option<Place> {
         let control = self.control();
         let guard = control.lock.lock(self.owner);
-        // Invariant 6: a second chance of a page that is being dropped would lie behind its tombstone and outlive it.
+        // Invariant 6: a second chance of a page that is being dropped would lie behind its tombstone and
+        // outlive it.
         if self.is_being_dropped(&kind) && !planted::is(Bug::SecondChanceDuringDrop) {
             return None;
         }
@@ -188,7 +191,8 @@ impl Tier {
             self.name_home(homes, frame, *home, version);
         }
         drop(guard);
-        // The group waits for its pages, and so for what each thread does before it says that its page is filled.
+        // The group waits for its pages, and so for what each thread does before it says that its page is
+        // filled.
         self.store_record(sequence, record, kind);
         planted::inside("append: record stored");
         Some(Place { frame, memory, sequence })
@@ -316,7 +320,8 @@ impl Tier {
         self.spend_numbers(group);
         slot.sequence.set(sequence);
         slot.position.set(rear);
-        // Before anything is stored to its memory: by this readers see that the memory is another group's (`Tier::copy_staged`).
+        // Before anything is stored to its memory: by this readers see that the memory is another group's
+        // (`Tier::copy_staged`).
         fence(Ordering::Release);
         slot.capacity.set(group - self.geometry.summary_frames());
         for word in [&slot.pages, &slot.records, &slot.filled, &slot.cut_short, &slot.owner] {
@@ -330,8 +335,9 @@ impl Tier {
         Some(sequence)
     }
 
-    /// Frames of a group that may have `wanted`. What the front waits for takes what there is at the rear: with lost pages it is not always a whole group,
-    /// since their names cost a summary more each time than the groups have that they leave. Behind them a group that carries the front must fit.
+    /// Frames of a group that may have `wanted`. What the front waits for takes what there is at the rear:
+    /// with lost pages it is not always a whole group, since their names cost a summary more each time
+    /// than the groups have that they leave. Behind them a group that carries the front must fit.
     fn as_short_as_room(&self, reserve: Reserve, wanted: u64) -> Option<u64> {
         let summary = self.geometry.summary_frames();
         let room = self.writable_end().saturating_sub(self.control().rear.get());
@@ -513,8 +519,9 @@ impl Tier {
         Ok(SyncTicket { groups: end, slots: self.want_slots() })
     }
 
-    /// All that the tier holds is in the groups before this one. An open group that nothing was put into yet does not count: it opens, for
-    /// one, behind a group that had room for its summary alone and took the note along. Under the control lock.
+    /// All that the tier holds is in the groups before this one. An open group that nothing was put into yet
+    /// does not count: it opens, for one, behind a group that had room for its summary alone and took the
+    /// note along. Under the control lock.
     pub(crate) fn groups_end(&self) -> u64 {
         let control = self.control();
         match control.open.get() {

@@ -36,11 +36,11 @@ pub struct Tier {
 pub enum StageKind {
     /// It changed since it was read; its log, if it has one, is already forced (invariant 1).
     Dirty,
-    /// The same, and a change in it is older than the mark of the checkpoint under way, so that it must be on disk
-    /// before the checkpoint completes (see [`Tier::begin_checkpoint`]).
+    /// The same, and a change in it is older than the mark of the checkpoint under way, so that it must be on
+    /// disk before the checkpoint completes (see [`Tier::begin_checkpoint`]).
     DirtyBeforeMark,
-    /// The same, and all changes in it are newer than this mark. For hosts that find out how old the changes are while
-    /// another checkpoint may begin: they read [`Tier::mark`] before they look.
+    /// The same, and all changes in it are newer than this mark. For hosts that find out how old the changes
+    /// are while another checkpoint may begin: they read [`Tier::mark`] before they look.
     DirtySince(Mark),
     /// It equals its disk copy. The token is that of the lookup that missed it, where the host holds
     /// no lock from then to now; `None` where it does.
@@ -61,12 +61,13 @@ pub enum StageIn {
     },
     /// A clean page was dropped, which is always allowed.
     Dropped,
-    /// A clean page was not taken because it had not been offered lately, and will be the next time. It has not changed since the lookup that
-    /// its token is of.
+    /// A clean page was not taken because it had not been offered lately, and will be the next time. It has
+    /// not changed since the lookup that its token is of.
     FirstSeen,
     /// No room for a dirty page now: carry out a job or wait for one, then call again.
     Full,
-    /// Admission does not take it: the host writes it to disk and then invalidates it here, as [`Tier::invalidate`] says.
+    /// Admission does not take it: the host writes it to disk and then invalidates it here, as
+    /// [`Tier::invalidate`] says.
     Refused,
 }
 
@@ -90,7 +91,8 @@ pub struct FlashPage {
     pub position: Position,
     /// CRC-32C of the page.
     pub checksum: u32,
-    /// Newer than the disk copy: if it cannot be read, disk is no substitute, unless [`Tier::on_disk`] says so.
+    /// Newer than the disk copy: if it cannot be read, disk is no substitute, unless [`Tier::on_disk`] says
+    /// so.
     pub dirty: bool,
 }
 
@@ -210,9 +212,10 @@ impl Tier {
         }
     }
 
-    /// A number that changes whenever a page that was staged in may have left a job behind: with designs that append, when a group was begun or is complete;
-    /// with others, at every page. A host whose threads have found no job need not look again before it does, or before a job is complete or something
-    /// was asked of the tier.
+    /// A number that changes whenever a page that was staged in may have left a job behind: with designs that
+    /// append, when a group was begun or is complete; with others, at every page. A host whose threads
+    /// have found no job need not look again before it does, or before a job is complete or something was
+    /// asked of the tier.
     #[inline]
     pub fn work(&self) -> u64 {
         let control = self.control();
@@ -238,7 +241,8 @@ impl Tier {
             control.counters.stalls.count(1);
             return StageIn::Full;
         }
-        // Under the lock, which whoever stops admission waits for: so a page that is on its way counts in the present mode.
+        // Under the lock, which whoever stops admission waits for: so a page that is on its way counts in the
+        // present mode.
         if control.stopped.get() != 0 || self.geometry.config().admission == Admission::Clean {
             control.counters.refused.count(1);
             return StageIn::Refused;
@@ -287,7 +291,8 @@ impl Tier {
         StageIn::Staged { also_disk: through }
     }
 
-    /// For hosts that write a page to disk before they stage it in: with a slot directory that has to wait until flash does not name the version that is
+    /// For hosts that write a page to disk before they stage it in: with a slot directory that has to wait
+    /// until flash does not name the version that is
     /// there ([`Design::has_slots`](crate::Design::has_slots)). With other designs it never does.
     ///
     /// # Errors
@@ -358,8 +363,8 @@ impl Tier {
         StageIn::Staged { also_disk: false }
     }
 
-    /// The page will be looked up or staged in. Changes nothing: a host that knows of a page some time before tells it twice, so that what the tier needs
-    /// is in the processor's cache when its turn comes.
+    /// The page will be looked up or staged in. Changes nothing: a host that knows of a page some time before
+    /// tells it twice, so that what the tier needs is in the processor's cache when its turn comes.
     #[inline]
     pub fn will_need(&self, id: &PageId) {
         self.directory().announce(id);
@@ -446,8 +451,9 @@ impl Tier {
         })
     }
 
-    /// Copies the page at `position` out of staging memory, if it is still there afterwards. `state` is of a moment at
-    /// which its entry was linked: an entry that was unlinked since does not tell whether memory ever had the page.
+    /// Copies the page at `position` out of staging memory, if it is still there afterwards. `state` is of a
+    /// moment at which its entry was linked: an entry that was unlinked since does not tell whether
+    /// memory ever had the page.
     #[inline(never)]
     pub(crate) fn copy_staged(&self, position: u64, state: u32, out: &mut [u8]) -> bool {
         let control = self.control();
@@ -461,8 +467,9 @@ impl Tier {
             let pages = slot.pages.get();
             if slot.state.get() != crate::staging::FREE && (first..first + pages).contains(&position) {
                 self.region.copy_out(self.staged_page(slot, position - first), out);
-                // The memory may have been given to another group since `group` was read: then the slot has another position, and
-                // neither the number of pages nor what was copied need be those of the group that is asked for.
+                // The memory may have been given to another group since `group` was read: then the slot has
+                // another position, and neither the number of pages nor what was copied need
+                // be those of the group that is asked for.
                 let by_end = planted::is(Bug::StagedGroupMixed) && position >= control.staged_from.get();
                 return slot.position.get() == group || by_end || planted::is(Bug::StagedCopyUnconfirmed);
             }
@@ -491,7 +498,8 @@ impl Tier {
         self.directory().state(self.frame_of(position.0))
     }
 
-    /// Whether the tier has the page, and whether its version is newer than the disk copy. Counts as no lookup.
+    /// Whether the tier has the page, and whether its version is newer than the disk copy. Counts as no
+    /// lookup.
     pub fn holds(&self, id: &PageId) -> Option<bool> {
         let directory = self.directory();
         let shard = directory.lock(directory.slot(id), self.owner);

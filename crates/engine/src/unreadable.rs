@@ -1,17 +1,23 @@
 //! Pages that flash does not give back (docs/decisions/0019-pages-that-cannot-be-read.md).
 //!
-//! Whatever stage-out, a drain or a cleaner reads for its pages and does not get whole is read again, each page alone (see `reread`). One that still
-//! is not whole is *judged* under its shard's lock:
-//! 1. *Dead*, superseded or gone since: no effect. The newer version is durable before the frame is reused, whatever lies in it.
+//! Whatever stage-out, a drain or a cleaner reads for its pages and does not get whole is read again, each
+//! page alone (see `reread`). One that still is not whole is *judged* under its shard's lock:
+//! 1. *Dead*, superseded or gone since: no effect. The newer version is durable before the frame is reused,
+//!    whatever lies in it.
 //! 2. *On disk, not synced yet*: no effect either. The frame is kept until the sync covers it.
-//! 3. *Clean*: its tombstone is appended. It leaves when that is durable; without it a crash would find the old record again, which may say
-//!    that the page is dirty, and it could be had from nowhere though disk has it.
-//! 4. *Dirty*: there is no other copy, as far as the tier knows; a host may find that disk has this very version all the same, by its checksum. In sync mode `durable` it is *lost*, below; in `drained` the database has its log, and the tier is given up.
+//! 3. *Clean*: its tombstone is appended. It leaves when that is durable; without it a crash would find the
+//!    old record again, which may say that the page is dirty, and it could be had from nowhere though disk
+//!    has it.
+//! 4. *Dirty*: there is no other copy, as far as the tier knows; a host may find that disk has this very
+//!    version all the same, by its checksum. In sync mode `durable` it is *lost*, below; in `drained` the
+//!    database has its log, and the tier is given up.
 //!
-//! A *lost* page keeps its entry, marked `LOST`, with the checksum of what is lost: so whoever looks it up finds a page that is dirty and has
-//! another checksum, and is told. It ends when the page is staged in again, whole (as what it is, or, given up by name, as [`given_up_page`]), or dropped. Drains do not write it and say so. In the queue its name is
-//! carried on: at the front it is appended again, by a record that says that its frame holds nothing. In place the record is relocated like any other, and the
-//! page keeps its home, so that the bad place is given to no other. There is an end to what is carried (`lost_max`).
+//! A *lost* page keeps its entry, marked `LOST`, with the checksum of what is lost: so whoever looks it up
+//! finds a page that is dirty and has another checksum, and is told. It ends when the page is staged in
+//! again, whole (as what it is, or, given up by name, as [`given_up_page`]), or dropped. Drains do not write
+//! it and say so. In the queue its name is carried on: at the front it is appended again, by a record that
+//! says that its frame holds nothing. In place the record is relocated like any other, and the page keeps its
+//! home, so that the bad place is given to no other. There is an end to what is carried (`lost_max`).
 
 use crate::config::SyncMode;
 use crate::directory::{
@@ -26,12 +32,14 @@ use crate::tier::{FlashPage, NoRoom, Tier};
 
 /// Fills the frame of a page that is lost.
 const NOTHING: &[u8; 16] = b"MEZZ: LOST PAGE ";
-/// Fills a page that was given up. No database takes it for one of its own, with or without checksums: PostgreSQL finds flags in its header that do not exist
-/// and a lower end of the free space behind the upper one, SQLite a kind of page, a header of a file and a next page that there are not. A page of
-/// zeros would pass for a new one, and the version on disk for the newest.
+/// Fills a page that was given up. No database takes it for one of its own, with or without checksums:
+/// PostgreSQL finds flags in its header that do not exist and a lower end of the free space behind the upper
+/// one, SQLite a kind of page, a header of a file and a next page that there are not. A page of zeros would
+/// pass for a new one, and the version on disk for the newest.
 const GIVEN_UP: &[u8; 16] = b"MEZZ: GIVEN UP  ";
 
-/// Makes `page` one that was given up: what takes the place of a lost page that its owner does without, by name. The host stages it in as a dirty page.
+/// Makes `page` one that was given up: what takes the place of a lost page that its owner does without, by
+/// name. The host stages it in as a dirty page.
 pub fn given_up_page(page: &mut [u8]) {
     for (byte, given_up) in page.iter_mut().zip(GIVEN_UP.iter().cycle()) {
         *byte = *given_up;
@@ -67,8 +75,8 @@ impl Tier {
         bytes.chunks_exact(NOTHING.len()).all(|chunk| chunk == NOTHING)
     }
 
-    /// Whether a page of a group at the front is still to be done something for; where the read failed, also whether it could be had again after a
-    /// crash.
+    /// Whether a page of a group at the front is still to be done something for; where the read failed, also
+    /// whether it could be had again after a crash.
     pub(crate) fn matters(&self, position: u64, failed: bool) -> bool {
         let state = self.directory().state(self.frame_of(position));
         let valid = state & VALID != 0 && self.reads_whole_groups();
@@ -98,7 +106,8 @@ impl Tier {
             self.note_bad(self.home_of(frame));
         }
         if state & DIRTY == 0 && !planted::is(Bug::DeadPageMissed) {
-            // Without room it leaves all the same: that costs something only if a crash comes before the front is durable.
+            // Without room it leaves all the same: that costs something only if a crash comes before the
+            // front is durable.
             let _ = self.bury(&id, Reserve::StageOut);
             return Ok(());
         }
@@ -106,7 +115,8 @@ impl Tier {
             return Ok(());
         }
         let lasts = self.sync_mode() == SyncMode::Durable && !planted::is(Bug::LostEndsWriting);
-        // A device that answers nothing has lost nothing: it ends writing, and may have everything at the next opening.
+        // A device that answers nothing has lost nothing: it ends writing, and may have everything at the
+        // next opening.
         let silent = self.flash_is_silent() && !planted::is(Bug::SilenceTakenForLoss);
         if !needs_disk(state) || !lasts || silent || !self.may_lose() {
             return Err(Unread::OnlyCopy(position));
@@ -129,7 +139,8 @@ impl Tier {
         Ok(())
     }
 
-    /// How many pages may be lost at a time. Each takes a place that no other page can have, and is appended again at each round of the queue.
+    /// How many pages may be lost at a time. Each takes a place that no other page can have, and is appended
+    /// again at each round of the queue.
     fn lost_max(&self) -> u64 {
         let places =
             self.geometry.placed.as_ref().map_or(self.geometry.frames(), |placed| placed.homes.into());
@@ -152,14 +163,16 @@ impl Tier {
         (0..self.geometry.entries() as u32).filter(move |&frame| is_lost(directory.state(frame)))
     }
 
-    /// The pages that are lost now, in the order of their names. A pass over the directory, if there were any. Under no lock.
+    /// The pages that are lost now, in the order of their names. A pass over the directory, if there were
+    /// any. Under no lock.
     pub fn lost(&self) -> Vec<PageId> {
         if self.control().lost.get() == 0 {
             return Vec::new();
         }
         let directory = self.directory();
         let named = |frame: u32| {
-            // The entry may have become another page's since: then this name may be half of each, and leads elsewhere.
+            // The entry may have become another page's since: then this name may be half of each, and leads
+            // elsewhere.
             let id = directory.id(frame);
             let shard = directory.lock(directory.slot(&id), self.owner);
             (shard.find(&id) == Some(frame) && is_lost(directory.state(frame))).then_some(id)
@@ -196,8 +209,9 @@ impl Tier {
         Ok(())
     }
 
-    /// Appends the name of a page that is lost, in the place of what stands for it at this position, unless it is being dropped. Under the lock
-    /// of its shard. It keeps its version if that is known, and is the newest anyway.
+    /// Appends the name of a page that is lost, in the place of what stands for it at this position, unless
+    /// it is being dropped. Under the lock of its shard. It keeps its version if that is known, and is
+    /// the newest anyway.
     fn append_lost(&self, shard: &LockedShard<'_>, position: u64, record: Option<&Record>) -> Carried {
         let directory = self.directory();
         let frame = self.frame_of(position);
@@ -211,8 +225,9 @@ impl Tier {
         let kind =
             RecordKind::Page { id, dirty: true, second_chance: true, lost: true, lsn, checksum, home: 0 };
         let Some(place) = self.append(kind, version, Reserve::Lost, None) else {
-            // A page whose range is being dropped need not be carried on, and is not for want of room. Who drops it waits for the shard, and so is still
-            // at it; if he dies, somebody else unlinks it.
+            // A page whose range is being dropped need not be carried on, and is not for want of room. Who
+            // drops it waits for the shard, and so is still at it; if he dies, somebody else
+            // unlinks it.
             let _guard = self.control().lock.lock(self.owner);
             let dropped = self.is_being_dropped(&kind) && !planted::is(Bug::DroppedWaitsForRoom);
             return if dropped { Carried::Dropped } else { Carried::NoRoom };
@@ -241,7 +256,8 @@ impl Tier {
         self.control().lane_room.get() == self.room()
     }
 
-    /// A page of this group, which is lost, has found no room: its group and those behind it stay at the front.
+    /// A page of this group, which is lost, has found no room: its group and those behind it stay at the
+    /// front.
     pub(crate) fn wait_for_room(&self, group: u64) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
@@ -249,7 +265,8 @@ impl Tier {
         control.lane_room.set(self.room());
     }
 
-    /// Appends the tombstone of a clean page that stays linked until that is durable. True if there is one. Under the lock of its shard.
+    /// Appends the tombstone of a clean page that stays linked until that is durable. True if there is one.
+    /// Under the lock of its shard.
     fn bury(&self, id: &PageId, reserve: Reserve) -> Result<bool, NoRoom> {
         // A tier that never holds only copies is emptied after a crash.
         if self.sync_mode() == SyncMode::Through || planted::is(Bug::UnreadableUnsaid) {
@@ -260,9 +277,10 @@ impl Tier {
         Ok(true)
     }
 
-    /// Whether disk has this version of a page, synced: for a page that [`FlashPage::dirty`] says is newer than its disk copy, and that cannot be
-    /// read. Stage-out may have brought it to disk ahead of need; it counts as dirty until its frame leaves, which may be long after. If so, the
-    /// host goes on as with a clean page.
+    /// Whether disk has this version of a page, synced: for a page that [`FlashPage::dirty`] says is newer
+    /// than its disk copy, and that cannot be read. Stage-out may have brought it to disk ahead of need;
+    /// it counts as dirty until its frame leaves, which may be long after. If so, the host goes on as
+    /// with a clean page.
     pub fn on_disk(&self, id: &PageId, page: &FlashPage) -> bool {
         let directory = self.directory();
         let shard = directory.lock(directory.slot(id), self.owner);
@@ -272,16 +290,16 @@ impl Tier {
 
     /// See [`Self::on_disk`]. Under the lock of the page's shard, so that its frame has not left.
     pub(crate) fn state_says_on_disk(&self, state: u32, position: Position) -> bool {
-        // The front may follow up to `releasable` because a sync has covered every disk write before it. In place, a
-        // sync says so in the entries.
+        // The front may follow up to `releasable` because a sync has covered every disk write before it. In
+        // place, a sync says so in the entries.
         let synced = self.geometry.placed.is_none() && position.0 < self.control().releasable.get();
         let left_behind = state & WRITTEN != 0 && synced && !planted::is(Bug::SyncedCountsAsLost);
         state & DIRTY == 0 || left_behind
     }
 
-    /// A clean page could not be read, twice. Before the host has disk answer for it: true if a record was appended that has to be durable first
-    /// ([`Self::request_sync`]), or a crash might find the page again as one that only flash has. Then, and in any case, the host calls
-    /// [`Self::forget_clean`].
+    /// A clean page could not be read, twice. Before the host has disk answer for it: true if a record was
+    /// appended that has to be durable first ([`Self::request_sync`]), or a crash might find the page
+    /// again as one that only flash has. Then, and in any case, the host calls [`Self::forget_clean`].
     ///
     /// # Errors
     /// [`NoRoom`]: nothing was done. A host that cannot wait forgets the page all the same; disk has it.

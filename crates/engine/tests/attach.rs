@@ -1,4 +1,5 @@
-//! Two tiers on one region, each with a mapping of its own: what one stages in, the other finds; and who is refused.
+//! Two tiers on one region, each with a mapping of its own: what one stages in, the other finds; and who is
+//! refused.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::path::PathBuf;

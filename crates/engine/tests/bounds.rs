@@ -2,7 +2,8 @@
 //!
 //! Invariants checked:
 //! 1. Far into its life a tier does what a new one does.
-//! 2. Near the end of any number pages are refused, what is there stays readable, and the tier can be drained and closed.
+//! 2. Near the end of any number pages are refused, what is there stays readable, and the tier can be drained
+//!    and closed.
 //! 3. At the end there is an error or an assertion that names the number. None wraps.
 //! 4. Numbers from a device that do not exist are damage.
 #![allow(clippy::unwrap_used, missing_docs)]
@@ -208,7 +209,8 @@ fn at_the_end_of_a_number_an_assertion_names_it() {
     }
 }
 
-/// A tier whose superblock has these numbers. What of them is used up, if it cannot be opened? One that can is drained, closed and emptied.
+/// A tier whose superblock has these numbers. What of them is used up, if it cannot be opened? One that can
+/// is drained, closed and emptied.
 fn refusal_to_open(design: Design, age: &Age) -> Option<String> {
     let (mut flash, superblock) = aged(&config(design), age).unwrap();
     let recovered = match flash.recover(&superblock) {
@@ -223,7 +225,8 @@ fn refusal_to_open(design: Design, age: &Age) -> Option<String> {
     None
 }
 
-/// The last epoch is for the superblock of a tier that is emptied: a drained close is what a refusal asks for. It stopped with an assertion.
+/// The last epoch is for the superblock of a tier that is emptied: a drained close is what a refusal asks
+/// for. It stopped with an assertion.
 #[test]
 fn a_tier_that_is_opened_can_be_left() {
     let far = Age::before_reserve(1 << 20);

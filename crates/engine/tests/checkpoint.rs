@@ -138,8 +138,9 @@ fn one_drain_at_a_time() {
     assert!(host.tier.request_drain(&DrainScope::default()).is_ok());
 }
 
-/// A page that must be written first is refused when its group has been opened already. Found by the crash worlds of databases
-/// (seeds 700051163 and 700059229): a drain waited for what that group would get, and nobody had anything for it.
+/// A page that must be written first is refused when its group has been opened already. Found by the crash
+/// worlds of databases (seeds 700051163 and 700059229): a drain waited for what that group would get, and
+/// nobody had anything for it.
 #[test]
 fn a_drain_does_not_wait_for_an_open_group_that_is_empty() {
     let mut host = Host::new(&config(), 1);

@@ -76,7 +76,8 @@ fn a_torn_summary_in_the_last_group_makes_the_group_absent() {
     assert!(read_back(&mut host, 0));
 }
 
-/// Whatever lies behind the last group is looked at as well, and a flipped bit there must not make the tier unusable.
+/// Whatever lies behind the last group is looked at as well, and a flipped bit there must not make the tier
+/// unusable.
 #[test]
 fn a_newer_format_version_in_a_group_is_damage() {
     let mut host = filled(3);

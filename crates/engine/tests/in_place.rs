@@ -1,7 +1,8 @@
 //! Designs that write in place, on traces worked out by hand: which page leaves, and what I/O that costs.
 //!
-//! The tier has 24 homes, groups of two pages and staging memory for two groups. Four homes (two groups) and a band of one page are kept coming:
-//! when the 20th page has come in, four homes are free, so two pages (as many as the lane carries) have to leave.
+//! The tier has 24 homes, groups of two pages and staging memory for two groups. Four homes (two groups) and
+//! a band of one page are kept coming: when the 20th page has come in, four homes are free, so two pages (as
+//! many as the lane carries) have to leave.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::HashMap;
@@ -116,8 +117,9 @@ fn fill(design: Design) -> (Vec<u64>, Io) {
     (gone, tier.taken())
 }
 
-/// Ten groups written in full; two pages read from flash, written to disk, the disk synced once; their tombstones wait for the next group. Flash is
-/// flushed whenever half of staging memory, one group, is written.
+/// Ten groups written in full; two pages read from flash, written to disk, the disk synced once; their
+/// tombstones wait for the next group. Flash is flushed whenever half of staging memory, one group, is
+/// written.
 fn two_leave(disk_writes: Vec<u64>) -> Io {
     Io { flash_writes: groups(10, 2), flash_bytes_read: 2 * PAGE, flushes: 10, disk_writes, disk_syncs: 1 }
 }
@@ -137,7 +139,8 @@ fn clock_passes_over_what_was_referenced() {
     assert_eq!(fill(Design::Clock), (vec![1, 2], two_leave(vec![1, 2])));
 }
 
-/// A rewrite costs one write of the page and its share of a summary, and no page leaves for it; nor does a page that is offered again.
+/// A rewrite costs one write of the page and its share of a summary, and no page leaves for it; nor does a
+/// page that is offered again.
 #[test]
 fn a_rewrite_is_one_random_write() {
     for design in [Design::Lru, Design::Fifo, Design::Clock] {
@@ -182,8 +185,8 @@ fn clean_pages_leave_by_a_tombstone() {
     assert_eq!(recovered.tier.holds(&PageId::volume(1, 2)), Some(false));
 }
 
-/// LRU-2: two pages that were referenced twice, long enough apart, outlive those that came later. A quarter of the 24 frames may be dirty: the
-/// eighth dirty page has the coldest cleaned, which stays.
+/// LRU-2: two pages that were referenced twice, long enough apart, outlive those that came later. A quarter
+/// of the 24 frames may be dirty: the eighth dirty page has the coldest cleaned, which stays.
 #[test]
 fn lc_cleans_the_coldest_and_keeps_it() {
     let placement = Placement { correlated_period: Some(0), dirty_percent: Some(25), ..Placement::default() };
@@ -197,13 +200,15 @@ fn lc_cleans_the_coldest_and_keeps_it() {
     assert_eq!((io.disk_writes, io.flash_bytes_read, io.disk_syncs), (vec![2, 3], 2 * PAGE, 2));
     assert_eq!(tier.gone(0..8), vec![], "what was cleaned stays");
     assert_eq!([0, 2, 3, 4].map(|block| tier.holds(block)), [true, false, false, true].map(Some));
-    // Twelve more that are clean: 20 pages, so two leave: those with one reference that came first, which are clean and cost nothing.
+    // Twelve more that are clean: 20 pages, so two leave: those with one reference that came first, which are
+    // clean and cost nothing.
     tier.bring(8..20, false);
     let io = tier.taken();
     assert_eq!((tier.gone(0..20), io.disk_writes, io.flash_bytes_read), (vec![2, 3], vec![], 0));
 }
 
-/// A clean page saves reads, a dirty one a write to disk as well: a dirty page outlives clean ones that came later, but not for ever.
+/// A clean page saves reads, a dirty one a write to disk as well: a dirty page outlives clean ones that came
+/// later, but not for ever.
 #[test]
 fn cac_keeps_what_saves_more() {
     let mut tier = Counted::new(&config(Design::Cac));
@@ -211,7 +216,8 @@ fn cac_keeps_what_saves_more() {
     tier.bring(2..20, false);
     let io = tier.taken();
     assert_eq!((tier.gone(0..20), io.disk_writes, io.flash_bytes_read), (vec![2, 3], vec![], 0));
-    // With each clean page that leaves, those that come in later are worth more: in the end the dirty ones are worth least.
+    // With each clean page that leaves, those that come in later are worth more: in the end the dirty ones
+    // are worth least.
     tier.bring(20..80, false);
     let io = tier.taken();
     assert_eq!((io.disk_writes, io.disk_syncs, io.flash_bytes_read), (vec![0, 1], 1, 2 * PAGE));
@@ -263,7 +269,8 @@ fn through_costs_no_stage_out() {
     assert_eq!((tier.gone(0..20), io.flash_bytes_read, io.disk_writes), (vec![0, 1], 0, vec![]));
 }
 
-/// Records go round, pages stay: a page that nobody touches is in the same frame after the queue of records has come round many times.
+/// Records go round, pages stay: a page that nobody touches is in the same frame after the queue of records
+/// has come round many times.
 #[test]
 fn records_are_relocated_and_pages_are_not_written_again() {
     let mut host = Host::new(&config(Design::Fifo), 1);
@@ -288,8 +295,8 @@ fn records_are_relocated_and_pages_are_not_written_again() {
     let _: (HashMap<PageId, Vec<u8>>, Flash) = (host.disk, host.flash);
 }
 
-/// A page is written to disk and its home is given to another page while the disk is synced. The other page is drained before that sync
-/// ends: it is not clean yet.
+/// A page is written to disk and its home is given to another page while the disk is synced. The other page
+/// is drained before that sync ends: it is not clean yet.
 #[test]
 fn a_sync_of_the_disk_does_not_cover_the_next_page_of_a_home() {
     let mut counted = Counted::new(&config(Design::Fifo));

@@ -1,8 +1,8 @@
-//! A page that has left the queue is still on flash, and a crash finds it there until the front that passed it is durable. So is a
-//! clean page that was forgotten because a read of its flash copy failed.
+//! A page that has left the queue is still on flash, and a crash finds it there until the front that passed
+//! it is durable. So is a clean page that was forgotten because a read of its flash copy failed.
 //!
-//! Once such a page was overwritten on disk and invalidated, and because the tier did not know it any more, no tombstone was
-//! written: after a crash its old version answered.
+//! Once such a page was overwritten on disk and invalidated, and because the tier did not know it any more,
+//! no tombstone was written: after a crash its old version answered.
 
 #![allow(clippy::unwrap_used)]
 
@@ -43,7 +43,8 @@ fn an_invalidation_reaches_a_page_that_has_just_left() {
     assert!(host.read(watched) == page(4096, 2), "the old version answers");
 }
 
-/// A damaged read of a clean page, from which the flash device recovers; then the page is overwritten on disk.
+/// A damaged read of a clean page, from which the flash device recovers; then the page is overwritten on
+/// disk.
 #[test]
 fn an_invalidation_reaches_a_page_that_was_forgotten() {
     let mut host = Host::new(&TierConfig::new(4096, 256), 1);

@@ -1,5 +1,5 @@
-//! Rules that the crash world cannot take out visibly, because one thread of one process drives it: each is tested here with
-//! the rule in and with the rule out, and only the second may go wrong.
+//! Rules that the crash world cannot take out visibly, because one thread of one process drives it: each is
+//! tested here with the rule in and with the rule out, and only the second may go wrong.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::HashMap;
@@ -14,7 +14,8 @@ use mezzanine_engine::{Job, Lookup, PageId, StageIn, StageKind, SyncState, Tier,
 
 mod common;
 
-/// A reader looks a page up, sleeps while the queue goes round, and reads: is it told that the frame is another's?
+/// A reader looks a page up, sleeps while the queue goes round, and reads: is it told that the frame is
+/// another's?
 fn overwritten_frame_is_told() -> bool {
     let mut host = Host::new(&TierConfig::new(4096, 256), 3);
     let id = PageId::volume(1, 7);
@@ -53,8 +54,8 @@ fn a_reader_is_told_that_its_frame_was_overwritten() {
 /// So many that a page is still valid when it reaches the front, and so few that most are in the tier.
 const PAGES: u64 = 150;
 
-/// One thread rewrites pages at random, reading each before; another gives them second chances. Returns whether a page was
-/// ever older than it must be.
+/// One thread rewrites pages at random, reading each before; another gives them second chances. Returns
+/// whether a page was ever older than it must be.
 fn old_version_returns(bug: Option<Bug>, at_most: Duration) -> bool {
     let mut config = TierConfig::new(4096, 256);
     config.survivors_max = config.group_pages - 1;
@@ -168,7 +169,8 @@ fn the_flush_of_a_dead_owner_does_not_count() {
     assert!(ended, "the planted fault went unnoticed");
 }
 
-/// An owner dies with a sync of the disk in its hands, and nobody completes another: do frames leave the queue?
+/// An owner dies with a sync of the disk in its hands, and nobody completes another: do frames leave the
+/// queue?
 fn frames_leave_without_a_disk_sync() -> bool {
     let Host { tier, flash, .. } = Host::new(&TierConfig::new(4096, 256), 3);
     let flash = Mutex::new(flash);

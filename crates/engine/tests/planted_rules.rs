@@ -1,5 +1,5 @@
-//! Rules whose absence shows only in a situation made by hand: each is tested with the rule in and with the rule out, and only
-//! the second may go wrong.
+//! Rules whose absence shows only in a situation made by hand: each is tested with the rule in and with the
+//! rule out, and only the second may go wrong.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::cell::Cell;
@@ -50,8 +50,9 @@ fn summary(host: &Host, sequence: u64) -> usize {
     frames.enumerate().find(|(_, frame)| is(frame)).unwrap().0 * 4096
 }
 
-/// Two groups are written and not flushed, and the first is torn: after a crash neither is there. Then `again` is staged in, a
-/// whole group, and the power fails again. Does the second group of the first life stay away?
+/// Two groups are written and not flushed, and the first is torn: after a crash neither is there. Then
+/// `again` is staged in, a whole group, and the power fails again. Does the second group of the first life
+/// stay away?
 fn an_earlier_life_stays_away(again: [u64; 2]) -> bool {
     let mut host = Host::new(&pairs(), 1);
     host.write(id(0), &page(4096, 100));
@@ -79,7 +80,8 @@ fn groups_of_an_earlier_life_stay_away_behind_the_same_predecessor() {
     only_with(&[Bug::EpochNotRaised, Bug::ChainUnchecked], || an_earlier_life_stays_away([1, 2]));
 }
 
-/// Where the predecessor is another one, the epoch alone would do, and so would the predecessor's checksum alone.
+/// Where the predecessor is another one, the epoch alone would do, and so would the predecessor's checksum
+/// alone.
 #[test]
 fn groups_of_an_earlier_life_stay_away_behind_another_predecessor() {
     only_with(&[Bug::ChainUnchecked], || an_earlier_life_stays_away([5, 6]));
@@ -121,7 +123,8 @@ fn a_page_that_changed_while_it_was_drained_stays_dirty() {
     });
 }
 
-/// A page is on its way into the tier while another thread stops admission in order to change what that means.
+/// A page is on its way into the tier while another thread stops admission in order to change what that
+/// means.
 #[test]
 fn admission_has_stopped_when_pages_on_their_way_are_in() {
     only_with(&[Bug::AdmissionStopsAtOnce], || {
@@ -154,8 +157,8 @@ fn admission_has_stopped_when_pages_on_their_way_are_in() {
     });
 }
 
-/// A process dies when the superblock with the new ring is on flash and the ring in memory is the old one; another, which
-/// knows nothing of that, wants no resize any more.
+/// A process dies when the superblock with the new ring is on flash and the ring in memory is the old one;
+/// another, which knows nothing of that, wants no resize any more.
 #[test]
 fn a_resize_that_flash_states_is_finished_and_not_forgotten() {
     only_with(&[Bug::StatedResizeForgotten], || {
@@ -341,7 +344,8 @@ fn version_after_cut(flash: &mut Flash, superblock: &Superblock, id: PageId) -> 
     Some(u64::from_le_bytes(bytes.try_into().unwrap()))
 }
 
-/// Stages in pages from 0 on, in version 1, and has them made durable. `jobs` carries out what is to be done after each.
+/// Stages in pages from 0 on, in version 1, and has them made durable. `jobs` carries out what is to be done
+/// after each.
 fn stage_durably(tier: &Tier, flash: &mut Flash, pages: u64, mut jobs: impl FnMut(&mut Flash, u64)) {
     for block in 0..pages {
         let staged = tier.stage_in(&id(block), &page(4096, 1), StageKind::Dirty, 0);
@@ -353,12 +357,13 @@ fn stage_durably(tier: &Tier, flash: &mut Flash, pages: u64, mut jobs: impl FnMu
     assert_eq!(tier.sync_state(&acknowledged), SyncState::Durable);
 }
 
-/// One worker is about to write a metadata segment. Meanwhile another one stages out the front of the queue, where a page was
-/// superseded by a version that is in the open group. The segment then says how far the front is, and the power fails. Is the
-/// version there that was acknowledged?
+/// One worker is about to write a metadata segment. Meanwhile another one stages out the front of the queue,
+/// where a page was superseded by a version that is in the open group. The segment then says how far the
+/// front is, and the power fails. Is the version there that was acknowledged?
 fn superseded_by_the_open_group_stays() -> bool {
     let Host { tier, mut flash, superblock, .. } = Host::new(&pairs(), 1);
-    // Whole groups, and so many that their frames are soon needed: 341 pages would fit. Not long before the end a segment is full.
+    // Whole groups, and so many that their frames are soon needed: 341 pages would fit. Not long before the
+    // end a segment is full.
     let mut segment = None;
     stage_durably(&tier, &mut flash, 324, |flash, staged| {
         let is_last = |job: &Job<'_>| staged > 300 && matches!(job, Job::WriteSegment(_));
@@ -376,19 +381,22 @@ fn superseded_by_the_open_group_stays() -> bool {
     tier.complete(segment, Ok(()));
     let stays = version_after_cut(&mut flash, &superblock, id(0)) == Some(1);
 
-    // Stage-out never writes the page to disk, because it was superseded: once the open group is durable, that is where it is.
+    // Stage-out never writes the page to disk, because it was superseded: once the open group is durable,
+    // that is where it is.
     tier.request_sync().unwrap();
     assert!(take(&tier, &mut flash, 1, |_| false).is_none());
     assert_eq!(version_after_cut(&mut flash, &superblock, id(0)), Some(2));
     stays
 }
 
-/// The same where the superblock of a resize says how far the front is: at the cut no group is open, and the last one is not written.
+/// The same where the superblock of a resize says how far the front is: at the cut no group is open, and the
+/// last one is not written.
 fn superseded_by_the_last_group_before_a_cut_stays() -> bool {
     // Whole groups up to the cut.
     let config = TierConfig { frames: 513, frames_max: 1024, ..pairs() };
     let Host { tier, mut flash, superblock, .. } = Host::new(&config, 1);
-    // All groups but the last. Stage-out gets no turn after its first band, so that the second leaves as soon as it may.
+    // All groups but the last. Stage-out gets no turn after its first band, so that the second leaves as soon
+    // as it may.
     stage_durably(&tier, &mut flash, 340, |flash, _| {
         if tier.statistics().disk_syncs > 0 {
             assert!(take_flash_write(&tier, flash, |_| false).is_none());
@@ -413,7 +421,8 @@ fn superseded_by_the_last_group_before_a_cut_stays() -> bool {
 
 const BARRIER: &[Bug] = &[Bug::BarrierWithoutOpenGroup, Bug::ReuseBeforeSuperseder];
 
-/// A group that states a front lies behind all that superseded what left before it; a metadata segment does not.
+/// A group that states a front lies behind all that superseded what left before it; a metadata segment does
+/// not.
 #[test]
 fn a_segment_states_no_front_before_what_superseded_the_pages_there_is_durable() {
     only_with(BARRIER, superseded_by_the_open_group_stays);
@@ -451,7 +460,8 @@ fn an_owner_that_dies_inside_poisons_the_region() {
     });
 }
 
-/// A page that flash names goes to disk in a newer version, and then the power fails at once: flash has lost what was not flushed, disk has it.
+/// A page that flash names goes to disk in a newer version, and then the power fails at once: flash has lost
+/// what was not flushed, disk has it.
 #[test]
 fn a_slot_is_durably_invalid_before_its_page_changes_on_disk() {
     only_with(&[Bug::SlotLeftValid, Bug::SlotInvalidUnflushed], || {
@@ -475,7 +485,8 @@ fn a_slot_is_durably_invalid_before_its_page_changes_on_disk() {
     });
 }
 
-/// A page is in flash, durably, and on disk, but not durably: a crash must not find it in flash alone, where it would count as clean.
+/// A page is in flash, durably, and on disk, but not durably: a crash must not find it in flash alone, where
+/// it would count as clean.
 #[test]
 fn a_slot_is_not_valid_before_disk_has_its_page() {
     only_with(&[Bug::SlotBeforeDiskSync], || {
@@ -491,7 +502,8 @@ fn a_slot_is_not_valid_before_disk_has_its_page() {
     });
 }
 
-/// A flash device of nothing but the superblocks: one copy can be unreadable for the moment, or both, and a write can be torn and fail.
+/// A flash device of nothing but the superblocks: one copy can be unreadable for the moment, or both, and a
+/// write can be torn and fail.
 struct Superblocks {
     bytes: Vec<u8>,
     unreadable: [bool; 2],
@@ -530,8 +542,9 @@ impl WriteFlash for Superblocks {
     }
 }
 
-/// The copies are of these generations, none being a torn one; `unreadable` cannot be read while a superblock is written, and the write that
-/// comes after `writes` others fails half way. Is a whole copy left, and no older one than the best there was?
+/// The copies are of these generations, none being a torn one; `unreadable` cannot be read while a superblock
+/// is written, and the write that comes after `writes` others fails half way. Is a whole copy left, and no
+/// older one than the best there was?
 fn a_superblock_is_left(copies: [Option<u64>; 2], unreadable: [bool; 2], writes: u32) -> bool {
     let first = Superblock::new(&pairs().geometry().unwrap(), [1; 16], [2; 16]);
     let of = |generation| Superblock { generation, ..first.clone() };
@@ -552,8 +565,9 @@ fn a_superblock_is_left(copies: [Option<u64>; 2], unreadable: [bool; 2], writes:
     left && written.is_ok() == (writes >= 2 && unreadable != [true; 2])
 }
 
-/// One copy was torn by a crash, and the other one could not be read for a moment when the next superblock was written. It was taken for
-/// damaged as well and overwritten first; that write failed, and there was no superblock any more (crash worlds, seed 945983307).
+/// One copy was torn by a crash, and the other one could not be read for a moment when the next superblock
+/// was written. It was taken for damaged as well and overwritten first; that write failed, and there was no
+/// superblock any more (crash worlds, seed 945983307).
 #[test]
 fn a_copy_that_cannot_be_read_for_a_moment_is_not_overwritten_first() {
     only_with(&[Bug::UnreadableCopyFirst], || {
@@ -567,9 +581,9 @@ fn a_copy_that_cannot_be_read_for_a_moment_is_not_overwritten_first() {
     });
 }
 
-/// A note, and nothing else, is to become durable when a queue that shrinks is still too long for the cut and one frame is left before that: a
-/// group of a summary alone is closed at once and takes the note along, and another one opens behind it that stays empty. The
-/// tier can be closed, and opened again.
+/// A note, and nothing else, is to become durable when a queue that shrinks is still too long for the cut and
+/// one frame is left before that: a group of a summary alone is closed at once and takes the note along, and
+/// another one opens behind it that stays empty. The tier can be closed, and opened again.
 fn a_note_before_the_cut_is_kept() -> bool {
     let mut host = Host::new(&pairs(), 1);
     for block in 0.. {
@@ -622,8 +636,8 @@ impl ReadFlash for Failing<'_> {
     }
 }
 
-/// A tier that was closed, or not, is recovered while the device fails at each of its reads in turn, once or from there on. Is every page in it
-/// then, and the note, or is it said that the device could not be read?
+/// A tier that was closed, or not, is recovered while the device fails at each of its reads in turn, once or
+/// from there on. Is every page in it then, and the note, or is it said that the device could not be read?
 fn a_read_that_fails_is_no_damage(design: Design, pages: u64, closed: bool) -> bool {
     let mut host = Host::new(&TierConfig { design, segment_frames: 16, ..pairs() }, 1);
     host.tier.set_note(&[5; NOTE_BYTES]);
@@ -665,8 +679,9 @@ fn a_read_that_fails_is_no_damage(design: Design, pages: u64, closed: bool) -> b
     true
 }
 
-/// A segment that could not be read was done without, and what was then missing was called damaged; or the table of files was taken for empty, because the
-/// records that name the group with it could not be read the second time (crash worlds, seeds 700289 and 5000311).
+/// A segment that could not be read was done without, and what was then missing was called damaged; or the
+/// table of files was taken for empty, because the records that name the group with it could not be read the
+/// second time (crash worlds, seeds 700289 and 5000311).
 #[test]
 fn a_device_that_cannot_be_read_for_a_moment_is_not_called_damaged() {
     let bugs = [Bug::UnreadTakenForDamaged, Bug::NoteOfUnreadSegmentLost];
@@ -697,8 +712,8 @@ fn come_in(tier: &Tier, flash: &mut Flash, pages: u64) -> Option<u64> {
     })
 }
 
-/// A page that cannot be read, and is known to be lost or not, comes to the front while its range is being dropped. Does the queue go on when that is done?
-/// With how often it was counted as unreadable, and as lost.
+/// A page that cannot be read, and is known to be lost or not, comes to the front while its range is being
+/// dropped. Does the queue go on when that is done? With how often it was counted as unreadable, and as lost.
 fn the_front_goes_on_behind_a_dropped_page(known: bool) -> (bool, u64, u64) {
     let mut host = Host::new(&pairs(), 1);
     host.write(id(0), &page(4096, 1));
@@ -736,8 +751,8 @@ fn the_front_goes_on_behind_a_dropped_page(known: bool) -> (bool, u64, u64) {
     (went_on, counted.unreadable, counted.lost)
 }
 
-/// The name of a lost page was not carried on, since its range was being dropped; that passed for want of room at the rear, for which the front then waited for
-/// ever, and everybody for the front.
+/// The name of a lost page was not carried on, since its range was being dropped; that passed for want of
+/// room at the rear, for which the front then waited for ever, and everybody for the front.
 #[test]
 fn a_lost_page_that_is_being_dropped_does_not_hold_up_the_front() {
     only_with(&[Bug::DroppedWaitsForRoom], || the_front_goes_on_behind_a_dropped_page(true).0);
@@ -752,8 +767,9 @@ fn a_page_that_is_dropped_is_counted_once() {
     });
 }
 
-/// A reader looks for a page that lies in the second of two groups in staging memory. It has just read where the first one lies, which is short, when that
-/// leaves and its memory is given to a third, longer one. Does it get its page all the same?
+/// A reader looks for a page that lies in the second of two groups in staging memory. It has just read where
+/// the first one lies, which is short, when that leaves and its memory is given to a third, longer one. Does
+/// it get its page all the same?
 fn a_page_comes_from_its_own_group() -> bool {
     let mut config = pairs();
     (config.group_pages, config.staging_groups) = (8, 2);
@@ -786,8 +802,9 @@ fn a_page_comes_from_its_own_group() -> bool {
     whole
 }
 
-/// It did not: it had the position of the first group, the number of pages of the third, and so a place in memory at which another page lay. That its own
-/// page was in staging memory all the time was what it looked at afterwards (order 843 of a model of the volume).
+/// It did not: it had the position of the first group, the number of pages of the third, and so a place in
+/// memory at which another page lay. That its own page was in staging memory all the time was what it looked
+/// at afterwards (order 843 of a model of the volume).
 #[test]
 fn a_reader_of_staging_memory_mixes_no_groups() {
     only_with(&[Bug::StagedGroupMixed, Bug::StagedCopyUnconfirmed], a_page_comes_from_its_own_group);

@@ -37,7 +37,8 @@ fn lived(design: Design) -> Host {
     host
 }
 
-/// A metadata segment is written, and no hot page is read any more. Returns how many got their second chance meanwhile and count as referenced no more.
+/// A metadata segment is written, and no hot page is read any more. Returns how many got their second chance
+/// meanwhile and count as referenced no more.
 fn segment_after_the_last_reads(host: &mut Host) -> u64 {
     let before = host.tier.statistics();
     let mut block = 6000;

@@ -56,8 +56,8 @@ impl Life {
         let bytes = vec![0; self.host.page_size];
         for number in 0..operations {
             self.live(1);
-            // An offer that finds no room is dropped, so it shows whether a group could be opened. One that is in the tier already
-            // would need none.
+            // An offer that finds no room is dropped, so it shows whether a group could be opened. One that
+            // is in the tier already would need none.
             self.host.tier.stage_in(&id(1000 + number), &bytes, StageKind::Clean(None), 0);
             if self.host.tier.resize_waits() {
                 return true;
@@ -126,7 +126,8 @@ fn a_crash_at_any_moment_of_a_resize_loses_nothing() {
         cuts += u64::from(at_cut);
         let before = life.host.superblock.clone();
         life.host.sync();
-        // The superblock may be durable though the ring in memory is not cut yet, and the other way round not.
+        // The superblock may be durable though the ring in memory is not cut yet, and the other way round
+        // not.
         if at_cut && life.host.random(2) == 0 {
             life.host.superblock = before;
         }

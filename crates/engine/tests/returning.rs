@@ -1,4 +1,5 @@
-//! Where only clean pages are taken that return, a page is taken at its second offer, whatever the design; dirty ones always are.
+//! Where only clean pages are taken that return, a page is taken at its second offer, whatever the design;
+//! dirty ones always are.
 #![allow(clippy::unwrap_used)]
 
 mod common;

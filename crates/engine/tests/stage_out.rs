@@ -18,7 +18,8 @@ fn config() -> TierConfig {
     }
 }
 
-/// Stages pages in, with nobody taking other jobs than writes to flash, until there is no room. Returns how many.
+/// Stages pages in, with nobody taking other jobs than writes to flash, until there is no room. Returns how
+/// many.
 fn fill(host: &mut Host) -> u64 {
     for block in 0.. {
         let id = PageId::volume(1, block);
@@ -131,12 +132,14 @@ fn a_flush_waits_for_staging_memory_to_fill_and_less_the_more_comes_in_meanwhile
     let mut host = Host::new(&TierConfig { segment_frames: 128, ..config() }, 1);
     // Nothing came in during a flush so far: a quarter of the eight groups is kept free.
     assert_eq!(groups_at_flush(&mut host, 0), 6);
-    // The last of the six was not written in time. Two came in during the flush, so twice as many are kept free now.
+    // The last of the six was not written in time. Two came in during the flush, so twice as many are kept
+    // free now.
     assert_eq!(groups_at_flush(&mut host, 3), 4);
     host.tier.check();
 }
 
-/// Short groups between full ones, and the place where the ring ends: whatever a batch spans, pages stay what they were.
+/// Short groups between full ones, and the place where the ring ends: whatever a batch spans, pages stay what
+/// they were.
 #[test]
 fn batches_over_short_groups_and_the_end_of_the_ring_keep_every_page() {
     for seed in 0..20 {

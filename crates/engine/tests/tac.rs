@@ -1,7 +1,7 @@
 //! `tac` on traces worked out by hand: what comes in, and what its slot directory costs and is worth.
 //!
-//! The tier has 24 homes, one block of slots, groups of one page and staging memory for two groups. Three homes (two groups and a band of one page) are
-//! kept coming, so 21 pages fill it.
+//! The tier has 24 homes, one block of slots, groups of one page and staging memory for two groups. Three
+//! homes (two groups and a band of one page) are kept coming, so 21 pages fill it.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use common::{Host, carry_out, page};
@@ -98,7 +98,8 @@ impl Traced {
         matches!(staged, StageIn::Staged { .. })
     }
 
-    /// A dirty page leaves the host's memory. What had to be done before it could go to disk; `None` if the tier did not take it.
+    /// A dirty page leaves the host's memory. What had to be done before it could go to disk; `None` if the
+    /// tier did not take it.
     fn write(&mut self, block: u64, version: u64) -> Option<Vec<Io>> {
         let bytes = page(PAGE, version);
         loop {
@@ -174,8 +175,8 @@ fn a_page_that_enters_is_written_and_then_its_slot() {
     assert_eq!(tier.settle(), []);
 }
 
-/// In a full tier two writes of slots come with each page: that of its own, and that of the slot of the one that leaves for it, whose home another
-/// page gets when that is durable.
+/// In a full tier two writes of slots come with each page: that of its own, and that of the slot of the one
+/// that leaves for it, whose home another page gets when that is durable.
 #[test]
 fn in_a_full_tier_two_writes_of_slots_come_with_each_page() {
     let mut tier = Traced::full();
@@ -186,8 +187,9 @@ fn in_a_full_tier_two_writes_of_slots_come_with_each_page() {
     assert_eq!(tier.held(0..FULL), (1..FULL).collect::<Vec<_>>(), "the coldest that came first has left");
     for block in 101..110 {
         assert!(!tier.read(block) && tier.read(block));
-        // Homes are short: the slot of the page that left is made durably invalid, and its home is free for the page after this one. The page is
-        // durable before its own slot becomes valid, and makes another one leave.
+        // Homes are short: the slot of the page that left is made durably invalid, and its home is free for
+        // the page after this one. The page is durable before its own slot becomes valid, and makes
+        // another one leave.
         assert_eq!(tier.settle(), [Flush, Page, Flush, Slots, Slots], "page {block}");
     }
     assert_eq!(tier.held(0..FULL), (10..FULL).collect::<Vec<_>>());
@@ -197,8 +199,8 @@ fn in_a_full_tier_two_writes_of_slots_come_with_each_page() {
     assert_eq!(tier.held(0..FULL), (10..FULL).collect::<Vec<_>>());
 }
 
-/// A page that flash has is not written to disk before its slot is durably invalid; the new version lies elsewhere, and its slot becomes valid when
-/// disk is synced.
+/// A page that flash has is not written to disk before its slot is durably invalid; the new version lies
+/// elsewhere, and its slot becomes valid when disk is synced.
 #[test]
 fn a_rewrite_invalidates_first_and_validates_when_disk_is_synced() {
     let mut tier = Traced::new(&config());
@@ -214,7 +216,8 @@ fn a_rewrite_invalidates_first_and_validates_when_disk_is_synced() {
     assert_eq!(tier.settle(), [Page, Flush]);
 }
 
-/// Temperature, not recency: pages that were read twice stay, and a rewrite of the coldest is no reason to leave.
+/// Temperature, not recency: pages that were read twice stay, and a rewrite of the coldest is no reason to
+/// leave.
 #[test]
 fn the_coldest_extent_gives_up_its_page() {
     let mut tier = Traced::full();
@@ -248,7 +251,8 @@ fn pages_of_a_hot_extent_come_in_at_once() {
     assert!(!tier.holds(0));
 }
 
-/// The directory is current: a crash loses what was not durable, and what disk was not known to have, and nothing else.
+/// The directory is current: a crash loses what was not durable, and what disk was not known to have, and
+/// nothing else.
 #[test]
 fn a_crash_leaves_what_the_slots_say() {
     let mut tier = Traced::full();

@@ -1,6 +1,7 @@
 //! A tier is built in memory that was used before. Nothing of what was there is part of it.
 //!
-//! Invariants checked, for every design and sync mode, whatever the tier on flash was left like, and whatever the memory held:
+//! Invariants checked, for every design and sync mode, whatever the tier on flash was left like, and whatever
+//! the memory held:
 //! 1. Recovery returns what it returns in zeroed memory, and leaves the same bytes, each of them.
 //! 2. What happens to the tier from then on is the same: every byte on flash and on disk.
 #![allow(clippy::unwrap_used, missing_docs)]
@@ -244,7 +245,8 @@ fn a_tier_that_was_resized() {
     every_mode(Left::Resized);
 }
 
-/// Pages that a tier answers for after it was discarded because of damage, in the memory in which the damage was found.
+/// Pages that a tier answers for after it was discarded because of damage, in the memory in which the damage
+/// was found.
 fn answered_after_damage() -> usize {
     let config = config(Design::FaceGsc, SyncMode::Drained).unwrap();
     let mut host = Host::new(&config, 3);

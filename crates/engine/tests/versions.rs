@@ -1,5 +1,6 @@
-//! Validity by versions: what recovery finds by replaying records in the order of the queue is what the records' versions say
-//! (highest version, then latest position, minus tombstones), worked out here without the engine's directory.
+//! Validity by versions: what recovery finds by replaying records in the order of the queue is what the
+//! records' versions say (highest version, then latest position, minus tombstones), worked out here without
+//! the engine's directory.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::BTreeMap;
@@ -82,7 +83,8 @@ fn replay_in_queue_order_agrees_with_the_versions() {
     assert!(second_chances > 50, "second chances keep their version, so they must happen: {second_chances}");
 }
 
-/// Every recovery begins a new epoch, and versions are ordered by epochs first: their numbers may begin again.
+/// Every recovery begins a new epoch, and versions are ordered by epochs first: their numbers may begin
+/// again.
 #[cfg(feature = "planted")]
 #[test]
 fn versions_may_begin_again_in_a_new_epoch() {

@@ -1,9 +1,11 @@
-//! Threads on the smallest tier, with little else between them than the engine's own acquires and releases. A machine shows few weak
-//! orders; miri shows those that the memory model allows:
+//! Threads on the smallest tier, with little else between them than the engine's own acquires and releases. A
+//! machine shows few weak orders; miri shows those that the memory model allows:
 //!
-//! `MIRIFLAGS="-Zmiri-disable-stacked-borrows" cargo +nightly miri test -p mezzanine-engine --test weak_memory`
+//! `MIRIFLAGS="-Zmiri-disable-stacked-borrows" cargo +nightly miri test -p mezzanine-engine --test
+//! weak_memory`
 //!
-//! Invariant checked: a lookup that begins after a version was taken returns nothing older (invariant 2), and nothing torn.
+//! Invariant checked: a lookup that begins after a version was taken returns nothing older (invariant 2), and
+//! nothing torn.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -39,7 +41,8 @@ struct Shared {
     over: AtomicBool,
 }
 
-/// The only writer carries the jobs out as well; flash is its own, so that readers meet it in the engine only.
+/// The only writer carries the jobs out as well; flash is its own, so that readers meet it in the engine
+/// only.
 fn write(shared: &Shared, flash: &mut Flash) {
     for version in 1..=WRITES {
         let block = version as usize % PAGES;

@@ -1,8 +1,8 @@
 //! The C interface. `postgres/mezzanine/mezz_ffi.h` is generated from this file and those below it.
 //!
-//! Pointers that are references here must be valid; a `MezzHost` comes from `mezz_open` and is never given back. From
-//! `mezz_mark` on the functions need a process that has started or attached the tier; none may be called by two threads
-//! of one process at once.
+//! Pointers that are references here must be valid; a `MezzHost` comes from `mezz_open` and is never given
+//! back. From `mezz_mark` on the functions need a process that has started or attached the tier; none may be
+//! called by two threads of one process at once.
 
 use std::ffi::{CStr, c_char};
 
@@ -48,7 +48,8 @@ pub struct MezzMessage {
     pub detail: [c_char; MEZZ_TEXT_BYTES],
     /// What to do next; may be empty.
     pub hint: [c_char; MEZZ_TEXT_BYTES],
-    /// It is because of pages that are lost. Nothing has failed: what was asked for is refused, and everything else goes on.
+    /// It is because of pages that are lost. Nothing has failed: what was asked for is refused, and
+    /// everything else goes on.
     pub lost: bool,
 }
 

@@ -1,17 +1,21 @@
 //! Checkpoints of the server, drains, and leaving the tier in order.
 //!
 //! A checkpoint with redo pointer R, in the server's order:
-//! 0. The server has chosen R and marked the pages in its pool that are dirty: [`Host::checkpoint_marked`]. With sync mode
-//!    `drained`, what the tier has of before the mark begins to go to disk, while the server does step 1 at its own pace.
-//! 1. It writes these. [`Host::checkpoint_written`] makes durable on flash whatever the tier took of them (invariants 3 and
-//!    4), with the tombstones; with sync mode `drained` it has the newest version of everything that is dirty since before
-//!    the mark written to disk and synced.
-//! 2. The server syncs its files. [`Host::checkpoint_synced`] makes R the pending redo pointer of the superblock.
-//! 3. The server's control file names R. [`Host::checkpoint_done`] makes it the confirmed one. A crash between 2 and 3, or
-//!    within either, leaves a control file whose redo pointer is one of the two (invariant 10).
+//! 0. The server has chosen R and marked the pages in its pool that are dirty: [`Host::checkpoint_marked`].
+//!    With sync mode `drained`, what the tier has of before the mark begins to go to disk, while the server
+//!    does step 1 at its own pace.
+//! 1. It writes these. [`Host::checkpoint_written`] makes durable on flash whatever the tier took of them
+//!    (invariants 3 and 4), with the tombstones; with sync mode `drained` it has the newest version of
+//!    everything that is dirty since before the mark written to disk and synced.
+//! 2. The server syncs its files. [`Host::checkpoint_synced`] makes R the pending redo pointer of the
+//!    superblock.
+//! 3. The server's control file names R. [`Host::checkpoint_done`] makes it the confirmed one. A crash
+//!    between 2 and 3, or within either, leaves a control file whose redo pointer is one of the two
+//!    (invariant 10).
 //!
-//! The mark is made after R was chosen, so what was evicted in between counts as older than it is: more is drained than is
-//! needed, never less. From the mark on the server tells of each page whether it carries a change from before R.
+//! The mark is made after R was chosen, so what was evicted in between counts as older than it is: more is
+//! drained than is needed, never less. From the mark on the server tells of each page whether it carries a
+//! change from before R.
 
 use mezzanine_engine::format::{Superblock, TierState};
 use mezzanine_engine::planted::{self, Bug};
@@ -35,7 +39,8 @@ impl Host {
         self.tier().published().expect("a tier in use was published")
     }
 
-    /// Makes the superblock that `next` makes of the one in force durable, and tells the server's other processes.
+    /// Makes the superblock that `next` makes of the one in force durable, and tells the server's other
+    /// processes.
     fn replace_superblock(
         &self,
         next: impl FnOnce(&Superblock) -> Superblock,
@@ -117,7 +122,8 @@ impl Host {
     pub fn checkpoint_marked(&self) -> Mark {
         let tier = self.tier();
         let mark = tier.begin_checkpoint();
-        // Step 1 drains what is left, and everything if another drain is under way now: so nobody waits for this one.
+        // Step 1 drains what is left, and everything if another drain is under way now: so nobody waits for
+        // this one.
         let begun = tier.sync_mode() == SyncMode::Drained
             && !self.is_provably_clean()
             && tier.request_drain(&DrainScope { before: Some(mark), range: None }).is_ok();
@@ -127,7 +133,8 @@ impl Host {
         mark
     }
 
-    /// Step 1 of a checkpoint. With `all`, everything that is newer than its disk copy is drained, in any sync mode.
+    /// Step 1 of a checkpoint. With `all`, everything that is newer than its disk copy is drained, in any
+    /// sync mode.
     ///
     /// # Errors
     /// If a device has failed.
@@ -171,11 +178,12 @@ impl Host {
         .map(drop)
     }
 
-    /// Leaves the tier in order after the last checkpoint: nothing is taken any more. With `drain` the disk is made current
-    /// first; the pages stay in the tier for the next start. If the disk is current, the marker and the control file say so
-    /// too.
+    /// Leaves the tier in order after the last checkpoint: nothing is taken any more. With `drain` the disk
+    /// is made current first; the pages stay in the tier for the next start. If the disk is current, the
+    /// marker and the control file say so too.
     ///
-    /// Pages that are lost keep it from being current, and nothing else: the tier is left with them as one that was not drained.
+    /// Pages that are lost keep it from being current, and nothing else: the tier is left with them as one
+    /// that was not drained.
     ///
     /// # Errors
     /// If a device has failed.

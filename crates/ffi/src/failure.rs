@@ -1,17 +1,20 @@
 //! The flash device fails while the server runs (invariant 11).
 //!
-//! The engine latches the failure: it takes no pages and offers no jobs from then on. One process of the server then gives the
-//! tier up, [`Host::give_up`], alone, before anybody writes past it:
-//! 1. After a failed write, what is newer in the tier than on disk is written to disk and synced: pages that are on their way are
-//!    still in staging memory, and what was flushed before can be read. The server goes on without the tier. Pages that were lost
-//!    before cannot be saved: their places on disk get what no server takes for a page, so that their older versions are never read.
-//! 2. After a failed sync, and when a page cannot be read that only flash has, nothing more is built on the device. In sync mode
-//!    `drained` the database restarts from its log, for which the disk suffices; in `durable` from what is durable on flash.
-//! 3. When the disk suffices, the control file says so first, and then the marker that the tier was given up: the next start makes
-//!    it anew, whatever the device holds by then. A crash before that finds a tier that knows the control file's redo point
-//!    and has, with the log, everything.
+//! The engine latches the failure: it takes no pages and offers no jobs from then on. One process of the
+//! server then gives the tier up, [`Host::give_up`], alone, before anybody writes past it:
+//! 1. After a failed write, what is newer in the tier than on disk is written to disk and synced: pages that
+//!    are on their way are still in staging memory, and what was flushed before can be read. The server goes
+//!    on without the tier. Pages that were lost before cannot be saved: their places on disk get what no
+//!    server takes for a page, so that their older versions are never read.
+//! 2. After a failed sync, and when a page cannot be read that only flash has, nothing more is built on the
+//!    device. In sync mode `drained` the database restarts from its log, for which the disk suffices; in
+//!    `durable` from what is durable on flash.
+//! 3. When the disk suffices, the control file says so first, and then the marker that the tier was given up:
+//!    the next start makes it anew, whatever the device holds by then. A crash before that finds a tier that
+//!    knows the control file's redo point and has, with the log, everything.
 //!
-//! Where the tier never holds only copies there is nothing to save, and a tier that was left open is not believed anyway.
+//! Where the tier never holds only copies there is nothing to save, and a tier that was left open is not
+//! believed anyway.
 
 use std::collections::BTreeSet;
 
@@ -28,8 +31,8 @@ use crate::pages::READS;
 const BATCH: usize = 256;
 
 impl Host {
-    /// Gives the tier up after a failure; nobody else writes to disk or past the tier meanwhile. Returns how many pages were
-    /// written to disk.
+    /// Gives the tier up after a failure; nobody else writes to disk or past the tier meanwhile. Returns how
+    /// many pages were written to disk.
     ///
     /// # Errors
     /// If the server must restart. What to do about it is in the hint.
@@ -126,7 +129,8 @@ impl Host {
         Ok((saved.len() - given_up.len()) as u64)
     }
 
-    /// Reads a dirty page, from staging memory or from flash; false if it cannot be read and disk has it, or has left the tier meanwhile.
+    /// Reads a dirty page, from staging memory or from flash; false if it cannot be read and disk has it, or
+    /// has left the tier meanwhile.
     fn read_newest(&self, page: &DirtyPage, bytes: &mut [u8]) -> Result<bool, Refusal> {
         let tier = self.tier();
         if tier.read_staged(&page.flash, bytes) {

@@ -32,7 +32,8 @@ pub enum FlashIo {
 
 /// What only the server can do for the tier.
 pub trait Server: Send + Sync {
-    /// Writes pages to their places on disk, in the order given. The tier syncs them later, by [`Server::sync_pages`].
+    /// Writes pages to their places on disk, in the order given. The tier syncs them later, by
+    /// [`Server::sync_pages`].
     fn write_pages(&self, pages: &[(PageId, &[u8])]) -> bool;
 
     /// Makes durable whatever [`Server::write_pages`] has written, in any process.
@@ -41,21 +42,22 @@ pub trait Server: Send + Sync {
     /// Whether this process may carry out jobs now. If not, it waits for others to.
     fn may_work(&self) -> bool;
 
-    /// Waits until [`Server::progressed`] is called in any process, or some milliseconds; returns at once if the tier's
-    /// progress is no longer `seen`.
+    /// Waits until [`Server::progressed`] is called in any process, or some milliseconds; returns at once if
+    /// the tier's progress is no longer `seen`.
     fn wait(&self, seen: u64);
 
     /// Wakes those that wait, and background workers that have nothing to do.
     fn progressed(&self);
 
-    /// Keeps servers that know nothing of the tier away from the data directory, or lets them in again; durably.
+    /// Keeps servers that know nothing of the tier away from the data directory, or lets them in again;
+    /// durably.
     ///
     /// # Errors
     /// If the control file cannot be written.
     fn mark_control_file(&self, dirty: bool) -> Result<(), Refusal>;
 
-    /// Keeps other processes from replacing the superblock until [`Server::unlock_superblock`]. A host of one process needs
-    /// neither.
+    /// Keeps other processes from replacing the superblock until [`Server::unlock_superblock`]. A host of one
+    /// process needs neither.
     fn lock_superblock(&self) {}
 
     /// Lets them again.
@@ -67,7 +69,8 @@ pub trait Server: Send + Sync {
     /// It waits no longer.
     fn flash_ended(&self, _io: FlashIo) {}
 
-    /// Logs what the flash device said when it failed. What becomes of the tier is decided afterwards, by [`Host::give_up`].
+    /// Logs what the flash device said when it failed. What becomes of the tier is decided afterwards, by
+    /// [`Host::give_up`].
     fn flash_failed(&self, _reason: &str) {}
 }
 
@@ -138,8 +141,8 @@ impl Host {
         SuperblockLock(&*self.server)
     }
 
-    /// Opens the flash device, creating the file if there is none, and computes what memory the tier needs. Another server may
-    /// be using it: nothing is written before [`Self::lock_device`].
+    /// Opens the flash device, creating the file if there is none, and computes what memory the tier needs.
+    /// Another server may be using it: nothing is written before [`Self::lock_device`].
     ///
     /// # Errors
     /// Why it cannot be used.
@@ -164,8 +167,8 @@ impl Host {
         })
     }
 
-    /// A host on a flash device that is open and nobody else's, with the marker wherever the caller keeps it. Paths in the settings are only
-    /// shown.
+    /// A host on a flash device that is open and nobody else's, with the marker wherever the caller keeps it.
+    /// Paths in the settings are only shown.
     ///
     /// # Errors
     /// If the settings make no tier.
@@ -189,8 +192,9 @@ impl Host {
         })
     }
 
-    /// Locks the flash device for this process and its children, unless it has. The server does that when it has its other locks, so
-    /// that whatever keeps it from starting beside another one is said in the words that people know.
+    /// Locks the flash device for this process and its children, unless it has. The server does that when it
+    /// has its other locks, so that whatever keeps it from starting beside another one is said in the
+    /// words that people know.
     ///
     /// # Errors
     /// If another server uses it, or has changed it since it was opened.
@@ -220,9 +224,10 @@ impl Host {
         self.geometry.region_bytes() + REGION_ALIGNMENT
     }
 
-    /// Gives the tier its memory, at the same address in this process and its children. `fresh` says that it is as the system
-    /// gave it, zeroed, and that nobody has written to it: then [`Self::start`] need not wipe it. Memory in which a tier was before
-    /// is not fresh, as after a crash that the server's shared memory has survived.
+    /// Gives the tier its memory, at the same address in this process and its children. `fresh` says that it
+    /// is as the system gave it, zeroed, and that nobody has written to it: then [`Self::start`] need not
+    /// wipe it. Memory in which a tier was before is not fresh, as after a crash that the server's shared
+    /// memory has survived.
     ///
     /// # Safety
     /// The memory is initialised, stays valid and is used by nothing else while a process uses this host.
@@ -232,7 +237,8 @@ impl Host {
     pub unsafe fn use_memory(&mut self, base: NonNull<u8>, bytes: usize, fresh: bool) {
         assert!(bytes >= self.memory_bytes(), "the memory given is smaller than what was asked for");
         let skipped = base.align_offset(REGION_ALIGNMENT);
-        // SAFETY: less than REGION_ALIGNMENT bytes are skipped, and memory_bytes counts so many more than the region needs.
+        // SAFETY: less than REGION_ALIGNMENT bytes are skipped, and memory_bytes counts so many more than the
+        // region needs.
         let aligned = unsafe { base.add(skipped) };
         self.memory = Some(Memory { bytes: Bytes::Raw { base: aligned, bytes: bytes - skipped }, fresh });
         self.tier = OnceLock::new();
@@ -255,13 +261,15 @@ impl Host {
     /// The region that the memory given makes. Only for setting up or attaching the one tier of this process.
     fn region(&self) -> Result<Region, Refusal> {
         Ok(match &self.memory()?.bytes {
-            // SAFETY: aligned by `use_memory`, whose caller keeps it valid; processes share it by the region's own rules.
+            // SAFETY: aligned by `use_memory`, whose caller keeps it valid; processes share it by the
+            // region's own rules.
             Bytes::Raw { base, bytes } => unsafe { Region::from_raw(*base, *bytes) },
             Bytes::Lasting(memory) => memory.region(),
         })
     }
 
-    /// The memory given, blank: for each attempt to recover the tier. Nothing of a tier that was there before can be joined any more.
+    /// The memory given, blank: for each attempt to recover the tier. Nothing of a tier that was there before
+    /// can be joined any more.
     pub(crate) fn blank(&self) -> Result<Blank, Refusal> {
         let region = self.region()?;
         Ok(if self.memory()?.fresh { Blank::fresh(region) } else { Blank::wiped(region) })
@@ -292,7 +300,8 @@ impl Host {
         if self.is_attached() {
             return Ok(());
         }
-        // Other processes of the server have the device from the same parent, and would share the reports of their flushes.
+        // Other processes of the server have the device from the same parent, and would share the reports of
+        // their flushes.
         let apart = if planted::is(Bug::FlushesShared) { Ok(()) } else { self.flash.flush_apart() };
         apart.map_err(|error| {
             Refusal::new(format!(
@@ -334,7 +343,8 @@ impl Host {
         })
     }
 
-    /// Makes a superblock durable and the one in force. In a tier that is in use, a failure counts as one of a job.
+    /// Makes a superblock durable and the one in force. In a tier that is in use, a failure counts as one of
+    /// a job.
     pub(crate) fn put_superblock(&self, superblock: &Superblock) -> Result<(), Refusal> {
         write_superblock(&mut Flash(&*self.flash), superblock).map_err(|error| {
             let (synced, error) = match error {

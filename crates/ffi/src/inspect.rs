@@ -1,4 +1,5 @@
-//! What people ask of a tier in use: what it holds, whether that is undamaged, and that the disk be made current.
+//! What people ask of a tier in use: what it holds, whether that is undamaged, and that the disk be made
+//! current.
 //!
 //! Whoever waits here may give up: what he has asked of the tier goes on without him.
 
@@ -18,8 +19,8 @@ pub struct Verified {
 }
 
 impl Host {
-    /// Has the newest version of every page of `range`, or of the tier, written to disk and synced. False if `stop` said so
-    /// first: the drain then goes on without this process.
+    /// Has the newest version of every page of `range`, or of the tier, written to disk and synced. False if
+    /// `stop` said so first: the drain then goes on without this process.
     ///
     /// # Errors
     /// If a device has failed.
@@ -51,8 +52,8 @@ impl Host {
         Ok(!stopped)
     }
 
-    /// Reads what is on flash in up to `frames_max` frames from `cursor` on, and compares it with the checksums. Pages that only
-    /// staging memory has are left out. `None` when the pass is complete.
+    /// Reads what is on flash in up to `frames_max` frames from `cursor` on, and compares it with the
+    /// checksums. Pages that only staging memory has are left out. `None` when the pass is complete.
     pub fn verify(&self, cursor: &mut PageCursor, frames_max: usize) -> Option<Verified> {
         let tier = self.tier();
         let mut found = Verified::default();

@@ -1,18 +1,21 @@
 //! The tier for a database server written in C: several processes, a log, a buffer pool of its own.
 //!
-//! PostgreSQL's extension `mezzanine` links this crate as a static library. The server's hooks call the functions of
-//! [`abi`]; what only the server can do for the tier (write pages to relations, sync them, wait) comes back through
-//! [`abi::callbacks::MezzCallbacks`].
+//! PostgreSQL's extension `mezzanine` links this crate as a static library. The server's hooks call the
+//! functions of [`abi`]; what only the server can do for the tier (write pages to relations, sync them, wait)
+//! comes back through [`abi::callbacks::MezzCallbacks`].
 //!
 //! Rules:
-//! 1. No error of C crosses a Rust frame: callbacks return whether they succeeded and never jump. No panic crosses into C: it
-//!    ends the process, which the server's postmaster takes for a crash, and the tier is rebuilt from flash.
-//! 2. The process that starts the server opens the flash device and sets the region's memory; its children inherit both by
-//!    `fork`. So nothing here starts threads, and the device carries out its requests on the calling thread.
+//! 1. No error of C crosses a Rust frame: callbacks return whether they succeeded and never jump. No panic
+//!    crosses into C: it ends the process, which the server's postmaster takes for a crash, and the tier is
+//!    rebuilt from flash.
+//! 2. The process that starts the server opens the flash device and sets the region's memory; its children
+//!    inherit both by `fork`. So nothing here starts threads, and the device carries out its requests on the
+//!    calling thread.
 //! 3. One process recovers the tier, before the server's redo; the others attach when they first use it.
 //! 4. Foreground calls carry out jobs only where they have to wait: a background worker does the rest.
 //!
-//! What has to be durable before what, at start, checkpoints and stops, is written down in [`startup`] and [`checkpoint`].
+//! What has to be durable before what, at start, checkpoints and stops, is written down in [`startup`] and
+//! [`checkpoint`].
 
 pub mod abi;
 

@@ -1,9 +1,10 @@
 //! The marker: what a data directory knows of its tier.
 //!
-//! A file in the data directory names the tier and says whether it may hold the only copy of pages. It is durable before the
-//! first page may be dirty in a tier of sync mode `durable`, so a flash device that is missing or swapped is noticed
-//! (invariant 10). Where the disk suffices, after a drain or with the other sync modes, it says so. A tier whose device
-//! failed and that was given up is not to be used again: the server has run on without it.
+//! A file in the data directory names the tier and says whether it may hold the only copy of pages. It is
+//! durable before the first page may be dirty in a tier of sync mode `durable`, so a flash device that is
+//! missing or swapped is noticed (invariant 10). Where the disk suffices, after a drain or with the other
+//! sync modes, it says so. A tier whose device failed and that was given up is not to be used again: the
+//! server has run on without it.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};

@@ -1,4 +1,5 @@
-//! What a person is told when something cannot be done: the thing and the reason, more about it, and what to do next.
+//! What a person is told when something cannot be done: the thing and the reason, more about it, and what to
+//! do next.
 
 use std::fmt;
 
@@ -13,7 +14,8 @@ pub struct Refusal {
     pub hint: String,
     /// The flash device did not do what it was asked for: a server that does not need it may go on without.
     pub(crate) device_failed: bool,
-    /// What was asked for cannot be done because pages are lost that it needs. Nothing has failed, and the tier is in use as before.
+    /// What was asked for cannot be done because pages are lost that it needs. Nothing has failed, and the
+    /// tier is in use as before.
     pub(crate) lost_pages: bool,
 }
 
@@ -43,7 +45,8 @@ impl Refusal {
         self
     }
 
-    /// Whether it was refused because of lost pages alone: whoever has asked is told, and everything else goes on.
+    /// Whether it was refused because of lost pages alone: whoever has asked is told, and everything else
+    /// goes on.
     pub fn is_of_lost_pages(&self) -> bool {
         self.lost_pages
     }

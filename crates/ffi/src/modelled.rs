@@ -1,4 +1,5 @@
-//! Modelled devices under the server: its disk and its flash take the time of published drives, for all processes together.
+//! Modelled devices under the server: its disk and its flash take the time of published drives, for all
+//! processes together.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -52,8 +53,8 @@ impl FlashModel {
 }
 
 impl DiskModel {
-    /// The model of this name or in this file. Its state is shared with children of this process. `spread` and `span` are
-    /// those of an [`Attachment`].
+    /// The model of this name or in this file. Its state is shared with children of this process. `spread`
+    /// and `span` are those of an [`Attachment`].
     ///
     /// # Errors
     /// If there is none.

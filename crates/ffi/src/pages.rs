@@ -16,7 +16,8 @@ pub enum Written {
     Taken,
     /// The tier has it, and the server writes it to disk as well.
     AlsoDisk,
-    /// The server writes it to disk, syncs that if the tier can hold only copies, and then calls [`Host::forget`].
+    /// The server writes it to disk, syncs that if the tier can hold only copies, and then calls
+    /// [`Host::forget`].
     Refused,
 }
 
@@ -37,8 +38,8 @@ const LOOKUPS_MAX: u32 = 10_000;
 pub(crate) const READS: u32 = 2;
 
 impl Host {
-    /// Takes a dirty page whose log is forced. `since` is `None` if it carries changes from before the redo pointer of the
-    /// checkpoint under way, else the mark that was read before that was looked up.
+    /// Takes a dirty page whose log is forced. `since` is `None` if it carries changes from before the redo
+    /// pointer of the checkpoint under way, else the mark that was read before that was looked up.
     ///
     /// # Errors
     /// If a device has failed so that there will never be room.
@@ -114,22 +115,25 @@ impl Host {
         Some(Found::OnDisk)
     }
 
-    /// The only copy of a page cannot be read. Where the log has it, the server restarts from that, without this tier: the next start would
-    /// come to the same page, in its redo at the latest, and end there, and so would every one after it.
+    /// The only copy of a page cannot be read. Where the log has it, the server restarts from that, without
+    /// this tier: the next start would come to the same page, in its redo at the latest, and end there,
+    /// and so would every one after it.
     fn lose_page(&self, flash: &FlashPage) {
         let tier = self.tier();
         let log_has_it = tier.sync_mode() == SyncMode::Drained && !planted::is(Bug::UnreadableKeepsTier);
         if !log_has_it || tier.failure().is_some() {
             return;
         }
-        // Before anything else can end this process. If it cannot be written, the next start comes here again.
+        // Before anything else can end this process. If it cannot be written, the next start comes here
+        // again.
         let _ = self.forsake(&self.superblock().tier_uuid);
         tier.report_failure(Failure::FlashRead { position: flash.position.0 });
         self.server.progressed();
     }
 
-    /// Before disk answers for a clean page that flash does not give back: makes it durable that the tier has it no more. Its record may say that
-    /// it is dirty, and a crash would find a page that can be had from nowhere.
+    /// Before disk answers for a clean page that flash does not give back: makes it durable that the tier has
+    /// it no more. Its record may say that it is dirty, and a crash would find a page that can be had
+    /// from nowhere.
     fn bury_clean(&self, id: &PageId, flash: &FlashPage) {
         let tier = self.tier();
         let mut buried = None;
@@ -161,8 +165,8 @@ impl Host {
         self.work_until(|| !self.tier().stage_out_touches(range))
     }
 
-    /// Forgets a page that was [refused](Written::Refused) and is on disk. False if stage-out may have written an older
-    /// version over it meanwhile: wait for it, write the page again, and call again.
+    /// Forgets a page that was [refused](Written::Refused) and is on disk. False if stage-out may have
+    /// written an older version over it meanwhile: wait for it, write the page again, and call again.
     ///
     /// # Errors
     /// If a device has failed.
@@ -172,7 +176,8 @@ impl Host {
         Ok(!tier.stage_out_touches(&IdRange { start: *id, count: 1, shift: 0 }))
     }
 
-    /// Forgets every page of a range that is dropped, and waits until none of them can come back by a write under way.
+    /// Forgets every page of a range that is dropped, and waits until none of them can come back by a write
+    /// under way.
     ///
     /// # Errors
     /// If a device has failed.
@@ -182,11 +187,13 @@ impl Host {
         self.await_stage_out(range)
     }
 
-    /// Forgets what the tier has of a page that the server is about to write past it. A version that is newer than the
-    /// disk's goes there first: until the server's own write is durable, a crash must find one of the two.
+    /// Forgets what the tier has of a page that the server is about to write past it. A version that is newer
+    /// than the disk's goes there first: until the server's own write is durable, a crash must find one
+    /// of the two.
     ///
-    /// Of a lost page there is nothing to save, and the server's write heals it; but a crash before that is durable must not find the version on
-    /// disk, which is older. So disk gets a page first that no server accepts.
+    /// Of a lost page there is nothing to save, and the server's write heals it; but a crash before that is
+    /// durable must not find the version on disk, which is older. So disk gets a page first that no
+    /// server accepts.
     ///
     /// # Errors
     /// If a device has failed.

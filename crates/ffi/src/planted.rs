@@ -1,7 +1,8 @@
 //! Rules of the engine that a test takes out of a whole server, in builds with the feature `planted` only.
 //!
-//! The environment variable `MEZZANINE_PLANTED` of the postmaster names the rule. Its processes are forked and run on the one thread that they
-//! were forked on, so a switch that is set for that thread holds in all of them.
+//! The environment variable `MEZZANINE_PLANTED` of the postmaster names the rule. Its processes are forked
+//! and run on the one thread that they were forked on, so a switch that is set for that thread holds in all
+//! of them.
 
 use mezzanine_engine::planted::{Bug, set};
 

@@ -1,7 +1,8 @@
 //! A queue that grows and shrinks while the server runs, within the room that the tier was laid out for.
 //!
-//! The engine's `resize` says how: the new size takes effect when the rear comes to the place where the ring is cut or
-//! extended, and needs one superblock to be written there. Whoever looks for a job then and finds none does that.
+//! The engine's `resize` says how: the new size takes effect when the rear comes to the place where the ring
+//! is cut or extended, and needs one superblock to be written there. Whoever looks for a job then and finds
+//! none does that.
 
 use mezzanine_engine::Failure;
 
@@ -16,8 +17,8 @@ impl Host {
         self.geometry.flash_bytes() - unused * self.geometry.page_size() as u64
     }
 
-    /// Asks for a queue that takes `bytes` bytes of flash. It is not waited for: it takes effect when the queue has come
-    /// round.
+    /// Asks for a queue that takes `bytes` bytes of flash. It is not waited for: it takes effect when the
+    /// queue has come round.
     ///
     /// # Errors
     /// If the tier has no room for so many, needs more than so few, or there is no space for them.

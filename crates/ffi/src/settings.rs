@@ -88,8 +88,8 @@ impl Settings {
         Ok(())
     }
 
-    /// The configuration with as many frames as are configured now, and as much room; nothing else of it changes. `None` if
-    /// they do not suffice for it.
+    /// The configuration with as many frames as are configured now, and as much room; nothing else of it
+    /// changes. `None` if they do not suffice for it.
     fn sized(&self, shape: &TierConfig) -> Option<TierConfig> {
         let page = u64::from(shape.page_size);
         let room = self.flash_bytes.max(self.flash_bytes_max);
@@ -135,7 +135,8 @@ impl Settings {
         config.geometry().map(|_| config)
     }
 
-    /// The configuration with so many frames: defaults that follow from the size of the queue and of its groups.
+    /// The configuration with so many frames: defaults that follow from the size of the queue and of its
+    /// groups.
     fn shaped(&self, frames: u64) -> TierConfig {
         let fitted = TierConfig::new(self.page_bytes, frames);
         let group_pages = if self.group_pages == 0 { fitted.group_pages } else { self.group_pages };
@@ -165,8 +166,8 @@ impl Settings {
         Some(low * MB)
     }
 
-    /// The configuration with which a tier of the configuration `found` goes on: its shape from flash, policies from the
-    /// settings as far as they are safe. `clean` says that it holds no only copies.
+    /// The configuration with which a tier of the configuration `found` goes on: its shape from flash,
+    /// policies from the settings as far as they are safe. `clean` says that it holds no only copies.
     pub fn merged(&self, found: &TierConfig, clean: bool) -> TierConfig {
         // Pages in a queue and pages in their places are laid out differently.
         let alike = found.design.is_laid_out_like(self.design);
@@ -185,7 +186,8 @@ impl Settings {
         config
     }
 
-    /// Refuses a flash file inside the data directory: a backup would copy it, and a restore bring back another instant.
+    /// Refuses a flash file inside the data directory: a backup would copy it, and a restore bring back
+    /// another instant.
     ///
     /// # Errors
     /// Why the path cannot be used.

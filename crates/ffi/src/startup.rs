@@ -2,13 +2,14 @@
 //!
 //! It happens before the server's redo, in the one process that does that. What must hold, in this order:
 //! 1. The flash device is flushed: what is read back must still be there after the next power cut.
-//! 2. The superblock is judged ([`judge`]) by the marker of the data directory and by the control file's redo pointer
-//!    (invariant 10). Nothing has been written until then.
-//! 3. The marker says which tier it is and whether it may hold only copies. For a new tier that is durable after the tier's
-//!    superblock, but before any page is in it. Where there was no marker, one that asks for nothing is
-//!    durable before the device is written to: half a superblock is then known to be this server's.
-//! 4. Recovery's writes and then the superblock of the new epoch are durable (invariant 7); then, if need be, the control file says that the files lack
-//!    pages.
+//! 2. The superblock is judged ([`judge`]) by the marker of the data directory and by the control file's redo
+//!    pointer (invariant 10). Nothing has been written until then.
+//! 3. The marker says which tier it is and whether it may hold only copies. For a new tier that is durable
+//!    after the tier's superblock, but before any page is in it. Where there was no marker, one that asks for
+//!    nothing is durable before the device is written to: half a superblock is then known to be this
+//!    server's.
+//! 4. Recovery's writes and then the superblock of the new epoch are durable (invariant 7); then, if need be,
+//!    the control file says that the files lack pages.
 //! 5. The tier is published. From now on other processes of the server may use it.
 
 use mezzanine_engine::format::{
@@ -29,15 +30,16 @@ use crate::message::Refusal;
 pub struct Start {
     /// Names the database cluster: the control file's system identifier.
     pub system_identifier: u64,
-    /// Whether the cluster's pages carry checksums, by the control file: `pg_checksums` changes that while the server is
-    /// down, in the files and not in the tier.
+    /// Whether the cluster's pages carry checksums, by the control file: `pg_checksums` changes that while
+    /// the server is down, in the files and not in the tier.
     pub checksums: bool,
     /// Where redo begins, by the control file.
     pub redo: RedoPoint,
-    /// The data directory was restored from a base backup and has not been started since: the files and the log
-    /// suffice, and no tier belongs to it.
+    /// The data directory was restored from a base backup and has not been started since: the files and the
+    /// log suffice, and no tier belongs to it.
     pub from_backup: bool,
-    /// The control file says that the files lack pages, which only a tier has ([`crate::host::Server::mark_control_file`]).
+    /// The control file says that the files lack pages, which only a tier has
+    /// ([`crate::host::Server::mark_control_file`]).
     pub files_lack_pages: bool,
     /// The number of this process.
     pub owner: u32,
@@ -76,7 +78,8 @@ pub fn provably_clean(config: &TierConfig) -> bool {
     config.sync_mode == SyncMode::Through || config.admission == Admission::Clean
 }
 
-/// Whether nothing is lost if the tier is discarded: every page that matters is on disk, or can be redone from the log.
+/// Whether nothing is lost if the tier is discarded: every page that matters is on disk, or can be redone
+/// from the log.
 fn expendable(superblock: &Superblock) -> bool {
     superblock.state == TierState::Drained
         || provably_clean(&superblock.config)
@@ -132,8 +135,8 @@ pub fn judge(
     }
 }
 
-/// A tier of another version of the format is not used, and made anew only where nobody needs it: it was drained, or it is this cluster's
-/// own and never held the only copy of a page.
+/// A tier of another version of the format is not used, and made anew only where nobody needs it: it was
+/// drained, or it is this cluster's own and never held the only copy of a page.
 fn judge_other_format(
     error: &FormatError,
     older: Option<&Superblock>,
@@ -201,8 +204,9 @@ fn judge_found(
     .hint("Put both back from the same moment, or restore a base backup, which needs no tier."))
 }
 
-/// Whether the tier was last used with this redo point. Two histories of one cluster have the same positions in their logs, and
-/// tell them apart by the timeline alone. Tiers of before that was stored have timeline 0, which is none.
+/// Whether the tier was last used with this redo point. Two histories of one cluster have the same positions
+/// in their logs, and tell them apart by the timeline alone. Tiers of before that was stored have timeline 0,
+/// which is none.
 fn knows(found: &Superblock, redo: RedoPoint) -> bool {
     found.knows(redo) || found.knows(RedoPoint { timeline: 0, ..redo })
 }
@@ -316,7 +320,8 @@ impl Host {
         Ok(Started { adoption, reason, recovery, mode_kept })
     }
 
-    /// Takes the space for so many frames, so that a full file system is noticed now and not when pages are written.
+    /// Takes the space for so many frames, so that a full file system is noticed now and not when pages are
+    /// written.
     pub(crate) fn reserve_space(&self, frames: u64) -> Result<(), Refusal> {
         let bytes = self.flash_bytes(frames);
         self.flash.reserve(bytes).map_err(|error| {
@@ -338,7 +343,8 @@ impl Host {
 
     fn merged(&self, found: &Superblock) -> Superblock {
         let config = self.settings.merged(&found.config, found.state == TierState::Drained);
-        // Left open while it could hold no only copies, and from now on it can: what it says of clean pages is old.
+        // Left open while it could hold no only copies, and from now on it can: what it says of clean pages
+        // is old.
         let emptied =
             provably_clean(&found.config) && found.state == TierState::Open && !provably_clean(&config);
         let base = if emptied { found.discarded() } else { found.clone() };
@@ -378,7 +384,8 @@ impl Host {
             _ => false,
         };
         let recovered = match Tier::recover(memory, &superblock, owner, &mut flash) {
-            // Invariant 8: what is damaged can be had from disk, or redone from the log; and so can what cannot be read.
+            // Invariant 8: what is damaged can be had from disk, or redone from the log; and so can what
+            // cannot be read.
             Err(error) if nobody_needs(&error) => {
                 // What was replayed until then is no part of the discarded tier.
                 Tier::recover(self.blank()?, &superblock.discarded(), owner, &mut flash).map(
@@ -406,7 +413,8 @@ impl Host {
         written.and_then(|()| flash.flush()).map_err(|error| self.device_failed(&error))?;
         self.put_superblock(&superblock)?;
         if only_copies {
-            // Not before: what the control file says that the files lack is looked for in the tier that the marker names, and only one that is adopted has it.
+            // Not before: what the control file says that the files lack is looked for in the tier that the
+            // marker names, and only one that is adopted has it.
             self.server.mark_control_file(true)?;
         }
         tier.publish(&superblock);

@@ -12,7 +12,8 @@ impl Host {
         self.work_at(|tier| tier.next_job(tier.owner()))
     }
 
-    /// The same for jobs that write to flash only, so that these never wait for a disk. Others must do the rest.
+    /// The same for jobs that write to flash only, so that these never wait for a disk. Others must do the
+    /// rest.
     pub fn write_flash(&self) -> bool {
         self.work_at(|tier| tier.next_flash_write(tier.owner()))
     }

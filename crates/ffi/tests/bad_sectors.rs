@@ -12,8 +12,9 @@ use mezzanine_engine::{Lookup, SyncMode};
 use mezzanine_ffi::pages::Found;
 use mezzanine_ffi::startup::Adoption;
 
-/// A sector is damaged under a version that is superseded later, and one under a page that a drain has brought to disk. Stage-out took the second for
-/// the only copy after a crash, and the server had to restart, again and again.
+/// A sector is damaged under a version that is superseded later, and one under a page that a drain has
+/// brought to disk. Stage-out took the second for the only copy after a crash, and the server had to restart,
+/// again and again.
 #[test]
 fn damage_under_dead_and_clean_pages_costs_nothing() {
     for mode in [SyncMode::Durable, SyncMode::Drained] {
@@ -47,7 +48,8 @@ fn damage_under_dead_and_clean_pages_costs_nothing() {
     }
 }
 
-/// A page that only flash has, in a bad place, in sync mode `drained`: the log has it. Returns whether the server could restart from there.
+/// A page that only flash has, in a bad place, in sync mode `drained`: the log has it. Returns whether the
+/// server could restart from there.
 fn restarts_from_the_log() -> bool {
     let machine = Machine::new(SyncMode::Drained);
     let (host, _) = machine.start(10).unwrap();
@@ -68,8 +70,8 @@ fn restarts_from_the_log() -> bool {
     given_up.is_err() && started.adoption == Adoption::Formatted && found == Found::OnDisk
 }
 
-/// It was so once that the page was an error at each read, the server went on, and every restart came to it again: a page that redo needs ended each of
-/// them.
+/// It was so once that the page was an error at each read, the server went on, and every restart came to it
+/// again: a page that redo needs ended each of them.
 #[test]
 fn what_the_log_has_is_not_lost_with_a_page_that_cannot_be_read() {
     assert!(restarts_from_the_log());

@@ -184,8 +184,9 @@ fn half_a_superblock_is_refused_where_the_rule_is_taken_out() {
     assert!(survived.unwrap_err().message.contains("no flash tier"));
 }
 
-/// It was so once that a start in sync mode `durable` with a new tier wrote to the control file that a tier has pages which the files lack, and then the marker that says which
-/// tier. With the power gone in between, no start found the tier that was meant, and each was refused.
+/// It was so once that a start in sync mode `durable` with a new tier wrote to the control file that a tier
+/// has pages which the files lack, and then the marker that says which tier. With the power gone in between,
+/// no start found the tier that was meant, and each was refused.
 #[test]
 fn a_server_starts_after_every_cut() {
     every_cut_of_a_start_is_survived().unwrap();

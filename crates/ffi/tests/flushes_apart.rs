@@ -18,7 +18,8 @@ fn opened(path: &std::path::Path) -> usize {
     open.filter(|file| fs::read_link(file.as_ref().unwrap().path()).is_ok_and(|link| link == path)).count()
 }
 
-/// Two processes of one server: the second has its device from the first, which forked it. Does it open the device once more when it joins?
+/// Two processes of one server: the second has its device from the first, which forked it. Does it open the
+/// device once more when it joins?
 fn is_opened_once_more() -> bool {
     let machine = Machine::new(SyncMode::Durable);
     let path = machine.root.join("flash");
@@ -39,8 +40,8 @@ fn is_opened_once_more() -> bool {
     opened(&path) > before
 }
 
-/// The kernel tells of a lost write once for each time that a file was opened: of two processes that share it one could be told of a success that is none, and acknowledge what is not
-/// on flash.
+/// The kernel tells of a lost write once for each time that a file was opened: of two processes that share it
+/// one could be told of a success that is none, and acknowledge what is not on flash.
 #[test]
 fn a_process_that_joins_flushes_through_a_file_of_its_own() {
     assert!(is_opened_once_more());

@@ -1,4 +1,5 @@
-//! A server's life with the tier, from one start to the next: what is adopted, what is discarded, what is refused.
+//! A server's life with the tier, from one start to the next: what is adopted, what is discarded, what is
+//! refused.
 
 #![allow(clippy::unwrap_used)]
 
@@ -105,8 +106,9 @@ fn a_drained_stop_leaves_a_warm_tier_and_a_current_disk() {
     assert!(host.holds(&id(3)));
 }
 
-/// `pg_checksums --enable` writes checksums into the files of a server that was shut down. The redo pointer stays as it was, and so
-/// the tier was adopted with pages that have none: the server found every one of them damaged.
+/// `pg_checksums --enable` writes checksums into the files of a server that was shut down. The redo pointer
+/// stays as it was, and so the tier was adopted with pages that have none: the server found every one of them
+/// damaged.
 #[test]
 fn pages_from_before_checksums_were_enabled_are_not_used() {
     let machine = Machine::new(SyncMode::Durable);
@@ -167,8 +169,8 @@ fn a_needed_tier_that_is_missing_foreign_or_older_is_refused() {
     assert!(machine.start(20).is_ok(), "a refusal has changed nothing");
 }
 
-/// A marker that somebody has removed took the knowledge with it that the files lack pages, though the control file says so too: the
-/// server started on them with a new tier.
+/// A marker that somebody has removed took the knowledge with it that the files lack pages, though the
+/// control file says so too: the server started on them with a new tier.
 #[test]
 fn a_tier_that_cannot_be_written_is_given_up_and_not_believed_again() {
     let machine = Machine::new(SyncMode::Durable);

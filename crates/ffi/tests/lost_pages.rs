@@ -1,7 +1,8 @@
 //! Pages are lost in sync mode `durable`: what needs them is refused, and nothing else is.
 //!
-//! A refusal for the sake of lost pages used to pass for one of a device that has failed. So one bad sector turned base backups, forced checkpoints, writes past the tier of that
-//! very page and every ordinary stop into a panic of the whole server, again after each restart.
+//! A refusal for the sake of lost pages used to pass for one of a device that has failed. So one bad sector
+//! turned base backups, forced checkpoints, writes past the tier of that very page and every ordinary stop
+//! into a panic of the whole server, again after each restart.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -132,7 +133,8 @@ fn flash_offset(host: &Host, block: u32) -> u64 {
     }
 }
 
-/// A server whose blocks have version 1 on disk and version 2 in the tier alone, but for [`LOST`]: that one is lost.
+/// A server whose blocks have version 1 on disk and version 2 in the tier alone, but for [`LOST`]: that one
+/// is lost.
 fn with_a_lost_page(machine: &Machine) -> (Host, Arc<Watched>) {
     let (host, watched) = watched(machine);
     for version in 1..3 {
@@ -164,7 +166,8 @@ fn goes_on(host: &Host, machine: &Machine) -> bool {
         && (0..BLOCKS).filter(|&block| block != LOST).all(|block| read(host, machine, block) == Some(2))
 }
 
-/// Base backups, forced checkpoints, syncs of a relation and drains are refused because of the page, as what they are, and write everything else.
+/// Base backups, forced checkpoints, syncs of a relation and drains are refused because of the page, as what
+/// they are, and write everything else.
 #[test]
 fn what_needs_the_page_on_disk_is_refused_for_that() {
     only_with_the_rule(Bug::LostCountsAsDrained, || {
@@ -211,7 +214,8 @@ fn a_server_with_a_lost_page_stops_in_order_and_starts() {
     });
 }
 
-/// The very write that heals the page was a panic. It is none, and a crash before it is durable finds no older version.
+/// The very write that heals the page was a panic. It is none, and a crash before it is durable finds no
+/// older version.
 #[test]
 fn a_write_past_the_tier_heals_a_lost_page() {
     let heals = |crash: bool| {
@@ -240,7 +244,8 @@ fn a_write_past_the_tier_heals_a_lost_page() {
     only_with_the_rule(Bug::LostEndsServer, || heals(false));
 }
 
-/// Of a tier that cannot be written any more everything is saved but the page, whose older version on disk nobody may take for it.
+/// Of a tier that cannot be written any more everything is saved but the page, whose older version on disk
+/// nobody may take for it.
 #[test]
 fn a_tier_with_a_lost_page_is_given_up_when_it_cannot_be_written() {
     let saved = || {

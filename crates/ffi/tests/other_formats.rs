@@ -37,8 +37,9 @@ fn flash(machine: &Machine) -> Vec<u8> {
     std::fs::read(machine.root.join("flash")).unwrap()
 }
 
-/// It was formatted over once: a directory whose own tier was elsewhere, in a mode in which losing it costs nothing, was pointed at a device
-/// with another cluster's tier of an older format, which had the only copy of pages.
+/// It was formatted over once: a directory whose own tier was elsewhere, in a mode in which losing it costs
+/// nothing, was pointed at a device with another cluster's tier of an older format, which had the only copy
+/// of pages.
 #[test]
 fn a_tier_of_another_format_that_is_not_ours_stays_as_it_is() {
     for version in [2, 99] {

@@ -70,9 +70,10 @@ fn used(machine: &Machine, design: Design, flash: &Arc<MemoryDevice>, marker: &K
     host
 }
 
-/// It was so once that a read which failed in a recovery was the end of the start: of the tier, in a mode in which the disk suffices anyway, until
-/// the next start; and of the server, where power had failed in a shutdown between the superblock, which said that the tier was drained,
-/// and the marker. What the log and the disk have is not worth a refusal: the tier is emptied.
+/// It was so once that a read which failed in a recovery was the end of the start: of the tier, in a mode in
+/// which the disk suffices anyway, until the next start; and of the server, where power had failed in a
+/// shutdown between the superblock, which said that the tier was drained, and the marker. What the log and
+/// the disk have is not worth a refusal: the tier is emptied.
 #[test]
 fn what_nobody_needs_and_cannot_be_read_costs_neither_the_start_nor_the_tier() {
     for case in CASES {

@@ -1,5 +1,5 @@
-//! A server gives the tier memory that was used before: by a tier, by a recovery that failed half way, by whatever else. Nothing of that is
-//! part of the tier that is recovered in it.
+//! A server gives the tier memory that was used before: by a tier, by a recovery that failed half way, by
+//! whatever else. Nothing of that is part of the tier that is recovered in it.
 #![allow(clippy::unwrap_used)]
 
 use std::os::unix::fs::FileExt;
@@ -43,8 +43,9 @@ fn held(host: &Host) -> Vec<u32> {
     (0..BLOCKS).filter(|block| !matches!(host.read(&id(*block), &mut out), Found::OnDisk)).collect()
 }
 
-/// It was so once that a recovery which found damage had linked the pages of the segments before; then the tier was discarded and recovered in
-/// the same memory, and answered with those pages. Two damaged blocks sufficed, and disk had newer versions.
+/// It was so once that a recovery which found damage had linked the pages of the segments before; then the
+/// tier was discarded and recovered in the same memory, and answered with those pages. Two damaged blocks
+/// sufficed, and disk had newer versions.
 #[test]
 fn a_tier_that_is_discarded_for_damage_answers_nothing() {
     let machine = Machine::new(SyncMode::Drained);
@@ -80,7 +81,8 @@ impl Lasting {
     }
 }
 
-/// A server's backend dies, all others with it, and the server starts again in the same shared memory. `fresh` is a host's error, and does no harm.
+/// A server's backend dies, all others with it, and the server starts again in the same shared memory.
+/// `fresh` is a host's error, and does no harm.
 #[test]
 fn a_server_starts_again_in_the_memory_of_the_one_before() {
     for (fresh, fill) in [(false, 0xFF), (false, 0x5A), (true, 0)] {

@@ -109,8 +109,8 @@ pub(crate) fn find(tier: &Tier, flash: &mut Flash, id: &PageId) -> Option<u64> {
     }
 }
 
-/// Uses the tier as `input` says: pages in, reads, invalidations, syncs, jobs. Returns the newest version of each page that was
-/// staged in and acknowledged by a sync since; `None` if the tier has failed.
+/// Uses the tier as `input` says: pages in, reads, invalidations, syncs, jobs. Returns the newest version of
+/// each page that was staged in and acknowledged by a sync since; `None` if the tier has failed.
 pub(crate) fn use_tier(
     tier: &Tier,
     flash: &mut Flash,

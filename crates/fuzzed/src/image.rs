@@ -9,8 +9,8 @@ use mezzanine_engine::{Design, IdRange, PageId, Recovered, TierConfig};
 use crate::host::{Flash, PAGE, find, stage_in, step, sync, use_tier};
 use crate::patches::{apply, assert_repair_knows, structures};
 
-/// Times the image that recovery may read: the groups are looked at when they are found, checked, replayed, and when damage is
-/// looked for behind them.
+/// Times the image that recovery may read: the groups are looked at when they are found, checked, replayed,
+/// and when damage is looked for behind them.
 const READS_MAX: u64 = 8;
 
 /// Everything before this is superblocks.
@@ -41,7 +41,8 @@ fn config(design: Design, group_pages: u32) -> TierConfig {
     config
 }
 
-/// The image of a tier that `pages` pages have gone through, with tombstones, cut off without warning or closed.
+/// The image of a tier that `pages` pages have gone through, with tombstones, cut off without warning or
+/// closed.
 fn base(config: &TierConfig, pages: u64, closed: bool) -> Base {
     let geometry = config.geometry().expect("a usual configuration");
     let empty = Superblock::new(&geometry, [7; 16], [9; 16]);
@@ -115,8 +116,8 @@ fn changed(input: &mut Unstructured<'_>) -> Result<bool> {
     Ok(true)
 }
 
-/// What is acknowledged after a recovery is there after the next one, unless somebody has forged a superblock: groups and segments
-/// may then lie on flash whose epochs are only to come.
+/// What is acknowledged after a recovery is there after the next one, unless somebody has forged a
+/// superblock: groups and segments may then lie on flash whose epochs are only to come.
 fn go_on(recovered: &Recovered, mut flash: Flash, input: &mut Unstructured<'_>, honest: bool) -> Result<()> {
     for (offset, bytes) in &recovered.writes {
         flash.write(*offset, bytes);

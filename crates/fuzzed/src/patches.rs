@@ -1,5 +1,5 @@
-//! Changes to bytes that were whole: some random, some where a structure has its fields, with checksums made right again so that
-//! nonsense gets past them.
+//! Changes to bytes that were whole: some random, some where a structure has its fields, with checksums made
+//! right again so that nonsense gets past them.
 
 use std::ops::Range;
 

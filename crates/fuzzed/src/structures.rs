@@ -18,7 +18,8 @@ fn structure(magic: &[u8], data: &[u8], bytes: usize) -> Vec<u8> {
     whole
 }
 
-/// A superblock with `data` in it: changes of up to seven bytes of the fields of a valid one, each after a byte that says where.
+/// A superblock with `data` in it: changes of up to seven bytes of the fields of a valid one, each after a
+/// byte that says where.
 ///
 /// # Panics
 /// If an invariant is broken.
@@ -48,7 +49,8 @@ fn changed_superblock(changes: &[u8]) -> [u8; SUPERBLOCK_BYTES] {
     superblock
 }
 
-/// A metadata segment with `data` in it: a byte that says how many changes of the header follow, those, and records.
+/// A metadata segment with `data` in it: a byte that says how many changes of the header follow, those, and
+/// records.
 ///
 /// # Panics
 /// If an invariant is broken.
@@ -87,7 +89,8 @@ pub fn group(data: &[u8]) -> bool {
     true
 }
 
-/// How many records are accepted; each of them says the same when it is encoded again, as far as its kind goes.
+/// How many records are accepted; each of them says the same when it is encoded again, as far as its kind
+/// goes.
 fn each_record(bytes: &[u8]) {
     for bytes in bytes.chunks_exact(RECORD_BYTES) {
         let bytes = bytes.try_into().expect("chunks have the length of a record");
@@ -108,7 +111,8 @@ impl AsMut<[u8]> for Memory {
     }
 }
 
-/// Shared memory whose header has `data` in it: changes of 8 bytes of the header, then fields of the superblock.
+/// Shared memory whose header has `data` in it: changes of 8 bytes of the header, then fields of the
+/// superblock.
 ///
 /// # Panics
 /// If an invariant is broken.

@@ -12,8 +12,8 @@ const REQUESTS_MAX: usize = 10_000;
 const HEADER_BYTES: usize = 64;
 const HEAD_BYTES: usize = 40;
 
-/// A trace whose format the first byte names, of pages of a size that the second one names, with `data` in it: its bytes, or, for our own
-/// format, the records of its only block behind a valid header.
+/// A trace whose format the first byte names, of pages of a size that the second one names, with `data` in
+/// it: its bytes, or, for our own format, the records of its only block behind a valid header.
 ///
 /// # Panics
 /// If an invariant is broken.
@@ -81,8 +81,8 @@ fn take(bytes: &[u8], format: Format, page_bytes: u32) -> (Vec<Request>, Option<
     (requests, None)
 }
 
-/// A trace of ours with these records in a block that says how many requests they are, and without an end: that would have to repeat
-/// what the records come to.
+/// A trace of ours with these records in a block that says how many requests they are, and without an end:
+/// that would have to repeat what the records come to.
 fn own(records: &[u8], how: u8, requests: u32) -> Vec<u8> {
     let mut bytes = b"MEZZTRC1".to_vec();
     // Pages are named in one of three ways or in none, and have times or not.

@@ -1,4 +1,5 @@
-//! A whole volume: flash with changes in superblocks, groups, metadata and the table of files, and a sidecar with changes.
+//! A whole volume: flash with changes in superblocks, groups, metadata and the table of files, and a sidecar
+//! with changes.
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -184,8 +185,8 @@ fn change_text(input: &mut Unstructured<'_>, bytes: &[u8]) -> Result<Vec<u8>> {
     Ok(text.into_bytes())
 }
 
-/// Opens, reads, writes, syncs and drains; what was acknowledged is read again after opening once more. That may be refused
-/// where a sidecar, `paired` no more, says of the file what is not true.
+/// Opens, reads, writes, syncs and drains; what was acknowledged is read again after opening once more. That
+/// may be refused where a sidecar, `paired` no more, says of the file what is not true.
 fn use_volume(base: &Base, flash: &[u8], sidecar: &[u8], paired: bool) -> bool {
     const ACKNOWLEDGED: &[u8] = &[0xA5; PAGE];
     let flash_device = Arc::new(MemoryDevice::new(flash.len() as u64));

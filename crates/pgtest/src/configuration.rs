@@ -32,7 +32,8 @@ impl Configuration {
             full_page_writes: life % 2 == 1,
             consistency_checking: life / 2 % 2 == 1,
             design: random.of(&DESIGNS),
-            // Clean pages alone make a tier that never has more than a cache has: a fifth of the lives will do.
+            // Clean pages alone make a tier that never has more than a cache has: a fifth of the lives will
+            // do.
             admission: if random.below(5) == 0 {
                 ADMISSIONS[2]
             } else {

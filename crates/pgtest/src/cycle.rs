@@ -67,7 +67,8 @@ pub(crate) struct Statistics {
     pub(crate) in_stop: u64,
     pub(crate) single: u64,
     pub(crate) flash_lost: u64,
-    /// Files of a stopped cluster that ended within a block, because a kill tore the write that made them longer.
+    /// Files of a stopped cluster that ended within a block, because a kill tore the write that made them
+    /// longer.
     pub(crate) torn_ends: u64,
     /// Commits acknowledged to clients; each was looked for after every later crash of its life.
     pub(crate) commits: u64,
@@ -173,7 +174,8 @@ impl Life {
     pub(crate) fn end(&mut self) -> Checked {
         let databases = side::databases(&mut self.server.connect()?)?;
         self.server.stop()?;
-        // A kill in the middle of CREATE DATABASE leaves files that no database has, and that may end within a block.
+        // A kill in the middle of CREATE DATABASE leaves files that no database has, and that may end within
+        // a block.
         files::remove_other_databases(&self.server.data(), &databases)?;
         // Where kills tear no write, a file that ends within a block is for `pg_checksums` to find.
         if self.server.kills_tear {
@@ -248,7 +250,8 @@ impl Life {
         self.server.start()
     }
 
-    /// Everything, of a server that runs and has no clients. Blocks first: reading a page may move its position.
+    /// Everything, of a server that runs and has no clients. Blocks first: reading a page may move its
+    /// position.
     fn check(&mut self, all: bool, crashed: bool) -> Checked {
         self.server.log.check()?;
         let mut db = self.server.connect()?;

@@ -19,11 +19,12 @@ pub(crate) fn remove_other_databases(data: &Path, databases: &[String]) -> Check
     Ok(())
 }
 
-/// Cuts every relation file that ends within a block back to the blocks that the server counts. Returns how many there were.
+/// Cuts every relation file that ends within a block back to the blocks that the server counts. Returns how
+/// many there were.
 ///
-/// A kill that tears the write which makes a file longer leaves half a block. The server counts whole blocks alone and
-/// overwrites it when the file grows; redo brings back what the log has of it. Nobody does either for a file whose transaction
-/// died with it, and `pg_checksums` gives up there.
+/// A kill that tears the write which makes a file longer leaves half a block. The server counts whole blocks
+/// alone and overwrites it when the file grows; redo brings back what the log has of it. Nobody does either
+/// for a file whose transaction died with it, and `pg_checksums` gives up there.
 pub(crate) fn cut_torn_ends(data: &Path) -> Checked<u64> {
     let mut directories = vec![data.join("global")];
     for entry in fs::read_dir(data.join("base"))? {
@@ -45,8 +46,8 @@ pub(crate) fn cut_torn_ends(data: &Path) -> Checked<u64> {
 
 /// Removes the lock files of a dead server, of its data directory and of its socket, that are empty.
 ///
-/// A postmaster that is killed between making such a file and writing its number there leaves it so, and the next one refuses to
-/// start until somebody has removed it.
+/// A postmaster that is killed between making such a file and writing its number there leaves it so, and the
+/// next one refuses to start until somebody has removed it.
 pub(crate) fn remove_empty_lock_files(directory: &Path) -> Checked {
     for name in ["data/postmaster.pid", ".s.PGSQL.5432.lock"] {
         let file = directory.join(name);

@@ -1,4 +1,5 @@
-//! The log of commits outside of the database: a line when a commit is about to be sent, and one when it was acknowledged.
+//! The log of commits outside of the database: a line when a commit is about to be sent, and one when it was
+//! acknowledged.
 
 use std::collections::HashMap;
 use std::fs::{self, File, OpenOptions};

@@ -1,8 +1,8 @@
 //! Clients that transfer between accounts until the server is gone.
 //!
-//! Each transfer changes two accounts, counts their versions, adds a row to the ledger, and writes into the journal before
-//! the commit is sent and after it was acknowledged. Versions only grow: a client that is given an older one than was
-//! acknowledged before it asked has been given a stale page.
+//! Each transfer changes two accounts, counts their versions, adds a row to the ledger, and writes into the
+//! journal before the commit is sent and after it was acknowledged. Versions only grow: a client that is
+//! given an older one than was acknowledged before it asked has been given a stale page.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
@@ -30,7 +30,8 @@ pub(crate) const SCHEMA: &str = "
 /// Opening and number of accounts stand in the schema as literals.
 const _: () = assert!(ACCOUNTS == 3_000 && OPENING_BALANCE == 1_000);
 
-/// What every row of the ledger carries, so that another row's page is noticed. Every tenth is stored out of line.
+/// What every row of the ledger carries, so that another row's page is noticed. Every tenth is stored out of
+/// line.
 pub(crate) fn filler(client: i32, seq: i32) -> Vec<u8> {
     let mut random = Random::new(client as u64, seq as u64);
     let len = match random.below(10) {

@@ -1,22 +1,24 @@
 //! The oracle of log positions: every block that the log names has at least the version of its newest record.
 //!
-//! Checksums are blind to a page that is whole but old; this is not. The log is retained, and for each block the end of the newest
-//! record that names it is remembered over the crashes of a life. After recovery every such block is read, through
-//! the tier, and its position compared. Rules:
-//! 1. A hint's record (`FPI_FOR_HINT`) demands nothing. Without a page image (`full_page_writes` is off, or the page was logged since the last
-//!    checkpoint) it replays to nothing. With one, it says what the page already was: if the buffer is on its way to its file
-//!    while the hint is set, it is dirty already, and then `MarkBufferDirtyHint` logs the image and leaves the position alone.
-//! 2. Where vacuum notes that a page is visible to all (`VISIBLE`), the heap's page (reference 1) may stay clean, though its
-//!    position in memory moves. It demands nothing; the map's does.
-//! 3. A truncation ends what was demanded of the blocks behind it. The forks of free space and visibility are cut at
-//!    places that follow from it; their blocks may be absent afterwards.
-//! 4. A relation file that the catalogs no longer name was dropped, and so was what was demanded of it. Whether it
-//!    should have been dropped is for the ledger to say.
+//! Checksums are blind to a page that is whole but old; this is not. The log is retained, and for each block
+//! the end of the newest record that names it is remembered over the crashes of a life. After recovery every
+//! such block is read, through the tier, and its position compared. Rules:
+//! 1. A hint's record (`FPI_FOR_HINT`) demands nothing. Without a page image (`full_page_writes` is off, or
+//!    the page was logged since the last checkpoint) it replays to nothing. With one, it says what the page
+//!    already was: if the buffer is on its way to its file while the hint is set, it is dirty already, and
+//!    then `MarkBufferDirtyHint` logs the image and leaves the position alone.
+//! 2. Where vacuum notes that a page is visible to all (`VISIBLE`), the heap's page (reference 1) may stay
+//!    clean, though its position in memory moves. It demands nothing; the map's does.
+//! 3. A truncation ends what was demanded of the blocks behind it. The forks of free space and visibility are
+//!    cut at places that follow from it; their blocks may be absent afterwards.
+//! 4. A relation file that the catalogs no longer name was dropped, and so was what was demanded of it.
+//!    Whether it should have been dropped is for the ledger to say.
 //! 5. Unlogged relations have no records but for their init forks, whose blocks are demanded like any other.
 //! 6. Other databases than the connection's are left out.
-//! 7. An index that is not ready (`indisready`) was being built concurrently when the server was killed. Nobody reads or changes it, and it is never made
-//!    ready any more. Its pages are logged before they are written, many at once and past shared buffers; so a checkpoint between the two leaves pages
-//!    that are neither in the file nor logged behind the redo pointer. They demand nothing.
+//! 7. An index that is not ready (`indisready`) was being built concurrently when the server was killed.
+//!    Nobody reads or changes it, and it is never made ready any more. Its pages are logged before they are
+//!    written, many at once and past shared buffers; so a checkpoint between the two leaves pages that are
+//!    neither in the file nor logged behind the redo pointer. They demand nothing.
 
 use std::collections::HashMap;
 
@@ -67,7 +69,8 @@ impl Oracle {
         Ok(())
     }
 
-    /// Reads the log written since the last call, and checks every block that it has ever named. Returns how many.
+    /// Reads the log written since the last call, and checks every block that it has ever named. Returns how
+    /// many.
     pub(crate) fn check(&mut self, db: &mut Client) -> Checked<u64> {
         // What checking itself writes must not move while it is read.
         let end: String = db.query_one("SELECT pg_current_wal_flush_lsn()::text", &[])?.try_get(0)?;

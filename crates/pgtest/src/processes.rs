@@ -1,7 +1,7 @@
 //! Processes of the server: found in /proc, killed, waited for.
 //!
-//! This process is a subreaper: what the postmaster leaves behind becomes its child and is waited for here. Otherwise a
-//! process that is gone could still look alive to the next postmaster, and its lock file valid.
+//! This process is a subreaper: what the postmaster leaves behind becomes its child and is waited for here.
+//! Otherwise a process that is gone could still look alive to the next postmaster, and its lock file valid.
 
 use std::fs;
 use std::time::Duration;
@@ -46,8 +46,9 @@ pub(crate) fn kill(pid: u32) {
     signal(pid, Signal::KILL);
 }
 
-/// Stops one process when the system call that it is in is complete: a write to a file is whole then, which it need not be
-/// after a kill (the kernel looks for a fatal signal after every 4 KiB). It may be gone already.
+/// Stops one process when the system call that it is in is complete: a write to a file is whole then, which
+/// it need not be after a kill (the kernel looks for a fatal signal after every 4 KiB). It may be gone
+/// already.
 pub(crate) fn stop(pid: u32) {
     signal(pid, Signal::STOP);
     let runs = |state: &str| !matches!(state, "T" | "t" | "Z" | "X");
@@ -62,7 +63,8 @@ fn signal(pid: u32, signal: Signal) {
     }
 }
 
-/// Kills the server's processes that have become our children, those that they leave behind too, and waits for all.
+/// Kills the server's processes that have become our children, those that they leave behind too, and waits
+/// for all.
 pub(crate) fn reap_orphans() {
     loop {
         let orphans = children(std::process::id());

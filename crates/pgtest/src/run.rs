@@ -175,7 +175,8 @@ fn live(
         move |failure| (place, None, failure)
     };
     installation.copy(template, directory).map_err(at("begin"))?;
-    // The extension's rules are named in lower case in a setting, the engine's in camel case in the environment.
+    // The extension's rules are named in lower case in a setting, the engine's in camel case in the
+    // environment.
     let is_setting = |rule: &&str| !rule.contains(char::is_uppercase);
     let planted = arguments.planted.as_deref();
     let server = Server::new(installation, directory, planted.filter(|rule| !is_setting(rule)));

@@ -81,7 +81,8 @@ impl Installation {
     }
 }
 
-/// Users that root's servers run as, if none is named: a system on which PostgreSQL never was has the second alone.
+/// Users that root's servers run as, if none is named: a system on which PostgreSQL never was has the second
+/// alone.
 const CANDIDATES: [&str; 2] = ["postgres", "nobody"];
 
 /// A user's number and group's, by the lines of /etc/passwd.
@@ -106,8 +107,8 @@ pub(crate) struct Server {
     /// A rule of the engine that is taken out, by the postmaster's environment.
     planted: Option<String>,
     postmaster: Option<Child>,
-    /// Whether a kill may tear a write of a block. Without images of blocks in its log PostgreSQL survives no torn block, with a tier or
-    /// without.
+    /// Whether a kill may tear a write of a block. Without images of blocks in its log PostgreSQL survives
+    /// no torn block, with a tier or without.
     pub(crate) kills_tear: bool,
     /// What it writes.
     pub(crate) log: Log,

@@ -1,12 +1,13 @@
-//! Tables beside the ledger, and upkeep: what truncates, drops, rewrites and empties files while clients work.
+//! Tables beside the ledger, and upkeep: what truncates, drops, rewrites and empties files while clients
+//! work.
 //!
-//! One connection does all of it, so it knows what each table must hold; where a statement's outcome is in doubt, either of
-//! two contents. A row is made of its generation and number alone, and generations are never used twice: a page that returns
-//! from before a truncation or a drop shows as rows of another generation.
+//! One connection does all of it, so it knows what each table must hold; where a statement's outcome is in
+//! doubt, either of two contents. A row is made of its generation and number alone, and generations are never
+//! used twice: a page that returns from before a truncation or a drop shows as rows of another generation.
 //!
-//! With `full_page_writes` off and `wal_consistency_checking` on, files are neither dropped nor cut: an unmodified server
-//! cannot replay that. It compares a block of a file that is gone by then, made up of zeros, with the image in the log, and gives up
-//! with "invalid page pd_lower 0".
+//! With `full_page_writes` off and `wal_consistency_checking` on, files are neither dropped nor cut: an
+//! unmodified server cannot replay that. It compares a block of a file that is gone by then, made up of
+//! zeros, with the image in the log, and gives up with "invalid page pd_lower 0".
 
 use std::sync::atomic::Ordering;
 
@@ -218,7 +219,8 @@ fn keeping(side: Option<&str>, uncut: bool, random: &mut Random) -> String {
     }
 }
 
-/// Errors that have nothing to do with what is tested: a database or an index that is there already, or half made.
+/// Errors that have nothing to do with what is tested: a database or an index that is there already, or half
+/// made.
 fn is_expected(error: &postgres::Error) -> bool {
     error.code().is_some_and(|code| ["42P04", "42P07", "55006", "3D000"].contains(&code.code()))
 }

@@ -4,7 +4,8 @@ use postgres::Client;
 
 use crate::failure::{Checked, Failure, While as _};
 
-/// Checks that every heap row is in its indexes, and that heaps are sound; with `all`, of the system's relations too.
+/// Checks that every heap row is in its indexes, and that heaps are sound; with `all`, of the system's
+/// relations too.
 pub(crate) fn check(db: &mut Client, all: bool) -> Checked {
     let which =
         if all { "true" } else { "relnamespace IN ('public'::regnamespace, 'pg_toast'::regnamespace)" };

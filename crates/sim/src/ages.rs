@@ -1,10 +1,11 @@
-//! Tiers that have lived long: their numbers begin just below a bound, and a life of some thousand groups passes it.
+//! Tiers that have lived long: their numbers begin just below a bound, and a life of some thousand groups
+//! passes it.
 
 use mezzanine_device::memory::{MemoryDevice, Random};
 use mezzanine_engine::format::{Age, SUPERBLOCK_OFFSETS, Superblock};
 
-/// Where numbers of 64 bits outgrow a narrower type, or a field that shares its word with another one. The last is half of what a version may
-/// reach in a record, which has 48 bits for it.
+/// Where numbers of 64 bits outgrow a narrower type, or a field that shares its word with another one. The
+/// last is half of what a version may reach in a record, which has 48 bits for it.
 const BOUNDS: [u64; 5] = [1 << 16, 1 << 31, 1 << 32, 1 << 40, 1 << 47];
 /// The same for epochs, which number the files of a volume from their 256-fold on.
 const EPOCH_BOUNDS: [u32; 3] = [1 << 8, 1 << 16, 1 << 23];
@@ -23,8 +24,8 @@ pub(crate) fn draw(random: &mut Random) -> Age {
     }
 }
 
-/// Lets the tier that was just formatted on `flash` be of this age, durably, and as if nothing else had happened: no operation is counted.
-/// Returns its superblock.
+/// Lets the tier that was just formatted on `flash` be of this age, durably, and as if nothing else had
+/// happened: no operation is counted. Returns its superblock.
 pub(crate) fn apply(age: &Age, flash: &MemoryDevice) -> Option<Superblock> {
     let mut image = flash.image();
     let new = Superblock::decode(&image).ok()?;

@@ -2,12 +2,13 @@
 //!
 //! Invariants checked: those of [`report::Invariant`], by the [`checkers`]; [`world`] says when.
 //!
-//! A run is a row of *worlds*, of files on a volume or of a database ([`crate::database`]); in some of the former parts of the machine are put back to earlier
-//! moments ([`histories`]). Each draws its configuration from its own seed, formats a tier over simulated devices and lives
-//! through [`CUTS_PER_WORLD`] power cuts. A violation names the seed of its world and the cut, and says how to see it again.
+//! A run is a row of *worlds*, of files on a volume or of a database ([`crate::database`]); in some of the
+//! former parts of the machine are put back to earlier moments ([`histories`]). Each draws its configuration
+//! from its own seed, formats a tier over simulated devices and lives through [`CUTS_PER_WORLD`] power cuts.
+//! A violation names the seed of its world and the cut, and says how to see it again.
 //!
-//! *Architecture invariant:* the simulated hardware ([`machine`]) and the model of what a file may contain ([`model`]) share no
-//! code with the tier; the volume and the engine are the shipped ones.
+//! *Architecture invariant:* the simulated hardware ([`machine`]) and the model of what a file may contain
+//! ([`model`]) share no code with the tier; the volume and the engine are the shipped ones.
 
 pub mod pattern;
 
@@ -67,8 +68,8 @@ pub use report::{Coverage, Invariant, Report, VERSION, Violation};
 pub use terms::{Feature, Focus, Terms};
 pub use world::{Outcome, World};
 
-/// Power cuts in the life of one world. Long enough that a tiny queue wraps many times, short enough that many
-/// configurations get their turn.
+/// Power cuts in the life of one world. Long enough that a tiny queue wraps many times, short enough that
+/// many configurations get their turn.
 pub const CUTS_PER_WORLD: u64 = 64;
 
 /// More violations than anyone reads; a run ends with them.

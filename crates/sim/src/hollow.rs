@@ -1,7 +1,8 @@
-//! A flash device under a tier whose pages are all the same page of zeros: it holds the group summaries, which second chances are read from,
-//! and no pages.
+//! A flash device under a tier whose pages are all the same page of zeros: it holds the group summaries,
+//! which second chances are read from, and no pages.
 //!
-//! 1. What is read is what was written there last; where nothing was written, and where zeros were, it is zeros.
+//! 1. What is read is what was written there last; where nothing was written, and where zeros were, it is
+//!    zeros.
 
 use mezzanine_engine::format::Superblock;
 use mezzanine_engine::{Blank, Geometry, ReadError, ReadFlash, Tier};

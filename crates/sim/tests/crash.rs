@@ -61,8 +61,9 @@ fn many_power_cuts_lose_nothing() {
     }
 }
 
-/// Tells the life of one world, or of the part of it that a violation names: `MEZZANINE_SEED=7 MEZZANINE_CUTS=12
-/// MEZZANINE_WITHOUT=guards,files MEZZANINE_ONLY=3:0-4!4.2,7: cargo test -p mezzanine-sim --test crash -- --ignored --nocapture`.
+/// Tells the life of one world, or of the part of it that a violation names: `MEZZANINE_SEED=7
+/// MEZZANINE_CUTS=12 MEZZANINE_WITHOUT=guards,files MEZZANINE_ONLY=3:0-4!4.2,7: cargo test -p mezzanine-sim
+/// --test crash -- --ignored --nocapture`.
 #[test]
 #[ignore = "for a person who looks for the cause of a violation"]
 fn replay_aloud() {

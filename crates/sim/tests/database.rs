@@ -38,7 +38,8 @@ fn run(seed: u64, worlds: u64) -> (u64, Vec<Violation>, Coverage) {
     total.into_inner().unwrap()
 }
 
-/// Seeds of worlds in which something was wrong once, and what; each replays its story only in the version that it was found in.
+/// Seeds of worlds in which something was wrong once, and what; each replays its story only in the version
+/// that it was found in.
 const STORIES: [(u64, &str); 3] = [
     (
         700_051_163,
@@ -110,8 +111,9 @@ fn many_power_cuts_lose_nothing() {
     }
 }
 
-/// Tells the life of one world, or of the part of it that a violation names: `MEZZANINE_SEED=7 MEZZANINE_CUTS=12
-/// MEZZANINE_WITHOUT=swaps MEZZANINE_ONLY=3:0-4!4.2,7: cargo test -p mezzanine-sim --test database -- --ignored --nocapture`.
+/// Tells the life of one world, or of the part of it that a violation names: `MEZZANINE_SEED=7
+/// MEZZANINE_CUTS=12 MEZZANINE_WITHOUT=swaps MEZZANINE_ONLY=3:0-4!4.2,7: cargo test -p mezzanine-sim --test
+/// database -- --ignored --nocapture`.
 #[test]
 #[ignore = "for a person who looks for the cause of a violation"]
 fn replay_aloud() {

@@ -1,4 +1,5 @@
-//! Every case of short traces: nothing is found, the same cases are tried each time, and a case can be asked for alone.
+//! Every case of short traces: nothing is found, the same cases are tried each time, and a case can be asked
+//! for alone.
 
 #![allow(clippy::unwrap_used)]
 

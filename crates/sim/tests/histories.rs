@@ -31,7 +31,8 @@ fn histories_that_do_not_belong_together_are_refused_or_right() {
     assert!(reached.iter().all(|&count| count * 1000 > report.cuts), "{reached:?}");
 }
 
-/// As in `crash.rs`: `MEZZANINE_SEED=7 MEZZANINE_CUTS=12 cargo test -p mezzanine-sim --test histories -- --ignored --nocapture`.
+/// As in `crash.rs`: `MEZZANINE_SEED=7 MEZZANINE_CUTS=12 cargo test -p mezzanine-sim --test histories --
+/// --ignored --nocapture`.
 #[test]
 #[ignore = "for a person who looks for the cause of a violation"]
 fn replay_aloud() {

@@ -1,4 +1,5 @@
-//! A drive that reports a flush and does not do it loses acknowledged data under any software. The world must see that.
+//! A drive that reports a flush and does not do it loses acknowledged data under any software. The world must
+//! see that.
 
 use mezzanine_sim::crash::scenario::Scenario;
 use mezzanine_sim::crash::{CUTS_PER_WORLD, World};

@@ -1,4 +1,5 @@
-//! Replacement alone, exactly: the misses on the synthetic trace `prod3` are those of independent implementations.
+//! Replacement alone, exactly: the misses on the synthetic trace `prod3` are those of independent
+//! implementations.
 #![allow(clippy::unwrap_used)]
 
 use std::collections::HashSet;
@@ -132,7 +133,8 @@ fn greedy_dual_with_one_cost_is_lru() {
     for trace in [only(false), only(true)] {
         assert_eq!(misses(&trace, Policy::GreedyDual, &[]), misses(&trace, Policy::Lru, &[]));
     }
-    // Every third page is written whenever it is requested. Such pages are kept longer, at the cost of what is only read.
+    // Every third page is written whenever it is requested. Such pages are kept longer, at the cost of what
+    // is only read.
     let split: Vec<Access> = trace
         .iter()
         .map(|access| access.page())
@@ -198,12 +200,13 @@ fn semantics_that_move_the_numbers() {
     // The reference bit of a page that comes in.
     assert_eq!(misses(Policy::Clock, &[]), 638_395);
     assert!(misses(Policy::Clock, &[("clock-insert-referenced", 1)]) > 638_395);
-    // What LRU-2 remembers of pages that have left: as many as frames if nothing else is said. In requests that know nothing of one
-    // another, as these, whatever is remembered longer misleads.
+    // What LRU-2 remembers of pages that have left: as many as frames if nothing else is said. In requests
+    // that know nothing of one another, as these, whatever is remembered longer misleads.
     let history = |pages| misses(Policy::LruK, &[("history", pages)]);
     assert_eq!(history(5_000), misses(Policy::LruK, &[]));
     assert!(history(0) < history(5_000) && history(5_000) < history(100_000));
-    // References in a row: an eighth of the frames is the period if nothing else is said. With a period as long as the trace nothing is ever eligible, and the order is LRU's.
+    // References in a row: an eighth of the frames is the period if nothing else is said. With a period as
+    // long as the trace nothing is ever eligible, and the order is LRU's.
     let longest = [("correlated-period", REQUESTS as u64)];
     assert_eq!(misses(Policy::LruK, &longest), misses(Policy::Lru, &[]));
     assert_eq!(misses(Policy::LruK, &[("correlated-period", 625)]), misses(Policy::LruK, &[]));

@@ -1,7 +1,7 @@
 //! Worlds in which something was wrong once, with what it was.
 //!
-//! A seed replays its story exactly in the version that it was found in; since then the draws have changed and it is one world
-//! like others. The stories stay, because they say what a crash can do to a volume.
+//! A seed replays its story exactly in the version that it was found in; since then the draws have changed
+//! and it is one world like others. The stories stay, because they say what a crash can do to a volume.
 
 use mezzanine_sim::crash::scenario::Scenario;
 use mezzanine_sim::crash::{CUTS_PER_WORLD, World};

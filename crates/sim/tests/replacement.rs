@@ -17,7 +17,8 @@ fn worlds_whose_flash_device_is_replaced_lose_nothing() {
     let (mut coverage, mut done) = (Coverage::default(), 0);
     for seed in first.. {
         let outcome = World::of(Scenario { replaces: true, ..Scenario::draw(seed) }).live(CUTS_PER_WORLD);
-        // Its line for a replay draws the world without the replacements, unless they were drawn for it anyway.
+        // Its line for a replay draws the world without the replacements, unless they were drawn for it
+        // anyway.
         assert!(
             outcome.violation.is_none(),
             "MEZZANINE_SEED={seed} replays this: {}",

@@ -4,8 +4,8 @@
 //! sqlite> .load ./libmezzanine
 //! sqlite> .open 'file:app.db?vfs=mezzanine&flash=/mnt/nvme/app.mezz&flash_size=1GiB'
 //! ```
-//! All of the VFS is in the crate `mezzanine-sqlite`; this one only has the entry points, by which SQLite finds it
-//! in a shared library.
+//! All of the VFS is in the crate `mezzanine-sqlite`; this one only has the entry points, by which SQLite
+//! finds it in a shared library.
 
 use std::ffi::{c_char, c_int, c_void};
 

@@ -101,8 +101,8 @@ fn the_stock_shell_is_told_what_is_wrong() {
     fs::remove_dir_all(folder).unwrap();
 }
 
-/// An SQLite of another version than the machine's, which loads the same library and outlives the connection that
-/// loaded it.
+/// An SQLite of another version than the machine's, which loads the same library and outlives the connection
+/// that loaded it.
 #[test]
 fn rusqlite_loads_it() {
     let folder = folder("rusqlite");

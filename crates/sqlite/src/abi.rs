@@ -1,9 +1,10 @@
 //! SQLite's C interface as far as a VFS needs it.
 //!
-//! These are SQLite's own documented structures (`sqlite3.h`, "OS Interface Objects"), which it never changes but
-//! only appends to. They are written down here, and not taken from a binding crate, so that one VFS serves two
-//! builds that must not meet: rusqlite with its bundled SQLite, and an extension loaded into a SQLite that is
-//! already there. Nothing here names a symbol of SQLite; every call goes through [`Api`](crate::ffi::Api).
+//! These are SQLite's own documented structures (`sqlite3.h`, "OS Interface Objects"), which it never changes
+//! but only appends to. They are written down here, and not taken from a binding crate, so that one VFS
+//! serves two builds that must not meet: rusqlite with its bundled SQLite, and an extension loaded into a
+//! SQLite that is already there. Nothing here names a symbol of SQLite; every call goes through
+//! [`Api`](crate::ffi::Api).
 
 #![allow(non_snake_case, reason = "the fields carry SQLite's names")]
 
@@ -72,8 +73,8 @@ pub(crate) struct File {
     pub(crate) pMethods: *const IoMethods,
 }
 
-/// `sqlite3_io_methods`, up to version 2 (shared memory); version 3 adds memory-mapped pages, which a tier cannot
-/// offer.
+/// `sqlite3_io_methods`, up to version 2 (shared memory); version 3 adds memory-mapped pages, which a tier
+/// cannot offer.
 #[repr(C)]
 pub(crate) struct IoMethods {
     pub(crate) iVersion: c_int,
@@ -155,7 +156,8 @@ pub(crate) struct Vfs {
 }
 
 /// Places of the functions that we use in `sqlite3_api_routines`, the table that SQLite hands to a loaded
-/// extension. The table only grows at its end, so these numbers hold for every SQLite since [`OLDEST_VERSION`].
+/// extension. The table only grows at its end, so these numbers hold for every SQLite since
+/// [`OLDEST_VERSION`].
 pub(crate) mod routine {
     pub(crate) const LIBVERSION_NUMBER: usize = 67;
     pub(crate) const MALLOC: usize = 68;
@@ -166,8 +168,8 @@ pub(crate) mod routine {
     pub(crate) const URI_PARAMETER: usize = 189;
 }
 
-/// The oldest SQLite that is accepted: it has every function and structure in this form. The oldest that the VFS has
-/// been run with is 3.40.
+/// The oldest SQLite that is accepted: it has every function and structure in this form. The oldest that the
+/// VFS has been run with is 3.40.
 pub(crate) const OLDEST_VERSION: c_int = 3_031_000;
 
 #[cfg(target_pointer_width = "64")]

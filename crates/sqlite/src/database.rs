@@ -24,9 +24,9 @@ pub(crate) struct Database {
     writable: bool,
     locks: Mutex<LockTable>,
     index: Mutex<WalIndex>,
-    /// The newest header. SQLite reads the change counter in it at the start of every transaction in rollback mode,
-    /// which would cost a read of the flash device each time. All writers are in this process and pass by here, so
-    /// the copy is never old.
+    /// The newest header. SQLite reads the change counter in it at the start of every transaction in
+    /// rollback mode, which would cost a read of the flash device each time. All writers are in this
+    /// process and pass by here, so the copy is never old.
     header: Mutex<Option<[u8; HEADER_BYTES]>>,
     warned: AtomicBool,
     /// Withdrawn when a log file is opened on something that does not keep this promise.
@@ -267,12 +267,12 @@ impl Connection {
 
     /// Whether writing some bytes leaves the bytes beside them as they were, whatever happens.
     ///
-    /// On flash a page is replaced as a whole: a group is used only if it verifies, else the version before it. On
-    /// disk a page is written while its flash copy is still in force (`durable`), or as any SQLite writes it
-    /// (`through`, or after the tier was given up), and then the promise is the one that SQLite's own VFS makes for
-    /// that disk. SQLite asks the database's file on behalf of the logs, too, so they must keep it as well. A file
-    /// that is still empty promises nothing, since SQLite then takes the sector size, which is the tier's page
-    /// size, for the page size of the new database.
+    /// On flash a page is replaced as a whole: a group is used only if it verifies, else the version before
+    /// it. On disk a page is written while its flash copy is still in force (`durable`), or as any SQLite
+    /// writes it (`through`, or after the tier was given up), and then the promise is the one that
+    /// SQLite's own VFS makes for that disk. SQLite asks the database's file on behalf of the logs, too,
+    /// so they must keep it as well. A file that is still empty promises nothing, since SQLite then takes
+    /// the sector size, which is the tier's page size, for the page size of the new database.
     pub(crate) fn is_powersafe(&self) -> bool {
         self.powersafe.get() && self.database.logs_powersafe.load(Ordering::Relaxed) && self.len() > 0
     }

@@ -1,5 +1,5 @@
-//! The one error type of this crate: a stable kind to decide by, and a message that names the thing, the reason and
-//! the next step.
+//! The one error type of this crate: a stable kind to decide by, and a message that names the thing, the
+//! reason and the next step.
 
 use std::error::Error as StdError;
 use std::ffi::c_int;
@@ -95,8 +95,8 @@ impl Error {
         &self.0.subject
     }
 
-    /// The result code that SQLite is told. Only a full device is told apart: SQLite gives up a transaction whose write
-    /// failed after FULL and the IOERR family, and might go on after any other code.
+    /// The result code that SQLite is told. Only a full device is told apart: SQLite gives up a transaction
+    /// whose write failed after FULL and the IOERR family, and might go on after any other code.
     pub(crate) fn code(&self, otherwise: c_int) -> c_int {
         match self.0.kind {
             ErrorKind::Volume(VolumeErrorKind::NoSpace) => abi::FULL,

@@ -1,8 +1,8 @@
 //! SQLite on a flash tier: a VFS that keeps the pages of databases in a [`Volume`](mezzanine_volume::Volume).
 //!
-//! Main database files go through the volume. Journals, write-ahead logs and temporary files are left to SQLite's
-//! own VFS; syncs of the logs can be charged to a modelled drive ([`LogTimer`]). All connections are in one
-//! process; other processes are kept out.
+//! Main database files go through the volume. Journals, write-ahead logs and temporary files are left to
+//! SQLite's own VFS; syncs of the logs can be charged to a modelled drive ([`LogTimer`]). All connections are
+//! in one process; other processes are kept out.
 //!
 //! For rusqlite there is the builder:
 //! ```no_run
@@ -22,8 +22,8 @@
 //! # #[cfg(not(feature = "rusqlite"))]
 //! # fn main() {}
 //! ```
-//! For a stock `sqlite3` there is the loadable extension in the crate `mezzanine-sqlite-extension`, which is this
-//! VFS without the feature `rusqlite`.
+//! For a stock `sqlite3` there is the loadable extension in the crate `mezzanine-sqlite-extension`, which is
+//! this VFS without the feature `rusqlite`.
 
 #![deny(unsafe_code)]
 

@@ -10,8 +10,8 @@
 //!              \-------> (PENDING) ------------^                hot-journal rollback
 //!   any  -> SHARED | NONE                                       `unlock`
 //! ```
-//! PENDING is never asked for: it is where a connection waits for readers to leave on its way to EXCLUSIVE ("File
-//! Locking And Concurrency In SQLite Version 3"). Other processes are kept out altogether, by
+//! PENDING is never asked for: it is where a connection waits for readers to leave on its way to EXCLUSIVE
+//! ("File Locking And Concurrency In SQLite Version 3"). Other processes are kept out altogether, by
 //! [`ProcessLock`](crate::process_lock::ProcessLock), so these locks live in memory.
 
 use std::collections::HashMap;
@@ -71,8 +71,8 @@ impl LockTable {
         self.held.values().copied().max().unwrap_or(Level::None)
     }
 
-    /// Raises `who` to `wanted`. On the way to EXCLUSIVE a busy answer may leave PENDING behind, which keeps new
-    /// readers out until `who` tries again or unlocks.
+    /// Raises `who` to `wanted`. On the way to EXCLUSIVE a busy answer may leave PENDING behind, which keeps
+    /// new readers out until `who` tries again or unlocks.
     pub(crate) fn lock(&mut self, who: Holder, wanted: Level) -> Result<(), Busy> {
         let own = self.level(who);
         if own >= wanted {

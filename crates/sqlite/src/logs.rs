@@ -1,9 +1,10 @@
-//! Where the rollback journal and the write-ahead log of a database live, and why a stock SQLite keeps away from them.
+//! Where the rollback journal and the write-ahead log of a database live, and why a stock SQLite keeps away
+//! from them.
 //!
-//! While a database belongs to a tier, a stock SQLite must not roll back its journal or read its write-ahead log:
-//! it would do so over pages on disk that are older than the log expects, and then delete the log. It does both
-//! *before* it looks at the database's header, so the header guard of the volume does not stop it. Therefore the
-//! logs are kept in a directory that has the name of the write-ahead log:
+//! While a database belongs to a tier, a stock SQLite must not roll back its journal or read its write-ahead
+//! log: it would do so over pages on disk that are older than the log expects, and then delete the log. It
+//! does both *before* it looks at the database's header, so the header guard of the volume does not stop it.
+//! Therefore the logs are kept in a directory that has the name of the write-ahead log:
 //!
 //! ```text
 //!   app.db              the database
@@ -13,16 +14,19 @@
 //!     README            whose it is, and what to do
 //!     opening           with which opening of the tier the logs go
 //! ```
-//! A stock SQLite looks for `app.db-wal` whenever it opens `app.db`, in every journal mode; it finds something that
-//! is no file and says "unable to open database file", with nothing changed. The directory appears and goes by one
-//! atomic system call each. It goes when the last connection has closed and no log is left.
+//! A stock SQLite looks for `app.db-wal` whenever it opens `app.db`, in every journal mode; it finds
+//! something that is no file and says "unable to open database file", with nothing changed. The directory
+//! appears and goes by one atomic system call each. It goes when the last connection has closed and no log is
+//! left.
 //!
 //! # Logs of another moment
-//! A log that was put back beside a newer database would roll it back, or bring old pages to it. So the directory says which opening of the tier its logs are of, by
-//! nonces, and a log that holds something is used only if that is the opening in which the database's sidecar says that it was last used. Before the sidecar says
-//! the present one, the directory says both, so that a crash between the two refuses nothing: [`claim`], then the sidecar, then [`own`]. An opening that finds no
-//! sidecar adds itself to what the directory says, for that sidecar may be put back. Where the
-//! sidecar says that disk is current, nothing is compared, as a stock SQLite compares nothing; nor where the directory says nothing.
+//! A log that was put back beside a newer database would roll it back, or bring old pages to it. So the
+//! directory says which opening of the tier its logs are of, by nonces, and a log that holds something is
+//! used only if that is the opening in which the database's sidecar says that it was last used. Before the
+//! sidecar says the present one, the directory says both, so that a crash between the two refuses nothing:
+//! [`claim`], then the sidecar, then [`own`]. An opening that finds no sidecar adds itself to what the
+//! directory says, for that sidecar may be put back. Where the sidecar says that disk is current, nothing is
+//! compared, as a stock SQLite compares nothing; nor where the directory says nothing.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
@@ -44,7 +48,8 @@ const OPENING_NEW: &str = "opening.new";
 const WAL_SUFFIX: &[u8] = b"-wal";
 const JOURNAL_SUFFIX: &[u8] = b"-journal";
 
-/// Openings that a log directory names at most. The first ones count: with later ones, in which the database could not be attached, no log was written.
+/// Openings that a log directory names at most. The first ones count: with later ones, in which the database
+/// could not be attached, no log was written.
 const OPENINGS_MAX: usize = 8;
 
 /// The directory that holds the logs of the database at `database`.
@@ -58,8 +63,8 @@ fn with_suffix(stem: &[u8], suffix: &str) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes))
 }
 
-/// Where the log that SQLite calls `name` is. Logs of databases without a log directory (those that another VFS has
-/// attached and that a super-journal names) are where SQLite thinks they are.
+/// Where the log that SQLite calls `name` is. Logs of databases without a log directory (those that another
+/// VFS has attached and that a super-journal names) are where SQLite thinks they are.
 pub(crate) fn place(name: &Path) -> PathBuf {
     let bytes = name.as_os_str().as_bytes();
     let (stem, file) = if let Some(stem) = bytes.strip_suffix(WAL_SUFFIX) {
@@ -73,8 +78,8 @@ pub(crate) fn place(name: &Path) -> PathBuf {
     if directory.is_dir() { directory.join(file) } else { name.to_owned() }
 }
 
-/// The logs of `database` that hold something a database needs: a hot journal or a write-ahead log. While there is
-/// one, draining a tier does not make the file complete; it must be opened through the VFS once.
+/// The logs of `database` that hold something a database needs: a hot journal or a write-ahead log. While
+/// there is one, draining a tier does not make the file complete; it must be opened through the VFS once.
 pub fn unfinished_logs(database: &Path) -> Vec<PathBuf> {
     let directory = directory(database);
     [directory.join(WAL), directory.join(JOURNAL)]
@@ -83,7 +88,8 @@ pub fn unfinished_logs(database: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-/// Whether a log holds nothing: it is not there, it is empty, or its header was overwritten with zeros (PERSIST).
+/// Whether a log holds nothing: it is not there, it is empty, or its header was overwritten with zeros
+/// (PERSIST).
 fn is_cold(log: &Path) -> io::Result<bool> {
     let mut first = [0];
     match File::open(log) {
@@ -93,9 +99,9 @@ fn is_cold(log: &Path) -> io::Result<bool> {
     }
 }
 
-/// Takes the logs of `database` into their directory, which is made if need be. Logs that a stock SQLite left at
-/// their usual places come along, so that they are recovered by the next reader. The caller has locked the database
-/// against other processes.
+/// Takes the logs of `database` into their directory, which is made if need be. Logs that a stock SQLite left
+/// at their usual places come along, so that they are recovered by the next reader. The caller has locked the
+/// database against other processes.
 pub(crate) fn enter(database: &Path) -> Result<(), Error> {
     let failed = |source| Error::io("make the log directory of", database.display(), source);
     let directory = directory(database);
@@ -113,8 +119,8 @@ pub(crate) fn enter(database: &Path) -> Result<(), Error> {
     sync_parent(database).map_err(failed)
 }
 
-/// Puts a directory holding the write-ahead log in the place of the log, in one step: a second link to the log in a
-/// new directory, then an exchange of names.
+/// Puts a directory holding the write-ahead log in the place of the log, in one step: a second link to the
+/// log in a new directory, then an exchange of names.
 fn adopt_wal(wal: &Path) -> io::Result<()> {
     let new = with_suffix(wal.as_os_str().as_bytes(), ".new");
     // Whatever a crash left here is the first half of this function, or the emptied second.
@@ -172,7 +178,8 @@ fn openings(directory: &Path) -> io::Result<Option<Vec<String>>> {
     Ok(Some(text.lines().map(str::to_owned).collect()))
 }
 
-/// Notes the openings durably. Where the database cannot be written either, its tier changes nothing, and a directory that cannot be written says what it did.
+/// Notes the openings durably. Where the database cannot be written either, its tier changes nothing, and a
+/// directory that cannot be written says what it did.
 fn write_openings(directory: &Path, openings: &[String], writable: bool) -> io::Result<()> {
     match replace_openings(directory, openings) {
         Err(error) if !writable && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
@@ -193,8 +200,8 @@ fn hex(nonce: &Nonce) -> String {
     nonce.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Before `database` is attached in the opening `now`: refuses its logs if they are of another one than `before`, in which its newest pages came to the tier,
-/// and has the directory name both.
+/// Before `database` is attached in the opening `now`: refuses its logs if they are of another one than
+/// `before`, in which its newest pages came to the tier, and has the directory name both.
 pub(crate) fn claim(database: &Path, before: Option<Nonce>, now: Nonce, writable: bool) -> Result<(), Error> {
     let directory = directory(database);
     if !directory.is_dir() {
@@ -213,7 +220,8 @@ pub(crate) fn claim(database: &Path, before: Option<Nonce>, now: Nonce, writable
             ));
         }
     }
-    // A sidecar that is missing or cannot be read says nothing, and may be put back: the logs stay what they were until the database is attached.
+    // A sidecar that is missing or cannot be read says nothing, and may be put back: the logs stay what they
+    // were until the database is attached.
     let earlier = match (before, known) {
         (Some(before), _) => vec![hex(&before)],
         (None, Some(known)) => known,

@@ -1,8 +1,8 @@
 //! Volumes in use by this process, and the databases on them.
 //!
-//! There is one tier per flash file in a process, whoever opens it. A database file belongs to one tier. All of
-//! this is one registry behind one lock, which is held while connections open and close (recovery of a tier
-//! included), never while they read or write.
+//! There is one tier per flash file in a process, whoever opens it. A database file belongs to one tier. All
+//! of this is one registry behind one lock, which is held while connections open and close (recovery of a
+//! tier included), never while they read or write.
 //!
 //! Lock order: the registry, then what a [`Database`] has.
 
@@ -30,8 +30,8 @@ use crate::record;
 /// Opens the disk copy of a database: the path to a device, which may be a file on a modelled drive.
 pub(crate) type OpenDisk = Arc<dyn Fn(&Path) -> Result<Arc<dyn Device>, DeviceError> + Send + Sync>;
 
-/// What stands in place of SQLite's header on disk while the newest pages are on flash only. It is as long as the
-/// header, so that no field of it can be read.
+/// What stands in place of SQLite's header on disk while the newest pages are on flash only. It is as long as
+/// the header, so that no field of it can be read.
 const GUARD: &[u8; 100] =
     b"Mezzanine: the newest pages of this database are in its flash tier. Open it through the tier.      \n";
 
@@ -60,8 +60,8 @@ impl FileId {
 /// A volume in use.
 pub(crate) struct Mount {
     pub(crate) volume: Arc<Volume>,
-    /// Names of the flash, for messages and for URIs: the last one is that of the present, those before it of what it has
-    /// replaced.
+    /// Names of the flash, for messages and for URIs: the last one is that of the present, those before it
+    /// of what it has replaced.
     names: Mutex<Vec<String>>,
     pub(crate) page_size: u32,
     disk: OpenDisk,
@@ -71,8 +71,8 @@ pub(crate) struct Mount {
     drained_at_close: AtomicBool,
 }
 
-/// A database that is attached to a volume, and keeps other processes out as long as it is: the tier may hold its
-/// newest pages, or clean ones that would grow old behind it.
+/// A database that is attached to a volume, and keeps other processes out as long as it is: the tier may hold
+/// its newest pages, or clean ones that would grow old behind it.
 struct Attached {
     mount: Arc<Mount>,
     database: Arc<Database>,
@@ -122,8 +122,8 @@ impl Mount {
         })
     }
 
-    /// Writes every page to its disk. A tier that was opened for a URI leaves ordinary databases behind when it is closed; of
-    /// another its owner decides. Says which.
+    /// Writes every page to its disk. A tier that was opened for a URI leaves ordinary databases behind when
+    /// it is closed; of another its owner decides. Says which.
     pub(crate) fn drain(&self) -> Result<bool, Error> {
         self.volume.drain()?;
         self.drained_at_close.store(self.owned, Ordering::Relaxed);
@@ -139,8 +139,8 @@ impl Mount {
         self.names().last().cloned().unwrap_or_default()
     }
 
-    /// Whether a URI with this flash file means this tier. One that the present file has replaced while the tier was in use still
-    /// does: a program goes on with the URI that it was told.
+    /// Whether a URI with this flash file means this tier. One that the present file has replaced while the
+    /// tier was in use still does: a program goes on with the URI that it was told.
     fn is_on(&self, flash: &Path) -> bool {
         let name = name_of(flash).display().to_string();
         self.names().contains(&name)
@@ -203,7 +203,8 @@ pub(crate) fn open(
     };
     let opened = registry.add(path, mount, params, lock);
     if opened.is_err() && !existed && fs::metadata(path).is_ok_and(|found| found.len() == 0) {
-        // Leave no empty file behind that was not there; the error says more than one about its removal would.
+        // Leave no empty file behind that was not there; the error says more than one about its removal
+        // would.
         let _ = fs::remove_file(path);
     }
     opened
@@ -250,8 +251,8 @@ pub(crate) fn close(database: Arc<Database>) -> Result<(), Error> {
     if !mount.owned {
         return left;
     }
-    // Other databases of the tier may still be open; only together do they close it, so this one stays attached,
-    // and locked, until then.
+    // Other databases of the tier may still be open; only together do they close it, so this one stays
+    // attached, and locked, until then.
     let unused = |attached: &Attached| !Arc::ptr_eq(&attached.mount, &mount) || attached.connections == 0;
     if registry.databases.values().all(unused) {
         let closed = registry.close(&mount);
@@ -260,8 +261,8 @@ pub(crate) fn close(database: Arc<Database>) -> Result<(), Error> {
     left
 }
 
-/// Gives back a volume that its owner closes: its databases are no longer locked against other processes. Refused
-/// while connections are open.
+/// Gives back a volume that its owner closes: its databases are no longer locked against other processes.
+/// Refused while connections are open.
 pub(crate) fn release(
     mount: &Arc<Mount>,
     close: impl FnOnce(&Volume) -> Result<(), Error>,
@@ -364,13 +365,15 @@ impl Registry {
         record::begin(&mount.volume, params.trace.as_deref())?;
         self.by_flash.insert(PathBuf::from(mount.flash()), Arc::clone(&mount));
         for other in mount.volume.unattached().iter().filter(|other| *other != database) {
-            // What cannot be attached is named by the volume's error as soon as somebody wants to change a file.
+            // What cannot be attached is named by the volume's error as soon as somebody wants to change a
+            // file.
             let _ = self.attach_idle(&mount, other);
         }
         Ok(mount)
     }
 
-    /// A database that nobody has open here, but whose pages are in the tier: it must be there before any can leave it.
+    /// A database that nobody has open here, but whose pages are in the tier: it must be there before any can
+    /// leave it.
     fn attach_idle(&mut self, mount: &Arc<Mount>, path: &Path) -> Result<(), Error> {
         let id = FileId::expect(path)?;
         let lock = match ProcessLock::acquire(path, Wish { writable: true, create: false, exclusive: false })?
@@ -392,7 +395,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Closes a tier that was opened for a URI. What cannot be closed cleanly is recovered at the next opening.
+    /// Closes a tier that was opened for a URI. What cannot be closed cleanly is recovered at the next
+    /// opening.
     fn close(&mut self, mount: &Arc<Mount>) -> Result<(), Error> {
         let drained = mount.drained_at_close.load(Ordering::Relaxed);
         let closed = if drained { mount.volume.close_drained() } else { mount.volume.close() };
@@ -413,8 +417,8 @@ fn name_of(flash: &Path) -> PathBuf {
     canonical(flash).or_else(|_| std::path::absolute(flash)).unwrap_or_else(|_| flash.to_owned())
 }
 
-/// Moves the tier of `mount`, which is in use, to another flash file. `tier` tells its parameters from those of the present
-/// one. A file that does not exist, or is empty, is made.
+/// Moves the tier of `mount`, which is in use, to another flash file. `tier` tells its parameters from those
+/// of the present one. A file that does not exist, or is empty, is made.
 pub(crate) fn replace_flash(
     mount: &Arc<Mount>,
     flash: &Path,
@@ -444,8 +448,8 @@ pub(crate) fn replace_flash(
     Ok(())
 }
 
-/// Whether there is nothing yet in the place of a flash file. A block device says that it has no bytes, too; it is formatted by
-/// hand, if at all.
+/// Whether there is nothing yet in the place of a flash file. A block device says that it has no bytes, too;
+/// it is formatted by hand, if at all.
 fn is_fresh(flash: &Path) -> bool {
     fs::metadata(flash).map_or(true, |found| found.is_file() && found.len() == 0)
 }
@@ -523,7 +527,8 @@ pub(crate) fn sized(page_size: u32, bytes: u64, most: Option<u64>) -> Result<Tie
 
 /// A flash file with an empty tier.
 fn make_file(flash: &Path, tier: &TierConfig) -> Result<Arc<dyn Device>, Error> {
-    // Under another name until it is a tier: whoever dies in between leaves no file that is neither a tier nor empty.
+    // Under another name until it is a tier: whoever dies in between leaves no file that is neither a tier
+    // nor empty.
     let mut unfinished = flash.as_os_str().to_owned();
     unfinished.push(".formatting");
     let unfinished = PathBuf::from(unfinished);

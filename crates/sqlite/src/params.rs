@@ -1,4 +1,5 @@
-//! What a database's URI says about its tier: `file:app.db?vfs=mezzanine&flash=/path/flash.mezz&flash_size=1GiB`.
+//! What a database's URI says about its tier:
+//! `file:app.db?vfs=mezzanine&flash=/path/flash.mezz&flash_size=1GiB`.
 
 use std::path::PathBuf;
 use std::str::FromStr;

@@ -8,12 +8,13 @@ use crate::error::Error;
 use crate::ffi;
 use crate::mount::Wish;
 
-/// SQLite's own lock bytes of a database file: PENDING, RESERVED and 510 of SHARED from this offset on (`os.h`).
+/// SQLite's own lock bytes of a database file: PENDING, RESERVED and 510 of SHARED from this offset on
+/// (`os.h`).
 const LOCK_BYTES: (i64, i64) = (0x4000_0000, 512);
 
-/// The lock bytes of a database, locked as an exclusive locker of SQLite does it. The lock belongs to an *open file
-/// description*, so it stays when other descriptors of the file are closed, and counts against SQLite's own VFS in
-/// this process, too.
+/// The lock bytes of a database, locked as an exclusive locker of SQLite does it. The lock belongs to an
+/// *open file description*, so it stays when other descriptors of the file are closed, and counts against
+/// SQLite's own VFS in this process, too.
 pub(crate) struct ProcessLock {
     file: File,
     writable: bool,
@@ -26,8 +27,8 @@ pub(crate) enum Acquired {
 }
 
 impl ProcessLock {
-    /// Opens the database at `path`, which is made if `wish` says so, and locks it: for this process alone if it
-    /// can be written, else together with other readers.
+    /// Opens the database at `path`, which is made if `wish` says so, and locks it: for this process alone if
+    /// it can be written, else together with other readers.
     pub(crate) fn acquire(path: &Path, wish: Wish) -> Result<Acquired, Error> {
         let failed = |source| Error::io("open", path.display(), source);
         let mut options = OpenOptions::new();
@@ -58,8 +59,8 @@ impl ProcessLock {
 
 impl Drop for ProcessLock {
     fn drop(&mut self) {
-        // Closing alone would leave the lock to a child that was forked and has not yet replaced itself by another
-        // program.
+        // Closing alone would leave the lock to a child that was forked and has not yet replaced itself by
+        // another program.
         let _ = ffi::set_lock(&self.file, libc::F_UNLCK, LOCK_BYTES);
     }
 }

@@ -1,11 +1,13 @@
 //! Recording what databases ask of their tier, as a trace.
 //!
-//! A recording is of a tier, with all databases on it. It is asked for by the URI that opens the tier, by a pragma while it is in use, or
-//! by the command `mezz trace record` for everything that a program and its children open: it names a directory in [`DIRECTORY_VARIABLE`],
-//! which gets a trace for each tier of each process.
+//! A recording is of a tier, with all databases on it. It is asked for by the URI that opens the tier, by a
+//! pragma while it is in use, or by the command `mezz trace record` for everything that a program and its
+//! children open: it names a directory in [`DIRECTORY_VARIABLE`], which gets a trace for each tier of each
+//! process.
 //!
-//! Commits are seen where SQLite makes them: with a rollback journal they are syncs of the database, in WAL mode frames that state the
-//! size of the database after a commit ("Database File Format", section 4.1); then syncs of the database are checkpoints.
+//! Commits are seen where SQLite makes them: with a rollback journal they are syncs of the database, in WAL
+//! mode frames that state the size of the database after a commit ("Database File Format", section 4.1); then
+//! syncs of the database are checkpoints.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -18,7 +20,8 @@ use crate::mount::Mount;
 /// Names the directory in which `mezz trace record` wants traces.
 pub const DIRECTORY_VARIABLE: &str = "MEZZANINE_TRACE_DIRECTORY";
 
-/// Begins the recording that was asked for when a tier is opened: by `path`, of the URI, or by the environment.
+/// Begins the recording that was asked for when a tier is opened: by `path`, of the URI, or by the
+/// environment.
 pub(crate) fn begin(volume: &Volume, path: Option<&Path>) -> Result<(), Error> {
     match path {
         // For programs that open and close their databases again and again.
@@ -75,8 +78,8 @@ pub(crate) fn pragma(mount: &Mount, argument: Option<&str>) -> Result<String, Er
     }
 }
 
-/// Whether this is the header of a frame of the write-ahead log that ends a transaction: SQLite writes it by itself, and it states the
-/// size of the database in pages, which is 0 in all other frames.
+/// Whether this is the header of a frame of the write-ahead log that ends a transaction: SQLite writes it by
+/// itself, and it states the size of the database in pages, which is 0 in all other frames.
 pub(crate) fn is_commit_frame(bytes: &[u8]) -> bool {
     const FRAME_HEADER_BYTES: usize = 24;
     bytes.len() == FRAME_HEADER_BYTES && bytes[4..8] != [0; 4]

@@ -8,7 +8,8 @@ thread_local! {
     static LAST: RefCell<Option<(String, c_int)>> = const { RefCell::new(None) };
 }
 
-/// The newest failure of a VFS of this crate in the calling thread, in words. SQLite itself has only numbers for them.
+/// The newest failure of a VFS of this crate in the calling thread, in words. SQLite itself has only numbers
+/// for them.
 pub fn last_error() -> Option<String> {
     LAST.with_borrow(|last| last.as_ref().map(|(message, _)| message.clone()))
 }

@@ -1,9 +1,9 @@
 //! The locks of a WAL-index between the connections of one process.
 //!
-//! SQLite keeps the index of its write-ahead log in memory shared by all connections, guarded by eight slots that
-//! are each held by one writer or any number of readers. Here all connections are in one process, so the memory is
-//! this process's heap ([`SharedMemory`]) and a slot is a counter. The index is rebuilt from the log at the first
-//! open: heap memory starts as zeros, which SQLite takes for "no index yet".
+//! SQLite keeps the index of its write-ahead log in memory shared by all connections, guarded by eight slots
+//! that are each held by one writer or any number of readers. Here all connections are in one process, so the
+//! memory is this process's heap ([`SharedMemory`]) and a slot is a counter. The index is rebuilt from the
+//! log at the first open: heap memory starts as zeros, which SQLite takes for "no index yet".
 
 use std::ffi::c_void;
 use std::ptr;
@@ -37,8 +37,8 @@ pub(crate) struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// Region number `index` of `bytes` bytes, zeros at first. Null if it does not exist and is not to be made;
-    /// `None` if the size is not that of the other regions.
+    /// Region number `index` of `bytes` bytes, zeros at first. Null if it does not exist and is not to be
+    /// made; `None` if the size is not that of the other regions.
     pub(crate) fn region(&mut self, index: usize, bytes: usize, make: bool) -> Option<*mut c_void> {
         let words = bytes.div_ceil(size_of::<AtomicU64>());
         if words == 0 || self.regions.first().is_some_and(|region| region.len() != words) {

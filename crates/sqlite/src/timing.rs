@@ -1,8 +1,8 @@
 //! The time that syncs of log files take on a drive other than the one that their bytes are on.
 //!
-//! SQLite writes its logs in small pieces into the operating system's cache and then syncs. Bytes therefore go to
-//! real files at once, so that a killed process loses nothing that a real one would keep, and the drive is charged
-//! when they would reach it: at the sync, in runs as long as the cache would make them.
+//! SQLite writes its logs in small pieces into the operating system's cache and then syncs. Bytes therefore
+//! go to real files at once, so that a killed process loses nothing that a real one would keep, and the drive
+//! is charged when they would reach it: at the sync, in runs as long as the cache would make them.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,13 +23,13 @@ pub struct Extent {
 pub enum RealSync {
     /// Yes: what was committed survives a power cut of this machine.
     Keep,
-    /// No: the modelled drive stands for the real one. Commits survive the end of the process, not a power cut of
-    /// this machine.
+    /// No: the modelled drive stands for the real one. Commits survive the end of the process, not a power
+    /// cut of this machine.
     Skip,
 }
 
-/// Is told of each sync of a journal or write-ahead log, and returns when the drive that it stands for would have
-/// completed it.
+/// Is told of each sync of a journal or write-ahead log, and returns when the drive that it stands for would
+/// have completed it.
 pub trait LogTimer: Send + Sync {
     /// `log` is about to be synced, with these extents, sorted and apart, written since the sync before.
     ///
@@ -38,8 +38,8 @@ pub trait LogTimer: Send + Sync {
     fn sync(&self, log: &Path, extents: &[Extent]) -> Result<RealSync, DeviceError>;
 }
 
-/// Charges the syncs of log files to a device, such as a modelled drive: the extents as one batch of writes, then a
-/// flush.
+/// Charges the syncs of log files to a device, such as a modelled drive: the extents as one batch of writes,
+/// then a flush.
 pub struct LogDrive {
     device: Arc<dyn Device>,
     base_offset: u64,

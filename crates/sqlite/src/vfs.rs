@@ -25,8 +25,8 @@ pub(crate) struct Settings {
     pub(crate) complain: bool,
 }
 
-/// The disk copy of a database as a plain file, read and written through the operating system's cache as SQLite
-/// itself does.
+/// The disk copy of a database as a plain file, read and written through the operating system's cache as
+/// SQLite itself does.
 pub(crate) fn plain_disk() -> OpenDisk {
     Arc::new(|path: &Path| {
         let writable = !std::fs::metadata(path).is_ok_and(|found| found.permissions().readonly());
@@ -35,7 +35,8 @@ pub(crate) fn plain_disk() -> OpenDisk {
     })
 }
 
-/// A registered VFS. Dropping it leaves the VFS registered for the life of the process; [`close`](Self::close) ends it.
+/// A registered VFS. Dropping it leaves the VFS registered for the life of the process;
+/// [`close`](Self::close) ends it.
 pub struct MezzanineVfs {
     name: String,
     mount: Option<Arc<Mount>>,
@@ -71,8 +72,8 @@ impl MezzanineVfs {
         &self.name
     }
 
-    /// Attaches the database at `path`, by the name that it would be opened by, to the volume that this VFS was given, without opening it: SQLite reads pages of whatever it opens, and they may be
-    /// lost.
+    /// Attaches the database at `path`, by the name that it would be opened by, to the volume that this VFS
+    /// was given, without opening it: SQLite reads pages of whatever it opens, and they may be lost.
     ///
     /// # Errors
     /// `NoFlash` if the VFS was given no volume; that of the attachment.
@@ -88,14 +89,14 @@ impl MezzanineVfs {
     /// Ends the VFS and closes its volume, if it was given one; the tier keeps its pages for the next time.
     ///
     /// # Errors
-    /// `Busy` while connections are open, or the volume's failure to close; the VFS is registered still in the
-    /// first case only.
+    /// `Busy` while connections are open, or the volume's failure to close; the VFS is registered still in
+    /// the first case only.
     pub fn close(self) -> Result<(), Error> {
         self.end(|volume| Ok(volume.close()?))
     }
 
-    /// As [`close`](Self::close), with every page written to the disk first: the files are then ordinary SQLite
-    /// databases.
+    /// As [`close`](Self::close), with every page written to the disk first: the files are then ordinary
+    /// SQLite databases.
     ///
     /// # Errors
     /// As those of [`close`](Self::close).
@@ -121,16 +122,16 @@ impl MezzanineVfs {
 }
 
 impl Builder {
-    /// Puts every database that is opened through this VFS on `volume`, whatever the URI says. `flash` names it in
-    /// messages; `tier` is the configuration that it was opened with.
+    /// Puts every database that is opened through this VFS on `volume`, whatever the URI says. `flash` names
+    /// it in messages; `tier` is the configuration that it was opened with.
     #[must_use]
     pub fn volume(mut self, volume: Arc<Volume>, flash: &str, tier: &TierConfig) -> Self {
         self.volume = Some((volume, flash.to_owned(), tier.page_size));
         self
     }
 
-    /// Opens the disk copies of databases with `open`, for example as files on a modelled drive, rather than as
-    /// plain files. For use with [`volume`](Self::volume).
+    /// Opens the disk copies of databases with `open`, for example as files on a modelled drive, rather than
+    /// as plain files. For use with [`volume`](Self::volume).
     #[must_use]
     pub fn disk<F>(mut self, open: F) -> Self
     where

@@ -1,7 +1,8 @@
 //! A transaction over two databases of a tier is whole after a kill: both have it, or neither.
 //!
-//! SQLite makes it so by a super-journal, which names the journals of both databases, and each journal names it. A VFS that
-//! keeps journals elsewhere must find them by these names, or one half is rolled back and the other is not.
+//! SQLite makes it so by a super-journal, which names the journals of both databases, and each journal names
+//! it. A VFS that keeps journals elsewhere must find them by these names, or one half is rolled back and the
+//! other is not.
 //!
 //! `MEZZANINE_ATTACHED_CYCLES` asks for more cycles than the default.
 
@@ -88,7 +89,8 @@ fn a_transaction_over_two_databases_is_whole_after_a_kill() {
         let [one, two] =
             ["one.db", "two.db"].map(|name| uri(&folder.file(name), &folder.file("flash.mezz"), ""));
         let mut last = 0;
-        // How long a child lives at most, in ms: longer after each that did not come to a commit, for a busy machine.
+        // How long a child lives at most, in ms: longer after each that did not come to a commit, for a busy
+        // machine.
         let mut life_max = LIFE_MAX_MS;
         for _ in number as u64 * cycles / 3..(number as u64 + 1) * cycles / 3 {
             let mut child = Command::new(std::env::current_exe().unwrap())

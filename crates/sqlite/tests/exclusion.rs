@@ -127,8 +127,8 @@ fn contents(folder: &Folder) -> Vec<(String, Vec<u8>)> {
     found
 }
 
-/// A crash leaves a journal or a write-ahead log behind. A stock SQLite would play it back before it ever looks at
-/// the header: over old pages, and then delete it.
+/// A crash leaves a journal or a write-ahead log behind. A stock SQLite would play it back before it ever
+/// looks at the header: over old pages, and then delete it.
 #[test]
 fn an_sqlite_without_the_tier_touches_nothing_after_a_crash() {
     let Some(shell) = stock_shell() else { return };
@@ -167,8 +167,8 @@ fn logs_that_a_stock_sqlite_left_are_taken_over() {
     for mode in ["wal", "delete"] {
         let folder = Folder::new();
         let database = folder.file("app.db");
-        // Stop the shell in the middle, with a log that holds a transaction: committed in WAL mode, to be rolled
-        // back otherwise.
+        // Stop the shell in the middle, with a log that holds a transaction: committed in WAL mode, to be
+        // rolled back otherwise.
         let script = format!(
             "PRAGMA journal_mode = {mode}; PRAGMA cache_size = 5; PRAGMA cache_spill = 5; CREATE TABLE t (a, b);
              WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 300)
@@ -281,7 +281,8 @@ fn vfs_names_are_taken_once() {
     assert!(MezzanineVfs::builder("").register().is_err());
 }
 
-/// After a close in order there are no logs; the header guard of the volume keeps an SQLite without the tier away.
+/// After a close in order there are no logs; the header guard of the volume keeps an SQLite without the tier
+/// away.
 #[test]
 fn an_sqlite_without_the_tier_is_refused_while_the_newest_pages_are_on_flash() {
     let Some(shell) = stock_shell() else { return };
@@ -308,7 +309,8 @@ fn an_sqlite_without_the_tier_is_refused_while_the_newest_pages_are_on_flash() {
     }
 }
 
-/// With `through` the disk is always current: an SQLite without the tier may read and even write, and the tier notices.
+/// With `through` the disk is always current: an SQLite without the tier may read and even write, and the
+/// tier notices.
 #[test]
 fn with_through_the_file_is_an_ordinary_database_as_soon_as_it_is_closed() {
     let Some(shell) = stock_shell() else { return };

@@ -1,4 +1,5 @@
-//! A database, its sidecar, its logs and its flash that were put back from different moments: what a user meets.
+//! A database, its sidecar, its logs and its flash that were put back from different moments: what a user
+//! meets.
 
 #![allow(clippy::unwrap_used)]
 
@@ -117,8 +118,9 @@ fn a_hot_journal_of_an_earlier_opening_is_refused() {
     }
 }
 
-/// The database is opened once while its sidecar is missing, or damaged, and refused; then the sidecar is put back, as the refusal says. The log beside it had been
-/// claimed for that opening, and no longer said of which one it was, so it was refused from then on though every part was the newest.
+/// The database is opened once while its sidecar is missing, or damaged, and refused; then the sidecar is put
+/// back, as the refusal says. The log beside it had been claimed for that opening, and no longer said of
+/// which one it was, so it was refused from then on though every part was the newest.
 #[test]
 fn a_hot_journal_outlives_an_opening_without_its_sidecar() {
     let folder = Folder::new();
@@ -143,8 +145,8 @@ fn a_hot_journal_outlives_an_opening_without_its_sidecar() {
     assert!(!folder.file("app.db-wal").exists(), "nothing is left of the log");
 }
 
-/// A full disk leaves the half of a note beside a log. The log directory goes all the same when no log is left, or a stock SQLite would be kept from a database that
-/// needs no tier.
+/// A full disk leaves the half of a note beside a log. The log directory goes all the same when no log is
+/// left, or a stock SQLite would be kept from a database that needs no tier.
 #[test]
 fn half_a_note_beside_a_log_does_not_keep_its_directory() {
     let folder = Folder::new();

@@ -1,8 +1,8 @@
 //! A ledger in SQLite on a tier, killed with SIGKILL at random times.
 //!
-//! A child process, which is this executable again, runs clients that transfer between two accounts with version
-//! counters, append a ledger row, and report through a pipe which commit is in doubt and which was acknowledged.
-//! The parent kills it, opens the database through the VFS and checks.
+//! A child process, which is this executable again, runs clients that transfer between two accounts with
+//! version counters, append a ledger row, and report through a pipe which commit is in doubt and which was
+//! acknowledged. The parent kills it, opens the database through the VFS and checks.
 //!
 //! Invariants checked:
 //! 1. Every acknowledged commit is there; of those in doubt at the kill any may be; nothing else is.
@@ -11,8 +11,8 @@
 //! 4. The same is found when it is read through indexes alone, and SQLite's integrity check agrees.
 //! 5. Rows hold the bytes that were written.
 //!
-//! `MEZZANINE_LEDGER_CYCLES` asks for more cycles than the default, `MEZZANINE_LEDGER_SEED` repeats the times of
-//! the kills.
+//! `MEZZANINE_LEDGER_CYCLES` asks for more cycles than the default, `MEZZANINE_LEDGER_SEED` repeats the times
+//! of the kills.
 
 #![allow(clippy::unwrap_used)]
 
@@ -247,7 +247,8 @@ fn check_commits(db: &Connection, known: &mut HashMap<i64, Known>) -> i64 {
     known.values().map(|client| client.acknowledged).sum()
 }
 
-/// Checks invariants 2 and 3 over rows of (account, version, change of balance) and of (account, version, balance).
+/// Checks invariants 2 and 3 over rows of (account, version, change of balance) and of (account, version,
+/// balance).
 fn check_versions(db: &Connection, movements: &str, accounts: &str) {
     let mut versions: HashMap<i64, Vec<i64>> = HashMap::new();
     let mut balances: HashMap<i64, i64> = HashMap::new();
@@ -334,8 +335,8 @@ fn variable(name: &str) -> Option<u64> {
         .map(|value| value.parse().unwrap_or_else(|_| panic!("{name}={value} is not a number")))
 }
 
-/// `cycles` lives of the child; each database lives through ten of them. Returns commits found, kills survived and
-/// groups that left the queue.
+/// `cycles` lives of the child; each database lives through ten of them. Returns commits found, kills
+/// survived and groups that left the queue.
 fn ledger_cycles(cycles: u64, seed: u64) -> (i64, u64, u64) {
     const MODES: [(&str, &str); 5] =
         [("wal", ""), ("delete", ""), ("wal", "&sync_mode=through"), ("truncate", ""), ("persist", "")];

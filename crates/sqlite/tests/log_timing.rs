@@ -57,7 +57,8 @@ fn a_commit_costs_one_sync_of_what_it_wrote() {
     recorder.0.lock().unwrap().clear();
     db.execute_batch("INSERT INTO t VALUES (randomblob(9000))").unwrap();
     let syncs = std::mem::take(&mut *recorder.0.lock().unwrap());
-    // The first page (the file grows), the leaf and two overflow pages, each after a header of 24 bytes, come as one run.
+    // The first page (the file grows), the leaf and two overflow pages, each after a header of 24 bytes, come
+    // as one run.
     assert_eq!(syncs, [("wal".to_owned(), 4 * (4096 + 24))]);
     journal_mode(&db, "delete");
     recorder.0.lock().unwrap().clear();

@@ -12,7 +12,8 @@ use mezzanine_volume::{SyncMode, TierConfig, Volume, VolumeConfig, create_flash}
 use rusqlite::{Connection, OpenFlags};
 use support::{Folder, pragma_text};
 
-/// The row's page is lost when the queue comes to it; then the status has its file and block, until it is given up.
+/// The row's page is lost when the queue comes to it; then the status has its file and block, until it is
+/// given up.
 #[test]
 fn the_status_names_and_counts_lost_pages() {
     let folder = Folder::new();

@@ -53,8 +53,8 @@ impl Dense {
 /// For maps whose keys are page numbers.
 pub(crate) type Hashing = BuildHasherDefault<Folded>;
 
-/// A product of 128 bits folded to 64: pages in a row, and pages of large strides, spread over the table, and it costs one
-/// multiplication. No defence against somebody who chooses the pages.
+/// A product of 128 bits folded to 64: pages in a row, and pages of large strides, spread over the table, and
+/// it costs one multiplication. No defence against somebody who chooses the pages.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Folded(u64);
 

@@ -12,14 +12,16 @@ use crate::vscsi;
 pub enum Format {
     /// Text, one page number a line.
     Plain,
-    /// Text of four numbers a line: first page, number of pages, of no meaning, number of the request. The format of the traces
-    /// that ARC was published with (Megiddo and Modha, "ARC: A self-tuning, low overhead replacement cache", 2003).
+    /// Text of four numbers a line: first page, number of pages, of no meaning, number of the request. The
+    /// format of the traces that ARC was published with (Megiddo and Modha, "ARC: A self-tuning, low
+    /// overhead replacement cache", 2003).
     Lis,
     /// libCacheSim's records of 24 bytes: time, object, size, next access.
     OracleGeneral,
     /// Records of VMware's vscsiStats, version 1 or 2, as CloudPhysics published them.
     Vscsi,
-    /// Mezzanine's own (`docs/format.md`), which alone knows evictions, marks, clients, transactions and relations.
+    /// Mezzanine's own (`docs/format.md`), which alone knows evictions, marks, clients, transactions and
+    /// relations.
     Mezzanine,
 }
 
@@ -40,8 +42,8 @@ impl Format {
         }
     }
 
-    /// What a trace looks like that begins with these bytes: of text the first line, of records several of them; `None` if there
-    /// is nothing to go by.
+    /// What a trace looks like that begins with these bytes: of text the first line, of records several of
+    /// them; `None` if there is nothing to go by.
     pub(crate) fn guess(head: &[u8]) -> Option<Guess> {
         if head.starts_with(&[0x1F, 0x8B]) {
             return Some(Guess::Compressed("gzip"));

@@ -14,7 +14,8 @@ pub(crate) const BUFFER_BYTES: usize = 128 << 10;
 /// How much of the beginning a guess at the format looks at.
 const HEAD_BYTES: usize = 4096;
 
-/// A frame of zstd, and the first of the 16 numbers of a frame to be skipped, with which tools begin that compress in parallel.
+/// A frame of zstd, and the first of the 16 numbers of a frame to be skipped, with which tools begin that
+/// compress in parallel.
 const ZSTD_MAGIC: u32 = 0xFD2F_B528;
 const ZSTD_SKIPPABLE: u32 = 0x184D_2A50;
 

@@ -1,7 +1,7 @@
 //! Traces of page requests, streamed: reading one takes the same memory whatever its length.
 //!
-//! [`open`] reads the formats that cache research shares its traces in; `docs/traces.md` says what is made of each. [`Dense`] numbers
-//! the pages of a trace from 0, so that what looks at it can use arrays.
+//! [`open`] reads the formats that cache research shares its traces in; `docs/traces.md` says what is made of
+//! each. [`Dense`] numbers the pages of a trace from 0, so that what looks at it can use arrays.
 //!
 //! ```
 //! use mezzanine_trace::{Dense, Format, Op, Reader};

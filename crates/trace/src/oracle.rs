@@ -7,8 +7,9 @@
 //! | 12 | 4 | size in bytes |
 //! | 16 | 8 | number, from 1, of the request that asks for the object next, or -1; not used on the way in |
 //!
-//! The format has objects, not addresses: nothing says that object 8 lies behind object 7. So an object that is larger than a page
-//! becomes pages of its own, of which the first has the object's number and the others numbers that are mixed from it.
+//! The format has objects, not addresses: nothing says that object 8 lies behind object 7. So an object that
+//! is larger than a page becomes pages of its own, of which the first has the object's number and the others
+//! numbers that are mixed from it.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -39,8 +40,8 @@ pub(crate) fn record(input: &mut Input, page_bytes: u32) -> Result<Option<Run>, 
     Ok(Some(Run::object(Request { time_ns, ..Request::of(Op::Read, object) }, u64::from(pages))))
 }
 
-/// The number of page `index` of an object. Two pages of different objects share one with a probability of about n^2 / 2^65 for n pages,
-/// so once in a million traces of six million pages.
+/// The number of page `index` of an object. Two pages of different objects share one with a probability of
+/// about n^2 / 2^65 for n pages, so once in a million traces of six million pages.
 pub(crate) fn page_of_object(object: u64, index: u64) -> u64 {
     if index == 0 {
         return object;
@@ -61,8 +62,8 @@ const RECORDS_AT_ONCE: u64 = 1 << 16;
 
 /// Writes records whose next accesses are only known in the end.
 ///
-/// They go to a file without a name; then they are gone through from the last to the first, which takes memory for each distinct page and
-/// none for the others; then they are copied to where they belong.
+/// They go to a file without a name; then they are gone through from the last to the first, which takes
+/// memory for each distinct page and none for the others; then they are copied to where they belong.
 pub(crate) struct OracleWriter {
     scratch: BufWriter<File>,
     records: u64,

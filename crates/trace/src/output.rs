@@ -1,7 +1,8 @@
 //! A file that is there when it is whole, and not before.
 //!
 //! 1. It is written under a temporary name beside its own and renamed when everything has reached the disk.
-//! 2. What was not finished is removed when it is dropped. A process that is killed leaves the temporary file.
+//! 2. What was not finished is removed when it is dropped. A process that is killed leaves the temporary
+//!    file.
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};

@@ -19,11 +19,12 @@ use crate::request::Request;
 use crate::text::Lines;
 use crate::vscsi::Vscsi;
 
-/// Opens a trace. Requests that are larger than a page of `page_bytes` become several; formats that count in pages do not
-/// use it, and Mezzanine's says itself how large its pages are ([`Reader::header`]).
+/// Opens a trace. Requests that are larger than a page of `page_bytes` become several; formats that count in
+/// pages do not use it, and Mezzanine's says itself how large its pages are ([`Reader::header`]).
 ///
 /// # Errors
-/// If the file cannot be opened, is empty, or shows at its beginning that it is of another format; if `page_bytes` is 0.
+/// If the file cannot be opened, is empty, or shows at its beginning that it is of another format; if
+/// `page_bytes` is 0.
 pub fn open(path: &Path, format: Format, page_bytes: u32) -> Result<Reader, TraceError> {
     let file = File::open(path).map_err(|e| TraceError::from_io(path, "it cannot be opened", e))?;
     Reader::new(file, path, format, page_bytes)
@@ -92,8 +93,8 @@ impl Reader {
         Ok(Reader { input, format, page_bytes, decoder, guess, run, time_ns: 0, requests: 0, ended: false })
     }
 
-    /// Has a trace of Mezzanine that was not finished be read as far as its blocks are whole: what a process left that was killed
-    /// while it recorded. What is damaged is an error still.
+    /// Has a trace of Mezzanine that was not finished be read as far as its blocks are whole: what a process
+    /// left that was killed while it recorded. What is damaged is an error still.
     #[must_use]
     pub fn without_end(mut self) -> Reader {
         if let Decoder::Mezzanine(blocks) = &mut self.decoder {
@@ -102,7 +103,8 @@ impl Reader {
         self
     }
 
-    /// Whether the trace, read [without its end](Self::without_end), had none. Known when the last request was read.
+    /// Whether the trace, read [without its end](Self::without_end), had none. Known when the last request
+    /// was read.
     pub fn was_unfinished(&self) -> bool {
         matches!(&self.decoder, Decoder::Mezzanine(blocks) if blocks.has_stopped())
     }
@@ -221,7 +223,8 @@ impl Iterator for Reader {
 
 impl std::iter::FusedIterator for Reader {}
 
-/// Whether a guess rules the format out: records for machines without a magic number would accept almost anything.
+/// Whether a guess rules the format out: records for machines without a magic number would accept almost
+/// anything.
 fn is_certainly_not(format: Format, guess: Guess) -> bool {
     let is_blind = matches!(format, Format::OracleGeneral | Format::Vscsi);
     is_blind && matches!(guess, Guess::Format(_) | Guess::Text)

@@ -1,9 +1,11 @@
 //! Recording: what many threads do, written down as one trace in the order in which they did it.
 //!
-//! 1. An event gets its time while its lane is locked. Whoever takes the lanes' events notes the time before he locks the first of
-//!    them, so that no event before it can be missing from what he has taken; what is later waits for the next time.
-//! 2. There is no thread of the recorder's own. Who fills a lane, or comes first when some time has passed, takes all lanes' events,
-//!    sorts and writes them. So a slow disk slows down those who are recorded, memory is bounded, and no event is lost.
+//! 1. An event gets its time while its lane is locked. Whoever takes the lanes' events notes the time before
+//!    he locks the first of them, so that no event before it can be missing from what he has taken; what is
+//!    later waits for the next time.
+//! 2. There is no thread of the recorder's own. Who fills a lane, or comes first when some time has passed,
+//!    takes all lanes' events, sorts and writes them. So a slow disk slows down those who are recorded,
+//!    memory is bounded, and no event is lost.
 //! 3. An error ends the recording and nothing else. It is kept for [`Recorder::finish`].
 
 use std::cell::Cell;
@@ -27,7 +29,8 @@ const LANES: usize = 16;
 /// Events of a lane from which on they are written. All lanes together take some 4 MiB.
 const LANE_EVENTS: usize = 4096;
 
-/// After how long events are written though no lane is full: what a process that is killed may leave unwritten.
+/// After how long events are written though no lane is full: what a process that is killed may leave
+/// unwritten.
 const WRITE_AFTER_NS: u64 = 1_000_000_000;
 
 /// Something that happened to a page, or a mark.
@@ -63,15 +66,16 @@ struct Lane(Mutex<Vec<Timed>>);
 
 /// A trace that is being recorded. All methods may be called from any thread.
 ///
-/// The file is in Mezzanine's format and has its name when [`finish`](Self::finish) has returned. A process that ends before leaves
-/// it under the name [`Writer::unfinished`], whole but for about the last second.
+/// The file is in Mezzanine's format and has its name when [`finish`](Self::finish) has returned. A process
+/// that ends before leaves it under the name [`Writer::unfinished`], whole but for about the last second.
 pub struct Recorder {
     path: PathBuf,
     started: Instant,
     lanes: [Lane; LANES],
     /// When the events are to be written though no lane is full.
     due_ns: AtomicU64,
-    /// No event is taken any more. Set while nobody can be inside of a lane that was taken for the last time.
+    /// No event is taken any more. Set while nobody can be inside of a lane that was taken for the last
+    /// time.
     ended: AtomicBool,
     sink: Mutex<Sink>,
 }
@@ -107,7 +111,8 @@ impl Recorder {
     /// Begins a trace of pages of `page_bytes` bytes with ids of this kind.
     ///
     /// # Errors
-    /// If there is a file of that name; if pages are named by numbers, or have 0 bytes; if the file cannot be created.
+    /// If there is a file of that name; if pages are named by numbers, or have 0 bytes; if the file cannot be
+    /// created.
     pub fn create(path: &Path, page_bytes: u32, naming: Naming) -> Result<Recorder, TraceError> {
         if path.symlink_metadata().is_ok() {
             let reason = "there is a file of that name, and nothing was overwritten";
@@ -209,7 +214,8 @@ impl Recorder {
     /// Ends the recording: writes what is left, waits until it is on disk and gives the trace its name.
     ///
     /// # Errors
-    /// The error that has ended it before, or the one that does now; `Empty` if nothing happened, and then there is no file.
+    /// The error that has ended it before, or the one that does now; `Empty` if nothing happened, and then
+    /// there is no file.
     pub fn finish(&self) -> Result<Written, TraceError> {
         let mut sink = lock(&self.sink);
         self.ended.store(true, Ordering::Relaxed);

@@ -56,7 +56,8 @@ impl fmt::Display for Op {
 pub struct Request {
     /// Which page: the same number for the same page throughout the trace. 0, and of no meaning, for a mark.
     pub page: u64,
-    /// Nanoseconds since an origin of the trace's own, never less than the request before; `None` if the format has no time.
+    /// Nanoseconds since an origin of the trace's own, never less than the request before; `None` if the
+    /// format has no time.
     pub time_ns: Option<u64>,
     /// What happened.
     pub op: Op,

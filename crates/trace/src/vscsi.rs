@@ -1,4 +1,5 @@
-//! Requests of a virtual SCSI disk, as VMware's vscsiStats records them and CloudPhysics published them. Little-endian.
+//! Requests of a virtual SCSI disk, as VMware's vscsiStats records them and CloudPhysics published them.
+//! Little-endian.
 //!
 //! | version 1 | version 2 | bytes | field |
 //! |---|---|---|---|
@@ -11,8 +12,8 @@
 //! | 24 | 24 | 8 | time in microseconds |
 //! | | 32 | 8 | response time; version 2 alone |
 //!
-//! A request becomes one for each page that it touches: one of 4,096 bytes that begins in the middle of a page of 4,096 bytes
-//! touches two.
+//! A request becomes one for each page that it touches: one of 4,096 bytes that begins in the middle of a
+//! page of 4,096 bytes touches two.
 
 use crate::error::{Position, TraceError, TraceErrorKind};
 use crate::input::Input;
@@ -44,7 +45,8 @@ impl Version {
     }
 }
 
-/// Whether two records or more stand at the beginning, all of the same version and with operations that are known.
+/// Whether two records or more stand at the beginning, all of the same version and with operations that are
+/// known.
 pub(crate) fn looks_like(head: &[u8]) -> bool {
     Version::ALL.iter().any(|&version| {
         let mut records = head.chunks_exact(version.record_bytes());

@@ -16,8 +16,8 @@ use crate::request::Request;
 use crate::text::LisWriter;
 use crate::vscsi;
 
-/// A trace that is being written. It has its name, and can be read, when [`finish`](Self::finish) has returned; what is dropped
-/// before is gone, and what had the name before is still there.
+/// A trace that is being written. It has its name, and can be read, when [`finish`](Self::finish) has
+/// returned; what is dropped before is gone, and what had the name before is still there.
 pub struct Writer {
     path: PathBuf,
     page_bytes: u32,
@@ -86,9 +86,9 @@ impl Writer {
     /// Adds a request. An eviction or a mark that the format has no place for is counted and left out.
     ///
     /// # Errors
-    /// If it cannot be written; if it is earlier than the one before; if the format has no number as large as its page or time; if
-    /// in Mezzanine's format it has a time and the header says that there are none or the other way round, or a relation
-    /// that was not defined.
+    /// If it cannot be written; if it is earlier than the one before; if the format has no number as large as
+    /// its page or time; if in Mezzanine's format it has a time and the header says that there are none
+    /// or the other way round, or a relation that was not defined.
     pub fn write(&mut self, request: &Request) -> Result<(), TraceError> {
         let has_place = !request.op.is_mark() && !request.op.is_eviction();
         if !has_place && !matches!(self.encoder, FormatEncoder::Mezzanine(_)) {
@@ -108,11 +108,12 @@ impl Writer {
         Ok(())
     }
 
-    /// Defines a table, an index or a file that requests may name; `None` if the format has no place for it. Names are cut
-    /// after 255 bytes.
+    /// Defines a table, an index or a file that requests may name; `None` if the format has no place for it.
+    /// Names are cut after 255 bytes.
     ///
     /// # Errors
-    /// If it cannot be written; at the 1,048,577th; if pages are not named by numbers, so that relations follow from them.
+    /// If it cannot be written; at the 1,048,577th; if pages are not named by numbers, so that relations
+    /// follow from them.
     pub fn relation(&mut self, name: &str) -> Result<Option<u32>, TraceError> {
         let FormatEncoder::Mezzanine(encoder) = &mut self.encoder else { return Ok(None) };
         let number = encoder.named(name).map_err(|error| failed(&self.path, self.written, error))?;
@@ -122,7 +123,8 @@ impl Writer {
     /// The number that requests have for the page with this id, in a trace of Mezzanine whose pages have ids.
     ///
     /// # Errors
-    /// If the trace is none such; if no page of its naming has this id; if the definition of its relation cannot be written.
+    /// If the trace is none such; if no page of its naming has this id; if the definition of its relation
+    /// cannot be written.
     pub fn page(&mut self, id: &PageId) -> Result<u64, TraceError> {
         let FormatEncoder::Mezzanine(encoder) = &mut self.encoder else {
             let reason = "only traces of the format mezzanine name pages by their ids";
@@ -131,8 +133,9 @@ impl Writer {
         encoder.page(id).map_err(|error| failed(&self.path, self.written, error))
     }
 
-    /// Names the relation that the page with this id belongs to, as a person would call it, before the first request for a page
-    /// of it; later it has no effect. Only in a trace of Mezzanine whose pages have ids.
+    /// Names the relation that the page with this id belongs to, as a person would call it, before the first
+    /// request for a page of it; later it has no effect. Only in a trace of Mezzanine whose pages have
+    /// ids.
     ///
     /// # Errors
     /// As [`page`](Self::page).
@@ -144,8 +147,9 @@ impl Writer {
         encoder.name(id, name).map_err(|error| failed(&self.path, self.written, error))
     }
 
-    /// Hands what was written so far to the operating system, in whole blocks: if the process ends now, it can be read from
-    /// [`unfinished`](Self::unfinished) by [`Reader::without_end`]. Only traces of Mezzanine have blocks.
+    /// Hands what was written so far to the operating system, in whole blocks: if the process ends now, it
+    /// can be read from [`unfinished`](Self::unfinished) by [`Reader::without_end`]. Only traces of
+    /// Mezzanine have blocks.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -162,7 +166,8 @@ impl Writer {
         self.unfinished()
     }
 
-    /// Defines the relations that `reader` has met so far and this trace has not, so that its requests mean the same here.
+    /// Defines the relations that `reader` has met so far and this trace has not, so that its requests mean
+    /// the same here.
     ///
     /// # Errors
     /// As [`relation`](Self::relation).
@@ -175,7 +180,8 @@ impl Writer {
         Ok(())
     }
 
-    /// The name that the trace has until it is finished, for whoever ends the process and wants nothing to stay behind.
+    /// The name that the trace has until it is finished, for whoever ends the process and wants nothing to
+    /// stay behind.
     pub fn unfinished(&self) -> PathBuf {
         output::unfinished(&self.path)
     }

@@ -6,14 +6,16 @@ mod common;
 use common::{at, pages, read, reader, refused};
 use mezzanine_trace::{Compression, Dense, Format, Op, TraceErrorKind};
 
-/// oracleGeneral: time 5, object 0x0102030405060708, 4,096 bytes, next access 2; the same object's neighbour, 9,000 bytes; size 0.
+/// oracleGeneral: time 5, object 0x0102030405060708, 4,096 bytes, next access 2; the same object's neighbour,
+/// 9,000 bytes; size 0.
 const ORACLE: [u8; 72] = [
     5, 0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0x10, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, //
     5, 0, 0, 0, 9, 7, 6, 5, 4, 3, 2, 1, 0x28, 0x23, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255, //
     7, 0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255,
 ];
 
-/// vscsi version 1: a write of 512 bytes at block 15, then a read of 8,192 bytes at block 16, 1,000 microseconds later.
+/// vscsi version 1: a write of 512 bytes at block 15, then a read of 8,192 bytes at block 16, 1,000
+/// microseconds later.
 const VSCSI_1: [u8; 64] = [
     1, 0, 0, 0, 0, 2, 0, 0, 1, 0, 0, 0, 0x2A, 0, 0, 1, 15, 0, 0, 0, 0, 0, 0, 0, 0xE8, 3, 0, 0, 0, 0, 0,
     0, //

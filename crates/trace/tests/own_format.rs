@@ -346,7 +346,8 @@ fn whole_blocks_with_nonsense_in_them_are_refused_by_their_byte() {
     }
 }
 
-/// A trace whose header names pages in this way, with these records of so many requests in its only block, and the end.
+/// A trace whose header names pages in this way, with these records of so many requests in its only block,
+/// and the end.
 fn trace_of(naming: u8, records: &[u8], requests: u8, relations: u8) -> Vec<u8> {
     let mut bytes = GOLDEN[..64].to_vec();
     (bytes[16], bytes[20]) = (naming, 0);

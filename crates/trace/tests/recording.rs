@@ -1,4 +1,5 @@
-//! Recording: what many threads do becomes one trace, in order and whole, and what a killed process leaves can be read.
+//! Recording: what many threads do becomes one trace, in order and whole, and what a killed process leaves
+//! can be read.
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -26,7 +26,8 @@ fn written(format: Format, compression: Compression, requests: &[Request]) -> (V
     (bytes, written.left_out)
 }
 
-/// Page 7 is read at 1.5 s and 2 s, page 8 written in between; then one of each kind that other formats do not have.
+/// Page 7 is read at 1.5 s and 2 s, page 8 written in between; then one of each kind that other formats do
+/// not have.
 fn some() -> Vec<Request> {
     let times = [1_500_000_000, 1_600_000_000, 2_000_000_000];
     vec![

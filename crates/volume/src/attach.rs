@@ -71,7 +71,8 @@ impl<'a> Candidate<'a> {
         }
     }
 
-    /// Ends whatever a crash left between the states of the guard (see `home`): the head goes back to its place.
+    /// Ends whatever a crash left between the states of the guard (see `home`): the head goes back to its
+    /// place.
     fn restore_head(&self, sidecar: &Sidecar, head_on_disk: &[u8]) -> Result<(), VolumeError> {
         let guard_len = sidecar.guard.len() as u64;
         // A file shorter than its guard grows by it, and a crash may keep the length without the bytes.
@@ -138,7 +139,8 @@ impl Shared {
             let reason = "it is attached to this volume already";
             return Err(VolumeError::new(VolumeErrorKind::AlreadyAttached, "attach", candidate.name, reason));
         }
-        // After a crash of the process alone its unsynced writes can still be read; what is read now must not go back.
+        // After a crash of the process alone its unsynced writes can still be read; what is read now must not
+        // go back.
         candidate.backing.flush().map_err(|error| candidate.io(error))?;
         let found = candidate.read_sidecar()?;
         let guard_len = found.as_ref().map_or(0, |sidecar| sidecar.guard.len()).max(candidate.guard.len());
@@ -203,7 +205,8 @@ impl Shared {
         judge(&file, Some(&tier))
     }
 
-    /// Compares what stage-out has written last with what stands on disk. Pages that the tier holds in a newer version may differ.
+    /// Compares what stage-out has written last with what stands on disk. Pages that the tier holds in a
+    /// newer version may differ.
     fn refuse_older_disk(
         &self,
         candidate: &Candidate<'_>,
@@ -218,7 +221,8 @@ impl Shared {
         let mut page = AlignedBuf::zeroed(host.page_size());
         for &(block, checksum) in &sidecar.written {
             let discarded = sidecar.discarding.is_some_and(|(first, end)| (first..end).contains(&block));
-            // Cut off already, or about to be: also the page that the end cuts through, if it was written when the file was longer.
+            // Cut off already, or about to be: also the page that the end cuts through, if it was written
+            // when the file was longer.
             let was_longer = sidecar.length > length && !planted::is(Bug::CutPageCompared);
             let start = block.saturating_mul(size);
             let cut = start >= length || was_longer && length - start < size;
@@ -294,7 +298,8 @@ impl Shared {
             self.distrust(host, &file, distrusted);
         }
         if !host.provably_clean() {
-            // A file that the table knows has a sidecar with its number and the epoch, so they go to the sidecar first.
+            // A file that the table knows has a sidecar with its number and the epoch, so they go to the
+            // sidecar first.
             if let Bond::New { forget } = &bond {
                 file.former.clone_from(forget);
             }
@@ -325,8 +330,8 @@ impl Shared {
         Ok(file)
     }
 
-    /// Attaches a file that the disk alone answers for. If the tier was given up, another one may take its place, and the number
-    /// is one that no file of that one has.
+    /// Attaches a file that the disk alone answers for. If the tier was given up, another one may take its
+    /// place, and the number is one that no file of that one has.
     fn attach_without_tier(
         &self,
         registry: &mut Registry,
@@ -383,13 +388,15 @@ impl Shared {
         lock(&file.batch).forget(length / file.page_size, u64::MAX);
         mask_head(&file, length);
         let discarding = sidecar.discarding.filter(|_| !planted::is(Bug::DiscardNotRepeated));
-        // A page that the tier had let go before it was discarded may be there again, since no durable group states the front that passed it.
+        // A page that the tier had let go before it was discarded may be there again, since no durable group
+        // states the front that passed it.
         let distrusted = match discarding {
             Some(_) if !planted::is(Bug::ForgottenCopiesBelieved) => host.tier.rear().0,
             _ => 0,
         };
         self.distrust(host, &file, sidecar.distrusted.max(distrusted));
-        // A truncation was durable in the tier and not yet done on disk, or a stage-out came before its length did.
+        // A truncation was durable in the tier and not yet done on disk, or a stage-out came before its
+        // length did.
         let physical = length.max(file.physical_min());
         if file.physical.load(Ordering::Acquire) > physical && file.resizable {
             let failed = |error| VolumeError::from_device("attach", &file.name, error);
@@ -397,7 +404,8 @@ impl Shared {
             file.flush(&self.counters).map_err(failed)?;
         }
         if let Some((first, end)) = discarding {
-            // The pages of these that the tier holds are zero there already, or as old as a crash may leave them; the others are zero, or were to be.
+            // The pages of these that the tier holds are zero there already, or as old as a crash may leave
+            // them; the others are zero, or were to be.
             let failed = |error| VolumeError::from_device("attach", &file.name, error);
             let zeroed = file.zero(
                 first.saturating_mul(file.page_size),
@@ -410,8 +418,8 @@ impl Shared {
                 lock(&file.batch).forget(first, end);
             }
         }
-        // After a crash the tier may hold pages past the end that no sync covered: an extension must not find them. The
-        // crash may lie some clean closes back, if nothing was changed since.
+        // After a crash the tier may hold pages past the end that no sync covered: an extension must not find
+        // them. The crash may lie some clean closes back, if nothing was changed since.
         file.trim.store(true, Ordering::Release);
         // The sidecar confirms the epoch before the table does (see `identity`).
         self.write_sidecar(host, &file, SidecarState::Dirty)?;
@@ -424,8 +432,8 @@ impl Shared {
         Ok(file)
     }
 
-    /// Somebody began to give this tier up, and may have written newer pages over those that the clean ones before this
-    /// position are copies of.
+    /// Somebody began to give this tier up, and may have written newer pages over those that the clean ones
+    /// before this position are copies of.
     fn distrust(&self, host: &TierHost, file: &FileInner, before: u64) {
         file.distrusted.store(before, Ordering::Release);
         host.tier.distrust_clean(&IdRange::blocks_from(u64::from(file.number), 0), Position(before));
@@ -438,13 +446,14 @@ impl Shared {
         file
     }
 
-    /// Once every file that the tier knows is attached, jobs may run; what is not to be believed is invalidated.
+    /// Once every file that the tier knows is attached, jobs may run; what is not to be believed is
+    /// invalidated.
     fn completed(&self, registry: &mut Registry, host: &TierHost) -> Result<(), VolumeError> {
         let Some(opened) = registry.tier.as_mut() else { return Ok(()) };
         let missing = self.missing_files(host);
         if missing.is_empty() && !host.provably_clean() {
-            // The first frame that is released for good has a group with this table behind it: from then on the tier is ahead of
-            // older copies of the files (see `identity`).
+            // The first frame that is released for good has a group with this table behind it: from then on
+            // the tier is ahead of older copies of the files (see `identity`).
             self.tell_table(host, &mut lock(&host.table));
         }
         host.incomplete.store(!missing.is_empty(), Ordering::Release);

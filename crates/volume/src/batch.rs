@@ -1,8 +1,10 @@
 //! What stage-out has written to a file's disk last: the blocks and their checksums, for the sidecar.
 //!
-//! A sidecar that says `dirty` names some pages of the last batches that were synced. When the file is attached they are looked at: on the disk that the file was last
-//! used with each is as it was written then, unless the tier holds it in a newer version that is still to be staged out and may have been torn. So a disk that was
-//! put back alone is told from the newest one, also a block device, beside which nothing is written at all.
+//! A sidecar that says `dirty` names some pages of the last batches that were synced. When the file is
+//! attached they are looked at: on the disk that the file was last used with each is as it was written then,
+//! unless the tier holds it in a newer version that is still to be staged out and may have been torn. So a
+//! disk that was put back alone is told from the newest one, also a block device, beside which nothing is
+//! written at all.
 
 use std::collections::VecDeque;
 
@@ -28,8 +30,8 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// A page was written. Only so many of a batch are noted, the first ones. Of another what was noted before is no longer right once this is synced; until
-    /// then the tier holds it in a newer version.
+    /// A page was written. Only so many of a batch are noted, the first ones. Of another what was noted
+    /// before is no longer right once this is synced; until then the tier holds it in a newer version.
     pub(crate) fn wrote(&mut self, block: u64, kept: &[u8], page_size: usize) {
         let known = self.since.iter().position(|(known, _)| *known == block);
         if known.is_none() && self.since.len() == NAMED_MAX {
@@ -45,8 +47,9 @@ impl Batch {
         }
     }
 
-    /// A sync begins, which covers what was written. There is one at a time: the tier hands out one job for it, and who settles the volume does so when no job is
-    /// under way. Of two, the second would have the first one's end vouch for what it covers itself.
+    /// A sync begins, which covers what was written. There is one at a time: the tier hands out one job for
+    /// it, and who settles the volume does so when no job is under way. Of two, the second would have the
+    /// first one's end vouch for what it covers itself.
     ///
     /// # Panics
     /// If one is under way.
@@ -78,7 +81,8 @@ impl Batch {
         self.synced.truncate(NAMED_MAX);
     }
 
-    /// The disk changes from `first` on up to `end` in another way: also what a sync under way covers is right no longer.
+    /// The disk changes from `first` on up to `end` in another way: also what a sync under way covers is
+    /// right no longer.
     pub(crate) fn forget(&mut self, first: u64, end: u64) {
         self.since.retain(|(block, _)| !(first..end).contains(block));
         if !planted::is(Bug::SyncedBatchRemembered) {
@@ -103,8 +107,9 @@ mod tests {
         blocks.for_each(|block| batch.wrote(block, &[version; PAGE], PAGE));
     }
 
-    /// A page was written again while a sync covered it, as one too many of its batch to be noted: its older version was named when the newer one was on
-    /// disk, if a discard had made the next batch shorter. The file was refused for it.
+    /// A page was written again while a sync covered it, as one too many of its batch to be noted: its older
+    /// version was named when the newer one was on disk, if a discard had made the next batch shorter.
+    /// The file was refused for it.
     #[test]
     fn a_page_that_finds_no_room_in_its_batch_during_a_sync_is_not_named_as_it_was() {
         let mut batch = Batch::default();

@@ -10,8 +10,8 @@
 //!   Bypass ---------------------+---> Closed
 //! ```
 //!
-//! Replacing the flash device is settled like a drain, or done while it is `Bypass`; `renew` ends it, and then there is another
-//! tier.
+//! Replacing the flash device is settled like a drain, or done while it is `Bypass`; `renew` ends it, and
+//! then there is another tier.
 
 use mezzanine_engine::interleave::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use mezzanine_engine::interleave::sync::{Condvar, Mutex, PoisonError};
@@ -104,8 +104,8 @@ impl Condition {
         true
     }
 
-    /// Another tier is in use, and what became of the last one counts no more. `retire` ends that one, before anybody sees
-    /// the volume in order. False if the volume has become read-only meanwhile.
+    /// Another tier is in use, and what became of the last one counts no more. `retire` ends that one, before
+    /// anybody sees the volume in order. False if the volume has become read-only meanwhile.
     pub(crate) fn renew(&self, retire: impl FnOnce()) -> bool {
         let mut current = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
         if !matches!(self.mode(), Mode::Settling | Mode::Bypass) {

@@ -30,19 +30,21 @@ fn stripe(file: u64, block: u64) -> usize {
     ((block + file * 17) % STRIPES as u64) as usize
 }
 
-/// Looks for a job in vain before their lack is called a defect. What another thread has just finished shows at the next
-/// look, but a thread that lost the processor in the middle of a copy needs some time.
+/// Looks for a job in vain before their lack is called a defect. What another thread has just finished shows
+/// at the next look, but a thread that lost the processor in the middle of a copy needs some time.
 pub(crate) const FRUITLESS_MAX: u32 = 2_000_000;
 
-/// The state behind all handles of one volume. The README of the crate states who may touch what, and the lock order.
+/// The state behind all handles of one volume. The README of the crate states who may touch what, and the
+/// lock order.
 pub(crate) struct Shared {
-    /// The tier, for those that have no file's layout lock in hand; locked only to look at it, or to replace it.
+    /// The tier, for those that have no file's layout lock in hand; locked only to look at it, or to replace
+    /// it.
     host: RwLock<Option<Arc<TierHost>>>,
     pub(crate) condition: Condition,
     pub(crate) registry: Mutex<Registry>,
     pub(crate) files: RwLock<BTreeMap<u32, Arc<FileInner>>>,
-    /// Held shared by everything that changes a file, from its beginning to its end; exclusively while the way that changes
-    /// take is changed, and while the volume is closed.
+    /// Held shared by everything that changes a file, from its beginning to its end; exclusively while the
+    /// way that changes take is changed, and while the volume is closed.
     pub(crate) changing: RwLock<()>,
     pub(crate) pacing: Pacing,
     stripes: [Mutex<()>; STRIPES],
@@ -65,15 +67,18 @@ pub(crate) struct TierHost {
     pub(crate) takes_clean: bool,
     pub(crate) takes_writes: bool,
     pub(crate) workers: usize,
-    /// Files that the tier knows are not attached yet, so their pages could not be staged out: no changes, no jobs.
+    /// Files that the tier knows are not attached yet, so their pages could not be staged out: no changes,
+    /// no jobs.
     pub(crate) incomplete: AtomicBool,
-    /// The newest that is durable, or that begins with the first attachment. Held while the next one is written.
+    /// The newest that is durable, or that begins with the first attachment. Held while the next one is
+    /// written.
     pub(crate) superblock: Mutex<Superblock>,
     /// Both copies of it were written in this opening, without a failure. Changed under its lock.
     superblocks_known: AtomicBool,
     /// The lengths as they go into the tier's note.
     pub(crate) table: Mutex<NoteState>,
-    /// Held shared from the hand-out of a disk job to its end; exclusively by who changes the shape of a file on disk.
+    /// Held shared from the hand-out of a disk job to its end; exclusively by who changes the shape of a
+    /// file on disk.
     pub(crate) disk_gate: RwLock<()>,
     /// Looks for a job that found none since the last that did.
     fruitless: AtomicU32,
@@ -188,8 +193,8 @@ impl TierHost {
         Ok(())
     }
 
-    /// Writes a superblock, with the lock of the last one in hand. Where that was written without a failure, copies that cannot be read any more are
-    /// written anew.
+    /// Writes a superblock, with the lock of the last one in hand. Where that was written without a failure,
+    /// copies that cannot be read any more are written anew.
     pub(crate) fn write_superblock(&self, next: &Superblock) -> Result<(), DeviceError> {
         let both_known = self.superblocks_known.swap(false, Ordering::AcqRel);
         write_superblock(&*self.flash, next, both_known)?;
@@ -202,8 +207,8 @@ impl TierHost {
         self.changes.fetch_add(1, Ordering::SeqCst);
     }
 
-    /// Carries out a write to the tier, which the next sync must make durable; and a sync that comes before its end,
-    /// what of it others may have read by then.
+    /// Carries out a write to the tier, which the next sync must make durable; and a sync that comes before
+    /// its end, what of it others may have read by then.
     pub(crate) fn writing<T>(&self, write: impl FnOnce() -> T) -> T {
         self.writing.fetch_add(1, Ordering::SeqCst);
         let written = write();
@@ -215,8 +220,8 @@ impl TierHost {
 
     /// Begins something that nobody may settle the volume in the middle of; `None` if it is not in order now.
     ///
-    /// The count is raised before the mode is looked at, and [`Self::wait_outside`] looks at the count after the mode
-    /// was changed, all sequentially consistent: one of the two sees the other.
+    /// The count is raised before the mode is looked at, and [`Self::wait_outside`] looks at the count after
+    /// the mode was changed, all sequentially consistent: one of the two sees the other.
     pub(crate) fn enter(&self, condition: &Condition) -> Option<Inside<'_>> {
         self.inside.fetch_add(1, Ordering::SeqCst);
         let inside = Inside(&self.inside);
@@ -319,11 +324,11 @@ impl Shared {
         }
     }
 
-    /// Carries out a job, or waits until somebody else has. Returns at once when the volume is no longer in order; the
-    /// caller looks at its condition again.
+    /// Carries out a job, or waits until somebody else has. Returns at once when the volume is no longer in
+    /// order; the caller looks at its condition again.
     ///
-    /// `seen` is the counter of progress as it was before the caller found that it cannot go on: what happened since may
-    /// be all that it was waiting for.
+    /// `seen` is the counter of progress as it was before the caller found that it cannot go on: what
+    /// happened since may be all that it was waiting for.
     pub(crate) fn work_or_wait(&self, host: &TierHost, seen: u64) -> Result<(), VolumeError> {
         if self.run_counted(host) {
             return Ok(());
@@ -337,8 +342,8 @@ impl Shared {
             return Ok(());
         }
         if host.workers == 0 && host.running.load(Ordering::SeqCst) == 0 {
-            // Another thread may have made room since the caller looked; but if nobody ever finds a job, waiting would
-            // never end. The tier promises that this cannot be.
+            // Another thread may have made room since the caller looked; but if nobody ever finds a job,
+            // waiting would never end. The tier promises that this cannot be.
             if host.fruitless.fetch_add(1, Ordering::AcqRel) < FRUITLESS_MAX {
                 rest();
                 return Ok(());
@@ -402,7 +407,8 @@ impl Shared {
                 entry.length = file.len();
             }
         }
-        // Of a file that is not attached the table that is told would not keep the mark; and nothing changes before all are.
+        // Of a file that is not attached the table that is told would not keep the mark; and nothing changes
+        // before all are.
         if !host.is_incomplete() {
             self.tell_table(host, &mut note);
         }
@@ -417,8 +423,8 @@ impl Shared {
         }
     }
 
-    /// Makes every change that the tier holds durable; no I/O if there is none (invariant 3). Returns whether there was
-    /// anything to do.
+    /// Makes every change that the tier holds durable; no I/O if there is none (invariant 3). Returns whether
+    /// there was anything to do.
     pub(crate) fn sync_tier(&self, host: &TierHost) -> Result<bool, VolumeError> {
         // Before the counter: a write is counted before its end.
         let writing = host.writing.load(Ordering::SeqCst) > 0 && !planted::is(Bug::UnderWayUnsynced);
@@ -456,8 +462,8 @@ impl Shared {
         Ok(true)
     }
 
-    /// Whether a sync may go on waiting for the tier. If the tier was given up, everything is on disk and synced; if it
-    /// could not be given up in order, the sync fails (invariant 11).
+    /// Whether a sync may go on waiting for the tier. If the tier was given up, everything is on disk and
+    /// synced; if it could not be given up in order, the sync fails (invariant 11).
     fn is_tier_alive(&self, host: &TierHost) -> Result<bool, VolumeError> {
         if self.condition.mode() == Mode::Settling {
             self.condition.wait_settled();

@@ -1,5 +1,5 @@
-//! The one error type of this crate: a stable kind to decide by, and a message that names the thing, the reason and the
-//! next step.
+//! The one error type of this crate: a stable kind to decide by, and a message that names the thing, the
+//! reason and the next step.
 
 use std::error::Error;
 use std::fmt;
@@ -14,7 +14,8 @@ pub enum VolumeErrorKind {
     Io,
     /// A file system or device is full.
     NoSpace,
-    /// The read reaches past the end of the file; what lies before it was read, the rest of the buffer is zero.
+    /// The read reaches past the end of the file; what lies before it was read, the rest of the buffer is
+    /// zero.
     ShortRead {
         /// Bytes that the file had.
         available: usize,
@@ -32,7 +33,8 @@ pub enum VolumeErrorKind {
         /// The format's number.
         version: u32,
     },
-    /// The tier was written by an older version of the software, in a format that this one reads at most to drain the tier.
+    /// The tier was written by an older version of the software, in a format that this one reads at most to
+    /// drain the tier.
     OlderFormat {
         /// The format's number.
         version: u32,
@@ -47,7 +49,8 @@ pub enum VolumeErrorKind {
     OlderTier,
     /// The database is older than the tier: it was restored from a backup, or its sidecar was.
     NewerTier,
-    /// The tier and the file were used apart since they were copied: each belongs to another copy of one pair.
+    /// The tier and the file were used apart since they were copied: each belongs to another copy of one
+    /// pair.
     OtherCopy,
     /// The tier may hold the only copy of pages, which the requested operation would lose.
     OnlyCopy,

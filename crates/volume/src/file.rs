@@ -45,11 +45,12 @@ impl VolumeFile {
         self.len() == 0
     }
 
-    /// Fills `buf` from `offset`. A page is read as it was before or after any write of it that goes on meanwhile.
+    /// Fills `buf` from `offset`. A page is read as it was before or after any write of it that goes on
+    /// meanwhile.
     ///
     /// # Errors
-    /// `ShortRead` if the file ends before `buf` is full: the bytes that it has were read, the rest of `buf` is zero.
-    /// `LostPage` if the newest version of a page cannot be read; `Io`; `Closed`.
+    /// `ShortRead` if the file ends before `buf` is full: the bytes that it has were read, the rest of `buf`
+    /// is zero. `LostPage` if the newest version of a page cannot be read; `Io`; `Closed`.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<(), VolumeError> {
         self.shared.condition.check_readable("read", &self.inner.name)?;
         count(&self.shared.counters.reads, 1);
@@ -72,7 +73,8 @@ impl VolumeFile {
     /// Writes all of `buf` at `offset`; the file grows as needed, and a gap reads as zeros.
     ///
     /// # Errors
-    /// `ReadOnly`, `NoSpace`, `Io`, `FileNotAttached`, `Closed`. After an error any part of the range may be old or new.
+    /// `ReadOnly`, `NoSpace`, `Io`, `FileNotAttached`, `Closed`. After an error any part of the range may be
+    /// old or new.
     pub fn write_at(&self, buf: &[u8], offset: u64) -> Result<(), VolumeError> {
         count(&self.shared.counters.writes, 1);
         if buf.is_empty() {
@@ -85,16 +87,18 @@ impl VolumeFile {
         Ok(())
     }
 
-    /// Makes every completed change of this file durable, perhaps of others too. Does no I/O if there was none.
+    /// Makes every completed change of this file durable, perhaps of others too. Does no I/O if there was
+    /// none.
     ///
     /// # Errors
-    /// The failure; nothing that was written since the last successful sync may be taken for durable, now or later.
+    /// The failure; nothing that was written since the last successful sync may be taken for durable, now or
+    /// later.
     pub fn sync(&self) -> Result<(), VolumeError> {
         self.sync_as(Op::Commit)
     }
 
-    /// As [`Self::sync`], for a database that keeps a log elsewhere and now brings this file up to it: a recording has a checkpoint
-    /// here and not a commit.
+    /// As [`Self::sync`], for a database that keeps a log elsewhere and now brings this file up to it: a
+    /// recording has a checkpoint here and not a commit.
     ///
     /// # Errors
     /// As [`Self::sync`].
@@ -109,7 +113,8 @@ impl VolumeFile {
         Ok(())
     }
 
-    /// Tells a recording that a transaction was committed, in a log that is no file of the volume. Nothing else happens.
+    /// Tells a recording that a transaction was committed, in a log that is no file of the volume. Nothing
+    /// else happens.
     pub fn committed(&self) {
         self.shared.recording.mark(Op::Commit, self.client);
     }
@@ -122,12 +127,15 @@ impl VolumeFile {
         self.shared.discard(&self.inner, offset, len)
     }
 
-    /// Gives up the lost page at `offset`: goes on without what it held. Its place then has a page that no database takes for one of its own (PostgreSQL calls its
-    /// header invalid, SQLite the database malformed): never zeros, never the older version that disk may have. What the page held is gone for good
-    /// then; so nothing but this call, by name, does it. Durable on return. Before it, a page may be saved by writing all of it anew.
+    /// Gives up the lost page at `offset`: goes on without what it held. Its place then has a page that no
+    /// database takes for one of its own (PostgreSQL calls its header invalid, SQLite the database
+    /// malformed): never zeros, never the older version that disk may have. What the page held is gone for
+    /// good then; so nothing but this call, by name, does it. Durable on return. Before it, a page may be
+    /// saved by writing all of it anew.
     ///
     /// # Errors
-    /// `NotLost` if a read brings the page, or the file has none at this offset: nothing was changed. And as for writing and syncing.
+    /// `NotLost` if a read brings the page, or the file has none at this offset: nothing was changed. And as
+    /// for writing and syncing.
     pub fn give_up(&self, offset: u64) -> Result<(), VolumeError> {
         self.shared.give_up(&self.inner, offset)?;
         if self.shared.recording.is_on() {
@@ -136,8 +144,8 @@ impl VolumeFile {
         Ok(())
     }
 
-    /// Sets the length in bytes. What lies past a shorter end is gone: a later extension reads zeros there. Shortening
-    /// is durable on return, lengthening with the next sync.
+    /// Sets the length in bytes. What lies past a shorter end is gone: a later extension reads zeros there.
+    /// Shortening is durable on return, lengthening with the next sync.
     ///
     /// # Errors
     /// As for writing and syncing.

@@ -1,7 +1,8 @@
 //! A lost page is given up by name.
 //!
-//! Nobody but its owner can say that a page is dispensable, so nothing here does it for several at once, and nothing does it by itself. What takes its place is a version like any
-//! other, newer than the lost one: so it goes the way of all pages, to flash, over crashes, and to disk.
+//! Nobody but its owner can say that a page is dispensable, so nothing here does it for several at once, and
+//! nothing does it by itself. What takes its place is a version like any other, newer than the lost one: so
+//! it goes the way of all pages, to flash, over crashes, and to disk.
 
 use mezzanine_engine::given_up_page;
 use mezzanine_engine::planted::{self, Bug};

@@ -1,31 +1,35 @@
 //! A file's home: the backing device, and what stands in for its first bytes while a guard is there.
 //!
 //! # The guard, step by step
-//! While a guarded file is not current on disk, its first bytes there are the guard and its true head is in the sidecar
-//! (and in [`Head`]). The steps, each durable before the next, and what a crash after each leaves:
+//! While a guarded file is not current on disk, its first bytes there are the guard and its true head is in
+//! the sidecar (and in [`Head`]). The steps, each durable before the next, and what a crash after each
+//! leaves:
 //! 1. sidecar `current` with guard and head: the disk file is whole and current, and readable by anyone.
-//! 2. the guard over the head on disk: unreadable for others; the sidecar says what belongs there, and that the rest is
-//!    current. The next attachment puts the head back.
+//! 2. the guard over the head on disk: unreadable for others; the sidecar says what belongs there, and that
+//!    the rest is current. The next attachment puts the head back.
 //! 3. sidecar `dirty`: unreadable for others, as it must be, for from now on the tier takes dirty pages.
 //!
-//! Then the first page may be staged out: guard and the rest of the page go to disk, and before the frame may be reused
-//! (that is, before the disk sync is reported as done) the sidecar gets the new head. A crash between leaves the dirty
-//! frame in the tier, which answers for the whole page, so that disk and sidecar need not agree until then.
+//! Then the first page may be staged out: guard and the rest of the page go to disk, and before the frame may
+//! be reused (that is, before the disk sync is reported as done) the sidecar gets the new head. A crash
+//! between leaves the dirty frame in the tier, which answers for the whole page, so that disk and sidecar
+//! need not agree until then.
 //!
 //! The way back, when everything is on disk:
 //! 4. sidecar `current` with guard and head: as after 2.
 //! 5. the head over the guard on disk: as after 1.
 //! 6. no sidecar.
 //!
-//! Step 5 is one write where the file is at least as long as the guard. A shorter one is also cut to its length, and a crash
-//! in between leaves it with the guard's length for others (the next attachment mends it): a guard promises nothing for
-//! files that are shorter than itself.
+//! Step 5 is one write where the file is at least as long as the guard. A shorter one is also cut to its
+//! length, and a crash in between leaves it with the guard's length for others (the next attachment mends
+//! it): a guard promises nothing for files that are shorter than itself.
 //!
-//! Readers go on meanwhile, and one may have the guard in its buffer when the head takes its place again. So what was read from disk is
-//! judged by what stood there while it was read ([`OnDisk`]): if the guard was put up or taken away meanwhile, it is read again.
+//! Readers go on meanwhile, and one may have the guard in its buffer when the head takes its place again. So
+//! what was read from disk is judged by what stood there while it was read ([`OnDisk`]): if the guard was put
+//! up or taken away meanwhile, it is read again.
 //!
-//! So a file whose sidecar says `dirty` and that does not begin with the guard was replaced by someone, and is refused. The
-//! guard is followed by the name of tier and file, so that another guarded file is not taken for this one.
+//! So a file whose sidecar says `dirty` and that does not begin with the guard was replaced by someone, and
+//! is refused. The guard is followed by the name of tier and file, so that another guarded file is not taken
+//! for this one.
 
 use std::path::PathBuf;
 
@@ -50,12 +54,14 @@ pub(crate) struct FileInner {
     pub(crate) sidecar: Arc<dyn SidecarStore>,
     pub(crate) resizable: bool,
     pub(crate) page_size: u64,
-    /// Shared by reads and writes, exclusive to changes of the file's shape. What it holds is the tier that the file's pages are
-    /// in: whoever reads or writes has this lock anyway, and nobody has it while the tier is replaced.
+    /// Shared by reads and writes, exclusive to changes of the file's shape. What it holds is the tier that
+    /// the file's pages are in: whoever reads or writes has this lock anyway, and nobody has it while
+    /// the tier is replaced.
     pub(crate) layout: RwLock<Option<Arc<TierHost>>>,
     /// Logical length in bytes.
     pub(crate) len: AtomicU64,
-    /// Pages are written to disk up to here: the logical length, but while a truncation is not yet durable the old one.
+    /// Pages are written to disk up to here: the logical length, but while a truncation is not yet durable
+    /// the old one.
     pub(crate) clip: AtomicU64,
     /// Length on disk in bytes; only this volume changes it.
     pub(crate) physical: AtomicU64,
@@ -80,7 +86,8 @@ pub(crate) struct FileInner {
     pub(crate) trim: AtomicBool,
     /// Numbers that it had before and that the tier may still know, for the sidecar.
     pub(crate) former: Vec<u32>,
-    /// Clean pages that the tier took before this position of its queue may differ from the disk; 0 for none.
+    /// Clean pages that the tier took before this position of its queue may differ from the disk; 0 for
+    /// none.
     pub(crate) distrusted: AtomicU64,
     /// How often it was marked in this epoch: see `marks`.
     pub(crate) mark: AtomicU64,
@@ -88,10 +95,11 @@ pub(crate) struct FileInner {
     pub(crate) batch: Mutex<Batch>,
     /// Pages that are being discarded, for the sidecar.
     pub(crate) discarding: Mutex<Option<(u64, u64)>>,
-    /// What stands on disk instead of the head while the file is not current; empty if nothing does. Changes only while the
-    /// file is current.
+    /// What stands on disk instead of the head while the file is not current; empty if nothing does. Changes
+    /// only while the file is current.
     pub(crate) guard: Mutex<Arc<[u8]>>,
-    /// Counts how often a guard was put up or taken away: odd while readers put the head over what they read.
+    /// Counts how often a guard was put up or taken away: odd while readers put the head over what they
+    /// read.
     pub(crate) guarding: AtomicU64,
     pub(crate) head: Mutex<Head>,
 }
@@ -104,8 +112,8 @@ pub(crate) struct OnDisk {
     pub(crate) physical: u64,
 }
 
-/// The true first bytes of a guarded file: the sector that its guard stands in, whole, so that after a crash they come
-/// all from the sidecar, as a disk would have kept all of a sector or nothing.
+/// The true first bytes of a guarded file: the sector that its guard stands in, whole, so that after a crash
+/// they come all from the sidecar, as a disk would have kept all of a sector or nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Head {
     pub(crate) bytes: Vec<u8>,
@@ -139,14 +147,16 @@ impl FileInner {
         is_odd(self.guarding.load(Ordering::SeqCst))
     }
 
-    /// From now on readers put the head over what they read, or no longer do. Nobody else changes that meanwhile.
+    /// From now on readers put the head over what they read, or no longer do. Nobody else changes that
+    /// meanwhile.
     pub(crate) fn set_guarded(&self, guarded: bool) {
         if self.is_guarded() != guarded {
             self.guarding.fetch_add(1, Ordering::SeqCst);
         }
     }
 
-    /// How the file stands on disk now. To be noted before a read, which counts only if that is so afterwards.
+    /// How the file stands on disk now. To be noted before a read, which counts only if that is so
+    /// afterwards.
     pub(crate) fn on_disk(&self) -> OnDisk {
         OnDisk {
             guarding: self.guarding.load(Ordering::SeqCst),
@@ -201,8 +211,9 @@ impl FileInner {
         self.backing.read_at(bytes, offset)
     }
 
-    /// Puts the true head over the guard in bytes that were read from `offset`, if one stands there. False if that has
-    /// changed since `noted`, which is from before the read: they may hold the guard or not, and must be read again.
+    /// Puts the true head over the guard in bytes that were read from `offset`, if one stands there. False if
+    /// that has changed since `noted`, which is from before the read: they may hold the guard or not, and
+    /// must be read again.
     #[must_use]
     pub(crate) fn unmask(&self, buf: &mut [u8], offset: u64, noted: &OnDisk) -> bool {
         if offset >= GUARD_BYTES_MAX as u64 {
@@ -220,8 +231,8 @@ impl FileInner {
         self.guarding.load(Ordering::SeqCst) == guarding
     }
 
-    /// Writes pages of the tier to their places on disk: `pages` in ascending order of block, each whole. Contiguous
-    /// ones go as one request, all of them as one batch.
+    /// Writes pages of the tier to their places on disk: `pages` in ascending order of block, each whole.
+    /// Contiguous ones go as one request, all of them as one batch.
     pub(crate) fn write_pages(&self, pages: &[(u64, &[u8])], counters: &Counters) -> Result<(), DeviceError> {
         let clip = self.clip.load(Ordering::Acquire);
         let masked = self.masked_first_page(pages);
@@ -265,7 +276,8 @@ impl FileInner {
             let first = pages[0].1;
             let len = head.bytes.len();
             head.bytes.copy_from_slice(&first[..len]);
-            // As on disk: what the page holds past the end of the file is from before a crash, and must not come back.
+            // As on disk: what the page holds past the end of the file is from before a crash, and must not
+            // come back.
             head.bytes[usize::try_from(clip).unwrap_or(usize::MAX).min(len)..].fill(0);
             head.changed = true;
         }
@@ -355,8 +367,8 @@ impl FileInner {
         self.synced.load(Ordering::Acquire) < self.changed.load(Ordering::SeqCst)
     }
 
-    /// Whether there may be something on disk that was read and that no completed sync covers: also of writes that have
-    /// not returned. Their end is looked at first, since they are counted before it.
+    /// Whether there may be something on disk that was read and that no completed sync covers: also of writes
+    /// that have not returned. Their end is looked at first, since they are counted before it.
     pub(crate) fn may_be_unsynced(&self) -> bool {
         let writing = self.writing.load(Ordering::SeqCst) > 0 && !planted::is(Bug::UnderWayUnsynced);
         writing || self.is_unsynced()

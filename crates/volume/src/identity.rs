@@ -1,16 +1,19 @@
 //! Whether a file and a tier belong together (invariant 10).
 //!
-//! Three things bear witness: the sidecar beside the file, the superblock of the tier, and the table of files that
-//! travels in the tier's note. The order in which they become durable makes every mix tell its story:
-//! - the superblock's epoch E, and its nonce, are durable before any sidecar says them: a sidecar ahead of the superblock means that the
-//!   tier is an older snapshot; one with another nonce than the superblock keeps for E, that file and tier are copies of one pair which were
-//!   both opened. (The superblock keeps the nonces of the last epochs. A file that was not attached for longer is judged by numbers alone.);
-//! - a sidecar that says E, and each mark in it (see `marks`), is durable before the table says so for its file: a table ahead of the sidecar means that
-//!   the file and its sidecar are older, restored from a backup. The table does say E before the first frame is released for good,
-//!   and each mark before what depends on it, so that no page is missing from an older file that is accepted;
-//! - groups that a sidecar says were durable are there: a tier that ends before them is an older snapshot, or has lost them;
-//! - the table knows a file durably before its sidecar says `dirty`: a dirty file that the table does not know has lost
-//!   its tier;
+//! Three things bear witness: the sidecar beside the file, the superblock of the tier, and the table of files
+//! that travels in the tier's note. The order in which they become durable makes every mix tell its story:
+//! - the superblock's epoch E, and its nonce, are durable before any sidecar says them: a sidecar ahead of
+//!   the superblock means that the tier is an older snapshot; one with another nonce than the superblock
+//!   keeps for E, that file and tier are copies of one pair which were both opened. (The superblock keeps the
+//!   nonces of the last epochs. A file that was not attached for longer is judged by numbers alone.);
+//! - a sidecar that says E, and each mark in it (see `marks`), is durable before the table says so for its
+//!   file: a table ahead of the sidecar means that the file and its sidecar are older, restored from a
+//!   backup. The table does say E before the first frame is released for good, and each mark before what
+//!   depends on it, so that no page is missing from an older file that is accepted;
+//! - groups that a sidecar says were durable are there: a tier that ends before them is an older snapshot, or
+//!   has lost them;
+//! - the table knows a file durably before its sidecar says `dirty`: a dirty file that the table does not
+//!   know has lost its tier;
 //! - numbers of files are never given twice, so nothing of one file is ever taken for another's.
 
 use std::path::Path;
@@ -68,7 +71,8 @@ impl TierEvidence<'_> {
         self.attached.iter().any(|(attached, _)| *attached == number)
     }
 
-    /// Whether the sidecar is of an opening that this tier never had: the same numbers may have been given to other files there.
+    /// Whether the sidecar is of an opening that this tier never had: the same numbers may have been given to
+    /// other files there.
     fn is_stranger(&self, sidecar: &Sidecar) -> bool {
         let ahead = sidecar.epoch > self.opened.found.epoch;
         ahead || self.nonce_of(sidecar.epoch).is_some_and(|nonce| nonce != sidecar.nonce)
@@ -262,8 +266,8 @@ fn refuse_emptied_tier(file: &FileEvidence<'_>, sidecar: &Sidecar, tier: &TierEv
     )
 }
 
-/// A tier came to a mode in which it holds no only copies when the sidecars of all its files said, durably, that they were current. And what it has of them is not
-/// kept after a crash.
+/// A tier came to a mode in which it holds no only copies when the sidecars of all its files said, durably,
+/// that they were current. And what it has of them is not kept after a crash.
 fn refuse_clean_tier(file: &FileEvidence<'_>, tier: &TierEvidence<'_>) -> Result<(), VolumeError> {
     if !provably_clean(&tier.opened.found.config) {
         return Ok(());
@@ -281,7 +285,8 @@ fn refuse_clean_tier(file: &FileEvidence<'_>, tier: &TierEvidence<'_>) -> Result
     ))
 }
 
-/// Sidecar and tier are of one epoch with two nonces: two copies of the tier were opened apart, and this is not the one that the file was with.
+/// Sidecar and tier are of one epoch with two nonces: two copies of the tier were opened apart, and this is
+/// not the one that the file was with.
 fn refuse_other_copy(
     file: &FileEvidence<'_>,
     sidecar: &Sidecar,
@@ -354,12 +359,12 @@ fn refuse_older_groups(
     Err(refuse(file, VolumeErrorKind::OlderTier, reason, ADVICE))
 }
 
-/// The tier does not know a file that is dirty there. It did, durably, before the sidecar said so; what is missing was written
-/// in the sidecar's epoch.
+/// The tier does not know a file that is dirty there. It did, durably, before the sidecar said so; what is
+/// missing was written in the sidecar's epoch.
 ///
-/// Then the last groups of that epoch are damaged, or the flash device is a copy that was made before them. A group that is
-/// there and torn tells the two apart: a copy made at rest has none, for recovery begins a new epoch behind it. Without one
-/// nothing does, and the refusal says both.
+/// Then the last groups of that epoch are damaged, or the flash device is a copy that was made before them. A
+/// group that is there and torn tells the two apart: a copy made at rest has none, for recovery begins a new
+/// epoch behind it. Without one nothing does, and the refusal says both.
 fn refuse_unknown(file: &FileEvidence<'_>, sidecar: &Sidecar, tier: &TierEvidence<'_>) -> VolumeError {
     const ADVICE: &str =
         "put the newest tier back, or restore file and sidecar from a backup and format the tier";
@@ -392,8 +397,9 @@ fn refuse_unknown(file: &FileEvidence<'_>, sidecar: &Sidecar, tier: &TierEvidenc
     refuse(file, VolumeErrorKind::OlderTier, reason, ADVICE)
 }
 
-/// The tier does not know the file by what its current sidecar says, and waits for a file of the same name: that one is newer. The number in
-/// the sidecar is one that a crash took from the table before it was durable, or that of another tier; an opening since gave the file another one.
+/// The tier does not know the file by what its current sidecar says, and waits for a file of the same name:
+/// that one is newer. The number in the sidecar is one that a crash took from the table before it was
+/// durable, or that of another tier; an opening since gave the file another one.
 fn refuse_waited_for(
     file: &FileEvidence<'_>,
     known: &[u32],

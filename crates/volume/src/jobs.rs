@@ -24,8 +24,8 @@ impl Shared {
         if host.is_incomplete() {
             return false;
         }
-        // Not a look that counts: who settles the volume would see somebody at work and be woken for nothing, and so would the
-        // other runners, again and again.
+        // Not a look that counts: who settles the volume would see somebody at work and be woken for nothing,
+        // and so would the other runners, again and again.
         if self.condition.mode() != Mode::Normal && !planted::is(Bug::LooksWhileSettled) {
             return false;
         }
@@ -49,8 +49,8 @@ impl Shared {
     /// Carries out one job if the volume is in `mode`.
     pub(crate) fn run_one(&self, host: &TierHost, mode: Mode) -> bool {
         let gate = shared(&host.disk_gate);
-        // Looked at under the gate: who settles the volume closes the gate after changing the mode. The mode first: if it is that of
-        // a volume whose tier was replaced, this one is retired.
+        // Looked at under the gate: who settles the volume closes the gate after changing the mode. The mode
+        // first: if it is that of a volume whose tier was replaced, this one is retired.
         if self.condition.mode() != mode || host.is_retired() {
             return false;
         }
@@ -99,8 +99,8 @@ impl Shared {
             }
             Job::WriteDisk(job) => {
                 let mut by_file: BTreeMap<u32, Vec<(u64, &[u8])>> = BTreeMap::new();
-                // The list was made when the front had been read. Writing what was cut off a file since then would bring it
-                // back (invariant 6).
+                // The list was made when the front had been read. Writing what was cut off a file since then
+                // would bring it back (invariant 6).
                 for (id, page) in job.newest_pages() {
                     by_file.entry(id.file() as u32).or_default().push((id.block(), page));
                 }
@@ -112,7 +112,8 @@ impl Shared {
         };
         if let Err(error) = &result {
             let mut cause = lock(&host.cause);
-            // A read that fails is repeated, and may be no failure after all: then it is not the cause of a later one.
+            // A read that fails is repeated, and may be no failure after all: then it is not the cause of a
+            // later one.
             if cause.is_none() || host.tier.failure().is_none() && !planted::is(Bug::PassedErrorNamed) {
                 *cause = Some(error.to_string());
             }
@@ -130,11 +131,13 @@ impl Shared {
     /// Writes pages of the file with this number to disk.
     pub(crate) fn write_home(&self, number: u32, pages: &[(u64, &[u8])]) -> Result<(), VolumeError> {
         let Some(file) = self.file(number) else {
-            // A number that the tier gave up: its file has got another one, and its pages are tombstones by now.
+            // A number that the tier gave up: its file has got another one, and its pages are tombstones by
+            // now.
             return Ok(());
         };
         let written = file.write_pages(pages, &self.counters);
-        // Afterwards: a sync that another thread carries out meanwhile takes the mark away, and does not cover this.
+        // Afterwards: a sync that another thread carries out meanwhile takes the mark away, and does not
+        // cover this.
         file.staged_out.store(true, Ordering::Release);
         written.map_err(|error| VolumeError::from_device("write pages of the tier to", &file.name, error))
     }
@@ -157,8 +160,9 @@ impl Shared {
         Ok(())
     }
 
-    /// The disk has what stage-out wrote: the file is marked, before flash may say so. If the first page of a guarded file was among it, its head goes to
-    /// the sidecar at that, before the frame that still answers for the page may be reused.
+    /// The disk has what stage-out wrote: the file is marked, before flash may say so. If the first page of a
+    /// guarded file was among it, its head goes to the sidecar at that, before the frame that still
+    /// answers for the page may be reused.
     fn mark_staged_out(&self, host: &TierHost, file: &FileInner) -> Result<(), VolumeError> {
         if !file.dirty.load(Ordering::Acquire) {
             return Ok(());
@@ -174,10 +178,10 @@ impl Shared {
         self.mark(host, file, SidecarState::Dirty)
     }
 
-    /// Keeps disk jobs out while the shape of a file changes, so that the next one sees what the tier has forgotten: it
-    /// leaves those pages out though they may be in its list. `change` answers whether there was room in the tier for it;
-    /// if not, jobs are carried out with the gate open and all is done again. False if the tier is given up meanwhile: then
-    /// only the disk counts.
+    /// Keeps disk jobs out while the shape of a file changes, so that the next one sees what the tier has
+    /// forgotten: it leaves those pages out though they may be in its list. `change` answers whether
+    /// there was room in the tier for it; if not, jobs are carried out with the gate open and all is done
+    /// again. False if the tier is given up meanwhile: then only the disk counts.
     pub(crate) fn reshape(
         &self,
         host: &TierHost,
@@ -249,9 +253,9 @@ mod tests {
         }
     }
 
-    /// Found by threads in many orders: while the volume was settled, each fruitless look for a job passed for progress, which woke all
-    /// runners and who settled it to look again. With many of them somebody was at every moment found looking, and a drain, which waits
-    /// until nobody is, could wait for ever.
+    /// Found by threads in many orders: while the volume was settled, each fruitless look for a job passed
+    /// for progress, which woke all runners and who settled it to look again. With many of them somebody
+    /// was at every moment found looking, and a drain, which waits until nobody is, could wait for ever.
     #[test]
     fn who_looks_for_a_job_while_the_volume_is_settled_disturbs_nobody() {
         let config = VolumeConfig { workers: 0, ..VolumeConfig::new(TierConfig::new(4096, 4096)) };
@@ -267,7 +271,8 @@ mod tests {
         assert_eq!(shared.signal.progress(), before, "a look for a job passes for progress");
     }
 
-    /// Found by the crash worlds (seed 600035546): the mark was set before the write, and the sync took it away.
+    /// Found by the crash worlds (seed 600035546): the mark was set before the write, and the sync took it
+    /// away.
     #[test]
     fn a_write_that_a_sync_overtakes_is_covered_by_the_next_sync() {
         let config = VolumeConfig { workers: 0, ..VolumeConfig::new(TierConfig::new(4096, 4096)) };

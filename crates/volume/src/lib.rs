@@ -1,10 +1,10 @@
-//! The in-process host of the page tier: positional reads and writes, and `sync` as the durability barrier, over
-//! backing devices ("the disk") and one flash device.
+//! The in-process host of the page tier: positional reads and writes, and `sync` as the durability barrier,
+//! over backing devices ("the disk") and one flash device.
 //!
-//! A [`Volume`] is one flash tier and the files whose pages it holds. Each file is [attached](Volume::attach) and then
-//! used through its [`VolumeFile`]. What was written before a [`VolumeFile::sync`] returned survives anything but the
-//! loss of a device that is not expendable: in sync mode `through` the disk alone is enough, in sync mode `durable` the
-//! flash device is part of the database.
+//! A [`Volume`] is one flash tier and the files whose pages it holds. Each file is [attached](Volume::attach)
+//! and then used through its [`VolumeFile`]. What was written before a [`VolumeFile::sync`] returned survives
+//! anything but the loss of a device that is not expendable: in sync mode `through` the disk alone is enough,
+//! in sync mode `durable` the flash device is part of the database.
 
 #![forbid(unsafe_code)]
 

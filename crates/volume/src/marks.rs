@@ -1,18 +1,22 @@
-//! A file's sidecar, and the marks in it: what tells a file and a sidecar that were put back together from those that the tier was last used with.
+//! A file's sidecar, and the marks in it: what tells a file and a sidecar that were put back together from
+//! those that the tier was last used with.
 //!
-//! A file is *marked* whenever the tier is about to count on something that only the newest file has: the sidecar takes the next number, durably, and then the
-//! table of files in the tier's note, before any group that depends on it is composed. So a table that is ahead of the sidecar has seen a newer file
-//! ([`crate::identity`]), and a sidecar that is ahead of the table is what a crash between the two leaves. Marked is a file
-//! - when the disk has, synced, what stage-out wrote: before flash may say that the pages are clean, or state a front past them (`sync_staged_out`);
+//! A file is *marked* whenever the tier is about to count on something that only the newest file has: the
+//! sidecar takes the next number, durably, and then the table of files in the tier's note, before any group
+//! that depends on it is composed. So a table that is ahead of the sidecar has seen a newer file
+//! ([`crate::identity`]), and a sidecar that is ahead of the table is what a crash between the two leaves.
+//! Marked is a file
+//! - when the disk has, synced, what stage-out wrote: before flash may say that the pages are clean, or state
+//!   a front past them (`sync_staged_out`);
 //! - when its sidecar says `dirty`: before the tier takes the first page whose only copy it is (`arm`);
 //! - before the tombstone of a discard, and when its disk has been cut to a new length (`shape`);
 //! - when it is current on disk again: before writes go past the tier (`declare_current`).
 //!
-//! Marks are counted from the attachment on, and so are ordered by epoch first. Where writes go to disk first the tier counts for nothing
-//! after a crash, and nothing is marked.
+//! Marks are counted from the attachment on, and so are ordered by epoch first. Where writes go to disk first
+//! the tier counts for nothing after a crash, and nothing is marked.
 //!
-//! A sidecar also says below which number the tier's groups were durable when it was written: a flash device that lacks them is an older copy, though it may be
-//! of the same opening.
+//! A sidecar also says below which number the tier's groups were durable when it was written: a flash device
+//! that lacks them is an older copy, though it may be of the same opening.
 
 use mezzanine_engine::interleave::sync::atomic::Ordering;
 use mezzanine_engine::planted::{self, Bug};
@@ -31,8 +35,8 @@ impl FileInner {
 }
 
 impl Shared {
-    /// Marks a file: replaces its sidecar, which says `state` from now on, with the next mark, and then tells the tier. What depends on it is
-    /// given to the tier after that.
+    /// Marks a file: replaces its sidecar, which says `state` from now on, with the next mark, and then tells
+    /// the tier. What depends on it is given to the tier after that.
     pub(crate) fn mark(
         &self,
         host: &TierHost,
@@ -95,8 +99,8 @@ impl Shared {
 
     /// Replaces the sidecar of a file by what `make` makes, durably.
     ///
-    /// One at a time, from the making to the end: several threads do this, and one that was held up must not put what
-    /// another has changed since back to what it was.
+    /// One at a time, from the making to the end: several threads do this, and one that was held up must not
+    /// put what another has changed since back to what it was.
     pub(crate) fn replace_sidecar(
         &self,
         file: &FileInner,

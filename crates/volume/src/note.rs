@@ -1,5 +1,5 @@
-//! The table of files that travels in the tier's note: which files the tier knows, when each was last attached, how often it was
-//! marked since, and how long each is.
+//! The table of files that travels in the tier's note: which files the tier knows, when each was last
+//! attached, how often it was marked since, and how long each is.
 //!
 //! ```text
 //! 0    CRC-32C of all that follows       u32
@@ -12,11 +12,13 @@
 //! ```
 //! All little-endian. Eleven files fill the note.
 //!
-//! The tag of a file that was attached in the newest epoch is its *mark* (see `marks`), below 2^39. That of another is 2^39 and the epoch in
-//! which it was last attached; its mark is not kept. Only a tier that is provably clean has such files in a table on flash, for another
-//! one appends nothing before all of its files are attached, and there marks are of no use.
+//! The tag of a file that was attached in the newest epoch is its *mark* (see `marks`), below 2^39. That of
+//! another is 2^39 and the epoch in which it was last attached; its mark is not kept. Only a tier that is
+//! provably clean has such files in a table on flash, for another one appends nothing before all of its files
+//! are attached, and there marks are of no use.
 //!
-//! Version 1 had a word of zeros in the place of the newest epoch, and of each file its number (u32), the epoch (u32) and the length (u64).
+//! Version 1 had a word of zeros in the place of the newest epoch, and of each file its number (u32), the
+//! epoch (u32) and the length (u64).
 
 use mezzanine_engine::NOTE_BYTES;
 use mezzanine_engine::planted::{self, Bug};
@@ -31,7 +33,8 @@ const ENTRY_BYTES: usize = 16;
 /// Files that one volume can have.
 pub(crate) const FILES_MAX: usize = (NOTE_BYTES - HEADER_BYTES) / ENTRY_BYTES;
 const _: () = assert!(FILES_MAX == 11);
-/// Numbers of files that an epoch has for itself, so that they do not return when a table is lost: enough for 2^24 openings of a tier.
+/// Numbers of files that an epoch has for itself, so that they do not return when a table is lost: enough for
+/// 2^24 openings of a tier.
 const NUMBERS_PER_EPOCH: u32 = 1 << 8;
 
 /// All numbers of files have been given out.
@@ -84,8 +87,8 @@ impl Table {
         self.entries.iter_mut().find(|entry| entry.file == file)
     }
 
-    /// Adds a file that the tier has not known before. A number is never given twice (invariant 6); `None` if the table
-    /// is full.
+    /// Adds a file that the tier has not known before. A number is never given twice (invariant 6); `None` if
+    /// the table is full.
     pub(crate) fn add(&mut self, epoch: u32, length: u64) -> Option<u32> {
         if self.entries.len() == FILES_MAX {
             return None;
@@ -106,8 +109,8 @@ impl Table {
         self.next_file = self.next_file.max(file.saturating_add(1));
     }
 
-    /// No number below the first of an epoch is given out any more, whatever became of the table in which it was. The last number
-    /// stands for none: an epoch that has no numbers begins there.
+    /// No number below the first of an epoch is given out any more, whatever became of the table in which it
+    /// was. The last number stands for none: an epoch that has no numbers begins there.
     pub(crate) fn skip_to(&mut self, epoch: u32) {
         let first = match epoch.checked_mul(NUMBERS_PER_EPOCH) {
             Some(first) => first | 1,

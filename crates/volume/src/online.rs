@@ -1,14 +1,15 @@
-//! Changing the way that writes take while files stay attached and readers go on: the sync mode, and whether the tier takes
-//! pages at all.
+//! Changing the way that writes take while files stay attached and readers go on: the sync mode, and whether
+//! the tier takes pages at all.
 //!
-//! Writes go to the tier alone (sync mode `durable`), or to disk first (`through`, and while admission has stopped). Nobody
-//! writes while that changes. A crash finds one of two:
-//! - *To disk first.* Everything dirty goes to disk; the sidecars say `current`; the tier's table has their marks; the superblock is written, if the mode changes; the
-//!   heads take their places. From the second step on the tier counts for nothing after a crash: files that are current
-//!   are attached to a tier that was not closed as new ones.
-//! - *To the tier alone.* Files that are not attached are forgotten. The disk is synced, and so is what the tier forgot; the
-//!   sidecars have the files' numbers, which a durable tier knows; the superblock is written. Files are then made ready for
-//!   their first change as ever.
+//! Writes go to the tier alone (sync mode `durable`), or to disk first (`through`, and while admission has
+//! stopped). Nobody writes while that changes. A crash finds one of two:
+//! - *To disk first.* Everything dirty goes to disk; the sidecars say `current`; the tier's table has their
+//!   marks; the superblock is written, if the mode changes; the heads take their places. From the second step
+//!   on the tier counts for nothing after a crash: files that are current are attached to a tier that was not
+//!   closed as new ones.
+//! - *To the tier alone.* Files that are not attached are forgotten. The disk is synced, and so is what the
+//!   tier forgot; the sidecars have the files' numbers, which a durable tier knows; the superblock is
+//!   written. Files are then made ready for their first change as ever.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -56,8 +57,8 @@ impl Shared {
         })
     }
 
-    /// Has a tier of clean pages forget the files that are not attached: there may be none with their numbers any more, and a
-    /// tier that can hold only copies waits for every file that it knows.
+    /// Has a tier of clean pages forget the files that are not attached: there may be none with their numbers
+    /// any more, and a tier that can hold only copies waits for every file that it knows.
     fn forget_unattached(&self, host: &TierHost, opened: &mut OpenedTier) -> Result<(), VolumeError> {
         if !host.provably_clean() {
             return Ok(());
@@ -90,8 +91,8 @@ impl Shared {
         })
     }
 
-    /// Carries out `change` while nobody writes and no job runs. If it fails, the volume is read-only, for a file may have left
-    /// the tier by half; but not if a page is lost, for then none has.
+    /// Carries out `change` while nobody writes and no job runs. If it fails, the volume is read-only, for a
+    /// file may have left the tier by half; but not if a page is lost, for then none has.
     fn settled(
         &self,
         host: &TierHost,
@@ -130,7 +131,8 @@ impl Shared {
             self.drain_pages(host)?;
         }
         files.iter().try_for_each(|file| self.declare_current(host, file))?;
-        // Nothing may be written to flash for long from now on: an older file, with a sidecar that says `dirty`, must not be taken for this one.
+        // Nothing may be written to flash for long from now on: an older file, with a sidecar that says
+        // `dirty`, must not be taken for this one.
         self.sync_alone(host, "leave")?;
         superblock()?;
         files.iter().try_for_each(|file| {

@@ -46,7 +46,8 @@ impl WriteFlash for Reader<'_> {
     }
 }
 
-/// How a flash file is opened: locked against others, not through links, past the page cache where that is possible.
+/// How a flash file is opened: locked against others, not through links, past the page cache where that is
+/// possible.
 fn flash_options() -> OpenOptions {
     OpenOptions {
         exclusive_lock: true,
@@ -77,8 +78,8 @@ pub fn open_flash(path: &Path) -> Result<Arc<dyn Device>, VolumeError> {
     }
 }
 
-/// Creates or opens the file at `path` for a tier of this configuration, with all of its blocks reserved, so that a full
-/// file system is met now and not later.
+/// Creates or opens the file at `path` for a tier of this configuration, with all of its blocks reserved, so
+/// that a full file system is met now and not later.
 ///
 /// # Errors
 /// `NoSpace`, `Busy`, `InvalidConfig`, or the failure.
@@ -133,14 +134,15 @@ impl Volume {
     /// Makes an empty tier on `flash`. Sidecars of files that used a tier there before refuse the new one.
     ///
     /// # Errors
-    /// `Unrecognised` if the device holds something else and `OnlyCopy` if it holds a tier that was not drained, unless
-    /// `force`; `InvalidConfig`; `NoSpace`; `Truncated` if the device is too small.
+    /// `Unrecognised` if the device holds something else and `OnlyCopy` if it holds a tier that was not
+    /// drained, unless `force`; `InvalidConfig`; `NoSpace`; `Truncated` if the device is too small.
     pub fn format(flash: &dyn Device, config: &VolumeConfig, force: bool) -> Result<(), VolumeError> {
         format_tier(flash, config, force, |first| first)
     }
 }
 
-/// Makes an empty tier on `flash`, whose first superblock is what `begin` makes of that of a tier without a past.
+/// Makes an empty tier on `flash`, whose first superblock is what `begin` makes of that of a tier without a
+/// past.
 pub(crate) fn format_tier(
     flash: &dyn Device,
     config: &VolumeConfig,
@@ -245,7 +247,8 @@ fn older(operation: &'static str, name: &str, version: u32) -> VolumeError {
         .advise("drain it with the build that wrote it, then format it anew")
 }
 
-/// Reads and checks the superblock of a tier at rest; also one of an older version if the tier is opened to be drained.
+/// Reads and checks the superblock of a tier at rest; also one of an older version if the tier is opened to
+/// be drained.
 fn find_superblock(
     flash: &dyn Device,
     to_drain: bool,
@@ -316,9 +319,10 @@ fn merged(found: &Superblock, config: &VolumeConfig, name: &str) -> Result<Super
         return Err(VolumeError::new(VolumeErrorKind::OnlyCopy, "open the tier on", name, reason)
             .advise("open it as before, or drain it first"));
     }
-    // Left without closing while it could hold no only copies: a page on disk may be newer than its copy here. If it goes
-    // on as provably clean, recovery empties it by itself. A slot directory would say which copies are right as long as nobody else has written the files
-    // since; but where writes go to disk first anybody may.
+    // Left without closing while it could hold no only copies: a page on disk may be newer than its copy
+    // here. If it goes on as provably clean, recovery empties it by itself. A slot directory would say
+    // which copies are right as long as nobody else has written the files since; but where writes go to
+    // disk first anybody may.
     let left_open = was_clean && found.state == TierState::Open;
     let base = if left_open && (!provably_clean(&wanted) || wanted.design.has_slots()) {
         found.discarded()
@@ -328,7 +332,8 @@ fn merged(found: &Superblock, config: &VolumeConfig, name: &str) -> Result<Super
     Ok(Superblock { config: wanted, ..base })
 }
 
-/// Opens a tier at rest. Nothing on flash changes before the first file is attached. The opening has the nonce given, or a new one.
+/// Opens a tier at rest. Nothing on flash changes before the first file is attached. The opening has the
+/// nonce given, or a new one.
 pub(crate) fn open_tier(
     flash: Arc<dyn Device>,
     config: &VolumeConfig,
@@ -336,7 +341,8 @@ pub(crate) fn open_tier(
 ) -> Result<(TierHost, OpenedTier), VolumeError> {
     const OPERATION: &str = "open the tier on";
     let name = flash.describe();
-    // What is read back must be durable: after a crash of this process alone the last writes may still be in the cache.
+    // What is read back must be durable: after a crash of this process alone the last writes may still be in
+    // the cache.
     if !planted::is(Bug::OpenedUnflushed) {
         flash.flush().map_err(|error| VolumeError::from_device(OPERATION, &name, error))?;
     }
@@ -393,8 +399,8 @@ pub(crate) fn open_tier(
     Ok((host, opened))
 }
 
-/// Records on flash say what pages were when they entered; these are all on disk. Nothing may write them there again: where
-/// writes go to disk first, that would go over newer ones.
+/// Records on flash say what pages were when they entered; these are all on disk. Nothing may write them
+/// there again: where writes go to disk first, that would go over newer ones.
 fn mark_all_clean(tier: &Tier) {
     let mut cursor = DrainCursor::default();
     loop {

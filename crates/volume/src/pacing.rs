@@ -1,5 +1,5 @@
-//! How busy the disk is with what readers and writers wait for, so that stage-out takes the time that nobody else wants
-//! (see [`mezzanine_engine::Tier::set_disk_utilisation`]).
+//! How busy the disk is with what readers and writers wait for, so that stage-out takes the time that nobody
+//! else wants (see [`mezzanine_engine::Tier::set_disk_utilisation`]).
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -45,7 +45,8 @@ impl Pacing {
         self.measures.then(|| Busy(self, now()))
     }
 
-    /// Tells the tier how busy the disk was if a window has ended. Requests side by side count each, up to the whole time.
+    /// Tells the tier how busy the disk was if a window has ended. Requests side by side count each, up to
+    /// the whole time.
     pub(crate) fn tell(&self, tier: &Tier) {
         if !self.measures {
             return;

@@ -24,7 +24,8 @@ enum Source {
     Disk(Token),
 }
 
-/// A run of pages that one device request covers: pages `first..end` of the batch from `offset` of the device.
+/// A run of pages that one device request covers: pages `first..end` of the batch from `offset` of the
+/// device.
 struct Run {
     first: usize,
     end: usize,
@@ -34,15 +35,16 @@ struct Run {
 
 /// What became of the runs of a batch.
 struct Runs {
-    /// One result per page on flash, in order: a clean page that cannot be read there can still be had from disk.
+    /// One result per page on flash, in order: a clean page that cannot be read there can still be had from
+    /// disk.
     flash: Vec<Result<(), DeviceError>>,
     /// Whether all pages on disk were read.
     disk: bool,
 }
 
 impl Shared {
-    /// Fills `buf` from `offset`; all of it lies below the end of the file. The caller holds the layout lock, with `host` in
-    /// it.
+    /// Fills `buf` from `offset`; all of it lies below the end of the file. The caller holds the layout lock,
+    /// with `host` in it.
     pub(crate) fn read_range(
         &self,
         host: Option<&TierHost>,
@@ -106,7 +108,8 @@ impl Shared {
                     }
                     read_under = None;
                 }
-                // What was read from disk is right if the page has not changed since the miss before the read.
+                // What was read from disk is right if the page has not changed since the miss before the
+                // read.
                 Lookup::Miss(token) if read_under == Some(token) => {
                     self.make_room(host);
                     return Ok(());
@@ -180,8 +183,9 @@ impl Shared {
         if is_newest() { Err(self.lost_page(host, file, block, page, read.err())) } else { Ok(false) }
     }
 
-    /// Whether disk has this very version of a page that flash does not give back: then it is in `out`. Stage-out may have written it there before a
-    /// crash, and a drain, which the page's record does not know: then nothing is lost, though the record says that only flash has the page.
+    /// Whether disk has this very version of a page that flash does not give back: then it is in `out`.
+    /// Stage-out may have written it there before a crash, and a drain, which the page's record does not
+    /// know: then nothing is lost, though the record says that only flash has the page.
     pub(crate) fn disk_has(
         &self,
         host: &TierHost,
@@ -195,11 +199,12 @@ impl Shared {
             && host.tier.verify(page, out)
     }
 
-    /// Before disk answers for a clean page that flash does not give back: makes it durable that the tier has it no more. Its record may say that
-    /// it is dirty, and a crash would find a page that can be had from nowhere. Where that cannot be done now, disk answers all the same.
+    /// Before disk answers for a clean page that flash does not give back: makes it durable that the tier has
+    /// it no more. Its record may say that it is dirty, and a crash would find a page that can be had
+    /// from nowhere. Where that cannot be done now, disk answers all the same.
     ///
-    /// Nobody waits here until the volume is settled: the caller has the file's layout in hand, and a tier that takes the place of this one
-    /// waits for that.
+    /// Nobody waits here until the volume is settled: the caller has the file's layout in hand, and a tier
+    /// that takes the place of this one waits for that.
     fn bury_clean(&self, host: &TierHost, id: &PageId, page: &FlashPage) {
         let mut buried = false;
         let mut ticket = None;
@@ -227,7 +232,8 @@ impl Shared {
                 self.signal.offer_work();
             }
             drop(inside);
-            // A sync that fails is one of all who wait for it, and then there is no more flash to find anything on.
+            // A sync that fails is one of all who wait for it, and then there is no more flash to find
+            // anything on.
             if ticket.as_ref().is_some_and(|ticket| host.tier.sync_state(ticket) == SyncState::Durable)
                 || self.work_or_wait(host, seen).is_err()
             {
@@ -260,14 +266,14 @@ impl Shared {
         }
     }
 
-    /// Offers a page that was read from disk. True if the tier took it, or will the next time, and so vouches that it had not changed since the
-    /// miss; false says nothing.
+    /// Offers a page that was read from disk. True if the tier took it, or will the next time, and so vouches
+    /// that it had not changed since the miss; false says nothing.
     fn offer(&self, host: &TierHost, id: &PageId, page: &[u8], token: Token) -> bool {
         if !host.takes_clean || host.is_incomplete() {
             return false;
         }
-        // While a write is on its way to disk, a page read before it must not answer those who have read the newer one
-        // there: the tier hears of the write only when it is done.
+        // While a write is on its way to disk, a page read before it must not answer those who have read the
+        // newer one there: the tier hears of the write only when it is done.
         let Some(page_lock) = self.try_lock_page(id) else { return false };
         let Some(inside) = host.enter(&self.condition) else { return false };
         let staged = host.tier.stage_in(id, page, StageKind::Clean(Some(token)), 0);
@@ -280,8 +286,9 @@ impl Shared {
         staged == StageIn::FirstSeen
     }
 
-    /// A clean page was dropped: it may have found no room, and nobody would make some where nothing is written. Workers are woken when a group is full,
-    /// and where pages are written in place it cannot become full while the pages that leave wait for it to be durable.
+    /// A clean page was dropped: it may have found no room, and nobody would make some where nothing is
+    /// written. Workers are woken when a group is full, and where pages are written in place it cannot
+    /// become full while the pages that leave wait for it to be durable.
     fn make_room(&self, host: &TierHost) {
         if !host.takes_clean {
             return;
@@ -349,8 +356,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Whether a page that was read from disk is still right: it has not changed since the miss. If staging memory holds
-    /// a newer one, `page` is that.
+    /// Whether a page that was read from disk is still right: it has not changed since the miss. If staging
+    /// memory holds a newer one, `page` is that.
     fn is_unchanged(&self, host: &TierHost, id: &PageId, page: &mut [u8], token: Token) -> bool {
         match host.tier.lookup(id, page) {
             Lookup::Memory => true,
@@ -401,8 +408,8 @@ impl Shared {
         Ok(Runs { flash: by_page, disk: read_from_disk })
     }
 
-    /// Reads runs of pages from disk. False if the file was shortened meanwhile, so that what could not be read is to be
-    /// looked at again.
+    /// Reads runs of pages from disk. False if the file was shortened meanwhile, so that what could not be
+    /// read is to be looked at again.
     fn read_disk_runs(
         &self,
         file: &FileInner,
@@ -427,8 +434,8 @@ impl Shared {
         Ok(true)
     }
 
-    /// The results of the pages of a run that was read from flash. One that failed as a whole is read again page by page: most of
-    /// its pages are as good as ever, and the others are judged each by itself.
+    /// The results of the pages of a run that was read from flash. One that failed as a whole is read again
+    /// page by page: most of its pages are as good as ever, and the others are judged each by itself.
     fn judge_run(
         &self,
         host: &TierHost,

@@ -88,7 +88,8 @@ impl Shared {
         let range = IdRange::blocks_from(u64::from(file.number), end);
         self.reshape(host, || Ok(host.tier.invalidate_range(&range).is_ok()))?;
         match self.zero_tail(host, file, file.len()) {
-            // Nothing of it is served before it is written whole or cut off, and with that goes what it held past the end.
+            // Nothing of it is served before it is written whole or cut off, and with that goes what it held
+            // past the end.
             Err(error)
                 if error.kind() == VolumeErrorKind::LostPage && !planted::is(Bug::LostTailEndsWriting) => {}
             trimmed => trimmed?,
@@ -113,8 +114,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Gives a page to the tier, or to the disk if the tier is given up meanwhile. The caller excludes other writers of
-    /// the page.
+    /// Gives a page to the tier, or to the disk if the tier is given up meanwhile. The caller excludes other
+    /// writers of the page.
     pub(crate) fn stage_page(
         &self,
         host: &TierHost,
@@ -142,7 +143,8 @@ impl Shared {
                     self.count_staged(host);
                     return Ok(());
                 }
-                // Admission has stopped: for good if a number of the tier comes to its end. Else somebody settles the volume right now, or is about to.
+                // Admission has stopped: for good if a number of the tier comes to its end. Else somebody
+                // settles the volume right now, or is about to.
                 StageIn::Refused if !planted::is(Bug::UsedUpAwaited) && host.tier.used_up().is_some() => {
                     self.leave_used_up(host);
                 }

@@ -1,8 +1,9 @@
 //! Recording what goes through a volume as a trace.
 //!
-//! A volume sees what a database's own pool does not have, and what leaves it: reads of pages, and writes of them. So that is what
-//! a trace of a volume has, with a mark for each sync that made something durable. What fails is not recorded, and what the tier does
-//! by itself is not either. While nothing is recorded this costs one look at a flag.
+//! A volume sees what a database's own pool does not have, and what leaves it: reads of pages, and writes of
+//! them. So that is what a trace of a volume has, with a mark for each sync that made something durable. What
+//! fails is not recorded, and what the tier does by itself is not either. While nothing is recorded this
+//! costs one look at a flag.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -80,7 +81,8 @@ impl Shared {
         let page_bytes = self.host().map_or(PAGE_BYTES_WITHOUT_TIER, |host| host.page_size() as u32);
         let recorder = Recorder::create(path, page_bytes, Naming::Volume)
             .map_err(|error| from_trace(OPERATION, path, error))?;
-        // Files that are attached from here on see `on` or are in the map: it is set before the map is looked at.
+        // Files that are attached from here on see `on` or are in the map: it is set before the map is looked
+        // at.
         self.recording.on.store(true, Ordering::SeqCst);
         for file in self.all_files() {
             name(&recorder, &file);

@@ -1,5 +1,5 @@
-//! What attaching, draining and closing need, one caller at a time: the tier's superblock, and whether the new epoch is
-//! durable yet.
+//! What attaching, draining and closing need, one caller at a time: the tier's superblock, and whether the
+//! new epoch is durable yet.
 
 use mezzanine_device::{Device, DeviceError, DeviceErrorKind};
 use mezzanine_engine::RecoveryReport;
@@ -49,8 +49,8 @@ impl OpenedTier {
         self.found.state != TierState::Open
     }
 
-    /// Makes the new epoch durable (invariant 7): once, before anything depends on it. Until then opening a tier has
-    /// changed nothing on it.
+    /// Makes the new epoch durable (invariant 7): once, before anything depends on it. Until then opening a
+    /// tier has changed nothing on it.
     pub(crate) fn start(&mut self, host: &TierHost) -> Result<(), VolumeError> {
         if self.started {
             return Ok(());
@@ -69,7 +69,8 @@ impl OpenedTier {
     }
 }
 
-/// Makes a superblock durable. If the caller knows what both copies say, those that cannot be read any more are written anew.
+/// Makes a superblock durable. If the caller knows what both copies say, those that cannot be read any more
+/// are written anew.
 pub(crate) fn write_superblock(
     flash: &dyn Device,
     superblock: &Superblock,

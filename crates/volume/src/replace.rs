@@ -1,27 +1,29 @@
 //! Going on with another flash device while files stay attached and readers go on.
 //!
-//! The tier that files use hangs behind their layout locks, so that nobody looks into two tiers for one page, and costs a
-//! reader nothing (docs/decisions/0004). The steps, each durable before the next:
+//! The tier that files use hangs behind their layout locks, so that nobody looks into two tiers for one page,
+//! and costs a reader nothing (docs/decisions/0004). The steps, each durable before the next:
 //! 1. The new device is formatted and opened. Nobody refers to it yet.
-//! 2. Nobody changes anything any more. The old tier is settled and its dirty pages go to disk. One that was given up has none,
-//!    nor one where writes go to disk first: its device is not asked for anything. What was written to the disks directly is
-//!    synced.
+//! 2. Nobody changes anything any more. The old tier is settled and its dirty pages go to disk. One that was
+//!    given up has none, nor one where writes go to disk first: its device is not asked for anything. What
+//!    was written to the disks directly is synced.
 //! 3. The sidecars say `current`, the heads take their places. From here on nobody needs the old tier.
 //! 4. A tier that may hold only copies is marked as drained, if its device still can.
 //! 5. The sidecars name the new tier.
-//! 6. Each file's pages are in the new tier from now on, and it takes the first. Files are made ready for their first change
-//!    as ever, with a guard that names the new tier.
+//! 6. Each file's pages are in the new tier from now on, and it takes the first. Files are made ready for
+//!    their first change as ever, with a guard that names the new tier.
 //!
 //! What a crash leaves:
 //! - Before 3, files that need the old tier and name it: the new one is refused as another tier.
-//! - From 3 on, files that are current and need none. One that names the old tier is a new one to the new tier, and to the old
-//!   one too, because that was not closed in order, or is empty. So it does not matter which sidecars name which, unless the
-//!   old tier could not be marked as drained: it waits for files that name the new one, and refuses changes of any.
-//! - An old device that comes back after 6 is one that the files do not name: refused by those that are dirty, and not
-//!   believed for those that are current.
+//! - From 3 on, files that are current and need none. One that names the old tier is a new one to the new
+//!   tier, and to the old one too, because that was not closed in order, or is empty. So it does not matter
+//!   which sidecars name which, unless the old tier could not be marked as drained: it waits for files that
+//!   name the new one, and refuses changes of any.
+//! - An old device that comes back after 6 is one that the files do not name: refused by those that are
+//!   dirty, and not believed for those that are current.
 //!
-//! Files keep their numbers, and the opening its nonce: what a host has put down with it is right with either device. The new tier takes over the old one's epoch and goes on counting from there, so that numbers
-//! which the old one gave are not given again, even if the new one is emptied by a crash and its table with it.
+//! Files keep their numbers, and the opening its nonce: what a host has put down with it is right with either
+//! device. The new tier takes over the old one's epoch and goes on counting from there, so that numbers which
+//! the old one gave are not given again, even if the new one is emptied by a crash and its table with it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -265,8 +267,8 @@ impl Shared {
         files.iter().try_for_each(|file| self.restore_head(file))
     }
 
-    /// Syncs what was written to the disks directly: a page read from there may become durable in the new tier, and must not
-    /// be newer than its disk copy after a crash.
+    /// Syncs what was written to the disks directly: a page read from there may become durable in the new
+    /// tier, and must not be newer than its disk copy after a crash.
     fn sync_all(&self, files: &[Arc<FileInner>]) -> Result<(), VolumeError> {
         if planted::is(Bug::ReplacedUnsynced) {
             return Ok(());
@@ -274,8 +276,8 @@ impl Shared {
         files.iter().try_for_each(|file| self.flush_direct(file))
     }
 
-    /// Has the old device say that nobody needs it, so that it can be formatted like any other. One that cannot does not
-    /// matter: the sidecars do not name it.
+    /// Has the old device say that nobody needs it, so that it can be formatted like any other. One that
+    /// cannot does not matter: the sidecars do not name it.
     fn mark_drained(&self, old: &TierHost, registry: &Registry) {
         let started = registry.tier.as_ref().is_some_and(|opened| opened.started);
         if started && !old.provably_clean() {

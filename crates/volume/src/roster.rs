@@ -1,6 +1,6 @@
-//! Paths of the files whose pages a tier holds, kept on flash between the superblocks and the metadata so that messages
-//! and `drain` can name them, and an older copy of a file is told by its name where its number says nothing (see `identity`). Damage is
-//! taken for absence, and then no more is told than the numbers say.
+//! Paths of the files whose pages a tier holds, kept on flash between the superblocks and the metadata so
+//! that messages and `drain` can name them, and an older copy of a file is told by its name where its number
+//! says nothing (see `identity`). Damage is taken for absence, and then no more is told than the numbers say.
 //!
 //! ```text
 //! 16384   one copy: magic "MEZZFILE", CRC-32C of what follows u32, files u32,
@@ -19,7 +19,8 @@ const ROSTER_BYTES: usize = 16 * 1024;
 const MAGIC: &[u8; 8] = b"MEZZFILE";
 const HEADER_BYTES: usize = 16;
 
-/// Paths, by number, of the files whose pages the tier on `flash` holds, as far as it remembers them: for messages.
+/// Paths, by number, of the files whose pages the tier on `flash` holds, as far as it remembers them: for
+/// messages.
 pub fn known_files(flash: &dyn Device) -> BTreeMap<u32, PathBuf> {
     Roster::read(flash).paths
 }

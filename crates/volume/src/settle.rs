@@ -1,7 +1,7 @@
 //! Everything that brings the tier and the disk to one state: failures, drains, closing.
 //!
-//! Whoever settles changes the mode first, so that writers and syncs wait and jobs stop; waits until nobody is inside of
-//! a change any more; and then has the tier to itself but for readers.
+//! Whoever settles changes the mode first, so that writers and syncs wait and jobs stop; waits until nobody
+//! is inside of a change any more; and then has the tier to itself but for readers.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -74,15 +74,17 @@ impl Shared {
         self.signal.made_progress();
     }
 
-    /// The tier takes no more pages, for one of its numbers comes to its end: it is given up in order, though its device is well.
+    /// The tier takes no more pages, for one of its numbers comes to its end: it is given up in order, though
+    /// its device is well.
     pub(crate) fn leave_used_up(&self, host: &TierHost) {
         let Some(why) = host.tier.used_up() else { return };
         self.give_up_tier(host, &why.to_string());
         self.signal.made_progress();
     }
 
-    /// The flash device cannot be written: everything dirty goes to disk, the files are detached from the tier durably,
-    /// and the volume goes on without it. Writers and syncs wait meanwhile, so nothing is acknowledged before it holds.
+    /// The flash device cannot be written: everything dirty goes to disk, the files are detached from the
+    /// tier durably, and the volume goes on without it. Writers and syncs wait meanwhile, so nothing is
+    /// acknowledged before it holds.
     fn give_up_tier(&self, host: &TierHost, reason: &str) {
         let still = || !host.is_retired();
         if !self.condition.change_while(still, &[Mode::Normal], Mode::Settling, reason) {
@@ -94,8 +96,9 @@ impl Shared {
         let given_up = self.distrust_clean(host).and_then(|()| self.drain_pages(host)).and_then(|()| {
             self.all_files().iter().try_for_each(|file| {
                 self.leave_tier(host, file, || {
-                    // The head is in its place. With a guard in the sidecar a file that is shorter than it would be taken
-                    // for one that the guard has stretched, and be cut at the next attachment.
+                    // The head is in its place. With a guard in the sidecar a file that is shorter than it
+                    // would be taken for one that the guard has stretched, and be cut at
+                    // the next attachment.
                     self.replace_sidecar(file, || Sidecar {
                         state: SidecarState::Detached,
                         reason: reason.to_owned(),
@@ -114,9 +117,9 @@ impl Shared {
         };
     }
 
-    /// Before pages that have no durable copy on flash go to disk: has the sidecars say durably that clean pages in the tier
-    /// may be older than the disk now. If the power fails before the tier is given up altogether, they would answer for a
-    /// while, and then the disk.
+    /// Before pages that have no durable copy on flash go to disk: has the sidecars say durably that clean
+    /// pages in the tier may be older than the disk now. If the power fails before the tier is given up
+    /// altogether, they would answer for a while, and then the disk.
     fn distrust_clean(&self, host: &TierHost) -> Result<(), VolumeError> {
         let end = host.tier.rear().0;
         self.all_files().iter().filter(|file| file.dirty.load(Ordering::Acquire)).try_for_each(|file| {
@@ -127,11 +130,13 @@ impl Shared {
         })
     }
 
-    /// Writes every dirty page of the tier to disk and syncs. The caller has the tier to itself, and has made it durable
-    /// if it can: after a crash on the way, what disk then holds in part or too new is covered by the tier's copy.
+    /// Writes every dirty page of the tier to disk and syncs. The caller has the tier to itself, and has made
+    /// it durable if it can: after a crash on the way, what disk then holds in part or too new is covered
+    /// by the tier's copy.
     ///
     /// # Errors
-    /// `LostPage` if pages cannot be read, when all others are on disk and synced: no file of theirs may be called current.
+    /// `LostPage` if pages cannot be read, when all others are on disk and synced: no file of theirs may be
+    /// called current.
     pub(crate) fn drain_pages(&self, host: &TierHost) -> Result<(), VolumeError> {
         let mut cursor = DrainCursor::default();
         let mut drained: Vec<DirtyPage> = Vec::new();
@@ -168,8 +173,8 @@ impl Shared {
         }
     }
 
-    /// The bytes of dirty pages, from staging memory or flash, and where each could be had. `lost` becomes the error of the first that
-    /// could not.
+    /// The bytes of dirty pages, from staging memory or flash, and where each could be had. `lost` becomes
+    /// the error of the first that could not.
     fn read_dirty(
         &self,
         host: &TierHost,
@@ -208,7 +213,8 @@ impl Shared {
                 () if host.tier.on_disk(&page.id, &page.flash) => Newest::OnDisk,
                 () => Newest::Nowhere,
             };
-            // A page of a file that is no more need not be had, nor one past the end, which a crash has left there.
+            // A page of a file that is no more need not be had, nor one past the end, which a crash has left
+            // there.
             let start = page.id.block().saturating_mul(size as u64);
             let is_in = |file: &Arc<FileInner>| {
                 start < file.clip.load(Ordering::Acquire) || planted::is(Bug::PastEndDrained)
@@ -228,8 +234,8 @@ impl Shared {
         (bytes, found)
     }
 
-    /// A file whose pages are all on disk leaves the tier, by the steps in `home`; `last` replaces or removes its
-    /// sidecar.
+    /// A file whose pages are all on disk leaves the tier, by the steps in `home`; `last` replaces or removes
+    /// its sidecar.
     fn leave_tier(
         &self,
         host: &TierHost,
@@ -290,7 +296,8 @@ impl Shared {
         file.flush(&self.counters)
             .map_err(|error| VolumeError::from_device("sync", &file.name, error))
             .inspect_err(|error| self.refuse_changes(error))?;
-        // A page is given to the tier when its write to the disk is counted. So with no file behind now, everything before the mark is covered.
+        // A page is given to the tier when its write to the disk is counted. So with no file behind now,
+        // everything before the mark is covered.
         if let Some((host, mark)) =
             host.zip(mark).filter(|_| !self.all_files().iter().any(|file| file.is_unsynced()))
         {
@@ -323,8 +330,9 @@ impl Shared {
         Ok(worked)
     }
 
-    /// Begins to settle the volume: no changes, no jobs, no disk writes of the tier under way. False if there is no tier
-    /// in use, also if it has failed just now: then everything was brought to disk from memory.
+    /// Begins to settle the volume: no changes, no jobs, no disk writes of the tier under way. False if there
+    /// is no tier in use, also if it has failed just now: then everything was brought to disk from
+    /// memory.
     pub(crate) fn begin_settling(
         &self,
         host: &TierHost,
@@ -352,7 +360,8 @@ impl Shared {
             planted::outside("settling has failed");
             self.handle_failure(host);
             if !planted::is(Bug::GivingUpUnawaited) {
-                // Another thread may have been faster and be giving the tier up: the caller goes by what becomes of that.
+                // Another thread may have been faster and be giving the tier up: the caller goes by what
+                // becomes of that.
                 self.condition.wait_settled();
             }
             let given_up = self.condition.mode() == Mode::Bypass && !planted::is(Bug::GivenUpFailsDrain);
@@ -361,7 +370,8 @@ impl Shared {
         Ok(true)
     }
 
-    /// After what the volume was settled for: it goes on if that is done, or was not begun because a page is lost; else it is read-only.
+    /// After what the volume was settled for: it goes on if that is done, or was not begun because a page is
+    /// lost; else it is read-only.
     pub(crate) fn end_settling(&self, outcome: &Result<(), VolumeError>) {
         match outcome {
             Err(error) if error.kind() != VolumeErrorKind::LostPage || planted::is(Bug::LostEndsWriting) => {
@@ -379,8 +389,8 @@ impl Shared {
         self.signal.made_progress();
     }
 
-    /// Carries out jobs while the volume is being settled, and waits for those that others have begun before, until
-    /// `done`.
+    /// Carries out jobs while the volume is being settled, and waits for those that others have begun before,
+    /// until `done`.
     fn work_alone(
         &self,
         host: &TierHost,
@@ -391,7 +401,8 @@ impl Shared {
         loop {
             // Noted before looking: whatever happens after this is noticed below.
             let seen = self.signal.progress();
-            // Not before the failure: that of the last job would be nobody's then, since who carries jobs out here does not act on it.
+            // Not before the failure: that of the last job would be nobody's then, since who carries jobs out
+            // here does not act on it.
             if planted::is(Bug::LastFailureMissed) && done() {
                 return Ok(());
             }
@@ -419,10 +430,12 @@ impl Shared {
         }
     }
 
-    /// Makes everything in the tier durable while the volume is being settled, and waits until no job is under way.
+    /// Makes everything in the tier durable while the volume is being settled, and waits until no job is
+    /// under way.
     pub(crate) fn sync_alone(&self, host: &TierHost, operation: &'static str) -> Result<(), VolumeError> {
         self.work_alone(host, operation, || match self.begin_sync(host) {
-            // A job may have appended something since the last look, so only a sync with nothing to do is the last.
+            // A job may have appended something since the last look, so only a sync with nothing to do is the
+            // last.
             Ok(ticket) => {
                 host.tier.sync_state(&ticket) == SyncState::Durable
                     && host.running.load(Ordering::SeqCst) == 0
@@ -476,9 +489,9 @@ impl Shared {
     /// See [`crate::Volume::close`] and [`crate::Volume::close_drained`].
     pub(crate) fn close(&self, drained: bool) -> Result<(), VolumeError> {
         let registry = lock(&self.registry);
-        // A change that is under way comes to its end first: one that had gone to disk and not to the tier yet
-        // would leave an older copy in a tier that is believed, and nothing is to be written once this has
-        // returned.
+        // A change that is under way comes to its end first: one that had gone to disk and not to the tier
+        // yet would leave an older copy in a tier that is believed, and nothing is to be written once
+        // this has returned.
         let _changing = (!planted::is(Bug::ClosedOverWriters)).then(|| exclusive(&self.changing));
         let outcome = self.close_in_order(&registry, drained);
         let reason = "it was closed";
@@ -514,7 +527,8 @@ impl Shared {
         }
         self.leave_drained(&host, &files).inspect_err(|error| {
             if error.kind() == VolumeErrorKind::LostPage && !planted::is(Bug::LostLeftOpen) {
-                // Nothing of it was given up: closed in order, it needs no more of its device than its pages. The first error is the one to report.
+                // Nothing of it was given up: closed in order, it needs no more of its device than its pages.
+                // The first error is the one to report.
                 let _ = self.leave_warm(&host, &files);
             }
         })
@@ -524,17 +538,20 @@ impl Shared {
     fn leave_warm(&self, host: &TierHost, files: &[Arc<FileInner>]) -> Result<(), VolumeError> {
         self.sync_alone(host, "close")?;
         if host.provably_clean() {
-            // Only a tier that was closed is believed, and then each file that its table knows has a sidecar with its number.
+            // Only a tier that was closed is believed, and then each file that its table knows has a sidecar
+            // with its number.
             files
                 .iter()
                 .try_for_each(|file| self.replace_sidecar(file, || self.plain_sidecar(host, file)))?;
         }
-        // A copy of the flash device from before the last sync is told from this one by the groups that it lacks.
+        // A copy of the flash device from before the last sync is told from this one by the groups that it
+        // lacks.
         files
             .iter()
             .filter(|file| file.dirty.load(Ordering::Acquire))
             .try_for_each(|file| self.write_sidecar(host, file, SidecarState::Dirty))?;
-        // A tier is drained if no file needs it: one whose sidecar says `dirty` does, also if its pages happen to be on disk.
+        // A tier is drained if no file needs it: one whose sidecar says `dirty` does, also if its pages
+        // happen to be on disk.
         let dirty = files.iter().any(|file| file.dirty.load(Ordering::Acquire));
         let needed = dirty || !self.missing_files(host).is_empty();
         host.put_superblock("close the tier on", |superblock| {
@@ -559,8 +576,8 @@ impl Shared {
             self.drain_pages(host)?;
         }
         files.iter().try_for_each(|file| self.declare_current(host, file))?;
-        // Every sidecar says `current` before the tier forgets, and is removed only afterwards: a crash between leaves
-        // either a tier that nobody needs, or files that need none.
+        // Every sidecar says `current` before the tier forgets, and is removed only afterwards: a crash
+        // between leaves either a tier that nobody needs, or files that need none.
         let emptied = |old: &Superblock| Superblock { state: TierState::Drained, ..old.discarded() };
         host.put_superblock("close the tier on", emptied)?;
         for file in files {

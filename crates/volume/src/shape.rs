@@ -1,14 +1,17 @@
 //! Changes of a file's shape: its length, and ranges given up.
 //!
-//! What is cut off must not come back (invariant 6), neither from the tier nor from the disk, at no crash between:
-//! - *Shortening, durable:* first the tier forgets the pages and learns the new length, both in one group; then a sync;
-//!   then the disk file is cut and synced. A crash before the sync leaves the old file, after it the next attachment
-//!   cuts the disk file. Only then may the file grow again.
-//! - *Discarding, durable:* first the pages that the tier holds become zero there, durably; then the sidecar says what is
-//!   being discarded; then the disk range is zeroed and synced; then the tier forgets the pages; then a sync; then the
-//!   sidecar says so no longer. A crash leaves each page old or zero, and so it stays: a page that the disk tore is
-//!   zeroed at the next attachment, and clean copies that flash still names are not believed there.
-//! - Where writes go to disk first, the tier is provably clean or counts for nothing after a crash: a crash empties it, so only the order of what is visible matters.
+//! What is cut off must not come back (invariant 6), neither from the tier nor from the disk, at no crash
+//! between:
+//! - *Shortening, durable:* first the tier forgets the pages and learns the new length, both in one group;
+//!   then a sync; then the disk file is cut and synced. A crash before the sync leaves the old file, after it
+//!   the next attachment cuts the disk file. Only then may the file grow again.
+//! - *Discarding, durable:* first the pages that the tier holds become zero there, durably; then the sidecar
+//!   says what is being discarded; then the disk range is zeroed and synced; then the tier forgets the pages;
+//!   then a sync; then the sidecar says so no longer. A crash leaves each page old or zero, and so it stays:
+//!   a page that the disk tore is zeroed at the next attachment, and clean copies that flash still names are
+//!   not believed there.
+//! - Where writes go to disk first, the tier is provably clean or counts for nothing after a crash: a crash
+//!   empties it, so only the order of what is visible matters.
 
 use std::sync::atomic::Ordering;
 
@@ -165,7 +168,8 @@ impl Shared {
         end: u64,
     ) -> Result<(), VolumeError> {
         let size = file.page_size;
-        // Whole pages are given up; parts of pages, and the first page while a guard stands in it, are written as zeros.
+        // Whole pages are given up; parts of pages, and the first page while a guard stands in it, are
+        // written as zeros.
         let mut first = offset.div_ceil(size);
         if file.is_guarded() {
             first = first.max(1);
@@ -231,8 +235,9 @@ impl Shared {
         Ok(noted)
     }
 
-    /// Makes a change that stands in the sidecar, and replaces that, with the next mark. False if the tier was given up meanwhile: then the
-    /// sidecar says so, and a file that is dirty again would never be believed.
+    /// Makes a change that stands in the sidecar, and replaces that, with the next mark. False if the tier
+    /// was given up meanwhile: then the sidecar says so, and a file that is dirty again would never be
+    /// believed.
     fn note(
         &self,
         host: &TierHost,
@@ -253,8 +258,9 @@ impl Shared {
         }
     }
 
-    /// Makes the pages of a range that the tier holds zero there, durably. A clean page would otherwise outlive a crash
-    /// between the zeroing of the disk and the tombstone, be read, and turn to zeros when its frame leaves.
+    /// Makes the pages of a range that the tier holds zero there, durably. A clean page would otherwise
+    /// outlive a crash between the zeroing of the disk and the tombstone, be read, and turn to zeros when
+    /// its frame leaves.
     fn zero_held(&self, host: &TierHost, file: &FileInner, first: u64, last: u64) -> Result<(), VolumeError> {
         let zeros = vec![0; host.page_size()];
         let mut page = vec![0; host.page_size()];

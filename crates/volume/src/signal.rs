@@ -13,8 +13,8 @@ struct State {
     stop: bool,
 }
 
-/// Two condition variables over one pair of counters. A waiter notes the counter, looks for itself, and sleeps only as
-/// long as the counter stays what it noted, so no wake-up is lost.
+/// Two condition variables over one pair of counters. A waiter notes the counter, looks for itself, and
+/// sleeps only as long as the counter stays what it noted, so no wake-up is lost.
 #[derive(Default)]
 pub(crate) struct Signal {
     state: Mutex<State>,
@@ -52,8 +52,8 @@ impl Signal {
         Waiting(&self.waiting)
     }
 
-    /// After a page was given to the tier: that may have completed a group which others wait for. One fence and one load
-    /// if nobody does.
+    /// After a page was given to the tier: that may have completed a group which others wait for. One fence
+    /// and one load if nobody does.
     pub(crate) fn page_given(&self) {
         fence(Ordering::SeqCst);
         if self.waiting.load(Ordering::SeqCst) > 0 {
@@ -82,16 +82,18 @@ impl Signal {
 
     /// Tells idle workers that there may be work. Costs one load when all are busy.
     pub(crate) fn offer_work(&self) {
-        // A worker raises this count before it looks for a job for the last time, and the caller made the job visible
-        // before this load; both are sequentially consistent, so one of the two sees the other.
+        // A worker raises this count before it looks for a job for the last time, and the caller made the job
+        // visible before this load; both are sequentially consistent, so one of the two sees the
+        // other.
         if self.idle_workers.load(Ordering::SeqCst) > 0 {
             self.state().work += 1;
             self.work.notify_one();
         }
     }
 
-    /// A worker's loop: `run` carries out one job and says whether there was one. When there is none any more it looks again
-    /// `later`, once, since some work is left for the time when nobody else wants the disk.
+    /// A worker's loop: `run` carries out one job and says whether there was one. When there is none any more
+    /// it looks again `later`, once, since some work is left for the time when nobody else wants the
+    /// disk.
     pub(crate) fn work_until_stopped(&self, later: Duration, run: impl Fn() -> bool) {
         let mut looks_again = true;
         loop {

@@ -106,7 +106,8 @@ pub(crate) fn count(counter: &AtomicU64, by: u64) {
 }
 
 impl VolumeStatistics {
-    /// Share of the pages read that came from the tier, memory staging included; `None` before the first read.
+    /// Share of the pages read that came from the tier, memory staging included; `None` before the first
+    /// read.
     pub fn hit_ratio(&self) -> Option<f64> {
         let hits = self.page_hits_memory + self.page_hits_flash;
         let all = hits + self.page_misses;

@@ -29,7 +29,8 @@ use crate::statistics::VolumeStatistics;
 pub enum VolumeState {
     /// The tier is in use.
     Ok,
-    /// There is no tier, or it was given up, after a failure or near the end of a number: reads and writes go to the disk alone, which is current.
+    /// There is no tier, or it was given up, after a failure or near the end of a number: reads and writes go
+    /// to the disk alone, which is current.
     Bypass {
         /// Why.
         reason: String,
@@ -53,8 +54,8 @@ impl Volume {
     /// Opens the tier on `flash`. Nothing is written before the first file is attached.
     ///
     /// # Errors
-    /// `Unrecognised`, `NewerFormat`, `OlderFormat`, `Damaged`, `Truncated`, `OnlyCopy` if the sync mode or admission wanted cannot take
-    /// over what the tier holds, `InvalidConfig`, or the device's failure.
+    /// `Unrecognised`, `NewerFormat`, `OlderFormat`, `Damaged`, `Truncated`, `OnlyCopy` if the sync mode or
+    /// admission wanted cannot take over what the tier holds, `InvalidConfig`, or the device's failure.
     pub fn open(flash: Arc<dyn Device>, config: VolumeConfig) -> Result<Self, VolumeError> {
         let (host, opened) = open_tier(flash, &config, None)?;
         let registry = Registry { tier: Some(opened), next_number: 1 };
@@ -85,9 +86,9 @@ impl Volume {
     /// Adds a file to the volume, or takes it up again after a restart. `path` names it in messages.
     ///
     /// # Errors
-    /// `AlreadyAttached`, `TooManyFiles`, and the refusals of identity: `ForeignTier`, `OlderTier`, `NewerTier`,
-    /// `ChangedFile`, `SidecarMissing`, `FileNotAttached`, `OnlyCopy`, `Damaged`, `NewerFormat`, `OlderFormat`, each with the next
-    /// step; nothing was changed then.
+    /// `AlreadyAttached`, `TooManyFiles`, and the refusals of identity: `ForeignTier`, `OlderTier`,
+    /// `NewerTier`, `ChangedFile`, `SidecarMissing`, `FileNotAttached`, `OnlyCopy`, `Damaged`,
+    /// `NewerFormat`, `OlderFormat`, each with the next step; nothing was changed then.
     pub fn attach(
         &self,
         path: &Path,
@@ -101,8 +102,8 @@ impl Volume {
         Ok(VolumeFile::new(file, Arc::clone(&self.shared)))
     }
 
-    /// Opens the file at `path`, created if it is missing and locked against other processes, and attaches it with its
-    /// sidecar beside it.
+    /// Opens the file at `path`, created if it is missing and locked against other processes, and attaches it
+    /// with its sidecar beside it.
     ///
     /// # Errors
     /// As [`Self::attach`], and `Busy` if another process has the file open so.
@@ -119,8 +120,8 @@ impl Volume {
         found.map(|file| VolumeFile::new(file, Arc::clone(&self.shared)))
     }
 
-    /// Paths, as far as the tier remembers them, of files that may have newer pages there than on disk and are not
-    /// attached. Until they are, no file of the volume can be changed.
+    /// Paths, as far as the tier remembers them, of files that may have newer pages there than on disk and
+    /// are not attached. Until they are, no file of the volume can be changed.
     pub fn unattached(&self) -> Vec<PathBuf> {
         let registry = lock(&self.shared.registry);
         let (Some(host), Some(opened)) = (self.shared.host(), &registry.tier) else { return Vec::new() };
@@ -133,28 +134,32 @@ impl Volume {
         self.shared.host().is_some_and(|host| self.shared.run_job(&host))
     }
 
-    /// Writes every page that is newer than its disk copy to disk and syncs; the tier stays in use. Writers wait
-    /// meanwhile.
+    /// Writes every page that is newer than its disk copy to disk and syncs; the tier stays in use. Writers
+    /// wait meanwhile.
     ///
     /// # Errors
-    /// The failure of a read or write; the volume is read-only then, and the tier still holds what was not written.
+    /// The failure of a read or write; the volume is read-only then, and the tier still holds what was not
+    /// written.
     pub fn drain(&self) -> Result<(), VolumeError> {
         self.shared.drain()?;
         self.shared.recording.mark(Op::Checkpoint, None);
         Ok(())
     }
 
-    /// Records from now on every page that is read or written through the volume, every sync, and every drain, as a trace in
-    /// Mezzanine's format at `path`. It has that name when [`Self::stop_recording`] has returned, or when the volume and all handles of
-    /// its files are gone; a process that ends before leaves it under the name of `mezzanine_trace::Writer::unfinished`, without what
-    /// happened in about the last second.
+    /// Records from now on every page that is read or written through the volume, every sync, and every
+    /// drain, as a trace in Mezzanine's format at `path`. It has that name when [`Self::stop_recording`]
+    /// has returned, or when the volume and all handles of its files are gone; a process that ends before
+    /// leaves it under the name of `mezzanine_trace::Writer::unfinished`, without what happened in about
+    /// the last second.
     ///
-    /// Reads are what the program asks for; a page that is written in part is a write of it. A sync is a commit, unless it was called as
-    /// [`VolumeFile::checkpoint`], and one that found nothing to make durable is none; a drain is a checkpoint.
+    /// Reads are what the program asks for; a page that is written in part is a write of it. A sync is a
+    /// commit, unless it was called as [`VolumeFile::checkpoint`], and one that found nothing to make
+    /// durable is none; a drain is a checkpoint.
     ///
     /// # Errors
-    /// `Busy` if the volume is recorded already; `InvalidConfig` if there is a file of that name; `Io`. If the trace cannot be
-    /// written later on, recording ends, and [`Self::stop_recording`] returns the reason; readers and writers go on.
+    /// `Busy` if the volume is recorded already; `InvalidConfig` if there is a file of that name; `Io`. If
+    /// the trace cannot be written later on, recording ends, and [`Self::stop_recording`] returns the
+    /// reason; readers and writers go on.
     pub fn record(&self, path: &Path) -> Result<(), VolumeError> {
         self.shared.record(path)
     }
@@ -162,8 +167,8 @@ impl Volume {
     /// Completes the trace that is being recorded; `None` if there is none.
     ///
     /// # Errors
-    /// `NothingRecorded`: then there is no file. Or the failure that has ended the recording; what was written before it stays, and the
-    /// message names it.
+    /// `NothingRecorded`: then there is no file. Or the failure that has ended the recording; what was
+    /// written before it stays, and the message names it.
     pub fn stop_recording(&self) -> Result<Option<Recorded>, VolumeError> {
         self.shared.stop_recording()
     }
@@ -173,14 +178,14 @@ impl Volume {
         self.shared.recorded_to()
     }
 
-    /// Asks for a queue that takes `bytes` bytes of flash, its metadata included, and returns at once. It is cut or
-    /// extended when it next comes to its end, which may take one revolution: pages that come in move it on, and
-    /// [`Self::resize_progress`] tells how far it is. Readers and writers go on; what no longer fits goes to disk as
-    /// always. A crash or a closing before then forgets the request.
+    /// Asks for a queue that takes `bytes` bytes of flash, its metadata included, and returns at once. It is
+    /// cut or extended when it next comes to its end, which may take one revolution: pages that come in
+    /// move it on, and [`Self::resize_progress`] tells how far it is. Readers and writers go on; what no
+    /// longer fits goes to disk as always. A crash or a closing before then forgets the request.
     ///
     /// # Errors
-    /// `InvalidConfig` if the size is less than the tier's parameters need, or more than it was formatted for; `ReadOnly`
-    /// and `Closed`; `NoTier`.
+    /// `InvalidConfig` if the size is less than the tier's parameters need, or more than it was formatted
+    /// for; `ReadOnly` and `Closed`; `NoTier`.
     pub fn resize(&self, bytes: u64) -> Result<ResizeProgress, VolumeError> {
         self.shared.resize(bytes)
     }
@@ -195,11 +200,12 @@ impl Volume {
         self.shared.cancel_resize();
     }
 
-    /// Goes on in another sync mode. Readers notice nothing; writers wait while what the tier alone holds goes to disk.
-    /// Where the next opening asks for another mode, it is switched again.
+    /// Goes on in another sync mode. Readers notice nothing; writers wait while what the tier alone holds
+    /// goes to disk. Where the next opening asks for another mode, it is switched again.
     ///
     /// # Errors
-    /// `InvalidConfig` for `drained`, `FileNotAttached`, `NoTier`. After a failure of a device the volume is read-only.
+    /// `InvalidConfig` for `drained`, `FileNotAttached`, `NoTier`. After a failure of a device the volume is
+    /// read-only.
     pub fn set_sync_mode(&self, mode: SyncMode) -> Result<(), VolumeError> {
         self.shared.set_sync_mode(mode)
     }
@@ -209,9 +215,9 @@ impl Volume {
         self.shared.tier_in_use().map(|host| host.tier.sync_mode())
     }
 
-    /// Writes every page that the tier alone holds to disk, and takes no more: pages that it has are read from it until they
-    /// change, and changes go to disk alone. A `sync` then makes them durable there. Readers go on meanwhile, writers
-    /// wait. Lasts until [`Self::resume_admission`] or the next opening.
+    /// Writes every page that the tier alone holds to disk, and takes no more: pages that it has are read
+    /// from it until they change, and changes go to disk alone. A `sync` then makes them durable there.
+    /// Readers go on meanwhile, writers wait. Lasts until [`Self::resume_admission`] or the next opening.
     ///
     /// # Errors
     /// `FileNotAttached`, `NoTier`. After a failure of a device the volume is read-only.
@@ -232,34 +238,36 @@ impl Volume {
         self.shared.tier_in_use().map(|host| !host.admission_off.load(Ordering::Acquire))
     }
 
-    /// Goes on with an empty tier on another flash device, while all files stay attached: one that has failed, or that is
-    /// wanted elsewhere, is given back. What the old tier alone holds goes to disk first. Readers go on, and each file's wait
-    /// once, for reads of it that are under way; writers and syncs wait until it is done. A resize that was asked for is
-    /// forgotten, and stopped admission is resumed. Until the old tier is left there is memory for both.
+    /// Goes on with an empty tier on another flash device, while all files stay attached: one that has
+    /// failed, or that is wanted elsewhere, is given back. What the old tier alone holds goes to disk
+    /// first. Readers go on, and each file's wait once, for reads of it that are under way; writers and
+    /// syncs wait until it is done. A resize that was asked for is forgotten, and stopped admission is
+    /// resumed. Until the old tier is left there is memory for both.
     ///
-    /// A tier that was given up after a failure ([`VolumeState::Bypass`]) is replaced as well, and the volume is in order
-    /// then. Requests to the old device that hang are not waited for, but those of a read.
+    /// A tier that was given up after a failure ([`VolumeState::Bypass`]) is replaced as well, and the volume
+    /// is in order then. Requests to the old device that hang are not waited for, but those of a read.
     ///
-    /// After a crash on the way the files are opened with the old device or the new one: the error of the wrong one names
-    /// the other. Once this has returned the old tier counts for nothing, whatever it holds, and is refused by every file.
+    /// After a crash on the way the files are opened with the old device or the new one: the error of the
+    /// wrong one names the other. Once this has returned the old tier counts for nothing, whatever it
+    /// holds, and is refused by every file.
     ///
     /// # Errors
-    /// Nothing has changed after: `Unrecognised`, `OnlyCopy` and `Damaged` for what the new device holds, unless
-    /// [`ReplaceOptions::force`], `Truncated` if it is too small, or its failure; `Busy` if it holds the tier in use;
-    /// `InvalidConfig`, also for another page size; `TooManyFiles`, `FileNotAttached`; `NoTier` if the volume never had
-    /// one; `Closed`.
+    /// Nothing has changed after: `Unrecognised`, `OnlyCopy` and `Damaged` for what the new device holds,
+    /// unless [`ReplaceOptions::force`], `Truncated` if it is too small, or its failure; `Busy` if it
+    /// holds the tier in use; `InvalidConfig`, also for another page size; `TooManyFiles`,
+    /// `FileNotAttached`; `NoTier` if the volume never had one; `Closed`.
     ///
-    /// `OnlyCopy` and `ReadOnly` if the volume is read-only: what is durable, and where, is no longer known then, and
-    /// the message says what the old device may hold alone.
+    /// `OnlyCopy` and `ReadOnly` if the volume is read-only: what is durable, and where, is no longer known
+    /// then, and the message says what the old device may hold alone.
     ///
-    /// If the old tier's pages cannot be brought to disk, the volume is read-only afterwards. If the sidecars cannot be
-    /// written, it goes on without a tier, and this may be called again.
+    /// If the old tier's pages cannot be brought to disk, the volume is read-only afterwards. If the sidecars
+    /// cannot be written, it goes on without a tier, and this may be called again.
     pub fn replace_flash(&self, flash: Arc<dyn Device>, options: &ReplaceOptions) -> Result<(), VolumeError> {
         self.shared.replace_flash(flash, options)
     }
 
-    /// The parameters of the tier as they are now, for a tier like it; also of one that was given up. `None` if there never
-    /// was one.
+    /// The parameters of the tier as they are now, for a tier like it; also of one that was given up. `None`
+    /// if there never was one.
     pub fn tier_config(&self) -> Option<TierConfig> {
         self.shared.host().map(|host| TierConfig {
             sync_mode: host.tier.sync_mode(),
@@ -268,9 +276,9 @@ impl Volume {
         })
     }
 
-    /// Makes everything durable, marks the tier closed and refuses further use. The tier keeps its pages for the next
-    /// opening. Changes and syncs that are under way come to their end first; those that come later are refused, and
-    /// nothing is written once this has returned.
+    /// Makes everything durable, marks the tier closed and refuses further use. The tier keeps its pages for
+    /// the next opening. Changes and syncs that are under way come to their end first; those that come
+    /// later are refused, and nothing is written once this has returned.
     ///
     /// # Errors
     /// The failure of the last sync; the volume is closed all the same, as if it had crashed.
@@ -278,17 +286,19 @@ impl Volume {
         self.shared.close(false)
     }
 
-    /// As [`Self::close`], with everything written to disk first, so that the files can be used without the tier: their
-    /// sidecars are removed, and the tier is left empty.
+    /// As [`Self::close`], with everything written to disk first, so that the files can be used without the
+    /// tier: their sidecars are removed, and the tier is left empty.
     ///
     /// # Errors
-    /// As [`Self::drain`] and [`Self::close`]. With `LostPage` everything else is on disk, and the tier is closed as by [`Self::close`]: its files still need it.
+    /// As [`Self::drain`] and [`Self::close`]. With `LostPage` everything else is on disk, and the tier is
+    /// closed as by [`Self::close`]: its files still need it.
     pub fn close_drained(&self) -> Result<(), VolumeError> {
         self.shared.close(true)
     }
 
-    /// What names this opening of the tier, and no other one of it or of a copy; also on another flash device that has taken its place. A host
-    /// may put it down beside what belongs to the opening alone, such as a log. `None` without a tier.
+    /// What names this opening of the tier, and no other one of it or of a copy; also on another flash device
+    /// that has taken its place. A host may put it down beside what belongs to the opening alone, such as
+    /// a log. `None` without a tier.
     pub fn nonce(&self) -> Option<Nonce> {
         self.shared.host().map(|host| host.nonce)
     }
@@ -309,8 +319,9 @@ impl Volume {
         self.shared.counters.snapshot(self.shared.host().as_ref().map(|host| &host.tier), lost)
     }
 
-    /// Pages that only flash has and that stage-out could not read: file and byte offset of each. Reads of them fail until they are written
-    /// anew as a whole, cut off, discarded or given up ([`VolumeFile::give_up`]), and until then their files are not current on disk.
+    /// Pages that only flash has and that stage-out could not read: file and byte offset of each. Reads of
+    /// them fail until they are written anew as a whole, cut off, discarded or given up
+    /// ([`VolumeFile::give_up`]), and until then their files are not current on disk.
     pub fn lost_pages(&self) -> Vec<(PathBuf, u64)> {
         let Some(host) = self.shared.tier_in_use() else { return Vec::new() };
         let size = host.page_size() as u64;
@@ -320,15 +331,15 @@ impl Volume {
         host.tier.lost().into_iter().filter_map(of).collect()
     }
 
-    /// How much of the last fraction of a second the disks were busy with what readers and writers waited for, in
-    /// thousandths. The tier writes pages to disk ahead of need while they are idle. `None` without workers: it is not
-    /// measured then.
+    /// How much of the last fraction of a second the disks were busy with what readers and writers waited
+    /// for, in thousandths. The tier writes pages to disk ahead of need while they are idle. `None`
+    /// without workers: it is not measured then.
     pub fn disk_utilisation(&self) -> Option<u32> {
         self.shared.pacing.permille()
     }
 
-    /// Tells a volume without workers, which does not measure it, how busy the disks are, in thousandths of their time. Until
-    /// then they count as fully busy, and the tier writes nothing ahead of need.
+    /// Tells a volume without workers, which does not measure it, how busy the disks are, in thousandths of
+    /// their time. Until then they count as fully busy, and the tier writes nothing ahead of need.
     pub fn set_disk_utilisation(&self, permille: u32) {
         if let Some(host) = self.shared.tier_in_use().filter(|_| self.workers.is_empty()) {
             host.tier.set_disk_utilisation(permille);

@@ -42,8 +42,8 @@ impl Shared {
         }
     }
 
-    /// There is no tier. Writers of a page exclude each other all the same: one that began while there was a tier may be about to
-    /// write the whole page of which it changes a part, as it was when it looked.
+    /// There is no tier. Writers of a page exclude each other all the same: one that began while there was a
+    /// tier may be about to write the whole page of which it changes a part, as it was when it looked.
     fn write_past_tier(&self, file: &FileInner, buf: &[u8], offset: u64) -> Result<(), VolumeError> {
         let size = file.page_size;
         for (position, part) in pieces(buf, offset, size, BATCH_PAGES) {
@@ -115,7 +115,8 @@ impl Shared {
                 self.stage_page(host, file, block, part)?;
             } else {
                 let mut page = vec![0; size as usize];
-                // A part from the page's beginning to the end of the file is all that there is of it; also where the page is lost.
+                // A part from the page's beginning to the end of the file is all that there is of it; also
+                // where the page is lost.
                 let is_all = inside == 0 && position + part.len() as u64 >= file.len();
                 if !is_all || planted::is(Bug::LostTailEndsWriting) {
                     self.read_page(host, file, block, &mut page)?;
@@ -128,8 +129,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Where the tier is provably clean the disk is written first, so that a failure of either device leaves disk right
-    /// (sync mode `through`, and writes that admission does not take).
+    /// Where the tier is provably clean the disk is written first, so that a failure of either device leaves
+    /// disk right (sync mode `through`, and writes that admission does not take).
     fn write_through(
         &self,
         host: &TierHost,
@@ -166,8 +167,8 @@ impl Shared {
         Ok(())
     }
 
-    /// After a disk write: the tier gets whole pages and those that it holds already; any other copy is forgotten, and
-    /// all of them if the write failed, for then disk holds what nobody knows.
+    /// After a disk write: the tier gets whole pages and those that it holds already; any other copy is
+    /// forgotten, and all of them if the write failed, for then disk holds what nobody knows.
     fn follow_disk(
         &self,
         host: &TierHost,
@@ -236,8 +237,8 @@ impl Shared {
     }
 }
 
-/// Splits what is written at `offset` where pages of `size` bytes end, `count` pages to a piece at most: the position and
-/// the bytes of each piece.
+/// Splits what is written at `offset` where pages of `size` bytes end, `count` pages to a piece at most: the
+/// position and the bytes of each piece.
 fn pieces(buf: &[u8], offset: u64, size: u64, count: u64) -> impl Iterator<Item = (u64, &[u8])> {
     let end = offset + buf.len() as u64;
     let mut rest = buf;

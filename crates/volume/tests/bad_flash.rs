@@ -61,8 +61,8 @@ fn one_damaged_superblock_is_survived_and_two_are_refused() {
     assert!(found == page(0, 1));
 }
 
-/// The tier may be whole, and have the only copies of its pages. The advice was to format it anew, or, where the error had passed meanwhile, that the device holds
-/// something that is no tier.
+/// The tier may be whole, and have the only copies of its pages. The advice was to format it anew, or, where
+/// the error had passed meanwhile, that the device holds something that is no tier.
 #[test]
 fn superblocks_that_cannot_be_read_just_now_are_no_reason_to_format() {
     let (flash, backing) = used();

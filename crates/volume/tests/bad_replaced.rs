@@ -14,8 +14,9 @@ use mezzanine_device::memory::Bad;
 use mezzanine_engine::planted::{Bug, set};
 use mezzanine_volume::{Admission, Design, ReplaceOptions, SyncMode, Volume};
 
-/// A reader meets a clean page that flash does not give back, and has its tombstone made durable before disk answers. Meanwhile the device is
-/// replaced: the reader waited for the volume to be settled, with the file's layout in its hands, and the new tier for the layout.
+/// A reader meets a clean page that flash does not give back, and has its tombstone made durable before disk
+/// answers. Meanwhile the device is replaced: the reader waited for the volume to be settled, with the file's
+/// layout in its hands, and the new tier for the layout.
 fn a_device_is_replaced_while_a_clean_page_is_buried(
     workers: usize,
     stopped: bool,

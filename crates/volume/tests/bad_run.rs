@@ -1,4 +1,5 @@
-//! Flash fails in one page of several that are read at once: it is that page which is read from elsewhere, or lost, and no other.
+//! Flash fails in one page of several that are read at once: it is that page which is read from elsewhere, or
+//! lost, and no other.
 
 #![allow(clippy::unwrap_used)]
 
@@ -58,8 +59,8 @@ fn clean_pages_damaged(bug: Option<Bug>) -> u64 {
     volume.statistics().pages_damaged
 }
 
-/// A run that failed was marked as read, and what was in the buffer was compared with the checksums: the clean neighbours of the
-/// bad page were forgotten, and the first dirty one was reported as lost.
+/// A run that failed was marked as read, and what was in the buffer was compared with the checksums: the
+/// clean neighbours of the bad page were forgotten, and the first dirty one was reported as lost.
 #[test]
 fn a_bad_clean_page_costs_none_of_its_neighbours() {
     assert_eq!(clean_pages_damaged(None), 1);

@@ -1,4 +1,5 @@
-//! Sectors of the flash device that stay bad, under every kind of data. What each may cost is in docs/reliability.md.
+//! Sectors of the flash device that stay bad, under every kind of data. What each may cost is in
+//! docs/reliability.md.
 
 #![allow(clippy::unwrap_used)]
 
@@ -59,8 +60,9 @@ fn go_round(file: &VolumeFile, volume: &Volume, rounds: u64) -> Result<(), Strin
     Ok(())
 }
 
-/// A sector is bad under a version that was superseded, among dirty pages that leave with it. One read brings the whole run of frames to the disk, and
-/// fails; the volume was read-only from then on, also after the next opening.
+/// A sector is bad under a version that was superseded, among dirty pages that leave with it. One read brings
+/// the whole run of frames to the disk, and fails; the volume was read-only from then on, also after the next
+/// opening.
 fn a_dead_page_costs_nothing(design: Design, bad: Bad) -> bool {
     let config = durable(design);
     let (flash, backing) = (formatted(&config), Backing::new("a"));
@@ -85,7 +87,8 @@ fn a_sector_under_superseded_data_costs_nothing() {
     only_with(&[Bug::RunNotReadAgain], || a_dead_page_costs_nothing(Design::FaceGr, Bad::Unreadable));
 }
 
-/// A sector is bad under a page that a drain has brought to disk; its record still says that it is dirty. Read or not, it costs nothing.
+/// A sector is bad under a page that a drain has brought to disk; its record still says that it is dirty.
+/// Read or not, it costs nothing.
 fn a_clean_page_costs_nothing(design: Design, mode: SyncMode, bad: Bad, is_read: bool) -> bool {
     let config = config(design, Admission::Both, mode, 0);
     let (flash, backing) = (formatted(&config), Backing::new("a"));
@@ -121,7 +124,8 @@ fn a_sector_under_clean_data_costs_nothing() {
     only_with(&[Bug::DeadPageMissed], unread);
 }
 
-/// Stage-out has brought pages to disk ahead of need, and their frames have not left. Disk answers for one that cannot be read, in a drain as well; both said that the page is lost.
+/// Stage-out has brought pages to disk ahead of need, and their frames have not left. Disk answers for one
+/// that cannot be read, in a drain as well; both said that the page is lost.
 fn a_page_on_disk_costs_nothing(design: Design) -> bool {
     let config = durable(design);
     let (flash, backing) = (formatted(&config), Backing::new("a"));
@@ -163,8 +167,8 @@ fn disk_answers_for_a_page_that_stage_out_has_brought_there() {
     only_with(&[Bug::SyncedCountsAsLost], || a_page_on_disk_costs_nothing(Design::FaceGr));
 }
 
-/// The page is clean in memory and its record says that it is dirty. Disk has answered for it; a power cut must not make it a page that can be had from
-/// nowhere.
+/// The page is clean in memory and its record says that it is dirty. Disk has answered for it; a power cut
+/// must not make it a page that can be had from nowhere.
 fn a_clean_page_stays_clean_over_a_cut(design: Design) -> bool {
     let config = durable(design);
     let (flash, backing) = (formatted(&config), Backing::new("a"));
@@ -221,8 +225,8 @@ fn an_error_of_a_read_that_passes_costs_nothing() {
     only_with(&[Bug::UnreadableAtOnce], || an_error_that_passes_costs_nothing(Design::FaceGr, 3));
 }
 
-/// The device answers no read for a while, longer than reads are repeated, and takes writes: a controller that is reset. Nothing is lost by that; up to a sixteenth of
-/// all frames was.
+/// The device answers no read for a while, longer than reads are repeated, and takes writes: a controller
+/// that is reset. Nothing is lost by that; up to a sixteenth of all frames was.
 fn an_outage_of_reads_loses_nothing(design: Design) -> bool {
     let config = durable(design);
     let (flash, backing) = (formatted(&config), Backing::new("a"));
@@ -253,8 +257,8 @@ fn a_device_that_answers_no_read_has_lost_nothing() {
     only_with(&[Bug::SilenceTakenForLoss], || an_outage_of_reads_loses_nothing(Design::FaceGr));
 }
 
-/// A sector is bad under the summary of a group, and stays bad. Once stage-out has met it nothing is put there again: no page, and no other summary, without
-/// which a tier that was not closed could not be opened.
+/// A sector is bad under the summary of a group, and stays bad. Once stage-out has met it nothing is put
+/// there again: no page, and no other summary, without which a tier that was not closed could not be opened.
 fn a_bad_summary_is_met_once(design: Design) -> bool {
     let config = durable(design);
     let (flash, backing) = (formatted(&config), Backing::new("a"));
@@ -287,7 +291,8 @@ fn the_place_of_a_summary_that_could_not_be_read_is_not_used_again() {
     only_with(&[Bug::BadSummaryForgotten], || a_bad_summary_is_met_once(Design::FaceGr));
 }
 
-/// A read fails once and goes well when it is repeated; later a write fails. What the volume says of its state is about the write.
+/// A read fails once and goes well when it is repeated; later a write fails. What the volume says of its
+/// state is about the write.
 fn the_cause_is_named(design: Design) -> bool {
     let config = durable(design);
     let (flash, backing) = (formatted(&config), Backing::new("a"));
@@ -343,8 +348,8 @@ fn a_segment_that_cannot_be_read_is_had_from_its_groups() {
     only_with(&[Bug::UnreadableEndsRecovery], || unreadable_metadata_costs_nothing(Design::FaceGr));
 }
 
-/// A sector is bad under a page that only flash has. The page is lost, and nothing else: its name goes round with the queue, over drains, closings and power cuts,
-/// until it is written anew.
+/// A sector is bad under a page that only flash has. The page is lost, and nothing else: its name goes round
+/// with the queue, over drains, closings and power cuts, until it is written anew.
 fn a_dirty_page_costs_itself(design: Design, bad: Bad) -> bool {
     let config = durable(design);
     let (flash, backing) = (formatted(&config), Backing::new("a"));
@@ -415,8 +420,9 @@ fn a_sector_under_dirty_data_costs_that_page_alone() {
     only_with(&rules, || a_dirty_page_costs_itself(Design::FaceGr, Bad::Unreadable));
 }
 
-/// A tier carries a sixteenth of its frames as lost pages. What counts is how many are lost now: sectors go bad one after the other for as long as the
-/// device lives, and each page is written anew before the next is lost.
+/// A tier carries a sixteenth of its frames as lost pages. What counts is how many are lost now: sectors go
+/// bad one after the other for as long as the device lives, and each page is written anew before the next is
+/// lost.
 fn pages_may_be_lost_one_after_the_other(design: Design) -> bool {
     let config = durable(design);
     let (flash, backing) = (formatted(&config), Backing::new("a"));
@@ -431,7 +437,8 @@ fn pages_may_be_lost_one_after_the_other(design: Design) -> bool {
     })
 }
 
-/// Told by seed 1515 of the crash worlds, whose checker took as many bad sectors as the tier carries lost pages for reason enough to end writing.
+/// Told by seed 1515 of the crash worlds, whose checker took as many bad sectors as the tier carries lost
+/// pages for reason enough to end writing.
 #[test]
 fn as_many_pages_may_be_lost_in_time_as_are_written_anew() {
     for design in [Design::FaceGr, Design::Lc] {
@@ -439,8 +446,8 @@ fn as_many_pages_may_be_lost_in_time_as_are_written_anew() {
     }
 }
 
-/// The sector stays bad however often it is written, and a flush says nothing of that. It takes one page, and not one at each round of the queue, before and
-/// after a restart.
+/// The sector stays bad however often it is written, and a flush says nothing of that. It takes one page, and
+/// not one at each round of the queue, before and after a restart.
 fn a_bad_place_takes_one_page(design: Design) -> bool {
     let config = durable(design);
     let (flash, backing) = (formatted(&config), Backing::new("a"));
@@ -500,7 +507,8 @@ fn what_was_synced_beside_a_lost_page_survives_a_power_cut() {
     only_with(&[Bug::LostTakenForTorn], || what_lies_beside_a_lost_page_survives(Design::FaceGr));
 }
 
-/// A tier with a lost page cannot be closed drained. Is it closed in order, so that nothing but its pages is needed at the next opening?
+/// A tier with a lost page cannot be closed drained. Is it closed in order, so that nothing but its pages is
+/// needed at the next opening?
 fn a_tier_that_cannot_be_drained_is_closed_in_order(design: Design) -> bool {
     let config = durable(design);
     let (flash, backing) = (formatted(&config), Backing::new("a"));
@@ -532,7 +540,8 @@ fn a_tier_with_a_lost_page_is_closed_in_order() {
     }
 }
 
-/// A page written in place is lost, and then its sector can be read after all. A drain brings it to disk. Is it a page like any other from then on, and can it leave?
+/// A page written in place is lost, and then its sector can be read after all. A drain brings it to disk. Is
+/// it a page like any other from then on, and can it leave?
 fn a_page_that_is_found_again_leaves(volume: &Volume, flash: &MemoryDevice, file: &VolumeFile) -> bool {
     (0..12).for_each(|block| write(file, block, 1));
     file.sync().unwrap();
@@ -590,7 +599,8 @@ fn a_lost_page_that_is_dropped_is_gone() {
     }
 }
 
-/// The page that a file ends in is lost, and the power fails. Can the rest of the file be changed, and the page be written anew?
+/// The page that a file ends in is lost, and the power fails. Can the rest of the file be changed, and the
+/// page be written anew?
 fn a_lost_page_at_the_end_of_a_file_costs_itself(design: Design) -> bool {
     const END: usize = 1000;
     let config = durable(design);
@@ -629,7 +639,8 @@ fn a_file_that_ends_in_a_lost_page_can_be_changed() {
     }
 }
 
-/// A file grows without a sync, and a crash leaves pages in the tier that lie past its end. One of them cannot be read. Can the tier be drained?
+/// A file grows without a sync, and a crash leaves pages in the tier that lie past its end. One of them
+/// cannot be read. Can the tier be drained?
 fn a_bad_page_past_the_end_costs_nothing(design: Design, closed: bool) -> bool {
     let config = durable(design);
     let (flash, backing) = (formatted(&config), Backing::new("a"));
@@ -674,7 +685,8 @@ fn a_sector_under_a_page_past_the_end_costs_nothing() {
 /// There is an end to what is carried: then, and not before, writing ends.
 #[test]
 fn a_device_that_rots_away_ends_writing_before_it_is_full_of_lost_pages() {
-    // With one shard every page has its lock in common with the one that is judged: those that are lost are counted without it.
+    // With one shard every page has its lock in common with the one that is judged: those that are lost are
+    // counted without it.
     for (design, shards) in WRITE_BACK.into_iter().flat_map(|design| [(design, 4), (design, 1)]) {
         let mut config = durable(design);
         config.tier.shards = shards;

@@ -33,8 +33,8 @@ fn has_all(file: &VolumeFile) -> bool {
     (0..12).all(|block| file.read_at(&mut found, block * PAGE as u64).is_ok() && found == page(block, 1))
 }
 
-/// The host knows what both say, and writes them anew: nothing is lost. It did not, since nobody could tell which copy might be overwritten first, and the tier
-/// could be neither closed nor opened.
+/// The host knows what both say, and writes them anew: nothing is lost. It did not, since nobody could tell
+/// which copy might be overwritten first, and the tier could be neither closed nor opened.
 fn are_written_anew(bad: [Bad; 2]) -> bool {
     let (flash, backing) = (formatted(&durable()), Backing::new("a"));
     let (volume, file) = in_use(&flash, &backing, bad);
@@ -64,7 +64,8 @@ fn superblocks_that_cannot_be_read_in_use_are_written_anew() {
     assert!(!healed, "superblocks that were left as they were went unnoticed");
 }
 
-/// Both places stay bad: the write succeeds, and nobody could open the tier again. Who closes it is told, and the volume can still bring everything to disk before.
+/// Both places stay bad: the write succeeds, and nobody could open the tier again. Who closes it is told, and
+/// the volume can still bring everything to disk before.
 fn a_device_without_superblocks_is_told() -> bool {
     let (flash, backing) = (formatted(&durable()), Backing::new("a"));
     let (volume, file) = in_use(&flash, &backing, [Bad::Unreadable; 2]);

@@ -66,15 +66,17 @@ fn the_file_is_taken_again(bug: Option<Bug>) -> bool {
     })
 }
 
-/// The sync had what it covered in hand and put it into the sidecar when the discard had made that forget it: the sidecar named pages that are zeros by
-/// now, and the file was refused for them, as one that is older than its sidecar.
+/// The sync had what it covered in hand and put it into the sidecar when the discard had made that forget it:
+/// the sidecar named pages that are zeros by now, and the file was refused for them, as one that is older
+/// than its sidecar.
 #[test]
 fn a_sync_that_was_under_way_names_no_page_that_was_discarded() {
     assert!(the_file_is_taken_again(None));
     assert!(!the_file_is_taken_again(Some(Bug::SyncedBatchRemembered)), "the planted fault went unnoticed");
 }
 
-/// The sidecar that a crash has left names a page that was being discarded. Is the file taken at the attachment after the one that repeats the discard?
+/// The sidecar that a crash has left names a page that was being discarded. Is the file taken at the
+/// attachment after the one that repeats the discard?
 fn a_repeated_discard_is_lasting(bug: Option<Bug>) -> bool {
     let (flash, backing) = (formatted(&durable()), Backing::new("a"));
     let volume = open(&flash, &durable());
@@ -97,8 +99,8 @@ fn a_repeated_discard_is_lasting(bug: Option<Bug>) -> bool {
     taken
 }
 
-/// The discard was repeated when the file was attached, and the pages were named as they had been: the attachment after that found zeros and refused
-/// the file.
+/// The discard was repeated when the file was attached, and the pages were named as they had been: the
+/// attachment after that found zeros and refused the file.
 #[test]
 fn a_discard_that_is_repeated_leaves_no_page_named() {
     assert!(a_repeated_discard_is_lasting(None));

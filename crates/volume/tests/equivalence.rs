@@ -1,4 +1,5 @@
-//! Whatever the design, the admission, the sync mode and the number of workers: a file of a volume is an array of bytes.
+//! Whatever the design, the admission, the sync mode and the number of workers: a file of a volume is an
+//! array of bytes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -42,7 +43,8 @@ fn run_with(config: &VolumeConfig, seed: u64, guarded: bool) {
                 volume.close_drained().unwrap();
                 backing.disk.inspect(|disk| assert!(disk == model.bytes, "the disk is not current"));
                 let tier = statistics.tier.unwrap();
-                // A design that chooses fills up once, and then refuses what is cold. With clean pages alone nobody has to work for it.
+                // A design that chooses fills up once, and then refuses what is cold. With clean pages alone
+                // nobody has to work for it.
                 let chooses = design.has_slots();
                 let turned_away =
                     if chooses { tier.refused + tier.dropped_busy } else { 0 } + tier.clean_first_seen;

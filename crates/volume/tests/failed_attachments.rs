@@ -9,8 +9,9 @@ use mezzanine_device::Device;
 use mezzanine_engine::planted::{Bug, set};
 use mezzanine_volume::{SidecarStore, VolumeErrorKind};
 
-/// What a file's table says of its length cuts through a page that stage-out has written whole since. The attachment after the crash cuts the disk there, and cannot
-/// write the sidecar. Is the file taken at the next one?
+/// What a file's table says of its length cuts through a page that stage-out has written whole since. The
+/// attachment after the crash cuts the disk there, and cannot write the sidecar. Is the file taken at the
+/// next one?
 fn a_file_that_was_cut_is_taken_again(bug: Option<Bug>) -> bool {
     const END: usize = 9 * PAGE + PAGE / 2;
     let (flash, backing) = (formatted(&durable()), Backing::new("a"));
@@ -78,8 +79,8 @@ fn a_file_whose_disk_was_cut_by_an_attachment_that_failed_is_taken() {
     );
 }
 
-/// The first sidecar of a file reports a failure and is in place all the same. Another file is attached in that opening. Can both be used in the next, whichever
-/// comes first?
+/// The first sidecar of a file reports a failure and is in place all the same. Another file is attached in
+/// that opening. Can both be used in the next, whichever comes first?
 fn both_files_are_taken(bug: Option<Bug>, failed_first: bool) -> bool {
     let flash = formatted(&durable());
     let (failed, other) = (Backing::new("a"), Backing::new("b"));

@@ -1,4 +1,5 @@
-//! Numbers of files near their end: no file ever gets the number of another one, however often a tier was opened.
+//! Numbers of files near their end: no file ever gets the number of another one, however often a tier was
+//! opened.
 
 #![allow(clippy::unwrap_used)]
 
@@ -25,8 +26,9 @@ fn opened_often(flash: &MemoryDevice, epoch: u32) {
     flash.flush().unwrap();
 }
 
-/// A tier with one file, opened 2^24 times. It was so once that the number of the next file was the epoch times 256, which wraps: it was one that an
-/// earlier file had. Returns what became of attaching another file.
+/// A tier with one file, opened 2^24 times. It was so once that the number of the next file was the epoch
+/// times 256, which wraps: it was one that an earlier file had. Returns what became of attaching another
+/// file.
 fn another_file_after_many_openings(
     config: &VolumeConfig,
 ) -> (Arc<MemoryDevice>, Backing, Result<(), VolumeErrorKind>) {

@@ -1,4 +1,5 @@
-//! A file that was changed behind a tier that was closed is not taken for unchanged, whatever its size and the time of its last change say.
+//! A file that was changed behind a tier that was closed is not taken for unchanged, whatever its size and
+//! the time of its last change say.
 
 #![allow(clippy::unwrap_used)]
 

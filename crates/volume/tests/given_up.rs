@@ -61,8 +61,8 @@ fn a_discard_in_the_middle_of_which_the_tier_is_given_up_leaves_the_file_detache
     }
 }
 
-/// Flash fails in a discard of two bytes, before which so many pages are written, and the power fails after it. Are they zeros? `None` if the tier is
-/// not given up.
+/// Flash fails in a discard of two bytes, before which so many pages are written, and the power fails after
+/// it. Are they zeros? `None` if the tier is not given up.
 fn zeros_are_durable(pages: u64, seed: u64) -> Option<bool> {
     let flash = formatted(&durable());
     let backing = Backing::new("a");
@@ -146,8 +146,8 @@ fn a_sidecar_that_says_dirty_though_its_replacement_failed_is_taken_back() {
     file.sync().unwrap();
 }
 
-/// Numbers that a file had before stay in its sidecar until the tier has forgotten them durably, also when the tier is
-/// given up before that.
+/// Numbers that a file had before stay in its sidecar until the tier has forgotten them durably, also when
+/// the tier is given up before that.
 #[test]
 fn former_numbers_survive_a_tier_that_is_given_up() {
     let flash = formatted(&durable());
@@ -239,8 +239,8 @@ fn clean_pages_that_are_distrusted_stay_so_when_the_file_is_attached_warm() {
     assert!(found == page(0, 3), "a clean copy on flash that the disk is newer than has answered");
 }
 
-/// One thread changes a part of a page and has read the rest of it; the tier is given up; another thread changes another part.
-/// Are both changes there?
+/// One thread changes a part of a page and has read the rest of it; the tier is given up; another thread
+/// changes another part. Are both changes there?
 fn both_parts_are_there(plant: impl Fn() + Sync) -> bool {
     let (flash, backing) = (formatted(&durable()), Backing::new("a"));
     backing.disk.write_at(&[page(0, 1), page(1, 1)].concat(), 0).unwrap();
@@ -281,8 +281,8 @@ fn both_parts_are_there(plant: impl Fn() + Sync) -> bool {
     found == expected
 }
 
-/// Found by the storm (`tests/storm`): a write past the tier did not wait for one that had begun before, which then wrote the whole
-/// page as it had been. What had been written and synced in between was gone.
+/// Found by the storm (`tests/storm`): a write past the tier did not wait for one that had begun before,
+/// which then wrote the whole page as it had been. What had been written and synced in between was gone.
 #[test]
 fn a_write_past_the_tier_is_not_undone_by_one_that_began_before() {
     assert!(both_parts_are_there(|| {}));
@@ -295,7 +295,8 @@ fn that_a_write_past_the_tier_does_not_wait_shows() {
     assert!(!both_parts_are_there(|| set(Some(Bug::GivenUpUnlocked))), "the planted fault went unnoticed");
 }
 
-/// The flash device is replaced while another thread has met its failure and gives the tier up. Is it replaced?
+/// The flash device is replaced while another thread has met its failure and gives the tier up. Is it
+/// replaced?
 #[cfg(feature = "planted")]
 fn is_replaced(bug: Option<mezzanine_engine::planted::Bug>) -> bool {
     use std::rc::Rc;
@@ -355,8 +356,9 @@ fn is_replaced(bug: Option<mezzanine_engine::planted::Bug>) -> bool {
     replaced
 }
 
-/// Found by the storm: the replacement met the failure, too, saw that somebody else was seeing to it, and reported it, though the
-/// tier was given up in order a moment later, and a device of which that is so can be replaced.
+/// Found by the storm: the replacement met the failure, too, saw that somebody else was seeing to it, and
+/// reported it, though the tier was given up in order a moment later, and a device of which that is so can be
+/// replaced.
 #[cfg(feature = "planted")]
 #[test]
 fn a_device_is_replaced_while_another_thread_gives_it_up() {
@@ -365,7 +367,8 @@ fn a_device_is_replaced_while_another_thread_gives_it_up() {
     assert!(!is_replaced(Some(Bug::GivingUpUnawaited)), "the planted fault went unnoticed");
 }
 
-/// Flash fails in a drain, or in a drained closing: it is given up in order, or was not needed anyway. Is the drain done then, by the disk?
+/// Flash fails in a drain, or in a drained closing: it is given up in order, or was not needed anyway. Is the
+/// drain done then, by the disk?
 fn a_drain_outlives_the_tier() -> bool {
     [(durable(), Operation::Write), (through(), Operation::Write), (through(), Operation::Flush)]
         .into_iter()
@@ -384,8 +387,8 @@ fn a_drain_outlives_the_tier() -> bool {
         })
 }
 
-/// Found when the crash worlds held operations to the table of costs (seeds 138 and 923): the drain failed with the error of flash, which had just been given
-/// up, and every page was on disk.
+/// Found when the crash worlds held operations to the table of costs (seeds 138 and 923): the drain failed
+/// with the error of flash, which had just been given up, and every page was on disk.
 #[test]
 fn a_drain_in_which_flash_fails_is_done_by_the_disk() {
     assert!(a_drain_outlives_the_tier());
@@ -399,8 +402,8 @@ fn a_drain_in_which_flash_fails_is_done_by_the_disk() {
     }
 }
 
-/// One thread is about to change a part of a page in the tier, and loses the processor before it has looked at the page; the tier is given up;
-/// another thread changes another part. Are both changes there?
+/// One thread is about to change a part of a page in the tier, and loses the processor before it has looked
+/// at the page; the tier is given up; another thread changes another part. Are both changes there?
 #[cfg(feature = "planted")]
 fn both_parts_are_there_of_a_page_in_the_tier(bug: Option<mezzanine_engine::planted::Bug>) -> bool {
     use mezzanine_engine::planted::{at_points, set};
@@ -444,7 +447,8 @@ fn both_parts_are_there_of_a_page_in_the_tier(bug: Option<mezzanine_engine::plan
     found == expected
 }
 
-/// The writer had gone to the tier, looked at the page there when others had written past it, and wrote all of that over what they had synced.
+/// The writer had gone to the tier, looked at the page there when others had written past it, and wrote all
+/// of that over what they had synced.
 #[cfg(feature = "planted")]
 #[test]
 fn a_page_of_a_tier_that_was_given_up_is_not_written_over_the_newer_one() {

@@ -68,7 +68,8 @@ fn with_a_lost_page(
     (volume, file)
 }
 
-/// The power fails as soon as the page was given up. Then it is as it was left, and all is as with a page that was never lost.
+/// The power fails as soon as the page was given up. Then it is as it was left, and all is as with a page
+/// that was never lost.
 fn stays_given_up(design: Design, carried: bool) -> bool {
     let config = durable(design);
     let (flash, backing) = (formatted(&config), Backing::new("a"));

@@ -1,7 +1,9 @@
-//! A file, its sidecar and a flash device from different moments of one life, or from the lives of two copies (invariant 10).
+//! A file, its sidecar and a flash device from different moments of one life, or from the lives of two copies
+//! (invariant 10).
 //!
-//! Invariants checked: whatever is put together is refused, or the file has what was synced last by either; what belongs together is never refused. One exception: older
-//! flash of the same opening, since which nothing was staged out, may not be told; the file then has what it had then.
+//! Invariants checked: whatever is put together is refused, or the file has what was synced last by either;
+//! what belongs together is never refused. One exception: older flash of the same opening, since which
+//! nothing was staged out, may not be told; the file then has what it had then.
 
 #![allow(clippy::unwrap_used)]
 
@@ -26,7 +28,8 @@ struct Moment {
     sidecar: Option<Vec<u8>>,
     /// What was synced last.
     synced: Vec<u8>,
-    /// The disk has everything by itself: the flash counts for nothing, and files that are current go without it.
+    /// The disk has everything by itself: the flash counts for nothing, and files that are current go
+    /// without it.
     expendable: bool,
     /// Groups that the tier has.
     groups: u64,
@@ -348,8 +351,8 @@ fn copies_that_were_both_opened_do_not_go_with_the_flash_of_each_other() {
     }
 }
 
-/// The file alone is put back, without its sidecar: a copy of the disk from before something was staged out. Says whether that is refused, and if not
-/// what is found wrong.
+/// The file alone is put back, without its sidecar: a copy of the disk from before something was staged out.
+/// Says whether that is refused, and if not what is found wrong.
 fn a_disk_alone_is_refused(device: bool) -> Result<bool, VolumeError> {
     let flash = formatted(&durable());
     let disk = Arc::new(if device { MemoryDevice::new(200 * PAGE as u64) } else { MemoryDevice::file(0) });
@@ -407,8 +410,9 @@ fn a_disk_that_was_put_back_alone_is_refused_also_a_device() {
     }
 }
 
-/// A copy of file and sidecar from right after the file's first attachment: the process died before any group of the tier had the number that it got, and the
-/// next opening gave it another one, under which it was written.
+/// A copy of file and sidecar from right after the file's first attachment: the process died before any group
+/// of the tier had the number that it got, and the next opening gave it another one, under which it was
+/// written.
 fn a_file_from_before_its_number_is_refused() -> Result<bool, VolumeError> {
     let machine = Machine::new(&durable(), false);
     drop(machine.open()?);
@@ -437,8 +441,9 @@ fn a_file_from_before_its_number_is_refused() -> Result<bool, VolumeError> {
     Ok(refused)
 }
 
-/// Found by worlds whose parts are put back to earlier moments (`mezz sim crash --world histories`, seed 51): the number in the sidecar was one that the tier did
-/// not know, so the file was taken for a new one, and read as it was before it was written.
+/// Found by worlds whose parts are put back to earlier moments (`mezz sim crash --world histories`, seed 51):
+/// the number in the sidecar was one that the tier did not know, so the file was taken for a new one, and
+/// read as it was before it was written.
 #[test]
 fn a_file_is_refused_though_it_had_another_number_when_it_was_copied() {
     assert!(a_file_from_before_its_number_is_refused().unwrap());
@@ -451,7 +456,8 @@ fn a_file_is_refused_though_it_had_another_number_when_it_was_copied() {
     }
 }
 
-/// Flash of a tier in sync mode `through` is put back to before the last opening, in which two files got their numbers in another order.
+/// Flash of a tier in sync mode `through` is put back to before the last opening, in which two files got
+/// their numbers in another order.
 fn older_flash_of_a_clean_tier_is_emptied() -> Result<(), VolumeError> {
     let flash = formatted(&through());
     let [a, b, before_them] = ["a", "b", "c"].map(Backing::new);
@@ -469,8 +475,8 @@ fn older_flash_of_a_clean_tier_is_emptied() -> Result<(), VolumeError> {
     used(&[&before_them, &a, &b], through(), 3)
 }
 
-/// Found by the same worlds (seed 22): the second file's number had been given to the first one, in an opening that this copy of the tier never saw, and the file was
-/// refused as a copy of the other.
+/// Found by the same worlds (seed 22): the second file's number had been given to the first one, in an
+/// opening that this copy of the tier never saw, and the file was refused as a copy of the other.
 #[test]
 fn a_clean_tier_takes_files_whose_numbers_another_copy_of_it_gave() {
     older_flash_of_a_clean_tier_is_emptied().unwrap();

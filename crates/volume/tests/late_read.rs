@@ -1,5 +1,5 @@
-//! A reader has what stood on disk in its hands, and meanwhile something else comes to stand there. What it read counts only if
-//! nothing has changed.
+//! A reader has what stood on disk in its hands, and meanwhile something else comes to stand there. What it
+//! read counts only if nothing has changed.
 
 #![allow(clippy::unwrap_used)]
 
@@ -46,8 +46,8 @@ impl Scene {
         self.backing.disk.inspect(|disk| disk.starts_with(&guard))
     }
 
-    /// Reads the first `len` bytes in a thread whose request to the disk hangs as `held` says until `operation` has taken the
-    /// guard away, which may wait for the reader.
+    /// Reads the first `len` bytes in a thread whose request to the disk hangs as `held` says until
+    /// `operation` has taken the guard away, which may wait for the reader.
     fn read_across(&self, len: usize, held: Held, operation: Away, bug: Option<Bug>) -> Vec<u8> {
         assert!(self.is_guarded());
         std::thread::scope(|scope| {
@@ -98,7 +98,8 @@ const WAYS: [(&str, Away); 4] = [
     ("the tier is given up", give_up),
 ];
 
-/// Reads the first `pages` pages across the end of the guard: what the reader got, and what is read and written after that.
+/// Reads the first `pages` pages across the end of the guard: what the reader got, and what is read and
+/// written after that.
 fn is_right(pages: usize, away: Away, bug: Option<Bug>) -> bool {
     let expected: Vec<u8> = (0..8).flat_map(|block| page(block, 1)).collect();
     let scene = Scene::new(&expected);
@@ -115,8 +116,9 @@ fn is_right(pages: usize, away: Away, bug: Option<Bug>) -> bool {
     found == expected[..pages * PAGE] && again == expected && on_disk
 }
 
-/// A reader had the guard in its buffer when the header took its place again. Whether a guard stood there was asked after that,
-/// so it was given out as the file's first bytes, offered to the tier as a clean page, and answered all later reads.
+/// A reader had the guard in its buffer when the header took its place again. Whether a guard stood there was
+/// asked after that, so it was given out as the file's first bytes, offered to the tier as a clean page, and
+/// answered all later reads.
 #[test]
 fn a_guard_that_is_taken_away_while_it_is_read_is_not_given_out() {
     for (name, away) in WAYS {
@@ -127,8 +129,8 @@ fn a_guard_that_is_taken_away_while_it_is_read_is_not_given_out() {
     }
 }
 
-/// A file that is shorter than its guard is shortened to its length when the guard goes. A reader that had been told the guard's
-/// length failed to read that far.
+/// A file that is shorter than its guard is shortened to its length when the guard goes. A reader that had
+/// been told the guard's length failed to read that far.
 #[test]
 fn a_short_file_that_loses_its_guard_can_be_read_meanwhile() {
     for (name, away) in WAYS {

@@ -1,4 +1,5 @@
-//! A page that flash does not give back, whose record says that only flash has it, and that disk has all the same.
+//! A page that flash does not give back, whose record says that only flash has it, and that disk has all the
+//! same.
 
 #![allow(clippy::unwrap_used)]
 
@@ -38,8 +39,8 @@ fn spoil(flash: &MemoryDevice, bytes: &[u8]) {
     }
 }
 
-/// Pages go to disk, which their records do not know; `newer`, if the page is written once more and only flash has that. Then the power fails, and the newest version on
-/// flash cannot be read any more.
+/// Pages go to disk, which their records do not know; `newer`, if the page is written once more and only
+/// flash has that. Then the power fails, and the newest version on flash cannot be read any more.
 fn after_a_crash(
     config: &VolumeConfig,
     flash: &Arc<MemoryDevice>,
@@ -65,7 +66,8 @@ fn after_a_crash(
     (volume, file)
 }
 
-/// Does disk answer for the page, before and after the queue has come to it, and is the file whole after a drain?
+/// Does disk answer for the page, before and after the queue has come to it, and is the file whole after a
+/// drain?
 fn nothing_is_lost(design: Design, goes_round: bool) -> bool {
     let config = durable(design);
     let (flash, backing) = (formatted(&config), Backing::new("a"));
@@ -88,7 +90,8 @@ fn nothing_is_lost(design: Design, goes_round: bool) -> bool {
         && backing.disk.inspect(|disk| disk[AT as usize * PAGE..][..PAGE] == page(AT, 1))
 }
 
-/// The page's record said that only flash had it: it was reported as lost, and the file could not leave the tier, though disk had every byte of it.
+/// The page's record said that only flash had it: it was reported as lost, and the file could not leave the
+/// tier, though disk had every byte of it.
 #[test]
 fn a_page_that_disk_has_is_not_lost() {
     for design in WRITE_BACK {

@@ -59,9 +59,9 @@ fn a_tier_grows_and_shrinks_while_it_is_read_and_written() {
     }
 }
 
-/// Found by threads in many orders. Fewer frames of room than frames count as so many; a queue that shrank kept the number, which
-/// then counted as fewer: the next opening took flash to be laid out for those, looked for metadata segments and frames in other
-/// places, and refused the tier as damaged.
+/// Found by threads in many orders. Fewer frames of room than frames count as so many; a queue that shrank
+/// kept the number, which then counted as fewer: the next opening took flash to be laid out for those, looked
+/// for metadata segments and frames in other places, and refused the tier as damaged.
 #[test]
 fn a_tier_that_was_told_of_no_room_is_opened_after_it_has_shrunk() {
     for frames_max in [0, 1, 110, 200] {

@@ -42,8 +42,8 @@ fn an_older_snapshot_never_answers() {
     assert!(found.is_some_and(|found| found == page(3, 1)), "the planted fault went unnoticed");
 }
 
-/// One copy of the superblock is torn, as a crash may have left it; then the power fails at the `n`th operation of an opening.
-/// Can the tier be opened after that?
+/// One copy of the superblock is torn, as a crash may have left it; then the power fails at the `n`th
+/// operation of an opening. Can the tier be opened after that?
 fn a_copy_is_left(n: u64, seed: u64) -> bool {
     let (flash, backing) = (formatted(&durable()), Backing::new("a"));
     backing.attach(&open(&flash, &durable())).unwrap();
@@ -69,7 +69,8 @@ fn a_superblock_that_is_torn_twice_leaves_a_whole_copy() {
     assert!(!left, "the planted fault went unnoticed");
 }
 
-/// Pages lie on disk alone; the disk loses power in the `n`th operation of a discard. Is each page old or zero after that?
+/// Pages lie on disk alone; the disk loses power in the `n`th operation of a discard. Is each page old or
+/// zero after that?
 fn discarded_pages_are_whole(n: u64, seed: u64) -> bool {
     let (flash, backing) = (formatted(&durable()), Backing::new("a"));
     let volume = open(&flash, &durable());
@@ -139,8 +140,9 @@ fn a_device_is_not_replaced_before_its_pages_are_on_disk() {
     assert!(!held, "the planted fault went unnoticed");
 }
 
-/// A page is written to disk while there is no tier, a new tier takes it up from there and is synced on behalf of another file, and
-/// the power fails. The page is read, leaves the tier, and is read again: is it the same?
+/// A page is written to disk while there is no tier, a new tier takes it up from there and is synced on
+/// behalf of another file, and the power fails. The page is read, leaves the tier, and is read again: is it
+/// the same?
 fn what_was_read_stays(seed: u64) -> bool {
     let (flash, a, b) = (formatted(&durable()), Backing::new("a"), Backing::new("b"));
     let volume = open(&flash, &durable());
@@ -191,8 +193,8 @@ fn what_was_written_without_a_tier_is_synced_before_there_is_another() {
     assert!(!held, "the planted fault went unnoticed");
 }
 
-/// A durable tier is closed when everything happens to be on disk, opened in `through` if it may be, and a header is changed and leaves
-/// the tier. Is it there? After a refusal the tier is opened as before.
+/// A durable tier is closed when everything happens to be on disk, opened in `through` if it may be, and a
+/// header is changed and leaves the tier. Is it there? After a refusal the tier is opened as before.
 fn header_is_there() -> bool {
     let (flash, backing) = (formatted(&durable()), Backing::guarded("a"));
     let volume = open(&flash, &durable());

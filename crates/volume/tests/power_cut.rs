@@ -1,9 +1,9 @@
 //! Power is cut at any operation, also while a volume is opened, again and again; or only the process dies.
 //!
-//! Invariants checked: after a cut each page is a version between the last one that was synced and the last one issued
-//! (a discarded page and one past the end count as zeros), the length likewise; what was read after a recovery does not
-//! go back at the next cut; the structure of the tier is whole. Where writes go to the disk at once, the disk may tear a
-//! page that was not synced, sector by sector.
+//! Invariants checked: after a cut each page is a version between the last one that was synced and the last
+//! one issued (a discarded page and one past the end count as zeros), the length likewise; what was read
+//! after a recovery does not go back at the next cut; the structure of the tier is whole. Where writes go to
+//! the disk at once, the disk may tear a page that was not synced, sector by sector.
 
 #![allow(clippy::unwrap_used)]
 
@@ -258,7 +258,8 @@ fn run(seed: u64) {
         }
         let mut again = world.random.below(3);
         loop {
-            // If power stayed on, perhaps only the process died: what it wrote can be read and is not durable.
+            // If power stayed on, perhaps only the process died: what it wrote can be read and is not
+            // durable.
             let process_only = world.power.is_on() && world.random.chance(1, 2);
             world.power.restore();
             let (flash, disk) = (world.random.next_u64(), world.random.next_u64());

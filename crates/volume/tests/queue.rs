@@ -1,5 +1,5 @@
-//! What the queue is for does happen: pages are written in groups, referenced ones get second chances, repeated writes
-//! spare the disk, a sync without changes costs nothing.
+//! What the queue is for does happen: pages are written in groups, referenced ones get second chances,
+//! repeated writes spare the disk, a sync without changes costs nothing.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,4 +1,5 @@
-//! The flash device is replaced while files stay attached: a healthy one, one that has failed, and one that may not be.
+//! The flash device is replaced while files stay attached: a healthy one, one that has failed, and one that
+//! may not be.
 
 #![allow(clippy::unwrap_used)]
 

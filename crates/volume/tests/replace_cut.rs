@@ -1,8 +1,9 @@
-//! Power is cut at every single operation of a replacement of the flash device, there and back, on all that it touches: the
-//! old device, the new one, the disk and the sidecar.
+//! Power is cut at every single operation of a replacement of the flash device, there and back, on all that
+//! it touches: the old device, the new one, the disk and the sidecar.
 //!
-//! Invariants checked: the file opens with the old device or with the new one, perhaps with either, and then has what was
-//! synced; the one that it is not opened with is refused from then on, or answers with what was written since.
+//! Invariants checked: the file opens with the old device or with the new one, perhaps with either, and then
+//! has what was synced; the one that it is not opened with is refused from then on, or answers with what was
+//! written since.
 
 #![allow(clippy::unwrap_used)]
 
@@ -105,8 +106,9 @@ impl Course {
         self.fails || self.modes.contains(&SyncMode::Through)
     }
 
-    /// The old device is replaced by the new one, and if it has not failed, the other way round again. Tells the last round
-    /// that was synced, and how many operations there had been when the first replacement began.
+    /// The old device is replaced by the new one, and if it has not failed, the other way round again. Tells
+    /// the last round that was synced, and how many operations there had been when the first replacement
+    /// began.
     fn live(self, world: &World, done: &mut (u64, u64)) -> Result<(), VolumeError> {
         Volume::format(&*world.flashes[0], &self.config(0), false)?;
         let (volume, file) = world.open(0)?;

@@ -1,5 +1,5 @@
-//! Power is cut at every single operation of a resize, in both directions: before, between and after the two copies of the
-//! superblock. What was synced is there, and the tier has the one size or the other.
+//! Power is cut at every single operation of a resize, in both directions: before, between and after the two
+//! copies of the superblock. What was synced is there, and the tier has the one size or the other.
 
 #![allow(clippy::unwrap_used)]
 
@@ -51,7 +51,8 @@ fn round(file: &VolumeFile, version: u64) -> Result<(), VolumeError> {
     file.sync()
 }
 
-/// Grows the tier, then shrinks it. The last round that was synced, and the power's operations when the resizes began.
+/// Grows the tier, then shrinks it. The last round that was synced, and the power's operations when the
+/// resizes began.
 fn live(world: &World, done: &mut (u64, u64)) -> Result<(), VolumeError> {
     let (volume, file) = world.open()?;
     round(&file, 1)?;

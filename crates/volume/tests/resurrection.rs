@@ -1,4 +1,5 @@
-//! What was cut off or discarded does not come back (invariant 6): not by growing again, not by a crash, not by a restart.
+//! What was cut off or discarded does not come back (invariant 6): not by growing again, not by a crash, not
+//! by a restart.
 
 #![allow(clippy::unwrap_used)]
 
@@ -25,7 +26,8 @@ fn assert_zero(file: &VolumeFile, from: u64, to: u64) {
     assert_eq!(at.map(|at| from + at as u64), None, "a byte came back");
 }
 
-/// Runs `cut` after the file has been filled, and looks again at once, after a power cut, and after a clean restart.
+/// Runs `cut` after the file has been filled, and looks again at once, after a power cut, and after a clean
+/// restart.
 fn check(config: &VolumeConfig, cut: impl Fn(&VolumeFile), zero: (u64, u64)) {
     let flash: Arc<MemoryDevice> = formatted(config);
     let backing = Backing::guarded("a");

@@ -1,4 +1,5 @@
-//! Lost pages go round with the queue for as long as nobody writes them anew, and need room at the rear whenever they come to the front. The tier never stops for want of it.
+//! Lost pages go round with the queue for as long as nobody writes them anew, and need room at the rear
+//! whenever they come to the front. The tier never stops for want of it.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -13,7 +14,8 @@ const STEPS: u64 = 1500;
 /// The file grows a byte at a time, so that syncs have a note to make durable and nothing else.
 const LEN: u64 = 400 * PAGE as u64;
 
-/// A life with `lost` bad sectors under pages that nobody writes again. Nobody but the caller carries out jobs, so a tier that stops says so.
+/// A life with `lost` bad sectors under pages that nobody writes again. Nobody but the caller carries out
+/// jobs, so a tier that stops says so.
 fn goes_on(design: Design, lost: usize, seed: u64) -> Result<(), VolumeError> {
     let config = config(design, Admission::Both, SyncMode::Durable, 0);
     let (flash, backing) = (formatted(&config), Backing::new("a"));

@@ -1,4 +1,5 @@
-//! Two threads have a new sidecar for one file: the second one's must not be undone by the first one's, which is older.
+//! Two threads have a new sidecar for one file: the second one's must not be undone by the first one's, which
+//! is older.
 
 #![allow(clippy::unwrap_used)]
 
@@ -79,8 +80,8 @@ fn wait(done: impl Fn() -> bool) -> bool {
     done()
 }
 
-/// The head of a file is on its way to the sidecar when a discard notes there what it is about to do. Then the power fails while
-/// the disk is being zeroed, and tears a page. Is that page old or zero?
+/// The head of a file is on its way to the sidecar when a discard notes there what it is about to do. Then
+/// the power fails while the disk is being zeroed, and tears a page. Is that page old or zero?
 fn the_torn_page_is_whole(bug: Option<Bug>) -> bool {
     let (flash, backing) = (formatted(&durable()), Backing::guarded("a"));
     let (disk, sidecar) = (Slow::new(&backing.disk), Arc::new(SlowSidecar::default()));
@@ -130,10 +131,10 @@ fn the_torn_page_is_whole(bug: Option<Bug>) -> bool {
     found == page(100, 1) || found.iter().all(|&byte| byte == 0)
 }
 
-/// A worker that brought the head of a guarded file to its sidecar had made the new one when a discard put into the sidecar what it
-/// was about to zero; then the worker's came to stand over it. After a crash nobody knew of the discard, and a page that
-/// the disk had torn was read as it was. The other way about, a discard that was over could come back and zero what was
-/// written since.
+/// A worker that brought the head of a guarded file to its sidecar had made the new one when a discard put
+/// into the sidecar what it was about to zero; then the worker's came to stand over it. After a crash nobody
+/// knew of the discard, and a page that the disk had torn was read as it was. The other way about, a discard
+/// that was over could come back and zero what was written since.
 #[test]
 fn a_sidecar_is_not_replaced_by_an_older_one() {
     assert!(the_torn_page_is_whole(None));

@@ -1,5 +1,5 @@
-//! Devices that take their time, or hang: nothing is acknowledged early, writers wait instead of filling memory, readers and
-//! other files go on, and a stop waits for what is under way.
+//! Devices that take their time, or hang: nothing is acknowledged early, writers wait instead of filling
+//! memory, readers and other files go on, and a stop waits for what is under way.
 
 #![allow(clippy::unwrap_used)]
 

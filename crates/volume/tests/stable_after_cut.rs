@@ -1,5 +1,5 @@
-//! A change of a file's shape is cut at every one of its I/Os. What is read after the recovery stays, also when the pages
-//! have left the tier: a clean copy must not outlive the disk that it was a copy of.
+//! A change of a file's shape is cut at every one of its I/Os. What is read after the recovery stays, also
+//! when the pages have left the tier: a clean copy must not outlive the disk that it was a copy of.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,7 +20,8 @@ fn read(file: &VolumeFile) -> Vec<u8> {
     found
 }
 
-/// Cuts `change`, before which `others` other pages are written, at its `n`th I/O. False if it has fewer; what is wrong after the cut otherwise.
+/// Cuts `change`, before which `others` other pages are written, at its `n`th I/O. False if it has fewer;
+/// what is wrong after the cut otherwise.
 fn cut_at(
     n: u64,
     seed: u64,
@@ -100,8 +101,8 @@ fn check(
     Ok(())
 }
 
-/// The same with so many other pages written before that the clean copies have their frames still, have lost them, or have lost them in memory and not
-/// yet on flash.
+/// The same with so many other pages written before that the clean copies have their frames still, have lost
+/// them, or have lost them in memory and not yet on flash.
 fn check_while_frames_leave(change: impl Fn(&VolumeFile) -> Result<(), VolumeError>) -> Result<(), String> {
     (0..120).try_for_each(|others| check(2, others, &change))
 }

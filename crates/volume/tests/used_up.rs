@@ -1,4 +1,5 @@
-//! A durable tier that has lived so long that one of its numbers comes to its end takes no more pages: the volume goes on without it.
+//! A durable tier that has lived so long that one of its numbers comes to its end takes no more pages: the
+//! volume goes on without it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,7 +21,8 @@ impl ReadFlash for Flash<'_> {
     }
 }
 
-/// Writes until well behind the number's reserve. Then everything is there, also without the tier, and in another opening.
+/// Writes until well behind the number's reserve. Then everything is there, also without the tier, and in
+/// another opening.
 fn lives_on(age: &Age) -> Result<(), VolumeError> {
     let (flash, backing) = (formatted(&durable()), Backing::new("a"));
     let new = read_superblock(&mut Flash(&flash)).unwrap();

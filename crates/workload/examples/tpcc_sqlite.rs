@@ -1,5 +1,5 @@
-//! Loads TPC-C into a stock SQLite and runs it: `tpcc_sqlite WAREHOUSES CLIENTS SECONDS [PATH [wal|delete [PAGE_SIZE]]]`.
-//! Without a path the database is in memory.
+//! Loads TPC-C into a stock SQLite and runs it: `tpcc_sqlite WAREHOUSES CLIENTS SECONDS [PATH [wal|delete
+//! [PAGE_SIZE]]]`. Without a path the database is in memory.
 
 use std::time::Duration;
 

@@ -2,8 +2,8 @@
 
 use crate::database::Value;
 
-/// Rows of one table, their text in one buffer, so that a generator can fill it and hand it to another thread without
-/// an allocation per cell.
+/// Rows of one table, their text in one buffer, so that a generator can fill it and hand it to another thread
+/// without an allocation per cell.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RowBatch {
     columns: usize,
@@ -63,7 +63,8 @@ impl RowBatch {
         self.text_with(|buffer| buffer.push_str(text))
     }
 
-    /// Appends the text that `write` appends to the buffer. `write` must not touch what the buffer holds already.
+    /// Appends the text that `write` appends to the buffer. `write` must not touch what the buffer holds
+    /// already.
     pub fn text_with(&mut self, write: impl FnOnce(&mut String)) -> &mut Self {
         let start = self.text.len();
         write(&mut self.text);

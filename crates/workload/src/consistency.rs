@@ -1,9 +1,9 @@
 //! The twelve consistency conditions of clause 3.3.2.
 //!
-//! Each is a query for what breaks it, so a sound database answers with no rows. All twelve hold after loading and after
-//! any number of transactions. Condition 11 is the one that the specification states for the initial population only
-//! (orders minus new orders is 2,100 in every district); here the customers' delivery counts are added to the
-//! right-hand side, which is zero at load, so that it holds at any time.
+//! Each is a query for what breaks it, so a sound database answers with no rows. All twelve hold after
+//! loading and after any number of transactions. Condition 11 is the one that the specification states for
+//! the initial population only (orders minus new orders is 2,100 in every district); here the customers'
+//! delivery counts are added to the right-hand side, which is zero at load, so that it holds at any time.
 
 use std::fmt;
 

@@ -3,15 +3,16 @@
 //! A driver implements [`Database`] and [`Session`]; everything above them is portable SQL (see
 //! [`statement`](crate::statement)). The driver's duties:
 //!
-//! 1. Statements are given with `?` placeholders, bound from left to right. A database that wants another notation
-//!    rewrites them, and prepares each statement once per session.
-//! 2. A transaction that another one blocks fails with [`ErrorKind::Conflict`], and only such a failure does: the
-//!    workload rolls back and runs the transaction again.
-//! 3. Isolation is serialisable, or at least protects the rows that a transaction updates before it reads them, which
-//!    is the order that the statements keep wherever two transactions meet (clause 3.4).
+//! 1. Statements are given with `?` placeholders, bound from left to right. A database that wants another
+//!    notation rewrites them, and prepares each statement once per session.
+//! 2. A transaction that another one blocks fails with [`ErrorKind::Conflict`], and only such a failure does:
+//!    the workload rolls back and runs the transaction again.
+//! 3. Isolation is serialisable, or at least protects the rows that a transaction updates before it reads
+//!    them, which is the order that the statements keep wherever two transactions meet (clause 3.4).
 //! 4. A sum of integers is handed over as an integer.
-//! 5. A commit that returns `Ok` is durable to the degree that the database was configured for. A commit that fails
-//!    with [`ErrorKind::Conflict`] has not happened and will not; after any other failure it is in doubt.
+//! 5. A commit that returns `Ok` is durable to the degree that the database was configured for. A commit that
+//!    fails with [`ErrorKind::Conflict`] has not happened and will not; after any other failure it is in
+//!    doubt.
 
 use crate::batch::RowBatch;
 use crate::error::{Error, ErrorKind, Result};
@@ -31,8 +32,8 @@ pub trait Database: Send + Sync {
         1
     }
 
-    /// What goes behind the column list of a table that should be stored in the order of its primary key, where that
-    /// must be asked for.
+    /// What goes behind the column list of a table that should be stored in the order of its primary key,
+    /// where that must be asked for.
     fn clustered_table_suffix(&self) -> &'static str {
         ""
     }
@@ -75,8 +76,8 @@ pub trait Session {
     /// Executes one statement of data definition.
     fn define(&mut self, sql: &str) -> Result<()>;
 
-    /// Inserts rows into a table in the order of its columns, inside the running transaction, by the fastest way that
-    /// the database has.
+    /// Inserts rows into a table in the order of its columns, inside the running transaction, by the fastest
+    /// way that the database has.
     fn insert_batch(&mut self, table: Table, batch: &RowBatch) -> Result<()>;
 
     /// Told before the population is loaded: may trade the safety of a crash during loading for speed.
@@ -84,13 +85,14 @@ pub trait Session {
         Ok(())
     }
 
-    /// Told after the population is loaded: gives back what `begin_load` traded and makes all that was loaded durable.
+    /// Told after the population is loaded: gives back what `begin_load` traded and makes all that was loaded
+    /// durable.
     fn end_load(&mut self) -> Result<()> {
         Ok(())
     }
 
-    /// Told once, when everything is loaded and indexed: may gather statistics and do what the database would otherwise
-    /// do later beside the transactions.
+    /// Told once, when everything is loaded and indexed: may gather statistics and do what the database would
+    /// otherwise do later beside the transactions.
     fn settle(&mut self) -> Result<()> {
         Ok(())
     }
@@ -130,7 +132,8 @@ pub trait Columns {
     /// How many columns there are.
     fn count(&self) -> usize;
 
-    /// The cell as it is. Fails when the database holds something that is neither NULL, nor an integer, nor text.
+    /// The cell as it is. Fails when the database holds something that is neither NULL, nor an integer, nor
+    /// text.
     fn value(&self, column: usize) -> Result<Value<'_>>;
 
     /// A number; NULL and text are errors.
@@ -259,8 +262,8 @@ impl<'s> Transaction<'s> {
 impl Drop for Transaction<'_> {
     fn drop(&mut self) {
         if self.open {
-            // The error that made the caller give up is the one to report; a session that cannot roll back fails
-            // again at its next begin.
+            // The error that made the caller give up is the one to report; a session that cannot roll back
+            // fails again at its next begin.
             let _ = self.session.rollback();
         }
     }

@@ -7,12 +7,13 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// Another transaction was in the way (busy, deadlock, serialisation failure). The database keeps nothing of the
-    /// transaction once it is rolled back, and the same transaction may succeed when run again.
+    /// Another transaction was in the way (busy, deadlock, serialisation failure). The database keeps nothing
+    /// of the transaction once it is rolled back, and the same transaction may succeed when run again.
     Conflict,
     /// The database failed in a way that running the transaction again does not cure.
     Database,
-    /// A row that the population guarantees is missing, or a column has another type than the schema gives it.
+    /// A row that the population guarantees is missing, or a column has another type than the schema gives
+    /// it.
     Corrupt,
     /// The database holds no completed TPC-C population.
     NotLoaded,

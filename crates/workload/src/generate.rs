@@ -1,7 +1,7 @@
 //! The rows of the initial population (clause 4.3.3.1).
 //!
-//! The population is cut into parts that are generated independently, each from a random stream of its own, so that a
-//! seed gives the same rows whatever the number of sessions that load them.
+//! The population is cut into parts that are generated independently, each from a random stream of its own,
+//! so that a seed gives the same rows whatever the number of sessions that load them.
 
 use crate::batch::RowBatch;
 use crate::error::Result;
@@ -10,8 +10,8 @@ use crate::random::{Random, last_name};
 use crate::scale::DISTRICTS_PER_WAREHOUSE;
 use crate::schema::Table;
 
-/// All dates of the population: 2026-01-01 00:00:00 UTC in microseconds. A constant, so that a seed gives the same
-/// bytes on every day.
+/// All dates of the population: 2026-01-01 00:00:00 UTC in microseconds. A constant, so that a seed gives the
+/// same bytes on every day.
 pub(crate) const POPULATION_TIME: i64 = 1_767_225_600_000_000;
 
 /// A batch is handed on once it holds this much.
@@ -30,7 +30,8 @@ pub(crate) enum Part {
     Orders { warehouse: u32, district: u32 },
 }
 
-/// All parts but the items, table by table, so that a table's pages lie together in a database that is one file.
+/// All parts but the items, table by table, so that a table's pages lie together in a database that is one
+/// file.
 pub(crate) fn parts(warehouses: u32) -> Vec<Part> {
     let districts = |warehouse| (1..=DISTRICTS_PER_WAREHOUSE).map(move |district| (warehouse, district));
     let mut parts = vec![Part::Warehouses];

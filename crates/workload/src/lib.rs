@@ -1,8 +1,8 @@
-//! TPC-C, apart from any database: population, the five transactions, closed-loop clients, an acknowledgement log and
-//! the consistency conditions, against the small interface of [`Database`] and [`Session`].
+//! TPC-C, apart from any database: population, the five transactions, closed-loop clients, an acknowledgement
+//! log and the consistency conditions, against the small interface of [`Database`] and [`Session`].
 //!
-//! The crate's README says clause by clause what is implemented and what differs from the specification. The figures
-//! are not audited TPC results and must not be called tpmC.
+//! The crate's README says clause by clause what is implemented and what differs from the specification. The
+//! figures are not audited TPC results and must not be called tpmC.
 //!
 //! ```
 //! use mezzanine_workload::sqlite::{SqliteDatabase, SqliteOptions};

@@ -166,8 +166,8 @@ fn load_in_parallel(
                 })
             })
             .collect();
-        // All are joined before the first error is reported: a scope panics on a thread's panic only when it is not
-        // joined.
+        // All are joined before the first error is reported: a scope panics on a thread's panic only when it
+        // is not joined.
         let results: Vec<Result<()>> = workers
             .into_iter()
             .map(|worker| worker.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))

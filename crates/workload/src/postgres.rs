@@ -1,11 +1,12 @@
 //! The driver for PostgreSQL.
 //!
-//! Sessions are connections of their own; statements are prepared once in each. Transactions that write run at the
-//! isolation level of [`PostgresOptions`]. READ COMMITTED is enough for TPC-C as it is written here: wherever two
-//! transactions meet in a row, the row is updated before it is read (see the module `statement`), and an order
-//! that another Delivery has taken is noticed by its delete. Under the higher levels the loser of such a meeting fails
-//! with a serialisation failure and is run again, which the workload does for every [`ErrorKind::Conflict`]. Transactions
-//! that only read have one snapshot (REPEATABLE READ) at any setting.
+//! Sessions are connections of their own; statements are prepared once in each. Transactions that write run
+//! at the isolation level of [`PostgresOptions`]. READ COMMITTED is enough for TPC-C as it is written here:
+//! wherever two transactions meet in a row, the row is updated before it is read (see the module
+//! `statement`), and an order that another Delivery has taken is noticed by its delete. Under the higher
+//! levels the loser of such a meeting fails with a serialisation failure and is run again, which the workload
+//! does for every [`ErrorKind::Conflict`]. Transactions that only read have one snapshot (REPEATABLE READ) at
+//! any setting.
 
 mod cell;
 
@@ -83,8 +84,8 @@ pub struct PostgresDatabase {
 }
 
 impl PostgresDatabase {
-    /// A database by its connection string, as libpq knows it (`host=/run/postgresql user=postgres dbname=tpcc`, or a
-    /// `postgresql://` URL). Connections are not encrypted.
+    /// A database by its connection string, as libpq knows it (`host=/run/postgresql user=postgres
+    /// dbname=tpcc`, or a `postgresql://` URL). Connections are not encrypted.
     ///
     /// # Errors
     /// [`ErrorKind::Configuration`] if the string is none.
@@ -157,8 +158,8 @@ struct PostgresSession<'d> {
     client: RefCell<Client>,
     database: &'d PostgresDatabase,
     prepared: HashMap<&'static str, postgres::Statement>,
-    /// Whether a transaction is open, and whether a statement has failed in it: PostgreSQL answers the COMMIT of such a
-    /// transaction with a rollback that looks like success.
+    /// Whether a transaction is open, and whether a statement has failed in it: PostgreSQL answers the
+    /// COMMIT of such a transaction with a rollback that looks like success.
     open: bool,
     failed: bool,
 }

@@ -1,5 +1,5 @@
-//! Randomness: a small generator of its own, so that a seed means the same requests and the same population for as
-//! long as this file is unchanged, and the distributions of clauses 2.1.6 and 4.3.2.
+//! Randomness: a small generator of its own, so that a seed means the same requests and the same population
+//! for as long as this file is unchanged, and the distributions of clauses 2.1.6 and 4.3.2.
 
 /// The A of NURand for customer last names (clause 2.1.6).
 const A_LAST_NAME: u32 = 255;
@@ -8,22 +8,23 @@ const A_CUSTOMER: u32 = 1_023;
 /// The A of NURand for items.
 const A_ITEM: u32 = 8_191;
 
-/// Base64's letters: at least 26 lower case letters, 26 upper case letters and the digits (clause 4.3.2.2), and a
-/// power of two of them, so that a letter is six random bits.
+/// Base64's letters: at least 26 lower case letters, 26 upper case letters and the digits (clause 4.3.2.2),
+/// and a power of two of them, so that a letter is six random bits.
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-";
 
 const SYLLABLES: [&str; 10] =
     ["BAR", "OUGHT", "ABLE", "PRI", "PRES", "ESE", "ANTI", "CALLY", "ATION", "EING"];
 
-/// xoshiro256++ (Blackman and Vigna, "Scrambled Linear Pseudorandom Number Generators"), seeded by SplitMix64.
+/// xoshiro256++ (Blackman and Vigna, "Scrambled Linear Pseudorandom Number Generators"), seeded by
+/// SplitMix64.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: [u64; 4],
 }
 
 impl Random {
-    /// The stream of `seed` with these labels. Different labels give streams that have nothing to do with each other,
-    /// so that parts of the population and clients can be generated in any order.
+    /// The stream of `seed` with these labels. Different labels give streams that have nothing to do with
+    /// each other, so that parts of the population and clients can be generated in any order.
     pub fn stream(seed: u64, labels: &[u64]) -> Self {
         let mut mixed = split_mix(seed);
         for &label in labels {
@@ -128,8 +129,8 @@ impl NurandConstants {
         }
     }
 
-    /// The constants of a run over a population loaded with `last_name_at_load`, from which the run's constant for
-    /// last names must differ by 65 to 119, but by neither 96 nor 112 (clause 2.1.6.1).
+    /// The constants of a run over a population loaded with `last_name_at_load`, from which the run's
+    /// constant for last names must differ by 65 to 119, but by neither 96 nor 112 (clause 2.1.6.1).
     pub fn for_run(seed: u64, last_name_at_load: u32) -> Self {
         let mut random = Random::stream(seed, &[0xC1]);
         let last_name = loop {
@@ -212,7 +213,8 @@ mod tests {
             counts[item as usize - 1] += 1;
         }
         counts.sort_unstable_by(|a, b| b.cmp(a));
-        // Exact from the definition: 71.0 % and, for the hottest hundredth, 30.5 %. The constant only rotates the items.
+        // Exact from the definition: 71.0 % and, for the hottest hundredth, 30.5 %. The constant only rotates
+        // the items.
         let share = |hottest: usize| f64::from(counts[..hottest].iter().sum::<u32>()) / 1e6;
         assert!((share(10_000) - 0.710).abs() < 0.02, "share of the hottest tenth: {}", share(10_000));
         assert!((share(1_000) - 0.305).abs() < 0.02, "share of the hottest hundredth: {}", share(1_000));

@@ -11,8 +11,8 @@ use crate::request::TransactionType;
 pub struct TypeReport {
     /// Committed.
     pub committed: u64,
-    /// New-Orders rolled back since their last item does not exist: one in a hundred, as the specification has it.
-    /// They count neither as committed nor in the latencies.
+    /// New-Orders rolled back since their last item does not exist: one in a hundred, as the specification
+    /// has it. They count neither as committed nor in the latencies.
     pub rolled_back: u64,
     /// Attempts that another transaction was in the way of, and that were run again.
     pub retries: u64,
@@ -70,8 +70,8 @@ impl RunReport {
 
     /// Committed New-Orders per minute of the measured interval.
     ///
-    /// It has the definition of tpmC but for the rolled back New-Orders, which are left out. It is no tpmC: that is an
-    /// audited figure, with think times, response time limits and a two-hour run.
+    /// It has the definition of tpmC but for the rolled back New-Orders, which are left out. It is no tpmC:
+    /// that is an audited figure, with think times, response time limits and a two-hour run.
     pub fn new_orders_per_minute(&self) -> f64 {
         60.0 * self.per_second(self.of(TransactionType::NewOrder).committed)
     }

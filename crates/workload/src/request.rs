@@ -1,7 +1,7 @@
 //! What a terminal enters (the "input data" of clauses 2.4.1 to 2.8.1) and in which mix (clause 5.2.3).
 //!
-//! A client's requests depend on the seed, the client's number and the population alone, never on the database's
-//! answers or the clock, so two runs with the same seed ask for the same work.
+//! A client's requests depend on the seed, the client's number and the population alone, never on the
+//! database's answers or the clock, so two runs with the same seed ask for the same work.
 
 use crate::population::Population;
 use crate::random::{NurandConstants, Random, last_name};
@@ -137,9 +137,9 @@ impl Request {
 
 /// The requests of one client, without end.
 ///
-/// The ten terminals of every warehouse are dealt to the clients in turn; for each request a client picks one of its
-/// own. So a few clients without think time touch the whole database as evenly as ten terminals per warehouse with
-/// think time would.
+/// The ten terminals of every warehouse are dealt to the clients in turn; for each request a client picks one
+/// of its own. So a few clients without think time touch the whole database as evenly as ten terminals per
+/// warehouse with think time would.
 #[derive(Clone, Debug)]
 pub struct RequestStream {
     random: Random,

@@ -6,8 +6,9 @@
 //!            or the observer                         or the observer
 //! ```
 //!
-//! Clients do not stop between the phases. A transaction belongs to the phase in which it is committed; when either of
-//! the phases is limited by a number of transactions, to the one in which it began, so that the number is met exactly.
+//! Clients do not stop between the phases. A transaction belongs to the phase in which it is committed; when
+//! either of the phases is limited by a number of transactions, to the one in which it began, so that the
+//! number is met exactly.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Barrier, Mutex, OnceLock, PoisonError};
@@ -100,7 +101,8 @@ pub enum Command {
 /// `sink`, if given, is told of every commit. `observe` is called from this thread.
 ///
 /// # Errors
-/// [`ErrorKind::NotLoaded`], [`ErrorKind::Configuration`], and the first error of any client, upon which all stop.
+/// [`ErrorKind::NotLoaded`], [`ErrorKind::Configuration`], and the first error of any client, upon which all
+/// stop.
 pub fn run(
     database: &dyn Database,
     config: &RunConfig,
@@ -160,7 +162,8 @@ const WARM_UP: u8 = 0;
 const MEASURE: u8 = 1;
 const OVER: u8 = 2;
 
-/// What clients and observer share. Phases only go forward; the time of a change is set before the change is seen.
+/// What clients and observer share. Phases only go forward; the time of a change is set before the change is
+/// seen.
 struct Shared<'c> {
     config: &'c RunConfig,
     phase: AtomicU8,
@@ -400,7 +403,8 @@ impl Client<'_> {
         Ok(outcome.output)
     }
 
-    /// A random pause that grows with the number of attempts, so that two transactions do not meet again and again.
+    /// A random pause that grows with the number of attempts, so that two transactions do not meet again and
+    /// again.
     fn back_off(&mut self, retries: u32) {
         let longest_us = (100_u32 << retries.min(8)).min(BACK_OFF_MAX_US);
         std::thread::sleep(Duration::from_micros(u64::from(self.back_off.uniform(0, longest_us))));

@@ -81,8 +81,8 @@ impl Scale {
         Ok(())
     }
 
-    /// How many of the last names exist: the first thousand customers of a district carry one each, the others
-    /// repeat them.
+    /// How many of the last names exist: the first thousand customers of a district carry one each, the
+    /// others repeat them.
     pub fn last_names(&self) -> u32 {
         self.customers_per_district.min(1_000)
     }

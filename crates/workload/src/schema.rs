@@ -1,7 +1,7 @@
 //! The nine tables of clause 1.3, their keys and indexes, and one more that says what was loaded.
 //!
-//! Money is stored in cents, rates in ten-thousandths and times in microseconds since 1970 UTC, all as integers: sums
-//! are then exact in every database, which the consistency conditions need.
+//! Money is stored in cents, rates in ten-thousandths and times in microseconds since 1970 UTC, all as
+//! integers: sums are then exact in every database, which the consistency conditions need.
 
 /// A table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -82,8 +82,8 @@ impl Table {
         format!("CREATE TABLE {} ({}){}{suffix}", definition.name, lines.join(", "), sep(suffix))
     }
 
-    /// The secondary indexes, created after loading: customers by last name (clauses 2.5.2.2 and 2.6.2.2) and a
-    /// customer's newest order (clause 2.6.2.2).
+    /// The secondary indexes, created after loading: customers by last name (clauses 2.5.2.2 and 2.6.2.2) and
+    /// a customer's newest order (clause 2.6.2.2).
     pub fn create_indexes() -> [&'static str; 2] {
         [
             "CREATE INDEX customer_name ON customer (c_w_id, c_d_id, c_last, c_first)",
@@ -172,8 +172,8 @@ static CUSTOMER: Definition = Definition {
         ("c_delivery_cnt", NUMBER),
         ("c_data", "VARCHAR(500) NOT NULL"),
     ],
-    // Not clustered: a row is a sizeable part of a page, and a B-tree that holds rows in its inner nodes (SQLite's
-    // WITHOUT ROWID) would be twice as deep.
+    // Not clustered: a row is a sizeable part of a page, and a B-tree that holds rows in its inner nodes
+    // (SQLite's WITHOUT ROWID) would be twice as deep.
     primary_key: "c_w_id, c_d_id, c_id",
     clustered: false,
 };

@@ -1,17 +1,18 @@
 //! The driver for SQLite.
 //!
-//! SQLite has one writer at a time. Writing transactions begin with `BEGIN IMMEDIATE`: a deferred one that has read
-//! before another session commits can never be upgraded (`SQLITE_BUSY_SNAPSHOT`) and all of its reads would be for
-//! nothing. The writers of this process take turns in the order of their arrival instead of polling SQLite's lock,
-//! whose busy handler sleeps for longer than a transaction lasts. Read-only transactions begin deferred, so in WAL
-//! mode they run beside the writer.
+//! SQLite has one writer at a time. Writing transactions begin with `BEGIN IMMEDIATE`: a deferred one that
+//! has read before another session commits can never be upgraded (`SQLITE_BUSY_SNAPSHOT`) and all of its
+//! reads would be for nothing. The writers of this process take turns in the order of their arrival instead
+//! of polling SQLite's lock, whose busy handler sleeps for longer than a transaction lasts. Read-only
+//! transactions begin deferred, so in WAL mode they run beside the writer.
 //!
-//! A turn lasts until COMMIT returns, and a commit that fills the write-ahead log checkpoints before it returns. So
-//! nobody writes meanwhile, the checkpoint completes unless a reader holds it up, and the log starts over: it cannot
-//! grow without bounds while a slow disk is left behind, which would flatter that disk.
+//! A turn lasts until COMMIT returns, and a commit that fills the write-ahead log checkpoints before it
+//! returns. So nobody writes meanwhile, the checkpoint completes unless a reader holds it up, and the log
+//! starts over: it cannot grow without bounds while a slow disk is left behind, which would flatter that
+//! disk.
 //!
-//! SQLite drops a connection's whole page cache when another connection has committed since its last transaction.
-//! With several sessions the cache therefore rarely survives from one transaction to the next.
+//! SQLite drops a connection's whole page cache when another connection has committed since its last
+//! transaction. With several sessions the cache therefore rarely survives from one transaction to the next.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -132,8 +133,8 @@ pub struct SqliteDatabase {
 static NEXT_IN_MEMORY: AtomicU64 = AtomicU64::new(0);
 
 impl SqliteDatabase {
-    /// A database by its path or `file:` URI, over the VFS of this name or the default one. It is created when it does
-    /// not exist.
+    /// A database by its path or `file:` URI, over the VFS of this name or the default one. It is created
+    /// when it does not exist.
     pub fn new(path: impl AsRef<Path>, vfs: Option<&str>, options: SqliteOptions) -> Self {
         let path = path.as_ref().to_path_buf();
         let name = path.display().to_string();
@@ -369,8 +370,8 @@ impl Session for SqliteSession<'_> {
         self.run(&format!("PRAGMA synchronous = off; PRAGMA cache_size = -{LOAD_CACHE_KIB};"))
     }
 
-    /// A commit in rollback mode with `synchronous = full` syncs the database file, and with it all that was written
-    /// before.
+    /// A commit in rollback mode with `synchronous = full` syncs the database file, and with it all that was
+    /// written before.
     fn end_load(&mut self) -> Result<()> {
         self.database.set_journal_mode(&self.connection, JournalMode::Delete)?;
         self.run("PRAGMA synchronous = full; BEGIN IMMEDIATE; PRAGMA user_version = 1; COMMIT;")?;
@@ -436,7 +437,8 @@ fn sqlite_error(context: &str, error: rusqlite::Error) -> Error {
     Error::with_source(kind, context, error)
 }
 
-/// Sleeps a little longer each time: the lock is held for the rest of a transaction, mostly well under a millisecond.
+/// Sleeps a little longer each time: the lock is held for the rest of a transaction, mostly well under a
+/// millisecond.
 fn wait_when_busy(attempt: i32) -> bool {
     if attempt >= BUSY_ATTEMPTS {
         return false;

@@ -1,7 +1,8 @@
 //! The statements of the five transactions, in SQL that SQLite, PostgreSQL and MariaDB understand.
 //!
-//! Where two transactions meet in a row, the row is updated first and read afterwards. The update takes the row's lock
-//! under every isolation level, so nothing like `FOR UPDATE` is needed, which SQLite does not have.
+//! Where two transactions meet in a row, the row is updated first and read afterwards. The update takes the
+//! row's lock under every isolation level, so nothing like `FOR UPDATE` is needed, which SQLite does not
+//! have.
 
 /// A statement with `?` placeholders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
-//! Every statement of the transactions finds its rows by a key or an index, as the specification's access pattern asks:
-//! a benchmark that scans would measure something else.
+//! Every statement of the transactions finds its rows by a key or an index, as the specification's access
+//! pattern asks: a benchmark that scans would measure something else.
 #![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used)]
 

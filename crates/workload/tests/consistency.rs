@@ -1,5 +1,5 @@
-//! The consistency conditions can fail: for each a violation is planted and found, by that condition and by no other
-//! than those that state the same fact.
+//! The consistency conditions can fail: for each a violation is planted and found, by that condition and by
+//! no other than those that state the same fact.
 #![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used)]
 

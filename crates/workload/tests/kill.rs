@@ -1,5 +1,5 @@
-//! A process that runs transactions is killed; what it was told is committed must be in the database, and of what it was
-//! not told at most one transaction per client.
+//! A process that runs transactions is killed; what it was told is committed must be in the database, and of
+//! what it was not told at most one transaction per client.
 #![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used)]
 

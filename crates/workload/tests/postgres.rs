@@ -1,7 +1,8 @@
-//! The driver for PostgreSQL, on a server of its own. Without a build of PostgreSQL these tests say so and pass.
+//! The driver for PostgreSQL, on a server of its own. Without a build of PostgreSQL these tests say so and
+//! pass.
 //!
-//! The server is looked for in `MEZZANINE_TEST_PG` (a directory with `bin/postgres`) and in the newest build of
-//! `mezz pg build`. Any version does: nothing here needs the tier.
+//! The server is looked for in `MEZZANINE_TEST_PG` (a directory with `bin/postgres`) and in the newest build
+//! of `mezz pg build`. Any version does: nothing here needs the tier.
 #![cfg(feature = "postgres")]
 #![allow(unreachable_pub, clippy::unwrap_used)]
 
@@ -63,7 +64,8 @@ fn clients_at_every_isolation_level_leave_it_consistent_and_what_was_counted_is_
             committed(TransactionType::Payment),
             "{isolation:?}"
         );
-        // Four clients on two warehouses meet all the time, and every meeting is a conflict above READ COMMITTED.
+        // Four clients on two warehouses meet all the time, and every meeting is a conflict above READ
+        // COMMITTED.
         assert!(isolation == Isolation::ReadCommitted || report.retries() > 0, "{isolation:?}");
     }
 }

@@ -1,4 +1,5 @@
-//! What the driver for SQLite promises: options take effect, readers run beside the writer, conflicts are conflicts.
+//! What the driver for SQLite promises: options take effect, readers run beside the writer, conflicts are
+//! conflicts.
 #![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used)]
 

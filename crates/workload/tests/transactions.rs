@@ -1,4 +1,5 @@
-//! Each transaction changes what the specification says it changes, and nothing else of what is looked at here.
+//! Each transaction changes what the specification says it changes, and nothing else of what is looked at
+//! here.
 #![cfg(feature = "sqlite")]
 #![allow(clippy::unwrap_used)]
 

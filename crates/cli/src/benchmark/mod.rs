@@ -1,18 +1,21 @@
-//! What `mezz demo` and `mezz pg bench` have in common: TPC-C on modelled drives, beside a processor that is not modelled.
+//! What `mezz demo` and `mezz pg bench` have in common: TPC-C on modelled drives, beside a processor that is
+//! not modelled.
 
 mod workspace;
 
 pub(crate) use workspace::{Workspace, leave_to_handler, when_interrupted};
 
-/// How busy a run may keep the processor before its figures say more about the processor than about the drives.
+/// How busy a run may keep the processor before its figures say more about the processor than about the
+/// drives.
 const CPU_BUSY_MAX: f64 = 0.70;
 /// What an automatic time scale aims at, below the limit because a calibration of a few seconds is rough.
 const CPU_BUSY_AIM: f64 = 0.55;
 /// From here on, others keep the machine busy.
 const MACHINE_BUSY_MAX: f64 = 0.9;
 
-/// The time scale to use when a share `busy` of the processor was needed at time scale `at`: the time between is what the drives took, and
-/// that part grows with the scale. From a processor that was nearly always busy little can be told: measure again at the scale found.
+/// The time scale to use when a share `busy` of the processor was needed at time scale `at`: the time between
+/// is what the drives took, and that part grows with the scale. From a processor that was nearly always busy
+/// little can be told: measure again at the scale found.
 pub(crate) fn time_scale_for(busy: f64, at: f64) -> f64 {
     const STEPS: [f64; 10] = [1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0];
     let busy = busy.clamp(0.0, 0.999);
@@ -73,7 +76,8 @@ mod tests {
     fn the_time_scale_brings_the_processor_below_the_aim() {
         assert_eq!(time_scale_for(0.2, 1.0), 1.0);
         assert_eq!(time_scale_for(0.55, 1.0), 1.0);
-        // Busy 0.9: nine parts processor, one part drive; at the scale found the drive's part has grown enough.
+        // Busy 0.9: nine parts processor, one part drive; at the scale found the drive's part has grown
+        // enough.
         let scale = time_scale_for(0.9, 1.0);
         assert!(0.9 / (0.9 + 0.1 * scale) <= CPU_BUSY_AIM, "{scale}");
         assert_eq!(time_scale_for(1.0, 1.0), 24.0);

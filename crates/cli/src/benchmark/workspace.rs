@@ -10,16 +10,18 @@ use crate::output;
 /// What shells report for a program that was interrupted.
 const INTERRUPTED: i32 = 130;
 
-/// The process was told to end: from then on the handler ends the process, whatever its parts come to meanwhile.
+/// The process was told to end: from then on the handler ends the process, whatever its parts come to
+/// meanwhile.
 static IS_INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// Longer than the handler takes to remove some gigabytes.
 const HANDLER_MAX: Duration = Duration::from_secs(60);
-/// A child or a server that is still ending may write once more: how often the handler removes, and the pause between.
+/// A child or a server that is still ending may write once more: how often the handler removes, and the pause
+/// between.
 const REMOVALS_MAX: u32 = 100;
 const REMOVAL_PAUSE: Duration = Duration::from_millis(50);
 
-/// If this process is told to end within `patience`, waits for that: what fails meanwhile, fails because its files and children are
-/// on their way out.
+/// If this process is told to end within `patience`, waits for that: what fails meanwhile, fails because its
+/// files and children are on their way out.
 pub(crate) fn leave_to_handler(patience: Duration) {
     let until = Instant::now() + patience;
     while !IS_INTERRUPTED.load(Ordering::Acquire) {
@@ -47,7 +49,8 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    /// Makes it below `parent`, which is made if it does not exist; `name` is followed by the number of this process.
+    /// Makes it below `parent`, which is made if it does not exist; `name` is followed by the number of this
+    /// process.
     pub(crate) fn create(parent: &Path, name: &str, keep: bool) -> Result<Workspace, Failure> {
         let refused = |path: &Path, e: std::io::Error| {
             Failure::refused(path.display(), e).next("choose another place with --directory")
@@ -64,7 +67,8 @@ impl Workspace {
     }
 }
 
-/// Ctrl-C ends children and servers as well, since the terminal tells the whole group; their gigabytes should not stay behind.
+/// Ctrl-C ends children and servers as well, since the terminal tells the whole group; their gigabytes should
+/// not stay behind.
 fn remove_when_interrupted(path: PathBuf) {
     let shown = path.display().to_string();
     let handled = when_interrupted(move || {

@@ -14,9 +14,10 @@ const EXAMPLES: &str = "Examples:
 `mezz device list` names the models. The run needs about four times the database's size in --directory and says how much before it \
 starts. It measures for about three minutes and takes a few more to load and to warm up.";
 
-/// Loads TPC-C into SQLite and measures it in three configurations: on modelled disks without flash (disk), on the disks with the flash
-/// tier (face-gsc), and with everything on the flash drive (flash). Each run is ended by kill -9, opened again and checked: TPC-C's
-/// consistency conditions, SQLite's integrity check, and every acknowledged commit.
+/// Loads TPC-C into SQLite and measures it in three configurations: on modelled disks without flash (disk),
+/// on the disks with the flash tier (face-gsc), and with everything on the flash drive (flash). Each run is
+/// ended by kill -9, opened again and checked: TPC-C's consistency conditions, SQLite's integrity check, and
+/// every acknowledged commit.
 #[derive(Debug, Clone, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct DemoArgs {
@@ -60,7 +61,8 @@ pub(crate) struct DemoArgs {
     #[arg(long, default_value_t = 40.0, value_parser = seconds)]
     pub(crate) seconds: f64,
 
-    /// Modelled drives take this many times as long as real ones (default: the smallest that keeps the processor below 70 % busy).
+    /// Modelled drives take this many times as long as real ones (default: the smallest that keeps the
+    /// processor below 70 % busy).
     #[arg(long, value_name = "FACTOR", value_parser = time_scale)]
     pub(crate) time_scale: Option<f64>,
 

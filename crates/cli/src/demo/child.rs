@@ -17,8 +17,8 @@ use super::stack::Stack;
 use crate::failure::{Failure, chain};
 use crate::machine::ProcessorMeter;
 
-/// The queue goes round this often without delays before anything is measured: once to fill it, once more so that what leaves it
-/// was taken in by a full queue.
+/// The queue goes round this often without delays before anything is measured: once to fill it, once more so
+/// that what leaves it was taken in by a full queue.
 const WRAPS_BEFORE: f64 = 2.0;
 /// Transactions after which a queue that has not gone round will not do so.
 const WARM_UP_TRANSACTIONS_MAX: u64 = 2_000_000;

@@ -1,7 +1,8 @@
 //! `mezz demo`: a database with and without the tier.
 //!
-//! The demo itself does no database work: it starts a process per step (load, calibrate, run, reopen), listens to it, kills it, and
-//! draws up the result. So what is killed is a whole database process, and what it leaves behind is what a crash leaves behind.
+//! The demo itself does no database work: it starts a process per step (load, calibrate, run, reopen),
+//! listens to it, kills it, and draws up the result. So what is killed is a whole database process, and what
+//! it leaves behind is what a crash leaves behind.
 
 pub(crate) mod child;
 
@@ -243,7 +244,8 @@ impl Demo<'_> {
             }
         };
         bar.finish_and_clear();
-        // Transactions go on after the measured time; the moment of the kill is arbitrary but comes from the seed.
+        // Transactions go on after the measured time; the moment of the kill is arbitrary but comes from the
+        // seed.
         let delay = 300 + (self.args.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 54);
         std::thread::sleep(Duration::from_millis(delay));
         Ok((*measured, process.kill()?))

@@ -11,8 +11,8 @@ use crate::size::Size;
 /// SQLite's default page size, and the tier's here.
 pub(crate) const PAGE_BYTES: u32 = 4096;
 
-/// Size of one warehouse as SQLite stores it, with indexes; measured on populations of 1 to 10 warehouses and rounded up for space,
-/// down for the number of warehouses.
+/// Size of one warehouse as SQLite stores it, with indexes; measured on populations of 1 to 10 warehouses and
+/// rounded up for space, down for the number of warehouses.
 const WAREHOUSE_BYTES_LEAST: u64 = 70_000_000;
 const WAREHOUSE_BYTES_MOST: u64 = 110_000_000;
 

@@ -14,7 +14,8 @@ use super::protocol::{ChildSpec, Event};
 use crate::benchmark::leave_to_handler;
 use crate::failure::Failure;
 
-/// How long a child may say nothing before it counts as hung. The longest silences are the indexes and the check of a large database.
+/// How long a child may say nothing before it counts as hung. The longest silences are the indexes and the
+/// check of a large database.
 const SILENCE_MAX: Duration = Duration::from_secs(3600);
 
 /// A running child; killed when dropped, so that none outlives an error of the demo.
@@ -26,7 +27,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Starts this program again as the child that `spec` describes; `spec_path` is where the spec is written to.
+    /// Starts this program again as the child that `spec` describes; `spec_path` is where the spec is written
+    /// to.
     pub(crate) fn start(spec: &ChildSpec, spec_path: &Path) -> Result<Process, Failure> {
         let refused =
             |e: &dyn std::fmt::Display| Failure::refused(spec_path.display(), format!("cannot write: {e}"));

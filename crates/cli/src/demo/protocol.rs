@@ -1,8 +1,9 @@
 //! What the demo and the process that runs one configuration say to each other.
 //!
-//! The demo writes a [`ChildSpec`] into a file. The child writes acknowledged commits to its standard output, each before the next
-//! transaction of that client begins, and [`Event`]s, one JSON object a line, to its standard error. Both are pipes, so what the child
-//! wrote before a kill -9 is not lost. A line on standard error that is no event (a panic) is shown to the user.
+//! The demo writes a [`ChildSpec`] into a file. The child writes acknowledged commits to its standard output,
+//! each before the next transaction of that client begins, and [`Event`]s, one JSON object a line, to its
+//! standard error. Both are pipes, so what the child wrote before a kill -9 is not lost. A line on standard
+//! error that is no event (a panic) is shown to the user.
 
 use std::path::PathBuf;
 

@@ -7,7 +7,8 @@ use super::svg::{self, Bar, Series, Width, escape};
 use crate::output::number;
 use crate::size::Size;
 
-/// Intervals of the samples are joined until they are this long, so that a slow drive's line shows its rate and not its grain.
+/// Intervals of the samples are joined until they are this long, so that a slow drive's line shows its rate
+/// and not its grain.
 const PLOT_INTERVAL_SECONDS: f64 = 2.0;
 
 /// The class of a configuration in the style sheet.

@@ -12,7 +12,8 @@ pub(crate) struct DemoResult {
     pub(crate) rows: Vec<Row>,
     pub(crate) seed: u64,
     pub(crate) warehouses: u32,
-    /// Modelled devices take this many times as long as the real ones would; throughput and restart are given in modelled time.
+    /// Modelled devices take this many times as long as the real ones would; throughput and restart are
+    /// given in modelled time.
     pub(crate) time_scale: f64,
     /// Highest share of all cores that a measured run itself kept busy, 0 to 1.
     pub(crate) cpu_busy: f64,

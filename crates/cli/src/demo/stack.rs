@@ -1,4 +1,5 @@
-//! What lies under SQLite in one configuration: modelled drives, the volume with or without its tier, the VFS.
+//! What lies under SQLite in one configuration: modelled drives, the volume with or without its tier, the
+//! VFS.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,8 +26,8 @@ pub(crate) struct Stack {
     vfs: MezzanineVfs,
 }
 
-/// A file whose bytes outlive the process, which is what a kill -9 tests. They are not forced to this machine's own disk: how long
-/// that takes is the modelled drive's to say.
+/// A file whose bytes outlive the process, which is what a kill -9 tests. They are not forced to this
+/// machine's own disk: how long that takes is the modelled drive's to say.
 fn open_file(path: &Path, options: OpenOptions) -> Result<Arc<dyn Device>, DeviceError> {
     let options = OpenOptions { write: true, direct: DirectIo::Never, ..options };
     Ok(Arc::new(FileDevice::open(path, &options)?))

@@ -1,10 +1,12 @@
-//! Plots as inline SVG. Colours come from the page's style sheet, so that they follow its light and dark themes.
+//! Plots as inline SVG. Colours come from the page's style sheet, so that they follow its light and dark
+//! themes.
 
 use std::fmt::Write as _;
 
 use crate::output::number;
 
-/// Width of a plot in user units, about as many as the page gives it pixels, so that text has one size everywhere.
+/// Width of a plot in user units, about as many as the page gives it pixels, so that text has one size
+/// everywhere.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Width {
     /// The whole page.

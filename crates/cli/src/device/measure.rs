@@ -1,4 +1,5 @@
-//! What a device can do, measured: random and sequential reads and writes in a closed loop, and the time of a flush.
+//! What a device can do, measured: random and sequential reads and writes in a closed loop, and the time of a
+//! flush.
 //!
 //! [`measure`] never writes to a device unless [`Setup::writes`] says that its contents may be lost.
 //! [`measure_new_file`] writes, but only to a file that it creates itself and removes again.
@@ -142,7 +143,8 @@ pub(super) fn measure(
     Ok(measurements)
 }
 
-/// Measures where a file would lie: creates one of `len` bytes at `path`, fills it, measures everything, removes it.
+/// Measures where a file would lie: creates one of `len` bytes at `path`, fills it, measures everything,
+/// removes it.
 ///
 /// # Errors
 /// `AlreadyExists` if there is a file, which is left alone; those of creating, filling and measuring.

@@ -43,10 +43,12 @@ pub(crate) enum DeviceVerb {
 /// The options of `device bench`.
 #[derive(Debug, Args)]
 pub(crate) struct BenchArgs {
-    /// A model's name or TOML file, a block device, or a file. A file that does not exist is created and removed again.
+    /// A model's name or TOML file, a block device, or a file. A file that does not exist is created and
+    /// removed again.
     target: String,
 
-    /// Length of a file that is created, and how much of anything else is used (default: 1GiB of a file, all of a drive).
+    /// Length of a file that is created, and how much of anything else is used (default: 1GiB of a file, all
+    /// of a drive).
     #[arg(long, value_name = "SIZE")]
     size: Option<Size>,
 

@@ -49,7 +49,8 @@ pub(crate) struct RunArgs {
     #[arg(long, value_name = "N")]
     threads: Option<NonZero<usize>>,
 
-    /// Keep points in this file and take those that are in it already, if this program, built of the same sources, ran them with the same parameters.
+    /// Keep points in this file and take those that are in it already, if this program, built of the same
+    /// sources, ran them with the same parameters.
     #[arg(long, value_name = "FILE")]
     keep: Option<PathBuf>,
 }

@@ -25,7 +25,8 @@ pub(crate) struct ClusterArgs {
     #[arg(long, value_name = "DIR")]
     pub(crate) pgdata: Option<PathBuf>,
 
-    /// Where the server is installed; `start` remembers it [default: what the data directory was last used with].
+    /// Where the server is installed; `start` remembers it [default: what the data directory was last used
+    /// with].
     #[arg(long, value_name = "DIR")]
     pub(crate) postgres: Option<PathBuf>,
 
@@ -175,7 +176,8 @@ fn read_note(directory: &Path) -> Result<PathBuf, Failure> {
     Ok(note.postgres)
 }
 
-/// Lines of `postmaster.pid`: number, data directory, time of start, port, socket directory, address, shared memory, status.
+/// Lines of `postmaster.pid`: number, data directory, time of start, port, socket directory, address, shared
+/// memory, status.
 fn parse_pid_file(text: &str) -> Option<Running> {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     Some(Running {

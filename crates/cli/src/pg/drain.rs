@@ -1,8 +1,9 @@
 //! `mezz pg drain`: the data files complete without the tier, whatever became of the server.
 //!
-//! What is newer on flash than in the files goes there; a running server does that itself. Of one that was killed the newest pages are partly in the log:
-//! only redo makes them, and redo reads what the tier has. So a server that does not run is started for it, alone: its socket lies in a directory that
-//! nobody else can enter, it listens to no network, and it is stopped again. Its shutdown takes the mark off pg_control.
+//! What is newer on flash than in the files goes there; a running server does that itself. Of one that was
+//! killed the newest pages are partly in the log: only redo makes them, and redo reads what the tier has. So
+//! a server that does not run is started for it, alone: its socket lies in a directory that nobody else can
+//! enter, it listens to no network, and it is stopped again. Its shutdown takes the mark off pg_control.
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt as _;
@@ -37,7 +38,8 @@ const STOP_PAUSE: Duration = Duration::from_millis(100);
 const SECONDS_TO_DIE: u32 = 60;
 /// Bytes of a socket's path that every system takes, the file's own name taken off.
 const SOCKET_DIRECTORY_MAX: usize = 80;
-/// What the data directory of a server has that was restored and has not been started since, and of one that follows a log.
+/// What the data directory of a server has that was restored and has not been started since, and of one that
+/// follows a log.
 const FROM_BACKUP: &str = "backup_label";
 const TO_A_POINT: &str = "recovery.signal";
 const STANDBY: &str = "standby.signal";
@@ -161,7 +163,8 @@ fn drain_running(cluster: &Cluster, server: &Running) -> Result<Done, Failure> {
     Ok(Done { started: false, pages: Ok(pages) })
 }
 
-/// A checkpoint, because pages that only shared buffers have are not the tier's to write; then the drain. Returns the pages written.
+/// A checkpoint, because pages that only shared buffers have are not the tier's to write; then the drain.
+/// Returns the pages written.
 fn ask_for_drain(cluster: &Cluster, server: &Running) -> Result<u64, String> {
     let bar = output::spinner("draining the tier");
     let before = pages_drained(cluster, server)?;
@@ -200,7 +203,8 @@ fn drain_alone(cluster: &Cluster, private: &Private, timeout: u32) -> Result<Don
     Ok(Done { started: true, pages })
 }
 
-/// A server that did not come up in time must not stay behind, where nobody can connect. It goes on from its log the next time.
+/// A server that did not come up in time must not stay behind, where nobody can connect. It goes on from its
+/// log the next time.
 fn end_what_recovers(cluster: &Cluster) {
     if let Ok(Some(_)) = cluster.running() {
         // What it would say is less than what is said already.
@@ -237,7 +241,8 @@ fn pages_drained(cluster: &Cluster, server: &Running) -> Result<u64, String> {
     answer.trim().parse().map_err(|_| format!("pg_stat_mezzanine counts '{}' pages", answer.trim()))
 }
 
-/// A directory that only the server's user can enter: its socket, and who may connect there. While this lives, an interruption stops the server.
+/// A directory that only the server's user can enter: its socket, and who may connect there. While this
+/// lives, an interruption stops the server.
 struct Private {
     directory: PathBuf,
     /// The data directory's note of the options of the last start, which must not be ours.

@@ -200,7 +200,8 @@ fn initdb(cluster: &Cluster, args: &InitArgs) -> Result<(), Failure> {
         .next("--initdb gives initdb other options"))
 }
 
-/// Sees to it that the server's user can use the flash file; the tier in it is made when the server first starts.
+/// Sees to it that the server's user can use the flash file; the tier in it is made when the server first
+/// starts.
 fn make_flash(cluster: &Cluster, flash: &Path) -> Result<(), Failure> {
     let failed = |e: std::io::Error| Failure::refused(flash.display(), format!("cannot be made: {e}"));
     match flash.metadata() {
@@ -226,7 +227,8 @@ fn make_flash(cluster: &Cluster, flash: &Path) -> Result<(), Failure> {
     .next(format!("give it to that user: chown {} {}", cluster.user.name, flash.display())))
 }
 
-/// Starts the server for a moment: the tier is made on flash, so that what is wrong with it shows now, and its views in the database postgres.
+/// Starts the server for a moment: the tier is made on flash, so that what is wrong with it shows now, and
+/// its views in the database postgres.
 fn create_extension(cluster: &Cluster) -> Result<(), Failure> {
     let server = start::bring_up(cluster, &start::default_log(cluster), SECONDS_TO_START)?;
     let done = cluster.query(&server, "CREATE EXTENSION mezzanine");

@@ -21,7 +21,8 @@ use crate::failure::Failure;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum PgVerb {
-    /// Build PostgreSQL from its released source with the hooks that the tier needs, and the extension, into a cache.
+    /// Build PostgreSQL from its released source with the hooks that the tier needs, and the extension, into
+    /// a cache.
     #[command(after_help = build::EXAMPLES, disable_version_flag = true)]
     Build(build::BuildArgs),
     /// Make a data directory with the tier's settings.
@@ -39,7 +40,8 @@ pub(crate) enum PgVerb {
     /// Write every page that is newer in the tier than on disk to disk, also for a server that was killed.
     #[command(after_help = drain::EXAMPLES)]
     Drain(drain::DrainArgs),
-    /// Measure TPC-C with and without the tier on modelled devices, kill the server, and check what it has kept.
+    /// Measure TPC-C with and without the tier on modelled devices, kill the server, and check what it has
+    /// kept.
     #[command(after_help = bench::EXAMPLES)]
     Bench(Box<bench::BenchArgs>),
 }

@@ -1,4 +1,5 @@
-//! The settings file that `mezz pg init` leaves in the data directory: PostgreSQL's own notation, for people to edit.
+//! The settings file that `mezz pg init` leaves in the data directory: PostgreSQL's own notation, for people
+//! to edit.
 
 use std::fmt::Write as _;
 

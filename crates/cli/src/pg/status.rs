@@ -164,7 +164,8 @@ pub(crate) fn marker(directory: &Path) -> Result<Option<toml::Table>, Failure> {
     }
 }
 
-/// The view's row, if the server has the view and lets us ask. Asked in two steps, so that no error gets into the server's log.
+/// The view's row, if the server has the view and lets us ask. Asked in two steps, so that no error gets into
+/// the server's log.
 fn statistics(cluster: &Cluster, server: &Running) -> Option<Value> {
     let ask = |query| cluster.query(server, query).ok();
     if ask("SELECT to_regclass('pg_stat_mezzanine') IS NOT NULL")?.trim() != "t" {

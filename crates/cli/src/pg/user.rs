@@ -1,4 +1,5 @@
-//! Whom the server runs as. PostgreSQL refuses to run as root, so if `mezz` was started by root, everything of the server is done by another user.
+//! Whom the server runs as. PostgreSQL refuses to run as root, so if `mezz` was started by root, everything
+//! of the server is done by another user.
 
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;

@@ -34,7 +34,8 @@ pub(crate) struct MrcArgs {
     #[command(flatten)]
     requests: RequestArgs,
 
-    /// The designs, with commas in between: fifo, lru, clock, lc (its replacement, LRU-2), cac (Greedy-Dual), tac (temperature), exadata (LRU), face-basic, face-gr, face-gsc.
+    /// The designs, with commas in between: fifo, lru, clock, lc (its replacement, LRU-2), cac
+    /// (Greedy-Dual), tac (temperature), exadata (LRU), face-basic, face-gr, face-gsc.
     #[arg(long, required = true, value_delimiter = ',')]
     design: Vec<Design>,
 

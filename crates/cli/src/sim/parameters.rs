@@ -1,4 +1,5 @@
-//! The parameters of all policies as options of the command line: what a policy lists is an option, without a line here.
+//! The parameters of all policies as options of the command line: what a policy lists is an option, without a
+//! line here.
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use mezzanine_engine::ConfigError;
@@ -175,7 +176,8 @@ impl Parameters {
         combinations
     }
 
-    /// Every design with every number of frames, which the option of that name gives; each takes the parameters that it has.
+    /// Every design with every number of frames, which the option of that name gives; each takes the
+    /// parameters that it has.
     pub(super) fn points(
         &self,
         designs: &[Design],

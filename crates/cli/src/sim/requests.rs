@@ -24,7 +24,8 @@ pub(super) struct RequestArgs {
     #[arg(long, value_name = "NAME", requires = "trace", conflicts_with = "synthetic")]
     format: Option<Format>,
 
-    /// Size of a page; larger requests of the trace become several. Formats that count in pages do not use it.
+    /// Size of a page; larger requests of the trace become several. Formats that count in pages do not use
+    /// it.
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = page_size, conflicts_with = "synthetic")]
     page_size: Size,
 

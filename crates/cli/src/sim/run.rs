@@ -45,7 +45,10 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     requests: RequestArgs,
 
-    /// The design, or disk or flash for a database on one device, or any that the tier has: face-basic, face-gr, face-gsc, lru, fifo, clock, lc, cac, tac or exadata (default: face-gsc). With --policy-only: fifo, lru, clock, lc (its replacement, LRU-2), cac (Greedy-Dual), tac (temperature), exadata (LRU), face-basic, face-gr or face-gsc.
+    /// The design, or disk or flash for a database on one device, or any that the tier has: face-basic,
+    /// face-gr, face-gsc, lru, fifo, clock, lc, cac, tac or exadata (default: face-gsc). With --policy-only:
+    /// fifo, lru, clock, lc (its replacement, LRU-2), cac (Greedy-Dual), tac (temperature), exadata (LRU),
+    /// face-basic, face-gr or face-gsc.
     #[arg(long, required_if_eq("policy_only", "true"))]
     design: Option<String>,
 
@@ -141,7 +144,8 @@ fn run_policy(args: &RunArgs, json: bool) -> Result<(), Failure> {
     ]))
 }
 
-/// What is made of the parameters, once it is known how many pages 'unlimited' is. They are checked before the trace is read.
+/// What is made of the parameters, once it is known how many pages 'unlimited' is. They are checked before
+/// the trace is read.
 pub(super) fn with_pages<T>(
     requests: &RequestArgs,
     parameters: &Parameters,

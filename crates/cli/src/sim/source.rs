@@ -1,4 +1,5 @@
-//! Where the requests of `mezz sim` come from: a trace in a file, or one without a file. Pages get numbers in the order in which they are met.
+//! Where the requests of `mezz sim` come from: a trace in a file, or one without a file. Pages get numbers in
+//! the order in which they are met.
 
 use std::path::{Path, PathBuf};
 

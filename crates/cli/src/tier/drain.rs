@@ -93,8 +93,9 @@ pub(crate) fn run(args: &DrainArgs, json: bool) -> Result<(), Failure> {
     ]))
 }
 
-/// Lets SQLite roll back or apply what its logs hold, through the tier, so that the file is complete without them. A database that SQLite does not take for one,
-/// after a page of it was given up, is attached by that all the same, and where no log holds anything there is nothing more to do.
+/// Lets SQLite roll back or apply what its logs hold, through the tier, so that the file is complete without
+/// them. A database that SQLite does not take for one, after a page of it was given up, is attached by that
+/// all the same, and where no log holds anything there is nothing more to do.
 fn finish_logs(path: &Path) -> Result<(), Failure> {
     let finish = || {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE;

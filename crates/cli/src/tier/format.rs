@@ -34,7 +34,8 @@ pub(crate) struct FormatArgs {
     #[arg(long, value_name = "SIZE")]
     size: Option<Size>,
 
-    /// Bytes of flash up to which the tier can grow while it is in use; they are taken now (default: no more than --size).
+    /// Bytes of flash up to which the tier can grow while it is in use; they are taken now (default: no more
+    /// than --size).
     #[arg(long, value_name = "SIZE")]
     max_size: Option<Size>,
 
@@ -42,24 +43,28 @@ pub(crate) struct FormatArgs {
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     page_size: Size,
 
-    /// How pages leave: face-basic, face-gr or face-gsc, whose pages lie in a queue, or lru, fifo, clock, lc, cac, tac or exadata, whose pages are written in place.
+    /// How pages leave: face-basic, face-gr or face-gsc, whose pages lie in a queue, or lru, fifo, clock,
+    /// lc, cac, tac or exadata, whose pages are written in place.
     #[arg(long, default_value = "face-gsc")]
     design: Design,
 
-    /// Which pages enter: clean, dirty or both (default: both; clean with the design exadata without --write-back).
+    /// Which pages enter: clean, dirty or both (default: both; clean with the design exadata without
+    /// --write-back).
     #[arg(long)]
     admission: Option<Admission>,
 
-    /// Of the clean pages take only those that return: that were offered before, not long ago. Fewer pages are written to flash.
+    /// Of the clean pages take only those that return: that were offered before, not long ago. Fewer pages
+    /// are written to flash.
     #[arg(long)]
     returning_only: bool,
 
-    /// With --returning-only: pages whose first offer is remembered (default: half as many as there are frames).
+    /// With --returning-only: pages whose first offer is remembered (default: half as many as there are
+    /// frames).
     #[arg(long, value_name = "PAGES", requires = "returning_only")]
     remembered_pages: Option<u64>,
 
-    /// Where a page must be before a sync returns: through (on disk) or durable (on flash) (default: durable; through with the design tac, which has no
-    /// other).
+    /// Where a page must be before a sync returns: through (on disk) or durable (on flash) (default:
+    /// durable; through with the design tac, which has no other).
     #[arg(long)]
     sync_mode: Option<SyncMode>,
 
@@ -67,7 +72,8 @@ pub(crate) struct FormatArgs {
     #[arg(long)]
     write_back: bool,
 
-    /// With the design lc: share of the frames in per cent that may be newer than disk before the cleaner writes them there.
+    /// With the design lc: share of the frames in per cent that may be newer than disk before the cleaner
+    /// writes them there.
     #[arg(long, value_name = "PERCENT")]
     dirty_percent: Option<u32>,
 

@@ -28,7 +28,8 @@ pub(crate) struct GiveUpArgs {
     /// The file whose page is lost.
     file: PathBuf,
 
-    /// The page, by its number in the file: the bytes from that times the tier's page size on. More than once for several.
+    /// The page, by its number in the file: the bytes from that times the tier's page size on. More than
+    /// once for several.
     #[arg(long = "block", required = true, value_name = "NUMBER")]
     blocks: Vec<u64>,
 

@@ -23,8 +23,8 @@ pub(super) struct InUse {
 }
 
 impl InUse {
-    /// Looks at the tier and closes it again, so that what cannot be opened is refused before anything is touched. A PostgreSQL cluster's is
-    /// refused with this `next` step.
+    /// Looks at the tier and closes it again, so that what cannot be opened is refused before anything is
+    /// touched. A PostgreSQL cluster's is refused with this `next` step.
     pub(super) fn look(flash: &Path, files: &[PathBuf], next: &str) -> Result<TierConfig, Failure> {
         let mut seen = Flash::open(flash)?;
         let superblock = seen.superblock()?;
@@ -37,7 +37,8 @@ impl InUse {
         Ok(superblock.config)
     }
 
-    /// Opens it, none of its files attached, for SQLite as the VFS of this name. Only `to_drain` it is one of an older format opened.
+    /// Opens it, none of its files attached, for SQLite as the VFS of this name. Only `to_drain` it is one of
+    /// an older format opened.
     pub(super) fn open(flash: &Path, vfs: &str, tier: TierConfig, to_drain: bool) -> Result<InUse, Failure> {
         let options = OpenOptions { exclusive_lock: true, no_follow: true, ..OpenOptions::read_write() };
         let device = FileDevice::open(flash, &options).map_err(|error| open_failure(flash, &error))?;
@@ -75,7 +76,8 @@ impl InUse {
     }
 }
 
-/// What a PostgreSQL server that was killed lacks on disk is partly in its log, which only the server can redo.
+/// What a PostgreSQL server that was killed lacks on disk is partly in its log, which only the server can
+/// redo.
 fn refuse_cluster(flash: &Path, superblock: &Superblock, next: &str) -> Result<(), Failure> {
     let Some(cluster) = ClusterName::of(&superblock.database_uuid) else { return Ok(()) };
     let identifier = cluster.system_identifier;

@@ -22,10 +22,12 @@ pub(crate) enum TierVerb {
     /// Show what a tier says of itself and what recovery would find. Changes nothing.
     #[command(after_help = inspect::EXAMPLES)]
     Inspect(inspect::InspectArgs),
-    /// Check a tier: superblocks, metadata, the groups after it, and every page of which flash holds the only copy, or every page. Changes nothing.
+    /// Check a tier: superblocks, metadata, the groups after it, and every page of which flash holds the only
+    /// copy, or every page. Changes nothing.
     #[command(after_help = verify::EXAMPLES)]
     Verify(verify::VerifyArgs),
-    /// Write every page that is newer in the tier to its file, so that the files can be used without the tier.
+    /// Write every page that is newer in the tier to its file, so that the files can be used without the
+    /// tier.
     #[command(after_help = drain::EXAMPLES)]
     Drain(drain::DrainArgs),
     /// Go on without a page that is lost: nothing brings it back then.

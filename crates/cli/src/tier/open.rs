@@ -50,7 +50,8 @@ impl Flash {
         self.superblock_and_version().map(|(superblock, _)| superblock)
     }
 
-    /// The newest whole superblock, and its version of the format: this build's, or an older one that it can read.
+    /// The newest whole superblock, and its version of the format: this build's, or an older one that it can
+    /// read.
     pub(crate) fn superblock_and_version(&mut self) -> Result<(Superblock, u32), Failure> {
         let name = self.name.clone();
         read_superblock_to_drain(self).map_err(|error| match error {

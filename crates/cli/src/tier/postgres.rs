@@ -1,7 +1,8 @@
-//! The tier of a PostgreSQL cluster at rest: whose it is, what it holds of each relation, what its loss would cost.
+//! The tier of a PostgreSQL cluster at rest: whose it is, what it holds of each relation, what its loss would
+//! cost.
 //!
-//! It is looked at here and never drained: what a server that was killed has not got on disk is partly in its log, and only redo, which reads the tier, makes
-//! pages of that. `mezz pg drain` has the server do it.
+//! It is looked at here and never drained: what a server that was killed has not got on disk is partly in its
+//! log, and only redo, which reads the tier, makes pages of that. `mezz pg drain` has the server do it.
 
 use std::collections::BTreeMap;
 

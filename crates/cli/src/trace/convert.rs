@@ -38,7 +38,8 @@ pub(crate) struct ConvertArgs {
     #[arg(long, value_name = "FORMAT")]
     to: Format,
 
-    /// Requests that are larger become several. Not used by formats that count in pages; mezzanine says itself.
+    /// Requests that are larger become several. Not used by formats that count in pages; mezzanine says
+    /// itself.
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = page_size)]
     page_size: Size,
 

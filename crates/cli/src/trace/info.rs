@@ -31,7 +31,8 @@ pub(crate) struct InfoArgs {
     #[arg(long, default_value = "mezzanine")]
     format: Format,
 
-    /// Requests that are larger become several. Not used by formats that count in pages; mezzanine says itself.
+    /// Requests that are larger become several. Not used by formats that count in pages; mezzanine says
+    /// itself.
     #[arg(long, value_name = "SIZE", default_value = "4KiB", value_parser = page_size)]
     page_size: Size,
 

@@ -191,7 +191,8 @@ impl Cluster {
     }
 }
 
-/// Numbers of all processes, with their parents' numbers. One that is dead counts until it is reaped: pg_ctl takes it for a server.
+/// Numbers of all processes, with their parents' numbers. One that is dead counts until it is reaped: pg_ctl
+/// takes it for a server.
 fn processes() -> impl Iterator<Item = (u32, u32)> {
     std::fs::read_dir("/proc").unwrap().flatten().filter_map(|entry| {
         let pid = entry.file_name().to_str()?.parse().ok()?;

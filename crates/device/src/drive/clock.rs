@@ -2,8 +2,8 @@
 
 use std::cell::Cell;
 
-/// Model time runs `scale` times slower than real time and stands still at scale 0. Lives in shared memory: any bytes
-/// are valid.
+/// Model time runs `scale` times slower than real time and stands still at scale 0. Lives in shared memory:
+/// any bytes are valid.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ModelClock {
@@ -103,7 +103,8 @@ fn usual_lateness() -> u64 {
     })
 }
 
-/// Follows the smallest lateness quickly and larger ones slowly: waking a little late is cheaper than spinning.
+/// Follows the smallest lateness quickly and larger ones slowly: waking a little late is cheaper than
+/// spinning.
 fn note_lateness(before: u64, seen: u64) {
     let next = if seen < before { seen } else { before + (seen - before) / 32 };
     TIMER_LATE_NS.with(|late| late.set(next.clamp(1_000, SPIN_NS_MAX)));
@@ -114,7 +115,8 @@ fn sleep_until(target: u64) {
         tv_sec: (target / 1_000_000_000) as libc::time_t,
         tv_nsec: (target % 1_000_000_000) as libc::c_long,
     };
-    // SAFETY: the pointer is valid for the duration of the call; an interrupted sleep is resumed by the caller's loop.
+    // SAFETY: the pointer is valid for the duration of the call; an interrupted sleep is resumed by the
+    // caller's loop.
     unsafe {
         libc::clock_nanosleep(
             libc::CLOCK_MONOTONIC,

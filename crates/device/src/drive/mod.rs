@@ -1,14 +1,15 @@
 //! Modelled drives in real time.
 //!
-//! A [`Drive`] is a timing model with its state in memory that processes share. Devices, usually files, are attached to it;
-//! their bytes go where they always go, and every operation is held back until the model says that it is complete. So a
-//! killed process loses exactly what it would lose on the real drive: nothing that had completed.
+//! A [`Drive`] is a timing model with its state in memory that processes share. Devices, usually files, are
+//! attached to it; their bytes go where they always go, and every operation is held back until the model says
+//! that it is complete. So a killed process loses exactly what it would lose on the real drive: nothing that
+//! had completed.
 //!
 //! What is not modelled: a failing machine. A flush waits as long as the model says and does not force the
 //! attached file to the machine's own disk, unless [`Attachment::pass_flush`] asks for it.
 //!
-//! *Time scale.* All of a drive's times are multiplied by its time scale, which can be changed while it runs and holds for
-//! all processes. 0 means no delay at all and no statistics, for loading.
+//! *Time scale.* All of a drive's times are multiplied by its time scale, which can be changed while it runs
+//! and holds for all processes. 0 means no delay at all and no statistics, for loading.
 
 mod clock;
 
@@ -41,14 +42,16 @@ pub struct Drive {
 pub struct Attachment {
     /// Where on the drive the device's first byte lies. Addresses beyond the capacity start again at 0.
     pub base_offset: u64,
-    /// How far the device is spread over the platters of a disk: seek distances are multiplied by this, as if it were that
-    /// many times larger. So that a small database seeks as a large one would. 1 = as it is.
+    /// How far the device is spread over the platters of a disk: seek distances are multiplied by this, as
+    /// if it were that many times larger. So that a small database seeks as a large one would. 1 = as it
+    /// is.
     pub spread: f64,
-    /// Which share of the platters it keeps to, from the outside: positions beyond begin again at the first. So that a small
-    /// database seeks as far as a large one that does not fill the disk. 1 = the whole disk.
+    /// Which share of the platters it keeps to, from the outside: positions beyond begin again at the first.
+    /// So that a small database seeks as far as a large one that does not fill the disk. 1 = the whole
+    /// disk.
     pub span: f64,
-    /// Pass flushes on to the device, so that they hold even when this machine fails. They then take at least as long as the
-    /// machine's own disk needs.
+    /// Pass flushes on to the device, so that they hold even when this machine fails. They then take at
+    /// least as long as the machine's own disk needs.
     pub pass_flush: bool,
 }
 
@@ -59,8 +62,9 @@ impl Default for Attachment {
 }
 
 impl Drive {
-    /// Opens a drive whose state lies in the file at `state`, together with everyone who opens the same file, or, without
-    /// a file, in memory shared with children of this process. The first to open it sets the time scale.
+    /// Opens a drive whose state lies in the file at `state`, together with everyone who opens the same file,
+    /// or, without a file, in memory shared with children of this process. The first to open it sets the
+    /// time scale.
     ///
     /// # Errors
     /// `InvalidState` if the file is in use for another model; the errors of opening and mapping it.
@@ -93,7 +97,8 @@ impl Drive {
         Arc::new(Attached { drive: Arc::clone(self), inner, attachment })
     }
 
-    /// The [`Attachment::spread`] with which a device of `len` bytes covers this share of the drive; at least 1.
+    /// The [`Attachment::spread`] with which a device of `len` bytes covers this share of the drive; at least
+    /// 1.
     pub fn spread_to_cover(&self, len: u64, share: f64) -> f64 {
         (share * self.model.capacity_bytes as f64 / len.max(1) as f64).max(1.0)
     }
@@ -103,8 +108,8 @@ impl Drive {
         self.lock().clock.scale()
     }
 
-    /// Changes the time scale for all users from now on; whoever is being held back notices within 50 ms. A scale that is
-    /// negative or not a number counts as 0.
+    /// Changes the time scale for all users from now on; whoever is being held back notices within 50 ms. A
+    /// scale that is negative or not a number counts as 0.
     pub fn set_time_scale(&self, time_scale: f64) {
         self.lock().clock.set_scale(time_scale);
     }
@@ -140,8 +145,9 @@ impl Drive {
         Some(pending)
     }
 
-    /// Enters what had no room before, and asks for the completion of the rest unless it was only just entered: whatever
-    /// else arrives now should have its chance. Returns when to look again; completions that are known are taken out.
+    /// Enters what had no room before, and asks for the completion of the rest unless it was only just
+    /// entered: whatever else arrives now should have its chance. Returns when to look again; completions
+    /// that are known are taken out.
     fn look(&self, body: &mut Guard<'_>, now: u64, pending: &mut Pending, ask: bool) -> u64 {
         let (mut later, mut retry): (Option<u64>, u64) = (None, u64::MAX);
         let body = &mut **body;

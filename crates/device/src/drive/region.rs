@@ -1,11 +1,13 @@
 //! Memory that several processes share, with a lock that survives the death of its holder.
 //!
 //! Rules:
-//! 1. The body is touched only through [`Region::lock`]. The lock is a robust, process-shared mutex: when a holder dies,
-//!    the kernel hands it to the next caller and says so, and the body is repaired before anyone else sees it.
-//! 2. The body has no invalid byte patterns, so that a damaged file gives wrong times and no undefined behaviour.
-//! 3. A state file is in use while somebody holds its shared `flock`; whoever finds nobody starts it afresh. So neither
-//!    a reboot nor a crash of all users leaves anything behind that matters.
+//! 1. The body is touched only through [`Region::lock`]. The lock is a robust, process-shared mutex: when a
+//!    holder dies, the kernel hands it to the next caller and says so, and the body is repaired before anyone
+//!    else sees it.
+//! 2. The body has no invalid byte patterns, so that a damaged file gives wrong times and no undefined
+//!    behaviour.
+//! 3. A state file is in use while somebody holds its shared `flock`; whoever finds nobody starts it afresh.
+//!    So neither a reboot nor a crash of all users leaves anything behind that matters.
 
 use std::cell::UnsafeCell;
 use std::fs::{File, OpenOptions};
@@ -40,7 +42,8 @@ pub(super) struct Body {
 
 #[repr(C)]
 struct Shared {
-    /// [`MAGIC`], [`VERSION`], and the [`crate::model::Model::fingerprint`] of the model whose state this is.
+    /// [`MAGIC`], [`VERSION`], and the [`crate::model::Model::fingerprint`] of the model whose state this
+    /// is.
     header: [AtomicU64; 3],
     mutex: UnsafeCell<libc::pthread_mutex_t>,
     body: UnsafeCell<Body>,
@@ -110,8 +113,8 @@ impl Region {
     }
 
     fn shared(&self) -> &Shared {
-        // SAFETY: the mapping lives as long as `self` and is as large as `Shared`, of which every byte pattern is valid;
-        // what changes in it lies behind atomics and cells.
+        // SAFETY: the mapping lives as long as `self` and is as large as `Shared`, of which every byte
+        // pattern is valid; what changes in it lies behind atomics and cells.
         unsafe { self.start().as_ref() }
     }
 
@@ -158,7 +161,8 @@ impl Guard<'_> {
 impl Deref for Guard<'_> {
     type Target = Body;
     fn deref(&self) -> &Body {
-        // SAFETY: this guard holds the mutex, so nobody changes the body; every byte pattern is a valid `Body`.
+        // SAFETY: this guard holds the mutex, so nobody changes the body; every byte pattern is a valid
+        // `Body`.
         unsafe { &*self.body() }
     }
 }

@@ -70,8 +70,8 @@ impl Counters {
     }
 }
 
-/// What a modelled drive has done for all its users together. All times are model time. What is done at time scale 0 is not
-/// counted.
+/// What a modelled drive has done for all its users together. All times are model time. What is done at time
+/// scale 0 is not counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Statistics {
     /// Reads.
@@ -96,7 +96,8 @@ pub struct Statistics {
     pub write_response_ns: u64,
     /// Sum of the times of flushes from entry to completion.
     pub flush_response_ns: u64,
-    /// By how much callers were let go after the modelled completion, in total: what the machine added to the model.
+    /// By how much callers were let go after the modelled completion, in total: what the machine added to
+    /// the model.
     pub late_ns: u64,
     /// Time that the spindles or channels were busy, added up.
     pub busy_ns: u64,

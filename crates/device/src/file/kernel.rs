@@ -7,15 +7,16 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Alignment that is safe for direct I/O where the kernel does not say: no block device has larger logical blocks.
+/// Alignment that is safe for direct I/O where the kernel does not say: no block device has larger logical
+/// blocks.
 const DIRECT_ALIGNMENT_DEFAULT: u32 = 4096;
 
 fn check(result: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Opens the file behind a descriptor once more, for syncing it. The path is taken only where the descriptor has no name of its own, and
-/// only if it still leads to the same file.
+/// Opens the file behind a descriptor once more, for syncing it. The path is taken only where the descriptor
+/// has no name of its own, and only if it still leads to the same file.
 pub(super) fn open_again(file: &File, path: &Path) -> io::Result<File> {
     let named = format!("/proc/self/fd/{}", file.as_raw_fd());
     let again = File::open(named).or_else(|_| File::open(path))?;
@@ -71,26 +72,28 @@ fn fallocate(file: &File, mode: libc::c_int, offset: u64, len: u64) -> io::Resul
     }
 }
 
-/// Takes the exclusive lock of the open file without waiting; it is released when the last descriptor closes, and so
-/// by the kernel when the process dies.
+/// Takes the exclusive lock of the open file without waiting; it is released when the last descriptor closes,
+/// and so by the kernel when the process dies.
 pub(super) fn lock_exclusively(file: &File) -> io::Result<()> {
     // SAFETY: the call takes no pointers; the descriptor is open as long as `file` is borrowed.
     check(unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) })
 }
 
-/// Gives the lock of [`lock_exclusively`] back, if there is one. Closing the file does so too, but not as long as a
-/// child that was forked meanwhile has the descriptor and has not yet started its program.
+/// Gives the lock of [`lock_exclusively`] back, if there is one. Closing the file does so too, but not as
+/// long as a child that was forked meanwhile has the descriptor and has not yet started its program.
 pub(super) fn unlock(file: &File) {
     // SAFETY: the call takes no pointers; the descriptor is open as long as `file` is borrowed.
     unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
 }
 
-/// The alignment in bytes of memory, offset and length that direct I/O on this file asks for, or `None` if the file
-/// system says that it has no direct I/O. Kernels before 6.1 do not tell, and get the alignment that suits all.
+/// The alignment in bytes of memory, offset and length that direct I/O on this file asks for, or `None` if
+/// the file system says that it has no direct I/O. Kernels before 6.1 do not tell, and get the alignment that
+/// suits all.
 pub(super) fn direct_alignment(file: &File) -> Option<u32> {
     let mut status = MaybeUninit::<libc::statx>::zeroed();
     let (fd, flags, mask) = (file.as_raw_fd(), libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN);
-    // SAFETY: the path is a NUL-terminated literal, and the kernel fills at most one `statx` behind the pointer.
+    // SAFETY: the path is a NUL-terminated literal, and the kernel fills at most one `statx` behind the
+    // pointer.
     let told = check(unsafe { libc::statx(fd, c"".as_ptr(), flags, mask, status.as_mut_ptr()) });
     // SAFETY: all bytes zero is a valid `statx`, so it is initialised whatever the kernel has written.
     let status = unsafe { status.assume_init() };

@@ -1,14 +1,15 @@
 //! Files and block devices.
 //!
 //! Rules of this module, numbered for reference:
-//! 1. A single request is one plain system call on the calling thread, with no lock but a shared one, because a page read
-//!    from flash has to cost what the device costs.
-//! 2. Transfers whose memory, offset or length is not aligned go through a bounce buffer on a direct device, except
-//!    writes of an unaligned range: these go through the page cache, alone, because a read-modify-write of the edges
-//!    would lose the write of a neighbour and could lengthen the file.
-//! 3. All flushes of a process use one descriptor. The kernel reports a lost write once per open file; two flushes at once could
-//!    see it reported to the other, so they take turns, and the first failure is final. A process that was forked shares the open file with
-//!    others and opens it once more for its flushes ([`Device::flush_apart`]).
+//! 1. A single request is one plain system call on the calling thread, with no lock but a shared one, because
+//!    a page read from flash has to cost what the device costs.
+//! 2. Transfers whose memory, offset or length is not aligned go through a bounce buffer on a direct device,
+//!    except writes of an unaligned range: these go through the page cache, alone, because a
+//!    read-modify-write of the edges would lose the write of a neighbour and could lengthen the file.
+//! 3. All flushes of a process use one descriptor. The kernel reports a lost write once per open file; two
+//!    flushes at once could see it reported to the other, so they take turns, and the first failure is final.
+//!    A process that was forked shares the open file with others and opens it once more for its flushes
+//!    ([`Device::flush_apart`]).
 
 mod open;
 
@@ -56,8 +57,8 @@ impl Drop for FileDevice {
     }
 }
 
-/// Who flushes when. A flush that begins after a call was made covers that call too, so callers that wait for one
-/// another share flushes.
+/// Who flushes when. A flush that begins after a call was made covers that call too, so callers that wait for
+/// one another share flushes.
 #[derive(Default)]
 struct FlushState {
     /// Flushes begun so far.
@@ -76,9 +77,9 @@ impl FileDevice {
     /// Opens the file or block device at `path`.
     ///
     /// # Errors
-    /// `NotFound`, `AlreadyExists`, `PermissionDenied`, `ReadOnly`, `SymbolicLink`, `Busy`, `NoSpace`; `Unsupported` for
-    /// what is neither a file nor a block device, and for direct I/O or io_uring where they are demanded and missing.
-    /// A file that was created by a call that failed is removed again.
+    /// `NotFound`, `AlreadyExists`, `PermissionDenied`, `ReadOnly`, `SymbolicLink`, `Busy`, `NoSpace`;
+    /// `Unsupported` for what is neither a file nor a block device, and for direct I/O or io_uring where
+    /// they are demanded and missing. A file that was created by a call that failed is removed again.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, DeviceError> {
         let path = path.as_ref();
         let batches = match (options.engine, ring::unavailable()) {
@@ -373,7 +374,8 @@ impl Device for FileDevice {
             if self.is_concurrent(request) {
                 transfers.push((index, request));
             } else {
-                // Flushes and other rarities come first, one by one: a flush covers nothing of its own batch anyway.
+                // Flushes and other rarities come first, one by one: a flush covers nothing of its own batch
+                // anyway.
                 results[index] = self.carry_out(request);
             }
         }

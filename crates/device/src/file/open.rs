@@ -52,8 +52,8 @@ pub struct OpenOptions {
     pub direct: DirectIo,
     /// How batches are carried out.
     pub engine: IoEngine,
-    /// Fail with `Busy` unless nobody else, in this process or another, has the file open with this option. A block
-    /// device must not be mounted or otherwise claimed either.
+    /// Fail with `Busy` unless nobody else, in this process or another, has the file open with this option.
+    /// A block device must not be mounted or otherwise claimed either.
     pub exclusive_lock: bool,
     /// Fail with `SymbolicLink` if the last part of the path is a symbolic link.
     pub no_follow: bool,
@@ -96,7 +96,8 @@ pub(super) fn open(path: &Path, options: &OpenOptions) -> Result<Opened, DeviceE
     let (buffered, created) = opening.open_or_create()?;
     let opened = opening.prepare(buffered);
     match &opened {
-        // Leave nothing behind that the caller has not asked for, unless somebody else has taken it over already.
+        // Leave nothing behind that the caller has not asked for, unless somebody else has taken it over
+        // already.
         Err(error) if created && error.kind() != DeviceErrorKind::Busy => {
             let _ = fs::remove_file(path);
         }
@@ -129,7 +130,8 @@ impl Opening<'_> {
         }
     }
 
-    /// Refuses what is neither a file nor a block device before opening it: opening a pipe could wait for ever.
+    /// Refuses what is neither a file nor a block device before opening it: opening a pipe could wait for
+    /// ever.
     fn refuse_wrong_type(&self) -> Result<(), DeviceError> {
         let Ok(metadata) = self.path.metadata() else { return Ok(()) };
         let kind = metadata.file_type();
@@ -153,7 +155,8 @@ impl Opening<'_> {
                 }
             }
             match self.open_buffered(true) {
-                // Somebody created it in between; or the path is a dangling link, which is never created through.
+                // Somebody created it in between; or the path is a dangling link, which is never created
+                // through.
                 Err(error)
                     if error.kind() == io::ErrorKind::AlreadyExists
                         && !self.options.create_new
@@ -277,7 +280,8 @@ impl Opening<'_> {
             _ => PathBuf::from("."),
         };
         match File::open(&parent).and_then(|directory| directory.sync_all()) {
-            // Some network and pass-through file systems have no such operation; there is nothing more to be done then.
+            // Some network and pass-through file systems have no such operation; there is nothing more to be
+            // done then.
             Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => Ok(()),
             synced => {
                 synced.map_err(|error| DeviceError::from_io("flush", parent.display().to_string(), error))

@@ -1,10 +1,12 @@
 //! Concurrent transfers where the kernel offers no io_uring: a small pool of threads for the whole process.
 //!
-//! A batch is a list that several threads take from. The submitting thread takes from it too, so that a batch makes
-//! progress whatever the pool does: no thread could be started, all are busy, or they are lost to a `fork`.
+//! A batch is a list that several threads take from. The submitting thread takes from it too, so that a batch
+//! makes progress whatever the pool does: no thread could be started, all are busy, or they are lost to a
+//! `fork`.
 //!
-//! Rule: a worker touches a transfer only between claiming its index and counting it as finished, and the submitter
-//! does not return before all claimed transfers are counted. So the caller's memory outlives every access to it.
+//! Rule: a worker touches a transfer only between claiming its index and counting it as finished, and the
+//! submitter does not return before all claimed transfers are counted. So the caller's memory outlives every
+//! access to it.
 
 use std::collections::VecDeque;
 use std::io;
@@ -14,8 +16,8 @@ use std::thread;
 
 use super::transfer::Transfer;
 
-/// Threads of the pool. They only wait for devices, so their number is the queue depth that a device sees at most
-/// from one batch, not a share of the processor.
+/// Threads of the pool. They only wait for devices, so their number is the queue depth that a device sees at
+/// most from one batch, not a share of the processor.
 const THREADS: usize = 16;
 
 /// Carries out all transfers concurrently; one result each, in order.
@@ -46,9 +48,9 @@ struct Progress {
     finished: usize,
 }
 
-// SAFETY: the pointer is dereferenced only under the rule of this module: by the one thread that claimed the index,
-// while the submitter keeps the borrow alive. `Transfer` holds only references to bytes and files, which may move
-// between threads.
+// SAFETY: the pointer is dereferenced only under the rule of this module: by the one thread that claimed the
+// index, while the submitter keeps the borrow alive. `Transfer` holds only references to bytes and files,
+// which may move between threads.
 unsafe impl Send for Batch {}
 // SAFETY: as above; everything else in the batch is an atomic or behind a mutex.
 unsafe impl Sync for Batch {}
@@ -74,8 +76,8 @@ impl Batch {
             }
             // SAFETY: `index` lies within the slice of `len` transfers.
             let transfer = unsafe { self.transfers.add(index) };
-            // SAFETY: this thread alone has claimed the index, and the submitter, who borrows the transfers, has not
-            // returned, because it waits for this index to be counted below.
+            // SAFETY: this thread alone has claimed the index, and the submitter, who borrows the transfers,
+            // has not returned, because it waits for this index to be counted below.
             let transfer = unsafe { &mut *transfer };
             let result = transfer.carry_out();
             let mut progress = lock(&self.progress);

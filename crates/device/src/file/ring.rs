@@ -1,10 +1,12 @@
 //! Concurrent transfers through io_uring.
 //!
-//! Every thread has a ring of its own, so submitting takes no lock and no completion has to find its way to another
-//! thread. A ring does not survive a `fork` (both processes would share its memory), so each remembers its process.
+//! Every thread has a ring of its own, so submitting takes no lock and no completion has to find its way to
+//! another thread. A ring does not survive a `fork` (both processes would share its memory), so each
+//! remembers its process.
 //!
-//! Rule: while the kernel may still write to or read from the caller's memory, the function that borrowed it does not
-//! return. A ring on which anything unexpected happened is closed, but only after its last transfer has completed.
+//! Rule: while the kernel may still write to or read from the caller's memory, the function that borrowed it
+//! does not return. A ring on which anything unexpected happened is closed, but only after its last transfer
+//! has completed.
 
 use std::cell::RefCell;
 use std::io;
@@ -50,8 +52,8 @@ fn probe() -> Result<(), String> {
     }
 }
 
-/// Carries out all transfers concurrently; one result each, in order. `None` if no ring could be had now, in which case
-/// nothing was started.
+/// Carries out all transfers concurrently; one result each, in order. `None` if no ring could be had now, in
+/// which case nothing was started.
 pub(super) fn run(transfers: &mut [Transfer<'_>]) -> Option<Vec<io::Result<()>>> {
     let mut ring = take_ring()?;
     let outcome = Submission::new(transfers).run(&mut ring.ring);
@@ -119,8 +121,9 @@ impl<'s, 'a> Submission<'s, 'a> {
         let mut queue = ring.submission();
         while self.queued < self.transfers.len() && self.queued - self.completed < ENTRIES as usize {
             let entry = entry_for(&mut self.transfers[self.queued]).user_data(self.queued as u64);
-            // SAFETY: the memory and the descriptor behind the entry are borrowed by `self.transfers`, and this
-            // submission does not end before the entry has completed or was never handed to the kernel.
+            // SAFETY: the memory and the descriptor behind the entry are borrowed by `self.transfers`, and
+            // this submission does not end before the entry has completed or was never handed to
+            // the kernel.
             if unsafe { queue.push(&entry) }.is_err() {
                 break;
             }
@@ -147,8 +150,8 @@ impl<'s, 'a> Submission<'s, 'a> {
         }
     }
 
-    /// The kernel refuses the ring. What it has accepted is waited for; the rest was never started and goes on without
-    /// the ring, by the same path as what a short transfer leaves over.
+    /// The kernel refuses the ring. What it has accepted is waited for; the rest was never started and goes
+    /// on without the ring, by the same path as what a short transfer leaves over.
     fn abandon(mut self, ring: &mut IoUring) -> Outcome {
         let never_started = ring.submission().len();
         let accepted = self.queued - never_started;

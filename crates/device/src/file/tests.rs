@@ -86,7 +86,8 @@ fn callers_share_flushes_and_none_is_told_too_early() {
     std::fs::remove_file(&path).unwrap();
 }
 
-/// The kernel reports a lost write to one call. It must not be that the others who waited for the same flush are told that all is well.
+/// The kernel reports a lost write to one call. It must not be that the others who waited for the same flush
+/// are told that all is well.
 #[test]
 fn a_failed_flush_is_seen_by_all_who_waited_for_it() {
     let path = std::env::temp_dir().join(format!("mezzanine-waited-{}", std::process::id()));

@@ -14,9 +14,9 @@ pub(super) enum Memory<'a> {
 pub(super) struct Transfer<'a> {
     /// Where the transfer goes; opened for direct I/O where the device is.
     pub(super) file: &'a File,
-    /// The same file through the page cache, for what a direct transfer leaves over or refuses: a transfer that meets the
-    /// end of a file or a limit need not end aligned, and the kernel then answers "invalid argument" in place of the true
-    /// reason.
+    /// The same file through the page cache, for what a direct transfer leaves over or refuses: a transfer
+    /// that meets the end of a file or a limit need not end aligned, and the kernel then answers
+    /// "invalid argument" in place of the true reason.
     pub(super) buffered: &'a File,
     pub(super) memory: Memory<'a>,
     pub(super) offset: u64,

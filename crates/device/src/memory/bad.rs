@@ -7,7 +7,8 @@ use std::ops::Range;
 pub enum Bad {
     /// An error (EIO), whatever is written there. A read that covers such a place fails as a whole.
     Unreadable,
-    /// An error until the place is written again, whole: the drive gives such a sector another place of the medium.
+    /// An error until the place is written again, whole: the drive gives such a sector another place of the
+    /// medium.
     UnreadableUntilWritten,
     /// Other bytes than were written, whatever they were, and no error.
     Garbled,

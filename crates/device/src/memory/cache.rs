@@ -1,17 +1,18 @@
 //! The volatile cache: which writes a power cut may still undo, and the decision at the cut.
 //!
-//! There is one image, the live one. Every unflushed change keeps the bytes that it replaced, and a power cut takes back
-//! what it does not keep, newest first. So a flush forgets a list, a reset copies nothing, and a cut costs what was unflushed.
+//! There is one image, the live one. Every unflushed change keeps the bytes that it replaced, and a power cut
+//! takes back what it does not keep, newest first. So a flush forgets a list, a reset copies nothing, and a
+//! cut costs what was unflushed.
 //!
-//! A sector (512 bytes) that survives one write hides everything older on that sector: what a sector holds after a cut is
-//! always something it held at some moment since the flush, whatever its neighbours hold.
+//! A sector (512 bytes) that survives one write hides everything older on that sector: what a sector holds
+//! after a cut is always something it held at some moment since the flush, whatever its neighbours hold.
 
 use super::image::Image;
 use super::random::Random;
 use super::window::{Fate, Survival, Unflushed};
 
-/// The largest unit in bytes that a power cut leaves whole, unless a device promises more: smaller than any page, so that every page
-/// can be torn.
+/// The largest unit in bytes that a power cut leaves whole, unless a device promises more: smaller than any
+/// page, so that every page can be torn.
 pub const SECTOR_BYTES: u64 = 512;
 
 /// One change that is not durable yet.
@@ -55,7 +56,8 @@ pub(super) struct Cache {
     arena: Vec<u8>,
     /// The largest unit that a cut leaves whole, in bytes.
     pub(super) sector_bytes: u64,
-    /// One bit per sector, set while a cut is decided: a surviving newer change has fixed the contents of this sector.
+    /// One bit per sector, set while a cut is decided: a surviving newer change has fixed the contents of
+    /// this sector.
     settled: Vec<u64>,
 }
 
@@ -188,7 +190,8 @@ impl Cache {
         Survival { fates, resizes }
     }
 
-    /// Lets of the unflushed changes `survival` survive, and gives `image` the contents and the length that follow.
+    /// Lets of the unflushed changes `survival` survive, and gives `image` the contents and the length that
+    /// follow.
     ///
     /// # Panics
     /// When there is not one fate for each change.
@@ -227,8 +230,8 @@ impl Cache {
         report
     }
 
-    /// Changes of the length are journalled in order and the first `surviving` of them survive. Returns the length after
-    /// the last of these and the number of the first change whose resizing is lost.
+    /// Changes of the length are journalled in order and the first `surviving` of them survive. Returns the
+    /// length after the last of these and the number of the first change whose resizing is lost.
     fn surviving_len(&self, len: u64, surviving: u64) -> (u64, usize) {
         let lost =
             self.changes.iter().enumerate().filter(|(_, change)| change.resizes()).nth(surviving as usize);
@@ -238,7 +241,8 @@ impl Cache {
         }
     }
 
-    /// Keeps or takes back one change, sector by sector; sectors from byte `limit` on are taken back in any case.
+    /// Keeps or takes back one change, sector by sector; sectors from byte `limit` on are taken back in any
+    /// case.
     fn apply(&mut self, image: &mut Image, change: Change, fate: Fate, limit: u64) {
         let end = change.offset + change.len;
         let mut at = change.offset;

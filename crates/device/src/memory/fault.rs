@@ -24,8 +24,9 @@ impl Operation {
 /// What goes wrong.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
-    /// The operation reports this kind of error. A failed write leaves each of its sectors old or new; a failed flush makes
-    /// nothing durable, and the device refuses writes and flushes until [`super::MemoryDevice::power_cut`] or a reset.
+    /// The operation reports this kind of error. A failed write leaves each of its sectors old or new; a
+    /// failed flush makes nothing durable, and the device refuses writes and flushes until
+    /// [`super::MemoryDevice::power_cut`] or a reset.
     Error(DeviceErrorKind),
     /// One bit differs: in the buffer of a read, in the stored bytes of a write. Nothing is reported.
     FlipBit,

@@ -1,7 +1,7 @@
 //! The contents of a device, and which parts of them changed since they were copied from another.
 //!
-//! Whoever tries many continuations of one state copies it again and again; only what the last continuation changed has to
-//! be put back.
+//! Whoever tries many continuations of one state copies it again and again; only what the last continuation
+//! changed has to be put back.
 
 use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One supply of power. Clones share it: devices on the same supply lose power at the same operation.
 ///
-/// Every device operation spends one unit. [`Power::crash_after`] says which one is cut; it and every later one fail.
-/// The counters are atomics for the sake of `Sync`; a run that is to be repeatable has one thread per supply.
+/// Every device operation spends one unit. [`Power::crash_after`] says which one is cut; it and every later
+/// one fail. The counters are atomics for the sake of `Sync`; a run that is to be repeatable has one thread
+/// per supply.
 #[derive(Debug, Clone, Default)]
 pub struct Power(Arc<Supply>);
 
@@ -28,7 +29,8 @@ impl Default for Supply {
 pub enum Spent {
     /// The operation is carried out.
     On,
-    /// Power fails in the middle of this operation: it may take effect whole, in part or not at all, and reports failure.
+    /// Power fails in the middle of this operation: it may take effect whole, in part or not at all, and
+    /// reports failure.
     Cut,
     /// There has been no power since an earlier operation; this one does nothing and reports failure.
     Off,
@@ -59,7 +61,8 @@ impl Power {
         self.operations() <= self.0.cut_at.load(Ordering::Relaxed)
     }
 
-    /// The number of the operation that power failed in, counted as [`Self::operations`] is; `None` while it is on.
+    /// The number of the operation that power failed in, counted as [`Self::operations`] is; `None` while it
+    /// is on.
     pub fn failed_at(&self) -> Option<u64> {
         (!self.is_on()).then(|| self.0.cut_at.load(Ordering::Relaxed))
     }
@@ -74,7 +77,8 @@ impl Power {
         self.0.operations.load(Ordering::Relaxed)
     }
 
-    /// Spends one operation. For simulated stores that are no [`crate::Device`] and yet hang on the same supply.
+    /// Spends one operation. For simulated stores that are no [`crate::Device`] and yet hang on the same
+    /// supply.
     pub fn spend(&self) -> Spent {
         let number = self.0.operations.fetch_add(1, Ordering::Relaxed);
         match number.cmp(&self.0.cut_at.load(Ordering::Relaxed)) {

@@ -1,6 +1,7 @@
 //! The generator behind every simulated fault: small, seedable, the same on every machine.
 
-/// xoshiro256** (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2018), seeded through splitmix64.
+/// xoshiro256** (Blackman and Vigna, "Scrambled linear pseudorandom number generators", 2018), seeded through
+/// splitmix64.
 #[derive(Debug, Clone)]
 pub struct Random {
     state: [u64; 4],
@@ -38,7 +39,8 @@ impl Random {
         result
     }
 
-    /// A number from 0 up to and without `bound`. The bias of the multiplication is below 2^-32 for bounds that fit in 32 bits.
+    /// A number from 0 up to and without `bound`. The bias of the multiplication is below 2^-32 for bounds
+    /// that fit in 32 bits.
     ///
     /// # Panics
     /// When `bound` is 0: there is no such number.

@@ -4,7 +4,8 @@ use super::*;
 
 const SECTOR: usize = SECTOR_BYTES as usize;
 
-/// The sectors of a device as numbers: the first byte of each, after checking that the whole sector is uniform.
+/// The sectors of a device as numbers: the first byte of each, after checking that the whole sector is
+/// uniform.
 fn sectors(device: &MemoryDevice) -> Vec<u8> {
     device.inspect(|image| {
         let uniform = |sector: &[u8]| sector.iter().all(|byte| *byte == sector[0]);

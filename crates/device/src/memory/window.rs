@@ -1,4 +1,5 @@
-//! What a power cut could undo, and a choice of what it does: for those who try every possibility instead of drawing one.
+//! What a power cut could undo, and a choice of what it does: for those who try every possibility instead of
+//! drawing one.
 
 /// One change that a power cut may still undo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,17 +23,18 @@ pub enum Fate {
     Kept,
     /// They vanish.
     Lost,
-    /// Sectors for which this pattern of 64 sectors, repeated, has a bit survive; the lowest bit is the first sector.
+    /// Sectors for which this pattern of 64 sectors, repeated, has a bit survive; the lowest bit is the first
+    /// sector.
     Torn(u64),
 }
 
 /// What survives a power cut on one device.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Survival {
-    /// A fate for each unflushed change, oldest first. That of a change that shortens the device is not looked at: it
-    /// happened or not with its resizing.
+    /// A fate for each unflushed change, oldest first. That of a change that shortens the device is not
+    /// looked at: it happened or not with its resizing.
     pub fates: Vec<Fate>,
-    /// How many changes of the length survive. They are journalled: only later ones than these are lost. More than there
-    /// are means all.
+    /// How many changes of the length survive. They are journalled: only later ones than these are lost.
+    /// More than there are means all.
     pub resizes: u64,
 }

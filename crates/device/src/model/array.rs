@@ -1,5 +1,5 @@
-//! A disk, or a RAID-0 of equal disks: operations are cut at stripe borders, each disk works on its own, and all share the
-//! way to the host.
+//! A disk, or a RAID-0 of equal disks: operations are cut at stripe borders, each disk works on its own, and
+//! all share the way to the host.
 
 use super::disk::{Added, Disk, DiskState, Handle, Piece, Reached};
 use super::few::Few;
@@ -63,8 +63,8 @@ impl Array {
         }
     }
 
-    /// Submits a read or write of `[address, address + len)`, the arm position being `position`. If a disk has no room,
-    /// nothing is submitted and the earliest time to try again is returned.
+    /// Submits a read or write of `[address, address + len)`, the arm position being `position`. If a disk
+    /// has no room, nothing is submitted and the earliest time to try again is returned.
     pub(super) fn submit(&self, state: &mut ArrayState, now: u64, piece: Piece) -> Result<ArrayTicket, u64> {
         let pieces = self.split(piece);
         for &(index, _) in pieces.iter() {
@@ -129,8 +129,8 @@ impl Array {
         }
     }
 
-    /// Cuts an operation at stripe borders: at most one piece per disk, because the stripes of a disk that follow one
-    /// another in the array are neighbours on the disk.
+    /// Cuts an operation at stripe borders: at most one piece per disk, because the stripes of a disk that
+    /// follow one another in the array are neighbours on the disk.
     fn split(&self, piece: Piece) -> Few<(usize, Piece)> {
         let mut pieces: Few<(usize, Piece)> = Few::new();
         if self.disks == 1 {

@@ -31,7 +31,8 @@ pub struct Outcome {
     pub utilisation: f64,
 }
 
-/// Runs a closed loop against a fresh drive. `next` makes the operations, numbered from 0 in order of submission.
+/// Runs a closed loop against a fresh drive. `next` makes the operations, numbered from 0 in order of
+/// submission.
 pub fn closed_loop(timing: &Timing, setup: ClosedLoop, mut next: impl FnMut(u64) -> Operation) -> Outcome {
     let mut state = State::new();
     let mut run =

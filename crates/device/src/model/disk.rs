@@ -1,17 +1,18 @@
 //! One disk: an arm, a turning platter, and a queue from which the disk chooses what it reaches soonest.
 //!
-//! What waits is kept, and choices are made lazily: [`DiskState::advance`] makes every choice that has come due, each with
-//! exactly the requests that had arrived by then. So the outcome does not depend on who asks when, and a disk shared by
-//! processes needs no thread of its own.
+//! What waits is kept, and choices are made lazily: [`DiskState::advance`] makes every choice that has come
+//! due, each with exactly the requests that had arrived by then. So the outcome does not depend on who asks
+//! when, and a disk shared by processes needs no thread of its own.
 //!
-//! An access takes seek + rotation + transfer, where seek = track + stroke * sqrt(distance) and the rotation is that of
-//! the angle under the arm. Requests that continue where the arm is stream without a wait: reads always (the disk reads
-//! ahead), writes if they were waiting already; a write that comes later has missed its sector, as on a real disk
-//! whose write cache is off. Writes taken into a write cache complete at once and are put on the medium when
-//! nothing else waits, when the cache is half full, or when a flush wants them.
+//! An access takes seek + rotation + transfer, where seek = track + stroke * sqrt(distance) and the rotation
+//! is that of the angle under the arm. Requests that continue where the arm is stream without a wait: reads
+//! always (the disk reads ahead), writes if they were waiting already; a write that comes later has missed
+//! its sector, as on a real disk whose write cache is off. Writes taken into a write cache complete at once
+//! and are put on the medium when nothing else waits, when the cache is half full, or when a flush wants
+//! them.
 //!
-//! Life of a slot: free -(add)-> waiting -(advance)-> served -(collect)-> free. Cached writes skip "served". A served
-//! slot whose owner never collects it is taken back after [`ABANDONED_NS`].
+//! Life of a slot: free -(add)-> waiting -(advance)-> served -(collect)-> free. Cached writes skip "served".
+//! A served slot whose owner never collects it is taken back after [`ABANDONED_NS`].
 
 use super::spec::DiskParameters;
 
@@ -220,7 +221,8 @@ impl Disk {
     }
 }
 
-/// What is behind the point of a number that is not negative, without a call of the library where a processor rounds only to integers.
+/// What is behind the point of a number that is not negative, without a call of the library where a processor
+/// rounds only to integers.
 #[inline]
 fn fraction(number: f64) -> f64 {
     number - number as i64 as f64
@@ -317,7 +319,8 @@ impl DiskState {
         }
     }
 
-    /// The requests that wait, with the numbers of their slots. What a process that died had in hand is left out.
+    /// The requests that wait, with the numbers of their slots. What a process that died had in hand is left
+    /// out.
     #[inline]
     fn waiting(&self) -> impl Iterator<Item = (usize, &Slot)> {
         let slots = self.waiting.slots().map(|index| (index, &self.slots[index]));
@@ -449,8 +452,8 @@ impl DiskState {
         }
     }
 
-    /// Forgets everything that waits, after a process died in the middle of a change. Sequence numbers go on, so that no
-    /// handle of before is mistaken for one of after.
+    /// Forgets everything that waits, after a process died in the middle of a change. Sequence numbers go on,
+    /// so that no handle of before is mistaken for one of after.
     pub(super) fn reset(&mut self, now: u64) {
         let (sequence, busy) = (self.sequence.wrapping_add(1 << 32), self.busy);
         *self = Self { sequence, busy, free_at: now, ..Self::EMPTY };

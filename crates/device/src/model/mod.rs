@@ -1,12 +1,13 @@
 //! Timing models of disks and drives.
 //!
 //! A model gives every operation a completion time from the state of the drive: [`Timing::submit`] and
-//! [`Timing::progress`] are pure functions of (parameters, state, now, operation), without clock, thread or sleep. In
-//! virtual time a simulator calls them ([`closed_loop`]); in real time a [`Drive`](crate::Drive) keeps the state in memory
-//! that processes share, and holds each operation back until its modelled completion.
+//! [`Timing::progress`] are pure functions of (parameters, state, now, operation), without clock, thread or
+//! sleep. In virtual time a simulator calls them ([`closed_loop`]); in real time a [`Drive`](crate::Drive)
+//! keeps the state in memory that processes share, and holds each operation back until its modelled
+//! completion.
 //!
-//! All times are nanoseconds of *model time*. Models come from TOML files with units in the key names; those that ship
-//! are built in ([`catalogue`], [`find`]).
+//! All times are nanoseconds of *model time*. Models come from TOML files with units in the key names; those
+//! that ship are built in ([`catalogue`], [`find`]).
 
 mod spec;
 
@@ -61,8 +62,8 @@ pub fn catalogue() -> Vec<Model> {
         .collect()
 }
 
-/// The model with this name. `cheetah-15k-xN` is a RAID-0 of N disks for every N from 2 to [`DISKS_MAX`]. A name that ends
-/// in `.toml` is the path of a model file.
+/// The model with this name. `cheetah-15k-xN` is a RAID-0 of N disks for every N from 2 to [`DISKS_MAX`]. A
+/// name that ends in `.toml` is the path of a model file.
 ///
 /// # Errors
 /// `NotFound` with the names there are; `InvalidModel` and the errors of reading for a file.

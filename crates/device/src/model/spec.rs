@@ -101,8 +101,8 @@ pub struct TableParameters {
     pub cost: CostRule,
 }
 
-/// Parameters of a disk or of a RAID-0 of equal disks. Seeks take `track + stroke * sqrt(distance)`, the distance as a
-/// fraction of the full stroke.
+/// Parameters of a disk or of a RAID-0 of equal disks. Seeks take `track + stroke * sqrt(distance)`, the
+/// distance as a fraction of the full stroke.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiskParameters {

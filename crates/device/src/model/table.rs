@@ -1,10 +1,12 @@
-//! Table-driven drives: a channel that all operations share, and a latency that they spend beside one another.
+//! Table-driven drives: a channel that all operations share, and a latency that they spend beside one
+//! another.
 //!
-//! An operation occupies the channel for its cost and takes the pipeline latency on top, so that a lone operation
-//! takes its minimum latency, and a deep queue gets the published rate: 1 / cost. Reads and writes share the channel
-//! fairly, half each while both have work, each kind in order of arrival; so a page read is not held up by all of a
-//! large append. The backlog of each kind is exact; the promise made to an operation counts what is queued when it
-//! arrives, so later arrivals of the other kind delay the next operation and not this one.
+//! An operation occupies the channel for its cost and takes the pipeline latency on top, so that a lone
+//! operation takes its minimum latency, and a deep queue gets the published rate: 1 / cost. Reads and writes
+//! share the channel fairly, half each while both have work, each kind in order of arrival; so a page read is
+//! not held up by all of a large append. The backlog of each kind is exact; the promise made to an operation
+//! counts what is queued when it arrives, so later arrivals of the other kind delay the next operation and
+//! not this one.
 
 use super::spec::{CostRule, Figures, TableParameters};
 use super::streams::Streams;
@@ -143,7 +145,8 @@ impl TableState {
         }
     }
 
-    /// When a kind with `mine` work in front of it, its own included, is done, if the other kind gets no more.
+    /// When a kind with `mine` work in front of it, its own included, is done, if the other kind gets no
+    /// more.
     fn promise(&self, now: u64, mine: u64, other: u64) -> u64 {
         self.as_of.max(now).saturating_add(mine).saturating_add(mine.min(other))
     }
@@ -205,7 +208,8 @@ mod tests {
 
     #[test]
     fn mixed_work_never_exceeds_the_channel() {
-        // Two closed loops, one of reads and one of large writes: the busy time may not exceed the time that passes.
+        // Two closed loops, one of reads and one of large writes: the busy time may not exceed the time that
+        // passes.
         let (table, mut state) = (table(CostRule::Sum), TableState::EMPTY);
         let (mut reads, mut writes) = ([0_u64; 16], [0_u64; 2]);
         let (mut busy, mut address, mut end) = (0, 0, 0);

@@ -35,8 +35,9 @@ impl Operation {
     pub const FLUSH: Self = Self { kind: OperationKind::Flush, address: 0, len: 0, position: 0.0 };
 }
 
-/// Everything a modelled drive remembers. The same for all kinds, of fixed size, without pointers, and valid whatever
-/// its bytes are, so that it can live in memory that processes share. All zero is an idle drive at time 0.
+/// Everything a modelled drive remembers. The same for all kinds, of fixed size, without pointers, and valid
+/// whatever its bytes are, so that it can live in memory that processes share. All zero is an idle drive at
+/// time 0.
 #[repr(C)]
 #[derive(Debug, Clone, Copy)]
 pub struct State {
@@ -82,7 +83,8 @@ pub struct Submitted {
     pub ticket: Ticket,
 }
 
-/// Stands for an operation under way. To be passed to [`Timing::progress`] until that answers [`Progress::At`].
+/// Stands for an operation under way. To be passed to [`Timing::progress`] until that answers
+/// [`Progress::At`].
 #[derive(Debug, Clone)]
 pub struct Ticket(Way);
 
@@ -93,7 +95,8 @@ enum Way {
 }
 
 impl Ticket {
-    /// The ticket of an operation whose completion is known: to keep in place of one that has answered [`Progress::At`] with a time to come.
+    /// The ticket of an operation whose completion is known: to keep in place of one that has answered
+    /// [`Progress::At`] with a time to come.
     pub fn known(at: u64) -> Self {
         Self(Way::Known(at))
     }
@@ -139,8 +142,8 @@ impl Timing {
         Self { engine, capacity: model.capacity_bytes, servers: model.servers() }
     }
 
-    /// An operation on `[address, address + len)` whose arm position is that of its address. Addresses beyond the
-    /// capacity start again at its beginning.
+    /// An operation on `[address, address + len)` whose arm position is that of its address. Addresses beyond
+    /// the capacity start again at its beginning.
     pub fn operation(&self, kind: OperationKind, address: u64, len: u64) -> Operation {
         let address = address % self.capacity;
         Operation { kind, address, len, position: address as f64 / self.capacity as f64 }
@@ -148,7 +151,8 @@ impl Timing {
 
     /// Enters an operation that arrives at `now`.
     ///
-    /// `now` should not run backwards; an operation that does is treated as if it had arrived with its predecessor.
+    /// `now` should not run backwards; an operation that does is treated as if it had arrived with its
+    /// predecessor.
     ///
     /// # Errors
     /// [`Full`] if no room is left for it; nothing has changed then.

@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    /// In the target directory, which lies on a file system with direct I/O on most machines; /tmp often does not.
+    /// In the target directory, which lies on a file system with direct I/O on most machines; /tmp often does
+    /// not.
     pub(crate) fn new(name: &str) -> Self {
         let directory = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
         let _ = fs::remove_dir_all(&directory);

@@ -4,7 +4,8 @@ use std::fmt;
 
 use crate::designs::{self, InPlace};
 
-/// Which pages leave, and how: the FaCE designs append to a queue, the others write in place (a file each in `designs`).
+/// Which pages leave, and how: the FaCE designs append to a queue, the others write in place (a file each in
+/// `designs`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Design {
     /// Multi-version FIFO: pages at the front are read and written to disk one by one
@@ -19,7 +20,8 @@ pub enum Design {
     Lru,
     /// Pages are written in place and leave in the order in which they came.
     Fifo,
-    /// Pages are written in place; a hand passes over them and takes one that was not referenced since it passed last.
+    /// Pages are written in place; a hand passes over them and takes one that was not referenced since it
+    /// passed last.
     Clock,
     /// Lazy Cleaning: LRU-2, in place, with a cleaner in the background.
     Lc,
@@ -27,8 +29,8 @@ pub enum Design {
     Exadata,
     /// Cost-adjusted caching: Greedy-Dual, in place; pages that save more stay longer.
     Cac,
-    /// Temperature-aware caching: pages enter when they are read, if their extent is hotter than the coldest; in place, written through, with a
-    /// slot directory.
+    /// Temperature-aware caching: pages enter when they are read, if their extent is hotter than the coldest;
+    /// in place, written through, with a slot directory.
     Tac,
 }
 
@@ -47,12 +49,14 @@ impl Design {
         }
     }
 
-    /// Whether pages are written in place, at random, instead of being appended to a queue. Such a tier has another layout on flash.
+    /// Whether pages are written in place, at random, instead of being appended to a queue. Such a tier has
+    /// another layout on flash.
     pub const fn writes_in_place(self) -> bool {
         self.in_place().is_some()
     }
 
-    /// Whether a tier that was formatted for one of the two can be used with the other: both lay their pages and what is said of them out alike.
+    /// Whether a tier that was formatted for one of the two can be used with the other: both lay their pages
+    /// and what is said of them out alike.
     pub const fn is_laid_out_like(self, other: Self) -> bool {
         const fn layout(design: Design) -> (bool, bool) {
             match design.in_place() {
@@ -64,7 +68,8 @@ impl Design {
         own.0 == other.0 && own.1 == other.1
     }
 
-    /// Whether a slot directory on flash says at every moment what the tier holds: see [`crate::Tier::disk_synced`].
+    /// Whether a slot directory on flash says at every moment what the tier holds: see
+    /// [`crate::Tier::disk_synced`].
     pub const fn has_slots(self) -> bool {
         match self.in_place() {
             Some(design) => design.slots,

@@ -55,7 +55,8 @@ impl Geometry {
         self.config.frames_max.max(self.config.frames)
     }
 
-    /// Entries of the directory: frames of the queue, or positions of the queue of records of a design that writes in place.
+    /// Entries of the directory: frames of the queue, or positions of the queue of records of a design that
+    /// writes in place.
     pub(crate) fn entries(&self) -> u64 {
         self.placed.as_ref().map_or(self.frames_max(), |placed| placed.positions)
     }
@@ -86,12 +87,14 @@ impl Geometry {
         self.group_frames
     }
 
-    /// Full groups that stage-out can carry at once: as many as staging memory holds, so that its own memory stays in
-    /// proportion, and a lag of the size of staging memory is made up for in one turn. One batch goes to disk at a time, and a
-    /// batch is over when the slowest arm is: the more pages it has, the more there are for each arm. With half as many, batches of
-    /// `face-gsc` had four pages for each of 16 disks, and clients waited for them while no drive was busy all the time (decision 14).
+    /// Full groups that stage-out can carry at once: as many as staging memory holds, so that its own memory
+    /// stays in proportion, and a lag of the size of staging memory is made up for in one turn. One batch
+    /// goes to disk at a time, and a batch is over when the slowest arm is: the more pages it has, the
+    /// more there are for each arm. With half as many, batches of `face-gsc` had four pages for each of
+    /// 16 disks, and clients waited for them while no drive was busy all the time (decision 14).
     ///
-    /// Half as many where pages are written in place: there the lane is not what is waited for, and as many leave together as it carries.
+    /// Half as many where pages are written in place: there the lane is not what is waited for, and as many
+    /// leave together as it carries.
     fn lane_groups(&self) -> u64 {
         let share = if self.placed.is_some() { 2 } else { 1 };
         u64::from((self.config.staging_groups / share).clamp(1, LANE_GROUPS_MAX))
@@ -167,18 +170,21 @@ impl Geometry {
     }
 }
 
-/// Metadata segments beyond those that stand for a queue that is full, so that a segment never has to wait for the front (see `metadata`).
+/// Metadata segments beyond those that stand for a queue that is full, so that a segment never has to wait
+/// for the front (see `metadata`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SpareSegments {
     /// For all groups that staging memory can hold, whatever they are full of.
     pub(crate) staged: u64,
-    /// For what is appended while the front passes one segment more: groups that carry it, and what is appended again.
+    /// For what is appended while the front passes one segment more: groups that carry it, and what is
+    /// appended again.
     pub(crate) moving: u64,
 }
 
 impl SpareSegments {
-    /// With segments of `segment_frames` frames and `segment_records` records for groups of at most `group_frames` and `records_max`, of which
-    /// staging memory holds `staging_groups`; `appended` are the frames that the front's way past a segment may cost.
+    /// With segments of `segment_frames` frames and `segment_records` records for groups of at most
+    /// `group_frames` and `records_max`, of which staging memory holds `staging_groups`; `appended` are
+    /// the frames that the front's way past a segment may cost.
     pub(super) fn of(
         (segment_frames, segment_records): (u64, u64),
         (group_frames, records_max): (u64, u32),
@@ -191,7 +197,8 @@ impl SpareSegments {
         Self { staged: staging_groups.div_ceil(groups), moving: appended.div_ceil(segment_frames) + 1 }
     }
 
-    /// All of them, with one before the front has to move for them, and one that stands for little, at either end of a full queue.
+    /// All of them, with one before the front has to move for them, and one that stands for little, at either
+    /// end of a full queue.
     pub(super) fn slots(self) -> u64 {
         self.staged + self.moving + 2
     }
@@ -220,7 +227,8 @@ pub(crate) struct PlacedGeometry {
     pub(crate) journal_offset: u64,
     /// Positions that are left to records that are appended again.
     pub(crate) slack: u64,
-    /// Homes that are to be free, or on their way to it: a reserve, and a band of disk writes, so that the disk is synced once for all of it.
+    /// Homes that are to be free, or on their way to it: a reserve, and a band of disk writes, so that the
+    /// disk is synced once for all of it.
     pub(crate) kept_coming: u64,
     /// Which page leaves; and which dirty page is cleaned, if the design has a cleaner.
     pub(crate) order: (Policy, Shape),

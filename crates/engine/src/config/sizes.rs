@@ -69,9 +69,9 @@ impl TierConfig {
                 format!("give the tier at least {needed} frames, or make groups, bands or segments smaller"),
             ));
         }
-        // A flush for each half of staging memory leaves the durable front that far behind. As much again is kept free,
-        // as far as a 64th of the queue allows, or writers would be short of frames just before each flush and hurry it.
-        // A queue that hardly suffices does without.
+        // A flush for each half of staging memory leaves the durable front that far behind. As much again is
+        // kept free, as far as a 64th of the queue allows, or writers would be short of frames just
+        // before each flush and hurry it. A queue that hardly suffices does without.
         let roomy = self.frames >= 2 * needed;
         let slack = if roomy { (self.frames / 64).min(staging_groups / 2 * group_frames) } else { 0 };
         let slack = slack / group_frames * group_frames;
@@ -107,7 +107,8 @@ impl TierConfig {
         let page = u64::from(self.page_size);
         let (group_pages, staging_groups) = (u64::from(self.group_pages), u64::from(self.staging_groups));
         let group_frames = u64::from(summary_frames) + group_pages;
-        // Homes of pages in staging memory, of the versions that they supersede, and of pages on their way to disk.
+        // Homes of pages in staging memory, of the versions that they supersede, and of pages on their way to
+        // disk.
         let staged = staging_groups * group_pages;
         let needed = 3 * staged + self.band_frames + 2 * group_pages;
         if self.frames < needed || self.frames > FRAMES_MAX / 8 {
@@ -126,12 +127,14 @@ impl TierConfig {
             u64::from(self.segment_frames).min((self.frames / 32).max(2 * group_frames).max(8));
         let segment_records = 3 * segment_frames + u64::from(records_max) + 1;
         let free_frames = (RESERVED_GROUPS + 3 + staging_groups / 2) * group_frames;
-        // While the records at the front are all valid, as many are appended again as leave, and each time that the front moves a
-        // group without pages may have to carry it: what those take until it has been past every valid record.
+        // While the records at the front are all valid, as many are appended again as leave, and each time
+        // that the front moves a group without pages may have to carry it: what those take until it
+        // has been past every valid record.
         let valid = (self.frames * group_frames).div_ceil(group_pages);
         let slack = 2 * (valid * u64::from(summary_frames)).div_ceil(free_frames) + group_frames;
         let ready_frames = free_frames + group_frames + slack;
-        // A record is appended again when the queue has come round: with twice the records that are needed at most every other one.
+        // A record is appended again when the queue has come round: with twice the records that are needed at
+        // most every other one.
         let positions = 2 * valid + 4 * ready_frames;
         let segment_bytes =
             (SEGMENT_HEADER_BYTES as u64 + segment_records * RECORD_BYTES as u64).next_multiple_of(4096);

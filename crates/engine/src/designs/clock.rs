@@ -1,5 +1,5 @@
-//! A yardstick: pages enter when they leave the host's memory; a hand passes over them and takes one that was not referenced since it
-//! passed last. Second chances as FaCE-GSC gives them, but in place.
+//! A yardstick: pages enter when they leave the host's memory; a hand passes over them and takes one that was
+//! not referenced since it passed last. Second chances as FaCE-GSC gives them, but in place.
 
 use super::InPlace;
 use crate::replacement::Policy;

@@ -1,5 +1,6 @@
-//! A yardstick: pages enter when they leave the host's memory, and leave in the order in which they came. FaCE-Basic's order with one version of
-//! each page, written in place: what FaCE gains by appending shows beside it.
+//! A yardstick: pages enter when they leave the host's memory, and leave in the order in which they came.
+//! FaCE-Basic's order with one version of each page, written in place: what FaCE gains by appending shows
+//! beside it.
 
 use super::InPlace;
 use crate::replacement::Policy;

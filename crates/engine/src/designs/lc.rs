@@ -1,14 +1,18 @@
-//! Lazy Cleaning (J. Do, D. Zhang, J. Patel, D. DeWitt, J. Naughton, A. Halverson, "Turbocharging DBMS buffer pool using SSDs", SIGMOD
-//! 2011), as the FaCE papers compare with it ("Flash as cache extension for online transactional workloads", sections 2 and 6).
+//! Lazy Cleaning (J. Do, D. Zhang, J. Patel, D. DeWitt, J. Naughton, A. Halverson, "Turbocharging DBMS buffer
+//! pool using SSDs", SIGMOD 2011), as the FaCE papers compare with it ("Flash as cache extension for online
+//! transactional workloads", sections 2 and 6).
 //!
-//! - Pages enter when they leave the host's memory, clean ones and dirty ones; each has one copy, which is the newest.
+//! - Pages enter when they leave the host's memory, clean ones and dirty ones; each has one copy, which is
+//!   the newest.
 //! - LRU-2 decides what leaves.
-//! - Dirty pages stay in flash only. When their share of the frames passes a threshold, a cleaner writes the coldest of them to disk, where
-//!   the paper has a heap of the dirty pages: here a second LRU-2 order. They stay in flash, clean.
-//! - The mapping is recoverable, as in the later version that the FaCE journal paper measures: here by the queue of records, where theirs
-//!   logs it with the database's log.
+//! - Dirty pages stay in flash only. When their share of the frames passes a threshold, a cleaner writes the
+//!   coldest of them to disk, where the paper has a heap of the dirty pages: here a second LRU-2 order. They
+//!   stay in flash, clean.
+//! - The mapping is recoverable, as in the later version that the FaCE journal paper measures: here by the
+//!   queue of records, where theirs logs it with the database's log.
 //!
-//! What the papers leave open: the threshold of the runs that FaCE is compared with, and LRU-2's periods (docs/decisions/0007, 0008).
+//! What the papers leave open: the threshold of the runs that FaCE is compared with, and LRU-2's periods
+//! (docs/decisions/0007, 0008).
 
 use super::{Cleaner, InPlace, Values};
 use crate::config::{ConfigError, Placement, TierConfig};

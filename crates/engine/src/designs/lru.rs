@@ -1,5 +1,6 @@
-//! A yardstick: pages enter when they leave the host's memory, and the one leaves that was not referenced for the longest time. What FaCE
-//! would be if it followed hits instead of the order of arrival, at the price of writing at random.
+//! A yardstick: pages enter when they leave the host's memory, and the one leaves that was not referenced for
+//! the longest time. What FaCE would be if it followed hits instead of the order of arrival, at the price of
+//! writing at random.
 
 use super::InPlace;
 use crate::replacement::Policy;

@@ -1,14 +1,18 @@
-//! Temperature-aware caching (M. Canim, G. Mihaila, B. Bhattacharjee, K. Ross, C. Lang, "SSD bufferpool extensions for database systems", VLDB 2010), as
-//! "Flash as cache extension for online transactional workloads", sections 2 and 5.1, describes it.
+//! Temperature-aware caching (M. Canim, G. Mihaila, B. Bhattacharjee, K. Ross, C. Lang, "SSD bufferpool
+//! extensions for database systems", VLDB 2010), as "Flash as cache extension for online transactional
+//! workloads", sections 2 and 5.1, describes it.
 //!
-//! - Pages enter when they are read from disk. A dirty page that leaves the host's memory goes to flash and to disk.
-//! - Extents are ranked by how often they are accessed; the coldest gives up a page. Once flash is full a page enters only if its extent is hotter than
-//!   that. A page that flash has and that is written stays.
+//! - Pages enter when they are read from disk. A dirty page that leaves the host's memory goes to flash and
+//!   to disk.
+//! - Extents are ranked by how often they are accessed; the coldest gives up a page. Once flash is full a
+//!   page enters only if its extent is hotter than that. A page that flash has and that is written stays.
 //! - Disk is never behind: sync mode `through` alone.
-//! - A slot directory on flash, with a slot for each frame, is current at every moment (`placed/slots.rs`). A page that enters costs two more random
-//!   writes: one makes the slot of the page that left invalid, one makes its own valid.
+//! - A slot directory on flash, with a slot for each frame, is current at every moment (`placed/slots.rs`). A
+//!   page that enters costs two more random writes: one makes the slot of the page that left invalid, one
+//!   makes its own valid.
 //!
-//! What the description leaves open is in docs/decisions/0011-cac-and-tac.md (temperature) and 0013-tac-and-its-slot-directory.md.
+//! What the description leaves open is in docs/decisions/0011-cac-and-tac.md (temperature) and
+//! 0013-tac-and-its-slot-directory.md.
 
 use super::{InPlace, Values};
 use crate::config::{ConfigError, Placement, SyncMode, TierConfig};

@@ -1,4 +1,5 @@
-//! What lies on flash when a tier has lived long and is empty: for tests, whose lives are short, of numbers that are not.
+//! What lies on flash when a tier has lived long and is empty: for tests, whose lives are short, of numbers
+//! that are not.
 
 use super::segment::SegmentHeader;
 use super::superblock::{Superblock, TierState};
@@ -22,8 +23,9 @@ pub struct Age {
 }
 
 impl Age {
-    /// The superblock of a new tier as it would be at this age if everything had left it, and the metadata segment behind which its queue goes on:
-    /// byte offset on flash, and bytes. A design with a slot directory has no segments, and ages in its superblock alone.
+    /// The superblock of a new tier as it would be at this age if everything had left it, and the metadata
+    /// segment behind which its queue goes on: byte offset on flash, and bytes. A design with a slot
+    /// directory has no segments, and ages in its superblock alone.
     ///
     /// # Panics
     /// If no group was written, or no frame filled.

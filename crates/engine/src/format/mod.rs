@@ -30,8 +30,9 @@ use std::fmt;
 use crate::bounds::Bound;
 use crate::planted::{self, Bug};
 
-/// The version of the on-flash format that this build writes. Version 1 had fewer slots for metadata segments, so that frames began elsewhere; version 2
-/// had no nonces, and no marks in the table of a volume's files.
+/// The version of the on-flash format that this build writes. Version 1 had fewer slots for metadata
+/// segments, so that frames began elsewhere; version 2 had no nonces, and no marks in the table of a volume's
+/// files.
 pub const FORMAT_VERSION: u32 = 3;
 /// The oldest version that this build reads, to drain the tier.
 pub const FORMAT_VERSION_DRAINED: u32 = 2;
@@ -50,8 +51,8 @@ pub enum FormatError {
     Unrecognised,
     /// Written by a newer version of the software: its format version.
     NewerFormat(u32),
-    /// Written by an older version of the software: its format version. This one does not use it; from [`FORMAT_VERSION_DRAINED`] on it
-    /// can read it in order to drain it.
+    /// Written by an older version of the software: its format version. This one does not use it; from
+    /// [`FORMAT_VERSION_DRAINED`] on it can read it in order to drain it.
     OlderFormat(u32),
     /// The structure is recognised, but damaged: what does not fit.
     Damaged(String),

@@ -1,8 +1,9 @@
 //! Nonces of a tier's openings: what tells two copies of one tier apart that were both opened.
 //!
-//! Epochs count openings, so the copies count alike. A nonce is drawn by the host for each epoch (the engine has no randomness), and the superblock keeps
-//! those of the last [`NONCES_MAX`] epochs: what the host wrote elsewhere in one of them, with its epoch and nonce, belongs to this tier or to another copy
-//! of it, and can be told apart however many epochs have begun since.
+//! Epochs count openings, so the copies count alike. A nonce is drawn by the host for each epoch (the engine
+//! has no randomness), and the superblock keeps those of the last [`NONCES_MAX`] epochs: what the host wrote
+//! elsewhere in one of them, with its epoch and nonce, belongs to this tier or to another copy of it, and can
+//! be told apart however many epochs have begun since.
 
 use super::fields::{Reader, Writer};
 
@@ -33,7 +34,8 @@ impl Nonces {
         Self::trimmed(std::iter::once(nonce).chain(older).collect())
     }
 
-    /// The nonce of the epoch that began `ago` epochs before the present one; zeros if it had none, `None` if it is too long ago to be known.
+    /// The nonce of the epoch that began `ago` epochs before the present one; zeros if it had none, `None` if
+    /// it is too long ago to be known.
     pub fn get(&self, ago: u32) -> Option<Nonce> {
         let ago = ago as usize;
         (ago < NONCES_MAX).then(|| self.0.get(ago).copied().unwrap_or_default())

@@ -34,7 +34,8 @@ pub enum RecordKind {
         lsn: u64,
         /// CRC-32C of the page.
         checksum: u32,
-        /// Where the page lies if the design writes in place; then the group may just say so once more. Otherwise 0.
+        /// Where the page lies if the design writes in place; then the group may just say so once more.
+        /// Otherwise 0.
         home: u32,
     },
     /// Every version of these pages appended before is gone.

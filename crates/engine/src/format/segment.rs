@@ -44,7 +44,8 @@ pub struct SegmentHeader {
     pub share_rear: u64,
     /// First frame that they are of.
     pub share_first: u32,
-    /// Number of frames that they are of; their bytes follow the records at the next multiple of 4,096 bytes.
+    /// Number of frames that they are of; their bytes follow the records at the next multiple of 4,096
+    /// bytes.
     pub share_frames: u32,
     /// CRC-32C of the reference bits.
     pub share_checksum: u32,

@@ -1,7 +1,9 @@
-//! Slots: what lies in which home, for designs with a slot directory. And the head of that directory, which carries the host's bytes.
+//! Slots: what lies in which home, for designs with a slot directory. And the head of that directory, which
+//! carries the host's bytes.
 //!
-//! A slot divides the sectors of every device, so a torn write of a block leaves each of its slots old or new. The checksum covers the tier's
-//! name and the home's number beside the slot, so that no other tier's slot and none of another home passes for it.
+//! A slot divides the sectors of every device, so a torn write of a block leaves each of its slots old or
+//! new. The checksum covers the tier's name and the home's number beside the slot, so that no other tier's
+//! slot and none of another home passes for it.
 
 use super::fields::{Reader, Writer};
 use super::plausible;

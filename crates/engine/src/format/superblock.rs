@@ -2,10 +2,10 @@
 //!
 //! It is kept twice. A host writes one copy, flushes, writes the other, flushes: one of the two is
 //! whole at any moment, and a rotten sector in one is survived. It begins with the copy that is worth
-//! less (damaged, or of the lower generation): a crash may have torn the other one the last time. A copy that cannot be
-//! read just now may be the whole one, so it comes after one that is known to be damaged, and where neither
-//! can be read nothing is written: but by a host that uses the tier and has written both itself, which knows what they say and
-//! writes them anew.
+//! less (damaged, or of the lower generation): a crash may have torn the other one the last time. A copy that
+//! cannot be read just now may be the whole one, so it comes after one that is known to be damaged, and where
+//! neither can be read nothing is written: but by a host that uses the tier and has written both itself,
+//! which knows what they say and writes them anew.
 
 use super::fields::{Reader, Writer};
 use super::{FORMAT_VERSION, FORMAT_VERSION_DRAINED, FormatError, Nonce, Nonces, plausible};
@@ -61,8 +61,8 @@ pub struct RedoPoint {
     pub timeline: u32,
 }
 
-/// A database server's sessions: a nonce for each recovery, the one that it is known to have made its own and the one that it may
-/// have made its own since. Zeros until a host uses them.
+/// A database server's sessions: a nonce for each recovery, the one that it is known to have made its own and
+/// the one that it may have made its own since. Zeros until a host uses them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sessions {
     /// Of the last recovery that was completed.
@@ -96,7 +96,8 @@ pub struct Superblock {
     pub confirmed: RedoPoint,
     /// The redo pointer that it may have made its own since.
     pub pending: RedoPoint,
-    /// What is added to a position, modulo the frames, to find its frame; 0 until the queue has been resized.
+    /// What is added to a position, modulo the frames, to find its frame; 0 until the queue has been
+    /// resized.
     pub ring_shift: u32,
     /// Of a database server.
     pub sessions: Sessions,
@@ -162,7 +163,8 @@ impl Superblock {
         Self { nonces: self.nonces.with_newest(nonce), ..self.clone() }
     }
 
-    /// The nonce of an epoch of this tier: zeros if it had none, `None` if it is unknown, for it is too long ago or has not begun.
+    /// The nonce of an epoch of this tier: zeros if it had none, `None` if it is unknown, for it is too long
+    /// ago or has not begun.
     pub fn nonce_of(&self, epoch: u32) -> Option<Nonce> {
         self.nonces.get(self.epoch.checked_sub(epoch)?)
     }
@@ -170,8 +172,9 @@ impl Superblock {
     /// Step one of a database's checkpoint that is otherwise complete: the tier covers everything before
     /// `point`. Made durable before the database's control file names it.
     ///
-    /// The checkpoint is complete in the tier's part when the ticket of a [`crate::Tier::request_sync`] after the
-    /// flush of the buffer pool is durable, and with sync mode `drained` the drain up to its mark is done.
+    /// The checkpoint is complete in the tier's part when the ticket of a [`crate::Tier::request_sync`] after
+    /// the flush of the buffer pool is durable, and with sync mode `drained` the drain up to its mark is
+    /// done.
     pub fn with_pending(&self, point: RedoPoint) -> Self {
         Self { generation: self.generation + 1, pending: point, ..self.clone() }
     }
@@ -187,9 +190,10 @@ impl Superblock {
         Self { generation: self.generation + 1, config, ..self.clone() }
     }
 
-    /// The superblock for a start at `point`, which the tier knows: whatever else was pending never became the database's own. Redo
-    /// from `point` is about to change pages that it covered, and a copy of the flash device made meanwhile must not pass for
-    /// one that covers it. Given to [`crate::Tier::recover`], it is durable before redo begins.
+    /// The superblock for a start at `point`, which the tier knows: whatever else was pending never became
+    /// the database's own. Redo from `point` is about to change pages that it covered, and a copy of the
+    /// flash device made meanwhile must not pass for one that covers it. Given to
+    /// [`crate::Tier::recover`], it is durable before redo begins.
     #[must_use]
     pub fn started_at(&self, point: RedoPoint) -> Self {
         Self { confirmed: point, pending: point, ..self.clone() }
@@ -197,8 +201,8 @@ impl Superblock {
 
     /// Whether a database whose control file names `point` is the one that this tier was last used with.
     ///
-    /// If not, the database or the tier is an older copy, and the tier must not be used if it may hold the only
-    /// copy of a page (invariant 10).
+    /// If not, the database or the tier is an older copy, and the tier must not be used if it may hold the
+    /// only copy of a page (invariant 10).
     pub fn knows(&self, point: RedoPoint) -> bool {
         let pending = point == self.pending && !planted::is(Bug::PendingRedoForgotten);
         point == self.confirmed || pending || planted::is(Bug::RedoPointUnchecked)
@@ -381,15 +385,16 @@ impl Superblock {
 /// Why a superblock was not written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SuperblockError<E> {
-    /// Neither copy can be read just now, so nobody knows which of them may be overwritten first. Nothing was written; or, by [`rewrite_superblock`], both were, and
-    /// are not to be read either: the tier cannot be opened again.
+    /// Neither copy can be read just now, so nobody knows which of them may be overwritten first. Nothing was
+    /// written; or, by [`rewrite_superblock`], both were, and are not to be read either: the tier cannot
+    /// be opened again.
     Unreadable(ReadError),
     /// One of the copies may be torn, the other is whole.
     Failed(E),
 }
 
-/// What a copy is worth, the lowest first. One that cannot be read just now may be the only whole one, and so is worth more than one
-/// that was read and is damaged; and never more than one that was read and is whole.
+/// What a copy is worth, the lowest first. One that cannot be read just now may be the only whole one, and so
+/// is worth more than one that was read and is damaged; and never more than one that was read and is whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Worth {
     Damaged,
@@ -397,8 +402,9 @@ enum Worth {
     Whole { generation: u64 },
 }
 
-/// Writes both copies, one after the other and first the one that is worth less, so that one whole copy is on flash at
-/// any moment: a crash may have torn the second copy the last time, and then the first is the only one.
+/// Writes both copies, one after the other and first the one that is worth less, so that one whole copy is on
+/// flash at any moment: a crash may have torn the second copy the last time, and then the first is the only
+/// one.
 ///
 /// # Errors
 /// What `flash` reports. After a failed write one of the copies may be torn, and the other is whole.
@@ -409,8 +415,9 @@ pub fn write_superblock<F: WriteFlash>(
     put(flash, superblock, false)
 }
 
-/// As [`write_superblock`], by a host that uses the tier and has written the last superblock itself, both copies without a failure. Both say the same then, so
-/// where neither can be read any more either may be overwritten first: if that is torn, the other one is as good.
+/// As [`write_superblock`], by a host that uses the tier and has written the last superblock itself, both
+/// copies without a failure. Both say the same then, so where neither can be read any more either may be
+/// overwritten first: if that is torn, the other one is as good.
 ///
 /// # Errors
 /// As [`write_superblock`]; `Unreadable` if flash keeps neither copy.
@@ -474,8 +481,8 @@ fn read_back<F: WriteFlash>(flash: &mut F, generation: u64) -> Result<(), Superb
 ///
 /// # Errors
 /// [`FormatError::Unrecognised`] if neither copy is a superblock; a copy of a newer format is refused
-/// by its number even if the other copy could be read, and one of an older format if it is the newest; otherwise what is wrong
-/// with the copies.
+/// by its number even if the other copy could be read, and one of an older format if it is the newest;
+/// otherwise what is wrong with the copies.
 pub fn read_superblock(flash: &mut dyn ReadFlash) -> Result<Superblock, FormatError> {
     match read_superblock_to_drain(flash)? {
         (superblock, FORMAT_VERSION) => Ok(superblock),
@@ -483,8 +490,9 @@ pub fn read_superblock(flash: &mut dyn ReadFlash) -> Result<Superblock, FormatEr
     }
 }
 
-/// As [`read_superblock`], but also of an older version of the format that this build can read: to drain the tier, or to look at it. With the
-/// version. What is written to the tier from then on is of this build's version.
+/// As [`read_superblock`], but also of an older version of the format that this build can read: to drain the
+/// tier, or to look at it. With the version. What is written to the tier from then on is of this build's
+/// version.
 ///
 /// # Errors
 /// As [`read_superblock`].

@@ -11,8 +11,8 @@ thread_local! {
     static BEGAN: Cell<Option<Instant>> = const { Cell::new(None) };
 }
 
-/// Whether other threads may run at every point from now on. Off at first, so that a test can set things up quickly and spend
-/// its schedules on what comes then.
+/// Whether other threads may run at every point from now on. Off at first, so that a test can set things up
+/// quickly and spend its schedules on what comes then.
 ///
 /// Returns whether they might before.
 pub fn explore(on: bool) -> bool {
@@ -20,13 +20,14 @@ pub fn explore(on: bool) -> bool {
     EXPLORING.with(|exploring| exploring.replace(on))
 }
 
-/// Whether the points inside the engine are passed over, for tests that spend their orders on its host: what the host calls
-/// happens at once then, but where the engine waits for another thread.
+/// Whether the points inside the engine are passed over, for tests that spend their orders on its host: what
+/// the host calls happens at once then, but where the engine waits for another thread.
 pub fn over_the_engine(pass: bool) {
     OVER_THE_ENGINE.set(pass);
 }
 
-/// Whether this is a thread of an order. Not while one panics: it runs to its end then, and no other ever does.
+/// Whether this is a thread of an order. Not while one panics: it runs to its end then, and no other ever
+/// does.
 pub(super) fn exploring() -> bool {
     EXPLORING.with(Cell::get) && !std::thread::panicking()
 }

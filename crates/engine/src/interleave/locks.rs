@@ -1,5 +1,6 @@
-//! The standard library's locks and condition variables, with a point before each is taken. In an explored order who cannot have
-//! one sleeps as far as the scheduler is concerned, so that it sees a deadlock; anywhere else the standard library's own wait.
+//! The standard library's locks and condition variables, with a point before each is taken. In an explored
+//! order who cannot have one sleeps as far as the scheduler is concerned, so that it sees a deadlock;
+//! anywhere else the standard library's own wait.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -138,8 +139,8 @@ impl<T: ?Sized> DerefMut for MutexGuard<'_, T> {
     }
 }
 
-/// See [`sync::RwLock`]. As with that of most systems, readers that come while a writer waits let it pass: who takes it shared twice
-/// is in a deadlock with a writer in between.
+/// See [`sync::RwLock`]. As with that of most systems, readers that come while a writer waits let it pass:
+/// who takes it shared twice is in a deadlock with a writer in between.
 pub struct RwLock<T: ?Sized> {
     sleepers: Sleepers,
     writers_waiting: AtomicUsize,
@@ -240,7 +241,8 @@ pub struct Condvar {
     explored: sync::Mutex<Waiters>,
 }
 
-/// Threads of an order that wait for a condition variable, by the number of their wait, those first that came first.
+/// Threads of an order that wait for a condition variable, by the number of their wait, those first that came
+/// first.
 #[derive(Default)]
 struct Waiters {
     last: u64,
@@ -302,7 +304,8 @@ impl Condvar {
         lock.lock()
     }
 
-    /// See [`sync::Condvar::wait_timeout`]. No time passes in an explored order: the others have one chance to run, and the time is over.
+    /// See [`sync::Condvar::wait_timeout`]. No time passes in an explored order: the others have one chance
+    /// to run, and the time is over.
     ///
     /// # Errors
     /// As there.

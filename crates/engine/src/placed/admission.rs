@@ -5,8 +5,8 @@ use crate::ids::PageId;
 use crate::tier::Tier;
 
 impl Tier {
-    /// Whether the policy takes a page that is not there. The reference counts once, however often it is asked again until the page has found
-    /// room. Under the lock of the page's shard.
+    /// Whether the policy takes a page that is not there. The reference counts once, however often it is
+    /// asked again until the page has found room. Under the lock of the page's shard.
     pub(crate) fn is_admitted(&self, id: &PageId, referenced: bool) -> bool {
         let Some(homes) = self.homes().filter(|homes| homes.geometry.selective) else { return true };
         let _guard = homes.lock(self.owner);

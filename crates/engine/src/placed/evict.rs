@@ -78,7 +78,8 @@ impl Tier {
         while victims < most {
             let victim = {
                 let _guard = homes.lock(self.owner);
-                // Where the policy chooses what comes in, no more leaves than has to, or colder pages would follow.
+                // Where the policy chooses what comes in, no more leaves than has to, or colder pages would
+                // follow.
                 let enough = homes.geometry.selective && homes.coming() >= homes.geometry.kept_coming;
                 let victim = if enough { None } else { homes.victim() };
                 planted::inside("evict: victim named");
@@ -91,7 +92,8 @@ impl Tier {
         }
         homes.control.evicting.set(0);
         if victims > 0 && homes.slots.is_some() {
-            // A home whose page never came to be named on flash is free without a write, so no job will say so.
+            // A home whose page never came to be named on flash is free without a write, so no job will say
+            // so.
             let _guard = self.control().lock.lock(self.owner);
             self.free_limbo();
         }

@@ -1,14 +1,17 @@
 //! Pages that are written in place: for designs with a replacement policy of their own (see `designs`).
 //!
-//! The queue of positions holds *records* only, in memory and in the summaries of groups; a page lies in a frame of its own, its *home*.
-//! Everything that is said of positions stays true: groups, their chain, the durable mark, tombstones, the front, metadata segments.
-//! What differs:
+//! The queue of positions holds *records* only, in memory and in the summaries of groups; a page lies in a
+//! frame of its own, its *home*. Everything that is said of positions stays true: groups, their chain, the
+//! durable mark, tombstones, the front, metadata segments. What differs:
 //!
-//! - A group is written as one summary, in a small ring of summaries, and one write per page, at its home. A page that is rewritten takes
-//!   a fresh home; the old one is given to others later (docs/decisions/0008-designs-that-write-in-place.md).
-//! - At the front of the queue nothing is read and nothing leaves: valid records are *relocated*, appended again for pages that stay
-//!   where they are ([`relocate`]). Their entries are `HOMED`: staging memory does not have their pages.
-//! - Pages leave when the policy says so ([`evict`]): a clean one by a tombstone, a dirty one after it was written to disk and synced ([`spill`]).
+//! - A group is written as one summary, in a small ring of summaries, and one write per page, at its home. A
+//!   page that is rewritten takes a fresh home; the old one is given to others later
+//!   (docs/decisions/0008-designs-that-write-in-place.md).
+//! - At the front of the queue nothing is read and nothing leaves: valid records are *relocated*, appended
+//!   again for pages that stay where they are ([`relocate`]). Their entries are `HOMED`: staging memory does
+//!   not have their pages.
+//! - Pages leave when the policy says so ([`evict`]): a clean one by a tombstone, a dirty one after it was
+//!   written to disk and synced ([`spill`]).
 //!
 //! ```text
 //!            staged in               victim                  clean on disk, tombstone appended
@@ -20,17 +23,20 @@
 //!    +---------------------------------- what made it free is durable --------------------------------+
 //! ```
 //!
-//! 1. A home is written only by the group whose record took it from FREE. So a home in LIMBO still has its page, for a crash that
-//!    finds the old record and not the one that replaced it (invariant 5).
-//! 2. A home is in LIMBO until every group is durable that existed when it came there: the one that superseded its page or holds the
-//!    tombstone is among them.
-//! 3. A page in USED or LEAVING is linked, at the entry that the home names; no other linked entry names that home.
-//! 4. USED homes are in the policy's order, others are not, but for the moment in which the policy's lock is held.
+//! 1. A home is written only by the group whose record took it from FREE. So a home in LIMBO still has its
+//!    page, for a crash that finds the old record and not the one that replaced it (invariant 5).
+//! 2. A home is in LIMBO until every group is durable that existed when it came there: the one that
+//!    superseded its page or holds the tombstone is among them.
+//! 3. A page in USED or LEAVING is linked, at the entry that the home names; no other linked entry names that
+//!    home.
+//! 4. USED homes are in the policy's order, others are not, but for the moment in which the policy's lock is
+//!    held.
 //!
-//! The policy knows *ranks*, `0..homes`, of which each home has one. A rewrite gives the rank of the old home to the new one: to the policy the page
-//! has stayed in its frame, as in the papers.
+//! The policy knows *ranks*, `0..homes`, of which each home has one. A rewrite gives the rank of the old home
+//! to the new one: to the policy the page has stayed in its frame, as in the papers.
 //!
-//! `Placed::lock` guards everything here. It is taken last: under a shard's lock, the control lock, or none, and nothing is called under it.
+//! `Placed::lock` guards everything here. It is taken last: under a shard's lock, the control lock, or none,
+//! and nothing is called under it.
 
 mod admission;
 
@@ -82,7 +88,8 @@ pub(crate) struct Placed {
     pub(crate) free: Word,
     limbo_first: Word,
     limbo_end: Word,
-    /// The list of pages that are to leave; some may have been superseded since. And how many homes are LEAVING.
+    /// The list of pages that are to leave; some may have been superseded since. And how many homes are
+    /// LEAVING.
     leaving_first: Word,
     leaving_end: Word,
     leaving: Word,
@@ -338,8 +345,8 @@ impl Tier {
         home.lsn.set(version.lsn);
     }
 
-    /// The page has a home, at the entry that was just linked; `older` is the home of the version that it supersedes. Under the lock of
-    /// the page's shard.
+    /// The page has a home, at the entry that was just linked; `older` is the home of the version that it
+    /// supersedes. Under the lock of the page's shard.
     pub(crate) fn placed(&self, entry: u32, id: &PageId, older: Option<u32>, dirty: bool) {
         let Some(homes) = self.homes() else { return };
         let newest = self.newest_group();
@@ -356,7 +363,8 @@ impl Tier {
         homes.came(home, homes.key(id), dirty);
     }
 
-    /// The page of `home` was unlinked, and the record that says so appended. Under the lock of the page's shard.
+    /// The page of `home` was unlinked, and the record that says so appended. Under the lock of the page's
+    /// shard.
     pub(crate) fn unplaced(&self, home: u32) {
         let Some(homes) = self.homes() else { return };
         let newest = self.newest_group();
@@ -369,8 +377,8 @@ impl Tier {
         }
     }
 
-    /// The page at `entry` was unlinked, and no record says so: its home is kept until the front has passed its record. Under the lock of
-    /// the page's shard.
+    /// The page at `entry` was unlinked, and no record says so: its home is kept until the front has passed
+    /// its record. Under the lock of the page's shard.
     pub(crate) fn orphaned(&self, entry: u32) {
         let Some(homes) = self.homes() else { return };
         if homes.slots.is_some() {
@@ -383,7 +391,8 @@ impl Tier {
         homes.set_state(home, ORPHAN);
     }
 
-    /// The page at `entry` is lost: nothing is read at its home any more, and it leaves only for a newer version. Under the lock of its shard.
+    /// The page at `entry` is lost: nothing is read at its home any more, and it leaves only for a newer
+    /// version. Under the lock of its shard.
     pub(crate) fn keep_home(&self, entry: u32) {
         let Some(homes) = self.homes() else { return };
         let _guard = homes.lock(self.owner);
@@ -392,7 +401,8 @@ impl Tier {
         homes.set_state(home, KEPT);
     }
 
-    /// The page at `entry` is lost no more, and clean: it may leave like any other. Under the lock of its shard.
+    /// The page at `entry` is lost no more, and clean: it may leave like any other. Under the lock of its
+    /// shard.
     pub(crate) fn give_home_back(&self, entry: u32) {
         let Some(homes) = self.homes() else { return };
         let _guard = homes.lock(self.owner);
@@ -403,7 +413,8 @@ impl Tier {
         }
     }
 
-    /// A record leaves the queue. If it was an orphan's, its home becomes free when a group is durable that states the front.
+    /// A record leaves the queue. If it was an orphan's, its home becomes free when a group is durable that
+    /// states the front.
     pub(crate) fn record_left(&self, entry: u32) {
         let Some(homes) = self.homes() else { return };
         let home = homes.of_entry(entry);
@@ -414,7 +425,8 @@ impl Tier {
         let _guard = homes.lock(self.owner);
         if homes.state(home) == ORPHAN && homes.home(home).entry.load(Relaxed) == entry {
             homes.set_state(home, LIMBO);
-            // The front has not moved yet: the next group to be composed may be one that exists already, the one after it is none.
+            // The front has not moved yet: the next group to be composed may be one that exists already, the
+            // one after it is none.
             homes.push_limbo(home, newest + 1);
         }
     }
@@ -452,13 +464,15 @@ impl Tier {
         }
     }
 
-    /// Whether pages that come in will soon find no home: what could wait is done now. So a group of pages finds homes when all jobs are done.
+    /// Whether pages that come in will soon find no home: what could wait is done now. So a group of pages
+    /// finds homes when all jobs are done.
     pub(crate) fn homes_short(&self) -> bool {
         let enough = self.geometry.group_pages() + 1;
         self.homes().is_some_and(|homes| homes.control.free.get() < enough)
     }
 
-    /// Whether homes are short and more would be free if this group, which is open, were durable. Under the control lock.
+    /// Whether homes are short and more would be free if this group, which is open, were durable. Under the
+    /// control lock.
     pub(crate) fn homes_wait_for(&self, open: u64) -> bool {
         let Some(homes) = self.homes() else { return false };
         let placed = homes.control;

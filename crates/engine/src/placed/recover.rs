@@ -22,7 +22,8 @@ impl Tier {
         }
     }
 
-    /// All records have been replayed: every home that has no page is free, and the policy learns of the others in the order of the queue.
+    /// All records have been replayed: every home that has no page is free, and the policy learns of the
+    /// others in the order of the queue.
     ///
     /// # Errors
     /// A position whose record names a home that there is not, or that another page has.

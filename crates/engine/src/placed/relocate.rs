@@ -1,7 +1,7 @@
 //! Records at the front of the queue are appended again, for pages that stay where they are.
 //!
-//! A record keeps its version, like a second chance, and is the newest when it is appended (invariant 7). Nothing is read, and of what is
-//! written only the summary that holds the record.
+//! A record keeps its version, like a second chance, and is the newest when it is appended (invariant 7).
+//! Nothing is read, and of what is written only the summary that holds the record.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -14,8 +14,8 @@ use crate::staging::{Replaced, Reserve};
 use crate::tier::Tier;
 
 impl Tier {
-    /// Takes the group at the front of the queue of records if room is wanted there; the lane rests meanwhile, so that what it
-    /// carries stays where it is. Under the control lock.
+    /// Takes the group at the front of the queue of records if room is wanted there; the lane rests
+    /// meanwhile, so that what it carries stays where it is. Under the control lock.
     pub(crate) fn take_relocation(&self) -> bool {
         let control = self.control();
         let rests = control.lane.get() == LANE_IDLE && control.draining.get() == 0;

@@ -1,5 +1,6 @@
-//! The slot directory: on flash, for each home, which page lies there, current at every moment. For designs that are known by it (see `designs`);
-//! they have no journal and no metadata segments, and a tier is recovered from it alone (`recovery::slots`).
+//! The slot directory: on flash, for each home, which page lies there, current at every moment. For designs
+//! that are known by it (see `designs`); they have no journal and no metadata segments, and a tier is
+//! recovered from it alone (`recovery::slots`).
 //!
 //! ```text
 //!   page comes in        its group is durable, disk synced    the page is about to change    durable: now the host
@@ -7,18 +8,23 @@
 //!                          one write of its block            or it leaves: one write   ---------> the home becomes free
 //! ```
 //!
-//! 1. *What memory says of a slot may be written at any time.* It is valid only while its home holds that version, durably, and disk holds it as well,
-//!    durably. Invalid is always true, since disk has everything.
-//! 2. *Invalidated first.* No version of a page goes to disk while a slot that flash may still show as valid names an older one: [`Tier::holds_back`]
-//!    has the host wait. So a crash at any moment finds disk newer than flash only where no slot is valid.
-//! 3. *No home is free* before its slot is invalid, durably. What is valid on flash is therefore where its slot says.
+//! 1. *What memory says of a slot may be written at any time.* It is valid only while its home holds that
+//!    version, durably, and disk holds it as well, durably. Invalid is always true, since disk has
+//!    everything.
+//! 2. *Invalidated first.* No version of a page goes to disk while a slot that flash may still show as valid
+//!    names an older one: [`Tier::holds_back`] has the host wait. So a crash at any moment finds disk newer
+//!    than flash only where no slot is valid.
+//! 3. *No home is free* before its slot is invalid, durably. What is valid on flash is therefore where its
+//!    slot says.
 //! 4. *One job at a time* writes blocks of slots: of two writes of one block the older could come last.
 //!
-//! Changed blocks are *listed*, in their order, each once until a job takes it. The number of a change is its block's in that list, counted from 1;
-//! it is durable when a flush has begun after the job that wrote it was done: `changes <= durable <= written <= taken <= listed`. Changes that share a
-//! block until it is taken are one write.
+//! Changed blocks are *listed*, in their order, each once until a job takes it. The number of a change is its
+//! block's in that list, counted from 1; it is durable when a flush has begun after the job that wrote it was
+//! done: `changes <= durable <= written <= taken <= listed`. Changes that share a block until it is taken are
+//! one write.
 //!
-//! Whether disk has a version durably is the host's to say ([`Tier::disk_synced`]): it syncs the disk for reasons of its own.
+//! Whether disk has a version durably is the host's to say ([`Tier::disk_synced`]): it syncs the disk for
+//! reasons of its own.
 //!
 //! All of it is guarded by the lock of homes.
 
@@ -50,14 +56,15 @@ const PER_BLOCK: u32 = (SLOT_BLOCK_BYTES / SLOT_BYTES) as u32;
 /// Ends of the lists, and what is under way.
 #[repr(C, align(64))]
 struct SlotControl {
-    /// Changed blocks that were listed, taken by a job, written; those that the flush under way covers, and those that are durable.
+    /// Changed blocks that were listed, taken by a job, written; those that the flush under way covers, and
+    /// those that are durable.
     listed: Word,
     taken: Word,
     written: Word,
     covered: Word,
     durable: Word,
-    /// Up to which somebody waits for durable ones; and up to which somebody waited when the last flush that counted was done: the next one
-    /// begins when so many are written, whoever comes to wait meanwhile.
+    /// Up to which somebody waits for durable ones; and up to which somebody waited when the last flush that
+    /// counted was done: the next one begins when so many are written, whoever comes to wait meanwhile.
     wanted: Word,
     goal: Word,
     /// Whether a job has blocks in hand, and whose.
@@ -82,7 +89,8 @@ struct SlotControl {
 struct Slot {
     /// The change that made it invalid.
     invalidated: Word,
-    /// The version in its home that is durable; and one that must not become valid, because it is being replaced.
+    /// The version in its home that is durable; and one that must not become valid, because it is being
+    /// replaced.
     durable: Word,
     barred: Word,
     valid: AtomicU32,
@@ -97,7 +105,8 @@ struct Trace {
     invalidated: Word,
     /// The last version that may have gone to disk.
     disk_write: Word,
-    /// The hash of the page whose present reference the policy knows of already, though it has found no room yet.
+    /// The hash of the page whose present reference the policy knows of already, though it has found no room
+    /// yet.
     counted: Word,
 }
 
@@ -181,7 +190,8 @@ impl<'r> Slots<'r> {
         &self.traces[(((id.hash() >> 32) * self.traces.len() as u64) >> 32) as usize]
     }
 
-    /// The hash of the page, of those that share its own, whose present reference the policy knows of already.
+    /// The hash of the page, of those that share its own, whose present reference the policy knows of
+    /// already.
     pub(super) fn counted(&self, id: &PageId) -> &'r Word {
         &self.trace(id).counted
     }
@@ -264,7 +274,8 @@ impl<'r> Slots<'r> {
 }
 
 impl Tier {
-    /// Takes up the slots of a tier that was just recovered from them; `head` counts the heads written and says which copy is the newest.
+    /// Takes up the slots of a tier that was just recovered from them; `head` counts the heads written and
+    /// says which copy is the newest.
     pub(crate) fn adopt_slots(&self, head: (u64, u64), valid: &[(u32, SlotEntry)]) {
         let Some(homes) = self.homes() else { return };
         let Some(slots) = homes.slots else { return };

@@ -1,7 +1,8 @@
 //! Dirty pages on their way to disk: those that leave, and those that a cleaner wants there.
 //!
-//! They go through the lane like the pages of a drain: read at their homes, written in the order of their ids. Then they are listed as
-//! *written*, and a sync of the disk that begins afterwards makes them clean. Those that leave are let go then; those that were cleaned stay.
+//! They go through the lane like the pages of a drain: read at their homes, written in the order of their
+//! ids. Then they are listed as *written*, and a sync of the disk that begins afterwards makes them clean.
+//! Those that leave are let go then; those that were cleaned stay.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -67,8 +68,8 @@ impl Tier {
         true
     }
 
-    /// Lists pages that leave, and then those that are to be cleaned. The lane is scanning, for the caller alone; no lock is held. False
-    /// if there was nothing that could be done.
+    /// Lists pages that leave, and then those that are to be cleaned. The lane is scanning, for the caller
+    /// alone; no lock is held. False if there was nothing that could be done.
     pub(crate) fn list_spill(&self) -> bool {
         let Some(homes) = self.homes() else { return false };
         let mut list = Vec::new();
@@ -167,7 +168,8 @@ impl Tier {
         let control = self.control();
         let unsynced = homes.unsynced();
         let full = !homes.room_for(self.geometry.lane_pages());
-        // Short bands are worth a sync only when nothing else can leave: what can be written has been taken by now.
+        // Short bands are worth a sync only when nothing else can leave: what can be written has been taken
+        // by now.
         let nothing_else = control.lane.get() == LANE_IDLE && self.homes_short();
         unsynced >= self.geometry.config().band_frames || unsynced > 0 && (full || nothing_else)
     }
@@ -179,7 +181,8 @@ impl Tier {
         }
     }
 
-    /// The disk is synced: pages that were written before are clean, and those that leave are let go. No lock is held.
+    /// The disk is synced: pages that were written before are clean, and those that leave are let go. No lock
+    /// is held.
     pub(crate) fn spill_synced(&self) {
         let Some(homes) = self.homes() else { return };
         let placed = homes.control;
@@ -205,7 +208,8 @@ impl Tier {
         {
             let shard = directory.lock(directory.slot(&id), self.owner);
             let Some(entry) = shard.find(&id).filter(|&entry| homes.of_entry(entry) == home) else { return };
-            // Under the lock of the page that has the home now: another one's number was taken away when this one came.
+            // Under the lock of the page that has the home now: another one's number was taken away when this
+            // one came.
             if homes.home(home).written.load(Relaxed) != number {
                 return;
             }

@@ -10,7 +10,8 @@ use crate::planted::{self, Bug};
 use crate::tier::Tier;
 
 impl Scan<'_, '_> {
-    /// The summary of the group with this position and number, if a whole one of this tier lies where it should.
+    /// The summary of the group with this position and number, if a whole one of this tier lies where it
+    /// should.
     pub(super) fn summary_at(
         &mut self,
         position: u64,
@@ -94,7 +95,8 @@ impl Scan<'_, '_> {
         Ok(found)
     }
 
-    /// Whether the tier was left in order with this end: then what lies behind it, which may be unreadable, is nobody's.
+    /// Whether the tier was left in order with this end: then what lies behind it, which may be unreadable,
+    /// is nobody's.
     fn was_closed_after(&self, chain: Chain) -> bool {
         self.superblock.state != TierState::Open
             && self.superblock.end_sequence == chain.sequence
@@ -136,9 +138,10 @@ impl Scan<'_, '_> {
         Ok(())
     }
 
-    /// [`Self::cut_torn`] where pages are written in place. A page's home may have been given to another one when a later group was durable
-    /// that superseded it or let it go, so a torn page says nothing as long as such a group follows: what counts is the longest chain of which all pages
-    /// are whole that are valid at its end.
+    /// [`Self::cut_torn`] where pages are written in place. A page's home may have been given to another one
+    /// when a later group was durable that superseded it or let it go, so a torn page says nothing as
+    /// long as such a group follows: what counts is the longest chain of which all pages are whole that
+    /// are valid at its end.
     fn cut_torn_in_place(&mut self, found: &mut Vec<Found>, mark: u64) -> Result<(), RecoveryError> {
         if planted::is(Bug::TornGroupUsed) {
             return Ok(());
@@ -163,8 +166,8 @@ impl Scan<'_, '_> {
         Ok(())
     }
 
-    /// Whether the pages that these groups wrote and that are valid behind the last of them lie at their homes. `checksums` are those of homes
-    /// that were read already.
+    /// Whether the pages that these groups wrote and that are valid behind the last of them lie at their
+    /// homes. `checksums` are those of homes that were read already.
     fn pages_whole_at_end(
         &mut self,
         groups: &[Vec<Record>],
@@ -204,8 +207,8 @@ impl Scan<'_, '_> {
         Ok(true)
     }
 
-    /// Reads a page that may be torn. False if it cannot be read, twice: a page torn by a loss of power can be. So this one is not absent, but lost
-    /// when somebody wants it.
+    /// Reads a page that may be torn. False if it cannot be read, twice: a page torn by a loss of power can
+    /// be. So this one is not absent, but lost when somebody wants it.
     fn read_page(&mut self, offset: u64, page: &mut [u8]) -> Result<bool, RecoveryError> {
         self.report.pages_verified += 1;
         let once = self.read(offset, page);

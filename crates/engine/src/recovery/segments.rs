@@ -7,7 +7,8 @@ use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
 use crate::tier::Tier;
 
-/// Replay is bound by the memory of the hash table, a line of which is fetched so many records before it is used.
+/// Replay is bound by the memory of the hash table, a line of which is fetched so many records before it is
+/// used.
 const AHEAD: usize = 8;
 
 impl Scan<'_, '_> {
@@ -25,8 +26,8 @@ impl Scan<'_, '_> {
                 }
                 Ok(()) => {}
             }
-            // A newer format version in it is damage as any other, here and in summaries: a newer build would have
-            // written a newer superblock first, and that would have been refused.
+            // A newer format version in it is damage as any other, here and in summaries: a newer build would
+            // have written a newer superblock first, and that would have been refused.
             all.extend(SegmentHeader::decode(&bytes).ok().filter(|header| self.belongs(header, slot)));
         }
         all.sort_by_key(|header| header.number);
@@ -44,9 +45,9 @@ impl Scan<'_, '_> {
         Ok(all)
     }
 
-    /// Where pages are written in place, the groups that a segment stands for are not kept, so none can take the place of a segment. But segments that
-    /// a recovery has written and that a crash has torn are followed by others, and their groups are still there: all from the gap on are found
-    /// by the groups.
+    /// Where pages are written in place, the groups that a segment stands for are not kept, so none can take
+    /// the place of a segment. But segments that a recovery has written and that a crash has torn are
+    /// followed by others, and their groups are still there: all from the gap on are found by the groups.
     fn cut_at_gap(&mut self, segments: &mut Vec<SegmentHeader>) -> Result<(), RecoveryError> {
         self.segments_end = segments.last().map_or(0, |last| last.end_sequence);
         // The oldest may be half overwritten by one that was torn; then nothing needs it.

@@ -1,9 +1,12 @@
-//! Recovery of a design with a slot directory: what its valid slots say is what the tier holds, whether or not it was left in order.
+//! Recovery of a design with a slot directory: what its valid slots say is what the tier holds, whether or
+//! not it was left in order.
 //!
-//! A valid slot names a page that lies in its home and that disk has in the same version (see `placed::slots`). So nothing is scanned or verified here:
-//! a page that was damaged is noticed when it is read, and then disk answers. A slot that is damaged is one that is not valid.
+//! A valid slot names a page that lies in its home and that disk has in the same version (see
+//! `placed::slots`). So nothing is scanned or verified here: a page that was damaged is noticed when it is
+//! read, and then disk answers. A slot that is damaged is one that is not valid.
 //!
-//! The queue of records begins anew, in memory, with the pages in the order of their versions. Nothing on flash refers to it.
+//! The queue of records begins anew, in memory, with the pages in the order of their versions. Nothing on
+//! flash refers to it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -73,7 +76,8 @@ fn read(tier: &Tier, superblock: &Superblock, flash: &mut dyn ReadFlash) -> Resu
     let mut found = Found { head: None, slots: Vec::new(), bytes_read: 0 };
     let Some(directory) = tier.geometry.slot_directory() else { return Ok(found) };
     if superblock.epoch == superblock.origin_epoch && !planted::is(Bug::UnreadableEndsStart) {
-        // New, or just discarded: whoever writes does so in an epoch of his own. So nothing here is current, and nobody asks whether it can be read.
+        // New, or just discarded: whoever writes does so in an epoch of his own. So nothing here is current,
+        // and nobody asks whether it can be read.
         return Ok(found);
     }
     let current = |epoch: u32| epoch >= superblock.origin_epoch && epoch <= superblock.epoch;
@@ -102,8 +106,8 @@ fn read(tier: &Tier, superblock: &Superblock, flash: &mut dyn ReadFlash) -> Resu
     Ok(found)
 }
 
-/// Leaves the newest slot of each page, and returns the homes of the others: a crash came between two writes, of which one made the older one
-/// invalid. Their pages are alike.
+/// Leaves the newest slot of each page, and returns the homes of the others: a crash came between two writes,
+/// of which one made the older one invalid. Their pages are alike.
 fn keep_newest(slots: &mut Vec<(u32, SlotEntry)>) -> Vec<u32> {
     let mut newest: HashMap<PageId, (u64, u32)> = HashMap::with_capacity(slots.len());
     for (home, slot) in slots.iter() {

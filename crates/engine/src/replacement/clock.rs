@@ -1,16 +1,19 @@
 //! CLOCK: LRU for one bit a page (Corbató, "A paging experiment with the Multics system", 1968).
 //!
-//! The frames are a dial with a hand. A page that is referenced has its bit set. Where a frame is wanted, the hand goes
-//! on: a page whose bit is set stays, and the bit is cleared; the first page whose bit is clear leaves, and the hand stops behind it.
+//! The frames are a dial with a hand. A page that is referenced has its bit set. Where a frame is wanted, the
+//! hand goes on: a page whose bit is set stays, and the bit is cleared; the first page whose bit is clear
+//! leaves, and the hand stops behind it.
 //!
-//! Whether a page that comes in has its bit set at once is a matter of the implementation, and moves the number of misses (PostgreSQL sets
-//! its usage count to 1; the textbook's page fault leaves the bit to the next reference). Here it is clear unless the parameter says otherwise.
+//! Whether a page that comes in has its bit set at once is a matter of the implementation, and moves the
+//! number of misses (PostgreSQL sets its usage count to 1; the textbook's page fault leaves the bit to the
+//! next reference). Here it is clear unless the parameter says otherwise.
 //!
 //! 1. `present` has the bits of the frames in the order, and `referenced` no other.
 //! 2. `hand` is a frame, or the number of frames, which is as good as 0.
 //!
-//! [`Replacement::referenced`] changes nothing but one bit of `referenced`, in one atomic step, so it needs no lock as long as the
-//! frame stays in the order meanwhile. If it leaves, its next page may start with the bit set, which no page's correctness depends on.
+//! [`Replacement::referenced`] changes nothing but one bit of `referenced`, in one atomic step, so it needs
+//! no lock as long as the frame stays in the order meanwhile. If it leaves, its next page may start with the
+//! bit set, which no page's correctness depends on.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -51,7 +54,8 @@ fn place(frame: u32) -> (usize, u64) {
 }
 
 impl Clock<'_> {
-    /// Takes the first frame from `from` to the end of its word that is present and not referenced, and clears the bits of those before it.
+    /// Takes the first frame from `from` to the end of its word that is present and not referenced, and
+    /// clears the bits of those before it.
     #[inline]
     fn sweep(&self, from: u32) -> Option<u32> {
         let (word, first) = place(from);

@@ -1,16 +1,20 @@
-//! Greedy-Dual (N. Young, "On-line caching as cache size varies", SODA 1991; in the form of P. Cao and S. Irani, "Cost-aware WWW proxy caching
-//! algorithms", USITS 1997): LRU for pages that cost unequally much to do without. The replacement of CAC (X. Liu and K. Salem, "Hybrid storage
-//! management for database systems", VLDB 2013).
+//! Greedy-Dual (N. Young, "On-line caching as cache size varies", SODA 1991; in the form of P. Cao and S.
+//! Irani, "Cost-aware WWW proxy caching algorithms", USITS 1997): LRU for pages that cost unequally much to
+//! do without. The replacement of CAC (X. Liu and K. Salem, "Hybrid storage management for database systems",
+//! VLDB 2013).
 //!
-//! Every page has a value H. A reference sets it to L plus the page's cost; the page with the smallest H leaves, and L becomes its H. So what is
-//! not referenced loses value against what is, and what costs more is kept longer. With one cost for all it is LRU.
+//! Every page has a value H. A reference sets it to L plus the page's cost; the page with the smallest H
+//! leaves, and L becomes its H. So what is not referenced loses value against what is, and what costs more is
+//! kept longer. With one cost for all it is LRU.
 //!
-//! A clean page costs what a read from flash is shorter than one from disk. A dirty one costs as much more as a write to flash is shorter
-//! than one to disk: without the frame it has to be written to disk. Here there are two costs and therefore no heap: L never falls, so the frames of each cost are in order
-//! of H if they are in order of their references (the two lists of the paper's GD2L).
+//! A clean page costs what a read from flash is shorter than one from disk. A dirty one costs as much more as
+//! a write to flash is shorter than one to disk: without the frame it has to be written to disk. Here there
+//! are two costs and therefore no heap: L never falls, so the frames of each cost are in order of H if they
+//! are in order of their references (the two lists of the paper's GD2L).
 //!
-//! What the papers leave open: of equal values the clean page leaves, since it costs no write. A page that becomes clean has from then on at most L plus the cost
-//! of a clean one. docs/decisions/0011-cac-and-tac.md has what of CAC this is and what not.
+//! What the papers leave open: of equal values the clean page leaves, since it costs no write. A page that
+//! becomes clean has from then on at most L plus the cost of a clean one. docs/decisions/0011-cac-and-tac.md
+//! has what of CAC this is and what not.
 //!
 //! 1. A frame in the order is in one of the two lists; in `clean` only clean ones.
 //! 2. Both lists are in order of H.
@@ -47,8 +51,9 @@ pub struct GreedyDual<'r> {
 /// Longest saving, in microseconds: more than a quarter of an hour.
 const SAVING_MAX: u64 = 1_000_000_000;
 
-// The defaults are the random reads and writes a second of a 15,000 rpm disk (409, 343) and of a Samsung 840 Pro (65,803, 13,979) in Table 1 of
-// "Flash as cache extension for online transactional workloads" (2015). Only their ratio matters.
+// The defaults are the random reads and writes a second of a 15,000 rpm disk (409, 343) and of a Samsung 840
+// Pro (65,803, 13,979) in Table 1 of "Flash as cache extension for online transactional workloads" (2015).
+// Only their ratio matters.
 const READ_SAVING: Parameter = Parameter {
     name: "read-saving",
     help: "Microseconds by which a read from flash is shorter than one from disk",

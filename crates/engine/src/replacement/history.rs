@@ -1,9 +1,12 @@
-//! What is remembered of pages that are away: a time for each of the last `capacity` that left and have not come back.
+//! What is remembered of pages that are away: a time for each of the last `capacity` that left and have not
+//! come back.
 //!
-//! All that belongs to a slot lies side by side, so that a page costs a cache line and its neighbours in the order one each. Slot 0 is both ends of the order, which is a
-//! ring; so links count slots from 1, and 0 is none.
+//! All that belongs to a slot lies side by side, so that a page costs a cache line and its neighbours in the
+//! order one each. Slot 0 is both ends of the order, which is a ring; so links count slots from 1, and 0 is
+//! none.
 //!
-//! 1. Every remembered page has one slot, which is in the order and in the chain of the bucket that its key hashes to.
+//! 1. Every remembered page has one slot, which is in the order and in the chain of the bucket that its key
+//!    hashes to.
 //! 2. Slots beyond `used` were never taken; every other one is in the order or on the chain of free ones.
 //! 3. When no slot is free, the page that left first is forgotten.
 
@@ -20,7 +23,8 @@ struct Slot {
     time: AtomicU64,
     /// The next in its chain: its bucket's, or that of free slots.
     chain: AtomicU32,
-    /// The one before it in its bucket's chain, [`END`] if it is the first: who is forgotten need not be looked for in the chain.
+    /// The one before it in its bucket's chain, [`END`] if it is the first: who is forgotten need not be
+    /// looked for in the chain.
     before: AtomicU32,
     /// Whose page left before, and after.
     older: AtomicU32,
@@ -71,7 +75,8 @@ impl<'r> History<'r> {
     /// Which bucket a page's is.
     #[inline(always)]
     fn place(&self, page: PageKey) -> usize {
-        // The high half of a product depends on all bits of the key (Knuth, "The art of computer programming", 6.4).
+        // The high half of a product depends on all bits of the key (Knuth, "The art of computer
+        // programming", 6.4).
         let hash = page.0.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         ((hash * self.buckets.len() as u64) >> 32) as usize
     }
@@ -117,8 +122,8 @@ impl<'r> History<'r> {
         None
     }
 
-    /// Has what [`Self::recall`] looks at first come into the processor's cache, or something that is there already if the page is not away: without a branch,
-    /// whose outcome the processor could not foretell.
+    /// Has what [`Self::recall`] looks at first come into the processor's cache, or something that is there
+    /// already if the page is not away: without a branch, whose outcome the processor could not foretell.
     #[inline(always)]
     pub(super) fn ahead(&self, page: PageKey, is_away: bool) {
         if !self.buckets.is_empty() {

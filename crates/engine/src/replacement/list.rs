@@ -1,4 +1,5 @@
-//! Lists of some of the numbers `0..count`, each in the order in which they were appended. A number is in one of them at most.
+//! Lists of some of the numbers `0..count`, each in the order in which they were appended. A number is in one
+//! of them at most.
 //!
 //! ```text
 //!        +----------------------- newer -----------------------+
@@ -8,9 +9,10 @@
 //!        +--------------------- older --------------------+
 //! ```
 //!
-//! Each list is a ring with an *end* in it, so that neither of its ends is a special case. With `ends` lists, list `l` has the link `l` as its end,
-//! and number `n` has the link `n + ends`. What a link says is where its neighbours are from it: zeros point at themselves, which is
-//! a list with nothing in it, and a number that is in none.
+//! Each list is a ring with an *end* in it, so that neither of its ends is a special case. With `ends` lists,
+//! list `l` has the link `l` as its end, and number `n` has the link `n + ends`. What a link says is where
+//! its neighbours are from it: zeros point at themselves, which is a list with nothing in it, and a number
+//! that is in none.
 //!
 //! 1. For every link in a ring: the older one's newer is it, and the newer one's older.
 //! 2. A number is in a list exactly if its link does not point at itself.

@@ -1,17 +1,22 @@
-//! LRU-2 (E. O'Neil, P. O'Neil, G. Weikum, "The LRU-K page replacement algorithm for database disk buffering", SIGMOD 1993): the page
-//! leaves whose last reference but one is the oldest. The replacement of LC.
+//! LRU-2 (E. O'Neil, P. O'Neil, G. Weikum, "The LRU-K page replacement algorithm for database disk
+//! buffering", SIGMOD 1993): the page leaves whose last reference but one is the oldest. The replacement of
+//! LC.
 //!
-//! The names are those of the paper's Figure 2.1, with K = 2: HIST(p, 1) is the time of the last reference to p, HIST(p, 2) that of
-//! the one before, correlated ones apart; LAST(p) is the time of the last reference of either kind. Time is the number of references.
+//! The names are those of the paper's Figure 2.1, with K = 2: HIST(p, 1) is the time of the last reference to
+//! p, HIST(p, 2) that of the one before, correlated ones apart; LAST(p) is the time of the last reference of
+//! either kind. Time is the number of references.
 //!
-//! - References to a page that follow one another within the *correlated reference period* count as one (section 2.1.1): the
-//!   work of one transaction says nothing of how soon the next wants the page. Until the period is over the page is not eligible for replacement.
-//! - HIST of a page that has left is retained (section 2.1.2): here of so many pages as the parameter says, where the paper has a period of time.
+//! - References to a page that follow one another within the *correlated reference period* count as one
+//!   (section 2.1.1): the work of one transaction says nothing of how soon the next wants the page. Until the
+//!   period is over the page is not eligible for replacement.
+//! - HIST of a page that has left is retained (section 2.1.2): here of so many pages as the parameter says,
+//!   where the paper has a period of time.
 //!
-//! What the paper leaves open: among pages with one reference (HIST(p, 2) = 0) the one that was referenced first leaves; if no page is eligible,
-//! the one that will be next.
+//! What the paper leaves open: among pages with one reference (HIST(p, 2) = 0) the one that was referenced
+//! first leaves; if no page is eligible, the one that will be next.
 //!
-//! A reference changes nothing but the page's block. Where the page then belongs is looked at when somebody looks for a victim and meets it:
+//! A reference changes nothing but the page's block. Where the page then belongs is looked at when somebody
+//! looks for a victim and meets it:
 //!
 //! ```text
 //!                  +---------+  referenced meanwhile, or remembered from before
@@ -29,8 +34,10 @@
 //!
 //! 1. A frame in the order is in one of `arrived`, `waiting` and `ranked`.
 //! 2. `arrived` is in the order in which its pages came.
-//! 3. `waiting` is in order of LAST (`rising`) and `ranked` of [`LruK::rank`] (`stairs`), both of which only rise.
-//! 4. HIST(p, 2) < HIST(p, 1) <= LAST(p) <= the time, and no two pages have the same HIST(p, 1), LAST(p), or HIST(p, 2) above 0.
+//! 3. `waiting` is in order of LAST (`rising`) and `ranked` of [`LruK::rank`] (`stairs`), both of which only
+//!    rise.
+//! 4. HIST(p, 2) < HIST(p, 1) <= LAST(p) <= the time, and no two pages have the same HIST(p, 1), LAST(p), or
+//!    HIST(p, 2) above 0.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering::Relaxed;
@@ -46,7 +53,8 @@ use crate::region::{Word, prefetch, shared};
 /// What the paper calls the history control block of a page.
 #[repr(C)]
 struct Block {
-    /// HIST(p, 1) and HIST(p, 2); 0 is never. The second has the bit [`RECALLED`] as long as it is what was remembered.
+    /// HIST(p, 1) and HIST(p, 2); 0 is never. The second has the bit [`RECALLED`] as long as it is what was
+    /// remembered.
     hist: [AtomicU64; 2],
     last: AtomicU64,
     page: AtomicU64,
@@ -71,8 +79,8 @@ const CORRELATED_PERIOD: Parameter = Parameter {
     name: "correlated-period",
     help: "References after which another one to the same page counts as a new one",
     kind: ParameterKind::References,
-    // Of what was tried on traces of databases and disks, the one that is nowhere far from the best; with 0 LRU-2 can be worse than LRU
-    // (docs/decisions/0007-what-replacement-leaves-open.md).
+    // Of what was tried on traces of databases and disks, the one that is nowhere far from the best; with 0
+    // LRU-2 can be worse than LRU (docs/decisions/0007-what-replacement-leaves-open.md).
     default: ParameterDefault::FramesOver(8),
 };
 
@@ -94,7 +102,8 @@ impl LruK<'_> {
         self.block(frame).last.load(Relaxed)
     }
 
-    /// By what frames leave: those with one reference before all others, by HIST(p, 1), the others by HIST(p, 2).
+    /// By what frames leave: those with one reference before all others, by HIST(p, 1), the others by HIST(p,
+    /// 2).
     #[inline(always)]
     fn rank(&self, frame: u32) -> u64 {
         let hist = &self.block(frame).hist;
@@ -160,7 +169,8 @@ impl LruK<'_> {
         }
     }
 
-    /// The first frame of `arrived`, if it is eligible and has one reference, or not eligible and untouched. Those before it go where they belong.
+    /// The first frame of `arrived`, if it is eligible and has one reference, or not eligible and untouched.
+    /// Those before it go where they belong.
     #[inline]
     fn first_arrived(&self, now: u64) -> Option<u32> {
         while let Some(frame) = self.arrived.oldest() {
@@ -309,8 +319,8 @@ impl Replacement for LruK<'_> {
         let now = self.tick();
         let block = self.block(frame);
         let last = block.last.load(Relaxed);
-        // The correlated references that followed the last one count as one with it: it ends where they do. Chosen without a branch, whose outcome the processor could
-        // not foretell.
+        // The correlated references that followed the last one count as one with it: it ends where they do.
+        // Chosen without a branch, whose outcome the processor could not foretell.
         let [first, second] = [0, 1].map(|nth| block.hist[nth].load(Relaxed));
         let is_new = u64::from(self.uncorrelated(now, last)).wrapping_neg();
         block.hist[1].store(second ^ ((second ^ last) & is_new), Relaxed);

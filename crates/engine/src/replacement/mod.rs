@@ -1,24 +1,28 @@
 //! Replacement in place: which frame gives up its page.
 //!
-//! The queue of the FaCE designs says by itself what leaves next. Designs that write a page into any frame need an order of
-//! their frames. Each file here is one such policy, to be read beside the paper that it names; `list`, `rising`,
-//! `stairs` and `history` are what they are made of. A new policy is a file and its lines in the list at the end of this one.
+//! The queue of the FaCE designs says by itself what leaves next. Designs that write a page into any frame
+//! need an order of their frames. Each file here is one such policy, to be read beside the paper that it
+//! names; `list`, `rising`, `stairs` and `history` are what they are made of. A new policy is a file and its
+//! lines in the list at the end of this one.
 //!
-//! A policy knows frames by their numbers, `0..frames`, and pages by a key. It has no room for the pages, does no I/O and does not look anything
-//! up. Its state has a fixed size, which [`Policy::bytes`] tells beforehand, and lies in a [`Region`]: indexes instead of pointers,
-//! and valid when all its bytes are zero.
+//! A policy knows frames by their numbers, `0..frames`, and pages by a key. It has no room for the pages,
+//! does no I/O and does not look anything up. Its state has a fixed size, which [`Policy::bytes`] tells
+//! beforehand, and lies in a [`Region`]: indexes instead of pointers, and valid when all its bytes are zero.
 //!
 //! What every policy keeps to:
 //!
-//! 1. A frame is *in the order* from [`Replacement::inserted`] until [`Replacement::victim`] returns it or [`Replacement::removed`]
-//!    names it. No call names a frame for which that is not so, and `inserted` none for which it is.
+//! 1. A frame is *in the order* from [`Replacement::inserted`] until [`Replacement::victim`] returns it or
+//!    [`Replacement::removed`] names it. No call names a frame for which that is not so, and `inserted` none
+//!    for which it is.
 //! 2. `victim` returns a frame as long as one is in the order.
-//! 3. The same calls give the same victims: a policy has no clock but the references that it is told of, and no randomness.
+//! 3. The same calls give the same victims: a policy has no clock but the references that it is told of, and
+//!    no randomness.
 //! 4. The calls are made under one lock of the host's. It orders them, so loads and stores are relaxed.
 //!    [`Clock::referenced`](Replacement::referenced) alone may be called without it; see there.
 //!
-//! What a policy need not know it is told all the same: pages that are not there ([`Replacement::missed`], [`Replacement::admits`]), and which pages are dirty
-//! ([`Replacement::dirtied`], [`Replacement::cleaned`]). Where that is nothing to a policy it costs nothing.
+//! What a policy need not know it is told all the same: pages that are not there ([`Replacement::missed`],
+//! [`Replacement::admits`]), and which pages are dirty ([`Replacement::dirtied`], [`Replacement::cleaned`]).
+//! Where that is nothing to a policy it costs nothing.
 
 mod history;
 mod list;
@@ -54,17 +58,20 @@ use crate::region::{REGION_ALIGNMENT, Region, Shared};
 
 /// What a policy is told, and what it answers.
 pub trait Replacement {
-    /// The page will be referenced soon; it is in this frame now, or in none. Changes nothing: who goes through many pages tells some in advance, so that what they
-    /// need is in the processor's cache when their turn comes. One call for both, since the processor cannot foretell which it is: a policy that can do without a branch does.
+    /// The page will be referenced soon; it is in this frame now, or in none. Changes nothing: who goes
+    /// through many pages tells some in advance, so that what they need is in the processor's cache when
+    /// their turn comes. One call for both, since the processor cannot foretell which it is: a policy that
+    /// can do without a branch does.
     #[inline(always)]
     fn will_be_referenced(&self, _frame: Option<u32>, _page: PageKey) {}
 
-    /// The page was referenced, and no frame holds it. If it is inserted for that, this comes before, and before [`Self::admits`].
+    /// The page was referenced, and no frame holds it. If it is inserted for that, this comes before, and
+    /// before [`Self::admits`].
     #[inline(always)]
     fn missed(&self, _page: PageKey) {}
 
-    /// Whether the page, which is not there, is worth the frame that [`Self::victim`] would return. To be asked when no frame is free;
-    /// a page that comes in all the same does no harm.
+    /// Whether the page, which is not there, is worth the frame that [`Self::victim`] would return. To be
+    /// asked when no frame is free; a page that comes in all the same does no harm.
     #[inline(always)]
     fn admits(&self, _page: PageKey) -> bool {
         true
@@ -72,14 +79,16 @@ pub trait Replacement {
 
     /// The frame holds this page from now on, which has just been referenced.
     ///
-    /// The key tells pages apart while they are away, if the policy remembers any. Two pages that share one cost it accuracy and nothing else.
+    /// The key tells pages apart while they are away, if the policy remembers any. Two pages that share one
+    /// cost it accuracy and nothing else.
     fn inserted(&self, frame: u32, page: PageKey);
 
     /// The frame's page was referenced.
     fn referenced(&self, frame: u32);
 
-    /// The frame, which is in the order, has a newer version of its page than disk from now on. Of a page that is written, before the reference that this is; of
-    /// one that comes in, after it was inserted. Until then a page that comes in is clean.
+    /// The frame, which is in the order, has a newer version of its page than disk from now on. Of a page
+    /// that is written, before the reference that this is; of one that comes in, after it was inserted.
+    /// Until then a page that comes in is clean.
     #[inline(always)]
     fn dirtied(&self, _frame: u32) {}
 
@@ -87,8 +96,8 @@ pub trait Replacement {
     #[inline(always)]
     fn cleaned(&self, _frame: u32) {}
 
-    /// The frame that gives up its page for a page that is about to be inserted. It leaves the order, and the policy remembers its page
-    /// if that is its way. `None` if no frame is in the order.
+    /// The frame that gives up its page for a page that is about to be inserted. It leaves the order, and the
+    /// policy remembers its page if that is its way. `None` if no frame is in the order.
     fn victim(&self) -> Option<u32>;
 
     /// The frame's page is gone for good: dropped, not replaced. Nothing of it is remembered.
@@ -104,7 +113,8 @@ pub trait Replacement {
     fn check(&self);
 }
 
-/// Names a page beyond its stay. Policies for which [`Policy::looks_at_neighbours`] demand that consecutive pages have consecutive keys.
+/// Names a page beyond its stay. Policies for which [`Policy::looks_at_neighbours`] demand that consecutive
+/// pages have consecutive keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct PageKey(pub u64);
 
@@ -118,7 +128,8 @@ trait Laid<'r>: Replacement + Sized {
     /// Bytes of its state.
     fn bytes(shape: &Shape) -> usize;
 
-    /// Takes [`Self::bytes`] of memory and finds there what others have put in order, or nothing if all is zero.
+    /// Takes [`Self::bytes`] of memory and finds there what others have put in order, or nothing if all is
+    /// zero.
     fn laid(memory: &mut Memory<'r>, shape: &Shape) -> Self;
 }
 
@@ -203,7 +214,8 @@ impl Policy {
     /// The frames and parameters of a structure: `given` ones, and defaults for all others.
     ///
     /// # Errors
-    /// Names the parameter that is unknown to the policy or out of range, or `frames`, with the reason and what to do.
+    /// Names the parameter that is unknown to the policy or out of range, or `frames`, with the reason and
+    /// what to do.
     pub fn shape(self, frames: u64, given: &[(&'static str, u64)]) -> Result<Shape, ConfigError> {
         if !(1..=FRAMES_MAX).contains(&frames) {
             let advice = format!("use {}", frames.clamp(1, FRAMES_MAX));

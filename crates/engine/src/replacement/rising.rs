@@ -1,13 +1,17 @@
-//! A heap of some of the numbers `0..count`, smallest key on top, for keys that only rise while their number is in it.
+//! A heap of some of the numbers `0..count`, smallest key on top, for keys that only rise while their number
+//! is in it.
 //!
-//! The heap has a copy of each key, as it was when it last looked. A key that has risen since is still in a place that is not too deep, so
-//! nothing needs to be done when it rises: only when a number comes to the top is its key looked at, and the number sinks to where
-//! it belongs. What rises often and is seldom on top, as the hot pages of a cache, costs nothing.
+//! The heap has a copy of each key, as it was when it last looked. A key that has risen since is still in a
+//! place that is not too deep, so nothing needs to be done when it rises: only when a number comes to the top
+//! is its key looked at, and the number sinks to where it belongs. What rises often and is seldom on top, as
+//! the hot pages of a cache, costs nothing.
 //!
-//! What costs time here is neither comparing nor copying but what the processor has to guess. So keys are compared without branches, and a free place goes down to the
-//! bottom before it is looked at where what comes into it belongs: that is at the bottom, as a rule.
+//! What costs time here is neither comparing nor copying but what the processor has to guess. So keys are
+//! compared without branches, and a free place goes down to the bottom before it is looked at where what
+//! comes into it belongs: that is at the bottom, as a rule.
 //!
-//! Four children per node: half as many levels as with two, and the children of a node whose keys have one word share a cache line.
+//! Four children per node: half as many levels as with two, and the children of a node whose keys have one
+//! word share a cache line.
 //!
 //! 1. No node's key is larger than those of its children.
 //! 2. No node's key is larger than its number's key, while the caller lowers none.
@@ -43,7 +47,8 @@ pub(super) struct Rising<'r, const WORDS: usize> {
 }
 
 const CHILDREN: usize = 4;
-/// The first node: the children of a node at `place` are then those from `(place - 2) * 4` on, a multiple of four.
+/// The first node: the children of a node at `place` are then those from `(place - 2) * 4` on, a multiple of
+/// four.
 const TOP: usize = 3;
 
 const fn parent(place: usize) -> usize {
@@ -187,8 +192,9 @@ where
         self.put(place, number, key);
     }
 
-    /// Has a free place at the bottom for one further up: the smallest child of each takes its parent's place. Nothing on the way depends on a
-    /// comparison with what is to come into the place, whose outcome the processor could not foretell.
+    /// Has a free place at the bottom for one further up: the smallest child of each takes its parent's
+    /// place. Nothing on the way depends on a comparison with what is to come into the place, whose
+    /// outcome the processor could not foretell.
     #[inline]
     fn dig(&self, mut place: usize) -> usize {
         let end = self.end();

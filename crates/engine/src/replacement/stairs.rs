@@ -1,4 +1,5 @@
-//! The number with the smallest key, of some of the numbers `0..count` whose keys only rise while they are among them.
+//! The number with the smallest key, of some of the numbers `0..count` whose keys only rise while they are
+//! among them.
 //!
 //! ```text
 //!   keys     smallest                                                       largest
@@ -8,13 +9,17 @@
 //!   steps    up to `front`    front + 1  front + 2       the last    all beyond it
 //! ```
 //!
-//! Keys are divided into *steps*. Only the numbers of the lowest ones are in order, by a heap that is small for that; those of each further step are in a list, as they come.
-//! When the heap is empty, the next list goes into it; when there are no more lists, that of all further ones is divided. A number whose key rises stays where it is,
-//! and that is not too far back: where it belongs is looked at when it is the first of the heap, or the turn of its list has come. So what rises often and
-//! is seldom among the smallest, as the hot pages of a cache, costs nothing, and what is met in vain costs a list's links and no way through a large heap.
+//! Keys are divided into *steps*. Only the numbers of the lowest ones are in order, by a heap that is small
+//! for that; those of each further step are in a list, as they come. When the heap is empty, the next list
+//! goes into it; when there are no more lists, that of all further ones is divided. A number whose key rises
+//! stays where it is, and that is not too far back: where it belongs is looked at when it is the first of the
+//! heap, or the turn of its list has come. So what rises often and is seldom among the smallest, as the hot
+//! pages of a cache, costs nothing, and what is met in vain costs a list's links and no way through a large
+//! heap.
 //!
-//! A list is put in order at once, by whoever asks for the smallest number then. It is a few numbers, or it took as many references to fill it; but all numbers may
-//! be at one step, and risen, as in any heap that is put right when it is asked.
+//! A list is put in order at once, by whoever asks for the smallest number then. It is a few numbers, or it
+//! took as many references to fill it; but all numbers may be at one step, and risen, as in any heap that is
+//! put right when it is asked.
 //!
 //! 1. A number that is here is in `near` or in one of the lists.
 //! 2. What is in a list is beyond `front`, and its key's step not before the list's.

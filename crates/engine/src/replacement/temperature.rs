@@ -1,19 +1,26 @@
-//! Temperature-aware caching, TAC (M. Canim, G. Mihaila, B. Bhattacharjee, K. Ross, C. Lang, "SSD bufferpool extensions for database systems",
-//! VLDB 2010): pages of the coldest extent leave, and nothing comes in that is not hotter.
+//! Temperature-aware caching, TAC (M. Canim, G. Mihaila, B. Bhattacharjee, K. Ross, C. Lang, "SSD bufferpool
+//! extensions for database systems", VLDB 2010): pages of the coldest extent leave, and nothing comes in that
+//! is not hotter.
 //!
-//! An *extent* is a fixed number of consecutive pages. Its *temperature* grows with each reference to one of its pages, whether the page is cached or not, by what that reference would cost
-//! on disk: a random one much, one to the page after that of the extent's last reference little. Temperatures age: after every `ageing-period` references all are halved.
-//! As long as a frame is free every page comes in; then only one whose extent is hotter than that of the page that would leave.
+//! An *extent* is a fixed number of consecutive pages. Its *temperature* grows with each reference to one of
+//! its pages, whether the page is cached or not, by what that reference would cost on disk: a random one
+//! much, one to the page after that of the extent's last reference little. Temperatures age: after every
+//! `ageing-period` references all are halved. As long as a frame is free every page comes in; then only one
+//! whose extent is hotter than that of the page that would leave.
 //!
-//! Halving everything would stop whoever asks while it goes on. So the weight of new references is doubled instead, and a temperature has an exponent: see [`heat`].
+//! Halving everything would stop whoever asks while it goes on. So the weight of new references is doubled
+//! instead, and a temperature has an exponent: see [`heat`].
 //!
-//! What the paper leaves open, or says in parts that we have not seen (docs/decisions/0011-cac-and-tac.md): the period and the weights are parameters; of equally cold
-//! extents the one that was referenced longest ago gives up its page, and of its pages the one that came first; extents with no page here are remembered up to a
-//! number, beyond which the one that has been away longest, and not referenced since, is forgotten.
+//! What the paper leaves open, or says in parts that we have not seen (docs/decisions/0011-cac-and-tac.md):
+//! the period and the weights are parameters; of equally cold extents the one that was referenced longest ago
+//! gives up its page, and of its pages the one that came first; extents with no page here are remembered up
+//! to a number, beyond which the one that has been away longest, and not referenced since, is forgotten.
 //!
-//! A reference changes nothing but its extent. Where an extent then belongs among the cached ones is looked at when it may be the coldest (`stairs`).
+//! A reference changes nothing but its extent. Where an extent then belongs among the cached ones is looked
+//! at when it may be the coldest (`stairs`).
 //!
-//! 1. A frame in the order is in the ring of its page's extent, oldest first. An extent with frames is in `cached`, one without in `away`.
+//! 1. A frame in the order is in the ring of its page's extent, oldest first. An extent with frames is in
+//!    `cached`, one without in `away`.
 //! 2. No more than `remembered` extents are away.
 
 mod extents;
@@ -87,8 +94,8 @@ const AGEING_PERIOD: Parameter = Parameter {
     default: ParameterDefault::FramesOver(1),
 };
 
-// A 15,000 rpm disk reads 409 times 4 KiB a second at random and 156 MB a second in sequence (Table 1 of "Flash as cache extension for online
-// transactional workloads", 2015).
+// A 15,000 rpm disk reads 409 times 4 KiB a second at random and 156 MB a second in sequence (Table 1 of
+// "Flash as cache extension for online transactional workloads", 2015).
 const RANDOM_WEIGHT: Parameter = Parameter {
     name: "random-weight",
     help: "By how much a random reference warms an extent, if one in sequence does by 1",
@@ -105,8 +112,8 @@ const EXTENTS: Parameter = Parameter {
 
 impl<'r> Temperature<'r> {
     fn count(shape: &Shape) -> u32 {
-        // Each frame's page may be of another extent. Of those that are away two are known at least: that of the page that comes in, and that of the one
-        // that leaves for it.
+        // Each frame's page may be of another extent. Of those that are away two are known at least: that of
+        // the page that comes in, and that of the one that leaves for it.
         let count = u64::from(shape.frames) + shape.value(&EXTENTS).max(2);
         u32::try_from(count).unwrap_or(u32::MAX - 1)
     }
@@ -269,7 +276,8 @@ impl Keys<2> for Temperature<'_> {
 impl Replacement for Temperature<'_> {
     #[inline(always)]
     fn will_be_referenced(&self, frame: Option<u32>, page: PageKey) {
-        // Both the frame and the page's bucket say which extent it is. What is not to be asked says something that does not count.
+        // Both the frame and the page's bucket say which extent it is. What is not to be asked says something
+        // that does not count.
         let is_there = u32::from(frame.is_some()).wrapping_neg();
         let of_frame = self.block(frame.unwrap_or(0)).extent.load(Relaxed);
         let of_page = self.extents.first_of(self.name(page), frame.is_none());

@@ -93,8 +93,8 @@ impl World {
         self.taken(id, version);
     }
 
-    /// Writes the next version of a page to disk, past the tier, as when admission refuses it. Readers are kept away, as by
-    /// the host's lock for the page, but their later offers of what they read are not.
+    /// Writes the next version of a page to disk, past the tier, as when admission refuses it. Readers are
+    /// kept away, as by the host's lock for the page, but their later offers of what they read are not.
     pub(crate) fn write_past(&self, id: &PageId) {
         let locked = self.host_lock.write().unwrap();
         let version = self.issue(id);

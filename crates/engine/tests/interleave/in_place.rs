@@ -1,5 +1,5 @@
-//! Designs that write in place: pages are rewritten, relocated, evicted, cleaned and dropped, and their homes given to others, while
-//! they are read.
+//! Designs that write in place: pages are rewritten, relocated, evicted, cleaned and dropped, and their homes
+//! given to others, while they are read.
 
 use mezzanine_engine::planted::Bug;
 use mezzanine_engine::{Design, IdRange, PageId};

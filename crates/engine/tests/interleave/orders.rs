@@ -1,9 +1,10 @@
 //! The orders in which threads take turns, one per seed.
 //!
-//! Odd seeds choose at random at every point, staying with a thread for a while. Even ones give the threads priorities, run the
-//! highest that can run, and change priorities at a few points: "A Randomized Scheduler with Probabilistic Guarantees of Finding
-//! Bugs" (ASPLOS 2010), sections 2 and 3. Shuttle has both, but seeds the second per run and not per order, and takes the points of
-//! change evenly from the longest run seen; here they are drawn from a length that is drawn as well, because many races lie near the
+//! Odd seeds choose at random at every point, staying with a thread for a while. Even ones give the threads
+//! priorities, run the highest that can run, and change priorities at a few points: "A Randomized Scheduler
+//! with Probabilistic Guarantees of Finding Bugs" (ASPLOS 2010), sections 2 and 3. Shuttle has both, but
+//! seeds the second per run and not per order, and takes the points of change evenly from the longest run
+//! seen; here they are drawn from a length that is drawn as well, because many races lie near the
 //! beginning of long models.
 
 use std::cell::Cell;
@@ -23,7 +24,8 @@ thread_local! {
     static HELD: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether the thread that runs goes on at every point, as long as it can. For a model that sets threads up which are to begin later.
+/// Whether the thread that runs goes on at every point, as long as it can. For a model that sets threads up
+/// which are to begin later.
 #[allow(dead_code, reason = "not every package whose models use these orders needs it")]
 pub(crate) fn hold(on: bool) {
     HELD.set(on);

@@ -1,4 +1,5 @@
-//! A page at the front of the queue, referenced and dirty, gets a second chance while something happens to it.
+//! A page at the front of the queue, referenced and dirty, gets a second chance while something happens to
+//! it.
 
 use mezzanine_engine::PageId;
 use mezzanine_engine::planted::Bug;

@@ -1,8 +1,10 @@
-//! A slot directory on flash, current at every moment (design `tac`): pages are rewritten, offered, evicted and dropped, and their homes given to
-//! others, while they are read, the disk is synced and the power may fail.
+//! A slot directory on flash, current at every moment (design `tac`): pages are rewritten, offered, evicted
+//! and dropped, and their homes given to others, while they are read, the disk is synced and the power may
+//! fail.
 //!
-//! Checked beside what the other models check, whenever the disk changes and at moments between: of whatever part of the writes since the last flush
-//! flash keeps, each page that a recovery finds there is whole, and the version that disk has, durably.
+//! Checked beside what the other models check, whenever the disk changes and at moments between: of whatever
+//! part of the writes since the last flush flash keeps, each page that a recovery finds there is whole, and
+//! the version that disk has, durably.
 
 use mezzanine_engine::interleave::{explore, point};
 use mezzanine_engine::planted::Bug;
@@ -15,7 +17,8 @@ fn id(block: u64) -> PageId {
     PageId::volume(1, block)
 }
 
-/// A tier whose homes are all taken but those that are kept coming: a page comes in if it is hotter than the coldest, which leaves.
+/// A tier whose homes are all taken but those that are kept coming: a page comes in if it is hotter than the
+/// coldest, which leaves.
 fn full() -> World {
     let mut config = tiny_of(Design::Tac, 1);
     // A page is as hot as it was often asked for.
@@ -37,7 +40,8 @@ fn full() -> World {
 }
 
 impl World {
-    /// Reads a page and offers it if it came from disk. The host keeps it locked, so that nobody writes it meanwhile.
+    /// Reads a page and offers it if it came from disk. The host keeps it locked, so that nobody writes it
+    /// meanwhile.
     fn fill(&self, id: &PageId) {
         let _locked = self.page_lock(id).read().unwrap();
         if let (version, Some(token)) = self.read_or_miss(id) {
@@ -83,7 +87,8 @@ impl World {
         self.taken(id, version);
     }
 
-    /// Drops the pages of a file that no other thread uses. The disk has forgotten them durably when it is synced.
+    /// Drops the pages of a file that no other thread uses. The disk has forgotten them durably when it is
+    /// synced.
     fn drop_file(&self, range: &IdRange) {
         let _writing = self.disk_lock.read().unwrap();
         while self.tier.invalidate_range(range).is_err() {

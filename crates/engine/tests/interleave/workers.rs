@@ -1,5 +1,5 @@
-//! Two workers carry out jobs while pages come in faster than they leave: groups are written out of order, bands are released, the
-//! queue goes round.
+//! Two workers carry out jobs while pages come in faster than they leave: groups are written out of order,
+//! bands are released, the queue goes round.
 
 use mezzanine_engine::PageId;
 use mezzanine_engine::planted::Bug;

@@ -1,4 +1,5 @@
-//! The real tier in a real region, devices that forget what was not flushed, and what was promised about each page.
+//! The real tier in a real region, devices that forget what was not flushed, and what was promised about each
+//! page.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -135,8 +136,8 @@ impl World {
         }
     }
 
-    /// Runs `threads` side by side, and `workers` threads that carry out jobs until those have returned. Then checks the tier,
-    /// as it is and as it would be after a power cut.
+    /// Runs `threads` side by side, and `workers` threads that carry out jobs until those have returned. Then
+    /// checks the tier, as it is and as it would be after a power cut.
     pub(crate) fn run(self, workers: usize, threads: &[Thread]) {
         let world = Arc::new(self);
         let spawn = |thread: Thread| {

@@ -1,4 +1,5 @@
-//! The files that the processes of the test share: the flash device, a disk for each of them, locks and the ledger; and what stands in a page.
+//! The files that the processes of the test share: the flash device, a disk for each of them, locks and the
+//! ledger; and what stands in a page.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -31,8 +32,8 @@ pub(crate) const FRAMES_MIN: u64 = 200;
 pub(crate) struct Files {
     pub(crate) flash: File,
     disks: Vec<File>,
-    /// Locked by whoever writes a superblock; and by whoever switches the sync mode, as long as admission has stopped. The system
-    /// frees them when their process dies.
+    /// Locked by whoever writes a superblock; and by whoever switches the sync mode, as long as admission
+    /// has stopped. The system frees them when their process dies.
     superblock: File,
     switch: File,
     pub(crate) ledger: Ledger,
@@ -75,7 +76,8 @@ impl Files {
         locked.is_ok().then(|| Alone(&self.switch))
     }
 
-    /// The newest superblock on flash: it may be that of a process that died before anybody else learnt of it.
+    /// The newest superblock on flash: it may be that of a process that died before anybody else learnt of
+    /// it.
     pub(crate) fn newest_superblock(&self) -> Superblock {
         read_superblock(&mut &*self).unwrap()
     }

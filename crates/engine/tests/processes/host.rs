@@ -1,4 +1,5 @@
-//! What every process of the test does: a host over files, with descriptors of its own, and random work on a shared tier.
+//! What every process of the test does: a host over files, with descriptors of its own, and random work on a
+//! shared tier.
 
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
@@ -45,8 +46,9 @@ pub(crate) struct Worker<'t> {
     pub(crate) seed: u64,
     /// Numbers half of the next change.
     next: u64,
-    /// The blocks of the change under way. A host keeps others away from them, so nothing of them is pulled: a page pulled
-    /// between the number of a drop and the drop itself would go with it, although its own number is the higher one.
+    /// The blocks of the change under way. A host keeps others away from them, so nothing of them is pulled:
+    /// a page pulled between the number of a drop and the drop itself would go with it, although its own
+    /// number is the higher one.
     changing: Range<u64>,
     /// It waits for others since then.
     idle_since: Option<Instant>,

@@ -1,8 +1,10 @@
-//! What each process has done to each of its pages, in a file that all of them read: so that it outlives any of them.
+//! What each process has done to each of its pages, in a file that all of them read: so that it outlives any
+//! of them.
 //!
-//! Every change of a page has a number. A process states the number as *intended* before it calls the tier and as
-//! *acknowledged* when the tier has taken it; as *synced* when a sync that was requested later is durable. Only the process
-//! that a page belongs to writes its entry, or the one that settles its affairs when it is dead.
+//! Every change of a page has a number. A process states the number as *intended* before it calls the tier
+//! and as *acknowledged* when the tier has taken it; as *synced* when a sync that was requested later is
+//! durable. Only the process that a page belongs to writes its entry, or the one that settles its affairs
+//! when it is dead.
 
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -22,9 +24,11 @@ pub(crate) enum Field {
     Dropped,
     /// What the disk must have when the drain that the process asked for is done.
     ToDrain,
-    /// Of block 0: 1 from when the process has asked for a drain of everything until it has looked at the result.
+    /// Of block 0: 1 from when the process has asked for a drain of everything until it has looked at the
+    /// result.
     Draining,
-    /// Of block 0: 1 while the process writes a page to tier and disk, which must have the same (see `slots`).
+    /// Of block 0: 1 while the process writes a page to tier and disk, which must have the same (see
+    /// `slots`).
     Writing,
 }
 

@@ -1,15 +1,17 @@
 //! Several processes on one tier, of which one is killed at every point that the engine has (invariant 12).
 //!
-//! A survivor works on a tier in shared memory, over files. Beside it a second process does the same with its own mapping
-//! and descriptors, and kills itself at the n-th passage of a point. Invariants checked:
-//! - outside of critical sections nothing happens: the dead process's jobs are handed out again, the survivor's work goes
-//!   on (each of its syncs ends), the structure is sound, and every page is as new as it must be;
+//! A survivor works on a tier in shared memory, over files. Beside it a second process does the same with its
+//! own mapping and descriptors, and kills itself at the n-th passage of a point. Invariants checked:
+//! - outside of critical sections nothing happens: the dead process's jobs are handed out again, the
+//!   survivor's work goes on (each of its syncs ends), the structure is sound, and every page is as new as it
+//!   must be;
 //! - a range is forgotten as a whole or not at all;
-//! - inside a critical section everyone is told: the survivor ends, nobody can attach, and a tier rebuilt from flash holds
-//!   everything that a sync has acknowledged to either process;
+//! - inside a critical section everyone is told: the survivor ends, nobody can attach, and a tier rebuilt
+//!   from flash holds everything that a sync has acknowledged to either process;
 //! - the same after deaths at random moments, and in recoveries.
 //!
-//! Either process asks for resizes and switches the sync mode, and the survivor finishes or takes back what the dead left of them.
+//! Either process asks for resizes and switches the sync mode, and the survivor finishes or takes back what
+//! the dead left of them.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod files;
@@ -49,8 +51,8 @@ struct Scratch(PathBuf, #[allow(dead_code)] MutexGuard<'static, ()>);
 
 impl Scratch {
     fn new(name: &str, design: Design) -> Self {
-        // One run at a time: a child that another thread has just forked has all descriptors of this process until it
-        // becomes what it is to be, and the region seems to be in use by others as long.
+        // One run at a time: a child that another thread has just forked has all descriptors of this process
+        // until it becomes what it is to be, and the region seems to be in use by others as long.
         static RUNS: Mutex<()> = Mutex::new(());
         let alone = RUNS.lock().unwrap_or_else(PoisonError::into_inner);
         let shm = Path::new("/dev/shm");
@@ -202,7 +204,8 @@ impl World {
             Worker::new(&tier, &files, process, SURVIVOR, 1).settle_through();
         }
         settle(&tier, &files, Field::Synced);
-        // With a slot directory a page that is pulled while another is written would be that one's newer version, now and then.
+        // With a slot directory a page that is pulled while another is written would be that one's newer
+        // version, now and then.
         tier.set_pulling(!tier.geometry().config().design.has_slots());
         let survivor = {
             let (tier, files, turn) = (tier.clone(), files.clone(), turn.clone());
@@ -284,7 +287,8 @@ fn survive(tier: &Tier, files: &Files, turn: &Turn, seed: u64) -> Result<(), Str
     })
 }
 
-/// Looks at every page when nobody is at work on it: it is as new as `at_least`, and from now on it is what was found.
+/// Looks at every page when nobody is at work on it: it is as new as `at_least`, and from now on it is what
+/// was found.
 fn settle(tier: &Tier, files: &Files, at_least: Field) {
     for process in 0..PROCESSES {
         settle_process(&Worker::new(tier, files, process, SURVIVOR, 1), at_least);
@@ -333,7 +337,8 @@ fn die(world: &mut Option<World>, directory: &Path, point: Option<&Point>, nth: 
         return killed;
     }
     let at = world.as_ref().unwrap();
-    // At other times the survivor writes so many slots that blocks which the dead has left out are soon there all the same.
+    // At other times the survivor writes so many slots that blocks which the dead has left out are soon there
+    // all the same.
     let rests = nth > 1 && point.is_some_and(|point| point.slots);
     at.turn.pause.store(rests, Ordering::Release);
     let mut child = spawn(directory, name, nth, owner, seed);
@@ -385,7 +390,8 @@ fn a_process_may_be_killed_where_there_is_a_slot_directory() {
 /// Kills a process at each of some points, and at random moments.
 fn kill_everywhere(scratch: Scratch, is_one: fn(&Point) -> bool) {
     let began = Instant::now();
-    // More passages, and only points whose names contain a text: for the nightly run and for the search of a bug.
+    // More passages, and only points whose names contain a text: for the nightly run and for the search of a
+    // bug.
     let passages = std::env::var("MEZZANINE_PASSAGES").map_or(2, |passages| passages.parse().unwrap());
     let only = std::env::var("MEZZANINE_POINT").unwrap_or_default();
     let mut points = points::all();
@@ -398,7 +404,8 @@ fn kill_everywhere(scratch: Scratch, is_one: fn(&Point) -> bool) {
             seed += 1;
             let nth = if nth < 2 { 1 + nth * (1 + seed % 5) } else { 2 + seed * 37 % 200 };
             let mut killed = die(&mut world, &scratch.0, Some(point), nth, seed);
-            // Some points are passed rarely, and not by every process that looks for them; or, in recoveries, not in every sync mode.
+            // Some points are passed rarely, and not by every process that looks for them; or, in recoveries,
+            // not in every sync mode.
             let more = if is_in_recovery(&point.name) { 40 } else { 4 };
             for _ in 0..more * u32::from(nth == 1 && !killed) {
                 seed += 1;

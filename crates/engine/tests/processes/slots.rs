@@ -1,5 +1,6 @@
-//! What a host does for a design with a slot directory: no page goes to disk before flash has forgotten the older one, and the tier is told when the
-//! disk is synced. A write that a process died at is not on disk: syncs count again when its heir has settled it.
+//! What a host does for a design with a slot directory: no page goes to disk before flash has forgotten the
+//! older one, and the tier is told when the disk is synced. A write that a process died at is not on disk:
+//! syncs count again when its heir has settled it.
 
 use std::os::unix::fs::FileExt;
 
@@ -62,8 +63,8 @@ impl Worker<'_> {
         }
     }
 
-    /// The heir, alone, writes the page that the dead one wrote last: the moment at which the new version is on disk alone shows whether flash has
-    /// forgotten the older one.
+    /// The heir, alone, writes the page that the dead one wrote last: the moment at which the new version is
+    /// on disk alone shows whether flash has forgotten the older one.
     pub(crate) fn writes_again(&mut self, after: &str) {
         let intended = |block: &u64| self.files.ledger.get(self.process, *block, Field::Intended);
         let block = (0..BLOCKS).max_by_key(intended).unwrap();
@@ -91,7 +92,8 @@ impl Worker<'_> {
         self.files.ledger.set(self.process, 0, Field::Writing, writing.into());
     }
 
-    /// The kernel outlives every process here, so what was written is durable: if nobody was writing, alive or dead.
+    /// The kernel outlives every process here, so what was written is durable: if nobody was writing, alive
+    /// or dead.
     pub(crate) fn sync_disk(&self) {
         let mark = self.tier.disk_mark();
         outside("slots: disk marked");

@@ -176,8 +176,8 @@ impl Worker<'_> {
         self.is_drained();
     }
 
-    /// If this process, or the dead one whose place this is, has asked for everything to be drained and that is done:
-    /// it is on disk.
+    /// If this process, or the dead one whose place this is, has asked for everything to be drained and that
+    /// is done: it is on disk.
     pub(crate) fn is_drained(&self) {
         let ledger = &self.files.ledger;
         if ledger.get(self.process, 0, Field::Draining) == 1 {

@@ -16,7 +16,8 @@ fn with(policy: Policy, frames: u64, given: &[(&'static str, u64)], work: &dyn F
 
 #[test]
 fn a_dirty_page_outlives_as_many_clean_ones_as_it_costs_more() {
-    // A clean page costs 10 and a dirty one 35, so L rises by 10 with each round of clean ones until it passes 35.
+    // A clean page costs 10 and a dirty one 35, so L rises by 10 with each round of clean ones until it
+    // passes 35.
     let savings = [("read-saving", 10), ("write-saving", 25)];
     with(Policy::GreedyDual, 2, &savings, &|order| {
         order.inserted(0, PageKey(100));
@@ -48,7 +49,8 @@ fn of_equal_values_the_clean_page_leaves_and_cleaning_lowers_a_value() {
         order.inserted(1, PageKey(3));
         order.dirtied(1);
         order.inserted(2, PageKey(4));
-        // 20, 40 and 30. A clean page is worth no more than 30, so the second falls to that, behind the third.
+        // 20, 40 and 30. A clean page is worth no more than 30, so the second falls to that, behind the
+        // third.
         order.cleaned(0);
         order.cleaned(1);
         assert_eq!(order.victim(), Some(0), "20 is less than 30 all the same");
@@ -76,7 +78,8 @@ fn only_hotter_extents_come_into_a_full_cache() {
         // Extent 0 was referenced before extent 2.
         assert_eq!(order.victim(), Some(0));
         order.inserted(0, PageKey(21));
-        // Extent 2 gets another 10. Extent 0, which is not here any more, is still remembered: it has 20 with this reference, and the coldest has 11.
+        // Extent 2 gets another 10. Extent 0, which is not here any more, is still remembered: it has 20 with
+        // this reference, and the coldest has 11.
         order.referenced(1);
         assert!(miss(3));
         assert_eq!(order.victim(), Some(0));

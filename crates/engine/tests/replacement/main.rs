@@ -1,4 +1,5 @@
-//! Each policy against a model that is as plain as its description and as slow: over random operations the victims are the same.
+//! Each policy against a model that is as plain as its description and as slow: over random operations the
+//! victims are the same.
 #![allow(clippy::unwrap_used)]
 
 mod by_hand;

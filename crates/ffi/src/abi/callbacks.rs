@@ -33,18 +33,22 @@ pub enum MezzFlashIo {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct MezzCallbacks {
-    /// Writes `count` pages to their relations, in this order. False if one could not be written; the reason was logged.
+    /// Writes `count` pages to their relations, in this order. False if one could not be written; the reason
+    /// was logged.
     pub write_pages: extern "C" fn(pages: *const MezzDiskPage, count: usize) -> bool,
-    /// Syncs every file that `write_pages` has written, in any process. False if that failed; the reason was logged.
+    /// Syncs every file that `write_pages` has written, in any process. False if that failed; the reason was
+    /// logged.
     pub sync_pages: extern "C" fn() -> bool,
-    /// Whether this process may carry out jobs now: not in a critical section, where nothing can be allocated.
+    /// Whether this process may carry out jobs now: not in a critical section, where nothing can be
+    /// allocated.
     pub may_work: extern "C" fn() -> bool,
-    /// Waits until `progressed` is called in any process, or some milliseconds. `seen` is `mezz_progress` as of when the
-    /// caller looked: if it is another by now, returns at once.
+    /// Waits until `progressed` is called in any process, or some milliseconds. `seen` is `mezz_progress` as
+    /// of when the caller looked: if it is another by now, returns at once.
     pub wait: extern "C" fn(seen: u64),
     /// Wakes those that wait, and background workers that have nothing to do.
     pub progressed: extern "C" fn(),
-    /// Keeps servers that know nothing of the tier away from the data directory, or lets them in again; durably. May be null.
+    /// Keeps servers that know nothing of the tier away from the data directory, or lets them in again;
+    /// durably. May be null.
     pub mark_control_file: Option<extern "C" fn(dirty: bool) -> bool>,
     /// Keeps other processes from replacing the superblock, or lets them again.
     pub lock_superblock: extern "C" fn(lock: bool),

@@ -38,8 +38,9 @@ pub extern "C" fn mezz_checkpoint_done(
     told(host.0.checkpoint_done(RedoPoint { redo, timeline }), message)
 }
 
-/// Leaves the tier in order; with `drain` the disk is made current first. `current` says whether it is. If pages are lost it cannot be: the tier
-/// is then left in order with them, which is no failure, and `message` says so (`lost`).
+/// Leaves the tier in order; with `drain` the disk is made current first. `current` says whether it is. If
+/// pages are lost it cannot be: the tier is then left in order with them, which is no failure, and `message`
+/// says so (`lost`).
 #[unsafe(no_mangle)]
 pub extern "C" fn mezz_close(
     host: &MezzHost,

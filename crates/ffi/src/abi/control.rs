@@ -21,8 +21,8 @@ pub extern "C" fn mezz_drain(host: &MezzHost, message: &mut MezzMessage) -> bool
     told(host.0.drain_all(), message)
 }
 
-/// Has the newest version of these pages, or of all (`page` is null), written to disk and synced, and waits for it unless `stop`
-/// says that the caller has something else to do. The drain goes on without him.
+/// Has the newest version of these pages, or of all (`page` is null), written to disk and synced, and waits
+/// for it unless `stop` says that the caller has something else to do. The drain goes on without him.
 #[unsafe(no_mangle)]
 pub extern "C" fn mezz_drain_unless(
     host: &MezzHost,

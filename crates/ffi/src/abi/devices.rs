@@ -21,7 +21,8 @@ pub struct MezzRun {
     pub bytes: usize,
 }
 
-/// What a modelled drive has done for all its users, in its own time; what was done at time scale 0 is not counted.
+/// What a modelled drive has done for all its users, in its own time; what was done at time scale 0 is not
+/// counted.
 #[repr(C)]
 pub struct MezzDriveUse {
     /// How many times slower than real time it is now.
@@ -73,8 +74,8 @@ impl MezzDriveUse {
     }
 }
 
-/// Opens a modelled disk in the process that starts the server. Arms move `spread` times as far as blocks are apart, within
-/// the share `span` of the disk. Null if there is no such model; then `message` says so.
+/// Opens a modelled disk in the process that starts the server. Arms move `spread` times as far as blocks are
+/// apart, within the share `span` of the disk. Null if there is no such model; then `message` says so.
 ///
 /// # Safety
 /// `name` ends with a zero byte; `message` may be written.
@@ -136,7 +137,8 @@ pub extern "C" fn mezz_disk_used(disk: &MezzDisk, out: &mut MezzDriveUse) {
     *out = MezzDriveUse::of(disk.0.drive());
 }
 
-/// Changes how many times slower than real time the tier's modelled drive is, for all processes. False without one.
+/// Changes how many times slower than real time the tier's modelled drive is, for all processes. False
+/// without one.
 #[unsafe(no_mangle)]
 pub extern "C" fn mezz_flash_set_time_scale(host: &MezzHost, time_scale: f64) -> bool {
     let model = host.0.flash_model();

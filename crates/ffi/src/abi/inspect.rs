@@ -40,7 +40,8 @@ pub extern "C" fn mezz_first_page(host: &MezzHost, out: &mut MezzCursor) {
     (out.next, out.end) = host.0.tier().first_page().positions();
 }
 
-/// Looks at up to `room` frames and copies the pages found there, which may be none. False when the pass is complete.
+/// Looks at up to `room` frames and copies the pages found there, which may be none. False when the pass is
+/// complete.
 ///
 /// # Safety
 /// `host` is from `mezz_open` and attached; `pages` has room for `room` pages.
@@ -60,8 +61,8 @@ pub unsafe extern "C" fn mezz_pages(
     found.is_some()
 }
 
-/// Reads what is on flash in up to `room` frames and copies the pages that are damaged; `checked` is how many were read. False
-/// when the pass is complete.
+/// Reads what is on flash in up to `room` frames and copies the pages that are damaged; `checked` is how many
+/// were read. False when the pass is complete.
 ///
 /// # Safety
 /// As for `mezz_pages`.

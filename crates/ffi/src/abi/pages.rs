@@ -41,8 +41,8 @@ pub extern "C" fn mezz_mark(host: &MezzHost) -> u64 {
     host.0.tier().mark().number()
 }
 
-/// Takes a dirty page whose log is forced. `since` is what `mezz_mark` said before it was found that no change in the page
-/// is older than the redo pointer of the checkpoint under way; 0 if one is.
+/// Takes a dirty page whose log is forced. `since` is what `mezz_mark` said before it was found that no
+/// change in the page is older than the redo pointer of the checkpoint under way; 0 if one is.
 ///
 /// # Safety
 /// `host` is from `mezz_open` and attached; `bytes` has a page's length; `message` may be written.
@@ -121,8 +121,8 @@ pub extern "C" fn mezz_await_stage_out(
     told(host.0.await_stage_out(&page.range(scope)), message)
 }
 
-/// Forgets a page that was refused and is on disk. `again` says whether stage-out may have written an older version over it:
-/// then the caller waits for that, writes the page once more, and calls again.
+/// Forgets a page that was refused and is on disk. `again` says whether stage-out may have written an older
+/// version over it: then the caller waits for that, writes the page once more, and calls again.
 #[unsafe(no_mangle)]
 pub extern "C" fn mezz_forget(
     host: &MezzHost,
@@ -148,7 +148,8 @@ pub extern "C" fn mezz_drop(
     told(host.0.drop_range(&page.range(scope)), message)
 }
 
-/// Forgets what the tier has of a block that is about to be written past it; what is newer than the disk goes there first.
+/// Forgets what the tier has of a block that is about to be written past it; what is newer than the disk goes
+/// there first.
 #[unsafe(no_mangle)]
 pub extern "C" fn mezz_overwrite(host: &MezzHost, page: MezzPage, message: &mut MezzMessage) -> bool {
     told(host.0.overwrite(&page.id()), message)

@@ -140,7 +140,8 @@ unsafe fn settings(given: &MezzSettings) -> Result<(Settings, Option<FlashModel>
     Ok((settings, model))
 }
 
-/// Opens the flash device in the process that starts the server; another server may be using it. Null if it cannot be used; then `message` says why.
+/// Opens the flash device in the process that starts the server; another server may be using it. Null if it
+/// cannot be used; then `message` says why.
 ///
 /// # Safety
 /// The pointers are valid during the call, the callbacks for good.
@@ -184,17 +185,19 @@ pub extern "C" fn mezz_sizes(host: &MezzHost, out: &mut MezzSizes) {
     };
 }
 
-/// Locks the flash device for this process and its children, unless it has. False with a message if another server uses it.
+/// Locks the flash device for this process and its children, unless it has. False with a message if another
+/// server uses it.
 #[unsafe(no_mangle)]
 pub extern "C" fn mezz_lock_device(host: &mut MezzHost, message: &mut MezzMessage) -> bool {
     told(host.0.lock_device(), message)
 }
 
-/// Gives the tier its memory. `fresh` says that it is as the system gave it, zeroed, and that nobody has written to it: then `mezz_start`
-/// need not wipe it. Memory that held a tier before a crash is not fresh.
+/// Gives the tier its memory. `fresh` says that it is as the system gave it, zeroed, and that nobody has
+/// written to it: then `mezz_start` need not wipe it. Memory that held a tier before a crash is not fresh.
 ///
 /// # Safety
-/// `host` is from `mezz_open`; the memory is initialised, has `memory_bytes` of `mezz_sizes`, lies at the same address in all processes and is used by nothing else.
+/// `host` is from `mezz_open`; the memory is initialised, has `memory_bytes` of `mezz_sizes`, lies at the
+/// same address in all processes and is used by nothing else.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mezz_use_memory(host: &mut MezzHost, base: *mut u8, bytes: usize, fresh: bool) {
     let base = NonNull::new(base).expect("memory for the tier");
@@ -202,7 +205,8 @@ pub unsafe extern "C" fn mezz_use_memory(host: &mut MezzHost, base: *mut u8, byt
     unsafe { host.0.use_memory(base, bytes, fresh) };
 }
 
-/// Judges, recovers and publishes the tier, before the server's redo. False with a message if the server must not start.
+/// Judges, recovers and publishes the tier, before the server's redo. False with a message if the server must
+/// not start.
 #[unsafe(no_mangle)]
 pub extern "C" fn mezz_start(
     host: &MezzHost,

@@ -19,7 +19,8 @@ pub struct MezzNow {
     pub frames: u64,
     /// Frames up to which it can grow.
     pub frames_max: u64,
-    /// Whether a resize is under way: to how many frames, and how many more have to be appended before it takes effect.
+    /// Whether a resize is under way: to how many frames, and how many more have to be appended before it
+    /// takes effect.
     pub resizing: bool,
     /// See `resizing`.
     pub frames_wanted: u64,

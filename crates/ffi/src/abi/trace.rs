@@ -82,7 +82,8 @@ pub unsafe extern "C" fn mezz_trace_create(
     }
 }
 
-/// Adds `count` events. After a failure nothing more can be added; what was written stays under another name, which the message tells.
+/// Adds `count` events. After a failure nothing more can be added; what was written stays under another name,
+/// which the message tells.
 ///
 /// # Safety
 /// `events` has so many.

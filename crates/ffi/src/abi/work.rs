@@ -2,8 +2,8 @@
 
 use super::{MezzHost, MezzMessage, tell, told};
 
-/// Carries out one job; with `flash_writes` only one that writes to flash, which others then need not wait for. False if
-/// there is nothing to do now.
+/// Carries out one job; with `flash_writes` only one that writes to flash, which others then need not wait
+/// for. False if there is nothing to do now.
 #[unsafe(no_mangle)]
 pub extern "C" fn mezz_work(host: &MezzHost, flash_writes: bool) -> bool {
     if flash_writes { host.0.write_flash() } else { host.0.work() }
@@ -30,8 +30,9 @@ pub extern "C" fn mezz_has_failed(host: &MezzHost, message: &mut MezzMessage) ->
     true
 }
 
-/// Gives the tier up after a failure of its device: what it has alone is written to disk and synced. Nobody else writes to disk for the tier,
-/// or past it, meanwhile. False if the server must restart; then `message` says why.
+/// Gives the tier up after a failure of its device: what it has alone is written to disk and synced. Nobody
+/// else writes to disk for the tier, or past it, meanwhile. False if the server must restart; then `message`
+/// says why.
 #[unsafe(no_mangle)]
 pub extern "C" fn mezz_give_up(host: &MezzHost, written: &mut u64, message: &mut MezzMessage) -> bool {
     let done = host.0.give_up().map(|pages| {

@@ -1,4 +1,5 @@
-//! A machine on which a server with the tier lives: relations in memory that forget nothing but what was not written to them.
+//! A machine on which a server with the tier lives: relations in memory that forget nothing but what was not
+//! written to them.
 #![allow(clippy::unwrap_used, dead_code, unreachable_pub, missing_docs)]
 
 use std::collections::BTreeMap;

@@ -1,10 +1,13 @@
-//! What an error of a device may cost a volume: the table of docs/reliability.md (*What an error may cost*) as the worlds hold every life to it.
+//! What an error of a device may cost a volume: the table of docs/reliability.md (*What an error may cost*)
+//! as the worlds hold every life to it.
 //!
 //! 1. A volume is without its tier, or read-only, only if something has failed that may cost that.
-//! 2. An operation fails only if something has failed that the operation itself needs, or that may have made the volume read-only. So an error of flash
-//!    fails none: the tier is given up behind it, or a page is lost, or the volume is read-only.
+//! 2. An operation fails only if something has failed that the operation itself needs, or that may have made
+//!    the volume read-only. So an error of flash fails none: the tier is given up behind it, or a page is
+//!    lost, or the volume is read-only.
 //! 3. A read fails only by a read of the disk, or because its page is lost.
-//! 4. Openings, closings and changes of the tier as a whole report any error as their own; such a change that has failed may have cost writing.
+//! 4. Openings, closings and changes of the tier as a whole report any error as their own; such a change that
+//!    has failed may have cost writing.
 
 use mezzanine_device::memory::Operation;
 use mezzanine_volume::{VolumeErrorKind, VolumeState};
@@ -68,7 +71,8 @@ pub(super) struct Met {
     pub(super) struck: Struck,
     /// The tier has clean pages only: the first column of the table.
     pub(super) clean: bool,
-    /// The tier was told to take no pages for a while: writes go to disk first, as where it has clean pages only.
+    /// The tier was told to take no pages for a while: writes go to disk first, as where it has clean pages
+    /// only.
     pub(super) disk_first_at_times: bool,
     /// Flash that may pass for a device of which nothing can be read any more, and not a few places alone.
     pub(super) flash_is_unreadable: bool,
@@ -141,7 +145,8 @@ mod tests {
         struck
     }
 
-    /// Row by row: what fails, then whether it may cost the tier and writing where there are clean pages only, and where not.
+    /// Row by row: what fails, then whether it may cost the tier and writing where there are clean pages
+    /// only, and where not.
     #[test]
     fn every_row_of_the_table_allows_what_it_says_and_no_more() {
         let rows = [

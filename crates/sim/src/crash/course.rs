@@ -1,8 +1,9 @@
 //! The course of a life: what takes place in it, and out of which numbers.
 //!
-//! A life is a row of sessions, a session an opening, operations, and an end or a power cut. Each of these draws from numbers
-//! of its own, which follow from the seed and its place in the course. So a part can be left out and the others stay what they
-//! are, and a life in which something went wrong can be made shorter ([`super::shrink`]).
+//! A life is a row of sessions, a session an opening, operations, and an end or a power cut. Each of these
+//! draws from numbers of its own, which follow from the seed and its place in the course. So a part can be
+//! left out and the others stay what they are, and a life in which something went wrong can be made shorter
+//! ([`super::shrink`]).
 
 use mezzanine_device::memory::{Power, Random, splitmix};
 
@@ -58,8 +59,8 @@ impl Course {
         self.only.as_ref()?.sessions.get(self.begun - 1)
     }
 
-    /// Plans a power cut in the session under way, in the `after`-th device operation from now, unless the excerpt knows
-    /// better.
+    /// Plans a power cut in the session under way, in the `after`-th device operation from now, unless the
+    /// excerpt knows better.
     pub(crate) fn plan_cut(&self, power: &Power, after: u64) {
         match self.planned() {
             Some(Lived { cut: Some(_), .. }) => power.restore(),

@@ -3,9 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The sessions of a life that take place, in order, with nothing in between. Written `3:0-4+9!9.2,7:`, which is: of session
-/// 3 the operations 0 to 4 and 9, with the power failing in the second device operation after operation 9 has begun; of session
-/// 7 none.
+/// The sessions of a life that take place, in order, with nothing in between. Written `3:0-4+9!9.2,7:`, which
+/// is: of session 3 the operations 0 to 4 and 9, with the power failing in the second device operation after
+/// operation 9 has begun; of session 7 none.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Excerpt {
     pub(crate) sessions: Vec<Lived>,
@@ -17,8 +17,8 @@ pub(crate) struct Lived {
     pub(crate) session: u64,
     /// Ranges of operations, both ends included, ascending.
     operations: Vec<(u64, u64)>,
-    /// The operation in which power failed, and the device operation counted from its beginning; `None` if there was no cut,
-    /// or one before the first operation.
+    /// The operation in which power failed, and the device operation counted from its beginning; `None` if
+    /// there was no cut, or one before the first operation.
     pub(crate) cut: Option<(u64, u64)>,
 }
 

@@ -1,12 +1,14 @@
 //! Every case of short traces, instead of some cases of long ones.
 //!
-//! A *trace* is a row of steps of a small grammar, [`Step`]s of a volume or [`DatabaseStep`]s of a database, played in a *setting*: one of many tiny tiers, new or used. Every trace up to
-//! a length is played in every setting; power fails in each device operation of it, and once after it; each time every
-//! choice of what survives is tried (see its `window`): recovered, read, closed, and recovered again with another cut in each
-//! operation of the recovery. There is no randomness: the same length always means the same cases.
+//! A *trace* is a row of steps of a small grammar, [`Step`]s of a volume or [`DatabaseStep`]s of a database,
+//! played in a *setting*: one of many tiny tiers, new or used. Every trace up to a length is played in every
+//! setting; power fails in each device operation of it, and once after it; each time every choice of what
+//! survives is tried (see its `window`): recovered, read, closed, and recovered again with another cut in
+//! each operation of the recovery. There is no randomness: the same length always means the same cases.
 //!
-//! Stops before the last step of a trace are those of the shorter trace and are not repeated; nor are choices that leave the
-//! same bytes at a later stop of the same step, which is most of what a stop in a read could show.
+//! Stops before the last step of a trace are those of the shorter trace and are not repeated; nor are choices
+//! that leave the same bytes at a later stop of the same step, which is most of what a stop in a read could
+//! show.
 //!
 //! Invariants checked: those of [`super::world`], by the same checkers.
 
@@ -100,8 +102,8 @@ pub struct Report {
     /// How many cases there were.
     #[serde(flatten)]
     pub counts: Counts,
-    /// What was found, at most once for each trace, with the shortest traces first. A trace that shows something is not
-    /// made longer.
+    /// What was found, at most once for each trace, with the shortest traces first. A trace that shows
+    /// something is not made longer.
     pub violations: Vec<Violation>,
 }
 

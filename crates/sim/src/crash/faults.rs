@@ -1,8 +1,9 @@
 //! Devices and sidecars that report errors: which, when, and what that means for a session.
 //!
-//! In a session that may fail, an operation may return an error once a device has failed in it; before that an error is as
-//! unprovoked as ever, and after that one that the failure may not cost ([`super::costs`]). The process then goes on, or ends there. Whatever it does, what was
-//! acknowledged before and after holds once the devices are in order again.
+//! In a session that may fail, an operation may return an error once a device has failed in it; before that
+//! an error is as unprovoked as ever, and after that one that the failure may not cost ([`super::costs`]).
+//! The process then goes on, or ends there. Whatever it does, what was acknowledged before and after holds
+//! once the devices are in order again.
 
 use std::cell::Cell;
 
@@ -16,7 +17,8 @@ use super::operations;
 use super::report::Invariant;
 use super::world::{Drained, Session, Stop, World, trace};
 
-/// A device that fails so many reads in a row may pass for one that answers none: of a run, of a page by itself, and of both superblocks.
+/// A device that fails so many reads in a row may pass for one that answers none: of a run, of a page by
+/// itself, and of both superblocks.
 const READS_OF_SILENCE: u64 = 4;
 
 /// What may fail in this session, and what had failed before it.
@@ -33,7 +35,8 @@ pub(super) struct Faults {
 }
 
 impl World {
-    /// Lets devices fail in the session to come, if this is a world in which they do. Some stay broken over sessions.
+    /// Lets devices fail in the session to come, if this is a world in which they do. Some stay broken over
+    /// sessions.
     pub(super) fn plan_faults(&mut self) {
         self.faults.change_failed.set(false);
         if self.faults.planned && self.random.chance(3, 4) {
@@ -88,7 +91,8 @@ impl World {
         self.faults.planned && self.machine.faults_struck() > self.faults.struck_before.0
     }
 
-    /// Pages that were lost while reads of flash failed are still lost when the devices are in order again: then somebody writes them anew.
+    /// Pages that were lost while reads of flash failed are still lost when the devices are in order again:
+    /// then somebody writes them anew.
     pub(super) fn write_lost_anew(&mut self, session: &Session) -> Result<(), Stop> {
         if self.has_fault_struck() {
             return Ok(());
@@ -145,8 +149,8 @@ impl World {
         )
     }
 
-    /// An operation failed and its session goes on: each part of its change was made or not. `before` is the number of
-    /// the last change before it.
+    /// An operation failed and its session goes on: each part of its change was made or not. `before` is the
+    /// number of the last change before it.
     pub(super) fn go_on_after_failure(&mut self, session: &Session, before: u32) -> Result<(), Stop> {
         self.coverage.errors_outlived += 1;
         self.drained = Drained::No;

@@ -1,4 +1,5 @@
-//! Harm that is done to a flash device in the middle of a life: bits flip, writes change, go elsewhere or are lost, sectors go bad and stay so.
+//! Harm that is done to a flash device in the middle of a life: bits flip, writes change, go elsewhere or are
+//! lost, sectors go bad and stay so.
 
 use mezzanine_device::memory::{Bad, Fault, Injection, MemoryDevice, Operation, Random, SECTOR_BYTES};
 

@@ -1,11 +1,13 @@
-//! Flash, disks and sidecars put back to earlier moments of a life, whole or in parts, and lives that go on from there.
+//! Flash, disks and sidecars put back to earlier moments of a life, whole or in parts, and lives that go on
+//! from there.
 //!
-//! While a volume is in use, and between sessions, *moments* of the machine are noted: everything on its devices, flushed or not, and what its files may
-//! contain. Later
-//! - the whole machine is put back to a moment. It must open as after a crash, and goes on with nonces of its own; so what came after that moment the first
-//!   time is another copy's life;
-//! - on a copy, the flash of one moment is put together with disks and sidecars of others, of the same life or of another copy's. That is refused, or
-//!   right ([`super::checkers::mixes`]); and if nothing of it is beyond what the volume promises, the machine goes on with it;
+//! While a volume is in use, and between sessions, *moments* of the machine are noted: everything on its
+//! devices, flushed or not, and what its files may contain. Later
+//! - the whole machine is put back to a moment. It must open as after a crash, and goes on with nonces of its
+//!   own; so what came after that moment the first time is another copy's life;
+//! - on a copy, the flash of one moment is put together with disks and sidecars of others, of the same life
+//!   or of another copy's. That is refused, or right ([`super::checkers::mixes`]); and if nothing of it is
+//!   beyond what the volume promises, the machine goes on with it;
 //! - the volume is opened more often than its superblock keeps nonces, with one of the files missing.
 //!
 //! In between are all operations, power cuts and checks of any other world.

@@ -1,7 +1,9 @@
-//! Files with a hole: what lies behind it has offsets beyond 4 GiB, and block numbers to match, while the disk keeps as few bytes as that of any other
-//! file. The world counts without the hole; the volume counts with it.
+//! Files with a hole: what lies behind it has offsets beyond 4 GiB, and block numbers to match, while the
+//! disk keeps as few bytes as that of any other file. The world counts without the hole; the volume counts
+//! with it.
 //!
-//! 1. Nobody asks for what lies in the hole. Whoever reads or writes the disk there has lost his way, and gets an error.
+//! 1. Nobody asks for what lies in the hole. Whoever reads or writes the disk there has lost his way, and
+//!    gets an error.
 
 use std::sync::Arc;
 

@@ -18,7 +18,8 @@ pub enum Kind {
     Volume,
     /// A database with a pool, a log and a redo pointer, on the engine alone.
     Database,
-    /// A server written in C, with processes, a marker and a control file, by the code that ships for PostgreSQL.
+    /// A server written in C, with processes, a marker and a control file, by the code that ships for
+    /// PostgreSQL.
     Server,
     /// Files on a volume whose flash, disks and sidecars are put back to earlier moments, together and apart.
     Histories,

@@ -14,8 +14,8 @@ use super::holes::{Hole, HoledDevice};
 use super::meanwhile::{InterruptedDevice, Meanwhile};
 use super::named::{NotedDisk, Overwritten, Pieces};
 
-/// A sidecar on the machine's power: a replacement is atomic and durable, and when power fails in it, it is the old one
-/// or the new one.
+/// A sidecar on the machine's power: a replacement is atomic and durable, and when power fails in it, it is
+/// the old one or the new one.
 pub struct Sidecar {
     power: Power,
     bytes: Mutex<Option<Vec<u8>>>,
@@ -257,7 +257,8 @@ impl Machine {
         PathBuf::from(format!("/simulated/{file}"))
     }
 
-    /// Lets every volatile cache lose what it loses, and turns power on again. Returns what happened to flash and disks.
+    /// Lets every volatile cache lose what it loses, and turns power on again. Returns what happened to flash
+    /// and disks.
     pub fn cut(&self, random: &mut Random) -> (CutReport, CutReport) {
         let seed = random.next_u64();
         let flash = self.flash.power_cut(seed);
@@ -299,8 +300,8 @@ impl Machine {
         self.disks.iter().chain([&self.flash])
     }
 
-    /// As [`Self::cut`], with the choice made by the caller: what survives on the flash device and on each disk, and which
-    /// sidecars have their new bytes if power failed while they were replaced.
+    /// As [`Self::cut`], with the choice made by the caller: what survives on the flash device and on each
+    /// disk, and which sidecars have their new bytes if power failed while they were replaced.
     pub fn cut_as(&self, flash: &Survival, disks: &[Survival], sidecars: &[bool]) {
         self.flash.power_cut_as(flash);
         for (disk, survival) in self.disks.iter().zip(disks) {

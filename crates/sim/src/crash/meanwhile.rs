@@ -1,8 +1,8 @@
-//! What other threads do while one waits for a device, without threads: a device calls back before or after a request. So
-//! every request may take long, and be carried out or reported after others that came later.
+//! What other threads do while one waits for a device, without threads: a device calls back before or after a
+//! request. So every request may take long, and be carried out or reported after others that came later.
 //!
-//! So a run stays repeatable from its seed, and a reader finds the tier changed between its lookup and its confirmation, or
-//! between its miss and its offer of the page.
+//! So a run stays repeatable from its seed, and a reader finds the tier changed between its lookup and its
+//! confirmation, or between its miss and its offer of the page.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,7 +14,8 @@ use mezzanine_device::{Capabilities, Device, DeviceError, Request};
 pub enum At {
     /// Reads.
     Reads,
-    /// Reads that are no batch, as those of a reader of one page. What a job reads is a batch, and whoever waits for that job in this one thread waits for ever.
+    /// Reads that are no batch, as those of a reader of one page. What a job reads is a batch, and whoever
+    /// waits for that job in this one thread waits for ever.
     LoneReads,
     /// Requests of any kind.
     Any,
@@ -33,8 +34,9 @@ struct Planned {
 pub struct Meanwhile(Arc<Mutex<Option<Planned>>>);
 
 impl Meanwhile {
-    /// Plans `work` for the request after the next `requests_before` of those that `at` says: between its call and its
-    /// execution, or, with `after`, between its execution and its return. Requests by `work` itself are not interrupted.
+    /// Plans `work` for the request after the next `requests_before` of those that `at` says: between its
+    /// call and its execution, or, with `after`, between its execution and its return. Requests by `work`
+    /// itself are not interrupted.
     pub fn plan(&self, at: At, requests_before: u64, after: bool, work: impl FnOnce() + Send + 'static) {
         *self.planned() = Some(Planned { at, requests_before, after, work: Box::new(work) });
     }
@@ -80,7 +82,8 @@ impl InterruptedDevice {
     }
 
     fn around<T>(&self, reads: bool, lone: bool, run: impl FnOnce() -> T) -> T {
-        // Once the power has failed whoever comes here is cleaning up after that, and nobody else would come through.
+        // Once the power has failed whoever comes here is cleaning up after that, and nobody else would come
+        // through.
         let due = if self.inner.power().is_on() { self.meanwhile.due(reads, lone) } else { None };
         match due {
             Some(Planned { work, after: true, .. }) => {

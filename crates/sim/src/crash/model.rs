@@ -1,8 +1,9 @@
 //! What a file may contain: the page model. It shares no code with the tier.
 //!
-//! A file is a row of units of 512 bytes. Each unit remembers, oldest first, every content that it may have: the last one
-//! known to be durable and all issued since. A sync, and a read after a recovery, leave one. A unit whose present content
-//! is one of several is *in doubt*; a unit that was never touched by a crash is not.
+//! A file is a row of units of 512 bytes. Each unit remembers, oldest first, every content that it may have:
+//! the last one known to be durable and all issued since. A sync, and a read after a recovery, leave one. A
+//! unit whose present content is one of several is *in doubt*; a unit that was never touched by a crash is
+//! not.
 
 use super::pattern::{self, UNIT_BYTES, UnitBytes};
 
@@ -32,11 +33,11 @@ struct Unit {
     history: Vec<Entry>,
     floor: Floor,
     in_doubt: bool,
-    /// A change of it failed in this session: its present content is one of several, and what is durable is not known
-    /// from reading it.
+    /// A change of it failed in this session: its present content is one of several, and what is durable is
+    /// not known from reading it.
     failed: bool,
-    /// One of the contents may stand beside contents of its neighbours that never went with it, because a crash struck
-    /// where pages are not promised whole.
+    /// One of the contents may stand beside contents of its neighbours that never went with it, because a
+    /// crash struck where pages are not promised whole.
     torn: bool,
 }
 
@@ -131,7 +132,8 @@ impl FileModel {
         }
     }
 
-    /// The file of `like`, found with these `contents`, which are all that it may have, by operation `version`.
+    /// The file of `like`, found with these `contents`, which are all that it may have, by operation
+    /// `version`.
     pub fn found(like: &Self, version: u32, contents: &[u8]) -> Self {
         let mut found = Self::new(like.number, like.page_bytes, like.bytes_max());
         let len = contents.len() as u64;
@@ -220,8 +222,8 @@ impl FileModel {
         self.units[unit].history.last().map_or(0, |entry| entry.slot)
     }
 
-    /// A range is about to become zeros, by a discard or because the file ends before it. Units that it covers in part
-    /// must not be in doubt.
+    /// A range is about to become zeros, by a discard or because the file ends before it. Units that it
+    /// covers in part must not be in doubt.
     pub fn zero_issued(&mut self, version: u32, offset: u64, len: u64) {
         for unit in self.units_of(offset, len) {
             let start = unit as u64 * UNIT_BYTES as u64;
@@ -237,9 +239,9 @@ impl FileModel {
         }
     }
 
-    /// What zeros in a part of a unit make of each of its contents. Those that become equal count once, as the newest of
-    /// them: changes that fail one after the other call this each time, and a history that doubled with each would end as
-    /// large as the machine.
+    /// What zeros in a part of a unit make of each of its contents. Those that become equal count once, as
+    /// the newest of them: changes that fail one after the other call this each time, and a history that
+    /// doubled with each would end as large as the machine.
     fn push_zeroed(&mut self, unit: usize, version: u32, from: usize, to: usize) {
         let mut zeroed: Vec<UnitBytes> = Vec::new();
         for entry in self.units[unit].history.iter().rev() {
@@ -254,8 +256,8 @@ impl FileModel {
         }
     }
 
-    /// All changes after `before`, of which `version` is the last, have failed, and the file now has `len` bytes: each unit
-    /// of them was changed or not.
+    /// All changes after `before`, of which `version` is the last, have failed, and the file now has `len`
+    /// bytes: each unit of them was changed or not.
     ///
     /// # Errors
     /// When the file cannot have that length: the lengths that it may have, in words.
@@ -293,7 +295,8 @@ impl FileModel {
         self.lengths.iter().map(text).collect::<Vec<_>>().join(", ")
     }
 
-    /// The zeroing of `version` is acknowledged and with it durable: only what it made of older contents is possible.
+    /// The zeroing of `version` is acknowledged and with it durable: only what it made of older contents is
+    /// possible.
     pub fn zero_acknowledged(&mut self, version: u32, offset: u64, len: u64) {
         for unit in self.units_of(offset, len) {
             let first = self.units[unit].history.iter().position(|entry| entry.version == version);
@@ -344,8 +347,8 @@ impl FileModel {
         unit.torn &= unit.history.len() > 1;
     }
 
-    /// The machine or the process crashed: whatever is not known to be durable is in doubt, and unless pages are promised
-    /// `whole`, each unit for itself.
+    /// The machine or the process crashed: whatever is not known to be durable is in doubt, and unless pages
+    /// are promised `whole`, each unit for itself.
     pub fn crashed(&mut self, whole: bool) {
         for unit in &self.open {
             let unit = &mut self.units[*unit as usize];
@@ -386,8 +389,8 @@ impl FileModel {
         Ok(())
     }
 
-    /// Checks what a read at `offset` (at the start of a unit) returned after a recovery, and settles the units in it:
-    /// what was read once may not go back.
+    /// Checks what a read at `offset` (at the start of a unit) returned after a recovery, and settles the
+    /// units in it: what was read once may not go back.
     ///
     /// # Errors
     /// The first unit that cannot read so, by number, and why.
@@ -406,8 +409,8 @@ impl FileModel {
         Ok(settled)
     }
 
-    /// The newest remembered content that begins with `bytes`, of which there may be less than a unit at the file's end.
-    /// A unit that is not in doubt has only its present one.
+    /// The newest remembered content that begins with `bytes`, of which there may be less than a unit at the
+    /// file's end. A unit that is not in doubt has only its present one.
     fn find(&self, unit: usize, bytes: &[u8]) -> Option<usize> {
         let unit = &self.units[unit];
         let like = |entry: &Entry| self.slots.get(entry.slot)[..bytes.len()] == *bytes;
@@ -417,8 +420,9 @@ impl FileModel {
         }
     }
 
-    /// After a failed change a unit reads as this content, and goes on doing so. A crash may still bring an older one or
-    /// what failed: a discard that failed is completed by the next recovery, because a disk may have torn it.
+    /// After a failed change a unit reads as this content, and goes on doing so. A crash may still bring an
+    /// older one or what failed: a discard that failed is completed by the next recovery, because a disk
+    /// may have torn it.
     fn settle_failed(&mut self, unit: usize, entry: usize) {
         let unit = &mut self.units[unit];
         unit.history[entry..].rotate_left(1);
@@ -467,8 +471,8 @@ impl FileModel {
         Ok(())
     }
 
-    /// Whether the page that `bytes` were read from, at its start, can have been whole: one version of the page at
-    /// which each of its units read so. To be asked before [`Self::observed`] settles it.
+    /// Whether the page that `bytes` were read from, at its start, can have been whole: one version of the
+    /// page at which each of its units read so. To be asked before [`Self::observed`] settles it.
     pub fn is_whole(&self, offset: u64, bytes: &[u8]) -> bool {
         let units = self.units_of(offset, bytes.len() as u64);
         let known = |unit: usize| self.units[unit].history.len() == 1;
@@ -483,7 +487,8 @@ impl FileModel {
         let possible_at = |version: u32, unit: usize, bytes: &[u8]| {
             let history = &self.units[unit].history;
             let newest = history.iter().map(|entry| entry.version).filter(|v| *v <= version).max();
-            // A unit whose oldest remembered content is newer than this version of the page was settled since.
+            // A unit whose oldest remembered content is newer than this version of the page was settled
+            // since.
             let newest = newest.unwrap_or(history[0].version);
             let like = |entry: &&Entry| self.slots.get(entry.slot)[..bytes.len()] == *bytes;
             history.iter().filter(|entry| entry.version == newest).any(|entry| like(&entry))

@@ -1,9 +1,11 @@
 //! What a sidecar names of its disk, and where that is right no longer.
 //!
-//! A sidecar that says `dirty` names pages as stage-out wrote them last. The disk may be ahead of that: the next version of a page is there when the power
-//! fails, and the sidecar has not been replaced since. Then the tier has that version too, and nothing is looked at; but if the tier has lost it, the
-//! disk looks like an older one that was put back. That is the only history in which the right file may be refused as a changed one, and it begins
-//! with a write to the disk of the page that is named. Those writes are noted here, by what goes to the disk and without a word from the software.
+//! A sidecar that says `dirty` names pages as stage-out wrote them last. The disk may be ahead of that: the
+//! next version of a page is there when the power fails, and the sidecar has not been replaced since. Then
+//! the tier has that version too, and nothing is looked at; but if the tier has lost it, the disk looks like
+//! an older one that was put back. That is the only history in which the right file may be refused as a
+//! changed one, and it begins with a write to the disk of the page that is named. Those writes are noted
+//! here, by what goes to the disk and without a word from the software.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -60,7 +62,8 @@ impl Overwritten {
         self.noted().pieces.extend(pieces(range));
     }
 
-    /// The sidecar was replaced: what it names, if the disk has it so now, and what it does not name need not be noted any more.
+    /// The sidecar was replaced: what it names, if the disk has it so now, and what it does not name need not
+    /// be noted any more.
     pub(super) fn named(&self, sidecar: &[u8], disk: &MemoryDevice) {
         let mut noted = self.noted();
         if noted.pieces.is_empty() {

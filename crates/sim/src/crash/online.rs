@@ -1,8 +1,8 @@
 //! What an operator changes while files are in use: the sync mode, and whether the tier takes pages.
 //!
-//! Where writes go to the tier alone afterwards, and did not before, or the other way round, everything before it is durable:
-//! with writes to disk first, on the disks alone. Where the power fails in a switch of the mode, the superblock has the old one
-//! or the new, and the next opening asks for either.
+//! Where writes go to the tier alone afterwards, and did not before, or the other way round, everything
+//! before it is durable: with writes to disk first, on the disks alone. Where the power fails in a switch of
+//! the mode, the superblock has the old one or the new, and the next opening asks for either.
 
 use mezzanine_volume::{SyncMode, TierConfig, VolumeConfig, VolumeError, VolumeErrorKind, VolumeState};
 
@@ -97,9 +97,9 @@ fn is_without_tier(world: &World, changed: &Result<(), VolumeError>) -> bool {
 }
 
 impl World {
-    /// How the tier is opened: now and then in sync mode `durable` though it was left in `through`. After a power cut in a
-    /// switch of the sync mode either mode may be asked for: `durable` is always right, and `through` may be refused
-    /// ([`World::may_refuse`]).
+    /// How the tier is opened: now and then in sync mode `durable` though it was left in `through`. After a
+    /// power cut in a switch of the sync mode either mode may be asked for: `durable` is always right,
+    /// and `through` may be refused ([`World::may_refuse`]).
     pub(super) fn config_to_open(&mut self) -> VolumeConfig {
         let switches = self.scenario.switches && self.random.chance(1, 8);
         if switches && !self.scenario.tier.design.has_slots() {
@@ -114,8 +114,8 @@ impl World {
         VolumeConfig { tier: TierConfig { sync_mode: SyncMode::Through, ..config.tier.clone() }, ..config }
     }
 
-    /// Whether a tier whose sync mode is in doubt may refuse to be opened in the mode asked for: in `through` it would lose
-    /// pages that it has if the switch was done.
+    /// Whether a tier whose sync mode is in doubt may refuse to be opened in the mode asked for: in `through`
+    /// it would lose pages that it has if the switch was done.
     pub(super) fn may_refuse(&self, config: &VolumeConfig, error: &VolumeError) -> bool {
         self.mode_in_doubt
             && config.tier.sync_mode == SyncMode::Through

@@ -164,12 +164,13 @@ fn read_bytes(world: &mut World, session: &Session, file: usize) -> Result<(), S
     if same { Ok(()) } else { Err(Stop::Violated(Invariant::ReadYourWrites, text)) }
 }
 
-/// Reads a page, and while a device is read, other pages and perhaps this one are written and jobs are carried out. The
-/// page reads as before or as after.
+/// Reads a page, and while a device is read, other pages and perhaps this one are written and jobs are
+/// carried out. The page reads as before or as after.
 fn read_page_meanwhile(world: &mut World, session: &Session, file: usize, page: u64) -> Result<(), Stop> {
     let page_bytes = world.scenario.page_bytes();
     let offset = page * page_bytes;
-    // The first change since a file was attached excludes readers, so nothing can be written during a read before it.
+    // The first change since a file was attached excludes readers, so nothing can be written during a read
+    // before it.
     if offset + page_bytes > world.models[file].len() || !world.written[file] {
         return Ok(());
     }
@@ -200,17 +201,19 @@ fn read_page_meanwhile(world: &mut World, session: &Session, file: usize, page: 
     Err(Stop::Violated(Invariant::ReadYourWrites, text))
 }
 
-/// Fills a group, and while one of the next jobs waits for a device, others are carried out and a page is written: perhaps
-/// one of those that the job has read.
+/// Fills a group, and while one of the next jobs waits for a device, others are carried out and a page is
+/// written: perhaps one of those that the job has read.
 ///
-/// After all jobs are done there is room for this in staging memory, so the write does not have to wait for the job.
+/// After all jobs are done there is room for this in staging memory, so the write does not have to wait for
+/// the job.
 fn step_meanwhile(world: &mut World, session: &Session, file: usize) -> Result<(), Stop> {
     world.power_is_on()?;
     // A job that fails settles the volume, and a write would wait for that: in this one thread, for ever.
     if world.faults.planned {
         return Ok(());
     }
-    // Where a page that flash has must not go to disk before its slot is durably invalid, a write may wait for the very job.
+    // Where a page that flash has must not go to disk before its slot is durably invalid, a write may wait
+    // for the very job.
     if world.scenario.tier.design.has_slots() {
         return Ok(());
     }
@@ -305,8 +308,8 @@ impl Meantime {
                 return;
             }
             for _ in 0..self.steps {
-                // A job during which power fails makes the volume give up its tier, and that waits for the request that
-                // hangs: in this one thread, for ever.
+                // A job during which power fails makes the volume give up its tier, and that waits for the
+                // request that hangs: in this one thread, for ever.
                 if !self.inside_a_job || self.power.left() > OPERATIONS_OF_A_JOB {
                     self.volume.step();
                 }
@@ -426,7 +429,8 @@ pub(super) fn drain(world: &mut World, session: &Session) -> Result<(), Stop> {
     disk::check_pages_drained(world)
 }
 
-/// Asks for a queue of another size. It is cut when the rear comes to the end, at any operation after this one.
+/// Asks for a queue of another size. It is cut when the rear comes to the end, at any operation after this
+/// one.
 fn resize(world: &mut World, session: &Session) -> Result<(), Stop> {
     let Some(progress) = session.volume.resize_progress() else { return Ok(()) };
     let bytes = progress.bytes_max - world.random.magnitude(progress.bytes_max - 1);
@@ -438,8 +442,8 @@ fn resize(world: &mut World, session: &Session) -> Result<(), Stop> {
     }
 }
 
-/// Whether a superblock may be written at any moment. What waits for it during a request to a device would wait for that
-/// request: in this one thread, for ever.
+/// Whether a superblock may be written at any moment. What waits for it during a request to a device would
+/// wait for that request: in this one thread, for ever.
 fn is_resized(session: &Session) -> bool {
     session.volume.resize_progress().is_some_and(|progress| progress.wanted.is_some())
 }

@@ -9,8 +9,8 @@ thread_local! {
     static MESSAGE: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
-/// Calls `work`; a panic in it becomes its message and place. Panics of other threads, and of this one outside of
-/// `work`, are reported as before.
+/// Calls `work`; a panic in it becomes its message and place. Panics of other threads, and of this one
+/// outside of `work`, are reported as before.
 pub(crate) fn catch<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {

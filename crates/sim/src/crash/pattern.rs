@@ -1,5 +1,5 @@
-//! What the simulated database writes: every eight bytes say which version of which file and place they are, so that a
-//! stale, misplaced or mixed page is recognised wherever it was mixed.
+//! What the simulated database writes: every eight bytes say which version of which file and place they are,
+//! so that a stale, misplaced or mixed page is recognised wherever it was mixed.
 
 use std::fmt::Write as _;
 
@@ -11,8 +11,8 @@ pub type UnitBytes = [u8; UNIT_BYTES];
 
 const MARK: u64 = 0xA5A5_0000_0000_0000;
 
-/// The eight bytes at `word` (counted in eights from the start of the file) of a version: mark, version, file, place.
-/// Versions stay below 2^24, files below 2^4, words below 2^20 (8 MiB).
+/// The eight bytes at `word` (counted in eights from the start of the file) of a version: mark, version,
+/// file, place. Versions stay below 2^24, files below 2^4, words below 2^20 (8 MiB).
 fn word(file: u8, version: u32, word: u64) -> u64 {
     MARK | (u64::from(version) << 24) | (u64::from(file) << 20) | word
 }
@@ -40,7 +40,8 @@ pub fn fill(buf: &mut [u8], file: u8, version: u32, offset: u64) {
     tail.copy_from_slice(&word(file, version, number).to_le_bytes()[..len]);
 }
 
-/// Whether `bytes` are exactly `version` as it stands at byte `offset` of `file`; both are multiples of eight.
+/// Whether `bytes` are exactly `version` as it stands at byte `offset` of `file`; both are multiples of
+/// eight.
 pub fn is(bytes: &[u8], file: u8, version: u32, offset: u64) -> bool {
     let differing = bytes.chunks_exact(8).zip(offset / 8..).fold(0, |differing, (chunk, number)| {
         differing | (chunk.try_into().map_or(0, u64::from_le_bytes) ^ word(file, version, number))
@@ -48,8 +49,8 @@ pub fn is(bytes: &[u8], file: u8, version: u32, offset: u64) -> bool {
     differing == 0
 }
 
-/// The versions that occur in `bytes`, which stand at byte `offset` of `file`: `None` for zeros and for what the
-/// simulated database never wrote there.
+/// The versions that occur in `bytes`, which stand at byte `offset` of `file`: `None` for zeros and for what
+/// the simulated database never wrote there.
 pub fn versions(bytes: &[u8], file: u8, offset: u64) -> Vec<Option<u32>> {
     let mut found = Vec::new();
     for (chunk, number) in bytes.chunks_exact(8).zip(offset / 8..) {

@@ -1,7 +1,8 @@
 //! Another flash device takes the place of the present one while the volume is in use.
 //!
-//! After a power cut on the way somebody opens the volume with the one or the other; the software must take one of them, and
-//! from then on it is the flash device of the world. What is found there is up to the checkers of the pages.
+//! After a power cut on the way somebody opens the volume with the one or the other; the software must take
+//! one of them, and from then on it is the flash device of the world. What is found there is up to the
+//! checkers of the pages.
 
 use mezzanine_device::memory::splitmix;
 use mezzanine_volume::ReplaceOptions;
@@ -53,7 +54,8 @@ pub(super) fn choose(world: &mut World) -> Result<(), Stop> {
     }
     let mut refusals = Vec::new();
     for _ in 0..2 {
-        // A tier that the files have left before it could be told waits for those that it knows, and refuses changes of any.
+        // A tier that the files have left before it could be told waits for those that it knows, and refuses
+        // changes of any.
         let copy = Machine::from_snapshot(&world.machine.snapshot(), world.scenario.fingerprints);
         match world.try_open_on(&copy) {
             Ok(used) => match used.files.iter().try_for_each(|file| file.set_len(file.len())) {

@@ -44,7 +44,8 @@ pub enum Invariant {
     KnownTier,
     /// An operation fails only if a device did.
     NoUnprovokedError,
-    /// Damage on flash is noticed: what is damaged is never served, and what the disk has as well comes from there.
+    /// Damage on flash is noticed: what is damaged is never served, and what the disk has as well comes from
+    /// there.
     DamageNoticed,
     /// Devices and files that do not belong together are refused, or it does no harm.
     Pairing,

@@ -52,8 +52,8 @@ pub struct Scenario {
     pub histories: bool,
     /// Whether devices report errors.
     pub errors: bool,
-    /// Whether a flush is now and then reported and not done. Never drawn: no software survives that, and a world that
-    /// finds nothing wrong with it is blind.
+    /// Whether a flush is now and then reported and not done. Never drawn: no software survives that, and a
+    /// world that finds nothing wrong with it is blind.
     pub lying_flushes: bool,
     /// What is asked of every policy that is drawn.
     pub focus: Focus,
@@ -153,7 +153,8 @@ impl Scenario {
         scenario
     }
 
-    /// The same, with its devices put back to earlier moments between sessions. What is done to copies of the machine elsewhere is left out.
+    /// The same, with its devices put back to earlier moments between sessions. What is done to copies of the
+    /// machine elsewhere is left out.
     #[must_use]
     pub fn of_histories(self) -> Self {
         Self { histories: true, later: false, ..self }
@@ -208,7 +209,8 @@ impl Scenario {
         tier.survivors_max = random.below(u64::from(tier.group_pages)) as u32;
         tier.band_frames = random.between(1, 2 * u64::from(tier.group_pages));
         if random.chance(1, 4) {
-            // Many small groups under way at once, and bands of many groups: orders that a small staging memory never sees.
+            // Many small groups under way at once, and bands of many groups: orders that a small staging
+            // memory never sees.
             tier.group_pages = *random.pick(&[1, 1, 2, 3]);
             tier.survivors_max = random.below(u64::from(tier.group_pages)) as u32;
             tier.staging_groups = random.between(6, 12) as u32;
@@ -218,7 +220,8 @@ impl Scenario {
         draw_in_place(&mut tier, focus, seed);
         draw_returning(&mut tier, seed);
         tier.frames = random.magnitude(64);
-        // From there on the least number that the configuration can have, so that the queue comes round often.
+        // From there on the least number that the configuration can have, so that the queue comes round
+        // often.
         while tier.geometry().is_err() {
             tier.frames += random.magnitude(8);
         }
@@ -302,18 +305,21 @@ impl Scenario {
         )
     }
 
-    /// Whether a page that was not synced is found whole after a cut: not where it goes to the disk as well, or alone.
+    /// Whether a page that was not synced is found whole after a cut: not where it goes to the disk as well,
+    /// or alone.
     pub fn pages_are_whole(&self) -> bool {
         self.tier.sync_mode == SyncMode::Durable && self.tier.admission != Admission::Clean
     }
 }
 
-/// Designs whose tiers differ in their policies alone, so that one may follow the other; as often as they are drawn.
+/// Designs whose tiers differ in their policies alone, so that one may follow the other; as often as they are
+/// drawn.
 const QUEUES: [Design; 4] = [Design::FaceGsc, Design::FaceGsc, Design::FaceGr, Design::FaceBasic];
 const IN_PLACE: [Design; 7] =
     [Design::Lc, Design::Lru, Design::Exadata, Design::Clock, Design::Cac, Design::Lc, Design::Fifo];
 
-/// One world in three has a design that writes in place. From numbers of its own, so that the others stay what they were.
+/// One world in three has a design that writes in place. From numbers of its own, so that the others stay
+/// what they were.
 pub(crate) fn draw_in_place(tier: &mut TierConfig, focus: Focus, seed: u64) {
     let mut random = Random::new(seed ^ 0x696e_5f70_6c61_6365);
     if focus.design.is_none() && random.chance(1, 3) {
@@ -326,7 +332,8 @@ pub(crate) fn draw_in_place(tier: &mut TierConfig, focus: Focus, seed: u64) {
     draw_placement(tier);
 }
 
-/// In one world of six clean pages enter only if they return; few are remembered, many or the default. From numbers of its own, as above.
+/// In one world of six clean pages enter only if they return; few are remembered, many or the default. From
+/// numbers of its own, as above.
 pub(crate) fn draw_returning(tier: &mut TierConfig, seed: u64) {
     let mut random = Random::new(seed ^ 0x7265_7475_726e_696e);
     tier.returning_only = random.chance(1, 6);
@@ -334,7 +341,8 @@ pub(crate) fn draw_returning(tier: &mut TierConfig, seed: u64) {
     tier.remembered_pages = tier.remembered_pages.filter(|_| tier.returning_only);
 }
 
-/// The files of one world in six have a hole, which ends near a number of bytes, or of pages, that has more than 32 bits. From numbers of its own, as above.
+/// The files of one world in six have a hole, which ends near a number of bytes, or of pages, that has more
+/// than 32 bits. From numbers of its own, as above.
 fn draw_hole(seed: u64, page_bytes: u64, pages_max: u64) -> Hole {
     let mut random = Random::new(seed ^ 0x686f_6c65_735f);
     if !random.chance(1, 6) {

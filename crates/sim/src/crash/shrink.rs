@@ -1,8 +1,8 @@
 //! Makes a life in which something went wrong shorter and simpler, as far as the same invariant still breaks.
 //!
-//! Sessions are left out, then operations, in halves, quarters and so on down to single ones (Zeller and Hildebrandt,
-//! "Simplifying and isolating failure-inducing input", 2002), and features of the world one by one, until nothing more can be
-//! left out or the world was run [`RUNS_MAX`] times.
+//! Sessions are left out, then operations, in halves, quarters and so on down to single ones (Zeller and
+//! Hildebrandt, "Simplifying and isolating failure-inducing input", 2002), and features of the world one by
+//! one, until nothing more can be left out or the world was run [`RUNS_MAX`] times.
 
 use super::excerpt::Excerpt;
 use super::kind::Kind;
@@ -53,8 +53,8 @@ impl Shrinking {
         }
     }
 
-    /// Leaves out parts of a row of `len` things, if `shorter` can make do without the numbers from one to another.
-    /// Returns whether any could be left out.
+    /// Leaves out parts of a row of `len` things, if `shorter` can make do without the numbers from one to
+    /// another. Returns whether any could be left out.
     fn parts(
         &mut self,
         len: impl Fn(&Self) -> usize,

@@ -1,8 +1,8 @@
 //! One world: a machine, a volume on it, the model of its files, and the life that they lead from cut to cut.
 //!
 //! Invariants checked:
-//! - `versions`, `no-going-back`, `no-resurrection`, `whole-pages`, `read-your-writes`: by [`super::checkers::pages`], on every
-//!   page that is read.
+//! - `versions`, `no-going-back`, `no-resurrection`, `whole-pages`, `read-your-writes`: by
+//!   [`super::checkers::pages`], on every page that is read.
 //! - `repeatable-recovery`: by [`super::checkers::recovery`].
 //! - `damage-noticed`: by [`super::checkers::damage`] and [`super::checkers::later`], on copies.
 //! - `pairing`: by [`super::checkers::pairing`], on copies.
@@ -188,8 +188,8 @@ impl World {
         }
     }
 
-    /// Makes this world what `other` is, which has the same scenario: machine and unflushed changes, models, and what is
-    /// known of both. Coverage, counts of cuts and the generator stay.
+    /// Makes this world what `other` is, which has the same scenario: machine and unflushed changes, models,
+    /// and what is known of both. Coverage, counts of cuts and the generator stay.
     pub(super) fn copy_from(&mut self, other: &Self) {
         self.machine.copy_from(&other.machine);
         self.models.clone_from(&other.models);
@@ -209,8 +209,8 @@ impl World {
         self
     }
 
-    /// Runs the world of `seed` through `cuts` power cuts or to its first violation. The same seed always leads the same
-    /// life; more cuts only make it longer.
+    /// Runs the world of `seed` through `cuts` power cuts or to its first violation. The same seed always
+    /// leads the same life; more cuts only make it longer.
     pub fn run(seed: u64, cuts: u64) -> Outcome {
         Self::new(seed).live(cuts)
     }
@@ -308,7 +308,8 @@ impl World {
         result
     }
 
-    /// Ends a session like a killed process: without power nothing that dropping the volume does can reach a device.
+    /// Ends a session like a killed process: without power nothing that dropping the volume does can reach a
+    /// device.
     pub(super) fn release(&mut self, session: Session) {
         self.coverage.count(&self.scenario.tier, &session.volume.statistics());
         let was_on = self.machine.power.is_on();
@@ -382,8 +383,9 @@ impl World {
         }
     }
 
-    /// After a drained close nothing depends on the tier: policies may change, and the flash device may be lost. Where the
-    /// tier was given up before, the files are free of it, but it was not told and keeps its policies.
+    /// After a drained close nothing depends on the tier: policies may change, and the flash device may be
+    /// lost. Where the tier was given up before, the files are free of it, but it was not told and keeps
+    /// its policies.
     fn change_what_may_change(&mut self, tier_in_order: bool) {
         if self.random.chance(1, 2) && tier_in_order {
             draw_policy(&mut self.scenario.tier, self.scenario.focus, &mut self.random);
@@ -434,7 +436,8 @@ impl World {
         self.scenario.pages_are_whole() && !self.disk_first
     }
 
-    /// The power has failed: decides what the devices keep, and looks at what can be seen without the software.
+    /// The power has failed: decides what the devices keep, and looks at what can be seen without the
+    /// software.
     fn power_failed(&mut self) -> Result<(), Stop> {
         self.random = self.course.after_cut(&self.machine.power);
         self.cut_again();

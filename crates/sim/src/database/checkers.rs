@@ -1,4 +1,5 @@
-//! What is looked at, and when. The checkers know the history and the devices; of the tier they use what every reader uses.
+//! What is looked at, and when. The checkers know the history and the devices; of the tier they use what
+//! every reader uses.
 //!
 //! Invariants checked:
 //! - `versions`: after redo every page is exactly what the durable log makes of it.
@@ -91,8 +92,8 @@ impl World {
     }
 }
 
-/// Repeats the log from `redo` over the disk as it is, in memory, and compares the outcome with the history: a backup of the disk taken now, together
-/// with the log. An error says what is wrong.
+/// Repeats the log from `redo` over the disk as it is, in memory, and compares the outcome with the history:
+/// a backup of the disk taken now, together with the log. An error says what is wrong.
 pub(crate) fn compare_backup(
     history: &History,
     log: &Log,

@@ -6,8 +6,8 @@
 //!                                    -> SyncingDisk (through)                  -> Superblock -> ControlFile
 //! ```
 //!
-//! The superblock names the redo pointer as pending before the control file has it, and as confirmed at leisure: before the next
-//! checkpoint at the latest.
+//! The superblock names the redo pointer as pending before the control file has it, and as confirmed at
+//! leisure: before the next checkpoint at the latest.
 
 use mezzanine_engine::format::Superblock;
 use mezzanine_engine::{
@@ -141,7 +141,8 @@ impl Server<'_> {
     /// Makes the tier know the redo pointer that the control file will have.
     fn promise_redo(&mut self, redo: Lsn) -> Result<(), Stop> {
         let world = &mut *self.world;
-        // The record of the checkpoint itself: a redo pointer that the log may still lose would mean another log one day.
+        // The record of the checkpoint itself: a redo pointer that the log may still lose would mean another
+        // log one day.
         let forced = world.machine.log.force(redo);
         world.done("force the log", forced)?;
         self.confirm_redo()?;

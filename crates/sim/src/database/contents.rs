@@ -1,4 +1,5 @@
-//! What stands on a page: the version that its last change gave it, in every eight bytes, together with its place.
+//! What stands on a page: the version that its last change gave it, in every eight bytes, together with its
+//! place.
 
 use super::places::Place;
 use crate::crash::pattern;

@@ -1,11 +1,12 @@
 //! Damages the flash device of a copy of the machine at rest, and lets the database start on it.
 //!
 //! Invariant checked: `damage-noticed`:
-//! - The database starts with every page right, or a page is reported as lost, or the start is refused as damaged; rubbish and
-//!   pages of other places are never read.
+//! - The database starts with every page right, or a page is reported as lost, or the start is refused as
+//!   damaged; rubbish and pages of other places are never read.
 //! - Where disk and log suffice, the tier is discarded and every page is right.
-//! - After a crash, damage to its newest groups looks like a torn write (see *Not covered* in `docs/reliability.md`): then redo may find a
-//!   page older than its record says, which the database sees by the page's LSN.
+//! - After a crash, damage to its newest groups looks like a torn write (see *Not covered* in
+//!   `docs/reliability.md`): then redo may find a page older than its record says, which the database sees by
+//!   the page's LSN.
 //!
 //! The machine itself is not touched.
 
@@ -117,8 +118,8 @@ impl World {
         }
     }
 
-    /// Notes that a page was not what it must be, in a way that the loss of the newest groups explains: an earlier version, none, or
-    /// what a power cut left on a disk that tears pages.
+    /// Notes that a page was not what it must be, in a way that the loss of the newest groups explains: an
+    /// earlier version, none, or what a power cut left on a disk that tears pages.
     pub(super) fn note_older(&mut self, found: Content, source: Source) {
         let torn = source == Source::Disk && self.scenario.tearing != Tearing::AtomicDisk;
         if let Some(damaged) = self.damaged.as_mut() {

@@ -1,8 +1,9 @@
 //! Pages go for good: the log first, then the tier's tombstones, then the disk.
 //!
-//! The log is forced before a tombstone can become durable, or a crash could lose the record and keep the tombstone, and pages that
-//! are still wanted would be gone. The redo pointer does not pass the record before the tombstone is durable, because a checkpoint
-//! begins before the record or after the tombstone, and syncs the tier.
+//! The log is forced before a tombstone can become durable, or a crash could lose the record and keep the
+//! tombstone, and pages that are still wanted would be gone. The redo pointer does not pass the record before
+//! the tombstone is durable, because a checkpoint begins before the record or after the tombstone, and syncs
+//! the tier.
 
 use mezzanine_device::Device;
 

@@ -1,5 +1,6 @@
-//! A device reports an error once. A read is repeated. After anything else the database does what PostgreSQL does after a failed sync: it stops, and starts
-//! again from what is durable; the device is restarted and has lost what was not flushed. What may be lost at that is in [`super::giving_up`].
+//! A device reports an error once. A read is repeated. After anything else the database does what PostgreSQL
+//! does after a failed sync: it stops, and starts again from what is durable; the device is restarted and has
+//! lost what was not flushed. What may be lost at that is in [`super::giving_up`].
 
 use mezzanine_device::DeviceErrorKind;
 use mezzanine_device::memory::{Fault, Injection, MemoryDevice, Operation, Random, splitmix};

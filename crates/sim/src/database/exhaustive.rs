@@ -1,9 +1,11 @@
-//! A database as a subject of traces ([`crate::crash::exhaustive`]): short lives with checkpoints, drops, loads, processes that die with jobs
-//! in their hands, kills and shutdowns, every cut of them with every outcome.
+//! A database as a subject of traces ([`crate::crash::exhaustive`]): short lives with checkpoints, drops,
+//! loads, processes that die with jobs in their hands, kills and shutdowns, every cut of them with every
+//! outcome.
 //!
-//! Nothing is drawn: one process carries out one job after the other, nobody does anything while somebody waits, and where a step could
-//! draw it draws the same each time. What is no device is the log, of which every prefix may survive between what was flushed and what was
-//! handed to the operating system, and the control file, which is the old one or the new one.
+//! Nothing is drawn: one process carries out one job after the other, nobody does anything while somebody
+//! waits, and where a step could draw it draws the same each time. What is no device is the log, of which
+//! every prefix may survive between what was flushed and what was handed to the operating system, and the
+//! control file, which is the old one or the new one.
 
 mod setting;
 
@@ -174,7 +176,8 @@ fn play(world: &mut World, trace: &[Step], stop: u64) -> Result<(), Stop> {
     }
 }
 
-/// Reads and compares everything. With `close`, a checkpoint makes disk and log suffice, and they are compared alone.
+/// Reads and compares everything. With `close`, a checkpoint makes disk and log suffice, and they are
+/// compared alone.
 fn check(server: &mut Server<'_>, close: bool) -> Result<(), Stop> {
     server.tier.check();
     for place in 0..server.world.scenario.space.places() {

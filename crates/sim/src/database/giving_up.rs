@@ -1,7 +1,10 @@
-//! What an error of a device may cost the database (docs/reliability.md, *What an error may cost*), and the giving up of a tier whose device cannot be written.
+//! What an error of a device may cost the database (docs/reliability.md, *What an error may cost*), and the
+//! giving up of a tier whose device cannot be written.
 //!
-//! 1. A read that goes well when it is repeated costs nothing (flash), or the operation that asked for it (disk).
-//! 2. After a failed write to flash everything that left the pool reaches the disk: it costs the tier, and nothing is repeated from the log for it.
+//! 1. A read that goes well when it is repeated costs nothing (flash), or the operation that asked for it
+//!    (disk).
+//! 2. After a failed write to flash everything that left the pool reaches the disk: it costs the tier, and
+//!    nothing is repeated from the log for it.
 //! 3. After any other failure the server restarts, on the tier that it had.
 //! 4. Nothing fails but what has to do with the device that failed.
 
@@ -43,7 +46,8 @@ impl World {
 }
 
 impl Server<'_> {
-    /// A device has failed, and the database stops. If it is flash that cannot be written, the tier is given up first, and that is all that is lost.
+    /// A device has failed, and the database stops. If it is flash that cannot be written, the tier is given
+    /// up first, and that is all that is lost.
     pub(super) fn count_costs(&mut self) -> Result<(), Stop> {
         let failure = self.tier.failure();
         let planned = self.world.failing.map(|planned| (planned.failing, planned.operation));
@@ -65,7 +69,8 @@ impl Server<'_> {
 
     /// Everything that is newer in the tier than on disk goes there, and the next start makes a new tier.
     fn give_up_tier(&mut self) -> Result<(), Stop> {
-        // A cut meanwhile may tear pages that had left the pool and were durable nowhere (*Not covered* in docs/reliability.md).
+        // A cut meanwhile may tear pages that had left the pool and were durable nowhere (*Not covered* in
+        // docs/reliability.md).
         self.world.machine.power.restore();
         self.tier.stop_admission();
         self.end_jobs()?;
@@ -130,7 +135,8 @@ impl Server<'_> {
         self.world.done("sync the disk", synced)
     }
 
-    /// Every page that is not in the pool is on disk as it was written last: of what left the pool nothing is to be repeated.
+    /// Every page that is not in the pool is on disk as it was written last: of what left the pool nothing is
+    /// to be repeated.
     fn check_left_pool(&mut self) -> Result<(), Stop> {
         let world = &*self.world;
         if world.opening {

@@ -1,7 +1,7 @@
 //! What every page must be: worked out from the log alone, by rules that a person can check.
 //!
-//! Every change has a version of its own, never used again, even when its record is lost. So a page that is found says which record
-//! made it, and whether that record survived.
+//! Every change has a version of its own, never used again, even when its record is lost. So a page that is
+//! found says which record made it, and whether that record survived.
 
 use super::contents::{Content, VERSION_MAX};
 use super::log::{Change, Log, Lsn};
@@ -148,8 +148,8 @@ impl History {
         }
     }
 
-    /// Whether a later record drops the page, or makes it without looking at it; only redo of a load, which looks at the page to
-    /// see whether its promise was kept, can come before the latter.
+    /// Whether a later record drops the page, or makes it without looking at it; only redo of a load, which
+    /// looks at the page to see whether its promise was kept, can come before the latter.
     fn is_replaced(log: &Log, lsn: Lsn, place: Place, change: &Change) -> bool {
         let loaded = matches!(change, Change::Load { .. });
         log.records_from(lsn).any(|(_, later)| match *later {

@@ -47,7 +47,8 @@ impl Server<'_> {
                 return Ok(true);
             }
             if under_way == 0 {
-                // Looking for a job may have taken the rear to where the ring is to be cut; or made room, where a page leaves without a word to flash.
+                // Looking for a job may have taken the rear to where the ring is to be cut; or made room,
+                // where a page leaves without a word to flash.
                 let made_room =
                     self.tier.geometry().config().design.has_slots() && self.tier.progress() != before;
                 return Ok(made_room || self.tier.resize_waits());
@@ -187,7 +188,8 @@ impl Server<'_> {
         Err(Stop::violated(Invariant::Assertion, "jobs follow jobs without end"))
     }
 
-    /// A process takes a job and dies, with the I/O done or not; the job is to be done again. Nothing if there is no job.
+    /// A process takes a job and dies, with the I/O done or not; the job is to be done again. Nothing if
+    /// there is no job.
     pub(super) fn job_outlives_owner(&mut self, owner: u32, done: bool) -> Result<(), Stop> {
         let Some(job) = self.tier.next_job(owner) else { return Ok(()) };
         self.jobs.push(UnderWay { owner, job, carried_out: false });

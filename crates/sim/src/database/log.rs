@@ -1,7 +1,8 @@
 //! The database's log: records, of which a prefix is durable.
 //!
-//! It is a store of its own on the machine's power and not a device: what a crash leaves of a log is what its reader finds before
-//! the first broken record, so a prefix that ends somewhere between what was flushed and what was written.
+//! It is a store of its own on the machine's power and not a device: what a crash leaves of a log is what its
+//! reader finds before the first broken record, so a prefix that ends somewhere between what was flushed and
+//! what was written.
 
 use std::fmt;
 

@@ -74,7 +74,8 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// A machine with empty devices of these lengths in bytes. A power cut leaves pieces of `disk_piece` bytes of the disk whole.
+    /// A machine with empty devices of these lengths in bytes. A power cut leaves pieces of `disk_piece`
+    /// bytes of the disk whole.
     pub fn new(flash_bytes: u64, disk_bytes: u64, disk_piece: u64) -> Self {
         let power = Power::new();
         let disk = MemoryDevice::on(&power, "simulated disk", disk_bytes, false);
@@ -106,8 +107,8 @@ impl Machine {
         (self.control.control, self.control.under_way) = (other.control.control, other.control.under_way);
     }
 
-    /// As [`Self::cut`], with the choice made by the caller: what survives on flash and disk, where the log ends, and whether the
-    /// control file has its new value if power failed while it was written.
+    /// As [`Self::cut`], with the choice made by the caller: what survives on flash and disk, where the log
+    /// ends, and whether the control file has its new value if power failed while it was written.
     pub fn cut_as(&mut self, flash: &Survival, disk: &Survival, log_end: Lsn, control_replaced: bool) {
         self.flash.power_cut_as(flash);
         self.disk.power_cut_as(disk);
@@ -119,8 +120,8 @@ impl Machine {
         self.power.restore();
     }
 
-    /// Lets everything volatile lose what it loses, and turns power on again. Returns what happened to flash and disk, and how many
-    /// records the log lost.
+    /// Lets everything volatile lose what it loses, and turns power on again. Returns what happened to flash
+    /// and disk, and how many records the log lost.
     pub fn cut(&mut self, random: &mut Random) -> (CutReport, CutReport, u64) {
         let flash = self.flash.power_cut(random.next_u64());
         let disk = self.disk.power_cut(random.next_u64());

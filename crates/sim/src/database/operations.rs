@@ -149,7 +149,8 @@ impl Server<'_> {
         self.drop_extent(extent)
     }
 
-    /// Fills a relation without logging its pages, makes them durable by flushing its range, and only then logs that they are there.
+    /// Fills a relation without logging its pages, makes them durable by flushing its range, and only then
+    /// logs that they are there.
     fn load(&mut self) -> Result<(), Stop> {
         let number = self.world.random.below(self.world.scenario.space.all_relations().into()) as u32;
         self.load_relation(number)
@@ -158,7 +159,8 @@ impl Server<'_> {
     /// The same with the relation of this number, if it may be loaded.
     pub(super) fn load_relation(&mut self, number: u32) -> Result<(), Stop> {
         let relation = self.world.scenario.space.relation(number);
-        // An older tier that knows the redo pointer does as well as the right one, but for pages that no log knows.
+        // An older tier that knows the redo pointer does as well as the right one, but for pages that no log
+        // knows.
         let older_tier = self.world.scenario.swaps && !self.disk_must_suffice();
         if older_tier || !self.world.may_load(number) {
             return Ok(());

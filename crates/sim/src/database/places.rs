@@ -1,7 +1,8 @@
-//! Where pages live: a few databases of a few relations with their forks and blocks, each page with its place on the disk.
+//! Where pages live: a few databases of a few relations with their forks and blocks, each page with its place
+//! on the disk.
 //!
-//! Places are numbered in the order of their ids, so that a run of blocks, a fork, a relation and a database are each one run of
-//! places.
+//! Places are numbered in the order of their ids, so that a run of blocks, a fork, a relation and a database
+//! are each one run of places.
 
 use std::ops::Range;
 
@@ -130,7 +131,8 @@ impl Space {
         }
     }
 
-    /// The ids of an extent, as the engine is told them: the unit itself, which may name more pages than there are places.
+    /// The ids of an extent, as the engine is told them: the unit itself, which may name more pages than
+    /// there are places.
     pub fn ids(&self, extent: &Extent) -> IdRange {
         let [database, tablespace, relation, fork, block] = self.id(extent.first).relation_parts();
         match extent.unit {

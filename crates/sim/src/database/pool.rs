@@ -1,4 +1,5 @@
-//! The buffer pool: which pages are in memory, in which version, and what has to happen before they may leave.
+//! The buffer pool: which pages are in memory, in which version, and what has to happen before they may
+//! leave.
 //!
 //! A page is its version, so the pool keeps no bytes; they are made when a page leaves.
 
@@ -84,7 +85,8 @@ impl Pool {
         self.buffers.retain(|buffer| !extent.contains(buffer.place));
     }
 
-    /// The page that leaves next: the least recently used one in `lru_share` of 16 cases, else any. `None` if all are on their way.
+    /// The page that leaves next: the least recently used one in `lru_share` of 16 cases, else any. `None` if
+    /// all are on their way.
     pub(crate) fn victim(&self, lru_share: u64, random: &mut Random) -> Option<Buffer> {
         let free = || self.buffers.iter().filter(|buffer| !buffer.busy);
         if random.chance(lru_share, 16) {

@@ -19,7 +19,8 @@ pub(super) enum Source {
 }
 
 impl Server<'_> {
-    /// Reads the page at `place`, which is not in the pool, and says what it is. Its bytes stay in `world.page`.
+    /// Reads the page at `place`, which is not in the pool, and says what it is. Its bytes stay in
+    /// `world.page`.
     pub(super) fn read(&mut self, place: Place) -> Result<(Content, Source), Stop> {
         let id = self.world.scenario.space.id(place);
         let mut page = std::mem::take(&mut self.world.page);
@@ -43,7 +44,8 @@ impl Server<'_> {
                     self.world.done("read the disk", read)?;
                     if self.world.random.chance(1, 16) {
                         self.meanwhile()?;
-                        // An offer of what the disk holds; whatever happened to the page since, the token tells.
+                        // An offer of what the disk holds; whatever happened to the page since, the token
+                        // tells.
                         let _ = self.tier.stage_in(id, page, StageKind::Clean(Some(token)), 0);
                     }
                     return Ok(Source::Disk);
@@ -98,7 +100,8 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// As [`Self::meanwhile`], for so long that the queue may come round: the pages of the pool are written again and again.
+    /// As [`Self::meanwhile`], for so long that the queue may come round: the pages of the pool are written
+    /// again and again.
     fn long_while(&mut self) -> Result<(), Stop> {
         for _ in 0..self.world.random.magnitude(4 * self.world.scenario.tier.frames) {
             self.world.waits = 0;
@@ -109,7 +112,8 @@ impl Server<'_> {
         Ok(())
     }
 
-    /// Brings a page into the pool that must be there, and compares it with what it must be. Returns its version.
+    /// Brings a page into the pool that must be there, and compares it with what it must be. Returns its
+    /// version.
     pub(super) fn fetch(&mut self, place: Place) -> Result<u32, Stop> {
         let expected = self.world.history.now().version(place);
         if let Some(buffer) = self.pool.touch(place) {

@@ -1,4 +1,5 @@
-//! The database starts: it judges the tier by the control file, recovers it, and repeats the log from the redo pointer.
+//! The database starts: it judges the tier by the control file, recovers it, and repeats the log from the
+//! redo pointer.
 
 use mezzanine_device::Device;
 use mezzanine_device::memory::splitmix;
@@ -82,7 +83,8 @@ impl World {
         self.done("format the tier", written)?;
         let aged = self.scenario.age.and_then(|age| ages::apply(&age, &self.machine.flash));
         let superblock = aged.unwrap_or(superblock);
-        // Pages that stage-out writes from now on may be torn, and where only the tier mends them, disk and log do not suffice.
+        // Pages that stage-out writes from now on may be torn, and where only the tier mends them, disk and
+        // log do not suffice.
         let disk_suffices = control.disk_suffices && self.scenario.tearing != Tearing::TierAlone;
         let replaced = self.machine.control.replace(Control { tier: uuid, disk_suffices, ..*control });
         self.done("replace the control file", replaced)?;
@@ -124,7 +126,8 @@ impl World {
         Ok((tier, superblock))
     }
 
-    /// The superblock as the tier is to be opened: policies may differ from those it was left with, as far as that is safe.
+    /// The superblock as the tier is to be opened: policies may differ from those it was left with, as far as
+    /// that is safe.
     fn merged(&self, found: Superblock) -> Superblock {
         let wanted = &self.scenario.tier;
         let mut config = found.config.clone();

@@ -59,7 +59,8 @@ pub struct Scenario {
     pub full_checks: u64,
     /// Whether other flash devices are put in the place of the right one now and then.
     pub swaps: bool,
-    /// Whether requests to resize the queue that are drawn are carried out. If not, all else stays what it was.
+    /// Whether requests to resize the queue that are drawn are carried out. If not, all else stays what it
+    /// was.
     pub resizes: bool,
     /// The same of switches of the sync mode, and of stops and starts of admission.
     pub switches: bool,
@@ -69,8 +70,8 @@ pub struct Scenario {
     pub errors: bool,
     /// Whether others go on while somebody waits for a device. In every world that is drawn they do.
     pub interruptions: bool,
-    /// Whether a flush is now and then reported and not done. Never drawn: no software survives that, and a world that
-    /// finds nothing wrong with it is blind.
+    /// Whether a flush is now and then reported and not done. Never drawn: no software survives that, and a
+    /// world that finds nothing wrong with it is blind.
     pub lying_flushes: bool,
     /// What is asked of every policy that is drawn.
     pub focus: Focus,
@@ -223,7 +224,8 @@ impl Scenario {
         };
         let mut weights = Weights::draw(&mut random);
         if tearing == Tearing::TierAlone {
-            // While admission is stopped, pages go to the disk directly, and nothing mends them if they are torn.
+            // While admission is stopped, pages go to the disk directly, and nothing mends them if they are
+            // torn.
             (weights.admission, weights.switch) = (0, 0);
         }
         Self {
@@ -309,7 +311,8 @@ fn draw_tier(page_size: u32, focus: Focus, seed: u64, random: &mut Random) -> Ti
     tier.survivors_max = random.below(u64::from(tier.group_pages)) as u32;
     tier.band_frames = random.between(1, 2 * u64::from(tier.group_pages));
     if random.chance(1, 4) {
-        // Many small groups under way at once, and bands of many groups: orders that a small staging memory never sees.
+        // Many small groups under way at once, and bands of many groups: orders that a small staging memory
+        // never sees.
         tier.group_pages = *random.pick(&[1, 1, 2, 3]);
         tier.survivors_max = random.below(u64::from(tier.group_pages)) as u32;
         tier.staging_groups = random.between(6, 12) as u32;

@@ -164,7 +164,8 @@ impl<'t> Server<'t> {
 
     /// Writes a page to disk that the tier does not take, and then has the tier forget what it holds of it.
     ///
-    /// No job comes between the last write and the invalidation, or stage-out could write an older version over it.
+    /// No job comes between the last write and the invalidation, or stage-out could write an older version
+    /// over it.
     fn write_past_tier(&mut self, place: Place, page: &[u8]) -> Result<(), Stop> {
         let id = self.world.scenario.space.id(place);
         let only = self.world.scenario.space.ids(&self.world.scenario.space.extent(

@@ -1,7 +1,7 @@
 //! Another flash device in the place of the right one: lost, empty, older, or another database's.
 //!
-//! Invariant checked: `known-tier`. Where disk and log suffice the database goes on without the tier; where they do not, it
-//! refuses to start with anything but the right tier, or one that knows its redo pointer.
+//! Invariant checked: `known-tier`. Where disk and log suffice the database goes on without the tier; where
+//! they do not, it refuses to start with anything but the right tier, or one that knows its redo pointer.
 
 use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock};
 

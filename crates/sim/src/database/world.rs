@@ -69,7 +69,8 @@ pub struct World {
     cuts: u64,
     /// Up to where the log was promised to survive.
     pub(super) acknowledged: Lsn,
-    /// Where each relation was last dropped as a whole: its number is free when the redo pointer has passed that.
+    /// Where each relation was last dropped as a whole: its number is free when the redo pointer has passed
+    /// that.
     pub(super) dropped: Vec<Lsn>,
     /// Where each relation last lost any page.
     pub(super) thinned: Vec<Lsn>,
@@ -144,8 +145,8 @@ impl World {
         }
     }
 
-    /// Makes this world what `other` is, which has the same scenario: the machine with what is not durable yet, the history, and what is
-    /// known of both. Coverage, counts of cuts and the course stay.
+    /// Makes this world what `other` is, which has the same scenario: the machine with what is not durable
+    /// yet, the history, and what is known of both. Coverage, counts of cuts and the course stay.
     pub(super) fn copy_from(&mut self, other: &Self) {
         self.machine.copy_with_unflushed(&other.machine);
         self.history.clone_from(&other.history);
@@ -170,8 +171,8 @@ impl World {
         }
     }
 
-    /// Runs the world of `seed` through `cuts` power cuts or to its first violation. The same seed always leads the same
-    /// life; more cuts only make it longer.
+    /// Runs the world of `seed` through `cuts` power cuts or to its first violation. The same seed always
+    /// leads the same life; more cuts only make it longer.
     pub fn run(seed: u64, cuts: u64) -> Outcome {
         Self::new(seed).live(cuts)
     }
@@ -264,7 +265,8 @@ impl World {
         }
     }
 
-    /// The power has failed: decides what the devices keep, and looks at what can be seen without the database.
+    /// The power has failed: decides what the devices keep, and looks at what can be seen without the
+    /// database.
     fn power_failed(&mut self) -> Result<(), Stop> {
         self.random = self.course.after_cut(&self.machine.power);
         self.cuts += 1;
@@ -307,8 +309,8 @@ impl World {
         coverage.wraps += statistics.group_bytes_written / (config.frames * u64::from(config.page_size));
     }
 
-    /// What a failed operation means: nothing when the power has failed, the end of the database when a device was to fail, else a
-    /// finding.
+    /// What a failed operation means: nothing when the power has failed, the end of the database when a
+    /// device was to fail, else a finding.
     pub(super) fn done<T, E: Display>(&self, operation: &str, result: Result<T, E>) -> Result<T, Stop> {
         result.map_err(|error| match self.machine.power.is_on() {
             false => Stop::PowerFailed,
@@ -350,7 +352,8 @@ impl World {
         }
     }
 
-    /// Whether a page may be made at `place`: a relation's number is used again only when the redo pointer has passed its drop.
+    /// Whether a page may be made at `place`: a relation's number is used again only when the redo pointer
+    /// has passed its drop.
     pub(super) fn may_use(&self, place: Place) -> bool {
         let relation = self.scenario.space.relation_of(place) as usize;
         !self.orphaned[relation] && self.dropped[relation] <= self.machine.control.read().redo

@@ -50,7 +50,8 @@ pub(super) fn figure_5(runs: &Runs, answers: &mut Answers) {
     answers.set("crossover", Ours::Value(crossover(runs)));
 }
 
-/// The size from which on face-basic is faster than lc, between two sizes by a straight line; below the least size 0, above the largest infinite.
+/// The size from which on face-basic is faster than lc, between two sizes by a straight line; below the least
+/// size 0, above the largest infinite.
 fn crossover(runs: &Runs) -> f64 {
     let ahead = SIZES_GB.map(|flash_gb| {
         let of = |design| runs.of(&point(design, Admission::Both, flash_gb)).transactions;

@@ -1,4 +1,5 @@
-//! FaCE against LC ("Flash as cache extension for online transactional workloads", section 6.4), and the paper's claims as a whole.
+//! FaCE against LC ("Flash as cache extension for online transactional workloads", section 6.4), and the
+//! paper's claims as a whole.
 
 use mezzanine_engine::Design;
 

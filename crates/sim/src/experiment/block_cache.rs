@@ -1,9 +1,11 @@
-//! FaCE against a block-level cache ("Flash as cache extension for online transactional workloads", section 6.5).
+//! FaCE against a block-level cache ("Flash as cache extension for online transactional workloads", section
+//! 6.5).
 //!
-//! Bcache itself is not here. In place of its LRU stands what the paper holds against it: a cache below the database, which takes a page when it is
-//! read or written and never hears of clean pages that leave the pool, writes back, and replaces the least recently used. In place of its FIFO stands a
-//! FIFO written in place, which is offered pages when they leave the pool. Bcache's B-tree, its buckets, which are filled in sequence, and its
-//! sequential bypass are left out.
+//! Bcache itself is not here. In place of its LRU stands what the paper holds against it: a cache below the
+//! database, which takes a page when it is read or written and never hears of clean pages that leave the
+//! pool, writes back, and replaces the least recently used. In place of its FIFO stands a FIFO written in
+//! place, which is offered pages when they leave the pool. Bcache's B-tree, its buckets, which are filled in
+//! sequence, and its sequential bypass are left out.
 
 use std::iter;
 

@@ -1,5 +1,6 @@
-//! Write-through, the same money in memory or in flash, and the number of disks ("Flash as cache extension for online transactional
-//! workloads", sections 6.6 and 6.7; the talk "Flash-based Database Cache", "More DRAM vs. More Flash").
+//! Write-through, the same money in memory or in flash, and the number of disks ("Flash as cache extension
+//! for online transactional workloads", sections 6.6 and 6.7; the talk "Flash-based Database Cache", "More
+//! DRAM vs. More Flash").
 
 use mezzanine_engine::Design;
 

@@ -62,7 +62,8 @@ pub(super) fn table(source: &Source, answers: &mut Answers) {
     }
 }
 
-/// Bandwidth in MB/s of so many requests of 4 KiB a second. The papers' ratios come out with 4 KiB in units of 1,024 KiB.
+/// Bandwidth in MB/s of so many requests of 4 KiB a second. The papers' ratios come out with 4 KiB in units
+/// of 1,024 KiB.
 fn megabytes(per_second: f64) -> f64 {
     per_second * 4.0 / 1024.0
 }

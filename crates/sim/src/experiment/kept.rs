@@ -1,8 +1,9 @@
 //! Points kept in a file, one JSON object a line, so that what was stopped can go on.
 //!
-//! A line names the point, the bed, the version of the program and two fingerprints: of the sources that decide what comes out (`build.rs`), and of the
-//! parameters of the run. It is taken only where all of them are the same; other lines stay where they are, and whoever asks is told why they were not
-//! taken. A last line that was cut short is taken off.
+//! A line names the point, the bed, the version of the program and two fingerprints: of the sources that
+//! decide what comes out (`build.rs`), and of the parameters of the run. It is taken only where all of them
+//! are the same; other lines stay where they are, and whoever asks is told why they were not taken. A last
+//! line that was cut short is taken off.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};

@@ -1,8 +1,9 @@
 //! Experiments: what the papers print and state, what comes out here, and a verdict.
 //!
-//! An experiment is a table, a figure or a passage of a paper. What it says is in `data/published.toml`; a function here answers each of
-//! its statements, from the shipped models of drives, from sizes that the engine computes, or from runs of the papers' test beds in virtual
-//! time ([`crate::timed`]). `verdict.rs` compares by the same rules everywhere. Where ours is not what was published, `data/reasons.toml` says why.
+//! An experiment is a table, a figure or a passage of a paper. What it says is in `data/published.toml`; a
+//! function here answers each of its statements, from the shipped models of drives, from sizes that the
+//! engine computes, or from runs of the papers' test beds in virtual time ([`crate::timed`]). `verdict.rs`
+//! compares by the same rules everywhere. Where ours is not what was published, `data/reasons.toml` says why.
 //!
 //! A new experiment is its figures in `data/published.toml`, a function, and a line in [`CATALOGUE`].
 

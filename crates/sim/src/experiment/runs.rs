@@ -16,7 +16,8 @@ use crate::timed::{self, Configuration, Outcome, Refusal, Setup, WarmUp, Workloa
 /// How the papers' test beds are run.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Bed {
-    /// Database, memory and flash are that many times smaller than published; disks, drives and clients stay as they are.
+    /// Database, memory and flash are that many times smaller than published; disks, drives and clients stay
+    /// as they are.
     pub scale: u32,
     /// Simulated seconds that are measured, after the flash has been filled three times.
     pub seconds: f64,

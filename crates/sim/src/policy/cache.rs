@@ -47,14 +47,16 @@ impl Cache {
         }
     }
 
-    /// The same cache, and of pages that are read only those come in which return, so many that missed being remembered; 0 for all.
+    /// The same cache, and of pages that are read only those come in which return, so many that missed being
+    /// remembered; 0 for all.
     #[must_use]
     pub fn returning(self, pages: u64) -> Self {
         let remembered = (pages > 0).then(|| (Region::heap(Returning::bytes(pages)), pages));
         Self { remembered, ..self }
     }
 
-    /// Bytes of memory that a cache takes when it is made. To these come up to [`Self::BYTES_PER_PAGE`] for each page that it meets.
+    /// Bytes of memory that a cache takes when it is made. To these come up to [`Self::BYTES_PER_PAGE`] for
+    /// each page that it meets.
     pub fn bytes(policy: Policy, shape: &Shape) -> u64 {
         policy.bytes(shape) as u64 + u64::from(shape.frames()) * 4
     }
@@ -72,7 +74,8 @@ impl Cache {
         &self.shape
     }
 
-    /// Makes requests, all of whose pages' numbers are below `pages`. To the policy the numbers are the pages' names.
+    /// Makes requests, all of whose pages' numbers are below `pages`. To the policy the numbers are the
+    /// pages' names.
     ///
     /// # Panics
     /// If a page's number is not.
@@ -80,7 +83,8 @@ impl Cache {
         self.run_named(accesses, pages, |page| PageKey(page.into()));
     }
 
-    /// The same with pages that have other names: `names` by number. Where neighbours are nothing to the policy numbers are as good, and are used.
+    /// The same with pages that have other names: `names` by number. Where neighbours are nothing to the
+    /// policy numbers are as good, and are used.
     ///
     /// # Panics
     /// If a page's number has no name.
@@ -160,7 +164,8 @@ impl<N: Fn(u32) -> PageKey> Visitor for Run<'_, N> {
 
     fn visit<P: Replacement>(self, policy: &P) {
         for (at, access) in self.accesses.iter().enumerate() {
-            // So that it is in the processor's cache when its turn comes: what follows depends on it, and cannot be foretold.
+            // So that it is in the processor's cache when its turn comes: what follows depends on it, and
+            // cannot be foretold.
             if let Some(far) = self.accesses.get(at + FAR_AHEAD) {
                 prefetch(&self.frame_of[far.page() as usize]);
             }

@@ -1,7 +1,8 @@
 //! Miss-ratio curves: several designs and sizes in one pass over a trace.
 //!
-//! LRU with many sizes needs no caches, its curve follows from distances. Everything else runs side by side, a batch of requests
-//! in one cache after the other, so that a cache's arrays are in the processor's caches for a while.
+//! LRU with many sizes needs no caches, its curve follows from distances. Everything else runs side by side,
+//! a batch of requests in one cache after the other, so that a cache's arrays are in the processor's caches
+//! for a while.
 
 use mezzanine_engine::Returning;
 use mezzanine_engine::replacement::Policy;
@@ -87,8 +88,8 @@ impl Curve {
         caches + distances + names + (BATCH * size_of::<Access>()) as u64
     }
 
-    /// Names the page that has the next number: numbers are given out from 0 on. Without it pages are called by their numbers, whose neighbours may be no
-    /// neighbours.
+    /// Names the page that has the next number: numbers are given out from 0 on. Without it pages are called
+    /// by their numbers, whose neighbours may be no neighbours.
     pub fn meet(&mut self, page: u64) {
         if let Some(names) = &mut self.names {
             names.push(page);

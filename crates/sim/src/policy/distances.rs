@@ -1,15 +1,18 @@
-//! LRU with every number of frames at once (Mattson, Gecsei, Slutz, Traiger, "Evaluation techniques for storage hierarchies", 1970).
+//! LRU with every number of frames at once (Mattson, Gecsei, Slutz, Traiger, "Evaluation techniques for
+//! storage hierarchies", 1970).
 //!
-//! A request hits in an LRU cache of `n` frames exactly if at most `n` distinct pages, its own among them, were requested since its page
-//! was requested before. That number is the *distance* of the request. One pass counts the distances of all requests, and so every
-//! size of cache is known.
+//! A request hits in an LRU cache of `n` frames exactly if at most `n` distinct pages, its own among them,
+//! were requested since its page was requested before. That number is the *distance* of the request. One pass
+//! counts the distances of all requests, and so every size of cache is known.
 //!
-//! Each page stands at the place of its last request; places are given out in rising order. So a distance is the number of pages
-//! that stand from a page's place on. When places run out, the pages close ranks.
+//! Each page stands at the place of its last request; places are given out in rising order. So a distance is
+//! the number of pages that stand from a page's place on. When places run out, the pages close ranks.
 //!
-//! 1. `place_of` and `page_at` are each other's inverse, and `standing` has the bits of exactly the places where a page stands.
-//! 2. `sums` is a Fenwick tree over the words of `standing` (Fenwick, "A new data structure for cumulative frequency tables",
-//!    1994): node `n`, counted from 1, has the pages in as many words up to the `n`th as the lowest bit of `n` says.
+//! 1. `place_of` and `page_at` are each other's inverse, and `standing` has the bits of exactly the places
+//!    where a page stands.
+//! 2. `sums` is a Fenwick tree over the words of `standing` (Fenwick, "A new data structure for cumulative
+//!    frequency tables", 1994): node `n`, counted from 1, has the pages in as many words up to the `n`th as
+//!    the lowest bit of `n` says.
 //! 3. No page stands at `next` or after it.
 
 use super::counts::{Access, Counts};
@@ -41,7 +44,8 @@ impl Distances {
         empty
     }
 
-    /// Most bytes for each distinct page: its place, up to three places, and the counts of its distance, in arrays that grow by half.
+    /// Most bytes for each distinct page: its place, up to three places, and the counts of its distance, in
+    /// arrays that grow by half.
     pub const BYTES_PER_PAGE: u64 = 48;
 
     /// Makes requests.

@@ -1,11 +1,13 @@
 //! The replacement of the FaCE designs: the shipped tier itself, with devices that hold nothing.
 //!
-//! The queue is the replacement, and in it what leaves depends on everything: on groups, on superseded versions, on what is kept
-//! free. So nothing of it is written a second time here. Every page is the same page of zeros; the flash device remembers the
-//! group summaries, which second chances are read from, and no pages; disk is not there at all. Jobs are carried out as soon as they are handed out.
+//! The queue is the replacement, and in it what leaves depends on everything: on groups, on superseded
+//! versions, on what is kept free. So nothing of it is written a second time here. Every page is the same
+//! page of zeros; the flash device remembers the group summaries, which second chances are read from, and no
+//! pages; disk is not there at all. Jobs are carried out as soon as they are handed out.
 //!
-//! A read that misses brings its page from disk, and it is offered clean: staged in, unless only pages come in that return. A write stages its page in dirty, which makes a new version of it if
-//! an older one is there.
+//! A read that misses brings its page from disk, and it is offered clean: staged in, unless only pages come
+//! in that return. A write stages its page in dirty, which makes a new version of it if an older one is
+//! there.
 
 use mezzanine_engine::{Geometry, Job, Lookup, PageId, StageIn, StageKind, Statistics, Tier};
 

@@ -13,7 +13,8 @@ use mezzanine_engine::{
 pub enum Design {
     /// One that writes a page into any frame.
     InPlace(Policy),
-    /// Oracle's Exadata Smart Flash Cache: LRU. What else it is, admission on entry to memory and the choice by kinds of objects, a replacement alone has not.
+    /// Oracle's Exadata Smart Flash Cache: LRU. What else it is, admission on entry to memory and the choice
+    /// by kinds of objects, a replacement alone has not.
     Exadata,
     /// One whose queue on flash is its replacement.
     Queue(mezzanine_engine::Design),
@@ -39,7 +40,8 @@ impl Design {
         }
     }
 
-    /// The name used in configuration and output: that of the design, where one is known by more than its replacement.
+    /// The name used in configuration and output: that of the design, where one is known by more than its
+    /// replacement.
     pub fn name(self) -> &'static str {
         match self {
             Self::InPlace(Policy::LruK) => "lc",
@@ -144,7 +146,8 @@ impl Setting {
     /// A design with so many frames, parameters that are given, and defaults for all others.
     ///
     /// # Errors
-    /// Names the parameter that is unknown to the design or out of range, or `frames`, with the reason and what to do.
+    /// Names the parameter that is unknown to the design or out of range, or `frames`, with the reason and
+    /// what to do.
     pub fn new(design: Design, frames: u64, given: &[(&'static str, u64)]) -> Result<Self, ConfigError> {
         let remembered = remembered(frames, given)?;
         let of_admission = |name: &str| OF_ADMISSION.iter().any(|parameter| parameter.name == name);

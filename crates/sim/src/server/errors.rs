@@ -1,7 +1,7 @@
 //! A device reports an error once: the server gives the tier up and ends, or restarts from what is durable.
 //!
-//! Invariants checked: where [`Host::give_up`](mezzanine_ffi::host::Host::give_up) says that the server can go on, disk and log are the whole database; and
-//! the next start is one of a server whose tier was given up.
+//! Invariants checked: where [`Host::give_up`](mezzanine_ffi::host::Host::give_up) says that the server can
+//! go on, disk and log are the whole database; and the next start is one of a server whose tier was given up.
 
 use mezzanine_device::DeviceErrorKind;
 use mezzanine_device::memory::{Fault, Injection, Operation};

@@ -1,10 +1,14 @@
-//! A copy of the machine lives on for four sessions, in the first two of which flash comes to harm while the server runs: bits flip, writes change, go
-//! elsewhere or are lost; or, in half of these lives, sectors go bad for good or until they are written, and nothing else happens.
+//! A copy of the machine lives on for four sessions, in the first two of which flash comes to harm while the
+//! server runs: bits flip, writes change, go elsewhere or are lost; or, in half of these lives, sectors go
+//! bad for good or until they are written, and nothing else happens.
 //!
 //! Invariants checked: `damage-noticed`, by what docs/reliability.md says under *What an error may cost*.
-//! - Bad sectors alone make no page older than it should be. Where disk and log suffice (`through`, `drained`) they cost at most the server and the tier: it
-//!   starts again, with every page right. In `durable` they cost the pages that lie in them, which are reported as lost; a start is refused only there.
-//! - Whatever else happens, rubbish and pages of other places are never read, and a tier that was emptied is no excuse for anything.
+//! - Bad sectors alone make no page older than it should be. Where disk and log suffice (`through`,
+//!   `drained`) they cost at most the server and the tier: it starts again, with every page right. In
+//!   `durable` they cost the pages that lie in them, which are reported as lost; a start is refused only
+//!   there.
+//! - Whatever else happens, rubbish and pages of other places are never read, and a tier that was emptied is
+//!   no excuse for anything.
 
 use mezzanine_device::Device;
 

@@ -1,4 +1,5 @@
-//! The running server: pages come in through the pool and leave it for the tier, by whichever of its processes.
+//! The running server: pages come in through the pool and leave it for the tier, by whichever of its
+//! processes.
 
 use mezzanine_device::Device;
 use mezzanine_engine::SyncMode;
@@ -288,7 +289,8 @@ impl<'w> Server<'w> {
         Ok(contents::identify(&page, place))
     }
 
-    /// Brings a page into the pool that must be there, and compares it with what it must be. Returns its version.
+    /// Brings a page into the pool that must be there, and compares it with what it must be. Returns its
+    /// version.
     fn fetch(&mut self, place: Place) -> Result<u32, Stop> {
         if let Some(buffer) = self.pool.touch(place) {
             return Ok(buffer.version);

@@ -1,4 +1,5 @@
-//! The hardware of a server's world: flash, disk, log, control file and marker on one power supply, and memory that outlives the server.
+//! The hardware of a server's world: flash, disk, log, control file and marker on one power supply, and
+//! memory that outlives the server.
 
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -102,8 +103,8 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// A machine with an empty flash device and an empty disk of these lengths in bytes. A cut leaves pieces of `disk_piece` bytes of the disk
-    /// whole.
+    /// A machine with an empty flash device and an empty disk of these lengths in bytes. A cut leaves pieces
+    /// of `disk_piece` bytes of the disk whole.
     pub(super) fn new(flash_bytes: u64, disk_bytes: u64, disk_piece: u64) -> Self {
         let power = Power::new();
         let disk = MemoryDevice::on(&power, "simulated disk", disk_bytes, false);

@@ -20,7 +20,8 @@ pub(super) struct Scenario {
     pub(super) buffers: usize,
     /// How many processes of the server use the tier.
     pub(super) processes: u32,
-    /// The disk writes whole pages or nothing; if not, the log has an image of each page that changes after a redo pointer.
+    /// The disk writes whole pages or nothing; if not, the log has an image of each page that changes after
+    /// a redo pointer.
     pub(super) atomic_disk: bool,
     /// Whether devices report errors now and then.
     pub(super) errors: bool,

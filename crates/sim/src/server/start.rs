@@ -1,4 +1,5 @@
-//! The server starts: [`Host::start`] judges, recovers and publishes the tier, other processes attach, and redo begins.
+//! The server starts: [`Host::start`] judges, recovers and publishes the tier, other processes attach, and
+//! redo begins.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,8 +1,9 @@
-//! What somebody does to a server's machine while it is at rest: the marker is lost, the superblock, both are of different tiers, another version
-//! of the format, an older device; and, on copies, flash is damaged.
+//! What somebody does to a server's machine while it is at rest: the marker is lost, the superblock, both are
+//! of different tiers, another version of the format, an older device; and, on copies, flash is damaged.
 //!
-//! Invariant checked: `known-tier`. Where nothing but the tier has pages the server refuses to start, or starts with every page right; where disk and log
-//! suffice it starts. Put right again, it starts as if nothing had happened.
+//! Invariant checked: `known-tier`. Where nothing but the tier has pages the server refuses to start, or
+//! starts with every page right; where disk and log suffice it starts. Put right again, it starts as if
+//! nothing had happened.
 
 use mezzanine_device::memory::Random;
 use mezzanine_engine::SyncMode;
@@ -112,7 +113,8 @@ impl World {
                 self.coverage.damage_refused += 1;
                 Ok(())
             }
-            // Damage to the newest groups looks like a torn write; a page may be as it was before them (docs/reliability.md).
+            // Damage to the newest groups looks like a torn write; a page may be as it was before them
+            // (docs/reliability.md).
             Err(Stop::Violated(
                 Invariant::RedoPromise | Invariant::Versions | Invariant::NoResurrection,
                 _,

@@ -51,7 +51,8 @@ pub struct World {
     cuts: u64,
     /// Up to where the log was promised to survive.
     pub(super) acknowledged: Lsn,
-    /// Where each relation was last dropped as a whole: its number is free when the redo pointer has passed that.
+    /// Where each relation was last dropped as a whole: its number is free when the redo pointer has passed
+    /// that.
     pub(super) dropped: Vec<Lsn>,
     /// The memory that the last server left behind; none after the loss of power.
     pub(super) memory: Option<LastingMemory>,
@@ -123,8 +124,8 @@ impl World {
         }
     }
 
-    /// Runs the world of `seed` through `cuts` power cuts or to its first violation. The same seed always leads the same life; more cuts
-    /// only make it longer.
+    /// Runs the world of `seed` through `cuts` power cuts or to its first violation. The same seed always
+    /// leads the same life; more cuts only make it longer.
     pub fn run(seed: u64, cuts: u64) -> Outcome {
         Self::on(seed, &Terms::default()).live(cuts)
     }
@@ -217,7 +218,8 @@ impl World {
         }
     }
 
-    /// What a failed operation means: nothing when the power has failed, the end of the session when a device was to fail, else a finding.
+    /// What a failed operation means: nothing when the power has failed, the end of the session when a device
+    /// was to fail, else a finding.
     pub(super) fn done<T, E: Display>(&self, operation: &str, result: Result<T, E>) -> Result<T, Stop> {
         result.map_err(|error| match self.machine.power.is_on() {
             false => Stop::PowerFailed,

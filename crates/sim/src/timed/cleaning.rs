@@ -1,4 +1,5 @@
-//! Dirty pages leave the pool: to the tier, or to their home. And the background cleaner, which keeps frames free.
+//! Dirty pages leave the pool: to the tier, or to their home. And the background cleaner, which keeps frames
+//! free.
 
 use mezzanine_device::model::OperationKind;
 use mezzanine_engine::{StageIn, SyncMode};
@@ -11,8 +12,8 @@ use super::world::{Whose, World};
 use Then::{Go, Wait};
 
 impl World<'_> {
-    /// Takes the writing out of a pinned page further; `None` when it is done, else what to go on with when the task is woken. The page may
-    /// have been made dirty again meanwhile.
+    /// Takes the writing out of a pinned page further; `None` when it is done, else what to go on with when
+    /// the task is woken. The page may have been made dirty again meanwhile.
     pub(super) fn clean(&mut self, who: u32, frame: u32, at: Cleaning, reason: Reason) -> Option<Cleaning> {
         match at {
             Cleaning::Begin => self.begin_cleaning(who, frame, reason),
@@ -80,8 +81,9 @@ impl World<'_> {
         }
     }
 
-    /// Stages in up to `pages` pages from the tail of the pool. They stay in it, clean: what the paper compares with the
-    /// background writer of a database ("Flash as cache extension for online transactional workloads", section 4.3).
+    /// Stages in up to `pages` pages from the tail of the pool. They stay in it, clean: what the paper
+    /// compares with the background writer of a database ("Flash as cache extension for online
+    /// transactional workloads", section 4.3).
     pub(super) fn give_pages(&mut self, pages: u64) {
         let Some(tier) = self.tier.filter(|tier| tier.sync_mode() != SyncMode::Through) else { return };
         for frame in self.pool.tail(pages as usize) {

@@ -20,7 +20,8 @@ pub(super) enum Served {
 pub struct Requests {
     /// All of them.
     pub requests: u64,
-    /// The page was in the buffer pool. Those that waited until another client's read of the same page was complete are among them.
+    /// The page was in the buffer pool. Those that waited until another client's read of the same page was
+    /// complete are among them.
     pub pool: u64,
     /// It was in the tier's staging memory.
     pub staging: u64,

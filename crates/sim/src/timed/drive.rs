@@ -68,7 +68,8 @@ impl<W: Copy> Drive<W> {
         }
     }
 
-    /// An operation whose arm is where its address lies, if `span` is the whole stroke: 1 for the drive as it is.
+    /// An operation whose arm is where its address lies, if `span` is the whole stroke: 1 for the drive as it
+    /// is.
     pub(super) fn operation(&self, kind: OperationKind, address: u64, len: u64, span: f64) -> Operation {
         let operation = self.timing.operation(kind, address, len);
         Operation { position: (operation.position * span).min(1.0), ..operation }
@@ -117,8 +118,8 @@ impl<W: Copy> Drive<W> {
         let submitted =
             self.timing.submit(&mut self.state, now, slot.operation).map_err(|full| full.not_before)?;
         slot.ticket = Some(submitted.ticket);
-        // A completion that is known is asked for at once; a choice that the drive has not made yet, once all that comes at
-        // this moment is there.
+        // A completion that is known is asked for at once; a choice that the drive has not made yet, once all
+        // that comes at this moment is there.
         Ok(match slot.ticket.as_mut().filter(|ticket| ticket.is_known()) {
             Some(ticket) => match self.timing.progress(&mut self.state, now, ticket) {
                 Progress::At(at) | Progress::NotBefore(at) => at,

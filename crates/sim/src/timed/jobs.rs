@@ -1,6 +1,7 @@
 //! The tier's jobs, carried out by the host's workers and by tasks that find staging memory full.
 //!
-//! Each I/O of a job goes to a modelled drive, so many at once; the job is handed back when the last is complete.
+//! Each I/O of a job goes to a modelled drive, so many at once; the job is handed back when the last is
+//! complete.
 
 use mezzanine_device::model::OperationKind;
 use mezzanine_engine::{Job, Tier};
@@ -39,12 +40,14 @@ pub(super) struct Workers {
     idle: Vec<u32>,
     /// An event for the idle ones is entered.
     woken: bool,
-    /// How often, one time after the other, the idle ones have found nothing to do and left the tier as it was, and what [`Tier::work`] was then.
+    /// How often, one time after the other, the idle ones have found nothing to do and left the tier as it
+    /// was, and what [`Tier::work`] was then.
     fruitless: u32,
     work: u64,
 }
 
-/// After so many looks that changed nothing the next one would not either, until something happens to the tier.
+/// After so many looks that changed nothing the next one would not either, until something happens to the
+/// tier.
 const FRUITLESS_MAX: u32 = 2;
 
 impl Workers {
@@ -105,7 +108,8 @@ impl<'t> World<'t> {
         self.workers.looked(fruitless && tier.progress() == before, tier.work());
     }
 
-    /// A task has found no room in the tier: it carries out a job, or waits for those of others. True if it may try again at once.
+    /// A task has found no room in the tier: it carries out a job, or waits for those of others. True if it
+    /// may try again at once.
     pub(super) fn work_or_wait(&mut self, who: u32) -> bool {
         // Whatever comes of it, there may be something else to do afterwards.
         self.workers.fruitless = 0;
@@ -151,8 +155,8 @@ impl<'t> World<'t> {
         false
     }
 
-    /// What a job asks of the drives. What it writes to flash is there from now on, and what it reads is read: nobody asks flash for a page
-    /// whose job is not complete.
+    /// What a job asks of the drives. What it writes to flash is there from now on, and what it reads is
+    /// read: nobody asks flash for a page whose job is not complete.
     fn operations_of(&mut self, job: &mut Job<'t>) -> Vec<Step> {
         let contents = self.flash_contents.as_mut().expect("a tier has flash");
         match job {
@@ -184,7 +188,8 @@ impl<'t> World<'t> {
         }
     }
 
-    /// Address and length on the flash device: the engine's pages are the smallest, the device's are the database's.
+    /// Address and length on the flash device: the engine's pages are the smallest, the device's are the
+    /// database's.
     pub(super) fn on_flash(&self, offset: u64, len: u64) -> (u64, u64) {
         let factor = u64::from(self.setup.page_bytes) / self.zeros.len() as u64;
         (offset * factor, len * factor)

@@ -5,7 +5,8 @@ use std::time::Duration;
 use mezzanine_workload::Histogram;
 use serde::Serialize;
 
-/// What is known of a latency. Percentiles are the upper ends of the buckets of [`Histogram`], at most 3 % too large, and never beyond the largest.
+/// What is known of a latency. Percentiles are the upper ends of the buckets of [`Histogram`], at most 3 %
+/// too large, and never beyond the largest.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 #[allow(missing_docs)]
 pub struct Latency {

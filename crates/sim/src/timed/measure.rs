@@ -181,8 +181,8 @@ impl World<'_> {
         }
     }
 
-    /// Share of the queue's frames that hold a version that is no longer the newest: those that were appended and have neither left nor
-    /// are valid.
+    /// Share of the queue's frames that hold a version that is no longer the newest: those that were appended
+    /// and have neither left nor are valid.
     fn old_version_share(&self) -> Option<f64> {
         let tier = self.tier.filter(|_| !self.setup.writes_in_place())?;
         let statistics = tier.statistics();

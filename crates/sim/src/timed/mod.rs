@@ -1,15 +1,20 @@
 //! Virtual time: a database's clients, its buffer pool and the tier below it, over modelled devices.
 //!
-//! A client runs transactions: it asks for pages, and waits when one is not in the pool. What it waits for is the shipped engine's doing, and that of the
-//! drive models of `mezzanine_device`, whose code is the one that holds back real operations; here it is asked for times, and the clock goes on to
-//! them. The engine's jobs are carried out by threads of the simulated host, and by clients that find staging memory full, as in real hosts.
+//! A client runs transactions: it asks for pages, and waits when one is not in the pool. What it waits for is
+//! the shipped engine's doing, and that of the drive models of `mezzanine_device`, whose code is the one that
+//! holds back real operations; here it is asked for times, and the clock goes on to them. The engine's jobs
+//! are carried out by threads of the simulated host, and by clients that find staging memory full, as in real
+//! hosts.
 //!
-//! Pages have no contents: every page is the same page of zeros (`hollow`), so that a database of any size fits.
+//! Pages have no contents: every page is the same page of zeros (`hollow`), so that a database of any size
+//! fits.
 //!
-//! [`Setup`] says what is simulated, [`run`] does it and answers with an [`Outcome`]. The same setup gives the same outcome, to the last bit.
+//! [`Setup`] says what is simulated, [`run`] does it and answers with an [`Outcome`]. The same setup gives
+//! the same outcome, to the last bit.
 //!
-//! What is simplified, all of it stated in `docs/simulator.md`: there are no locks of rows or pages; a transaction's work in the processor is spent in pieces,
-//! each before the page that is waited for next; the log is a time, or a device of its own.
+//! What is simplified, all of it stated in `docs/simulator.md`: there are no locks of rows or pages; a
+//! transaction's work in the processor is spent in pieces, each before the page that is waited for next; the
+//! log is a time, or a device of its own.
 
 mod clock;
 mod latency;

@@ -50,7 +50,8 @@ pub struct WarmedUp {
     pub filled: bool,
 }
 
-/// Transactions. Those that were rolled back, as one in a hundred New-Orders of TPC-C has to be, were carried out and count.
+/// Transactions. Those that were rolled back, as one in a hundred New-Orders of TPC-C has to be, were carried
+/// out and count.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Throughput {
     /// All of them.
@@ -87,7 +88,8 @@ pub struct Hits {
     pub writes: Requests,
     /// Share of requests that the pool answered.
     pub pool_ratio: f64,
-    /// Of requests that it did not, the share that the tier answered, from staging memory or flash: the hit ratio of the FaCE paper.
+    /// Of requests that it did not, the share that the tier answered, from staging memory or flash: the hit
+    /// ratio of the FaCE paper.
     pub tier_ratio: f64,
     /// The same for reads alone.
     pub tier_read_ratio: f64,
@@ -143,7 +145,8 @@ pub struct Flash {
     pub flushes: u64,
     /// Pages read and written in a second.
     pub pages_per_second: f64,
-    /// Share of the queue's frames that hold a version that is not the newest, on average over up to ten looks.
+    /// Share of the queue's frames that hold a version that is not the newest, on average over up to ten
+    /// looks.
     pub old_version_share: Option<f64>,
 }
 

@@ -15,7 +15,8 @@ pub(super) const NONE: u32 = u32::MAX;
 pub enum PoolPolicy {
     /// Least recently used.
     Lru,
-    /// PostgreSQL's clock sweep: a page has a count of uses, at most five, that the passing hand takes one from.
+    /// PostgreSQL's clock sweep: a page has a count of uses, at most five, that the passing hand takes one
+    /// from.
     Clock,
 }
 
@@ -195,7 +196,8 @@ impl Pool {
         }
     }
 
-    /// Frames whose pages will leave soon if nobody uses them, at most so many: the next one first. Pinned ones are left out.
+    /// Frames whose pages will leave soon if nobody uses them, at most so many: the next one first. Pinned
+    /// ones are left out.
     pub(super) fn tail(&self, most: usize) -> Vec<u32> {
         let may_leave = |frame: &u32| {
             let frame = &self.frames[*frame as usize];

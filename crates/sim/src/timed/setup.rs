@@ -107,10 +107,12 @@ pub enum LogDevice {
 /// When measuring begins.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum WarmUp {
-    /// When the tier has been filled once: as many pages were appended as the queue has frames; where pages are written in place, nearly all frames
-    /// have one, or no more come in. Without a tier when the pool has been replaced twice.
+    /// When the tier has been filled once: as many pages were appended as the queue has frames; where pages
+    /// are written in place, nearly all frames have one, or no more come in. Without a tier when the pool
+    /// has been replaced twice.
     Auto,
-    /// When that has happened so many times: what a tier keeps of dirty pages goes on growing after it was filled once.
+    /// When that has happened so many times: what a tier keeps of dirty pages goes on growing after it was
+    /// filled once.
     Rounds(u32),
     /// After so many simulated seconds.
     Seconds(f64),
@@ -118,8 +120,9 @@ pub enum WarmUp {
     Transactions(u64),
 }
 
-/// Everything that a run depends on. [`Setup::default`] is TPC-C over `face-gsc`, the FaCE paper's smallest tier with everything but devices and clients made a
-/// tenth as large: 50 warehouses, 20 MB of pool, 400 MB of flash.
+/// Everything that a run depends on. [`Setup::default`] is TPC-C over `face-gsc`, the FaCE paper's smallest
+/// tier with everything but devices and clients made a tenth as large: 50 warehouses, 20 MB of pool, 400 MB
+/// of flash.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Setup {
     /// Where requests come from.
@@ -128,7 +131,8 @@ pub struct Setup {
     pub transaction_requests: u32,
     /// Clients; each has one transaction under way.
     pub clients: u32,
-    /// Mean time in microseconds that a client thinks after a transaction, drawn from an exponential distribution; 0 for none.
+    /// Mean time in microseconds that a client thinks after a transaction, drawn from an exponential
+    /// distribution; 0 for none.
     pub think_us: f64,
     /// Where the randomness begins.
     pub seed: u64,
@@ -140,7 +144,8 @@ pub struct Setup {
     pub pool_bytes: u64,
     /// How the pool replaces pages.
     pub pool_policy: PoolPolicy,
-    /// Frames that a background cleaner keeps free in the pool; 0 for no cleaner: whoever needs a frame makes it free.
+    /// Frames that a background cleaner keeps free in the pool; 0 for no cleaner: whoever needs a frame
+    /// makes it free.
     pub cleaner_frames: u32,
     /// Bytes of the tier, its metadata among them.
     pub flash_bytes: u64,
@@ -148,11 +153,13 @@ pub struct Setup {
     pub admission: Admission,
     /// When the tier's dirty pages reach disk.
     pub sync_mode: SyncMode,
-    /// The tier's configuration in place of [`Self::tier_config`]; only its page size is always the smallest.
+    /// The tier's configuration in place of [`Self::tier_config`]; only its page size is always the
+    /// smallest.
     pub tier: Option<TierConfig>,
     /// Whether the tier may pull pages from the tail of the pool to fill its groups (`face-gsc`).
     pub pull: bool,
-    /// Threads of the host that carry out the tier's jobs. Of several, one writes to flash only. With none, whoever finds staging memory full does it.
+    /// Threads of the host that carry out the tier's jobs. Of several, one writes to flash only. With none,
+    /// whoever finds staging memory full does it.
     pub workers: u32,
     /// Operations of a job that are under way at once.
     pub job_depth: u32,
@@ -162,7 +169,8 @@ pub struct Setup {
     pub flash_model: Model,
     /// The disk.
     pub disk_model: Model,
-    /// Share of the stroke of the disk's arms that the database lies on; `None` for what it takes of the disk's capacity.
+    /// Share of the stroke of the disk's arms that the database lies on; `None` for what it takes of the
+    /// disk's capacity.
     pub disk_span: Option<f64>,
     /// The log.
     pub log: LogDevice,

@@ -1,7 +1,8 @@
 //! Where clients' requests come from: a generator, or a trace that is replayed.
 //!
-//! A trace is cut into transactions, which are handed out whole, in its order, to whichever client is free. They end with their commit; where
-//! the trace names transactions, with the next one of the same client; and where it has neither, after a number of requests.
+//! A trace is cut into transactions, which are handed out whole, in its order, to whichever client is free.
+//! They end with their commit; where the trace names transactions, with the next one of the same client; and
+//! where it has neither, after a number of requests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
@@ -28,7 +29,8 @@ pub(super) enum Next {
 pub(super) enum Source {
     Generated {
         clients: Clients,
-        /// For shapes without transactions: requests of each, and how far each client's is and whether it has written.
+        /// For shapes without transactions: requests of each, and how far each client's is and whether it
+        /// has written.
         cut: Option<(u32, Vec<(u32, bool)>)>,
     },
     Trace(Box<Replay>),

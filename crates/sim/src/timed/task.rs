@@ -137,7 +137,8 @@ impl World<'_> {
         })
     }
 
-    /// A client's requests up to the first that the pool cannot answer. What they cost of the processor is spent before anything else happens.
+    /// A client's requests up to the first that the pool cannot answer. What they cost of the processor is
+    /// spent before anything else happens.
     fn run_client(&mut self, who: u32) -> Result<Then, Refusal> {
         let mut work = 0;
         let next = loop {
@@ -170,7 +171,8 @@ impl World<'_> {
         Ok(Wait(next))
     }
 
-    /// Has memory that the next requests of a client look at come into the processor's cache: most of the time that a request takes is waiting for it.
+    /// Has memory that the next requests of a client look at come into the processor's cache: most of the
+    /// time that a request takes is waiting for it.
     #[inline]
     fn prepare(&self, who: u32) {
         if let Some(page) = self.source.later(who, AHEAD) {
@@ -186,7 +188,8 @@ impl World<'_> {
         }
     }
 
-    /// The same for the pages that may leave the pool after a victim: for the next what the tier looks at last, for the one behind it what it looks at first.
+    /// The same for the pages that may leave the pool after a victim: for the next what the tier looks at
+    /// last, for the one behind it what it looks at first.
     #[inline]
     fn prepare_next(&self, victim: u32) {
         let Some((next, page)) = self.pool.after_victim(victim) else { return };

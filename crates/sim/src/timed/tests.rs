@@ -59,7 +59,8 @@ impl Network {
         }
     }
 
-    /// Exact mean-value analysis: R_i(n) = D_i (1 + Q_i(n-1)), X(n) = n / (Z + sum of R), Q_i(n) = X(n) R_i(n).
+    /// Exact mean-value analysis: R_i(n) = D_i (1 + Q_i(n-1)), X(n) = n / (Z + sum of R), Q_i(n) = X(n)
+    /// R_i(n).
     fn throughput(&self) -> f64 {
         let mut queues = vec![0.0; self.demands.len()];
         let mut throughput = 0.0;

@@ -1,7 +1,8 @@
 //! The simulated host: everything that is in it, and the loop over its events.
 //!
-//! Whoever can wait is a *task*: the clients, then the checkpointer and the cleaner. A task runs until it has to wait; what it waits for
-//! enters an event for it. Events of one moment happen in the order in which they were entered, so one setup has one course.
+//! Whoever can wait is a *task*: the clients, then the checkpointer and the cleaner. A task runs until it has
+//! to wait; what it waits for enters an event for it. Events of one moment happen in the order in which they
+//! were entered, so one setup has one course.
 //!
 //! 1. Every request of a client is answered once, by one of pool, staging memory, flash and disk.
 //! 2. A task waits for one thing at a time, and is woken once for it.
@@ -93,7 +94,8 @@ pub(super) struct World<'t> {
     pub(super) log: Log,
     log_end: u64,
     pub(super) tasks: Vec<Task>,
-    /// Of each client: what comes behind it in line for a page, when its transaction began, and whether that has written.
+    /// Of each client: what comes behind it in line for a page, when its transaction began, and whether that
+    /// has written.
     pub(super) next_waiter: Vec<u32>,
     pub(super) began: Vec<u64>,
     pub(super) wrote: Vec<bool>,
@@ -129,7 +131,8 @@ impl<'t> World<'t> {
         source: Source,
     ) -> Result<Self, Refusal> {
         if let Some(tier) = tier {
-            // Pages that are pulled would have to be written to disk in mode `through`, and the tier does not wait for that.
+            // Pages that are pulled would have to be written to disk in mode `through`, and the tier does not
+            // wait for that.
             tier.set_pulling(setup.pull && setup.sync_mode != SyncMode::Through);
         }
         let page_size = tier.map_or(4096, |tier| tier.geometry().page_size());

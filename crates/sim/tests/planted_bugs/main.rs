@@ -1,17 +1,17 @@
-//! For every rule of the engine and the volume that a test can take out: something goes red when it is out, and is green when
-//! it is in. A world that finds nothing proves nothing.
+//! For every rule of the engine and the volume that a test can take out: something goes red when it is out,
+//! and is green when it is in. A world that finds nothing proves nothing.
 //!
-//! `data/planted.toml` says what finds which, and after how many power cuts; `docs/reliability.md` shows it as a table. After a
-//! change of a world or of the engine's order of jobs the numbers are others; this measures them anew (three minutes on two
-//! cores) and writes both files:
+//! `data/planted.toml` says what finds which, and after how many power cuts; `docs/reliability.md` shows it
+//! as a table. After a change of a world or of the engine's order of jobs the numbers are others; this
+//! measures them anew (three minutes on two cores) and writes both files:
 //!
 //! ```text
 //! MEZZANINE_PLANTED=write cargo test --release -p mezzanine-sim --features planted --test planted_bugs -- --ignored --nocapture
 //! ```
 //!
-//! `MEZZANINE_PLANTED=SwitchOne,SwitchTwo` measures some and writes nothing. Without `MEZZANINE_PLANTED` the table is measured and
-//! compared: every bug must still be found where the table says, in at most twenty times the cuts, because a change of a world draws
-//! other worlds.
+//! `MEZZANINE_PLANTED=SwitchOne,SwitchTwo` measures some and writes nothing. Without `MEZZANINE_PLANTED` the
+//! table is measured and compared: every bug must still be found where the table says, in at most twenty
+//! times the cuts, because a change of a world draws other worlds.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 mod search;
@@ -28,7 +28,8 @@ use table::{Row, Table, root};
 
 /// Found after so few cuts, a bug is looked for in every test run.
 const QUICK: u64 = 1000;
-/// Where a quick one must have shown. Other draws of the world may need more than the table says, but not that many more.
+/// Where a quick one must have shown. Other draws of the world may need more than the table says, but not
+/// that many more.
 const QUICK_MAX: u64 = 20_000;
 /// How far the table is measured in each world; and where nothing else finds a bug, how far then.
 const ROUNDS: [u64; 2] = [10_000, 200_000];

@@ -30,7 +30,8 @@ pub(crate) struct Found {
     pub(crate) violation: Violation,
 }
 
-/// Lives through worlds from seed 1 on with `bug` switched on, until one shows a violation or the cuts reach `cuts_max`.
+/// Lives through worlds from seed 1 on with `bug` switched on, until one shows a violation or the cuts reach
+/// `cuts_max`.
 pub(crate) fn search(bug: Option<Bug>, kind: Kind, cuts_max: u64) -> Option<Found> {
     set(bug);
     let mut cuts = 0;

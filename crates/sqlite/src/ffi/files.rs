@@ -50,7 +50,8 @@ pub(super) unsafe fn open_database(
 ) -> c_int {
     let parameter = |key: &str| {
         let key = c_string(key);
-        // SAFETY: `name` is the one that SQLite gave to `xOpen` for a main database, as this function demands.
+        // SAFETY: `name` is the one that SQLite gave to `xOpen` for a main database, as this function
+        // demands.
         let value = unsafe { (core.api.uri_parameter)(name, key.as_ptr()) };
         // SAFETY: null or a text that lives as long as `name`.
         (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }.to_string_lossy().into_owned())
@@ -109,7 +110,8 @@ static DATABASE_METHODS: IoMethods = IoMethods {
 /// What is behind an open database file.
 ///
 /// # Safety
-/// `file` has [`DATABASE_METHODS`] and is not closed; nobody else uses it while the result lives (contract 3).
+/// `file` has [`DATABASE_METHODS`] and is not closed; nobody else uses it while the result lives (contract
+/// 3).
 unsafe fn opened<'a>(file: *mut File) -> &'a mut OpenDatabase {
     // SAFETY: by the caller.
     let slot = unsafe { &*file.cast::<Slot<OpenDatabase>>() };
@@ -231,9 +233,9 @@ unsafe extern "C" fn db_sector_size(file: *mut File) -> c_int {
 }
 
 unsafe extern "C" fn db_device_characteristics(file: *mut File) -> c_int {
-    // Of the other promises none holds for a volume in every state: ATOMIC ends when the tier is given up and pages go
-    // straight to the disk; SAFE_APPEND and SEQUENTIAL would be read as promises about the journal, which is on the
-    // base VFS.
+    // Of the other promises none holds for a volume in every state: ATOMIC ends when the tier is given up and
+    // pages go straight to the disk; SAFE_APPEND and SEQUENTIAL would be read as promises about the
+    // journal, which is on the base VFS.
     // SAFETY: a method of this file.
     unsafe { opened(file) }.on(0, |_, c| if c.is_powersafe() { abi::IOCAP_POWERSAFE_OVERWRITE } else { 0 })
 }
@@ -348,8 +350,8 @@ struct OpenLog {
     /// The base VFS's file; words, for its alignment.
     base: Box<[u64]>,
     unsynced: Unsynced,
-    /// Of a write-ahead log the database: recordings have its commits. Weak, so that a log that SQLite has not closed yet keeps no
-    /// tier open.
+    /// Of a write-ahead log the database: recordings have its commits. Weak, so that a log that SQLite has
+    /// not closed yet keeps no tier open.
     database: Option<Weak<Database>>,
 }
 

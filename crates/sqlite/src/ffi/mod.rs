@@ -5,7 +5,8 @@
 //! 2. `xOpen` gets `szOsFile` bytes of suitably aligned memory. They stay in place, and belong to us, until
 //!    `xClose` returns.
 //! 3. The methods of one file are not called concurrently, nor after its `xClose`.
-//! 4. Pointers to buffers and results are valid for the call and for the stated length; names end with a zero.
+//! 4. Pointers to buffers and results are valid for the call and for the stated length; names end with a
+//!    zero.
 //!
 //! No panic crosses into C: each callback catches it and reports an I/O error.
 
@@ -27,7 +28,8 @@ mod files;
 
 use files::{SLOT_BYTES, open_database, open_log};
 
-/// The functions of SQLite that we call, from the SQLite that is linked or from the one that loads the extension.
+/// The functions of SQLite that we call, from the SQLite that is linked or from the one that loads the
+/// extension.
 #[derive(Clone, Copy)]
 pub(crate) struct Api {
     vfs_find: unsafe extern "C" fn(*const c_char) -> *mut Vfs,
@@ -113,7 +115,8 @@ unsafe fn entry<F: Copy>(routines: *const Symbol, index: usize) -> Option<F> {
     unsafe { place.cast::<Option<F>>().read() }
 }
 
-/// Functions of the linked SQLite with our name for the structure that they take; its layout is checked by a test.
+/// Functions of the linked SQLite with our name for the structure that they take; its layout is checked by a
+/// test.
 #[cfg(feature = "rusqlite")]
 mod linked {
     use super::{Vfs, c_char, c_int};
@@ -163,7 +166,8 @@ unsafe impl Send for Registered {}
 unsafe impl Sync for Registered {}
 
 impl Registered {
-    /// Takes the VFS out of SQLite's list. Its memory stays, since a connection that is being opened may still hold it.
+    /// Takes the VFS out of SQLite's list. Its memory stays, since a connection that is being opened may
+    /// still hold it.
     pub(crate) fn unregister(self) {
         // SAFETY: the VFS was registered with the same SQLite, and is never freed.
         unsafe { (self.unregister)(self.vfs) };
@@ -231,8 +235,8 @@ pub(crate) fn register(api: Api, settings: Settings) -> Result<Registered, Error
     Ok(Registered { vfs, unregister: api.vfs_unregister })
 }
 
-/// The body of a loadable extension's entry point: registers the VFS `mezzanine` with the SQLite that loads it,
-/// once a process.
+/// The body of a loadable extension's entry point: registers the VFS `mezzanine` with the SQLite that loads
+/// it, once a process.
 ///
 /// # Safety
 /// The arguments are those that SQLite calls the entry point with.
@@ -297,7 +301,8 @@ unsafe fn path<'a>(name: *const c_char) -> Option<&'a Path> {
     Some(Path::new(OsStr::from_bytes(name.to_bytes())))
 }
 
-/// The name of a log in the form that SQLite's own VFS wants: after the name comes an empty list of URI parameters.
+/// The name of a log in the form that SQLite's own VFS wants: after the name comes an empty list of URI
+/// parameters.
 fn log_name(place: &Path) -> CString {
     CString::new(place.as_os_str().as_bytes()).unwrap_or_default()
 }
@@ -328,8 +333,8 @@ unsafe extern "C" fn open(
                 // SAFETY: the arguments are passed on.
                 unsafe { open_log(core, path, file, flags, out) }
             }
-            // SAFETY: contract 2 and 4; the memory is large enough for the base VFS, which takes the file over for
-            // good.
+            // SAFETY: contract 2 and 4; the memory is large enough for the base VFS, which takes the file
+            // over for good.
             _ => unsafe { base_open(core, name, file, flags, out) },
         }
     })
@@ -422,7 +427,8 @@ unsafe extern "C" fn get_last_error(_vfs: *mut Vfs, len: c_int, out: *mut c_char
 // ----------------------------------------------------------------------------------------------------
 // System calls
 
-/// Locks `len` bytes from `start` by the open file description of `file`, or gives them back, without waiting.
+/// Locks `len` bytes from `start` by the open file description of `file`, or gives them back, without
+/// waiting.
 pub(crate) fn set_lock(file: &OsFile, kind: c_int, (start, len): (i64, i64)) -> io::Result<()> {
     // For a lock of an open file description the process must be 0.
     let range = libc::flock {

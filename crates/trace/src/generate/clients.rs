@@ -1,4 +1,5 @@
-//! Clients that are asked one by one, each at a time of the asker's choosing: what a simulation with a clock of its own needs.
+//! Clients that are asked one by one, each at a time of the asker's choosing: what a simulation with a clock
+//! of its own needs.
 
 use crate::request::Op;
 
@@ -60,8 +61,8 @@ impl Clients {
         }
     }
 
-    /// The page that a client asks for in the step that is `nth` after the next, counted from 0: as far as it is known already, and if it is a
-    /// page. For hosts that prepare for it.
+    /// The page that a client asks for in the step that is `nth` after the next, counted from 0: as far as it
+    /// is known already, and if it is a page. For hosts that prepare for it.
     ///
     /// # Panics
     /// If there is no client of this number.

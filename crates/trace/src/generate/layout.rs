@@ -1,7 +1,8 @@
 //! Where tables and indexes lie in a database of so many pages.
 //!
-//! Rows have the length that the benchmark states and 28 bytes more, PostgreSQL's row header and line pointer; an index entry has 24 bytes,
-//! and index pages are 70 % full. Relations follow each other without gaps, each with its root first.
+//! Rows have the length that the benchmark states and 28 bytes more, PostgreSQL's row header and line
+//! pointer; an index entry has 24 bytes, and index pages are 70 % full. Relations follow each other without
+//! gaps, each with its root first.
 
 use super::stream::Steps;
 

@@ -1,10 +1,12 @@
 //! Streams of page requests that are shaped like a benchmark's, from a seed.
 //!
-//! 1. What is generated follows from the [`Generate`] alone, request by request: the same parameters give the same stream.
-//! 2. Memory is bounded by the size of the database, at most some bytes for every thousand pages, not by the length of the stream.
+//! 1. What is generated follows from the [`Generate`] alone, request by request: the same parameters give the
+//!    same stream.
+//! 2. Memory is bounded by the size of the database, at most some bytes for every thousand pages, not by the
+//!    length of the stream.
 //!
-//! `docs/traces.md` says what each shape assumes. They are references to a database's pages in its memory, hits and misses alike, and no
-//! measurement of the benchmarks that they are named after.
+//! `docs/traces.md` says what each shape assumes. They are references to a database's pages in its memory,
+//! hits and misses alike, and no measurement of the benchmarks that they are named after.
 
 mod layout;
 mod stream;
@@ -52,7 +54,8 @@ impl Shape {
         ["tpcc", "tpce", "tpch", "zipf", "uniform"][self as usize]
     }
 
-    /// How many clients there are if nobody says: the 50 of the FaCE paper's TPC-C runs; for TPC-H four streams of queries.
+    /// How many clients there are if nobody says: the 50 of the FaCE paper's TPC-C runs; for TPC-H four
+    /// streams of queries.
     pub fn clients(self) -> u32 {
         match self {
             Self::Tpcc | Self::Tpce => 50,
@@ -105,8 +108,8 @@ pub struct Generate {
     pub exponent: f64,
     /// Share of writes in `zipf` and `uniform`, from 0 to 1.
     pub write_share: f64,
-    /// Warehouses of `tpcc`, for which there must be pages enough; what is left over is room for orders to come. `None` for as
-    /// many as fit.
+    /// Warehouses of `tpcc`, for which there must be pages enough; what is left over is room for orders to
+    /// come. `None` for as many as fit.
     pub warehouses: Option<u32>,
 }
 
@@ -127,8 +130,8 @@ impl Generate {
         }
     }
 
-    /// Pages of a TPC-C database of so many warehouses, with room for orders to come: 114 MB a warehouse with pages of 4 KiB, as in the FaCE
-    /// paper.
+    /// Pages of a TPC-C database of so many warehouses, with room for orders to come: 114 MB a warehouse with
+    /// pages of 4 KiB, as in the FaCE paper.
     pub fn tpcc_pages(warehouses: u32, page_bytes: u32) -> u64 {
         tpcc::pages_of(warehouses, page_bytes)
     }
@@ -147,7 +150,8 @@ impl Generate {
         Ok(Generator { stream: Stream::new(source, clients, random), left: self.requests, relations })
     }
 
-    /// The same clients, each asked for its next step when whoever carries the steps out is ready for it. `requests` is not used.
+    /// The same clients, each asked for its next step when whoever carries the steps out is ready for it.
+    /// `requests` is not used.
     ///
     /// # Errors
     /// What is wrong with the parameters, and what would be right.

@@ -1,8 +1,10 @@
-//! TPC-C: what its five transactions touch (TPC Benchmark C, clauses 2.4 to 2.8), for the requests of `mezzanine_workload`.
+//! TPC-C: what its five transactions touch (TPC Benchmark C, clauses 2.4 to 2.8), for the requests of
+//! `mezzanine_workload`.
 //!
-//! Customers, stock, items, warehouses and districts are tables with an index on their keys; orders, order lines and new orders lie in the order
-//! of their keys, so that every district appends at a place of its own; history is appended at one place. Tables that grow have room
-//! for a number of orders in each district and take the place of the oldest when that is used up.
+//! Customers, stock, items, warehouses and districts are tables with an index on their keys; orders, order
+//! lines and new orders lie in the order of their keys, so that every district appends at a place of its own;
+//! history is appended at one place. Tables that grow have room for a number of orders in each district and
+//! take the place of the oldest when that is used up.
 
 use mezzanine_workload::{
     CustomerChoice, DISTRICTS_PER_WAREHOUSE, NurandConstants, OrderLine, Population, Random, Request,
@@ -73,7 +75,8 @@ impl Ordered {
     }
 }
 
-/// The tables of a population with room for `room` orders in each district. Row lengths are those of clause 4.2.2.
+/// The tables of a population with room for `room` orders in each district. Row lengths are those of clause
+/// 4.2.2.
 fn tables(scale: &Scale, room: u64, page_bytes: u32) -> (Tables, Space) {
     let mut space = Space::new(page_bytes);
     let warehouses = u64::from(scale.warehouses);
@@ -147,8 +150,8 @@ fn scale_of(warehouses: u32, pages: u64, page_bytes: u32) -> Result<Scale, Strin
     Ok(scale)
 }
 
-/// Pages of a database of so many warehouses: the least that [`scale_of`] takes and 3 % more, which makes it as large as the FaCE paper's (500
-/// warehouses, 57 GB).
+/// Pages of a database of so many warehouses: the least that [`scale_of`] takes and 3 % more, which makes it
+/// as large as the FaCE paper's (500 warehouses, 57 GB).
 pub(super) fn pages_of(warehouses: u32, page_bytes: u32) -> u64 {
     let scale = Scale::standard(warehouses.clamp(1, WAREHOUSES_MAX));
     tables(&scale, room_min(&scale), page_bytes).1.pages() * 103 / 100
@@ -240,7 +243,8 @@ impl Tpcc {
         if change { t.customer.write(row, steps) } else { t.customer.read(row, steps) }
     }
 
-    /// By number, or by last name: the middle one of three that bear it (clause 2.5.2.2). Returns the customer's number from 0.
+    /// By number, or by last name: the middle one of three that bear it (clause 2.5.2.2). Returns the
+    /// customer's number from 0.
     fn customer(&self, district: u64, choice: &CustomerChoice, change: bool, steps: &mut Steps) -> u64 {
         let per_district = u64::from(self.scale.customers_per_district);
         let name = match choice {

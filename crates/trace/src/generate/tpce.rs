@@ -1,12 +1,13 @@
 //! TPC-E: what its transactions touch (TPC Benchmark E, section 3), in the mix of section 6.
 //!
-//! A transaction refers to each leaf or row page that it touches once, the pages that it changes with a write; pages above the leaves of
-//! indexes are left out as always in memory. So reads have the share, 87 to 90 %, that is published for the benchmark's reads and writes of
-//! its storage, which a stream of every single look into a page would not show.
+//! A transaction refers to each leaf or row page that it touches once, the pages that it changes with a
+//! write; pages above the leaves of indexes are left out as always in memory. So reads have the share, 87 to
+//! 90 %, that is published for the benchmark's reads and writes of its storage, which a stream of every
+//! single look into a page would not show.
 //!
-//! Customers come in blocks of 1,000, the blocks alike; in a block NURand picks, so that some trade far more than others. Trades, their
-//! history, settlements and cash transactions lie in the order of time and are appended; an account makes, on average, every
-//! A-th trade of A accounts.
+//! Customers come in blocks of 1,000, the blocks alike; in a block NURand picks, so that some trade far more
+//! than others. Trades, their history, settlements and cash transactions lie in the order of time and are
+//! appended; an account makes, on average, every A-th trade of A accounts.
 
 use std::collections::HashSet;
 
@@ -20,7 +21,8 @@ use crate::dense::Hashing;
 /// Customers whose popularity NURand decides, the benchmark's load unit.
 const BLOCK: u64 = 1_000;
 
-/// The smallest database of the benchmark. In smaller ones customers are as many as hundreds of pages, and have made fewer trades.
+/// The smallest database of the benchmark. In smaller ones customers are as many as hundreds of pages, and
+/// have made fewer trades.
 const CUSTOMERS_STANDARD: u64 = 5_000;
 const PAGES_PER_CUSTOMER_SMALL: u64 = 100;
 
@@ -137,7 +139,8 @@ fn tables(counts: &Counts, page_bytes: u32) -> (Tables, Space) {
     (tables, space)
 }
 
-/// The customers and trades that fit: of the benchmark's own trades per customer if there is room for 5,000 customers with them.
+/// The customers and trades that fit: of the benchmark's own trades per customer if there is room for 5,000
+/// customers with them.
 fn counts_for(pages: u64, page_bytes: u32) -> Result<Counts, String> {
     let fits = |counts: &Counts| tables(counts, page_bytes).1.pages() <= pages;
     let whole = |customers| Counts::new(customers, customers * TRADES_PER_CUSTOMER);

@@ -1,9 +1,10 @@
-//! TPC-H: scans of tables, and rows of others found by their indexes in the course of them (TPC Benchmark H, clause 2.4).
+//! TPC-H: scans of tables, and rows of others found by their indexes in the course of them (TPC Benchmark H,
+//! clause 2.4).
 //!
-//! Each client runs all 22 queries in an order of its own, again and again, and after each round refreshes a thousandth of the orders (clauses
-//! 2.5 to 2.7). A query is the scans that a plan without parallel or bitmap steps makes of it, one after the other; while the
-//! last of them goes on, rows of other tables are looked up, one for so many pages of the scan. What does not fit memory is not
-//! spilt.
+//! Each client runs all 22 queries in an order of its own, again and again, and after each round refreshes a
+//! thousandth of the orders (clauses 2.5 to 2.7). A query is the scans that a plan without parallel or bitmap
+//! steps makes of it, one after the other; while the last of them goes on, rows of other tables are looked
+//! up, one for so many pages of the scan. What does not fit memory is not spilt.
 
 use mezzanine_workload::Random;
 
@@ -31,8 +32,8 @@ const CUSTOMER: usize = 3;
 const ORDERS: usize = 4;
 const LINEITEM: usize = 5;
 
-/// Tables that a query scans, in turn, and tables in which it looks rows up during the last scan, with so many for a thousand pages
-/// of it.
+/// Tables that a query scans, in turn, and tables in which it looks rows up during the last scan, with so
+/// many for a thousand pages of it.
 struct Query {
     scans: &'static [usize],
     probes: &'static [(usize, u64)],
@@ -42,8 +43,8 @@ const fn query(scans: &'static [usize], probes: &'static [(usize, u64)]) -> Quer
     Query { scans, probes }
 }
 
-/// Queries 1 to 22. How many rows are looked up follows from the share of rows that the query's conditions leave, roughly: a page
-/// of orders has 30 rows, of lineitem 29.
+/// Queries 1 to 22. How many rows are looked up follows from the share of rows that the query's conditions
+/// leave, roughly: a page of orders has 30 rows, of lineitem 29.
 const QUERIES: [Query; 22] = [
     query(&[LINEITEM], &[]),
     query(&[PART], &[(PARTSUPP, 400), (SUPPLIER, 400)]),
@@ -136,7 +137,8 @@ impl Tpch {
         table.heap.read(row, steps);
     }
 
-    /// A piece of a scan with the rows that are looked up meanwhile; returns where the query goes on, if it does.
+    /// A piece of a scan with the rows that are looked up meanwhile; returns where the query goes on, if it
+    /// does.
     fn scan(&mut self, query: usize, scan: usize, page: u64, steps: &mut Steps) -> Option<At> {
         let Query { scans, probes } = &QUERIES[query];
         let heap = self.tables[scans[scan]].heap;

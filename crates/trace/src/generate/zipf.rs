@@ -46,7 +46,8 @@ impl Source for Pages {
     }
 }
 
-/// A number near pages divided by the golden ratio that has no divisor with them: steps of it come by all pages.
+/// A number near pages divided by the golden ratio that has no divisor with them: steps of it come by all
+/// pages.
 fn stride(pages: u32) -> u64 {
     let pages = u64::from(pages);
     let divisor = |mut a: u64, mut b: u64| {
@@ -59,8 +60,8 @@ fn stride(pages: u32) -> u64 {
     (near.max(1)..).find(|stride| divisor(*stride, pages) == 1).unwrap_or(1)
 }
 
-/// Zipf's law by rejection and inversion, without a table (Hörmann and Derflinger, "Rejection-inversion to generate variates from
-/// monotone discrete distributions", 1996).
+/// Zipf's law by rejection and inversion, without a table (Hörmann and Derflinger, "Rejection-inversion to
+/// generate variates from monotone discrete distributions", 1996).
 struct Zipf {
     exponent: f64,
     items: f64,

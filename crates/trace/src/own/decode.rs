@@ -18,7 +18,8 @@ pub(crate) struct Blocks {
     relations: Vec<Relation>,
     /// Where pages have ids: what the relations' ids begin with.
     prefixes: HashSet<[u8; PREFIX_BYTES]>,
-    /// The block that is being read: its records, how far they are read, how many requests are still to come, and where it began.
+    /// The block that is being read: its records, how far they are read, how many requests are still to
+    /// come, and where it began.
     records: Vec<u8>,
     at: usize,
     left: u32,

@@ -1,8 +1,10 @@
-//! Mezzanine's own traces of what a database asks of its buffer pool and what leaves it. `docs/format.md` draws the bytes.
+//! Mezzanine's own traces of what a database asks of its buffer pool and what leaves it. `docs/format.md`
+//! draws the bytes.
 //!
-//! 1. A file is a header, blocks of records, and an end that says how many there were. What has no end is not whole.
-//! 2. Header, blocks and end carry a checksum each, and the checksum of what stands before them, so that a block that is missing,
-//!    repeated or from another trace is noticed as much as one that is damaged.
+//! 1. A file is a header, blocks of records, and an end that says how many there were. What has no end is not
+//!    whole.
+//! 2. Header, blocks and end carry a checksum each, and the checksum of what stands before them, so that a
+//!    block that is missing, repeated or from another trace is noticed as much as one that is damaged.
 //! 3. Every block can be decoded without those before it, but for the relations that they have defined.
 
 mod header;

@@ -1,8 +1,9 @@
 //! How a trace names pages.
 //!
-//! A page id of the tier has 20 bytes (`mezzanine_engine::PageId`). In a trace they are taken apart into a relation (a file, a fork of a
-//! table), which is spelt out once, and a block number in it. A [`Request`](crate::Request) has both in one number: the relation in
-//! the upper 24 bits, the block in the lower 40.
+//! A page id of the tier has 20 bytes (`mezzanine_engine::PageId`). In a trace they are taken apart into a
+//! relation (a file, a fork of a table), which is spelt out once, and a block number in it. A
+//! [`Request`](crate::Request) has both in one number: the relation in the upper 24 bits, the block in the
+//! lower 40.
 
 use mezzanine_engine::PageId;
 
@@ -12,7 +13,8 @@ const BLOCK_BITS: u32 = 40;
 /// The largest block number of a named page.
 pub(super) const BLOCK_MAX: u64 = (1 << BLOCK_BITS) - 1;
 
-/// The most relations of a trace. 2^24 would fit; this is more than any database has, and bounds what a reader has to remember.
+/// The most relations of a trace. 2^24 would fit; this is more than any database has, and bounds what a
+/// reader has to remember.
 pub(super) const RELATIONS_MAX: usize = 1 << 20;
 
 /// Bytes of a page id that name its relation.
@@ -101,7 +103,8 @@ impl Relation {
         &self.name
     }
 
-    /// Its name or, if it has none, what the ids of its pages say, in a trace whose pages are named like that.
+    /// Its name or, if it has none, what the ids of its pages say, in a trace whose pages are named like
+    /// that.
     pub fn describe(&self, naming: Naming) -> String {
         let first = match naming.join(&self.prefix, 0) {
             Some(id) if self.name.is_empty() => id,

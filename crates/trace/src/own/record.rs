@@ -1,8 +1,8 @@
 //! Records: what has changed since the record before, in as few bytes as that takes.
 //!
-//! A record begins with its tag: the kind in the lower four bits, and above them which fields follow. Numbers are varints: seven bits a
-//! byte, the lowest first, the top bit of all bytes but the last set. Differences are folded so that small ones of either sign are small
-//! numbers (0, -1, 1, -2, ... are 0, 1, 2, 3, ...).
+//! A record begins with its tag: the kind in the lower four bits, and above them which fields follow. Numbers
+//! are varints: seven bits a byte, the lowest first, the top bit of all bytes but the last set. Differences
+//! are folded so that small ones of either sign are small numbers (0, -1, 1, -2, ... are 0, 1, 2, 3, ...).
 
 use super::naming::{Naming, PREFIX_BYTES, RELATIONS_MAX, Relation, page_number, parts_of};
 use crate::request::{Op, Request};

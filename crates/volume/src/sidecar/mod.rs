@@ -27,7 +27,8 @@ pub trait SidecarStore: Send + Sync {
     /// Anything but its absence.
     fn read(&self) -> io::Result<Option<Vec<u8>>>;
 
-    /// Replaces it. After a crash it is wholly the old one or wholly the new one; on return the new one is durable.
+    /// Replaces it. After a crash it is wholly the old one or wholly the new one; on return the new one is
+    /// durable.
     ///
     /// # Errors
     /// The failure; old or new may then be in place.
@@ -39,9 +40,10 @@ pub trait SidecarStore: Send + Sync {
     /// The failure.
     fn remove(&self) -> io::Result<()>;
 
-    /// Bytes that change when somebody writes to the backing file or puts another one in its place, as far as that can be known without
-    /// reading it: for files the size, the times of the last change of contents and of the file itself, and the inode. `None` if nothing
-    /// of the kind is known, or a change that comes right now might leave the same bytes.
+    /// Bytes that change when somebody writes to the backing file or puts another one in its place, as far as
+    /// that can be known without reading it: for files the size, the times of the last change of contents
+    /// and of the file itself, and the inode. `None` if nothing of the kind is known, or a change that
+    /// comes right now might leave the same bytes.
     ///
     /// # Errors
     /// The failure to ask.
@@ -50,7 +52,8 @@ pub trait SidecarStore: Send + Sync {
     }
 }
 
-/// How long a fingerprint waits for the file system's clock to move on. Most count in milliseconds, some in seconds.
+/// How long a fingerprint waits for the file system's clock to move on. Most count in milliseconds, some in
+/// seconds.
 const SETTLING_MAX: Duration = Duration::from_millis(2100);
 
 /// What a file system says of the last change of a file.
@@ -110,23 +113,25 @@ impl PathSidecar {
         PathBuf::from(name)
     }
 
-    /// The tier that holds the file's newest pages, by its path when it was last used, if the sidecar says that they are
-    /// not on disk. A sidecar that cannot be read says nothing here; attaching the file will tell what is wrong with it.
+    /// The tier that holds the file's newest pages, by its path when it was last used, if the sidecar says
+    /// that they are not on disk. A sidecar that cannot be read says nothing here; attaching the file
+    /// will tell what is wrong with it.
     pub fn needed_tier(&self) -> Option<String> {
         let bytes = self.read().ok()??;
         let sidecar = Sidecar::decode(&bytes).ok()?;
         (sidecar.state == SidecarState::Dirty).then_some(sidecar.tier_path)
     }
 
-    /// What named the opening of the tier that the file was last used with, if its newest pages may be there: [`crate::Volume::nonce`] of then.
-    /// `None` also from a build that drew none.
+    /// What named the opening of the tier that the file was last used with, if its newest pages may be there:
+    /// [`crate::Volume::nonce`] of then. `None` also from a build that drew none.
     pub fn opening(&self) -> Option<Nonce> {
         let bytes = self.read().ok()??;
         let sidecar = Sidecar::decode(&bytes).ok()?;
         (sidecar.state == SidecarState::Dirty && sidecar.nonce != Nonce::default()).then_some(sidecar.nonce)
     }
 
-    /// What time it is to the file system: a file that is made now says so. A change that comes later is not of an earlier time.
+    /// What time it is to the file system: a file that is made now says so. A change that comes later is not
+    /// of an earlier time.
     fn clock(&self) -> io::Result<(i64, i64)> {
         let probe = self.temporary();
         absent_is_fine(fs::remove_file(&probe))?;

@@ -1,7 +1,7 @@
 //! What a sidecar says: the bond between one file and its tier.
 //!
-//! A small text, one field per line, so that a person who finds it beside a database can read it. The last line is a
-//! CRC-32C of everything before it.
+//! A small text, one field per line, so that a person who finds it beside a database can read it. The last
+//! line is a CRC-32C of everything before it.
 //!
 //! ```text
 //! mezzanine sidecar 2
@@ -32,9 +32,10 @@
 //! Version 1 had no nonce, mark and groups; it is read to drain a tier in version 2 of the flash format.
 //!
 //! # States
-//! * `current`: the disk holds every synced page. If `guard` is set and the file begins with it, `head` belongs there
-//!   instead; if the file begins with anything else, the file is right as it is. So the state holds before the guard is
-//!   written, while it is there, and after it was taken away, whichever of these a crash leaves behind.
+//! * `current`: the disk holds every synced page. If `guard` is set and the file begins with it, `head`
+//!   belongs there instead; if the file begins with anything else, the file is right as it is. So the state
+//!   holds before the guard is written, while it is there, and after it was taken away, whichever of these a
+//!   crash leaves behind.
 //! * `dirty`: the tier may hold the only copy of pages. If `guard` is set, the file begins with it.
 //! * `detached`: as `current`; the tier was given up after a failure and must not be believed any more.
 
@@ -104,11 +105,11 @@ pub struct Sidecar {
     pub page_size: u32,
     /// Length of the file in bytes when the sidecar was written; while dirty the tier knows better.
     pub length: u64,
-    /// First and end of the pages that are being discarded: to be zeroed on disk again after a crash, for a disk may tear
-    /// a page that is overwritten.
+    /// First and end of the pages that are being discarded: to be zeroed on disk again after a crash, for a
+    /// disk may tear a page that is overwritten.
     pub discarding: Option<(u64, u64)>,
-    /// The tier began to be given up when its queue had come to this position: clean pages that it took before may differ
-    /// from the disk, and count for nothing. 0 if that never happened.
+    /// The tier began to be given up when its queue had come to this position: clean pages that it took
+    /// before may differ from the disk, and count for nothing. 0 if that never happened.
     pub distrusted: u64,
     /// Blocks that stage-out wrote to disk last, and the checksums of their pages there.
     pub written: Vec<(u64, u32)>,
@@ -329,7 +330,8 @@ mod tests {
         }
     }
 
-    /// The checksum is right, but nobody writes such a guard: it would stand for more than the first sector, and was copied beyond a page.
+    /// The checksum is right, but nobody writes such a guard: it would stand for more than the first sector,
+    /// and was copied beyond a page.
     #[test]
     fn a_guard_or_head_longer_than_a_sector_is_damage() {
         let long = vec![7; GUARD_BYTES_MAX + 1];

@@ -1,7 +1,7 @@
 //! Tiers that older builds have left, kept in `tests/images`.
 //!
-//! A device's image begins with its length (u64), and goes on with pieces: 0, a length (u32) and as many bytes; or 1, a length (u32) and one
-//! byte that stands so often.
+//! A device's image begins with its length (u64), and goes on with pieces: 0, a length (u32) and as many
+//! bytes; or 1, a length (u32) and one byte that stands so often.
 
 #![allow(unreachable_pub)]
 

@@ -6,7 +6,8 @@ use std::sync::Mutex;
 use mezzanine_device::memory::{Power, Random, Spent};
 use mezzanine_volume::SidecarStore;
 
-/// A sidecar on the same power as the devices: a cut in the middle of a replacement leaves the old or the new one.
+/// A sidecar on the same power as the devices: a cut in the middle of a replacement leaves the old or the new
+/// one.
 pub struct PoweredSidecar {
     power: Power,
     state: Mutex<(Option<Vec<u8>>, Random)>,

@@ -57,8 +57,8 @@ pub(crate) struct Setup {
     pub(crate) guarded: bool,
     /// Disks tear pages when the power fails. Where writes go to disk alone, a page is as good as the disk.
     pub(crate) disks_tear: bool,
-    /// The tier may be given up: then pages whose newest version was not synced may be torn, whole sectors of
-    /// one version each.
+    /// The tier may be given up: then pages whose newest version was not synced may be torn, whole sectors
+    /// of one version each.
     pub(crate) torn_is_right: bool,
 }
 

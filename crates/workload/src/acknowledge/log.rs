@@ -35,8 +35,8 @@ impl AcknowledgementLog {
     /// Reads a log. An incomplete last line counts as not written.
     ///
     /// # Errors
-    /// [`ErrorKind::LogFormat`], naming the line, when this is no log, when it breaks off before its header ends, or when
-    /// a client has a commit in doubt and goes on to another.
+    /// [`ErrorKind::LogFormat`], naming the line, when this is no log, when it breaks off before its header
+    /// ends, or when a client has a commit in doubt and goes on to another.
     pub fn read(mut from: impl Read) -> Result<Self> {
         let mut text = String::new();
         from.read_to_string(&mut text).map_err(|error| {

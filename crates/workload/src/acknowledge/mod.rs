@@ -11,12 +11,13 @@
 //! ```
 //!
 //! A crash leaves at most one transaction per client in doubt, which may be found or not, but not in part.
-//! [`verify_acknowledged`] looks for all of them. An order is recognised by its number, customer and entry time, a
-//! payment by a tag in `h_data` of its history row, a delivery by its orders and their carrier.
+//! [`verify_acknowledged`] looks for all of them. An order is recognised by its number, customer and entry
+//! time, a payment by a tag in `h_data` of its history row, a delivery by its orders and their carrier.
 //!
-//! The log is text, a line per step, each written by one call, so that the log of a process killed at any instant can
-//! be read: an incomplete last line is taken as not written, which errs on the side of doubt. To survive a power cut of
-//! the machine that the client runs on, the sink would have to sync; [`AcknowledgementWriter`] does not.
+//! The log is text, a line per step, each written by one call, so that the log of a process killed at any
+//! instant can be read: an incomplete last line is taken as not written, which errs on the side of doubt. To
+//! survive a power cut of the machine that the client runs on, the sink would have to sync;
+//! [`AcknowledgementWriter`] does not.
 
 mod log;
 mod verify;
@@ -74,8 +75,8 @@ pub struct AcknowledgementWriter<W> {
 }
 
 impl<W: Write + Send> AcknowledgementWriter<W> {
-    /// Begins a log: writes down how far every district has come, so that later orders and deliveries can be told from
-    /// earlier ones. `run_id` must not have been used on this database before.
+    /// Begins a log: writes down how far every district has come, so that later orders and deliveries can be
+    /// told from earlier ones. `run_id` must not have been used on this database before.
     ///
     /// Nothing else may write to the database from now on until the log is verified.
     pub fn begin(out: W, session: &mut dyn Session, run_id: u32) -> Result<Self> {

@@ -77,8 +77,8 @@ const HISTORY_ALL: Statement = Statement {
     sql: "SELECT h_data, h_w_id, h_d_id, h_c_w_id, h_c_d_id, h_c_id, h_amount FROM history",
 };
 
-/// Looks in the database for everything that the log says, and for what it does not say. Nothing else may have written
-/// to the database since the log was begun.
+/// Looks in the database for everything that the log says, and for what it does not say. Nothing else may
+/// have written to the database since the log was begun.
 ///
 /// # Errors
 /// Only when the database fails; a difference is a result.
@@ -277,8 +277,9 @@ impl<'l> Check<'l> {
     }
 }
 
-/// Loaded history rows hold random letters, full stops among them, so the whole form is checked: three hexadecimal
-/// numbers with the run's in front. That a random text of twelve letters and more has it is out of the question.
+/// Loaded history rows hold random letters, full stops among them, so the whole form is checked: three
+/// hexadecimal numbers with the run's in front. That a random text of twelve letters and more has it is out
+/// of the question.
 fn is_tag(text: &str, prefix: &str) -> bool {
     let hexadecimal = |part: &str| {
         !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte))

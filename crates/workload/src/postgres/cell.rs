@@ -1,7 +1,7 @@
 //! Parameters and cells in PostgreSQL's binary formats.
 //!
-//! The workload knows integers and text; PostgreSQL has several types of each, and gives the sum of `bigint`s as
-//! `numeric`, whose binary format is a sign, a weight and digits of base 10,000.
+//! The workload knows integers and text; PostgreSQL has several types of each, and gives the sum of `bigint`s
+//! as `numeric`, whose binary format is a sign, a weight and digits of base 10,000.
 
 use std::error::Error;
 
@@ -87,8 +87,8 @@ fn numeric(number: i64) -> Vec<u8> {
     header.into_iter().chain(digits.into_iter().rev()).flat_map(u16::to_be_bytes).collect()
 }
 
-/// A `numeric` that is an integer: number of digits, weight of the first, sign, decimals to show, digits. Zeros at the
-/// end are left out.
+/// A `numeric` that is an integer: number of digits, weight of the first, sign, decimals to show, digits.
+/// Zeros at the end are left out.
 fn from_numeric(raw: &[u8]) -> Fallible<i64> {
     let words: Vec<u16> = raw.chunks_exact(2).map(|two| u16::from_be_bytes([two[0], two[1]])).collect();
     let [count, weight, sign, _, digits @ ..] = words.as_slice() else {

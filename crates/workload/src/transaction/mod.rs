@@ -1,7 +1,7 @@
 //! The five transactions.
 //!
-//! Each runs its statements inside a transaction that the caller has begun, and says whether to commit. The caller
-//! commits, so that it can write down what is about to be committed before it is.
+//! Each runs its statements inside a transaction that the caller has begun, and says whether to commit. The
+//! caller commits, so that it can write down what is about to be committed before it is.
 
 mod delivery;
 mod new_order;
@@ -120,8 +120,9 @@ impl Request {
         }
     }
 
-    /// Runs the statements in `transaction`, which was begun with [`access`](Self::access). `now` is in microseconds
-    /// since 1970. `tag`, if given, replaces a Payment's `h_data`, so that its row can be told from all others.
+    /// Runs the statements in `transaction`, which was begun with [`access`](Self::access). `now` is in
+    /// microseconds since 1970. `tag`, if given, replaces a Payment's `h_data`, so that its row can be
+    /// told from all others.
     pub fn run(&self, transaction: &mut Transaction<'_>, now: i64, tag: Option<&str>) -> Result<Outcome> {
         match self {
             Request::NewOrder { warehouse, district, customer, lines } => {

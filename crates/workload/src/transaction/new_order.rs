@@ -62,8 +62,8 @@ pub(super) fn run(
     Ok(Outcome { commit: true, effect: Some(effect), output: Output::NewOrder { order, total } })
 }
 
-/// Takes one line's quantity from the stock and writes the line. Returns its amount in cents, or `None` when there is
-/// no such item.
+/// Takes one line's quantity from the stock and writes the line. Returns its amount in cents, or `None` when
+/// there is no such item.
 fn enter_line(
     transaction: &mut Transaction<'_>,
     warehouse: u32,

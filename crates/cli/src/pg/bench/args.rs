@@ -18,9 +18,10 @@ pub(crate) const EXAMPLES: &str = "Examples:
 `mezz device list` names the models. The server is that of `mezz pg build`, built first if it is not there; if root runs this, the server runs as \
 another user. What is needed in --directory and how long it takes is said at the start; everything is removed at the end.";
 
-/// Loads TPC-C into PostgreSQL and measures it on modelled disks without flash (disk), with the tier in each sync mode (through, drained, durable),
-/// and with everything on the flash drive (flash). Each run ends with a checkpoint, more transactions, kill -9, a restart whose time is taken,
-/// and checks: TPC-C's consistency conditions, and every commit that was acknowledged.
+/// Loads TPC-C into PostgreSQL and measures it on modelled disks without flash (disk), with the tier in each
+/// sync mode (through, drained, durable), and with everything on the flash drive (flash). Each run ends with
+/// a checkpoint, more transactions, kill -9, a restart whose time is taken, and checks: TPC-C's consistency
+/// conditions, and every commit that was acknowledged.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct BenchArgs {
     /// TPC-C warehouses; one is about 100 MB.
@@ -51,7 +52,8 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "SHARE", default_value_t = 0.2, value_parser = share)]
     pub(super) flash_share: f64,
 
-    /// Model of the drives that hold the data: a name from `mezz device list`, or a TOML file; "none": what --directory lies on.
+    /// Model of the drives that hold the data: a name from `mezz device list`, or a TOML file; "none": what
+    /// --directory lies on.
     #[arg(long, value_name = "MODEL", default_value = "cheetah-15k-x16")]
     pub(super) disk_model: String,
 
@@ -67,15 +69,18 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "SIZE", default_value = "57GB")]
     pub(super) full_size: Size,
 
-    /// Time that the log's device takes to make a write durable, in microseconds (default: a controller with a cache that survives power loss).
+    /// Time that the log's device takes to make a write durable, in microseconds (default: a controller with
+    /// a cache that survives power loss).
     #[arg(long, value_name = "US", default_value_t = 100, value_parser = clap::value_parser!(u32).range(0..=10_000))]
     pub(super) log_flush_us: u32,
 
-    /// A checkpoint is begun this often, in real time, and spread over nine tenths of it (default: none while it is measured).
+    /// A checkpoint is begun this often, in real time, and spread over nine tenths of it (default: none
+    /// while it is measured).
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(30..=86_400))]
     pub(super) checkpoint_timeout: Option<u32>,
 
-    /// Modelled drives take this many times as long as real ones (default: the smallest that keeps the processor below 70 % busy).
+    /// Modelled drives take this many times as long as real ones (default: the smallest that keeps the
+    /// processor below 70 % busy).
     #[arg(long, value_name = "FACTOR", value_parser = time_scale)]
     pub(super) time_scale: Option<f64>,
 
@@ -83,7 +88,8 @@ pub(crate) struct BenchArgs {
     #[arg(long, default_value_t = 1)]
     pub(super) seed: u64,
 
-    /// Measure what the tier costs when everything is in shared buffers instead: pairs of runs with and without it.
+    /// Measure what the tier costs when everything is in shared buffers instead: pairs of runs with and
+    /// without it.
     #[arg(long, conflicts_with_all = ["runs", "restart_after", "time_scale", "checkpoint_timeout", "full_size", "disk_model", "flash_model", "flash", "shared_buffers"])]
     pub(super) overhead: bool,
 
@@ -91,7 +97,8 @@ pub(crate) struct BenchArgs {
     #[arg(long, default_value_t = 10, requires = "overhead", value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(super) pairs: u32,
 
-    /// Where the databases go (default: a new directory in /dev/shm if there is room, else in the system's temporary one).
+    /// Where the databases go (default: a new directory in /dev/shm if there is room, else in the system's
+    /// temporary one).
     #[arg(long, value_name = "DIR")]
     pub(super) directory: Option<PathBuf>,
 

@@ -1,5 +1,5 @@
-//! One run: warm-up without delays until the queue has gone round, warm-up with them, the measured interval, a checkpoint, more transactions,
-//! kill -9, the restart, the checks.
+//! One run: warm-up without delays until the queue has gone round, warm-up with them, the measured interval,
+//! a checkpoint, more transactions, kill -9, the restart, the checks.
 //!
 //! ```text
 //!   scale 0          scale S         scale S      scale 1               scale 1     scale 0
@@ -24,9 +24,10 @@ use crate::benchmark::time_scale_for;
 use crate::failure::Failure;
 use crate::machine::{ProcessorMeter, cores};
 
-/// The queue goes round this often without delays before anything is measured: once to fill it, once more so that what leaves it was taken in
-/// by a full queue. In between is a checkpoint, which removes the log and, in sync mode `drained`, writes what is dirty to disk: what leaves the
-/// queue while it is measured has come after it, as in a run without end.
+/// The queue goes round this often without delays before anything is measured: once to fill it, once more so
+/// that what leaves it was taken in by a full queue. In between is a checkpoint, which removes the log and,
+/// in sync mode `drained`, writes what is dirty to disk: what leaves the queue while it is measured has come
+/// after it, as in a run without end.
 const WRAPS_BEFORE: f64 = 2.0;
 const CHECKPOINT_AT: f64 = 0.5;
 /// Transactions after which a queue that has not gone round will not do so.
@@ -35,10 +36,12 @@ const WARM_UP_TRANSACTIONS_MAX: u64 = 2_000_000;
 const WARM_UP_TRANSACTIONS: u64 = 5_000;
 /// Share of the measured time that is run with delays before measuring, so that queues have formed.
 const WARM_UP_SHARE: f64 = 0.2;
-/// How long a time scale is left alone, so that what was under way at another one is over, and then watched, to find the time scale.
+/// How long a time scale is left alone, so that what was under way at another one is over, and then watched,
+/// to find the time scale.
 const SETTLING: Duration = Duration::from_secs(2);
 const CALIBRATION: Duration = Duration::from_secs(4);
-/// How often at most: what a scale makes of the processor is told badly from another one that leaves it no or much time.
+/// How often at most: what a scale makes of the processor is told badly from another one that leaves it no or
+/// much time.
 const CALIBRATIONS_MAX: u32 = 4;
 /// The tier is asked this often whether it is warm.
 const ASK_EVERY: Duration = Duration::from_millis(500);
@@ -299,7 +302,8 @@ fn fill(bench: &Bench<'_>, report: &RunReport, row: &mut Row) {
     row.retries = report.retries();
 }
 
-/// Runs at time scale 1 from a checkpoint on until the server is killed; returns the log of acknowledged commits.
+/// Runs at time scale 1 from a checkpoint on until the server is killed; returns the log of acknowledged
+/// commits.
 fn killed_run(
     bench: &Bench<'_>,
     server: &mut Server,

@@ -1,7 +1,7 @@
 //! `mezz pg bench`: TPC-C in PostgreSQL with and without the tier, on modelled devices.
 //!
-//! The database is loaded once, by a server without any of it; each run gets a copy. The clients are threads of this process, the server is a
-//! server: its processes are killed as a crash would end them.
+//! The database is loaded once, by a server without any of it; each run gets a copy. The clients are threads
+//! of this process, the server is a server: its processes are killed as a crash would end them.
 
 mod args;
 mod counts;
@@ -134,8 +134,8 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// The run that keeps the processor busiest comes first, because it decides the time scale; those with a tier before the disks, because
-    /// they decide how long all of them warm up.
+    /// The run that keeps the processor busiest comes first, because it decides the time scale; those with a
+    /// tier before the disks, because they decide how long all of them warm up.
     fn order(&self) -> Vec<Run> {
         let order = [Run::Flash, Run::Durable, Run::Drained, Run::Through, Run::Disk];
         let possible = order.into_iter().filter(|run| *run != Run::Flash || self.flash.is_some());
@@ -359,7 +359,8 @@ fn common(directory: &Path, args: &BenchArgs) -> Settings {
     settings.text("jit", "off");
     // In the data directory, where nothing of it outlives the benchmark.
     settings.text("dynamic_shared_memory_type", "mmap");
-    // New-Orders that take the same items in another order wait for each other; the drivers take milliseconds, not a second.
+    // New-Orders that take the same items in another order wait for each other; the drivers take
+    // milliseconds, not a second.
     settings.text("deadlock_timeout", "100ms");
     settings
 }

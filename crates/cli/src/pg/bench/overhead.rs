@@ -1,4 +1,5 @@
-//! What the tier costs when nothing ever leaves shared buffers: pairs of runs with and without it, one after the other, on the same data.
+//! What the tier costs when nothing ever leaves shared buffers: pairs of runs with and without it, one after
+//! the other, on the same data.
 
 use std::fmt;
 use std::time::Duration;
@@ -27,8 +28,8 @@ struct Overhead {
     pairs: Vec<Pair>,
     /// By how much the tier slows transactions.
     overhead: Estimate,
-    /// By how much the tier adds to the processor time that the server takes for a transaction: neighbours on the machine that slow a run
-    /// down change this less.
+    /// By how much the tier adds to the processor time that the server takes for a transaction: neighbours
+    /// on the machine that slow a run down change this less.
     processor_overhead: Estimate,
     /// With at least this confidence the intervals hold the true medians.
     confidence: f64,
@@ -176,8 +177,9 @@ fn evaluate(bench: &Bench<'_>, pairs: Vec<Pair>) -> Overhead {
     }
 }
 
-/// How many values to leave out at each end so that the rest holds the median with at least 95 % confidence, and with how much it does: the
-/// number of values below the median is binomial. With few values none can be left out, and the confidence is what it is.
+/// How many values to leave out at each end so that the rest holds the median with at least 95 % confidence,
+/// and with how much it does: the number of values below the median is binomial. With few values none can be
+/// left out, and the confidence is what it is.
 fn interval(count: usize) -> (usize, f64) {
     let mut probability = 0.5_f64.powi(count as i32);
     let mut tail = probability;
@@ -226,7 +228,8 @@ mod tests {
 
     #[test]
     fn the_interval_is_that_of_the_binomial_distribution() {
-        // Of ten values the second and the ninth enclose the median in 97.9 % of all cases, of 20 the sixth and the fifteenth in 95.9 %.
+        // Of ten values the second and the ninth enclose the median in 97.9 % of all cases, of 20 the sixth
+        // and the fifteenth in 95.9 %.
         let (rank, confidence) = interval(10);
         assert_eq!(rank, 1);
         assert!((confidence - 0.978_5).abs() < 1e-3, "{confidence}");

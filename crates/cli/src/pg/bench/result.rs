@@ -15,8 +15,8 @@ use crate::size::Size;
 pub(crate) struct BenchResult {
     pub(crate) rows: Vec<Row>,
     pub(crate) settings: Settings,
-    /// Modelled devices took this many times as long as real ones would while throughput was measured; it is given in modelled time. Restarts
-    /// are measured in real time.
+    /// Modelled devices took this many times as long as real ones would while throughput was measured; it is
+    /// given in modelled time. Restarts are measured in real time.
     pub(crate) time_scale: f64,
     /// Highest share of all cores that a measured run itself kept busy, 0 to 1.
     pub(crate) cpu_busy: f64,
@@ -54,7 +54,8 @@ pub(crate) struct Settings {
     pub(crate) server: String,
 }
 
-/// The figures of one run; null where a figure has no meaning for it. Times are modelled ones unless they say otherwise.
+/// The figures of one run; null where a figure has no meaning for it. Times are modelled ones unless they say
+/// otherwise.
 #[derive(Debug, Clone, Default, Serialize)]
 pub(crate) struct Row {
     pub(crate) run: String,

@@ -234,8 +234,8 @@ struct Process {
     dead: bool,
 }
 
-/// All processes of this machine, from /proc/PID/stat: number, (name), state, parent, ..., user and system time as 14th and 15th field,
-/// those of its ended children as 16th and 17th.
+/// All processes of this machine, from /proc/PID/stat: number, (name), state, parent, ..., user and system
+/// time as 14th and 15th field, those of its ended children as 16th and 17th.
 fn processes() -> impl Iterator<Item = Process> {
     fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(|entry| {
         let pid = Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)?;

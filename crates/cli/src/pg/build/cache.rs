@@ -1,6 +1,7 @@
 //! Where builds lie, and how one tells a finished one from a broken-off one.
 //!
-//! 1. A build's directory is named by its version and a hash of all that goes into it, so that a build is never changed, only made.
+//! 1. A build's directory is named by its version and a hash of all that goes into it, so that a build is
+//!    never changed, only made.
 //! 2. It is complete if and only if it has a stamp, which is written last, by a rename.
 //! 3. Whoever makes or removes a build holds the lock of its name.
 
@@ -33,7 +34,8 @@ pub(crate) struct Stamp {
 /// The stamp's name in a build.
 pub(crate) const STAMP: &str = "mezzanine-build.json";
 
-/// The directory for what can be made again: `$MEZZANINE_CACHE`, or the user's, or for root the system's, which other users can read.
+/// The directory for what can be made again: `$MEZZANINE_CACHE`, or the user's, or for root the system's,
+/// which other users can read.
 pub(crate) fn root() -> Result<PathBuf, Failure> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(path) = variable("MEZZANINE_CACHE") {

@@ -1,7 +1,8 @@
 //! The extension: the tier as a static library, linked into a module of PostgreSQL's.
 //!
-//! It is installed into a copy of the server's build, with a name of its own that hashes the sources. So a build never changes under a server that
-//! runs from it, and the server is compiled once however often the extension is.
+//! It is installed into a copy of the server's build, with a name of its own that hashes the sources. So a
+//! build never changes under a server that runs from it, and the server is compiled once however often the
+//! extension is.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
@@ -35,7 +36,8 @@ const SOURCES: &[&str] = &[
 /// The module's own directory.
 const EXTENSION: &str = "postgres/mezzanine";
 
-/// Compiles the extension for a build, or finds it compiled unless `force` is set, and returns the build that has it.
+/// Compiles the extension for a build, or finds it compiled unless `force` is set, and returns the build that
+/// has it.
 pub(crate) fn install_extension(build: &Build, force: bool) -> Result<Build, Failure> {
     let repository = repository()?;
     let sum = sum_of(&repository)?;

@@ -76,7 +76,8 @@ pub(crate) struct BuildArgs {
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     configure: Vec<String>,
 
-    /// Run PostgreSQL's regression and isolation tests before installing (as an unprivileged user if started as root).
+    /// Run PostgreSQL's regression and isolation tests before installing (as an unprivileged user if started
+    /// as root).
     #[arg(long)]
     check: bool,
 

@@ -1,4 +1,5 @@
-//! The patch queue of `postgres/patches/17`, part of the binary: what is built does not depend on where `mezz` lies.
+//! The patch queue of `postgres/patches/17`, part of the binary: what is built does not depend on where
+//! `mezz` lies.
 
 /// A patch of the queue.
 pub(crate) struct Patch {

@@ -6,7 +6,8 @@ use crate::failure::Failure;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Release {
     pub(crate) version: String,
-    /// SHA-256 of the archive, in hexadecimal: what is built is this and nothing else, wherever it came from.
+    /// SHA-256 of the archive, in hexadecimal: what is built is this and nothing else, wherever it came
+    /// from.
     pub(crate) sha256: String,
 }
 
@@ -61,8 +62,8 @@ impl Release {
         format!("postgresql-{}.tar.bz2", self.version)
     }
 
-    /// Where the archive can be had: the distribution's mirror network, which drops a release some months after the next has come, then
-    /// upstream, which keeps all of them.
+    /// Where the archive can be had: the distribution's mirror network, which drops a release some months
+    /// after the next has come, then upstream, which keeps all of them.
     pub(crate) fn addresses(&self) -> Vec<String> {
         let version = &self.version;
         vec![

@@ -1,7 +1,9 @@
-//! Finding the released source: a file that the user gives, the cache, or the network. Whatever it is, its checksum decides.
+//! Finding the released source: a file that the user gives, the cache, or the network. Whatever it is, its
+//! checksum decides.
 //!
-//! Archives are fetched by `curl`. A client in Rust would bring a TLS library and thirty crates for the one thing that this command ever
-//! fetches; `curl` knows the system's certificates and proxies, and since the checksum decides, neither it nor the mirror has to be trusted.
+//! Archives are fetched by `curl`. A client in Rust would bring a TLS library and thirty crates for the one
+//! thing that this command ever fetches; `curl` knows the system's certificates and proxies, and since the
+//! checksum decides, neither it nor the mirror has to be trusted.
 
 use std::fs::File;
 use std::io::Read as _;

@@ -1,9 +1,12 @@
-//! `mezz sim sweep`: many designs, sizes and parameters, of replacement alone or in virtual time, on all cores, to be resumed and divided.
+//! `mezz sim sweep`: many designs, sizes and parameters, of replacement alone or in virtual time, on all
+//! cores, to be resumed and divided.
 //!
-//! 1. A point is a trace, a design, its frames and its parameters, or a run in virtual time; its key is a hash of these, of the trace's contents, of the
-//!    version and of the sources it was built of.
-//! 2. A result is a line of the results file, which follows from its point alone: not from the order, the threads, or the machine.
-//! 3. What a point takes of memory is known before it runs, and the points that run together fit the memory that they may have.
+//! 1. A point is a trace, a design, its frames and its parameters, or a run in virtual time; its key is a
+//!    hash of these, of the trace's contents, of the version and of the sources it was built of.
+//! 2. A result is a line of the results file, which follows from its point alone: not from the order, the
+//!    threads, or the machine.
+//! 3. What a point takes of memory is known before it runs, and the points that run together fit the memory
+//!    that they may have.
 
 mod outcome;
 mod points;
@@ -64,7 +67,8 @@ const MEMORY_SHARE: f64 = 0.8;
 /// The options of `sim sweep`.
 #[derive(Debug, Args)]
 pub(crate) struct SweepArgs {
-    /// Run the designs' replacement and nothing else of them. Without it the points are runs in virtual time.
+    /// Run the designs' replacement and nothing else of them. Without it the points are runs in virtual
+    /// time.
     #[arg(long)]
     policy_only: bool,
 
@@ -80,7 +84,8 @@ pub(crate) struct SweepArgs {
     #[arg(long, value_name = "NAME", requires = "trace", conflicts_with = "synthetic")]
     format: Option<Format>,
 
-    /// Size of a page; larger requests of a trace become several (default: 4KiB). Formats that count in pages do not use it.
+    /// Size of a page; larger requests of a trace become several (default: 4KiB). Formats that count in
+    /// pages do not use it.
     #[arg(long, value_name = "SIZE", value_parser = page_size, conflicts_with = "synthetic")]
     page_size: Option<Size>,
 
@@ -100,8 +105,8 @@ pub(crate) struct SweepArgs {
     #[arg(long, required_if_eq("policy_only", "true"), value_delimiter = ',', value_name = "FRAMES")]
     sizes: Vec<Sizes>,
 
-    /// Try a parameter of a design, or without --policy-only an option of mezz sim run, with several values: NAME=V1,V2,...; may be given
-    /// for several. Designs without the parameter are run once.
+    /// Try a parameter of a design, or without --policy-only an option of mezz sim run, with several values:
+    /// NAME=V1,V2,...; may be given for several. Designs without the parameter are run once.
     #[arg(long, value_name = "NAME=VALUES")]
     vary: Vec<String>,
 
@@ -109,7 +114,8 @@ pub(crate) struct SweepArgs {
     #[arg(long, value_name = "K/N", default_value = "1/1")]
     shard: Shard,
 
-    /// Points that run at once, if their memory allows it (default: all cores). The results do not depend on it.
+    /// Points that run at once, if their memory allows it (default: all cores). The results do not depend on
+    /// it.
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1024))]
     threads: Option<u16>,
 
@@ -241,7 +247,8 @@ pub(super) fn run(args: &SweepArgs, json: bool) -> Result<(), Failure> {
     Outcome { args, started, results, keys }.complete(work, json, table)
 }
 
-/// The points of one part: every one in turn, in the order of their keys, which depends on nothing else. In the order of the command line.
+/// The points of one part: every one in turn, in the order of their keys, which depends on nothing else. In
+/// the order of the command line.
 fn part_of<P>(shard: Shard, points: Vec<P>, key: impl Fn(&P) -> &str) -> Vec<P> {
     let sorted: BTreeSet<&str> = points.iter().map(&key).collect();
     let dealt = sorted.into_iter().zip(0..).filter(|(_, nth)| nth % shard.parts + 1 == shard.part);

@@ -1,4 +1,5 @@
-//! From points to an answer, for sweeps of either kind: what has no result is run, and the results of all are printed.
+//! From points to an answer, for sweeps of either kind: what has no result is run, and the results of all are
+//! printed.
 
 use std::time::Instant;
 

@@ -38,7 +38,8 @@ pub(super) fn of(
     Ok(points)
 }
 
-/// Of what program a result is. One version is built of more than one state of the sources while it is worked on.
+/// Of what program a result is. One version is built of more than one state of the sources while it is worked
+/// on.
 pub(super) fn program() -> String {
     format!("mezz {} {}", env!("CARGO_PKG_VERSION"), mezzanine_sim::SOURCES)
 }

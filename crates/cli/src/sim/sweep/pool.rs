@@ -14,8 +14,8 @@ use crate::failure::Failure;
 /// How many points of LRU on one trace are found faster together, from the distances between requests.
 const TOGETHER_MIN: usize = 4;
 
-/// Divides points into what is run in one pass: each by itself, but those of LRU on one trace, whose counts follow from one pass for all
-/// sizes.
+/// Divides points into what is run in one pass: each by itself, but those of LRU on one trace, whose counts
+/// follow from one pass for all sizes.
 pub(super) fn tasks<'p>(points: &[&'p Point]) -> Vec<Vec<&'p Point>> {
     let is_lru = |point: &Point| point.setting.design() == Design::InPlace(Policy::Lru);
     let mut of_lru: HashMap<usize, Vec<&Point>> = HashMap::new();
@@ -58,10 +58,11 @@ struct State<F> {
 }
 
 impl Pool {
-    /// Runs `work` of all tasks, each of which takes `bytes` of the memory and fits it alone; `done` gets the results, one call after the
-    /// other.
+    /// Runs `work` of all tasks, each of which takes `bytes` of the memory and fits it alone; `done` gets the
+    /// results, one call after the other.
     ///
-    /// Tasks begin in their order, so that a large one is not passed over for ever: it waits until there is room for it.
+    /// Tasks begin in their order, so that a large one is not passed over for ever: it waits until there is
+    /// room for it.
     pub(super) fn run<T: Sync, R>(
         &self,
         tasks: &[T],

@@ -1,7 +1,7 @@
 //! The results file: lines of JSON, added to as results come.
 //!
-//! A process that was killed may leave a line without its end; it is dropped when the file is opened again. Any other line that is no result
-//! means that this is another file, which is not added to.
+//! A process that was killed may leave a line without its end; it is dropped when the file is opened again.
+//! Any other line that is no result means that this is another file, which is not added to.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::{File, OpenOptions};

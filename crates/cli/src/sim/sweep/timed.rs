@@ -1,8 +1,9 @@
 //! Sweeps of runs in virtual time: each point is a command line of `mezz sim run`.
 //!
-//! The options that all points have stand behind `--`, those that vary in `--vary`. So whatever `mezz sim run` understands can be varied, and a
-//! point is refused with its words. An option that means nothing to the design of a point is not part of it, so that with two sizes of flash a database
-//! on disk alone is one point.
+//! The options that all points have stand behind `--`, those that vary in `--vary`. So whatever `mezz sim
+//! run` understands can be varied, and a point is refused with its words. An option that means nothing to the
+//! design of a point is not part of it, so that with two sizes of flash a database on disk alone is one
+//! point.
 
 use std::time::Instant;
 

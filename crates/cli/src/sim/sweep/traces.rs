@@ -80,8 +80,8 @@ pub(super) fn held(traces: &[Trace]) -> u64 {
     traces.iter().map(bytes).sum()
 }
 
-/// Reads the traces; keeps those for which there is room in `memory` bytes, the first before the later. `check` sees each one before it is
-/// read.
+/// Reads the traces; keeps those for which there is room in `memory` bytes, the first before the later.
+/// `check` sees each one before it is read.
 pub(super) fn load(
     sources: Vec<Source>,
     memory: u64,

@@ -77,7 +77,8 @@ pub(crate) struct TimedArgs {
     #[arg(long, value_name = "MODEL")]
     disk_model: Option<String>,
 
-    /// Share of the stroke of the disk's arms that the database lies on (default: as much as it takes of the disk).
+    /// Share of the stroke of the disk's arms that the database lies on (default: as much as it takes of the
+    /// disk).
     #[arg(long, value_name = "SHARE")]
     disk_span: Option<f64>,
 
@@ -85,11 +86,13 @@ pub(crate) struct TimedArgs {
     #[arg(long)]
     admission: Option<Admission>,
 
-    /// When the tier's dirty pages reach disk: through, drained or durable (default: durable; through with the design tac, which has no other).
+    /// When the tier's dirty pages reach disk: through, drained or durable (default: durable; through with
+    /// the design tac, which has no other).
     #[arg(long)]
     pub(super) sync_mode: Option<SyncMode>,
 
-    /// Share of the frames in per cent that may be newer than disk before the cleaner of lc writes the coldest (default: 50).
+    /// Share of the frames in per cent that may be newer than disk before the cleaner of lc writes the
+    /// coldest (default: 50).
     #[arg(long, value_name = "PERCENT")]
     pub(super) dirty_percent: Option<u32>,
 
@@ -97,7 +100,8 @@ pub(crate) struct TimedArgs {
     #[arg(long)]
     no_pull: bool,
 
-    /// Threads of the host that carry out the tier's jobs; with 0 those clients do that find no room (default: 2).
+    /// Threads of the host that carry out the tier's jobs; with 0 those clients do that find no room
+    /// (default: 2).
     #[arg(long, value_name = "N")]
     workers: Option<u32>,
 
@@ -137,7 +141,8 @@ pub(crate) struct TimedArgs {
     #[arg(long, value_name = "SHARE", requires = "checkpoint_seconds")]
     checkpoint_spread: Option<f64>,
 
-    /// Before measuring: auto (the queue on flash filled once), rounds (3x: filled three times), seconds (90s) or transactions (50000) (default: auto).
+    /// Before measuring: auto (the queue on flash filled once), rounds (3x: filled three times), seconds
+    /// (90s) or transactions (50000) (default: auto).
     #[arg(long, value_name = "HOW")]
     warm_up: Option<WarmUpArg>,
 

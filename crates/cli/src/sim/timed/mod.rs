@@ -61,7 +61,8 @@ pub(super) fn report_of(setup: &Setup, outcome: &Outcome) -> Result<serde_json::
     serde_json::to_value(report::of(setup, outcome)).map_err(failed)
 }
 
-/// Whether an option means nothing to a run of this configuration: of the tier, where there is none, or of another design.
+/// Whether an option means nothing to a run of this configuration: of the tier, where there is none, or of
+/// another design.
 pub(super) fn is_foreign(configuration: Configuration, option: &str) -> bool {
     let is_tier = matches!(configuration, Configuration::Tier(_));
     let of_designs = parameters::is_one(option) || option == "dirty-percent";

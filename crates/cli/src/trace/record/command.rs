@@ -30,8 +30,8 @@ pub(super) struct Ended {
     pub(super) failed: Option<String>,
 }
 
-/// Runs `command` until it ends, its tiers recorded to `directory`. With `json` its output goes to standard error, so that the result
-/// alone is on standard output.
+/// Runs `command` until it ends, its tiers recorded to `directory`. With `json` its output goes to standard
+/// error, so that the result alone is on standard output.
 pub(super) fn run(command: &[OsString], directory: &Path, json: bool) -> Result<Ended, Failure> {
     let Some((program, arguments)) = command.split_first() else {
         return Err(Failure::usage("COMMAND", "there is none"));

@@ -55,7 +55,8 @@ pub(crate) struct RecordArgs {
     #[arg(long, value_name = "N", requires = "pgdata", value_parser = seconds)]
     seconds: Option<f64>,
 
-    /// The user that the server runs as, and who may connect to it [default: the owner of the data directory].
+    /// The user that the server runs as, and who may connect to it [default: the owner of the data
+    /// directory].
     #[arg(long, value_name = "NAME", requires = "pgdata")]
     user: Option<String>,
 

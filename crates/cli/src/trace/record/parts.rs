@@ -1,8 +1,8 @@
 //! The traces of single tiers and processes, which become one.
 //!
-//! Every tier of every process writes a trace of its own into a directory beside the result. They are merged in the order of time, by the
-//! clock of the machine that all of them began by. Files are the same if their paths are, whatever number a tier gives them; clients are
-//! numbered anew if there are several parts.
+//! Every tier of every process writes a trace of its own into a directory beside the result. They are merged
+//! in the order of time, by the clock of the machine that all of them began by. Files are the same if their
+//! paths are, whatever number a tier gives them; clients are numbered anew if there are several parts.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,8 @@ impl Directory {
         &self.0
     }
 
-    /// The parts, in the order of their names; those without a byte of a trace are left out. Removes the directory if there is none.
+    /// The parts, in the order of their names; those without a byte of a trace are left out. Removes the
+    /// directory if there is none.
     pub(super) fn parts(&self) -> Result<Vec<PathBuf>, Failure> {
         let refused = |e: std::io::Error| Failure::refused(self.0.display(), e);
         let mut parts = Vec::new();

@@ -1,7 +1,8 @@
 //! Recording a PostgreSQL server with the extension.
 //!
-//! A background worker of the server writes the trace into the data directory, where it may, for as long as was asked for. What the relations
-//! are called is asked afterwards, and the trace written anew with their names.
+//! A background worker of the server writes the trace into the data directory, where it may, for as long as
+//! was asked for. What the relations are called is asked afterwards, and the trace written anew with their
+//! names.
 
 use std::collections::HashMap;
 use std::path::Path;

@@ -66,8 +66,9 @@ impl Homes<'_> {
 }
 
 impl Tier {
-    /// Whether the host must not write another version of a page to disk yet, since flash may still say that the older one is what disk has: it
-    /// carries out jobs and asks again. Otherwise it may from now on. Under the lock of the page's shard; `older` is its entry.
+    /// Whether the host must not write another version of a page to disk yet, since flash may still say that
+    /// the older one is what disk has: it carries out jobs and asks again. Otherwise it may from now on.
+    /// Under the lock of the page's shard; `older` is its entry.
     pub(crate) fn holds_back(&self, id: &PageId, older: Option<u32>) -> bool {
         let Some(homes) = self.homes() else { return false };
         let Some(slots) = homes.slots else { return false };
@@ -97,16 +98,18 @@ impl Tier {
         }
     }
 
-    /// For designs with a slot directory ([`crate::Design::has_slots`]): to be asked before a sync of the disk begins, at a moment at which every page that was
-    /// staged in with `also_disk`, or refused, has been written there, and every range that was dropped is gone there. Whoever is still at that is done before
-    /// the sync begins.
+    /// For designs with a slot directory ([`crate::Design::has_slots`]): to be asked before a sync of the
+    /// disk begins, at a moment at which every page that was staged in with `also_disk`, or refused, has
+    /// been written there, and every range that was dropped is gone there. Whoever is still at that is done
+    /// before the sync begins.
     pub fn disk_mark(&self) -> DiskMark {
         let slots = self.homes().and_then(|homes| homes.slots);
         DiskMark(slots.map_or(0, |slots| slots.control.disk_writes.get()))
     }
 
-    /// A sync of the disk, all of it, is complete that began after [`Self::disk_mark`]. Pages that were written before may be named on flash from now on,
-    /// so that a crash does not lose them there. A host that never calls it loses, in a crash, what it has written since the tier was opened, and
+    /// A sync of the disk, all of it, is complete that began after [`Self::disk_mark`]. Pages that were
+    /// written before may be named on flash from now on, so that a crash does not lose them there. A host
+    /// that never calls it loses, in a crash, what it has written since the tier was opened, and
     /// nothing else.
     pub fn disk_synced(&self, mark: DiskMark) {
         let Some(homes) = self.homes() else { return };

@@ -1,6 +1,7 @@
 //! The extents that are known, by name: a hash table, whose entries keep their place while they are known.
 //!
-//! 1. Every extent that is known is in the chain of the bucket that its name hashes to; every other one on the chain of free ones or beyond `used`.
+//! 1. Every extent that is known is in the chain of the bucket that its name hashes to; every other one on
+//!    the chain of free ones or beyond `used`.
 
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -67,7 +68,8 @@ impl<'r> Extents<'r> {
         &self.chains[extent as usize]
     }
 
-    /// The first in the chain that a name would be in, counted from 1; whatever the name, if it is not `wanted`, the answer means nothing.
+    /// The first in the chain that a name would be in, counted from 1; whatever the name, if it is not
+    /// `wanted`, the answer means nothing.
     #[inline(always)]
     pub(super) fn first_of(&self, name: u64, wanted: bool) -> u32 {
         self.buckets[self.place(name) & usize::from(wanted).wrapping_neg()].load(Relaxed)
@@ -76,7 +78,8 @@ impl<'r> Extents<'r> {
     /// Which bucket a name's is.
     #[inline(always)]
     fn place(&self, name: u64) -> usize {
-        // The high half of a product depends on all bits of the name (Knuth, "The art of computer programming", 6.4).
+        // The high half of a product depends on all bits of the name (Knuth, "The art of computer
+        // programming", 6.4).
         let hash = name.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32;
         ((hash * self.buckets.len() as u64) >> 32) as usize
     }

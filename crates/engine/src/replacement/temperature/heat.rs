@@ -1,7 +1,8 @@
 //! How warm an extent is, as a number whose order is that of temperatures, and how references warm it.
 //!
-//! The upper half of a temperature is its exponent and the lower its mantissa, whose highest bit is set: so much room has the exponent that all temperatures
-//! can be halved, every time, by doubling what the next references weigh.
+//! The upper half of a temperature is its exponent and the lower its mantissa, whose highest bit is set: so
+//! much room has the exponent that all temperatures can be halved, every time, by doubling what the next
+//! references weigh.
 
 /// Temperatures are halved no more often than this, which leaves room for the weight in the exponent.
 const HALVINGS_MAX: u64 = u32::MAX as u64 - 64;
@@ -37,8 +38,9 @@ pub(super) fn warmer(a: u64, b: u64) -> u64 {
     ((large >> 32) + carry) << 32 | sum >> carry
 }
 
-/// The step of a temperature, for [`Stairs`](super::super::stairs::Stairs): 32 to each doubling. With a doubling in as many references as there are
-/// frames, the coldest step has few extents, and the lists of all steps reach up to 256 times its temperature.
+/// The step of a temperature, for [`Stairs`](super::super::stairs::Stairs): 32 to each doubling. With a
+/// doubling in as many references as there are frames, the coldest step has few extents, and the lists of all
+/// steps reach up to 256 times its temperature.
 #[inline(always)]
 pub(super) fn step(temperature: u64) -> u64 {
     let (exponent, mantissa) = (temperature >> 32, temperature & 0x7FFF_FFFF);

@@ -1,10 +1,14 @@
-//! Damages the flash device of a copy of the machine, at rest or by writes that go wrong, and reads everything.
+//! Damages the flash device of a copy of the machine, at rest or by writes that go wrong, and reads
+//! everything.
 //!
 //! Invariants checked: `damage-noticed`:
-//! - While a tier is in use, and when it is opened after it was closed in order, every page reads right or is reported as lost.
-//! - A page that the disk has as well reads right: everything after a drain, and always where the tier has clean pages only.
-//! - When a tier is opened after a crash, damage to its newest groups looks like a torn write, and older versions may answer
-//!   for what was synced last (see *Not covered* in `docs/reliability.md`); but never anything that was not written there.
+//! - While a tier is in use, and when it is opened after it was closed in order, every page reads right or is
+//!   reported as lost.
+//! - A page that the disk has as well reads right: everything after a drain, and always where the tier has
+//!   clean pages only.
+//! - When a tier is opened after a crash, damage to its newest groups looks like a torn write, and older
+//!   versions may answer for what was synced last (see *Not covered* in `docs/reliability.md`); but never
+//!   anything that was not written there.
 //!
 //! The machine itself is not touched.
 
@@ -68,12 +72,14 @@ pub(in crate::crash) fn check(world: &mut World, closed: bool) -> Result<(), Sto
     read_everything(world, &session, &expected, tolerance)
 }
 
-/// A damaged tier is refused as what it looks like: after a crash it may look like an older one, for nothing on flash says
-/// yet that its newest groups were durable. A file that is dirty in a group that is gone says so, and is refused; whether the group
-/// rotted or the device is a copy from before it cannot be told. A tier that was closed in order says where it ends.
+/// A damaged tier is refused as what it looks like: after a crash it may look like an older one, for nothing
+/// on flash says yet that its newest groups were durable. A file that is dirty in a group that is gone says
+/// so, and is refused; whether the group rotted or the device is a copy from before it cannot be told. A tier
+/// that was closed in order says where it ends.
 ///
-/// With a group that is gone a page may be gone that stage-out has written since the sidecar was replaced: then the disk is ahead of the sidecar and nothing
-/// is ahead of the disk, as if another file lay there. So a file is refused as a changed one, but by no other page than one that was written since.
+/// With a group that is gone a page may be gone that stage-out has written since the sidecar was replaced:
+/// then the disk is ahead of the sidecar and nothing is ahead of the disk, as if another file lay there. So a
+/// file is refused as a changed one, but by no other page than one that was written since.
 pub(super) fn refusal(
     world: &World,
     machine: &Machine,
@@ -129,7 +135,8 @@ fn plan_bad_writes(world: &mut World, copy: &Machine) {
     copy.flash.inject(Injection { operation: Operation::Write, after, count, fault });
 }
 
-/// Whether as many pages are lost as a tier carries: one more ends writing (docs/reliability.md, *What an error may cost*).
+/// Whether as many pages are lost as a tier carries: one more ends writing (docs/reliability.md, *What an
+/// error may cost*).
 pub(super) fn carries_no_more(session: &Session) -> bool {
     let frames = session.volume.tier_config().map_or(0, |config| config.frames);
     session.volume.lost_pages().len() as u64 >= (frames / 16).max(1)
@@ -229,8 +236,9 @@ mod tests {
     use super::*;
     use crate::crash::holes::Hole;
 
-    /// A lost write to flash and a power cut made the right file look like an older one (seed 915). What excuses the refusal is that the page was written to disk
-    /// since the sidecar was right about it; no other page does, and not because the tier is damaged.
+    /// A lost write to flash and a power cut made the right file look like an older one (seed 915). What
+    /// excuses the refusal is that the page was written to disk since the sidecar was right about it; no
+    /// other page does, and not because the tier is damaged.
     #[test]
     fn a_file_is_a_changed_one_by_no_other_page_than_one_that_was_written_since() {
         let world = World::new(915);

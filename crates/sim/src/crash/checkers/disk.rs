@@ -1,10 +1,10 @@
 //! Looks at the backing files alone, as software that does not know the tier would.
 //!
 //! Invariants checked:
-//! - `disk-alone`: after a drain, and until the next change, each backing file has all pages; after a drained close it is
-//!   exactly the file.
-//! - `flash-expendable`: in sync mode `through`, and wherever the tier holds clean pages only, each backing file alone is what
-//!   the file may be after a crash, at every moment.
+//! - `disk-alone`: after a drain, and until the next change, each backing file has all pages; after a drained
+//!   close it is exactly the file.
+//! - `flash-expendable`: in sync mode `through`, and wherever the tier holds clean pages only, each backing
+//!   file alone is what the file may be after a crash, at every moment.
 //! - `guarded`: with a guard, a backing file that is none of this begins with the guard.
 
 use crate::crash::report::Invariant;
@@ -30,8 +30,8 @@ pub(in crate::crash) fn check_drained(world: &mut World) -> Result<(), Stop> {
     each(world, Invariant::DiskAlone, "after a drained close", |_| false)
 }
 
-/// To be called when a drain was acknowledged and the tier stays in use: every page is on disk, but the guard may still
-/// stand at the head, and the length may still follow.
+/// To be called when a drain was acknowledged and the tier stays in use: every page is on disk, but the guard
+/// may still stand at the head, and the length may still follow.
 pub(in crate::crash) fn check_pages_drained(world: &mut World) -> Result<(), Stop> {
     for (file, (model, disk)) in world.models.iter().zip(&world.machine.disks).enumerate() {
         let mut image = disk.image();
@@ -53,8 +53,9 @@ pub(in crate::crash) fn check_guards(world: &mut World) -> Result<(), Stop> {
     if !world.scenario.guards {
         return Ok(());
     }
-    // A file that is shorter than its guard has the guard's length while it stands there, and its head and its length
-    // cannot be put back in one write. Files of the software that a guard is for are longer than it.
+    // A file that is shorter than its guard has the guard's length while it stands there, and its head and
+    // its length cannot be put back in one write. Files of the software that a guard is for are longer
+    // than it.
     let excused = |image: &[u8]| image.starts_with(GUARD) || image.len() <= GUARD.len() + NAME_BYTES;
     each(world, Invariant::Guarded, "without its guard", excused)
 }

@@ -1,14 +1,14 @@
-//! Damages the flash device of a copy of the machine in the middle of a life that goes on: bits flip and writes go wrong while a volume is in use, and
-//! then the power fails, or the process dies, again and again.
+//! Damages the flash device of a copy of the machine in the middle of a life that goes on: bits flip and
+//! writes go wrong while a volume is in use, and then the power fails, or the process dies, again and again.
 //!
 //! Invariants checked: `damage-noticed`:
 //! - Nothing that was never written there is read, ever.
 //! - Where the tier has clean pages only, every page reads as synced last or as written since.
-//! - What was written and synced after the damage reads so, or newer, after every later cut; where the tier may hold only copies it may be reported as
-//!   lost, or the tier be refused as damaged.
+//! - What was written and synced after the damage reads so, or newer, after every later cut; where the tier
+//!   may hold only copies it may be reported as lost, or the tier be refused as damaged.
 //!
-//! In some such lives sectors of flash go bad for good, and nothing else goes wrong: then every page reads right or is reported as lost, and the volume takes
-//! changes as before.
+//! In some such lives sectors of flash go bad for good, and nothing else goes wrong: then every page reads
+//! right or is reported as lost, and the volume takes changes as before.
 //!
 //! The machine itself is not touched, and no number is drawn that anything else in the life would have drawn.
 
@@ -83,7 +83,8 @@ pub(in crate::crash) fn check(world: &mut World) -> Result<(), Stop> {
 
 impl Later<'_> {
     fn live(mut self, mut session: Session) -> Result<(), Stop> {
-        // In some lives sectors go bad, and nothing else goes wrong: then whatever is not lost with them goes on.
+        // In some lives sectors go bad, and nothing else goes wrong: then whatever is not lost with them goes
+        // on.
         let sectors = self.world.scenario.sectors && self.random.chance(1, 2);
         for round in 0..4 {
             self.sessions = round + 1;
@@ -117,7 +118,8 @@ impl Later<'_> {
         Ok(())
     }
 
-    /// Without power nothing that dropping the volume does can reach a device. Then the devices lose what they lose, or only the process has died.
+    /// Without power nothing that dropping the volume does can reach a device. Then the devices lose what
+    /// they lose, or only the process has died.
     fn end_session(&mut self, session: Session) {
         let failed = !self.machine.power.is_on();
         trace!(self.world, "later, on a copy: the session ends, the power has failed: {failed}");
@@ -192,7 +194,8 @@ impl Later<'_> {
         Ok(())
     }
 
-    /// A change is refused when one page more is lost than the tier carries. Whole pages are written, so none is refused because a page is lost.
+    /// A change is refused when one page more is lost than the tier carries. Whole pages are written, so none
+    /// is refused because a page is lost.
     fn judge_change(&self, session: &Session, kind: VolumeErrorKind, text: &str) -> Result<(), Stop> {
         let lost = session.volume.lost_pages();
         trace!(self.world, "later, on a copy: a change is refused, {} pages are lost: {text}", lost.len());
@@ -208,8 +211,8 @@ impl Later<'_> {
         )))
     }
 
-    /// A page for each bad frame, and one more for each session: a crash that comes before a bad frame was left out of a group for the first
-    /// time has it forgotten.
+    /// A page for each bad frame, and one more for each session: a crash that comes before a bad frame was
+    /// left out of a group for the first time has it forgotten.
     fn pages_that_may_be_lost(&self) -> usize {
         self.bad_frames() * self.sessions
     }
@@ -258,7 +261,8 @@ impl Later<'_> {
                         return Err(broken(format!("file {file}, page {number}: {error}")));
                     }
                     lost += 1;
-                    // A bad sector costs the page in it, and one more after each crash that comes before its frame was left out.
+                    // A bad sector costs the page in it, and one more after each crash that comes before its
+                    // frame was left out.
                     if !self.damaged && lost > self.pages_that_may_be_lost() {
                         let text =
                             format!("{lost} pages are lost with {} frames: {error}", self.bad_frames());

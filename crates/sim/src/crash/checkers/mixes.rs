@@ -1,15 +1,19 @@
 //! Puts flash, disks and sidecars of different moments together, on a copy of the machine.
 //!
-//! Invariants checked: `pairing`. What is put together is refused, with a message that names the thing and says what to do, and nothing has changed if no
-//! file was attached; or every page is the newest of what was put together, and a file that grows has zeros there. The exceptions are those of
-//! docs/copies.md (*What cannot be told*):
-//! 1. Flash of an earlier moment of the opening that the sidecar names, or of a copy of that moment to which no group was written in openings since, if it
-//!    has all groups that the sidecar says were durable: pages are as they were at a moment in between.
-//! 2. A disk of another moment than its sidecar: pages that the sidecar does not name may be as they are on that disk.
-//! 3. A file whose sidecar does not say `dirty` counts as it is, if flash holds nothing that its disk did not have at the moment of flash, or if the disk is
-//!    not the sidecar's.
+//! Invariants checked: `pairing`. What is put together is refused, with a message that names the thing and
+//! says what to do, and nothing has changed if no file was attached; or every page is the newest of what was
+//! put together, and a file that grows has zeros there. The exceptions are those of docs/copies.md (*What
+//! cannot be told*):
+//! 1. Flash of an earlier moment of the opening that the sidecar names, or of a copy of that moment to which
+//!    no group was written in openings since, if it has all groups that the sidecar says were durable: pages
+//!    are as they were at a moment in between.
+//! 2. A disk of another moment than its sidecar: pages that the sidecar does not name may be as they are on
+//!    that disk.
+//! 3. A file whose sidecar does not say `dirty` counts as it is, if flash holds nothing that its disk did not
+//!    have at the moment of flash, or if the disk is not the sidecar's.
 //! 4. Of another copy's flash that was opened more often since than it keeps nonces anything may be believed.
-//! 5. A file that got its number since its current sidecar was written is told by its name alone, which a crash may have torn on flash.
+//! 5. A file that got its number since its current sidecar was written is told by its name alone, which a
+//!    crash may have torn on flash.
 //!
 //! Where the tier has clean pages only, then and now, files that are current are not refused.
 
@@ -65,7 +69,8 @@ enum Relation {
     Apart,
 }
 
-/// Puts something together with what there is `now`, and looks at it. Returns it if the life may go on with it.
+/// Puts something together with what there is `now`, and looks at it. Returns it if the life may go on with
+/// it.
 pub(in crate::crash) fn check(
     world: &mut World,
     now: &Arc<Moment>,
@@ -218,7 +223,8 @@ impl Mix {
             }
             let sidecar = part.sidecar.as_ref().map(|moment| &moment.snapshot.sidecars[file]);
             mixed.sidecars.push(sidecar.cloned().flatten());
-            // A disk of one moment may be ahead of the sidecar of the other wherever one of them was of its own.
+            // A disk of one moment may be ahead of the sidecar of the other wherever one of them was of its
+            // own.
             let of_sidecar = part.sidecar.iter().flat_map(|moment| &moment.snapshot.overwritten[file]);
             mixed.overwritten.push(disk.overwritten[file].iter().chain(of_sidecar).copied().collect());
         }
@@ -268,7 +274,8 @@ impl Mix {
         is_clean(&self.flash.tier) || model.is_possible_from(guarded, &image).is_ok()
     }
 
-    /// Judges what a file has. Says whether it is the newest of what was put together, and stays so whatever comes.
+    /// Judges what a file has. Says whether it is the newest of what was put together, and stays so whatever
+    /// comes.
     fn judge(&self, world: &World, file: usize, found: &[u8]) -> Result<bool, String> {
         let part = &self.files[file];
         let histories = &world.histories;
@@ -320,7 +327,8 @@ impl Mix {
         Ok(stays && disk_of_sidecar)
     }
 
-    /// Exception 1: the sidecar is of the opening that the flash is of, and knows of no group that flash lacks.
+    /// Exception 1: the sidecar is of the opening that the flash is of, and knows of no group that flash
+    /// lacks.
     fn is_same_opening(&self, file: usize) -> bool {
         let Some(sidecar) = self.sidecar(file) else { return false };
         let flash = MemoryDevice::new(0);

@@ -1,10 +1,10 @@
 //! Reads pages through the volume and compares them with the model.
 //!
 //! Invariants checked:
-//! - `versions`: after a crash a unit is one of the contents that the model remembers for it: acknowledged as durable last,
-//!   or issued since.
-//! - `no-going-back`: the first read after a recovery settles which one; every later read, also after later crashes, finds it
-//!   or a newer one.
+//! - `versions`: after a crash a unit is one of the contents that the model remembers for it: acknowledged as
+//!   durable last, or issued since.
+//! - `no-going-back`: the first read after a recovery settles which one; every later read, also after later
+//!   crashes, finds it or a newer one.
 //! - `no-resurrection`: where something was discarded or cut off there are zeros or newer contents.
 //! - `whole-pages`: in sync mode `durable` the units of a page belong to one version of the page.
 //! - `read-your-writes`: what is not in doubt reads as written last.

@@ -1,10 +1,11 @@
-//! Puts together, on a copy of the machine, what does not belong together: another flash device, files from a backup, files
-//! that changed places.
+//! Puts together, on a copy of the machine, what does not belong together: another flash device, files from a
+//! backup, files that changed places.
 //!
-//! Invariants checked: `pairing`: the volume refuses with an error that says what is wrong, or every file reads as it does
-//! with its own devices, as it did when the backup was made, or as the file whose place it took. If nothing was attached
-//! before the refusal, nothing has changed. A file without a guard has no place for its name: one that changes places with another, or whose
-//! sidecar does, while its newest pages are in the tier, is not noticed (see *Not covered* in `docs/reliability.md`).
+//! Invariants checked: `pairing`: the volume refuses with an error that says what is wrong, or every file
+//! reads as it does with its own devices, as it did when the backup was made, or as the file whose place it
+//! took. If nothing was attached before the refusal, nothing has changed. A file without a guard has no place
+//! for its name: one that changes places with another, or whose sidecar does, while its newest pages are in
+//! the tier, is not noticed (see *Not covered* in `docs/reliability.md`).
 //!
 //! The machine itself is not touched.
 
@@ -195,7 +196,8 @@ pub(super) fn is_clear(kind: VolumeErrorKind) -> bool {
 }
 
 fn judge_refusal(mix: Mix, error: &VolumeError) -> Result<(), Stop> {
-    // Files that have changed names are told from older ones of the same names when the one with pages in the tier comes first.
+    // Files that have changed names are told from older ones of the same names when the one with pages in the
+    // tier comes first.
     let by_name = mix == Mix::SwappedFiles && error.kind() == VolumeErrorKind::NewerTier;
     if by_name || is_clear(error.kind()) && mix != Mix::SwappedFiles {
         return Ok(());

@@ -1,4 +1,5 @@
-//! Recovers a copy of the machine once, undisturbed, and the machine itself with interruptions; both must find the same.
+//! Recovers a copy of the machine once, undisturbed, and the machine itself with interruptions; both must
+//! find the same.
 //!
 //! Invariants checked: `repeatable-recovery`.
 

@@ -1,6 +1,7 @@
 //! Damages the sidecar of one file on a copy of the machine, at rest.
 //!
-//! Invariants checked: `damage-noticed`: that costs the opening of its file and no more (docs/reliability.md, *What an error may cost*).
+//! Invariants checked: `damage-noticed`: that costs the opening of its file and no more (docs/reliability.md,
+//! *What an error may cost*).
 //! - The file is refused as damaged.
 //! - Every other file is attached and reads as it does beside it.
 //! - When the sidecar is put back as it was, all files read as before.

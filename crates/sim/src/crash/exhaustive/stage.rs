@@ -8,8 +8,8 @@ use super::window::{self, Choice};
 use crate::crash::panics;
 use crate::crash::report::Invariant;
 
-/// Which case of a trace: the stop in its last step, the choice there, and the same inside the recovery. Without a choice
-/// something was wrong before the power failed.
+/// Which case of a trace: the stop in its last step, the choice there, and the same inside the recovery.
+/// Without a choice something was wrong before the power failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Case {
     /// Counted from 1; 0 stands for all.
@@ -55,8 +55,8 @@ impl<S: Subject> Stage<S> {
         &self.setting
     }
 
-    /// Tries every case of `trace` that none of its beginnings has: all stops in its last step (without steps, in the
-    /// opening), and the one after it. With `only`, that case alone.
+    /// Tries every case of `trace` that none of its beginnings has: all stops in its last step (without
+    /// steps, in the opening), and the one after it. With `only`, that case alone.
     pub(super) fn node(
         &mut self,
         trace: &[S::Step],
@@ -117,8 +117,8 @@ impl<S: Subject> Stage<S> {
         Ok(())
     }
 
-    /// Cuts the power of what was played, recovers and checks; then the same with another cut at each operation of the
-    /// recovery. `at` follows, for a finding.
+    /// Cuts the power of what was played, recovers and checks; then the same with another cut at each
+    /// operation of the recovery. `at` follows, for a finding.
     fn case(
         &mut self,
         choice: &Choice,

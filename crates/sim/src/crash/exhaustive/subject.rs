@@ -69,14 +69,15 @@ pub(crate) trait Subject: Sized {
     /// Makes this world what `other` is, unflushed changes included.
     fn copy_from(&mut self, other: &Self);
 
-    /// Opens, and plays `trace` with power failing in the `stop`-th operation of its last step; without steps, in the opening. What is
-    /// unflushed then is left so.
+    /// Opens, and plays `trace` with power failing in the `stop`-th operation of its last step; without
+    /// steps, in the opening. What is unflushed then is left so.
     fn play(&mut self, trace: &[Self::Step], stop: u64) -> Result<Ended, Broken>;
 
     /// Its devices, flash first.
     fn devices(&self) -> Vec<&MemoryDevice>;
 
-    /// In how many ways that which is no device may come out of a cut now. The first of them keeps least, the last most.
+    /// In how many ways that which is no device may come out of a cut now. The first of them keeps least, the
+    /// last most.
     fn ways(&self) -> usize;
 
     /// Decides, with the bytes of the devices, the state after a cut in which this of the ways was taken.
@@ -91,13 +92,15 @@ pub(crate) trait Subject: Sized {
     /// Opens with power failing in the `stop`-th operation of that. Whether it did.
     fn open_until(&mut self, stop: u64) -> Result<Ended, Broken>;
 
-    /// Opens, reads and compares everything; with `close` leaves in order, so that disk must suffice, and looks at that.
+    /// Opens, reads and compares everything; with `close` leaves in order, so that disk must suffice, and
+    /// looks at that.
     fn recover(&mut self, close: bool) -> Result<Self::Contents, Broken>;
 
     /// Compares what a repeated recovery has found with what the first one had.
     fn compare(&self, expected: &Self::Contents, found: &Self::Contents) -> Result<(), Broken>;
 
-    /// Replaces the flash device with an empty one, where nothing may be lost with it. False where something may.
+    /// Replaces the flash device with an empty one, where nothing may be lost with it. False where something
+    /// may.
     fn lose_flash(&mut self) -> bool;
 }
 

@@ -119,8 +119,8 @@ fn broken(stop: Stop) -> Broken {
     }
 }
 
-/// Opens, plays the steps, and lets power fail in the `stop`-th operation of the last one. The session that is open at the
-/// end is left in `open`.
+/// Opens, plays the steps, and lets power fail in the `stop`-th operation of the last one. The session that
+/// is open at the end is left in `open`.
 fn play_steps(world: &mut World, open: &mut Option<Session>, trace: &[Step], stop: u64) -> Result<(), Stop> {
     let mut cut_at = None;
     if trace.is_empty() {
@@ -141,7 +141,8 @@ fn play_steps(world: &mut World, open: &mut Option<Session>, trace: &[Step], sto
             let ended = step.end(world, &session);
             world.release(session);
             ended?;
-            // A closing that gives up a tier which nothing needs says nothing of the power that failed over it.
+            // A closing that gives up a tier which nothing needs says nothing of the power that failed over
+            // it.
             if !world.machine.power.is_on() {
                 return Err(Stop::PowerFailed);
             }

@@ -1,10 +1,12 @@
 //! What a power cut may leave of the unflushed changes of a machine: every choice that is tried.
 //!
-//! For a window of up to [`WHOLE_WINDOW`] changes all subsets survive in turn; for a longer one none, all, each alone, all but
-//! each, and the oldest of each number. Changes of a file's length survive in their order, so in turn every number of them
-//! does, whatever becomes of the bytes. What is no device, a log or a control file, comes out of a cut in one of its ways: up to
-//! [`WAYS_MAX`] of them are tried with every subset, of more the least and the most, and the others with none and with all. Then each write is torn at 512 bytes, with all others lost and with all others kept:
-//! the newest write of a device at every sector and in every sector alone, an older one at its first and at its last.
+//! For a window of up to [`WHOLE_WINDOW`] changes all subsets survive in turn; for a longer one none, all,
+//! each alone, all but each, and the oldest of each number. Changes of a file's length survive in their
+//! order, so in turn every number of them does, whatever becomes of the bytes. What is no device, a log or a
+//! control file, comes out of a cut in one of its ways: up to [`WAYS_MAX`] of them are tried with every
+//! subset, of more the least and the most, and the others with none and with all. Then each write is torn at
+//! 512 bytes, with all others lost and with all others kept: the newest write of a device at every sector and
+//! in every sector alone, an older one at its first and at its last.
 
 use mezzanine_device::memory::{Fate, MemoryDevice, Survival, Unflushed};
 
@@ -47,7 +49,8 @@ impl Window {
         self.0.iter().flatten().filter(|change| change.resizes).count() as u64
     }
 
-    /// The choice in which `fate` says what becomes of each change, and `resizes` changes of each length survive.
+    /// The choice in which `fate` says what becomes of each change, and `resizes` changes of each length
+    /// survive.
     fn choice(
         &self,
         fate: impl Fn(usize, usize) -> Fate,
@@ -64,8 +67,8 @@ impl Window {
     }
 }
 
-/// Every choice for the world's present window, simplest first. A `nested` cut tears every write at its first and last
-/// sector only.
+/// Every choice for the world's present window, simplest first. A `nested` cut tears every write at its first
+/// and last sector only.
 pub(super) fn choices(world: &impl Subject, nested: bool) -> Vec<Choice> {
     let window = Window::of(world);
     let changes = window.changes();
@@ -139,8 +142,8 @@ fn tears(sectors: u64, thorough: bool) -> Vec<u64> {
     patterns
 }
 
-/// What decides the state of a world after a cut, for all stops of one step of one trace: two choices with the same key
-/// leave the same bytes.
+/// What decides the state of a world after a cut, for all stops of one step of one trace: two choices with
+/// the same key leave the same bytes.
 pub(super) fn key(world: &impl Subject, choice: &Choice) -> Vec<u64> {
     let mut key = Vec::new();
     for (device, survival) in world.devices().into_iter().zip(&choice.survivals) {

@@ -23,8 +23,9 @@ const BUFFERS: usize = 3;
 enum Beginning {
     /// An unformatted flash device and an empty database.
     New,
-    /// A queue that has come round and in which most pages are valid, so that the next ones to leave go to disk or get a second
-    /// chance; a relation with all its pages; changes since the last checkpoint; and a server that was killed.
+    /// A queue that has come round and in which most pages are valid, so that the next ones to leave go to
+    /// disk or get a second chance; a relation with all its pages; changes since the last checkpoint; and
+    /// a server that was killed.
     Used,
 }
 
@@ -35,8 +36,8 @@ pub(crate) struct Setting {
     beginning: Beginning,
 }
 
-/// Every setting: each sync mode with each design, groups of one page and of two by turns, and the other admissions with the third design.
-/// A sync mode or a design that is asked for leaves only its own.
+/// Every setting: each sync mode with each design, groups of one page and of two by turns, and the other
+/// admissions with the third design. A sync mode or a design that is asked for leaves only its own.
 fn settings(sync_mode: Option<SyncMode>, design: Option<Design>) -> Vec<Setting> {
     let fixed = design.is_some_and(Design::has_slots);
     let wanted = |mode: &SyncMode| sync_mode.is_none_or(|only| only == *mode);

@@ -19,8 +19,9 @@ const ROUNDS_MAX: u64 = 1000;
 pub(crate) enum Beginning {
     /// An unformatted flash device and an empty file.
     New,
-    /// A queue that has come round and in which most pages are valid, so that the next ones to leave go to disk or get a
-    /// second chance; a file with all its pages; and a process that was killed after a sync.
+    /// A queue that has come round and in which most pages are valid, so that the next ones to leave go to
+    /// disk or get a second chance; a file with all its pages; and a process that was killed after a
+    /// sync.
     Used,
 }
 
@@ -35,8 +36,9 @@ pub(crate) struct Setting {
 /// The sync modes that a volume can have: it has no log that `drained` could fall back on.
 const SYNC_MODES: [SyncMode; 2] = [SyncMode::Through, SyncMode::Durable];
 
-/// Every setting: each sync mode with each design and both kinds of page, groups of one page and of two by turns, and the
-/// other admissions with the third design. A sync mode or a design that is asked for leaves only its own.
+/// Every setting: each sync mode with each design and both kinds of page, groups of one page and of two by
+/// turns, and the other admissions with the third design. A sync mode or a design that is asked for leaves
+/// only its own.
 fn settings(sync_mode: Option<SyncMode>, design: Option<Design>) -> Vec<Setting> {
     let fixed = design.is_some_and(Design::has_slots);
     let wanted = |mode: &SyncMode| sync_mode.is_none_or(|only| only == *mode);
@@ -112,7 +114,8 @@ impl Setting {
         Ok(world)
     }
 
-    /// Length of the file in pages: one more than the queue holds, so that pages leave it with their newest version.
+    /// Length of the file in pages: one more than the queue holds, so that pages leave it with their newest
+    /// version.
     fn pages(&self) -> u64 {
         match self.beginning {
             Beginning::New => 8,

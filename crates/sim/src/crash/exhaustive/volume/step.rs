@@ -12,7 +12,8 @@ pub(super) const FILE: usize = 0;
 /// Pages that one step fills.
 const FILLED: u64 = 6;
 
-/// Which page the steps in the middle of the file are about; the others are about its first page, which a guard may cover.
+/// Which page the steps in the middle of the file are about; the others are about its first page, which a
+/// guard may cover.
 const FAR: u64 = 3;
 
 steps! {
