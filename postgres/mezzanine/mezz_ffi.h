@@ -297,7 +297,8 @@ typedef struct MezzMessage {
    */
   char hint[MEZZ_TEXT_BYTES];
   /*
-   It is because of pages that are lost. Nothing has failed: what was asked for is refused, and everything else goes on.
+   It is because of pages that are lost. Nothing has failed: what was asked for is refused, and
+   everything else goes on.
    */
   bool lost;
 } MezzMessage;
@@ -307,20 +308,23 @@ typedef struct MezzMessage {
  */
 typedef struct MezzCallbacks {
   /*
-   Writes `count` pages to their relations, in this order. False if one could not be written; the reason was logged.
+   Writes `count` pages to their relations, in this order. False if one could not be written; the reason
+   was logged.
    */
   bool (*write_pages)(const struct MezzDiskPage *pages, uintptr_t count);
   /*
-   Syncs every file that `write_pages` has written, in any process. False if that failed; the reason was logged.
+   Syncs every file that `write_pages` has written, in any process. False if that failed; the reason was
+   logged.
    */
   bool (*sync_pages)(void);
   /*
-   Whether this process may carry out jobs now: not in a critical section, where nothing can be allocated.
+   Whether this process may carry out jobs now: not in a critical section, where nothing can be
+   allocated.
    */
   bool (*may_work)(void);
   /*
-   Waits until `progressed` is called in any process, or some milliseconds. `seen` is `mezz_progress` as of when the
-   caller looked: if it is another by now, returns at once.
+   Waits until `progressed` is called in any process, or some milliseconds. `seen` is `mezz_progress` as
+   of when the caller looked: if it is another by now, returns at once.
    */
   void (*wait)(uint64_t seen);
   /*
@@ -328,7 +332,8 @@ typedef struct MezzCallbacks {
    */
   void (*progressed)(void);
   /*
-   Keeps servers that know nothing of the tier away from the data directory, or lets them in again; durably. May be null.
+   Keeps servers that know nothing of the tier away from the data directory, or lets them in again;
+   durably. May be null.
    */
   bool (*mark_control_file)(bool dirty);
   /*
@@ -468,7 +473,8 @@ typedef struct MezzNow {
    */
   uint64_t frames_max;
   /*
-   Whether a resize is under way: to how many frames, and how many more have to be appended before it takes effect.
+   Whether a resize is under way: to how many frames, and how many more have to be appended before it
+   takes effect.
    */
   bool resizing;
   /*
@@ -622,7 +628,8 @@ typedef struct MezzRun {
 } MezzRun;
 
 /*
- What a modelled drive has done for all its users, in its own time; what was done at time scale 0 is not counted.
+ What a modelled drive has done for all its users, in its own time; what was done at time scale 0 is not
+ counted.
  */
 typedef struct MezzDriveUse {
   /*
@@ -706,7 +713,8 @@ typedef struct MezzTraced {
 } MezzTraced;
 
 /*
- Opens the flash device in the process that starts the server; another server may be using it. Null if it cannot be used; then `message` says why.
+ Opens the flash device in the process that starts the server; another server may be using it. Null if it
+ cannot be used; then `message` says why.
 
  # Safety
  The pointers are valid during the call, the callbacks for good.
@@ -721,17 +729,19 @@ struct MezzHost *mezz_open(const struct MezzSettings *given,
 void mezz_sizes(const struct MezzHost *host, struct MezzSizes *out);
 
 /*
- Locks the flash device for this process and its children, unless it has. False with a message if another server uses it.
+ Locks the flash device for this process and its children, unless it has. False with a message if another
+ server uses it.
  */
 bool mezz_lock_device(struct MezzHost *host,
                       struct MezzMessage *message);
 
 /*
- Gives the tier its memory. `fresh` says that it is as the system gave it, zeroed, and that nobody has written to it: then `mezz_start`
- need not wipe it. Memory that held a tier before a crash is not fresh.
+ Gives the tier its memory. `fresh` says that it is as the system gave it, zeroed, and that nobody has
+ written to it: then `mezz_start` need not wipe it. Memory that held a tier before a crash is not fresh.
 
  # Safety
- `host` is from `mezz_open`; the memory is initialised, has `memory_bytes` of `mezz_sizes`, lies at the same address in all processes and is used by nothing else.
+ `host` is from `mezz_open`; the memory is initialised, has `memory_bytes` of `mezz_sizes`, lies at the
+ same address in all processes and is used by nothing else.
  */
 void mezz_use_memory(struct MezzHost *host,
                      uint8_t *base,
@@ -739,7 +749,8 @@ void mezz_use_memory(struct MezzHost *host,
                      bool fresh);
 
 /*
- Judges, recovers and publishes the tier, before the server's redo. False with a message if the server must not start.
+ Judges, recovers and publishes the tier, before the server's redo. False with a message if the server must
+ not start.
  */
 bool mezz_start(const struct MezzHost *host,
                 const struct MezzStart *given,
@@ -764,8 +775,8 @@ bool mezz_is_attached(const struct MezzHost *host);
 uint64_t mezz_mark(const struct MezzHost *host);
 
 /*
- Takes a dirty page whose log is forced. `since` is what `mezz_mark` said before it was found that no change in the page
- is older than the redo pointer of the checkpoint under way; 0 if one is.
+ Takes a dirty page whose log is forced. `since` is what `mezz_mark` said before it was found that no
+ change in the page is older than the redo pointer of the checkpoint under way; 0 if one is.
 
  # Safety
  `host` is from `mezz_open` and attached; `bytes` has a page's length; `message` may be written.
@@ -815,8 +826,8 @@ bool mezz_await_stage_out(const struct MezzHost *host,
                           struct MezzMessage *message);
 
 /*
- Forgets a page that was refused and is on disk. `again` says whether stage-out may have written an older version over it:
- then the caller waits for that, writes the page once more, and calls again.
+ Forgets a page that was refused and is on disk. `again` says whether stage-out may have written an older
+ version over it: then the caller waits for that, writes the page once more, and calls again.
  */
 bool mezz_forget(const struct MezzHost *host,
                  struct MezzPage page,
@@ -832,7 +843,8 @@ bool mezz_drop(const struct MezzHost *host,
                struct MezzMessage *message);
 
 /*
- Forgets what the tier has of a block that is about to be written past it; what is newer than the disk goes there first.
+ Forgets what the tier has of a block that is about to be written past it; what is newer than the disk goes
+ there first.
  */
 bool mezz_overwrite(const struct MezzHost *host,
                     struct MezzPage page,
@@ -847,8 +859,8 @@ bool mezz_flush(const struct MezzHost *host,
                 struct MezzMessage *message);
 
 /*
- Carries out one job; with `flash_writes` only one that writes to flash, which others then need not wait for. False if
- there is nothing to do now.
+ Carries out one job; with `flash_writes` only one that writes to flash, which others then need not wait
+ for. False if there is nothing to do now.
  */
 bool mezz_work(const struct MezzHost *host,
                bool flash_writes);
@@ -871,8 +883,9 @@ bool mezz_has_failed(const struct MezzHost *host,
                      struct MezzMessage *message);
 
 /*
- Gives the tier up after a failure of its device: what it has alone is written to disk and synced. Nobody else writes to disk for the tier,
- or past it, meanwhile. False if the server must restart; then `message` says why.
+ Gives the tier up after a failure of its device: what it has alone is written to disk and synced. Nobody
+ else writes to disk for the tier, or past it, meanwhile. False if the server must restart; then `message`
+ says why.
  */
 bool mezz_give_up(const struct MezzHost *host,
                   uint64_t *written,
@@ -905,8 +918,9 @@ bool mezz_checkpoint_done(const struct MezzHost *host,
                           struct MezzMessage *message);
 
 /*
- Leaves the tier in order; with `drain` the disk is made current first. `current` says whether it is. If pages are lost it cannot be: the tier
- is then left in order with them, which is no failure, and `message` says so (`lost`).
+ Leaves the tier in order; with `drain` the disk is made current first. `current` says whether it is. If
+ pages are lost it cannot be: the tier is then left in order with them, which is no failure, and `message`
+ says so (`lost`).
  */
 bool mezz_close(const struct MezzHost *host,
                 bool drain,
@@ -919,8 +933,8 @@ bool mezz_close(const struct MezzHost *host,
 bool mezz_drain(const struct MezzHost *host, struct MezzMessage *message);
 
 /*
- Has the newest version of these pages, or of all (`page` is null), written to disk and synced, and waits for it unless `stop`
- says that the caller has something else to do. The drain goes on without him.
+ Has the newest version of these pages, or of all (`page` is null), written to disk and synced, and waits
+ for it unless `stop` says that the caller has something else to do. The drain goes on without him.
  */
 enum MezzWaited mezz_drain_unless(const struct MezzHost *host,
                                   const struct MezzPage *page,
@@ -961,7 +975,8 @@ void mezz_statistics(const struct MezzHost *host, struct MezzStatistics *out);
 void mezz_first_page(const struct MezzHost *host, struct MezzCursor *out);
 
 /*
- Looks at up to `room` frames and copies the pages found there, which may be none. False when the pass is complete.
+ Looks at up to `room` frames and copies the pages found there, which may be none. False when the pass is
+ complete.
 
  # Safety
  `host` is from `mezz_open` and attached; `pages` has room for `room` pages.
@@ -973,8 +988,8 @@ bool mezz_pages(const struct MezzHost *host,
                 uintptr_t *count);
 
 /*
- Reads what is on flash in up to `room` frames and copies the pages that are damaged; `checked` is how many were read. False
- when the pass is complete.
+ Reads what is on flash in up to `room` frames and copies the pages that are damaged; `checked` is how many
+ were read. False when the pass is complete.
 
  # Safety
  As for `mezz_pages`.
@@ -987,8 +1002,8 @@ bool mezz_verify(const struct MezzHost *host,
                  uint64_t *checked);
 
 /*
- Opens a modelled disk in the process that starts the server. Arms move `spread` times as far as blocks are apart, within
- the share `span` of the disk. Null if there is no such model; then `message` says so.
+ Opens a modelled disk in the process that starts the server. Arms move `spread` times as far as blocks are
+ apart, within the share `span` of the disk. Null if there is no such model; then `message` says so.
 
  # Safety
  `name` ends with a zero byte; `message` may be written.
@@ -1030,10 +1045,10 @@ void mezz_disk_set_time_scale(const struct MezzDisk *disk, double time_scale);
 void mezz_disk_used(const struct MezzDisk *disk, struct MezzDriveUse *out);
 
 /*
- Changes how many times slower than real time the tier's modelled drive is, for all processes. False without one.
+ Changes how many times slower than real time the tier's modelled drive is, for all processes. False
+ without one.
  */
-bool mezz_flash_set_time_scale(const struct MezzHost *host,
-                               double time_scale);
+bool mezz_flash_set_time_scale(const struct MezzHost *host, double time_scale);
 
 /*
  What the tier's modelled drive has done for all processes. False without one.
@@ -1056,7 +1071,8 @@ struct MezzTrace *mezz_trace_create(const char *path,
                                     struct MezzMessage *message);
 
 /*
- Adds `count` events. After a failure nothing more can be added; what was written stays under another name, which the message tells.
+ Adds `count` events. After a failure nothing more can be added; what was written stays under another name,
+ which the message tells.
 
  # Safety
  `events` has so many.

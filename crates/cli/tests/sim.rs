@@ -80,6 +80,11 @@ fn an_excerpt_is_one_short_life() {
     assert!((1..=11).contains(&report["operations"].as_u64().unwrap()), "{}", report["operations"]);
 }
 
+/// Whether a report says that nothing was violated, however wide its columns are.
+fn finds_nothing(report: &str) -> bool {
+    report.lines().any(|line| line.starts_with("violations ") && line.ends_with(" none"))
+}
+
 #[test]
 fn every_case_of_the_shortest_traces_is_tried() {
     let of_one_design =
@@ -89,7 +94,7 @@ fn every_case_of_the_shortest_traces_is_tried() {
     assert!(report["cuts"].as_u64().unwrap() > 100);
     let case =
         mezz(&["sim", "crash", "--exhaustive", "--case", "used/durable/face-gsc/both/2:w:1"]).expect(0);
-    assert!(case.stdout.contains("violations   none"), "{}", case.stdout);
+    assert!(finds_nothing(&case.stdout), "{}", case.stdout);
     let of_databases =
         ["sim", "crash", "--exhaustive", "--length", "0", "--world", "database", "--sync-mode", "drained"];
     let report = mezz(&[&of_databases[..], &["--design", "face-gr", "--json"]].concat()).expect(0).json();
@@ -97,7 +102,7 @@ fn every_case_of_the_shortest_traces_is_tried() {
     assert!(report["settings"].as_u64() == Some(4 * 3) && report["cuts"].as_u64().unwrap() > 100, "{report}");
     let case = "database/used/drained/face-gsc/both/2:w:1";
     let case = mezz(&["sim", "crash", "--exhaustive", "--case", case]).expect(0);
-    assert!(case.stdout.contains("violations   none"), "{}", case.stdout);
+    assert!(finds_nothing(&case.stdout), "{}", case.stdout);
 }
 
 #[test]

@@ -3,7 +3,7 @@
 //! Invariants checked: those of [`report::Invariant`], by the [`checkers`]; [`world`] says when.
 //!
 //! A run is a row of *worlds*, of files on a volume or of a database ([`crate::database`]); in some of the
-//! former parts of the machine are put back to earlier moments ([`histories`]). Each draws its configuration
+//! former parts of the machine are put back to earlier moments (`histories`). Each draws its configuration
 //! from its own seed, formats a tier over simulated devices and lives through [`CUTS_PER_WORLD`] power cuts.
 //! A violation names the seed of its world and the cut, and says how to see it again.
 //!
