@@ -110,7 +110,7 @@ pub(crate) fn judge(file: &FileEvidence<'_>, tier: Option<&TierEvidence<'_>>) ->
     }
     let Some(tier) = tier else { return Ok(Bond::New { forget: Vec::new() }) };
     if sidecar.tier_uuid != tier.opened.found.tier_uuid {
-        refuse_waited_for(file, &[], tier)?;
+        // It went on without this tier, which may be a device that failed and could not be told.
         return Ok(Bond::New { forget: Vec::new() });
     }
     let mut forget = sidecar.former.clone();
@@ -399,7 +399,7 @@ fn refuse_unknown(file: &FileEvidence<'_>, sidecar: &Sidecar, tier: &TierEvidenc
 
 /// The tier does not know the file by what its current sidecar says, and waits for a file of the same name:
 /// that one is newer. The number in the sidecar is one that a crash took from the table before it was
-/// durable, or that of another tier; an opening since gave the file another one.
+/// durable; an opening since gave the file another one.
 fn refuse_waited_for(
     file: &FileEvidence<'_>,
     known: &[u32],
