@@ -110,7 +110,7 @@ pub(crate) fn judge(file: &FileEvidence<'_>, tier: Option<&TierEvidence<'_>>) ->
     }
     let Some(tier) = tier else { return Ok(Bond::New { forget: Vec::new() }) };
     if sidecar.tier_uuid != tier.opened.found.tier_uuid {
-        // It went on without this tier, which may be a device that failed and could not be told.
+        refuse_waited_for(file, &[], tier, VolumeErrorKind::ForeignTier)?;
         return Ok(Bond::New { forget: Vec::new() });
     }
     let mut forget = sidecar.former.clone();
@@ -118,7 +118,7 @@ pub(crate) fn judge(file: &FileEvidence<'_>, tier: Option<&TierEvidence<'_>>) ->
     // A number that another file has got is no number of this one, whatever a sidecar of another copy says.
     forget.retain(|number| tier.table.get(*number).is_some() && !tier.is_attached(*number));
     let Some(entry) = tier.table.get(sidecar.file) else {
-        refuse_waited_for(file, &forget, tier)?;
+        refuse_waited_for(file, &forget, tier, VolumeErrorKind::NewerTier)?;
         return Ok(Bond::New { forget });
     };
     if tier.may_hold_only_copies() || !tier.is_stranger(sidecar) || planted::is(Bug::NumbersOfCopies) {
@@ -399,11 +399,13 @@ fn refuse_unknown(file: &FileEvidence<'_>, sidecar: &Sidecar, tier: &TierEvidenc
 
 /// The tier does not know the file by what its current sidecar says, and waits for a file of the same name:
 /// that one is newer. The number in the sidecar is one that a crash took from the table before it was
-/// durable; an opening since gave the file another one.
+/// durable, or that of another tier; an opening since gave the file another one. A tier that was given up, and
+/// whose device could not be told, looks the same beside files that went on with another one.
 fn refuse_waited_for(
     file: &FileEvidence<'_>,
     known: &[u32],
     tier: &TierEvidence<'_>,
+    kind: VolumeErrorKind,
 ) -> Result<(), VolumeError> {
     if !tier.may_hold_only_copies() || planted::is(Bug::OlderNumberForgotten) {
         return Ok(());
@@ -414,7 +416,7 @@ fn refuse_waited_for(
     let Some(number) = waiting.find(|number| roster.path(*number) == Some(&path)) else { return Ok(()) };
     Err(refuse(
         file,
-        VolumeErrorKind::NewerTier,
+        kind,
         format!(
             "the tier {} is newer than the file: it holds pages of a file of this name, number {number}, and the sidecar {} says that it is \
              another one, which is current; the file or its sidecar was restored from a backup",
