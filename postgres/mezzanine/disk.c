@@ -1,7 +1,7 @@
 /*
  * disk.c
- *	  What the tier has done by the server: pages written to relations and
- *	  synced, and waiting.
+ *	  What the tier has done by the server: pages written to relations, synced
+ *	  and read, and waiting.
  *
  * These functions are called by the library.  No error may leave them: it would
  * jump over frames that are not C's.
@@ -111,11 +111,24 @@ sync_segment(const FileTag *tag)
 	return false;
 }
 
+/* Has the next sync cover the segment that a block lies in. */
+static void
+sync_later(SMgrRelation reln, ForkNumber forknum, BlockNumber block)
+{
+	FileTag		tag = {0};
+
+	tag.handler = SYNC_HANDLER_MD;
+	tag.rlocator = reln->smgr_rlocator.locator;
+	tag.forknum = forknum;
+	tag.segno = block / RELSEG_SIZE;
+	if (!remember_segment(&tag) && !sync_segment(&tag))
+		ereport(ERROR, (errmsg("pages of the flash tier could not be synced")));
+}
+
 /* A run of blocks of one fork, within one segment. */
 static void
 write_run(SMgrRelation reln, ForkNumber forknum, BlockNumber first, const void **pages, BlockNumber count)
 {
-	FileTag		tag = {0};
 	bool		was_in_recovery = InRecovery;
 
 	/*
@@ -127,13 +140,7 @@ write_run(SMgrRelation reln, ForkNumber forknum, BlockNumber first, const void *
 		InRecovery = true;
 	smgrwritev_direct(reln, forknum, first, pages, count, true);
 	InRecovery = was_in_recovery;
-
-	tag.handler = SYNC_HANDLER_MD;
-	tag.rlocator = reln->smgr_rlocator.locator;
-	tag.forknum = forknum;
-	tag.segno = first / RELSEG_SIZE;
-	if (!remember_segment(&tag) && !sync_segment(&tag))
-		ereport(ERROR, (errmsg("pages of the flash tier could not be synced")));
+	sync_later(reln, forknum, first);
 }
 
 /*
@@ -217,14 +224,69 @@ sync_all(void)
 }
 
 /*
- * Has pages written, or without pages what was written synced.  False if that
- * failed; it was reported then.
+ * Reads a block as the relation's file has it; false if that does not reach so
+ * far.  Whoever finds that it is the newest version wants it to be durable.
+ */
+static bool
+read_block(const MezzPage *page, void *bytes)
+{
+	SMgrRelation reln = smgropen(page_locator(page), INVALID_PROC_NUMBER);
+
+	if (!smgrexists(reln, page->fork) || page->block >= smgrnblocks(reln, page->fork))
+		return false;
+	if (mezz_disk)
+		mezz_disk_read(mezz_disk, mezz_disk_address(reln->smgr_rlocator.locator, page->fork, page->block), BLCKSZ);
+	smgrreadv_direct(reln, page->fork, page->block, &bytes, 1);
+	sync_later(reln, page->fork, page->block);
+	return true;
+}
+
+/* What is to be done on disk: pages written, one read, or, without either, what was written synced. */
+typedef struct DiskWork
+{
+	const MezzDiskPage *pages;
+	size_t		count;
+	const MezzPage *page;
+	void	   *bytes;
+} DiskWork;
+
+static bool
+do_work(const DiskWork *work)
+{
+	if (work->page != NULL)
+		return read_block(work->page, work->bytes);
+	if (work->pages == NULL)
+		return sync_all();
+	write_all(work->pages, work->count);
+	return true;
+}
+
+/* Reports the error that was caught; what cannot be read is no error yet. */
+static void
+report_caught(const DiskWork *work)
+{
+	if (work->page != NULL)
+	{
+		ErrorData  *error = CopyErrorData();
+
+		FlushErrorState();
+		error->elevel = LOG;
+		ThrowErrorData(error);
+		FreeErrorData(error);
+		return;
+	}
+	EmitErrorReport();
+	FlushErrorState();
+}
+
+/*
+ * False if it failed; that was reported then.
  *
- * A job is no part of the critical section that this process may be in: it
+ * It is no part of the critical section that this process may be in: it
  * allocates memory, and its errors end here.
  */
 static bool
-carry_out(const MezzDiskPage *pages, size_t count)
+carry_out(const DiskWork *work)
 {
 	MemoryContext context = CurrentMemoryContext;
 	bool		was_in_recovery = InRecovery;
@@ -233,21 +295,13 @@ carry_out(const MezzDiskPage *pages, size_t count)
 	uint32		cancel_holdoff;
 	uint32		crit_sections = CritSectionCount;
 
-	if (!mezz_enter_gate())
-		return false;
 	HOLD_INTERRUPTS();
 	holdoff = InterruptHoldoffCount;
 	cancel_holdoff = QueryCancelHoldoffCount;
 	CritSectionCount = 0;
 	PG_TRY();
 	{
-		if (pages != NULL)
-		{
-			write_all(pages, count);
-			done = true;
-		}
-		else
-			done = sync_all();
+		done = do_work(work);
 	}
 	PG_CATCH();
 	{
@@ -256,12 +310,23 @@ carry_out(const MezzDiskPage *pages, size_t count)
 		QueryCancelHoldoffCount = cancel_holdoff;
 		InRecovery = was_in_recovery;
 		MemoryContextSwitchTo(context);
-		EmitErrorReport();
-		FlushErrorState();
+		report_caught(work);
 	}
 	PG_END_TRY();
 	CritSectionCount = crit_sections;
 	RESUME_INTERRUPTS();
+	return done;
+}
+
+/* The same for jobs, which change files. */
+static bool
+carry_out_job(const DiskWork *work)
+{
+	bool		done;
+
+	if (!mezz_enter_gate())
+		return false;
+	done = carry_out(work);
 	mezz_leave_gate();
 	return done;
 }
@@ -269,13 +334,19 @@ carry_out(const MezzDiskPage *pages, size_t count)
 static bool
 write_pages(const MezzDiskPage *pages, size_t count)
 {
-	return carry_out(pages, count);
+	return carry_out_job(&(DiskWork) {.pages = pages, .count = count});
+}
+
+static bool
+read_page(MezzPage page, uint8_t *bytes)
+{
+	return !mezz_without("disk_copy") && carry_out(&(DiskWork) {.page = &page, .bytes = bytes});
 }
 
 static bool
 sync_pages(void)
 {
-	return carry_out(NULL, 0);
+	return carry_out_job(&(DiskWork) {0});
 }
 
 /*
@@ -413,6 +484,7 @@ flash_failed(const MezzMessage *message)
 
 const MezzCallbacks mezz_callbacks = {
 	.write_pages = write_pages,
+	.read_page = read_page,
 	.sync_pages = sync_pages,
 	.may_work = may_work,
 	.wait = wait_for_progress,

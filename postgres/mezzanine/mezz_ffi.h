@@ -10,7 +10,7 @@
 /*
  Changes with every change of what is declared here.
  */
-#define MEZZ_FFI_VERSION 8
+#define MEZZ_FFI_VERSION 10
 
 /*
  Bytes of each text in a `MezzMessage`, the end mark included.
@@ -95,6 +95,10 @@ typedef enum MezzFound {
    Its only copy is damaged.
    */
   MEZZ_FOUND_LOST = 2,
+  /*
+   Its only copy is on a flash device that answers no read just now.
+   */
+  MEZZ_FOUND_SILENT = 3,
 } MezzFound;
 
 /*
@@ -312,6 +316,11 @@ typedef struct MezzCallbacks {
    was logged.
    */
   bool (*write_pages)(const struct MezzDiskPage *pages, uintptr_t count);
+  /*
+   Reads a page of a relation as it is on disk. False if the relation does not reach so far, or the page
+   cannot be read; that was logged. Its file is synced with those that were written.
+   */
+  bool (*read_page)(struct MezzPage page, uint8_t *bytes);
   /*
    Syncs every file that `write_pages` has written, in any process. False if that failed; the reason was
    logged.

@@ -23,6 +23,8 @@ static const char *const rules[] = {
 	"checksum_version",			/* a tier is of a cluster with checksums or of
 								 * one without */
 	"control_mark",				/* pg_control says that files are out of date */
+	"disk_copy",				/* a page that disk has in this very version is
+								 * not lost */
 	"disk_sync",				/* what stage-out wrote is synced */
 	"drop_db",					/* a dropped database is forgotten */
 	"drop_fork",				/* a truncated fork is forgotten */

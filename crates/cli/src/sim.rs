@@ -24,6 +24,7 @@ const EXAMPLES: &str = "Examples:
   mezz sim crash --seed 7 --cuts 1000000 --json           a million, from another seed
   mezz sim crash --world database --sync-mode drained     databases on tiers in one sync mode
   mezz sim crash --world histories                        files, sidecars and flash put back to earlier moments
+  mezz sim crash --world runners                          runners that carry out jobs of a volume, half a job at a time
   mezz sim crash --exhaustive                             every case of every trace of one step, of volumes and databases
   mezz sim crash --world volume --seed 4711 --cuts 12     the first twelve cuts of one world again
 
@@ -69,7 +70,9 @@ pub(crate) struct CrashArgs {
     /// What lives in the worlds: volume (files with syncs), database (a pool, a log and a redo pointer),
     /// server (the same on the host that ships for PostgreSQL, with processes and a marker), histories
     /// (files of a volume whose flash, disks and sidecars are put back to earlier moments, whole and in
-    /// parts) or all (as each seed draws it; one in sixteen is of histories).
+    /// parts), runners (files of a volume whose jobs several runners carry out beside the operations, in an
+    /// order that the seed decides) or all (as each seed draws it; one in sixteen is of histories, and of
+    /// volumes one in eight has runners).
     #[arg(long, default_value = "all", conflicts_with = "case")]
     world: Worlds,
 
@@ -101,7 +104,8 @@ pub(crate) struct CrashArgs {
 
     /// Leave out what makes worlds more difficult, with commas in between: errors, resizes, switches (of the
     /// sync mode and of admission), ahead (stage-out ahead of need); files, guards, fingerprints,
-    /// replacements (of the flash device; of volumes); owners, swaps, pulling (of databases).
+    /// replacements (of the flash device), spares (devices that fail in a replacement; of volumes); owners,
+    /// swaps, pulling (of databases).
     #[arg(long, value_delimiter = ',', conflicts_with = "exhaustive")]
     without: Vec<Feature>,
 

@@ -33,6 +33,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 pub use bad::Bad;
 pub use cache::{CutReport, SECTOR_BYTES};
 pub use fault::{Fault, Injection, Operation};
+pub use image::Image;
 pub use power::{Power, Spent};
 pub use random::{Random, splitmix};
 pub use window::{Fate, Survival, Unflushed};
@@ -41,7 +42,6 @@ use crate::{Capabilities, Device, DeviceError, DeviceErrorKind, Request};
 use bad::BadPlaces;
 use cache::Cache;
 use fault::Plan;
-use image::Image;
 
 /// A simulated device. Contents are gone with the value.
 pub struct MemoryDevice {
@@ -137,7 +137,7 @@ impl MemoryDevice {
     /// on its own supply.
     pub fn copy_from(&self, other: &Self) {
         let (mut state, other) = (self.state(), other.state());
-        state.image.copy_from(&other.image);
+        state.image.clone_from(&other.image);
         state.cache.clone_from(&other.cache);
         state.plan.clone_from(&other.plan);
         state.bad.clone_from(&other.bad);
@@ -147,10 +147,10 @@ impl MemoryDevice {
     }
 
     /// Makes the device new: `len` zero bytes, nothing unflushed, no planned faults, no bad places; `seed`
-    /// decides about injected ones. Keeps its memory.
+    /// decides about injected ones.
     pub fn reset(&self, len: u64, seed: u64) {
         let mut state = self.state();
-        state.image.replace(|bytes| bytes.resize(len as usize, 0));
+        state.image = Image::zeroed(len as usize);
         state.cache.clear();
         state.plan.clear();
         state.bad.clear();
@@ -178,12 +178,12 @@ impl MemoryDevice {
         state.flush_failed = false;
     }
 
-    /// How many operations planned faults have struck since the device was made.
+    /// How many operations planned faults have struck since the device was made, and reads bad places.
     pub fn faults_struck(&self) -> u64 {
         self.state().plan.struck_at_all()
     }
 
-    /// How many operations of this kind planned faults have struck since the device was made.
+    /// How many operations of this kind planned faults or bad places have struck since the device was made.
     pub fn faults_struck_in(&self, operation: Operation) -> u64 {
         self.state().plan.struck(operation)
     }
@@ -193,15 +193,30 @@ impl MemoryDevice {
         self.state().image.to_vec()
     }
 
-    /// Calls `look` with what reads see now, without a copy. Costs no operation and works without power.
+    /// Calls `look` with a copy of what reads see now. Costs no operation and works without power.
     pub fn inspect<T>(&self, look: impl FnOnce(&[u8]) -> T) -> T {
+        look(&self.image())
+    }
+
+    /// Calls `look` with what reads see now, without a copy. Costs no operation and works without power.
+    pub fn view<T>(&self, look: impl FnOnce(&Image) -> T) -> T {
         look(&self.state().image)
+    }
+
+    /// As [`Self::image`], at little cost: the device copies later what it changes.
+    pub fn snapshot(&self) -> Image {
+        self.state().image.clone()
     }
 
     /// Replaces contents and length by `image`, durably: another device in the same slot.
     pub fn load(&self, image: &[u8]) {
+        self.put_back(&Image::from(image));
+    }
+
+    /// As [`Self::load`], at little cost.
+    pub fn put_back(&self, image: &Image) {
         let mut state = self.state();
-        state.image.replace(|bytes| bytes.extend_from_slice(image));
+        state.image.clone_from(image);
         state.cache.clear();
         state.flush_failed = false;
     }
@@ -212,7 +227,7 @@ impl MemoryDevice {
     /// When the device has no such bit.
     pub fn flip_bit(&self, bit: u64) {
         let byte = (bit / 8) as usize;
-        self.state().image.change(byte..byte + 1)[0] ^= 1 << (bit % 8);
+        self.state().image.flip(byte, 1 << (bit % 8));
     }
 
     /// How many changes a power cut could still undo.
@@ -294,9 +309,10 @@ impl State {
         }
         let range = self.range(offset, buf.len() as u64).ok_or(DeviceErrorKind::UnexpectedEnd)?;
         if self.bad.fails(&(offset..offset + buf.len() as u64)) {
+            self.plan.count(Operation::Read);
             return Err(DeviceErrorKind::Io);
         }
-        buf.copy_from_slice(&self.image[range]);
+        self.image.read(range.start, buf);
         self.bad.garble(offset, buf);
         if fault == Some(Fault::FlipBit) && !buf.is_empty() {
             let bit = self.random.below(buf.len() as u64 * 8);
@@ -361,7 +377,7 @@ impl State {
         let after = self.image.len() as u64;
         self.changes += 1;
         self.cache.record(&self.image, self.changes, (offset, buf.len() as u64), (before, after));
-        self.image.change(offset as usize..end as usize).copy_from_slice(buf);
+        self.image.write(offset as usize, buf);
         self.bad.written(&(offset..end));
         Ok(())
     }
@@ -373,7 +389,7 @@ impl State {
         if self.random.chance(1, 2) {
             self.changes += 1;
             self.cache.record(&self.image, self.changes, (offset, len), (before, before));
-            self.image.change(range).fill(0);
+            self.image.zero(range);
         }
         Ok(())
     }

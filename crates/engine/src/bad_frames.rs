@@ -17,7 +17,7 @@ use crate::region::{Word, shared};
 use crate::tier::Tier;
 
 /// Frames that are remembered.
-const BAD_MAX: usize = 256;
+pub(crate) const BAD_MAX: usize = 256;
 
 /// The list, a ring. Changed under the control lock, and read without it.
 #[repr(C)]
@@ -47,6 +47,19 @@ impl Tier {
     fn is_listed(&self, frame: u32) -> bool {
         let listed = self.control().bad.frames.iter().any(|listed| listed.get() == u64::from(frame) + 1);
         listed && !planted::is(Bug::BadFrameReused)
+    }
+
+    /// How many of the frames between two positions are listed. They are fewer than the ring has.
+    #[cold]
+    pub(crate) fn bad_between(&self, from: u64, to: u64) -> u64 {
+        let ring = self.ring();
+        let first = u64::from(ring.frame_of(from));
+        let between = |listed: u64| {
+            listed > 0
+                && listed <= ring.frames
+                && from + (listed - 1 + ring.frames - first) % ring.frames < to
+        };
+        self.control().bad.frames.iter().filter(|listed| between(listed.get())).count() as u64
     }
 
     /// A frame could not be read. Under the control lock.
@@ -92,11 +105,33 @@ impl Tier {
     /// Frames of a group that begins at `rear` and may have `group` of them, so that the next one does not
     /// begin with a frame that nothing is put in.
     pub(crate) fn short_of_bad(&self, rear: u64, group: u64) -> u64 {
-        if !self.has_bad() || self.geometry.placed.is_some() {
+        // Behind the cut of a resize the queue goes on in another frame than it would now; and a group that
+        // ended before it would leave it a rest in which none may begin, so that the cut would be missed.
+        let at_cut = || self.reaches_cut(group) && !planted::is(Bug::CutShortOfBad);
+        if !self.has_bad() || self.geometry.placed.is_some() || at_cut() {
             return group;
         }
         let fits = |frames: &u64| self.is_good_start(rear + frames);
-        (self.geometry.summary_frames() + 1..=group).rev().find(fits).unwrap_or(group)
+        let summary = self.geometry.summary_frames();
+        (summary + 1..=group).rev().find(fits).unwrap_or(group)
+    }
+
+    /// [`Self::short_of_bad`], or no pages at all where that is the only way and there is room: the next one
+    /// begins right before the bad frames and can pass as many as it may have pages.
+    pub(crate) fn clear_of_bad(&self, rear: u64, group: u64) -> u64 {
+        let frames = self.short_of_bad(rear, group);
+        let summary = self.geometry.summary_frames();
+        // As it is where it was made shorter, and where it must not be.
+        let settled = frames < group || !self.has_bad() || self.geometry.placed.is_some();
+        if settled || self.reaches_cut(group) || self.is_good_start(rear + frames) {
+            return frames;
+        }
+        // With less the next one could not pass them, or leave room for one that carries the front; and what is
+        // before them is needed for the names of lost pages.
+        let room = rear + summary + group + summary <= self.writable_end();
+        let room = room || planted::is(Bug::EmptyGroupTakesRoom);
+        let helps = room && self.is_good_start(rear + summary) && !planted::is(Bug::SummaryBeforeBadRun);
+        if helps { summary } else { frames }
     }
 
     /// Has a group that is closed early end where the next one can begin, if it has room. Under the control

@@ -332,12 +332,14 @@ impl Tier {
     /// A page was not read whole, or, once that was *judged*, is one that only flash had.
     pub(crate) fn drain_was_read(&self, judged: bool) -> Result<(), Unread> {
         let mut list: Vec<LanePage> = Vec::new();
+        // A drain needs no frame; where pages are written in place some leave theirs.
+        let leaves = self.control().lane_load.get() != DRAIN;
         for page in self.lane_list().filter(|page| self.position_needs_disk(page.position)) {
             match self.lane_page_whole(page) {
                 true => list.push(page),
-                false if judged => match self.judge_unreadable(page.position) {
+                false if judged => match self.judge_unreadable(page.position, leaves) {
                     // It stays where it is, and is met again at the front.
-                    Ok(()) | Err(Unread::NoRoom) => {}
+                    Ok(()) | Err(Unread::NoRoom | Unread::NotNeeded) => {}
                     stuck => return stuck,
                 },
                 // It may have been superseded while it was looked at.

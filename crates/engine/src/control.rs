@@ -85,9 +85,12 @@ pub(crate) struct Control {
     /// `unreadable`).
     pub(crate) lane_failed: Word,
     pub(crate) lane_again: Word,
-    /// What could be written to when a page that is lost found no room at the rear, so that the front waits
-    /// for more; 0 if none waits.
+    /// What there was of room (see `room`) before a page that is lost found none at the rear, so that the front
+    /// waits for more; 0 if none waits.
     pub(crate) lane_room: Word,
+    /// Position plus one of a group at the front that was left there, because a page of its could not be read
+    /// and no frame was needed yet; 0 if none was.
+    pub(crate) lane_left: Word,
     /// Pages that were lost, by the last count and since.
     pub(crate) lost: Word,
     /// State of the disk sync (see `release`): what it covers and what must be durable first.
@@ -141,6 +144,8 @@ pub(crate) struct Control {
     pub(crate) failure: Word,
     pub(crate) failure_detail: Word,
     pub(crate) bad: BadFrames,
+    /// Resizes that were begun, given up or finished.
+    pub(crate) resizes: Word,
     pub(crate) counters: Counters,
 }
 

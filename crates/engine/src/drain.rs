@@ -161,7 +161,7 @@ impl Tier {
             generation: superblock.generation + 1,
             state: if dirty == 0 { TierState::Drained } else { TierState::Closed },
             end_sequence: end,
-            front: control.front.get(),
+            front: self.front_to_state(),
             ..superblock.clone()
         }
     }

@@ -9,8 +9,11 @@
 //!
 //! The words of the engine's region are made of the atomics here. A host takes what its threads share from
 //! [`sync`], their beginning and end from [`thread`], and the time from [`now`], which stands still in an
-//! explored order. A loop that waits calls [`rest`]. What is counted for statistics alone need not come from
+//! explored order. A loop that waits calls [`rest`], and locks that are held while a device is waited for are
+//! taken by [`lock`], [`shared`] and [`exclusive`]. What is counted for statistics alone need not come from
 //! here: nothing depends on its order.
+
+pub mod turns;
 
 #[cfg(not(feature = "interleave"))]
 mod plain;
@@ -24,11 +27,11 @@ mod locks;
 #[cfg(not(feature = "interleave"))]
 pub(crate) use plain::{AtomicU32, AtomicU64, spin, word_point};
 #[cfg(not(feature = "interleave"))]
-pub use plain::{now, rest, sync, thread};
+pub use plain::{exclusive, lock, now, rest, shared, sync, thread};
 
 #[cfg(feature = "interleave")]
 pub(crate) use explored::spin;
 #[cfg(feature = "interleave")]
 pub(crate) use explored::words::{AtomicU32, AtomicU64, point as word_point};
 #[cfg(feature = "interleave")]
-pub use explored::{explore, now, over_the_engine, point, rest, sync, thread};
+pub use explored::{exclusive, explore, lock, now, over_the_engine, point, rest, shared, sync, thread};

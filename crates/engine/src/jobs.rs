@@ -225,6 +225,7 @@ impl Tier {
                 Picked::Evict => tried.evict = !self.evict(),
                 Picked::Again => {}
                 Picked::Nothing if self.release_as_needed() => {}
+                Picked::Nothing if kinds == Kinds::All && self.look_for_room() => {}
                 Picked::Nothing => return None,
             }
         }

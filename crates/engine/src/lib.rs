@@ -93,6 +93,8 @@ mod unreadable;
 
 mod bad_frames;
 
+mod room;
+
 mod release;
 mod reread;
 
@@ -146,7 +148,9 @@ pub use jobs::{
 pub use layout::NOTE_BYTES;
 pub use pages::{HeldPage, PageCursor};
 pub use placed::DiskMark;
-pub use recovery::{ReadError, ReadFlash, Recovered, RecoveryError, RecoveryReport, WriteFlash};
+pub use recovery::{
+    ReadError, ReadFlash, Recovered, RecoveryError, RecoveryReport, WriteFlash, read_patiently,
+};
 pub use region::{LastingMemory, REGION_ALIGNMENT, Region};
 pub use returning::Returning;
 pub use staging::{SyncState, SyncTicket};

@@ -236,7 +236,7 @@ impl Tier {
             last_checksum: buffer.last_checksum.get() as u32,
             end_sequence: buffer.end_sequence.get(),
             end_position: buffer.end_position.get(),
-            front: if too_far { control.cleaned.get() } else { control.front.get() },
+            front: if too_far { control.cleaned.get() } else { self.front_to_state() },
             version_max: buffer.version_max.get(),
             records_checksum: crc32c::crc32c(records),
             share_rear,

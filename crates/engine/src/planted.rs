@@ -151,16 +151,21 @@ bugs! {
         /// in that home had been written. It was so once. Neither crash world comes to it in 200,000 cuts; a test does it by hand.
         SyncCoversNextPage,
         /// Frames of superseded versions are released and overwritten before the newer one is durable. (Either rule alone
-        /// covers for the other where a group states the front: it lies behind all that superseded what left. A metadata segment,
-        /// or the superblock of a resize, does not.)
+        /// covers for the other: a group that states the front lies behind all that superseded what left, and metadata segments and superblocks state
+        /// what a group has. So this lets them state the front as it is, as they did once.)
         ReuseBeforeSuperseder,
         /// Frames are overwritten before the front that passed them is durable.
         ReuseBeforeDurableFront,
         /// Frames are released when all groups that were composed before the sync of the disk are durable, and not the open one.
-        /// (A metadata segment, or the superblock of a resize, may then state the front before the open group is durable.)
+        /// (Metadata segments and superblocks state the front as it is then, as they did once: what a group has stated covers for the barrier.)
         BarrierWithoutOpenGroup,
         /// Groups state a front up to where pages are written to disk, synced or not.
         FrontStatedTooFar,
+        /// A metadata segment, or the superblock of a resize or a closing, states a front that no durable group has stated, so that pages have left of which
+        /// the host's note does not tell. It was so once.
+        FrontStatedBeforeNote,
+        /// A group that waits for its pages states the front as it is when they are there, beside the note of when it was closed. It was so once.
+        FrontTakenWhenComposed,
         /// Metadata segments state a front up to where pages are written to disk, synced or not.
         SegmentFrontTooFar,
         /// A dirty page at the front is dropped instead of being written to disk.
@@ -211,6 +216,12 @@ bugs! {
         FailedNumberReused,
         /// What lies past the end of a file after a crash is not dropped before the file grows. (The volume's part.)
         TailNotTrimmed,
+        /// What the last page of a file holds past its end after a crash is forgotten if the page cannot be read in the moment when it is to be cut off, and is
+        /// there when the file grows. It was so once. (The volume's part.)
+        TailForgotten,
+        /// A write over all of the last page, which cannot be read, lets the file grow before that page is written anew. It fails in another page, and what a
+        /// crash had cut off is there. It was so once. (The volume's part.)
+        TailOutgrown,
         /// A discard that a crash interrupted is not repeated. (The volume's part.)
         DiscardNotRepeated,
         /// After a discard that a crash interrupted, clean copies of the pages are believed that the tier had let go and flash still names. It was so
@@ -254,6 +265,8 @@ bugs! {
         /// A copy of the superblock that cannot be read just now is taken for a damaged one, and may be overwritten first though
         /// it is the only whole one.
         UnreadableCopyFirst,
+        /// A superblock is taken for that of a newer build because of its number alone, and the whole one beside it does not count. It was so once.
+        NewerVersionUnverified,
     }
     9: {
         /// Recovery stops at the last metadata segment and does not scan the groups after it.
@@ -308,6 +321,9 @@ bugs! {
         CutUnmarked,
         /// A file that is current and older than its tier is taken for a new one, and the tier forgets its pages. It was so once. (The volume's part.)
         OlderFileForgotten,
+        /// A file whose sidecar says that its newest pages are in the tier is told that a tier which went over to a mode
+        /// without only copies since is the older of the two. It was so once. (The volume's part.)
+        DirtyFileOfCleanTier,
         /// A file that is current and whose sidecar names a number that the tier does not know is taken for a new one though the tier waits for a file of its
         /// name, which is newer. It was so once. (The volume's part.)
         OlderNumberForgotten,
@@ -364,6 +380,9 @@ bugs! {
         GivenUpFailsDrain,
         /// Flash that cannot be written ends writing, though the disk could go on.
         FlashWriteEndsWriting,
+        /// A write that flash refuses because a flush of it has failed passes for a failed write, if it is reported before that flush: the tier is given up,
+        /// as if what it holds were durable still. It was so once. (The volume's part.)
+        RefusalTakenForFailure,
         /// A write of the caller's own that the disk refuses ends writing for all.
         OwnWriteEndsWriting,
         /// What is on its way to a flash device that cannot be written is looked for on the device, and not in staging memory.
@@ -387,8 +406,13 @@ bugs! {
         LostEndsServer,
         /// A lost page that is written past the tier, or whose tier is given up, is forgotten while disk has an older version. (The host's part.)
         LostForgotten,
+        /// A page that a drain has missed, and that a read brings after all, counts as lost: the drain fails, and a write past the tier overwrites it with what is
+        /// no page. It was so once. (The host's part.)
+        ReadAgainUnused,
         /// A page that is saved from a tier that is given up is read once only. It was so once. (The host's part.)
         SavedAtOnce,
+        /// No marker says that a tier was given up: the next start believes what its device still holds. (The host's part.)
+        GivenUpUnmarked,
         /// A page that was lost and has been written anew still counts among those that a tier carries.
         RewrittenStaysLost,
         /// Pages are put in frames again that could not be read.
@@ -404,7 +428,7 @@ bugs! {
         /// The place of a lost page that was given up gets zeros, which pass for a new page. (The volume's part.)
         GivenUpAsZeros,
         /// A page that flash does not give back counts as lost though disk has this very version of it: stage-out had written it before a crash. It was so
-        /// once. (The volume's part.)
+        /// once; a server's host even wrote over it when it gave the tier up.
         DiskNotCompared,
         /// A lost page that is being dropped is counted each time that the front meets it. It was so once.
         LostCountedAgain,
@@ -412,10 +436,22 @@ bugs! {
         LostCountsAsDrained,
         /// Recovery ends at whatever cannot be read, though something else says the same or nobody needs it.
         UnreadableEndsRecovery,
+        /// Pages of groups that are known to have been durable, because the tier was closed or recovered behind them, are looked at as if their groups could be
+        /// torn, and one that has rotted ends the recovery. It was so once.
+        KnownEndVerified,
+        /// What one read brings is believed: of flash, when a tier is recovered, and of a disk, when a file is attached or its header guarded. It was so once.
+        OneReadBelieved,
+        /// A drained tier of which something is damaged is refused, though disk has every page. It was so once. (The volume's part.)
+        DrainedTierNeeded,
+        /// A tier that nobody needs, closed in order, is refused when something of it cannot be read. It was so once. (The volume's part.)
+        UnreadExpendableRefused,
         /// Metadata that could not be read, and was done without, is taken for damaged when a tier is refused for what is missing.
         UnreadTakenForDamaged,
         /// A server's tier that nobody needs ends the start when something of it cannot be read. It was so once. (The part of `crates/ffi`.)
         UnreadableEndsStart,
+        /// A tier that refuses a database keeps the logs of a stock SQLite that it has taken into its directory, and the database can be opened without the
+        /// tier no more either. It was so once. (SQLite's part.)
+        RefusedLogKept,
         /// In sync mode `drained` a page that cannot be read leaves its tier in use, and every restart of the server comes to it again. It was so once. (The
         /// part of `crates/ffi`.)
         UnreadableKeepsTier,
@@ -425,13 +461,50 @@ bugs! {
         UnreadableUnsaid,
         /// A read that failed and was repeated well is named as the cause of a later failure. It was so once. (The volume's part.)
         PassedErrorNamed,
+        /// What fails of a device that is to take the place of another, when it is made ready to be written, is not asked for: the volume goes on
+        /// with it. (The volume's part.)
+        SuccessorUnready,
         /// A device that answers no read at all for a while passes for one whose pages are lost. It was so once.
         SilenceTakenForLoss,
+        /// Readers and drains call a page lost of a device that answers no read at all for a while, and whoever is told so gives it up. It was so once. (The
+        /// volume's part.)
+        SilentPagesLost,
+        /// Readers call the frames of clean pages bad while the device answers no read at all, and they are out of use for good. It was so once. (The volume's
+        /// part.)
+        SilentFramesBad,
+        /// A recovery whose device answers nothing for a moment takes a torn group for whole. It was so once.
+        SilentGroupBelieved,
+        /// A copy of the superblock is read once: if that fails for a moment, the other one counts, which may
+        /// be the older. It was so once.
+        OlderCopyAtOnce,
+        /// A volume that is opened while the device answers nothing for a moment forgets the paths of its files. It was so once. (The volume's part.)
+        SilentRosterEmpty,
+        /// A server's start whose device answers nothing while it reads the superblocks judges what it may hold as something else. It was so once. (The
+        /// PostgreSQL part.)
+        SilentDeviceJudged,
         /// The place of a summary that cannot be read is used again. It was so once.
         BadSummaryForgotten,
+        /// Recovery does not know the frames again that groups pass with void records.
+        VoidsForgotten,
+        /// A group that was to end at the cut of a resize is made shorter for a bad frame behind the cut, at each round of the queue. It was so once.
+        CutShortOfBad,
+        /// Where every end of a group lies beside bad frames, it is not left without pages so that the next one can pass them. It was so once: with as many bad
+        /// frames side by side as a group has pages, a summary came to lie on one, and a crash found no tier.
+        SummaryBeforeBadRun,
+        /// A group is left without pages before bad frames also where there is no room to pass them, and takes the frame that the name of a lost page needs.
+        EmptyGroupTakesRoom,
         /// The names of lost pages find no more room at the rear than second chances do, and syncs with a note take what there is. It was so once: with two
         /// lost pages the tier could stop for ever.
         LostPagesFindNoRoom,
+        /// Nothing is kept free at the rear for the names of pages that are lost side by side. It was so once: some twenty bad sectors brought a small
+        /// tier to a halt for ever.
+        NamesWithoutRoom,
+        /// Bad frames behind the rear count as room. It was so once: void records took what was kept for the names of lost pages.
+        BadFramesAreRoom,
+        /// A lost page for which nothing can make room any more is waited for. It was so once.
+        LostWaitsForEver,
+        /// A page that a drain, or stage-out ahead of need, cannot read is lost, though its frame is not needed. It was so once.
+        LostAheadOfNeed,
         /// A page that stage-out has brought to disk counts as the only copy until its frame leaves, so it is reported as lost if it cannot be
         /// read. It was so once.
         SyncedCountsAsLost,
@@ -441,6 +514,9 @@ bugs! {
         /// A reader that has a page's tombstone made durable waits until the volume is settled, with the file's layout in hand, for which a new
         /// tier waits. It was so once. (The volume's part.)
         BurialWaits,
+        /// A spare flash device says that it is in use before the one that it is to replace is empty: if that cannot be emptied, the spare is refused the
+        /// next time. It was so once. (The volume's part.)
+        SuccessorStartedEarly,
         /// A lost page that a drain could read after all stays lost, and keeps its home. It was so once.
         FoundStaysLost,
         /// A tier that was to be closed drained, and has a lost page, is left as after a crash. It was so once. (The volume's part.)
@@ -490,10 +566,25 @@ mod switch {
     pub fn is(bug: Bug) -> bool {
         CURRENT.get() == Some(bug)
     }
+
+    /// Checks that `good` holds, and does not with any of these faults switched on.
+    ///
+    /// # Panics
+    ///
+    /// If one of them goes unnoticed, or if `good` does not hold without any.
+    pub fn only_with(bugs: &[Bug], good: impl Fn() -> bool) {
+        assert!(good(), "with all rules in place");
+        for &bug in bugs {
+            set(Some(bug));
+            let held = good();
+            set(None);
+            assert!(!held, "{bug:?} went unnoticed");
+        }
+    }
 }
 
 #[cfg(feature = "planted")]
-pub use switch::{is, set};
+pub use switch::{is, only_with, set};
 
 /// Whether a fault is switched on: never, without the feature `planted`.
 #[cfg(not(feature = "planted"))]

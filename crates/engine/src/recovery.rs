@@ -18,6 +18,8 @@
 
 mod groups;
 
+mod patient;
+
 mod segments;
 
 mod slots;
@@ -34,6 +36,11 @@ use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
 use crate::ring::Ring;
 use crate::tier::Tier;
+
+pub(crate) use patient::read_superblocks;
+
+pub use patient::read_patiently;
+
 /// Reads a flash device for recovery. Flush the device before: what is read must be durable.
 pub trait ReadFlash {
     /// Fills `bytes` from byte `offset` on.
@@ -80,8 +87,10 @@ pub enum RecoveryError {
     Config(ConfigError),
     /// The region given is too small: bytes needed.
     RegionTooSmall(usize),
-    /// The device cannot be read.
+    /// A place of the device cannot be read, again and again, while others can.
     Read(ReadError),
+    /// The device answers no read just now, so nobody knows what it holds: nothing is known to be lost.
+    Silent(ReadError),
     /// It was opened, or its superblock written, so often that no number is left for one more recovery.
     UsedUp(UsedUp),
     /// Something below the durable mark is damaged, and so pages that were acknowledged are lost.
@@ -102,6 +111,7 @@ impl fmt::Display for RecoveryError {
             Self::Config(error) => write!(f, "{error}"),
             Self::RegionTooSmall(bytes) => write!(f, "the region is too small: {bytes} bytes are needed"),
             Self::Read(error) => write!(f, "flash cannot be read: {error}"),
+            Self::Silent(error) => write!(f, "the flash device answers no read just now: {error}"),
             Self::UsedUp(error) => write!(f, "{error}"),
             Self::Damaged { what, offset, unread: None } => write!(f, "damaged at byte {offset}: {what}"),
             Self::Damaged { what, offset, unread: Some(error) } => {
@@ -115,12 +125,6 @@ impl fmt::Display for RecoveryError {
 }
 
 impl std::error::Error for RecoveryError {}
-
-impl From<ReadError> for RecoveryError {
-    fn from(error: ReadError) -> Self {
-        Self::Read(error)
-    }
-}
 
 /// What recovery did.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -383,10 +387,49 @@ impl Scan<'_, '_> {
         }
     }
 
-    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
+    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), RecoveryError> {
         self.report.bytes_read += bytes.len() as u64;
-        self.flash.read(offset, bytes)
+        read_patiently(self.flash, offset, bytes)
     }
+
+    /// [`Self::read`], and once more if what it brings is not whole: a bit may flip on its way. What is torn or
+    /// rotten is so each time. Returns whether it is whole.
+    fn read_whole(
+        &mut self,
+        offset: u64,
+        bytes: &mut [u8],
+        whole: impl Fn(&[u8]) -> bool,
+    ) -> Result<bool, RecoveryError> {
+        for _ in 0..reads_of_wrong() {
+            self.read(offset, bytes)?;
+            if whole(bytes) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// [`Self::read_whole`] of what may be done without. False if it cannot be read, or not whole. If it cannot
+    /// be read, whatever is missing then may be missing for that.
+    fn read_if_possible(
+        &mut self,
+        offset: u64,
+        bytes: &mut [u8],
+        whole: impl Fn(&[u8]) -> bool,
+    ) -> Result<bool, RecoveryError> {
+        match self.read_whole(offset, bytes, whole) {
+            Err(RecoveryError::Read(error)) if !planted::is(Bug::UnreadableEndsRecovery) => {
+                self.unread.get_or_insert(error);
+                Ok(false)
+            }
+            read => read,
+        }
+    }
+}
+
+/// How often something is read before it counts as torn or rotten.
+fn reads_of_wrong() -> u32 {
+    if planted::is(Bug::OneReadBelieved) { 1 } else { 2 }
 }
 
 fn damaged(what: &str, offset: u64) -> RecoveryError {

@@ -20,7 +20,7 @@ use crate::control::NONE;
 use crate::directory::VALID;
 use crate::placed::Homes;
 use crate::planted::{self, Bug};
-use crate::staging::{FREE, Reserve};
+use crate::staging::{FREE, OPEN, Reserve};
 use crate::tier::Tier;
 
 pub(crate) const SYNC_IDLE: u64 = 0;
@@ -31,9 +31,10 @@ pub(crate) const SYNC_BARRIER: u64 = 2;
 const GROUPS_AT_ONCE: usize = 16;
 
 impl Tier {
-    /// Frames from the rear up to `end`.
+    /// Frames from the rear up to `end`, without what bad ones among them cost.
     pub(crate) fn frames_before(&self, end: u64) -> u64 {
-        end.saturating_sub(self.control().rear.get())
+        let rear = self.control().rear.get();
+        end.saturating_sub(rear).saturating_sub(self.bad_room(rear, end))
     }
 
     /// New groups will soon find no frames: flushes and syncs that could wait are issued now.
@@ -42,7 +43,9 @@ impl Tier {
             || self.homes_short()
             || self.summaries_left() < RESERVED_GROUPS + 2
             || self.frames_before(self.writable_end())
-                < (RESERVED_GROUPS + 2) * self.geometry.group_frames + self.geometry.slack()
+                < (RESERVED_GROUPS + 2) * self.geometry.group_frames
+                    + self.geometry.slack()
+                    + self.names_room()
     }
 
     /// Whether the disk is to be synced now; notes what the sync will cover. Under the control lock.
@@ -148,10 +151,11 @@ impl Tier {
             return None;
         }
         let for_segments = self.front_wanted_for_segments();
+        let kept_free = self.geometry.free_frames + self.names_room();
         let mut end = front;
         for _ in 0..GROUPS_AT_ONCE {
             let free = self.frames_before(end + frames);
-            let needed = free < self.geometry.free_frames || end < for_segments;
+            let needed = free < kept_free || end < for_segments;
             if end >= releasable || !needed {
                 break;
             }
@@ -202,6 +206,18 @@ impl Tier {
         }
     }
 
+    /// The front that metadata segments and superblocks state: what a durable group has stated before. They
+    /// carry no note of the host's. What it has to say before pages may leave lies in the group that states
+    /// the front, or in an earlier one, and is durable with it. Under the control lock.
+    pub(crate) fn front_to_state(&self) -> u64 {
+        let control = self.control();
+        // What a durable group has stated lies behind all that superseded it, too, and would hide what is
+        // broken without the barrier.
+        let unseen = planted::is(Bug::BarrierWithoutOpenGroup) || planted::is(Bug::ReuseBeforeSuperseder);
+        let early = planted::is(Bug::FrontStatedBeforeNote) || unseen;
+        if early { control.front.get() } else { control.durable_front.get() }
+    }
+
     /// Unlinks what is still valid on a frame that leaves the queue: disk has it.
     fn release(&self, position: u64) {
         let frame = self.frame_of(position);
@@ -244,11 +260,9 @@ impl Tier {
         let carried = self
             .slots()
             .iter()
-            .filter(|slot| slot.state.get() != FREE && slot.sequence.get() >= control.flushed.get())
-            .any(|slot| slot.sequence.get() < control.composed.get() && slot.front.get() >= front);
-        // Groups not yet composed will state the present front.
-        let pending = (control.composed.get()..control.next_sequence.get()).any(|seq| seq != open);
-        let front_waits = front > control.durable_front.get() && !carried && !pending;
+            .filter(|slot| !matches!(slot.state.get(), FREE | OPEN))
+            .any(|slot| slot.sequence.get() >= control.flushed.get() && slot.front.get() >= front);
+        let front_waits = front > control.durable_front.get() && !carried;
         // A segment that was written waits for a flush, and a flush needs something to flush; but a
         // flush alone will do, so no group is appended for it.
         if !(barrier_waits || front_waits || homes_wait) {

@@ -84,6 +84,7 @@ impl Tier {
         planted::inside("resize: frames set, not asked for");
         control.resize_base.set(self.kept_from());
         control.resize.set(if frames == self.frames() { IDLE } else { SEEKING });
+        self.resize_changed();
         Ok(())
     }
 
@@ -94,8 +95,14 @@ impl Tier {
         let _guard = control.lock.lock(self.owner);
         if !self.is_stated() {
             control.resize.set(IDLE);
+            self.resize_changed();
             planted::inside("resize: forgotten");
         }
+    }
+
+    /// Which groups may be opened has changed: a front that waits for room looks again. Under the control lock.
+    fn resize_changed(&self) {
+        self.control().resizes.bump(1);
     }
 
     /// Whether a superblock with the new ring may be on flash. Under the control lock.
@@ -131,7 +138,7 @@ impl Tier {
         let ring = self.ring_after_cut();
         Superblock {
             generation: superblock.generation + 1,
-            front: control.front.get(),
+            front: self.front_to_state(),
             ring_shift: ring.shift as u32,
             config: with_frames(&superblock.config, ring.frames),
             ..superblock.clone()
@@ -150,6 +157,7 @@ impl Tier {
         control.ring.set(self.ring_after_cut().packed());
         planted::inside("resize: ring cut, not over");
         control.resize.set(IDLE);
+        self.resize_changed();
     }
 
     fn ring_after_cut(&self) -> Ring {
@@ -169,6 +177,11 @@ impl Tier {
             () if at <= frames => frames - at,
             () => ring.frames - at + frames,
         }
+    }
+
+    /// Whether so many frames end the queue at the cut of a resize that waits for it. Under the control lock.
+    pub(crate) fn reaches_cut(&self, frames: u64) -> bool {
+        self.control().resize.get() == SEEKING && self.frames_to_cut() == frames
     }
 
     /// Frames that the queue may have now: those of the ring, or fewer while it shrinks.
@@ -226,7 +239,7 @@ impl Tier {
     /// which the front moves on.
     fn queue_fits_cut(&self) -> bool {
         let frames = self.control().resize_frames.get();
-        let room = (RESERVED_GROUPS + 1) * self.geometry.group_frames;
+        let room = (RESERVED_GROUPS + 1) * self.geometry.group_frames + self.names_room();
         let grows = frames > self.ring().frames;
         grows || self.control().rear.get() + room <= self.kept_from() + frames
     }

@@ -32,7 +32,12 @@ impl Tier {
             return self.geometry.ready_frames;
         }
         let idle = self.control().disk_idle.get();
-        self.geometry.ready_frames + self.geometry.config().ahead_frames * idle / 1000
+        self.frames_needed() + self.geometry.config().ahead_frames * idle / 1000
+    }
+
+    /// Frames that are to be clean ahead of the rear however busy the disk is.
+    fn frames_needed(&self) -> u64 {
+        self.geometry.ready_frames + self.names_room()
     }
 
     /// Says how busy the host's disk is, in thousandths of its time; at first it counts as fully busy.
@@ -74,9 +79,18 @@ impl Tier {
     /// Whether the group at `position` is to be staged out now, for its frames or for the segment that stands
     /// for it. Under the control lock.
     pub(crate) fn front_wanted(&self, position: u64) -> bool {
-        let ahead = self.frames_before(position + self.frames_wanted()) < self.frames_ahead();
+        // One that was left at the front is looked at again when its frames are needed.
+        let left = self.control().lane_left.get() == position + 1;
+        let ahead = !left && self.frames_before(position + self.frames_wanted()) < self.frames_ahead();
         // Groups still in staging memory are not taken: they are not durable yet.
-        position < self.control().staged_from.get() && (ahead || position < self.front_wanted_for_segments())
+        position < self.control().staged_from.get() && (ahead || self.front_needed(position))
+    }
+
+    /// Whether the group at `position` has to leave soon, or somebody waits for its frames or the segment that
+    /// stands for it.
+    fn front_needed(&self, position: u64) -> bool {
+        let for_frames = self.frames_before(position + self.frames_wanted()) < self.frames_needed();
+        for_frames || position < self.front_wanted_for_segments()
     }
 
     /// Adds to the group that was taken those behind it that are wanted as well and must be read, as far as
@@ -147,18 +161,28 @@ impl Tier {
     /// A page was not read whole, or, once that was *judged*, is one that only flash had.
     pub(crate) fn group_was_read(&self, judged: bool) -> Result<(), Unread> {
         let mut list = Vec::new();
+        // Before anything is appended: what makes room from now on is not missed.
+        let room = self.room();
         for (group, head) in self.lane_groups() {
             match self.list_group(group, &head, judged, &mut list) {
-                Err(Unread::NoRoom) => {
-                    self.wait_for_room(group);
-                    list.retain(|page| page.position < group);
-                    break;
-                }
-                listed => listed?,
+                Ok(()) => continue,
+                Err(Unread::NoRoom) => self.wait_for_room(group, room),
+                Err(Unread::NotNeeded) => self.leave_at_front(group),
+                Err(stuck) => return Err(stuck),
             }
+            list.retain(|page| page.position < group);
+            break;
         }
         self.set_lane_list_by_id(list);
         Ok(())
+    }
+
+    /// A page of this group cannot be read, and nobody needs its frame yet: the group and those behind it stay.
+    fn leave_at_front(&self, group: u64) {
+        let control = self.control();
+        let _guard = control.lock.lock(self.owner);
+        control.lane_end.set(group);
+        control.lane_left.set(group + 1);
     }
 
     /// Gives second chances to pages of one of the lane's groups and adds to the list what must go to disk.
@@ -199,7 +223,7 @@ impl Tier {
             }
             let whole = self.lane_page_whole(page);
             if !whole && judged {
-                self.judge_unreadable(position)?;
+                self.judge_unreadable(position, self.front_needed(group))?;
                 continue;
             }
             if !whole && self.matters(position, false) {

@@ -306,11 +306,15 @@ impl Tier {
         // The distance that is kept between rear and front would hide most of what the two faults break.
         let reserved = if self.reuse_unchecked() { 0 } else { reserved };
         let rear = control.rear.get();
-        let wanted = self.short_of_bad(rear, self.group_frames_allowed()?);
+        let wanted = self.clear_of_bad(rear, self.group_frames_allowed()?);
+        let keeps = match reserve {
+            Reserve::Carrier | Reserve::Lost => 0,
+            _ => self.names_room() + self.bad_room(rear, self.writable_end()),
+        };
         let group = if crowded { wanted } else { self.as_short_as_room(reserve, wanted)? };
         // Invariant 5: a frame is overwritten only when a durable front lies past it.
         let slack = if reserve == Reserve::Foreground { self.geometry.slack() } else { 0 };
-        if rear + group + self.geometry.group_frames * reserved + slack > self.writable_end() {
+        if rear + group + self.geometry.group_frames * reserved + keeps + slack > self.writable_end() {
             return None;
         }
         // Nor a summary that recovery would have to scan.
@@ -340,13 +344,15 @@ impl Tier {
     /// than the groups have that they leave. Behind them a group that carries the front must fit.
     fn as_short_as_room(&self, reserve: Reserve, wanted: u64) -> Option<u64> {
         let summary = self.geometry.summary_frames();
-        let room = self.writable_end().saturating_sub(self.control().rear.get());
+        let rear = self.control().rear.get();
+        let room = self.writable_end().saturating_sub(rear);
+        let within = |room: u64| if room < wanted { self.short_of_bad(rear, room) } else { wanted };
         match reserve {
             _ if self.geometry.placed.is_some() => Some(wanted),
-            Reserve::Lost => {
-                Some(wanted.min(room.saturating_sub(summary))).filter(|&frames| frames > summary)
-            }
-            Reserve::Carrier => Some(wanted.min(room)).filter(|&frames| frames >= summary),
+            // Before the cut of a resize there may be room for a summary alone.
+            Reserve::Lost if wanted == summary => Some(summary).filter(|_| room >= 2 * summary),
+            Reserve::Lost => Some(within(room.saturating_sub(summary))).filter(|&frames| frames > summary),
+            Reserve::Carrier => Some(within(room)).filter(|&frames| frames >= summary),
             _ => Some(wanted),
         }
     }
@@ -386,6 +392,8 @@ impl Tier {
         let summary = self.geometry.summary_frames();
         self.region.copy_in(self.note_offset(Some(sequence)), &self.current_note());
         control.note_changed.set(0);
+        // Together with the note: the front may pass pages of which a later note has to tell first.
+        slot.front.set(control.front.get());
         planted::inside("seal: note taken along");
         let directory = self.directory();
         let head = GroupHead {
@@ -459,7 +467,10 @@ impl Tier {
         let memory = self.slot_memory(sequence);
         let mut note = [0; NOTE_BYTES];
         self.region.copy_out(self.note_offset(Some(sequence)), &mut note);
-        let front = control.front.get();
+        if planted::is(Bug::FrontTakenWhenComposed) {
+            slot.front.set(control.front.get());
+        }
+        let front = slot.front.get();
         let stated = if planted::is(Bug::FrontStatedTooFar) { control.cleaned.get() } else { front };
         let durable = match planted::is(Bug::DurableStatedWhenWritten) {
             true => self.written_end(),
@@ -487,7 +498,6 @@ impl Tier {
         self.directory().set_head(self.frame_of(summary.position), &head);
         slot.predecessor.set(control.chain.get());
         slot.checksum.set(checksum.into());
-        slot.front.set(front);
         planted::inside("compose: head set");
         control.chain.set(checksum.into());
         control.composed.set(sequence + 1);

@@ -53,6 +53,8 @@ pub(crate) enum Unread {
     NotWhole,
     /// A page that is lost finds no room at the rear.
     NoRoom,
+    /// Only flash has a page, and nobody needs its frame yet: another read may bring it.
+    NotNeeded,
     /// Only flash had the page at this position, and it cannot be given up.
     OnlyCopy(u64),
 }
@@ -83,11 +85,12 @@ impl Tier {
         self.position_needs_disk(position) || valid && (failed || self.survives(state))
     }
 
-    /// A page in the lane that was read again in vain. Under no lock.
+    /// A page in the lane that was read again in vain. Its frame is `needed`, or the page may as well stay.
+    /// Under no lock.
     ///
     /// # Errors
-    /// If it is lost, and cannot be carried on.
-    pub(crate) fn judge_unreadable(&self, position: u64) -> Result<(), Unread> {
+    /// If it is lost, and cannot be carried on, or would be if its frame were needed.
+    pub(crate) fn judge_unreadable(&self, position: u64, needed: bool) -> Result<(), Unread> {
         planted::outside("unreadable: not judged yet");
         let directory = self.directory();
         let frame = self.frame_of(position);
@@ -100,6 +103,15 @@ impl Tier {
         // One that was lost before, and not carried on, is being dropped, and was counted.
         if is_lost(state) && !planted::is(Bug::LostCountedAgain) {
             return Ok(());
+        }
+        let lasts = self.sync_mode() == SyncMode::Durable && !planted::is(Bug::LostEndsWriting);
+        // A device that answers nothing has lost nothing: it ends writing, and may have everything at the
+        // next opening.
+        let silent = self.flash_is_silent() && !planted::is(Bug::SilenceTakenForLoss);
+        let may_stay = !needed && needs_disk(state) && lasts && !silent;
+        if may_stay && !planted::is(Bug::LostAheadOfNeed) {
+            self.drain_misses(&id, state);
+            return Err(Unread::NotNeeded);
         }
         self.control().counters.unreadable.count(1);
         if !self.flash_is_silent() {
@@ -114,10 +126,6 @@ impl Tier {
         if state & WRITTEN != 0 || is_lost(state) {
             return Ok(());
         }
-        let lasts = self.sync_mode() == SyncMode::Durable && !planted::is(Bug::LostEndsWriting);
-        // A device that answers nothing has lost nothing: it ends writing, and may have everything at the
-        // next opening.
-        let silent = self.flash_is_silent() && !planted::is(Bug::SilenceTakenForLoss);
         if !needs_disk(state) || !lasts || silent || !self.may_lose() {
             return Err(Unread::OnlyCopy(position));
         }
@@ -161,6 +169,12 @@ impl Tier {
     fn lost_frames(&self) -> impl Iterator<Item = u32> + '_ {
         let directory = self.directory();
         (0..self.geometry.entries() as u32).filter(move |&frame| is_lost(directory.state(frame)))
+    }
+
+    /// Whether the page at a position at the front is lost, or would be.
+    pub(crate) fn waits_at_front(&self, position: u64) -> bool {
+        let state = self.directory().state(self.frame_of(position));
+        is_lost(state) || needs_disk(state)
     }
 
     /// The pages that are lost now, in the order of their names. A pass over the directory, if there were
@@ -245,26 +259,6 @@ impl Tier {
         Carried::Appended
     }
 
-    /// What there is room for, at the rear.
-    fn room(&self) -> u64 {
-        let control = self.control();
-        1 + control.front.get() + control.durable_front.get() + control.retired.get()
-    }
-
-    /// Whether the front waits for room at the rear. Under the control lock.
-    pub(crate) fn waits_for_room(&self) -> bool {
-        self.control().lane_room.get() == self.room()
-    }
-
-    /// A page of this group, which is lost, has found no room: its group and those behind it stay at the
-    /// front.
-    pub(crate) fn wait_for_room(&self, group: u64) {
-        let control = self.control();
-        let _guard = control.lock.lock(self.owner);
-        control.lane_end.set(group);
-        control.lane_room.set(self.room());
-    }
-
     /// Appends the tombstone of a clean page that stays linked until that is durable. True if there is one.
     /// Under the lock of its shard.
     fn bury(&self, id: &PageId, reserve: Reserve) -> Result<bool, NoRoom> {
@@ -286,6 +280,14 @@ impl Tier {
         let shard = directory.lock(directory.slot(id), self.owner);
         let newest = shard.find(id).filter(|&frame| self.position_of(frame) == page.position.0);
         newest.is_some_and(|frame| self.state_says_on_disk(directory.state(frame), page.position))
+    }
+
+    /// Whether `bytes`, which the host has read from the page's place on disk, are this very version of it:
+    /// for a page that neither flash gives back nor [`Self::on_disk`] knows. Stage-out, or a drain, may have
+    /// written it there before a crash, which its record does not know: then nothing is lost. What was read
+    /// may not be synced yet.
+    pub fn disk_has(&self, page: &FlashPage, bytes: &[u8]) -> bool {
+        !planted::is(Bug::DiskNotCompared) && self.verify(page, bytes)
     }
 
     /// See [`Self::on_disk`]. Under the lock of the page's shard, so that its frame has not left.

@@ -5,10 +5,12 @@ mod common;
 
 use common::{Host, page};
 use mezzanine_engine::format::SegmentHeader;
-use mezzanine_engine::{Design, PageId, TierConfig};
+use mezzanine_engine::{Design, PageId, SyncMode, TierConfig};
 
 fn config(design: Design) -> TierConfig {
-    TierConfig { design, segment_frames: 64, ..TierConfig::new(4096, 2048) }
+    // In `durable` some frames are kept for the names of lost pages.
+    let sync_mode = SyncMode::Drained;
+    TierConfig { design, sync_mode, segment_frames: 64, ..TierConfig::new(4096, 2048) }
 }
 
 fn id(block: u64) -> PageId {

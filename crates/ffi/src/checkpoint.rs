@@ -17,10 +17,15 @@
 //! drained than is needed, never less. From the mark on the server tells of each page whether it carries a
 //! change from before R.
 
+use mezzanine_device::AlignedBuf;
 use mezzanine_engine::format::{Superblock, TierState};
 use mezzanine_engine::planted::{self, Bug};
-use mezzanine_engine::{DrainScope, DrainState, DrainTicket, IdRange, Mark, RedoPoint, SyncMode, SyncState};
+use mezzanine_engine::{
+    DirtyPage, DrainCursor, DrainScope, DrainState, DrainTicket, Failure, IdRange, Mark, RedoPoint, SyncMode,
+    SyncState,
+};
 
+use crate::failure::BATCH;
 use crate::host::Host;
 use crate::marker::Marker;
 use crate::message::Refusal;
@@ -33,6 +38,17 @@ pub struct Closed {
     /// Why it is not, although it was to be: pages are lost.
     pub lost: Option<Refusal>,
 }
+
+/// What disk has of the pages that a drain has missed.
+enum OnDisk {
+    /// The newest version of one at least.
+    Found,
+    /// Of none, of so many; of some it is not known whether they are missing, if the device is `silent`.
+    None { missed: usize, silent: bool },
+}
+
+/// How often a drain is made that has missed pages which a read brings after all.
+const DRAINS_MAX: u32 = 3;
 
 impl Host {
     pub(crate) fn superblock(&self) -> Superblock {
@@ -69,29 +85,96 @@ impl Host {
 
     fn drain(&self, scope: &DrainScope) -> Result<(), Refusal> {
         let tier = self.tier();
-        let mut ticket = None;
-        self.work_until(|| {
-            ticket = tier.request_drain(scope).ok();
-            ticket.is_some()
-        })?;
-        let Some(ticket) = ticket else { return Ok(()) };
-        self.work_until(|| !matches!(tier.drain_state(&ticket), DrainState::Pending | DrainState::Failed))?;
-        self.refuse_lost(&ticket)
+        for drains in 1.. {
+            let mut ticket = None;
+            self.work_until(|| {
+                ticket = tier.request_drain(scope).ok();
+                ticket.is_some()
+            })?;
+            let Some(ticket) = ticket else { return Ok(()) };
+            self.work_until(|| {
+                !matches!(tier.drain_state(&ticket), DrainState::Pending | DrainState::Failed)
+            })?;
+            if self.lost_none(&ticket, scope, drains)? {
+                break;
+            }
+        }
+        Ok(())
     }
 
-    /// An error if a drain that is over has met pages that are lost: disk is not current.
-    pub(crate) fn refuse_lost(&self, ticket: &DrainTicket) -> Result<(), Refusal> {
+    /// Whether a drain of this scope that is over, one of so many so far, has met no pages that are lost.
+    /// False if it has met some and disk has one of them, which is lost no more, or each of them can be
+    /// read after all: then it is worth repeating.
+    ///
+    /// # Errors
+    /// If it has met some and disk has none: it is not current.
+    pub(crate) fn lost_none(
+        &self,
+        ticket: &DrainTicket,
+        scope: &DrainScope,
+        drains: u32,
+    ) -> Result<bool, Refusal> {
         if self.tier().drain_state(ticket) != DrainState::Lost {
-            return Ok(());
+            return Ok(true);
         }
+        let missed = match self.find_on_disk(scope)? {
+            OnDisk::Found => return Ok(false),
+            OnDisk::None { silent: true, .. } => return Err(self.silent()),
+            OnDisk::None { missed: 0, .. } if drains < DRAINS_MAX && !planted::is(Bug::ReadAgainUnused) => {
+                return Ok(false);
+            }
+            OnDisk::None { missed: 0, .. } => "pages".to_owned(),
+            OnDisk::None { missed, .. } => format!("{missed} pages"),
+        };
         Err(Refusal::new(format!(
-            "{} pages that only the flash tier on \"{}\" has cannot be read",
-            self.tier().lost().len(),
+            "{missed} that only the flash tier on \"{}\" has cannot be read",
             self.flash_path().display()
         ))
         .detail("Everything else was written to disk.")
-        .hint("pg_mezzanine_frames names them (islost). Restore these relations from a backup, drop or rewrite them; then repeat this.")
+        .hint("A read of them names them, and so does pg_mezzanine_frames once their frames were needed (islost). Restore these relations from a backup, drop or rewrite them; then repeat this.")
         .of_lost_pages())
+    }
+
+    /// Notes of the pages that a drain has missed those that disk has, in this very version: they count as
+    /// clean when a sync has covered them. They are not written once more, for a newer version may be on its
+    /// way there.
+    fn find_on_disk(&self, scope: &DrainScope) -> Result<OnDisk, Refusal> {
+        let tier = self.tier();
+        let mut bytes = AlignedBuf::zeroed(self.geometry.page_size());
+        let (mut found, mut missed, mut silent) = (Vec::new(), 0, false);
+        let mut cursor = DrainCursor::default();
+        // A drain gives no page up, so those that it has missed are not known by name. Of a scope without an
+        // age they are the dirty ones that are left, beside what was written since.
+        let lost = if scope.before.is_some() { Some(tier.lost()) } else { None };
+        loop {
+            let batch = tier.drain_batch(&mut cursor, BATCH);
+            if batch.is_empty() {
+                break;
+            }
+            let in_scope = |page: &DirtyPage| match &lost {
+                Some(lost) => lost.contains(&page.id),
+                None => scope.range.is_none_or(|range| range.contains(&page.id)),
+            };
+            for page in batch.into_iter().filter(in_scope) {
+                let Err(unread) = self.read_only_copy(&page, &mut bytes) else { continue };
+                if self.disk_has(&page.id, &page.flash, &mut bytes) {
+                    found.push(page);
+                } else {
+                    missed += 1;
+                    silent |= unread.silent;
+                }
+            }
+        }
+        if found.is_empty() {
+            return Ok(OnDisk::None { missed, silent });
+        }
+        if !self.server.sync_pages() {
+            // What the failed sync was to cover may be other pages of the tier.
+            tier.report_failure(Failure::DiskSync);
+            return Err(self.failed(Failure::DiskSync));
+        }
+        tier.mark_clean(&found);
+        Ok(OnDisk::Found)
     }
 
     /// Has the newest version of every page of `range` written to disk and synced.

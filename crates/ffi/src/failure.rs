@@ -4,8 +4,9 @@
 //! server then gives the tier up, [`Host::give_up`], alone, before anybody writes past it:
 //! 1. After a failed write, what is newer in the tier than on disk is written to disk and synced: pages that
 //!    are on their way are still in staging memory, and what was flushed before can be read. The server goes
-//!    on without the tier. Pages that were lost before cannot be saved: their places on disk get what no
-//!    server takes for a page, so that their older versions are never read.
+//!    on without the tier. Pages that were lost before, and of which disk has not this very version, cannot be
+//!    saved: their places on disk get what no server takes for a page, so that their older versions are
+//!    never read.
 //! 2. After a failed sync, and when a page cannot be read that only flash has, nothing more is built on the
 //!    device. In sync mode `drained` the database restarts from its log, for which the disk suffices; in
 //!    `durable` from what is durable on flash.
@@ -13,8 +14,9 @@
 //!    the next start makes it anew, whatever the device holds by then. A crash before that finds a tier that
 //!    knows the control file's redo point and has, with the log, everything.
 //!
-//! Where the tier never holds only copies there is nothing to save, and a tier that was left open is not
-//! believed anyway.
+//! Where the tier never holds only copies there is nothing to save, and what is found in it later needs no
+//! marker: a queue that was left open is not believed, and slots are from after the redo pointer that the
+//! control file names, so that redo brings their pages up to date, or they are not believed either.
 
 use std::collections::BTreeSet;
 
@@ -22,13 +24,13 @@ use mezzanine_device::AlignedBuf;
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{DirtyPage, DrainCursor, Failure, PageId, SyncMode};
 
-use crate::host::{FlashIo, Host};
+use crate::host::Host;
 use crate::marker::Marker;
 use crate::message::Refusal;
-use crate::pages::READS;
+use crate::reread::{Reread, Unread};
 
 /// Pages that are read and written as one batch.
-const BATCH: usize = 256;
+pub(crate) const BATCH: usize = 256;
 
 impl Host {
     /// Gives the tier up after a failure; nobody else writes to disk or past the tier meanwhile. Returns how
@@ -51,7 +53,9 @@ impl Host {
         match saved {
             Ok(pages) => {
                 self.server.mark_control_file(false)?;
-                self.forsake(&self.superblock().tier_uuid)?;
+                if !planted::is(Bug::GivenUpUnmarked) {
+                    self.forsake(&self.superblock().tier_uuid)?;
+                }
                 Ok(pages)
             }
             Err(refusal) => Err(self.restarts(refusal)?),
@@ -129,32 +133,30 @@ impl Host {
         Ok((saved.len() - given_up.len()) as u64)
     }
 
-    /// Reads a dirty page, from staging memory or from flash; false if it cannot be read and disk has it, or
-    /// has left the tier meanwhile.
+    /// Reads a dirty page, from staging memory, from flash, or from its place on disk; false if it cannot be
+    /// read and disk has it, or has left the tier meanwhile.
     fn read_newest(&self, page: &DirtyPage, bytes: &mut [u8]) -> Result<bool, Refusal> {
+        match self.read_only_copy(page, bytes) {
+            // What disk has, as far as only it knows, goes there once more.
+            Err(_) if self.disk_has(&page.id, &page.flash, bytes) => Ok(true),
+            Err(unread) => Err(self.unsaved(&format!("a page that only it has {}", unread.why))),
+            read => Ok(read.is_ok_and(|read| read)),
+        }
+    }
+
+    /// Reads a dirty page from staging memory or from flash; false if it has left the tier meanwhile, or
+    /// cannot be read and the tier knows that disk has it. Else why it cannot be read.
+    pub(crate) fn read_only_copy(&self, page: &DirtyPage, bytes: &mut [u8]) -> Result<bool, Unread> {
         let tier = self.tier();
         if tier.read_staged(&page.flash, bytes) {
             return Ok(true);
         }
-        let mut why = String::new();
-        // What goes well when it is repeated costs nothing, here least of all.
-        for _ in 0..if planted::is(Bug::SavedAtOnce) { 1 } else { READS } {
-            self.server.flash_begins(FlashIo::Read);
-            let read = self.flash.read_at(bytes, page.flash.offset);
-            self.server.flash_ended(FlashIo::Read);
-            if !tier.confirm(&page.flash) {
-                return Ok(false);
-            }
-            why = match read {
-                Ok(()) if tier.verify(&page.flash, bytes) => return Ok(true),
-                Ok(()) => "a page that only it has is damaged".to_owned(),
-                Err(error) => format!("a page that only it has cannot be read: {error}"),
-            };
+        match self.read_frame(&page.flash, bytes) {
+            Reread::Whole => Ok(true),
+            Reread::Gone => Ok(false),
+            Reread::Unread(_) if tier.on_disk(&page.id, &page.flash) => Ok(false),
+            Reread::Unread(unread) => Err(unread),
         }
-        if tier.on_disk(&page.id, &page.flash) {
-            return Ok(false);
-        }
-        Err(self.unsaved(&why))
     }
 
     fn unsaved(&self, why: &str) -> Refusal {

@@ -36,6 +36,10 @@ pub trait Server: Send + Sync {
     /// [`Server::sync_pages`].
     fn write_pages(&self, pages: &[(PageId, &[u8])]) -> bool;
 
+    /// Reads what disk has in the place of a page; false if it has nothing there, or that cannot be read. The
+    /// next [`Server::sync_pages`] makes it durable as if it had been written.
+    fn read_page(&self, id: &PageId, page: &mut [u8]) -> bool;
+
     /// Makes durable whatever [`Server::write_pages`] has written, in any process.
     fn sync_pages(&self) -> bool;
 

@@ -30,26 +30,29 @@ impl Host {
         }
         let tier = self.tier();
         let mut sync = None;
-        let mut drain = None;
-        let mut stopped = false;
-        self.work_until(|| {
-            stopped = stop();
-            if stopped {
-                return true;
+        for drains in 1.. {
+            let mut drain = None;
+            let mut stopped = false;
+            self.work_until(|| {
+                stopped = stop();
+                if stopped {
+                    return true;
+                }
+                sync = sync.take().or_else(|| tier.request_sync().ok());
+                if sync.as_ref().is_none_or(|ticket| tier.sync_state(ticket) != SyncState::Durable) {
+                    return false;
+                }
+                drain = drain.take().or_else(|| tier.request_drain(&DrainScope { before: None, range }).ok());
+                let pending =
+                    |ticket| matches!(tier.drain_state(ticket), DrainState::Pending | DrainState::Failed);
+                drain.as_ref().is_some_and(|ticket| !pending(ticket))
+            })?;
+            match drain.filter(|_| !stopped) {
+                Some(ticket) if !self.lost_none(&ticket, &DrainScope { before: None, range }, drains)? => {}
+                _ => return Ok(!stopped),
             }
-            sync = sync.or_else(|| tier.request_sync().ok());
-            if sync.as_ref().is_none_or(|ticket| tier.sync_state(ticket) != SyncState::Durable) {
-                return false;
-            }
-            drain = drain.or_else(|| tier.request_drain(&DrainScope { before: None, range }).ok());
-            let pending =
-                |ticket| matches!(tier.drain_state(ticket), DrainState::Pending | DrainState::Failed);
-            drain.as_ref().is_some_and(|ticket| !pending(ticket))
-        })?;
-        if let Some(ticket) = drain.filter(|_| !stopped) {
-            self.refuse_lost(&ticket)?;
         }
-        Ok(!stopped)
+        unreachable!("drains are counted for as long as they are repeated");
     }
 
     /// Reads what is on flash in up to `frames_max` frames from `cursor` on, and compares it with the

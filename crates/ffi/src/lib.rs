@@ -29,6 +29,8 @@ pub mod work;
 
 pub mod pages;
 
+mod reread;
+
 pub mod inspect;
 
 pub mod failure;

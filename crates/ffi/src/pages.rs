@@ -6,8 +6,9 @@ use mezzanine_engine::{
     Failure, FlashPage, IdRange, Lookup, Mark, PageId, StageIn, StageKind, SyncMode, given_up_page,
 };
 
-use crate::host::{FlashIo, Host};
+use crate::host::Host;
 use crate::message::Refusal;
+use crate::reread::Reread;
 
 /// What became of a dirty page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,12 +31,12 @@ pub enum Found {
     OnDisk,
     /// Its only copy is damaged or cannot be read: the disk's is old and must not be used.
     Lost,
+    /// Its only copy is on a flash device that answers no read just now.
+    Silent,
 }
 
 /// How often a page that keeps moving is looked up before that is taken for a mistake.
 const LOOKUPS_MAX: u32 = 10_000;
-/// How often a page is read before it counts as unreadable.
-pub(crate) const READS: u32 = 2;
 
 impl Host {
     /// Takes a dirty page whose log is forced. `since` is `None` if it carries changes from before the redo
@@ -73,14 +74,23 @@ impl Host {
 
     /// Reads a page if the tier has it.
     pub fn read(&self, id: &PageId, page: &mut [u8]) -> Found {
+        let (found, flash) = self.find(id, page);
+        if let (Found::Lost, Some(flash)) = (found, &flash) {
+            self.lose_page(flash);
+        }
+        found
+    }
+
+    /// The same, with no consequences for a page that is lost; and where on flash it was looked for.
+    fn find(&self, id: &PageId, page: &mut [u8]) -> (Found, Option<FlashPage>) {
         let tier = self.tier();
         for _ in 0..LOOKUPS_MAX {
             match tier.lookup(id, page) {
-                Lookup::Memory => return Found::Here,
-                Lookup::Miss(_) => return Found::OnDisk,
+                Lookup::Memory => return (Found::Here, None),
+                Lookup::Miss(_) => return (Found::OnDisk, None),
                 Lookup::Flash(flash) => {
                     if let Some(found) = self.read_flash(id, &flash, page) {
-                        return found;
+                        return (found, Some(flash));
                     }
                 }
             }
@@ -91,28 +101,34 @@ impl Host {
     /// Reads a page that was found on flash; `None` if it left its frame meanwhile.
     fn read_flash(&self, id: &PageId, flash: &FlashPage, page: &mut [u8]) -> Option<Found> {
         let tier = self.tier();
-        for _ in 0..READS {
-            self.server.flash_begins(FlashIo::Read);
-            let read = self.flash.read_at(page, flash.offset);
-            self.server.flash_ended(FlashIo::Read);
-            if !tier.confirm(flash) {
-                return None;
-            }
-            if read.is_ok() && tier.verify(flash, page) {
-                return Some(Found::Here);
-            }
-        }
+        let unread = match self.read_frame(flash, page) {
+            Reread::Gone => return None,
+            Reread::Whole => return Some(Found::Here),
+            Reread::Unread(unread) => unread,
+        };
         if flash.dirty && !tier.on_disk(id, flash) {
+            let on_disk = self.disk_has(id, flash, page);
             // A newer version may have come since the lookup; then this one does not matter.
             let newest = matches!(tier.lookup(id, page), Lookup::Flash(now) if now == *flash);
-            if newest {
-                self.lose_page(flash);
-            }
-            return newest.then_some(Found::Lost);
+            let found = match () {
+                () if on_disk => Found::OnDisk,
+                () if unread.silent => Found::Silent,
+                () => Found::Lost,
+            };
+            return newest.then_some(found);
         }
-        self.bury_clean(id, flash);
+        // The frame is as good as ever if the device just answers nothing.
+        if !unread.silent {
+            self.bury_clean(id, flash);
+        }
         tier.forget_clean(id, flash);
         Some(Found::OnDisk)
+    }
+
+    /// Whether disk has this very version of a page that flash does not give back: then it is in `out`, and
+    /// durable with the next sync of the disk. See [`mezzanine_engine::Tier::disk_has`].
+    pub(crate) fn disk_has(&self, id: &PageId, page: &FlashPage, out: &mut [u8]) -> bool {
+        self.server.read_page(id, out) && self.tier().disk_has(page, out)
     }
 
     /// The only copy of a page cannot be read. Where the log has it, the server restarts from that, without
@@ -206,12 +222,29 @@ impl Host {
                 Err(refusal) if refusal.lost_pages && !planted::is(Bug::LostEndsServer) => {
                     // One from before it was lost may be on its way.
                     self.await_stage_out(&only)?;
-                    self.give_up_lost(&[*id])?;
+                    self.save_or_give_up(id)?;
                 }
                 flushed => flushed?,
             },
         }
         self.drop_range(&only)
+    }
+
+    /// Has disk hold a page that a drain has missed; or what nobody takes for a page, if it is lost.
+    fn save_or_give_up(&self, id: &PageId) -> Result<(), Refusal> {
+        let mut page = AlignedBuf::zeroed(self.geometry.page_size());
+        let found = match planted::is(Bug::ReadAgainUnused) {
+            true => Found::Lost,
+            false => self.find(id, &mut page).0,
+        };
+        match found {
+            // A drain has found it there, or somebody else has brought it there: that is durable.
+            Found::OnDisk => Ok(()),
+            // What a read brings after all is there to be saved.
+            Found::Here => self.put_on_disk(&[(*id, &*page)]),
+            Found::Silent => Err(self.silent()),
+            Found::Lost => self.give_up_lost(&[*id]),
+        }
     }
 
     /// Has disk hold, in the places of pages that are lost, what nobody takes for a page; durably.
@@ -225,11 +258,17 @@ impl Host {
         let mut nothing = AlignedBuf::zeroed(self.geometry.page_size());
         given_up_page(&mut nothing);
         let pages: Vec<(PageId, &[u8])> = lost.iter().map(|id| (*id, &*nothing)).collect();
+        self.put_on_disk(&pages)
+    }
+
+    fn put_on_disk(&self, pages: &[(PageId, &[u8])]) -> Result<(), Refusal> {
         let refused = |why: &str| {
-            Refusal::new(format!("the place of a page that is lost cannot be overwritten: {why}"))
-                .hint("See the messages before this one.")
+            Refusal::new(format!(
+                "the place of a page that flash did not give back cannot be overwritten: {why}"
+            ))
+            .hint("See the messages before this one.")
         };
-        if !self.server.write_pages(&pages) {
+        if !self.server.write_pages(pages) {
             return Err(refused("a page could not be written to disk").of_lost_pages());
         }
         if !self.server.sync_pages() {

@@ -235,7 +235,7 @@ impl Host {
             Err(refusal) if refusal.device_failed && dispensable => {
                 self.start_without(start, marker, refusal)
             }
-            Err(refusal) if refusal.device_failed => Err(refusal
+            Err(refusal) if refusal.device_failed && refusal.hint.is_empty() => Err(refusal
                 .hint("See the kernel's log. Copy what can be read of it to another one and name that in mezzanine.flash_path, or restore a backup.")),
             started => started,
         }
@@ -270,6 +270,15 @@ impl Host {
             .of_failed_device()
     }
 
+    /// The device answers nothing just now, and may hold everything: no reason to take a backup.
+    fn device_silent(&self, error: &dyn std::fmt::Display) -> Refusal {
+        let path = self.flash_path();
+        Refusal::new(format!("the flash device \"{}\" answers no read just now: {error}", path.display()))
+            .detail("Nothing is known to be lost.")
+            .hint("See to the device, and start the server again. If it does not answer any more, restore a backup.")
+            .of_failed_device()
+    }
+
     fn start_tier(&self, start: &Start, marker: Option<&Marker>) -> Result<Started, Refusal> {
         let flash = self.flash_path().display().to_string();
         // Before anything can go wrong: whatever comes of this start, no process joins a tier of before.
@@ -281,7 +290,19 @@ impl Host {
             _ => None,
         };
         let older = older.as_ref().map(|(superblock, _)| superblock);
-        let empty = found.is_err() && self.begins_with_zeros()?;
+        let empty = match &found {
+            Ok(_) => false,
+            Err(FormatError::Unreadable(error)) => {
+                self.begins_with_zeros().map_err(|_| self.device_silent(error))?
+            }
+            Err(_) => self.begins_with_zeros()?,
+        };
+        if let (Err(FormatError::Unreadable(error)), false, false) =
+            (&found, empty, planted::is(Bug::SilentDeviceJudged))
+        {
+            // What it begins with could be read a moment later.
+            return Err(self.device_silent(error));
+        }
         let (adoption, reason) = judge(found.as_ref(), older, empty, marker, start, &flash)?;
         // The marker says so as well, and which tier it is; but it is a file like others, and it may be gone.
         if start.files_lack_pages && !start.from_backup && adoption != Adoption::Adopted {
@@ -380,7 +401,9 @@ impl Host {
         let mut flash = Flash(&*self.flash);
         let nobody_needs = |error: &RecoveryError| match error {
             RecoveryError::Damaged { .. } => expendable(&superblock),
-            RecoveryError::Read(_) => expendable(&superblock) && !planted::is(Bug::UnreadableEndsStart),
+            RecoveryError::Read(_) | RecoveryError::Silent(_) => {
+                expendable(&superblock) && !planted::is(Bug::UnreadableEndsStart)
+            }
             _ => false,
         };
         let recovered = match Tier::recover(memory, &superblock, owner, &mut flash) {
@@ -402,6 +425,7 @@ impl Host {
             RecoveryError::Read(error) | RecoveryError::Damaged { unread: Some(error), .. } => {
                 self.device_failed(&error)
             }
+            RecoveryError::Silent(error) => self.device_silent(&error),
             RecoveryError::UsedUp(error) => {
                 Refusal::new(format!("the flash tier on \"{shown}\" cannot be used any more: {error}"))
             }

@@ -57,6 +57,10 @@ impl Server for Powered {
         self.0.write_pages(pages)
     }
 
+    fn read_page(&self, id: &PageId, page: &mut [u8]) -> bool {
+        self.0.read_page(id, page)
+    }
+
     fn sync_pages(&self) -> bool {
         self.0.sync_pages()
     }

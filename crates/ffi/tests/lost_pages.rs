@@ -14,9 +14,12 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use machine::{Machine, PAGE, Relations, checkpoint, id, page, read, start, write};
+use machine::{
+    Machine, Relations, checkpoint, flash_offset, id, nothing, on_disk, only_with_the_rule, page, read,
+    start, write,
+};
 use mezzanine_engine::planted::Bug;
-use mezzanine_engine::{Failure, IdRange, Lookup, PageId, SyncMode, given_up_page};
+use mezzanine_engine::{Failure, IdRange, Lookup, PageId, SyncMode};
 use mezzanine_ffi::host::{FlashIo, Host, Server};
 use mezzanine_ffi::message::Refusal;
 use mezzanine_ffi::pages::Found;
@@ -25,19 +28,6 @@ use mezzanine_ffi::startup::Adoption;
 /// The block that is lost.
 const LOST: u32 = 5;
 const BLOCKS: u32 = 256;
-
-/// `look` says whether all is as it should be; in test builds, not with `bug`.
-fn only_with_the_rule(bug: Bug, look: impl Fn() -> bool) {
-    assert!(look());
-    let _ = bug;
-    #[cfg(feature = "planted")]
-    {
-        mezzanine_engine::planted::set(Some(bug));
-        let held = look();
-        mezzanine_engine::planted::set(None);
-        assert!(!held, "{bug:?} went unnoticed");
-    }
-}
 
 /// What the server was asked to do on disk, and where flash is damaged during one read.
 #[derive(Default)]
@@ -65,6 +55,10 @@ impl Server for Watching {
     fn write_pages(&self, pages: &[(PageId, &[u8])]) -> bool {
         self.1.disk.lock().unwrap().extend(pages.iter().map(|(id, bytes)| Some((*id, *bytes == nothing()))));
         self.0.write_pages(pages)
+    }
+
+    fn read_page(&self, id: &PageId, page: &mut [u8]) -> bool {
+        self.0.read_page(id, page)
     }
 
     fn sync_pages(&self) -> bool {
@@ -103,17 +97,6 @@ impl Server for Watching {
     }
 }
 
-/// What disk holds in the place of a page that was given up.
-fn nothing() -> Vec<u8> {
-    let mut page = page(0);
-    given_up_page(&mut page);
-    page
-}
-
-fn on_disk(machine: &Machine, block: u32) -> Vec<u8> {
-    machine.disk.pages.lock().unwrap()[id(block).as_bytes()].clone()
-}
-
 /// Starts the server and tells of what it does on disk.
 fn watched(machine: &Machine) -> (Host, Arc<Watched>) {
     let watched = Arc::new(Watched { flash: machine.root.join("flash"), ..Watched::default() });
@@ -123,14 +106,6 @@ fn watched(machine: &Machine) -> (Host, Arc<Watched>) {
     machine::give_memory(&mut host);
     host.start(&start(10)).unwrap();
     (host, watched)
-}
-
-/// Where flash has a block.
-fn flash_offset(host: &Host, block: u32) -> u64 {
-    match host.tier().lookup(&id(block), &mut [0; PAGE]) {
-        Lookup::Flash(found) => found.offset,
-        other => panic!("block {block}: {other:?}"),
-    }
 }
 
 /// A server whose blocks have version 1 on disk and version 2 in the tier alone, but for [`LOST`]: that one

@@ -5,8 +5,8 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use machine::{Machine, PAGE, checkpoint, give_memory, read, start, write};
-use mezzanine_device::Device;
-use mezzanine_device::memory::{Bad, MemoryDevice};
+use mezzanine_device::memory::{Bad, Fault, Injection, MemoryDevice, Operation};
+use mezzanine_device::{Device, DeviceErrorKind};
 use mezzanine_engine::{Design, SyncMode};
 use mezzanine_ffi::host::Host;
 use mezzanine_ffi::marker::MarkerStore;
@@ -92,6 +92,65 @@ fn that_is_seen_where_the_rule_is_taken_out() {
         set(None);
         assert!(seen.is_err(), "{case:?}");
     }
+}
+
+/// The device of a tier that has the only copies of pages answers nothing for a moment at the start: the server
+/// starts with all of them, or is told to try again. It was told that its tier is on another device, or to
+/// restore a backup.
+#[test]
+fn a_start_beside_silence_is_repeated_and_loses_nothing() {
+    assert!(start_beside_silence(Design::FaceGsc), "FaceGsc");
+    assert!(start_beside_silence(Design::FaceGr), "FaceGr");
+}
+
+#[cfg(feature = "planted")]
+#[test]
+fn silence_is_judged_where_its_rule_is_taken_out() {
+    use mezzanine_engine::planted::{Bug, set};
+    set(Some(Bug::SilentDeviceJudged));
+    let seen = !start_beside_silence(Design::FaceGr);
+    set(None);
+    assert!(seen);
+}
+
+fn start_beside_silence(design: Design) -> bool {
+    let machine = Machine::new(SyncMode::Durable);
+    let (flash, marker) = (Arc::new(MemoryDevice::new(FLASH_BYTES)), Kept::default());
+    drop(used(&machine, design, &flash, &marker));
+    let (image, text) = (flash.image(), marker.read().unwrap());
+    let fault = Fault::Error(DeviceErrorKind::Io);
+    // Whether all is right, and whether a read failed.
+    let started = |after, count| {
+        flash.heal();
+        flash.load(&image);
+        marker.0.lock().unwrap().clone_from(&text);
+        let before = flash.faults_struck();
+        flash.inject(Injection { operation: Operation::Read, after, count, fault });
+        let host = open(&machine, design, &flash, &marker);
+        let started = host.start(&start(13));
+        let met = flash.faults_struck() > before;
+        let right = match started {
+            Ok(started) => {
+                flash.heal();
+                started.adoption == Adoption::Adopted
+                    && (0..BLOCKS).all(|block| read(&host, &machine, block) == Some(3))
+            }
+            Err(refusal) => {
+                drop(host);
+                flash.heal();
+                let again = open(&machine, design, &flash, &marker).start(&start(13));
+                assert_eq!(again.unwrap().adoption, Adoption::Adopted);
+                // Where it only fails to write its superblock it tells of no backup either.
+                refusal.detail == "Nothing is known to be lost." || !refusal.to_string().contains("backup")
+            }
+        };
+        (right, met)
+    };
+    let each_read = |count| {
+        let started = (0..).map(|after| started(after, count));
+        started.take_while(|(_, met)| *met).all(|(right, _)| right)
+    };
+    [1, 2, 3, 6, 8, 12].into_iter().all(each_read)
 }
 
 /// Sync mode, design, and whether the server was shut down.

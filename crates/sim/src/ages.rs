@@ -2,7 +2,7 @@
 //! passes it.
 
 use mezzanine_device::memory::{MemoryDevice, Random};
-use mezzanine_engine::format::{Age, SUPERBLOCK_OFFSETS, Superblock};
+use mezzanine_engine::format::{Age, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock};
 
 /// Where numbers of 64 bits outgrow a narrower type, or a field that shares its word with another one. The
 /// last is half of what a version may reach in a record, which has 48 bits for it.
@@ -27,13 +27,13 @@ pub(crate) fn draw(random: &mut Random) -> Age {
 /// Lets the tier that was just formatted on `flash` be of this age, durably, and as if nothing else had
 /// happened: no operation is counted. Returns its superblock.
 pub(crate) fn apply(age: &Age, flash: &MemoryDevice) -> Option<Superblock> {
-    let mut image = flash.image();
-    let new = Superblock::decode(&image).ok()?;
+    let mut image = flash.snapshot();
+    let new = Superblock::decode(&image.range(0..SUPERBLOCK_BYTES.min(image.len()))).ok()?;
     let (superblock, segment) = age.of(&new, &new.config.geometry().ok()?);
     let copies = SUPERBLOCK_OFFSETS.map(|offset| (offset, superblock.encode().to_vec()));
     for (offset, bytes) in copies.into_iter().chain(segment) {
-        image[offset as usize..offset as usize + bytes.len()].copy_from_slice(&bytes);
+        image.write(offset as usize, &bytes);
     }
-    flash.load(&image);
+    flash.put_back(&image);
     Some(superblock)
 }

@@ -36,11 +36,21 @@ mod histories;
 
 pub mod world;
 
+mod fibers;
+
+mod turns;
+
+mod runners;
+
+mod beside;
+
 mod operations;
 
 mod online;
 
 mod replacement;
+
+mod spares;
 
 pub mod checkers;
 
@@ -147,6 +157,7 @@ impl Report {
         self.worlds += 1;
         self.worlds_database += u64::from(kind == Kind::Database);
         self.worlds_histories += u64::from(kind == Kind::Histories);
+        self.worlds_runners += u64::from(kind == Kind::Runners);
         self.cuts += outcome.cuts;
         self.operations += outcome.operations;
         self.coverage.add(&outcome.coverage);

@@ -11,7 +11,7 @@
 //! *Architecture invariant:* nothing here reimplements what it tests. Devices are replaced, the code above
 //! them is not.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod ages;
 

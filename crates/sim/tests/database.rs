@@ -2,41 +2,13 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU64, Ordering};
-
+mod cuts;
 mod replays;
 
-use mezzanine_sim::crash::{CUTS_PER_WORLD, Coverage, Violation};
+use cuts::{each_leads_the_same_life, nothing_is_violated};
+use mezzanine_sim::crash::{CUTS_PER_WORLD, Kind};
 use mezzanine_sim::database::{Scenario, World};
 use replays::Replay;
-
-fn from_environment(name: &str, default: u64) -> u64 {
-    std::env::var(name).ok().map_or(default, |value| value.parse().unwrap())
-}
-
-/// Runs `worlds` worlds from `seed` on with two threads. Returns cuts, violations and what was reached.
-fn run(seed: u64, worlds: u64) -> (u64, Vec<Violation>, Coverage) {
-    let next = AtomicU64::new(0);
-    let total = Mutex::new((0, Vec::new(), Coverage::default()));
-    let work = || loop {
-        let number = next.fetch_add(1, Ordering::Relaxed);
-        if number >= worlds {
-            return;
-        }
-        let outcome = World::run(seed + number, CUTS_PER_WORLD);
-        let mut total = total.lock().unwrap();
-        total.0 += outcome.cuts;
-        total.1.extend(outcome.violation);
-        total.2.add(&outcome.coverage);
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..from_environment("MEZZANINE_THREADS", 2) {
-            scope.spawn(work);
-        }
-    });
-    total.into_inner().unwrap()
-}
 
 /// Seeds of worlds in which something was wrong once, and what; each replays its story only in the version
 /// that it was found in.
@@ -63,17 +35,8 @@ fn worlds_that_were_wrong_once_are_right() {
 
 #[test]
 fn many_power_cuts_lose_nothing() {
-    let cuts = from_environment("MEZZANINE_CUTS", 20_000);
-    let started = std::time::Instant::now();
-    let worlds = cuts.div_ceil(CUTS_PER_WORLD);
-    let (cuts, mut violations, coverage) = run(from_environment("MEZZANINE_SEED", 1), worlds);
-    let seconds = started.elapsed().as_secs_f64();
-    println!("{cuts} cuts in {seconds:.1} s, {:.0} cuts/s, {coverage:?}", cuts as f64 / seconds);
-    violations.sort_by_key(|violation| violation.seed);
-    for violation in &violations {
-        println!("{violation}");
-    }
-    assert!(violations.is_empty());
+    let report = nothing_is_violated(Kind::Database, 20_000);
+    let (cuts, coverage) = (report.cuts, &report.coverage);
     // A run that never got into trouble proves nothing.
     for (what, count) in [
         ("second chances", coverage.second_chances),
@@ -124,13 +87,7 @@ fn replay_aloud() {
 
 #[test]
 fn a_seed_leads_the_same_life_each_time() {
-    for seed in 0..8 {
-        let [first, second] = [World::run(seed, CUTS_PER_WORLD), World::run(seed, CUTS_PER_WORLD)];
-        assert_eq!(
-            (first.operations, first.cuts, first.coverage),
-            (second.operations, second.cuts, second.coverage)
-        );
-    }
+    each_leads_the_same_life(World::run, 0..8);
 }
 
 #[test]

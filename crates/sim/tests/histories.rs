@@ -2,27 +2,22 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod cuts;
 mod replays;
 
-use mezzanine_sim::crash::{Kind, Options, World, Worlds, run};
+use cuts::{each_leads_the_same_life, nothing_is_violated};
+use mezzanine_sim::crash::{Kind, Terms, World};
 use replays::Replay;
 
 #[test]
+fn a_seed_leads_the_same_life_each_time() {
+    let live = |seed, cuts| World::of_histories(seed, &Terms::default()).live(cuts);
+    each_leads_the_same_life(live, 0..8);
+}
+
+#[test]
 fn histories_that_do_not_belong_together_are_refused_or_right() {
-    let number = |name: &str, default: u64| std::env::var(name).map_or(default, |text| text.parse().unwrap());
-    let cuts = number("MEZZANINE_CUTS", 10_000);
-    let started = std::time::Instant::now();
-    let mut options =
-        Options { worlds: Worlds::Only(Kind::Histories), ..Options::new(number("MEZZANINE_SEED", 1), cuts) };
-    options.threads = number("MEZZANINE_THREADS", 2) as usize;
-    let report = run(&options);
-    let seconds = started.elapsed().as_secs_f64();
-    println!("{} cuts in {seconds:.1} s, {:.0} cuts/s", report.cuts, report.cuts as f64 / seconds);
-    println!("{} operations in {} worlds, {:?}", report.operations, report.worlds, report.coverage);
-    for violation in &report.violations {
-        println!("{violation}");
-    }
-    assert!(report.violations.is_empty());
+    let report = nothing_is_violated(Kind::Histories, 10_000);
     assert_eq!(report.worlds_histories, report.worlds);
     // A run in which everything was refused, or nothing, proves nothing.
     let c = &report.coverage;

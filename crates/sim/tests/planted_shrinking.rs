@@ -26,7 +26,7 @@ fn violations_are_shrunk_to_a_few_operations_and_replay() {
         (Bug::SyncWithoutFlush, Kind::Volume, 60),
         (Bug::NoTombstone, Kind::Volume, 60),
         (Bug::ReuseBeforeDiskSync, Kind::Database, 200),
-        (Bug::TornGroupUsed, Kind::Database, 60),
+        (Bug::TornGroupUsed, Kind::Database, 200),
     ] {
         set(Some(bug));
         let options = Options { worlds: Worlds::Only(kind), ..Options::new(1, 6400) };

@@ -4,7 +4,7 @@
 //! and it is one world like others. The stories stay, because they say what a crash can do to a volume.
 
 use mezzanine_sim::crash::scenario::Scenario;
-use mezzanine_sim::crash::{CUTS_PER_WORLD, World};
+use mezzanine_sim::crash::{CUTS_PER_WORLD, Terms, World};
 
 /// Seed, and what happened. All were found in version 0.1.0 before its release.
 const STORIES: [(u64, &str); 34] = [
@@ -148,7 +148,11 @@ const STORIES: [(u64, &str); 34] = [
 ];
 
 /// As above, in worlds whose devices report errors.
-const STORIES_OF_ERRORS: [(u64, &str); 10] = [
+const STORIES_OF_ERRORS: [(u64, &str); 11] = [
+    (
+        20_408_094,
+        "not a bug of the volume: a sidecar failed in a replacement, the next attempt formatted the same spare device and failed, and so           neither device was one that all files knew; every page was on disk",
+    ),
     (
         845,
         "flash failed inside a discard: the tier was given up and the file detached, and then the discard made the sidecar \
@@ -200,6 +204,37 @@ fn worlds_with_errors_that_were_wrong_once_are_right() {
     for (seed, story) in STORIES_OF_ERRORS {
         let scenario = Scenario { errors: true, ..Scenario::draw(seed) };
         let outcome = World::of(scenario).live(CUTS_PER_WORLD);
+        assert!(outcome.violation.is_none(), "{story}:\n{:?}", outcome.violation);
+    }
+}
+
+/// As above, in worlds with several runners.
+const STORIES_OF_RUNNERS: [(u64, &str); 4] = [
+    (
+        20_365_166,
+        "not a bug of the volume: one runner gave the tier up while another asked for another size of it, and was told that there is none",
+    ),
+    (
+        31_000_444,
+        "a flush of flash failed, and another runner's write, which flash refused for that, was reported first: the tier was given up, and \
+          writing was not ended as it is when the flush is reported first",
+    ),
+    (
+        1250,
+        "not a bug of the volume: the power failed in the closing of a volume whose disk had everything, so it was closed without, and the \
+          world took the tier for drained",
+    ),
+    (
+        645,
+        "not a bug of the volume: the cut that was planned for an opening came in the first job of a runner, and the world, which planned the \
+          next one then, turned the power on again",
+    ),
+];
+
+#[test]
+fn worlds_with_runners_that_were_wrong_once_are_right() {
+    for (seed, story) in STORIES_OF_RUNNERS {
+        let outcome = World::of_runners(seed, &Terms::default()).live(CUTS_PER_WORLD);
         assert!(outcome.violation.is_none(), "{story}:\n{:?}", outcome.violation);
     }
 }

@@ -9,14 +9,15 @@ use mezzanine_sim::crash::world::World;
 /// Power cuts in each world.
 const CUTS_PER_WORLD: u64 = 64;
 
-#[test]
-fn worlds_whose_flash_device_is_replaced_lose_nothing() {
+/// Worlds from the first seed on, through so many cuts. Returns how many cuts there were, and what was reached.
+fn live(spares: bool) -> (u64, Coverage) {
     let number =
         |name: &str, default: u64| std::env::var(name).map_or(default, |value| value.parse().unwrap());
     let (cuts, first) = (number("MEZZANINE_CUTS", 10_000), number("MEZZANINE_SEED", 1));
     let (mut coverage, mut done) = (Coverage::default(), 0);
     for seed in first.. {
-        let outcome = World::of(Scenario { replaces: true, ..Scenario::draw(seed) }).live(CUTS_PER_WORLD);
+        let scenario = Scenario { replaces: true, spares, ..Scenario::draw(seed) };
+        let outcome = World::of(scenario).live(CUTS_PER_WORLD);
         // Its line for a replay draws the world without the replacements, unless they were drawn for it
         // anyway.
         assert!(
@@ -31,9 +32,29 @@ fn worlds_whose_flash_device_is_replaced_lose_nothing() {
         }
     }
     println!(
-        "{done} cuts, {} replacements, {} of them cut short",
-        coverage.replacements, coverage.replacements_cut
+        "{done} cuts, {} replacements, {} cut short, {} failed, {} done though a device failed",
+        coverage.replacements,
+        coverage.replacements_cut,
+        coverage.replacements_failed,
+        coverage.replacements_outlived
     );
-    assert!(coverage.replacements >= cuts / 50, "only {} replacements", coverage.replacements);
-    assert!(coverage.replacements_cut >= cuts / 200, "only {} cuts in one", coverage.replacements_cut);
+    assert!(coverage.replacements >= done / 50, "only {} replacements", coverage.replacements);
+    assert!(coverage.replacements_cut >= done / 200, "only {} cuts in one", coverage.replacements_cut);
+    (done, coverage)
+}
+
+#[test]
+fn worlds_whose_flash_device_is_replaced_lose_nothing() {
+    let (_, coverage) = live(false);
+    assert_eq!(coverage.replacements_outlived, 0);
+}
+
+/// The spare device fails while it is made ready or when it has just taken the place of the other, or the
+/// other does while its pages leave it. The first costs the replacement alone.
+#[test]
+fn worlds_whose_devices_fail_in_a_replacement_lose_nothing_more() {
+    let (cuts, coverage) = live(true);
+    let (failed, outlived) = (coverage.replacements_failed, coverage.replacements_outlived);
+    assert!(failed >= cuts / 20, "only {failed} replacements failed");
+    assert!(outlived >= cuts / 1000, "only {outlived} came to their end though a device failed");
 }

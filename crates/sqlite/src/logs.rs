@@ -17,7 +17,8 @@
 //! A stock SQLite looks for `app.db-wal` whenever it opens `app.db`, in every journal mode; it finds
 //! something that is no file and says "unable to open database file", with nothing changed. The directory
 //! appears and goes by one atomic system call each. It goes when the last connection has closed and no log is
-//! left.
+//! left, or when the tier has refused the database: then the logs of a stock SQLite that it has taken in are
+//! put back ([`give_back`]).
 //!
 //! # Logs of another moment
 //! A log that was put back beside a newer database would roll it back, or bring old pages to it. So the
@@ -101,8 +102,19 @@ fn is_cold(log: &Path) -> io::Result<bool> {
 
 /// Takes the logs of `database` into their directory, which is made if need be. Logs that a stock SQLite left
 /// at their usual places come along, so that they are recovered by the next reader. The caller has locked the
-/// database against other processes.
-pub(crate) fn enter(database: &Path) -> Result<(), Error> {
+/// database against other processes. Says whether the directory was made: then nothing is in it but what
+/// came along, and [`give_back`] undoes all of this. After an error that is done.
+pub(crate) fn enter(database: &Path) -> Result<bool, Error> {
+    let made = !directory(database).is_dir();
+    let entered = take_over(database);
+    if entered.is_err() && made {
+        // The first error is the one to report.
+        let _ = give_back(database);
+    }
+    entered.map(|()| made)
+}
+
+fn take_over(database: &Path) -> Result<(), Error> {
     let failed = |source| Error::io("make the log directory of", database.display(), source);
     let directory = directory(database);
     match fs::symlink_metadata(&directory) {
@@ -122,19 +134,55 @@ pub(crate) fn enter(database: &Path) -> Result<(), Error> {
 /// Puts a directory holding the write-ahead log in the place of the log, in one step: a second link to the
 /// log in a new directory, then an exchange of names.
 fn adopt_wal(wal: &Path) -> io::Result<()> {
-    let new = with_suffix(wal.as_os_str().as_bytes(), ".new");
-    // Whatever a crash left here is the first half of this function, or the emptied second.
-    match fs::symlink_metadata(&new) {
-        Ok(found) if found.is_dir() => fs::remove_dir_all(&new)?,
-        Ok(_) => fs::remove_file(&new)?,
-        Err(_) => {}
-    }
+    let new = cleared_place_of_exchange(wal)?;
     fs::create_dir(&new)?;
     fs::hard_link(wal, new.join(WAL))?;
     sync_directory(&new)?;
     ffi::exchange(&new, wal)?;
     sync_parent(wal)?;
     fs::remove_file(&new)
+}
+
+/// The other way: the log takes the place of its directory, in one step. Of a directory that holds no log
+/// nothing is left.
+fn return_wal(wal: &Path) -> io::Result<()> {
+    let ours = wal.join(WAL);
+    if !ours.try_exists()? {
+        fs::remove_dir_all(wal)?;
+        return sync_parent(wal);
+    }
+    let new = cleared_place_of_exchange(wal)?;
+    fs::hard_link(ours, &new)?;
+    ffi::exchange(&new, wal)?;
+    sync_parent(wal)?;
+    fs::remove_dir_all(&new)
+}
+
+/// Where the log and its directory exchange their names. Whatever a crash left there is the first half of an
+/// exchange, or what the second was to remove: the log stands at its own place as well.
+fn cleared_place_of_exchange(wal: &Path) -> io::Result<PathBuf> {
+    let new = with_suffix(wal.as_os_str().as_bytes(), ".new");
+    match fs::symlink_metadata(&new) {
+        Ok(found) if found.is_dir() => fs::remove_dir_all(&new)?,
+        Ok(_) => fs::remove_file(&new)?,
+        Err(_) => {}
+    }
+    Ok(new)
+}
+
+/// Undoes an [`enter`] that has made the directory, for a database that is not attached: the logs of a stock
+/// SQLite are at their usual places again, and it can go on with them. The journal comes first: as long as
+/// the directory stands, nobody without the VFS opens the database.
+pub(crate) fn give_back(database: &Path) -> Result<(), Error> {
+    let failed = |source| Error::io("put back the logs of", database.display(), source);
+    let directory = directory(database);
+    if !directory.is_dir() {
+        return Ok(());
+    }
+    let usual = with_suffix(database.as_os_str().as_bytes(), "-journal");
+    absent_is_fine(fs::rename(directory.join(JOURNAL), usual)).map_err(failed)?;
+    sync_parent(database).map_err(failed)?;
+    return_wal(&directory).map_err(failed)
 }
 
 fn adopt_journal(database: &Path, directory: &Path) -> Result<(), Error> {

@@ -15,6 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use mezzanine_device::{Device, DeviceError};
 use mezzanine_engine::format::read_superblock;
+use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{ReadError, ReadFlash};
 use mezzanine_volume::{
     AttachOptions, HeaderGuard, PathSidecar, ReplaceOptions, TierConfig, Volume, VolumeConfig, VolumeFile,
@@ -211,15 +212,22 @@ pub(crate) fn open(
 }
 
 fn attach(mount: &Arc<Mount>, path: &Path, lock: &ProcessLock) -> Result<Arc<Database>, Error> {
-    if lock.writable() {
-        logs::enter(path)?;
-    }
+    let made = lock.writable() && logs::enter(path)?;
     let database = mount.database(path, lock);
     if database.is_err() && lock.writable() {
         // The first error is the one to report.
-        let _ = logs::leave(path);
+        let _ = match made && !belongs_to_tier(mount, path) && !planted::is(Bug::RefusedLogKept) {
+            true => logs::give_back(path),
+            false => logs::leave(path).map(|_| ()),
+        };
     }
     database
+}
+
+/// Whether a stock SQLite has to be kept from the database and its logs although it could not be opened: it
+/// is attached all the same, or the tier it needs is another one.
+fn belongs_to_tier(mount: &Mount, path: &Path) -> bool {
+    mount.volume.file(path).is_some() || PathSidecar::beside(path).needed_tier().is_some()
 }
 
 /// Has a database that nobody has open here belong to the tier all the same, none of its pages read.

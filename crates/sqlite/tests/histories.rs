@@ -158,6 +158,83 @@ fn half_a_note_beside_a_log_does_not_keep_its_directory() {
     assert!(!folder.file("app.db-wal").exists());
 }
 
+/// A database `app.db` as a stock SQLite left it that was killed: what it had in its log is in no page on disk,
+/// or in pages that have to be rolled back.
+fn killed_stock(folder: &Folder, journal: &str) {
+    let at = Folder::new();
+    let db = Connection::open(at.file("app.db")).unwrap();
+    journal_mode(&db, journal);
+    db.execute_batch(
+        "PRAGMA cache_size = 5; PRAGMA cache_spill = 5; PRAGMA wal_autocheckpoint = 0;
+         CREATE TABLE t (a INTEGER PRIMARY KEY, n, b);
+         WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 200)
+         INSERT INTO t SELECT i, 7, randomblob(900) FROM n",
+    )
+    .unwrap();
+    if journal == "delete" {
+        db.execute_batch("BEGIN; UPDATE t SET n = -1, b = randomblob(900)").unwrap();
+    }
+    // The index of a write-ahead log is no part of what a killed process leaves for another machine.
+    for name in ["app.db", log_of(journal)] {
+        fs::copy(at.file(name), folder.file(name)).unwrap();
+    }
+}
+
+fn log_of(journal: &str) -> &'static str {
+    if journal == "wal" { "app.db-wal" } else { "app.db-journal" }
+}
+
+/// What a stock SQLite has of the rows.
+fn rows_without_a_tier(folder: &Folder) -> rusqlite::Result<i64> {
+    let db = Connection::open(folder.file("app.db"))?;
+    db.query_row("SELECT count(*) FROM t WHERE n = 7", [], |row| row.get(0))
+}
+
+/// A program that was killed left a hot log. It was then opened through a tier whose places for files were
+/// all taken, and refused with the words that nothing was changed: but its log stood in the directory of the
+/// tier's logs from then on, and the stock SQLite said "unable to open database file", though no page of it
+/// was in any tier. So with everything else that refuses a database, here a sidecar that is damaged.
+#[test]
+fn a_refused_database_has_its_log_back() {
+    for journal in ["wal", "delete"] {
+        let folder = Folder::new();
+        let others: Vec<Connection> = (0..11).map(|number| open(&folder, &format!("{number}.db"))).collect();
+        killed_stock(&folder, journal);
+        let log = fs::read(folder.file(log_of(journal))).unwrap();
+        let as_it_was = |folder: &Folder| {
+            assert_eq!(fs::read(folder.file(log_of(journal))).unwrap(), log, "{journal}");
+            assert_eq!(folder.file("app.db-wal").is_file(), journal == "wal", "{journal}");
+            assert!(!folder.file("app.db-wal.new").exists(), "{journal}");
+        };
+        let told = refusal(&folder);
+        assert!(told.contains("11"), "{told}");
+        as_it_was(&folder);
+        let sidecar = folder.file("app.db.mezzanine");
+        fs::write(&sidecar, "no sidecar").unwrap();
+        // An attempt that died half-way leaves this; it is in nobody's way.
+        if journal == "wal" {
+            fs::create_dir(folder.file("app.db-wal.new")).unwrap();
+        }
+        let told = refusal(&folder);
+        assert!(told.contains("app.db.mezzanine"), "{told}");
+        as_it_was(&folder);
+        #[cfg(feature = "planted")]
+        {
+            let twin = Folder::new();
+            for name in ["app.db", log_of(journal), "app.db.mezzanine"] {
+                fs::copy(folder.file(name), twin.file(name)).unwrap();
+            }
+            mezzanine_engine::planted::set(Some(mezzanine_engine::planted::Bug::RefusedLogKept));
+            refusal(&twin);
+            mezzanine_engine::planted::set(None);
+            assert_ne!(rows_without_a_tier(&twin), Ok(200), "the planted fault went unnoticed");
+        }
+        fs::remove_file(&sidecar).unwrap();
+        assert_eq!(rows_without_a_tier(&folder), Ok(200), "{journal}");
+        drop(others);
+    }
+}
+
 #[test]
 fn a_database_and_its_sidecar_of_an_earlier_moment_are_refused_with_the_newer_flash() {
     let (folder, old) = (Folder::new(), Folder::new());

@@ -9,14 +9,18 @@ use mezzanine_engine::interleave::sync::{Mutex, RwLock};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{IdRange, Lookup, Position};
 
+use crate::agreed::read_agreed;
 use crate::config::{AttachOptions, GUARD_BYTES_MAX, GUARD_NAME_BYTES};
 use crate::core::{Shared, TierHost, exclusive, lock};
-use crate::error::{VolumeError, VolumeErrorKind};
+use crate::error::{VolumeError, VolumeErrorKind, unsteady};
 use crate::home::{FileInner, Head};
 use crate::identity::{Bond, FileEvidence, TierEvidence, judge};
 use crate::note::{FILES_MAX, LENGTH_END};
 use crate::registry::Registry;
 use crate::sidecar::{Sidecar, SidecarError, SidecarState, SidecarStore};
+
+/// How often a page of a disk is read before it counts as another one than was written there.
+const CHECKSUM_READS: u32 = 3;
 
 /// What attaching begins with.
 pub(crate) struct Candidate<'a> {
@@ -47,6 +51,26 @@ impl<'a> Candidate<'a> {
 
     fn io(&self, error: mezzanine_device::DeviceError) -> VolumeError {
         VolumeError::from_device("attach", &self.name, error)
+    }
+
+    /// Reads the first bytes of the file.
+    fn read_head(&self, head: &mut [u8]) -> Result<(), VolumeError> {
+        let read = |bytes: &mut [u8]| self.backing.read_at_or_zero(bytes, 0).map(drop);
+        match read_agreed(head, read).map_err(|error| self.io(error))? {
+            true => Ok(()),
+            false => Err(unsteady("attach", &self.name)),
+        }
+    }
+
+    /// Whether a block of the file has this checksum; read again before it is said to have another.
+    fn has_checksum(&self, page: &mut [u8], offset: u64, checksum: u32) -> Result<bool, VolumeError> {
+        for _ in 0..if planted::is(Bug::OneReadBelieved) { 1 } else { CHECKSUM_READS } {
+            self.backing.read_at_or_zero(page, offset).map_err(|error| self.io(error))?;
+            if crc32c::crc32c(page) == checksum {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn read_sidecar(&self) -> Result<Option<Sidecar>, VolumeError> {
@@ -116,6 +140,7 @@ impl<'a> Candidate<'a> {
             dirty: AtomicBool::new(false),
             armed: AtomicBool::new(false),
             trim: AtomicBool::new(false),
+            tail: AtomicBool::new(false),
             former: Vec::new(),
             distrusted: AtomicU64::new(0),
             mark: AtomicU64::new(0),
@@ -145,7 +170,7 @@ impl Shared {
         let found = candidate.read_sidecar()?;
         let guard_len = found.as_ref().map_or(0, |sidecar| sidecar.guard.len()).max(candidate.guard.len());
         let mut head = vec![0; guard_len];
-        candidate.backing.read_at_or_zero(&mut head, 0).map_err(|error| candidate.io(error))?;
+        candidate.read_head(&mut head)?;
         if candidate.backing.len() >= LENGTH_END {
             let reason = format!("it is longer than a file of a volume can be, {} bytes", LENGTH_END - 1);
             return Err(VolumeError::new(VolumeErrorKind::Io, "attach", candidate.name, reason));
@@ -235,11 +260,7 @@ impl Shared {
             if discarded || cut || newer {
                 continue;
             }
-            candidate
-                .backing
-                .read_at_or_zero(&mut page, block * size)
-                .map_err(|error| candidate.io(error))?;
-            if crc32c::crc32c(&page) != checksum {
+            if !candidate.has_checksum(&mut page, block * size, checksum)? {
                 let reason = format!(
                     "the page there is not what was written there last: the file is older than its sidecar {}, or was changed by somebody \
                      else, while its newest pages were in the tier {}, or the tier has lost a newer version of that page",
@@ -458,9 +479,11 @@ impl Shared {
         }
         host.incomplete.store(!missing.is_empty(), Ordering::Release);
         if missing.is_empty() {
-            for number in std::mem::take(&mut opened.forget) {
-                let range = IdRange::blocks_from(u64::from(number), 0);
+            // What cannot be forgotten now stays to be.
+            while let Some(number) = opened.forget.last() {
+                let range = IdRange::blocks_from(u64::from(*number), 0);
                 self.with_room(host, || host.tier.invalidate_range(&range))?;
+                opened.forget.pop();
             }
             self.signal.offer_work();
         }

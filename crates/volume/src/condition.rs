@@ -15,6 +15,7 @@
 
 use mezzanine_engine::interleave::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 use mezzanine_engine::interleave::sync::{Condvar, Mutex, PoisonError};
+use mezzanine_engine::interleave::turns;
 
 use crate::error::{VolumeError, VolumeErrorKind};
 
@@ -122,6 +123,9 @@ impl Condition {
 
     /// Waits until nobody settles anything.
     pub(crate) fn wait_settled(&self) {
+        if turns::are_taken() {
+            return turns::wait_while(|| self.mode() == Mode::Settling);
+        }
         let mut guard = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
         while self.mode() == Mode::Settling {
             guard = self.settled.wait(guard).unwrap_or_else(PoisonError::into_inner);

@@ -6,9 +6,8 @@ use mezzanine_device::{Device, DeviceError};
 use mezzanine_engine::format::{Nonce, Superblock};
 use mezzanine_engine::interleave::rest;
 use mezzanine_engine::interleave::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use mezzanine_engine::interleave::sync::{
-    Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError,
-};
+use mezzanine_engine::interleave::sync::{Arc, Mutex, MutexGuard, RwLock, TryLockError};
+pub(crate) use mezzanine_engine::interleave::{exclusive, lock, shared};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{NoRoom, PageId, SyncMode, SyncState, SyncTicket, Tier};
 
@@ -113,18 +112,6 @@ impl Drop for Inside<'_> {
 pub(crate) struct NoteState {
     pub(crate) table: Table,
     pub(crate) told: Table,
-}
-
-pub(crate) fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub(crate) fn shared<T: ?Sized>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    lock.read().unwrap_or_else(PoisonError::into_inner)
-}
-
-pub(crate) fn exclusive<T: ?Sized>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-    lock.write().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl TierHost {

@@ -88,6 +88,8 @@ struct Inner {
     reason: String,
     advice: Option<String>,
     offset: Option<u64>,
+    /// See [`VolumeError::silence`].
+    silent: bool,
     source: Option<Box<dyn Error + Send + Sync>>,
 }
 
@@ -106,6 +108,7 @@ impl VolumeError {
             reason: reason.into(),
             advice: None,
             offset: None,
+            silent: false,
             source: None,
         }))
     }
@@ -156,6 +159,23 @@ impl VolumeError {
         self
     }
 
+    /// It is about a flash device that answers nothing just now.
+    pub(crate) fn silence(mut self) -> Self {
+        self.0.silent = true;
+        self
+    }
+
+    /// Whether all that failed is the reading of pages from flash, which are lost or cannot be had just now:
+    /// nothing was changed, and everything else goes on.
+    pub(crate) fn is_of_unread_pages(&self) -> bool {
+        self.0.kind == VolumeErrorKind::LostPage || self.0.silent
+    }
+
+    /// Whether flash answered nothing.
+    pub(crate) fn is_silence(&self) -> bool {
+        self.0.silent
+    }
+
     /// The stable kind.
     pub fn kind(&self) -> VolumeErrorKind {
         self.0.kind
@@ -201,4 +221,10 @@ impl Error for VolumeError {
     fn source(&self) -> Option<&(dyn Error + 'static)> {
         self.0.source.as_deref().map(|source| source as &(dyn Error + 'static))
     }
+}
+
+/// The error of a file whose first bytes are others at each read.
+pub(crate) fn unsteady(operation: &'static str, name: &str) -> VolumeError {
+    let reason = "its first bytes are others each time that they are read; nothing was changed";
+    VolumeError::new(VolumeErrorKind::Io, operation, name, reason).advise("see to the disk and try again")
 }

@@ -50,7 +50,8 @@ impl VolumeFile {
     ///
     /// # Errors
     /// `ShortRead` if the file ends before `buf` is full: the bytes that it has were read, the rest of `buf`
-    /// is zero. `LostPage` if the newest version of a page cannot be read; `Io`; `Closed`.
+    /// is zero. `LostPage` if the newest version of a page cannot be read; `Io`, also while the flash
+    /// device that has it answers no read at all; `Closed`.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<(), VolumeError> {
         self.shared.condition.check_readable("read", &self.inner.name)?;
         count(&self.shared.counters.reads, 1);
@@ -134,8 +135,8 @@ impl VolumeFile {
     /// saved by writing all of it anew.
     ///
     /// # Errors
-    /// `NotLost` if a read brings the page, or the file has none at this offset: nothing was changed. And as
-    /// for writing and syncing.
+    /// `NotLost` if a read brings the page, or the file has none at this offset, and `Io` if the flash device
+    /// answers nothing just now: nothing was changed. And as for writing and syncing.
     pub fn give_up(&self, offset: u64) -> Result<(), VolumeError> {
         self.shared.give_up(&self.inner, offset)?;
         if self.shared.recording.is_on() {

@@ -35,7 +35,7 @@ use std::path::PathBuf;
 
 use mezzanine_device::{AlignedBuf, Device, DeviceError, Request};
 use mezzanine_engine::interleave::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use mezzanine_engine::interleave::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use mezzanine_engine::interleave::sync::{Arc, Mutex, MutexGuard, RwLock};
 use mezzanine_engine::planted::{self, Bug};
 
 use crate::batch::Batch;
@@ -84,6 +84,8 @@ pub(crate) struct FileInner {
     pub(crate) armed: AtomicBool,
     /// Pages past the end may be in the tier, from before a crash.
     pub(crate) trim: AtomicBool,
+    /// So may bytes past the end be in its last page, which could not be read when the others were cut off.
+    pub(crate) tail: AtomicBool,
     /// Numbers that it had before and that the tier may still know, for the sidecar.
     pub(crate) former: Vec<u32>,
     /// Clean pages that the tier took before this position of its queue may differ from the disk; 0 for
@@ -123,7 +125,7 @@ pub(crate) struct Head {
 
 impl FileInner {
     pub(crate) fn head(&self) -> MutexGuard<'_, Head> {
-        self.head.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.head)
     }
 
     pub(crate) fn guard(&self) -> Arc<[u8]> {

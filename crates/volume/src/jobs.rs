@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use mezzanine_device::{DeviceError, Request};
+use mezzanine_device::{DeviceError, DeviceErrorKind, Request};
+use mezzanine_engine::interleave::turns;
 use mezzanine_engine::planted::{self, Bug};
-use mezzanine_engine::{Job, JobError};
+use mezzanine_engine::{Failure, Job, JobError};
 
 use crate::condition::{Mode, Route};
 use crate::core::{Shared, TierHost, exclusive, lock, shared};
@@ -59,10 +60,11 @@ impl Shared {
             return true;
         }
         self.pacing.tell(&host.tier);
-        let before = host.tier.progress();
+        let (before, worked) = (host.tier.progress(), host.tier.failure().is_none());
         let Some(mut job) = host.tier.next_job(OWNER) else {
-            // Frames may have left the queue while this thread looked for a job: others wait for the room.
-            return host.tier.progress() != before;
+            // Frames may have left the queue while this thread looked for a job: others wait for the room. Or
+            // it turned out that there never will be room.
+            return host.tier.progress() != before || worked && host.tier.failure().is_some();
         };
         // The gate stays shared from the hand-out of disk work to its end, and while the list for it is made.
         let on_disk = matches!(job, Job::WriteDisk(_) | Job::ReadFront(_) | Job::SyncDisk(_));
@@ -71,12 +73,20 @@ impl Shared {
         // The last thing: from here on others may take up what follows from it.
         host.tier.complete(job, outcome.map_err(|_| JobError));
         planted::outside("a job is completed");
+        turns::point();
         drop(gate);
         true
     }
 
     fn carry_out(&self, host: &TierHost, job: &mut Job<'_>) -> Result<(), VolumeError> {
-        let failed = |error: DeviceError| VolumeError::from_device("use", &host.flash_name, error);
+        let failed = |error: DeviceError| {
+            // Another runner's flush has failed and is not reported yet; what follows is up to that.
+            let refused = error.kind() == DeviceErrorKind::FlushFailed;
+            if refused && !planted::is(Bug::RefusalTakenForFailure) {
+                host.tier.report_failure(Failure::FlashSync);
+            }
+            VolumeError::from_device("use", &host.flash_name, error)
+        };
         let result = match job {
             Job::WriteGroup(job) => {
                 let mut writes: Vec<Request<'_>> =

@@ -36,11 +36,15 @@ mod core;
 
 mod open;
 
+mod agreed;
+
 mod attach;
 
 mod marks;
 
 mod ready;
+
+mod reread;
 
 mod read;
 

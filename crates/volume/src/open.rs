@@ -352,15 +352,23 @@ pub(crate) fn open_tier(
     let recover = |superblock: &Superblock| {
         Tier::recover(Blank::heap(geometry.region_bytes()), superblock, OWNER, &mut Reader(&*flash))
     };
-    let recovered = match recover(&superblock) {
-        // Invariant 8: what is damaged can be had from disk.
-        Err(RecoveryError::Damaged { .. }) if provably_clean(&found.config) => {
-            recover(&superblock.discarded()).map(|mut recovered| {
-                recovered.report.discarded = true;
-                recovered
-            })
-        }
-        recovered => recovered,
+    let drained = found.state == TierState::Drained && !planted::is(Bug::DrainedTierNeeded);
+    let expendable = provably_clean(&found.config) || drained;
+    let unread_too = expendable && !planted::is(Bug::UnreadExpendableRefused);
+    let recovered = recover(&superblock);
+    let discard = match &recovered {
+        // Invariant 8: what is damaged, or cannot be read, can be had from disk.
+        Err(RecoveryError::Damaged { .. }) => expendable,
+        Err(RecoveryError::Read(_)) => unread_too,
+        // Of a device that answers nothing no judgement is for good.
+        _ => false,
+    };
+    let recovered = match discard {
+        true => recover(&superblock.discarded()).map(|mut recovered| {
+            recovered.report.discarded = true;
+            recovered
+        }),
+        false => recovered,
     };
     let Recovered { tier, writes, superblock, mut report, note } =
         recovered.map_err(|error| unrecovered(&name, error))?;
@@ -390,7 +398,7 @@ pub(crate) fn open_tier(
         table,
         flash: Arc::clone(&flash),
     });
-    let roster = Roster::read(&*flash);
+    let roster = Roster::read_to_keep(&*flash).map_err(|error| unrecovered(&name, error))?;
     let opened = OpenedTier { found, end, writes, started: false, forget: Vec::new(), roster, report };
     host.incomplete.store(
         !host.provably_clean() && !opened.report.files.is_empty(),
@@ -415,9 +423,13 @@ fn mark_all_clean(tier: &Tier) {
 fn unrecovered(name: &str, error: RecoveryError) -> VolumeError {
     const OPERATION: &str = "recover the tier on";
     match error {
-        error @ RecoveryError::Damaged { unread: Some(_), .. } => {
+        error @ (RecoveryError::Damaged { unread: Some(_), .. } | RecoveryError::Read(_)) => {
             VolumeError::new(VolumeErrorKind::Io, OPERATION, name, error.to_string())
                 .advise("see to the device, or copy it whole to a good one; nothing was changed")
+        }
+        error @ RecoveryError::Silent(_) => {
+            let advice = "see to the device and try again; nothing was changed, and nothing is known to be lost";
+            VolumeError::new(VolumeErrorKind::Io, OPERATION, name, error.to_string()).advise(advice).silence()
         }
         RecoveryError::Damaged { what, offset, unread: None } => VolumeError::new(VolumeErrorKind::Damaged, OPERATION, name, what)
             .at(offset)
@@ -425,7 +437,6 @@ fn unrecovered(name: &str, error: RecoveryError) -> VolumeError {
                 "pages that were acknowledged are lost: restore the files from a backup and format the tier; if it was \
                  used in sync mode 'through', its files are whole without it",
             ),
-        RecoveryError::Read(error) => VolumeError::new(VolumeErrorKind::Io, OPERATION, name, error.to_string()),
         error @ (RecoveryError::Config(_) | RecoveryError::RegionTooSmall(_) | RecoveryError::UsedUp(_)) => {
             VolumeError::new(VolumeErrorKind::InvalidConfig, OPERATION, name, error.to_string())
         }

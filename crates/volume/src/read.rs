@@ -6,14 +6,13 @@ use mezzanine_engine::{FlashPage, Lookup, NoRoom, PageId, StageIn, StageKind, Sy
 
 use crate::condition::Mode;
 use crate::core::{Shared, TierHost};
-use crate::error::{VolumeError, VolumeErrorKind};
+use crate::error::VolumeError;
 use crate::home::{FileInner, OnDisk};
+use crate::reread::Reread;
 use crate::statistics::count;
 
 /// Pages that are read as one batch of device requests.
 const BATCH_PAGES: usize = 256;
-/// How often a page that was not read whole is read again by itself.
-const READS_ALONE: u32 = 2;
 
 /// Where a page of a batch comes from.
 #[derive(Clone, Copy)]
@@ -138,33 +137,25 @@ impl Shared {
         block: u64,
         page: &FlashPage,
         bytes: &mut [u8],
-        mut read: Result<(), DeviceError>,
+        read: Result<(), DeviceError>,
     ) -> Result<bool, VolumeError> {
-        let mut reads_alone = 0;
-        loop {
-            let good = read.is_ok() && host.tier.verify(page, bytes);
-            if !host.tier.confirm(page) {
-                // The frame was given to another page while it was read.
-                return Ok(false);
-            }
-            if good {
+        let unread = match self.reread(host, page, bytes, read) {
+            Reread::Whole => {
                 count(&self.counters.page_hits_flash, 1);
                 return Ok(true);
             }
-            // It may have been read together with others, or the error may pass.
-            let at_once = planted::is(Bug::UnreadableAtOnce) || planted::is(Bug::RunFailsItsPages);
-            if reads_alone == READS_ALONE || at_once {
-                break;
-            }
-            reads_alone += 1;
-            count(&self.counters.flash_reads, 1);
-            read = host.flash.read_at(bytes, page.offset);
+            Reread::Gone => return Ok(false),
+            Reread::Unread(unread) => unread,
+        };
+        if !unread.silent {
+            count(&self.counters.pages_damaged, 1);
         }
-        count(&self.counters.pages_damaged, 1);
         let id = PageId::volume(u64::from(file.number), block);
         if !page.dirty || host.tier.on_disk(&id, page) || planted::is(Bug::DirtyForgotten) {
-            // Invariant 11: disk has the same bytes.
-            self.bury_clean(host, &id, page);
+            // Invariant 11: disk has the same bytes. Of a device that answers nothing no frame is called bad.
+            if !unread.silent || planted::is(Bug::SilentFramesBad) {
+                self.bury_clean(host, &id, page);
+            }
             host.tier.forget_clean(&id, page);
             return Ok(false);
         }
@@ -180,12 +171,11 @@ impl Shared {
             return Ok(true);
         }
         // A newer version may be on its way to disk just now.
-        if is_newest() { Err(self.lost_page(host, file, block, page, read.err())) } else { Ok(false) }
+        if is_newest() { Err(self.unread_page(host, file, block, page, unread)) } else { Ok(false) }
     }
 
-    /// Whether disk has this very version of a page that flash does not give back: then it is in `out`.
-    /// Stage-out may have written it there before a crash, and a drain, which the page's record does not
-    /// know: then nothing is lost, though the record says that only flash has the page.
+    /// Whether disk has this very version of a page that flash does not give back: then it is in `out`. See
+    /// [`mezzanine_engine::Tier::disk_has`].
     pub(crate) fn disk_has(
         &self,
         host: &TierHost,
@@ -194,9 +184,8 @@ impl Shared {
         page: &FlashPage,
         out: &mut [u8],
     ) -> bool {
-        !planted::is(Bug::DiskNotCompared)
-            && file.read_home(out, block.saturating_mul(file.page_size), &self.counters).is_ok()
-            && host.tier.verify(page, out)
+        file.read_home(out, block.saturating_mul(file.page_size), &self.counters).is_ok()
+            && host.tier.disk_has(page, out)
     }
 
     /// Before disk answers for a clean page that flash does not give back: makes it durable that the tier has
@@ -241,29 +230,6 @@ impl Shared {
             }
         }
         self.handle_failure(host);
-    }
-
-    /// The error of a page whose only copy cannot be read.
-    pub(crate) fn lost_page(
-        &self,
-        host: &TierHost,
-        file: &FileInner,
-        block: u64,
-        page: &FlashPage,
-        cause: Option<DeviceError>,
-    ) -> VolumeError {
-        let what = if cause.is_some() { "cannot be read" } else { "is damaged" };
-        let reason = format!(
-            "the newest version of this page is at byte {} of {} and {what}",
-            page.offset, host.flash_name
-        );
-        let error = VolumeError::new(VolumeErrorKind::LostPage, "read", &file.name, reason)
-            .at(block * file.page_size)
-            .advise("restore the file from a backup, write this page anew if its contents are known, or give it up by name (mezz tier give-up)");
-        match cause {
-            Some(cause) => error.because(cause),
-            None => error,
-        }
     }
 
     /// Offers a page that was read from disk. True if the tier took it, or will the next time, and so vouches

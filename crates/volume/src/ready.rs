@@ -5,13 +5,17 @@ use mezzanine_engine::interleave::sync::atomic::Ordering;
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{IdRange, StageIn, StageKind};
 
+use crate::agreed::read_agreed;
 use crate::attach::empty_head;
 use crate::condition::Route;
 use crate::core::{Shared, TierHost, exclusive, lock};
-use crate::error::{VolumeError, VolumeErrorKind};
+use crate::error::{VolumeError, VolumeErrorKind, unsteady};
 use crate::home::FileInner;
 use crate::roster::Roster;
 use crate::sidecar::SidecarState;
+
+/// No write.
+pub(crate) const NOTHING: (u64, &[u8]) = (u64::MAX, &[]);
 
 impl Shared {
     /// Makes a file ready for its first change since it was attached: what must be durable before it, is.
@@ -57,7 +61,10 @@ impl Shared {
         if !guard.is_empty() {
             let failed = |error| VolumeError::from_device("guard the header of", &file.name, error);
             let mut head = empty_head(&guard);
-            file.read_home(&mut head, 0, &self.counters).map_err(failed)?;
+            let read = |bytes: &mut [u8]| file.read_home(bytes, 0, &self.counters);
+            if !read_agreed(&mut head, read).map_err(failed)? {
+                return Err(unsteady("guard the header of", &file.name));
+            }
             file.head().bytes = head;
             self.write_sidecar(host, file, SidecarState::Current)?;
             // From now on readers put the head over what they read.
@@ -78,7 +85,7 @@ impl Shared {
             self.trim(host, file)?;
             file.trim.store(false, Ordering::Release);
         }
-        Ok(())
+        files.iter().try_for_each(|file| self.trim_tail(host, file, NOTHING))
     }
 
     /// After a crash: what lies past the end of the file is gone, in the tier and in the last page.
@@ -88,20 +95,94 @@ impl Shared {
         let range = IdRange::blocks_from(u64::from(file.number), end);
         self.reshape(host, || Ok(host.tier.invalidate_range(&range).is_ok()))?;
         match self.zero_tail(host, file, file.len()) {
-            // Nothing of it is served before it is written whole or cut off, and with that goes what it held
-            // past the end.
-            Err(error)
-                if error.kind() == VolumeErrorKind::LostPage && !planted::is(Bug::LostTailEndsWriting) => {}
+            // Not now, and it keeps nobody from changing the rest of the file. Nothing of it is served before
+            // the file grows, and then it is made zero first.
+            Err(error) if error.is_of_unread_pages() && !planted::is(Bug::LostTailEndsWriting) => {
+                file.tail.store(!planted::is(Bug::TailForgotten), Ordering::Release);
+            }
             trimmed => trimmed?,
         }
         host.changed();
         Ok(())
     }
 
+    /// The last page, if it could not be read when the file was trimmed. If it still cannot, the bytes `over`
+    /// it, at their offset, are a write that leaves nothing of it as it was.
+    fn trim_tail(&self, host: &TierHost, file: &FileInner, over: (u64, &[u8])) -> Result<(), VolumeError> {
+        if !file.tail.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let _layout = exclusive(&file.layout);
+        // Another writer may have been faster: what the file has grown by since has no remains.
+        if !file.tail.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        match self.zero_tail(host, file, file.len()) {
+            Err(error) if error.is_of_unread_pages() => self.replace_tail(host, file, over, error)?,
+            trimmed => trimmed?,
+        }
+        host.changed();
+        file.tail.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    /// Writes the last page anew, with zeros behind the end, and has the file grow over that part of `over`.
+    /// Else `error`, why it cannot be read. Under the file's exclusive layout lock.
+    fn replace_tail(
+        &self,
+        host: &TierHost,
+        file: &FileInner,
+        (from, bytes): (u64, &[u8]),
+        error: VolumeError,
+    ) -> Result<(), VolumeError> {
+        let len = file.len();
+        let block = len / file.page_size;
+        let start = block * file.page_size;
+        let end = (from.saturating_add(bytes.len() as u64)).min(start + file.page_size);
+        if from > start || end < len {
+            return Err(error);
+        }
+        let part = &bytes[(start - from) as usize..(end - from) as usize];
+        let mut page = vec![0; host.page_size()];
+        page[..part.len()].copy_from_slice(part);
+        // Before the file has the new length, or the old page could be served with it if this fails. Not so
+        // what goes to disk: that must not lack what the page has by then.
+        file.clip.fetch_max(end, Ordering::AcqRel);
+        self.stage_page(host, file, block, &page)?;
+        file.len.fetch_max(end, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// Before a change lets the file end at `end`: what its last page holds past the present end would become
+    /// part of the file. `over` is what is about to be written, and where. A write that goes well would leave
+    /// nothing of that, but it may fail in another page, with the file longer already.
+    ///
+    /// # Errors
+    /// As of a read, if the last page cannot be read and the change leaves anything of it.
+    pub(crate) fn ready_to_grow(
+        &self,
+        file: &FileInner,
+        end: u64,
+        over: (u64, &[u8]),
+    ) -> Result<(), VolumeError> {
+        if !file.tail.load(Ordering::Acquire) || end <= file.len() {
+            return Ok(());
+        }
+        let Some(host) = self.tier_in_use() else { return Ok(()) };
+        // The rest of the write may fail, and the file is longer then.
+        let outgrown =
+            planted::is(Bug::TailOutgrown) && over.0 <= file.len() / file.page_size * file.page_size;
+        match self.trim_tail(&host, file, if outgrown { NOTHING } else { over }) {
+            Err(error) if outgrown && error.is_of_unread_pages() => Ok(()),
+            trimmed => trimmed,
+        }
+    }
+
     /// Makes what the last page holds beyond `len` zero. Under the file's exclusive layout lock.
     pub(crate) fn zero_tail(&self, host: &TierHost, file: &FileInner, len: u64) -> Result<(), VolumeError> {
         let inside = (len % file.page_size) as usize;
-        if inside == 0 {
+        // If the tier was given up meanwhile, its page may be old, and the disk ends where the file did.
+        if inside == 0 || self.condition.has_bypassed() {
             return Ok(());
         }
         let block = len / file.page_size;

@@ -2,10 +2,11 @@
 //!
 //! The tier that files use hangs behind their layout locks, so that nobody looks into two tiers for one page,
 //! and costs a reader nothing (docs/decisions/0004). The steps, each durable before the next:
-//! 1. The new device is formatted and opened. Nobody refers to it yet.
+//! 1. The new device is formatted and opened. Nobody refers to it yet, and it says that nobody needs it: if
+//!    the replacement is refused later it can be formatted again like any other.
 //! 2. Nobody changes anything any more. The old tier is settled and its dirty pages go to disk. One that was
 //!    given up has none, nor one where writes go to disk first: its device is not asked for anything. What
-//!    was written to the disks directly is synced.
+//!    was written to the disks directly is synced. Only then does the new device say that it is in use.
 //! 3. The sidecars say `current`, the heads take their places. From here on nobody needs the old tier.
 //! 4. A tier that may hold only copies is marked as drained, if its device still can.
 //! 5. The sidecars name the new tier.
@@ -72,6 +73,18 @@ struct Successor {
     opened: OpenedTier,
 }
 
+impl Successor {
+    /// Has the device say that its tier is in use: before a sidecar names its epoch (see `identity`). If it
+    /// cannot, it says that nobody needs it, if it can.
+    fn start(&mut self) -> Result<(), VolumeError> {
+        let ready = self.opened.start(&self.host);
+        if planted::is(Bug::SuccessorUnready) {
+            return Ok(());
+        }
+        ready.inspect_err(|_| leave_empty(&self.host))
+    }
+}
+
 impl Shared {
     /// See [`crate::Volume::replace_flash`].
     pub(crate) fn replace_flash(
@@ -82,7 +95,7 @@ impl Shared {
         let mut registry = lock(&self.registry);
         let old = self.replaceable(&registry)?;
         let files = self.all_files();
-        let successor = self.prepare_successor(&old, &files, flash, options)?;
+        let mut successor = self.prepare_successor(&old, &files, flash, options)?;
         let _changing = exclusive(&self.changing);
         if self.settle_old(&old, &files)? {
             if let Err(error) = self.empty_old(&old, &files) {
@@ -93,9 +106,14 @@ impl Shared {
                 self.signal.made_progress();
                 return outcome;
             }
+            if let Err(error) = successor.start() {
+                self.stop_settling(&old);
+                return Err(error);
+            }
             self.mark_drained(&old, &registry);
         } else {
             self.sync_all(&files)?;
+            successor.start()?;
         }
         let named = files.iter().try_for_each(|file| {
             self.replace_sidecar(file, || {
@@ -105,6 +123,7 @@ impl Shared {
         });
         if let Err(error) = named {
             // Every file is current on disk, whichever tier its sidecar names.
+            leave_empty(&successor.host);
             self.condition.change(&[Mode::Settling], Mode::Bypass, &error.to_string());
             self.signal.made_progress();
             return Err(
@@ -211,8 +230,9 @@ impl Shared {
         }
         let failed = |error| VolumeError::from_device("format", &name, error);
         opened.roster.write(&*flash).map_err(failed)?;
-        // Before a sidecar names its epoch (see `identity`).
-        opened.start(&host)?;
+        if planted::is(Bug::SuccessorStartedEarly) {
+            opened.start(&host)?;
+        }
         {
             let next_file = lock(&old.table).table.next_file;
             let mut note = lock(&host.table);
@@ -281,8 +301,7 @@ impl Shared {
     fn mark_drained(&self, old: &TierHost, registry: &Registry) {
         let started = registry.tier.as_ref().is_some_and(|opened| opened.started);
         if started && !old.provably_clean() {
-            let emptied = |last: &Superblock| Superblock { state: TierState::Drained, ..last.discarded() };
-            let _ = old.put_superblock(REPLACE, emptied);
+            leave_empty(old);
         }
     }
 
@@ -305,7 +324,7 @@ impl Shared {
             let mut guard = file.guard().to_vec();
             rename_guard(&mut guard, &old.tier.uuid(), &host.tier.uuid(), file.number);
             file.set_guard(&guard);
-            for flag in [&file.trim, &file.dirty, &file.armed] {
+            for flag in [&file.trim, &file.tail, &file.dirty, &file.armed] {
                 flag.store(false, Ordering::Release);
             }
             file.distrusted.store(0, Ordering::Release);
@@ -320,6 +339,12 @@ impl Shared {
         }
         Err(self.condition.read_only(REPLACE, &old.flash_name))
     }
+}
+
+/// Has a device say that nobody needs its tier, if it can.
+fn leave_empty(host: &TierHost) {
+    let emptied = |last: &Superblock| Superblock { state: TierState::Drained, ..last.discarded() };
+    let _ = host.put_superblock(REPLACE, emptied);
 }
 
 /// What keeps the identities of a tier and its successors apart that come from one seed.

@@ -13,6 +13,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use mezzanine_device::{AlignedBuf, Device, DeviceError};
+use mezzanine_engine::planted::{self, Bug};
+use mezzanine_engine::{RecoveryError, read_patiently};
+
+use crate::open::Reader;
 
 const ROSTER_OFFSET: u64 = 16 * 1024;
 const ROSTER_BYTES: usize = 16 * 1024;
@@ -33,9 +37,21 @@ pub(crate) struct Roster {
 
 impl Roster {
     pub(crate) fn read(flash: &dyn Device) -> Self {
+        Self::read_to_keep(flash).unwrap_or_default()
+    }
+
+    /// The roster of a tier that is opened, over which the next one will be written.
+    ///
+    /// # Errors
+    /// [`RecoveryError::Silent`]. What a device does not say in a moment in which it answers nothing is not
+    /// forgotten for good.
+    pub(crate) fn read_to_keep(flash: &dyn Device) -> Result<Self, RecoveryError> {
         let mut bytes = AlignedBuf::zeroed(ROSTER_BYTES);
-        let read = flash.read_at(&mut bytes, ROSTER_OFFSET);
-        read.ok().and_then(|()| Self::decode(&bytes)).unwrap_or_default()
+        match read_patiently(&mut Reader(flash), ROSTER_OFFSET, &mut bytes) {
+            Ok(()) => Ok(Self::decode(&bytes).unwrap_or_default()),
+            Err(error @ RecoveryError::Silent(_)) if !planted::is(Bug::SilentRosterEmpty) => Err(error),
+            Err(_) => Ok(Self::default()),
+        }
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {

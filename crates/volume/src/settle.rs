@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use mezzanine_device::{AlignedBuf, DeviceError, Request};
+use mezzanine_device::{AlignedBuf, Request};
 use mezzanine_engine::format::{Superblock, TierState};
 use mezzanine_engine::interleave::rest;
 use mezzanine_engine::planted::{self, Bug};
@@ -17,6 +17,7 @@ use crate::core::{FRUITLESS_MAX, Shared, TierHost, exclusive, lock, shared};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::home::FileInner;
 use crate::registry::Registry;
+use crate::reread::{Reread, Unread};
 use crate::sidecar::{Sidecar, SidecarState};
 use crate::statistics::count;
 
@@ -135,8 +136,8 @@ impl Shared {
     /// by the tier's copy.
     ///
     /// # Errors
-    /// `LostPage` if pages cannot be read, when all others are on disk and synced: no file of theirs may be
-    /// called current.
+    /// `LostPage` if pages cannot be read, or that of a device that answers nothing, when all others are on
+    /// disk and synced: no file of theirs may be called current.
     pub(crate) fn drain_pages(&self, host: &TierHost) -> Result<(), VolumeError> {
         let mut cursor = DrainCursor::default();
         let mut drained: Vec<DirtyPage> = Vec::new();
@@ -199,17 +200,20 @@ impl Shared {
         let mut results = results.into_iter();
         let mut found = Vec::with_capacity(pages.len());
         for ((page, buf), staged) in pages.iter().zip(bytes.chunks_exact_mut(size)).zip(staged) {
-            let mut read = if staged { Ok(()) } else { results.next().unwrap_or(Ok(())) };
-            let right = |read: &Result<(), DeviceError>, buf: &[u8]| {
-                read.is_ok() && host.tier.verify(&page.flash, buf)
+            let read = if staged { Ok(()) } else { results.next().unwrap_or(Ok(())) };
+            // Once the device was found to answer nothing it is not asked again and again.
+            let silent = lost.as_ref().is_some_and(VolumeError::is_silence);
+            let unread = match read {
+                _ if staged => None,
+                Err(cause) if silent => Some(Unread { cause: Some(cause), silent }),
+                read => match self.reread(host, &page.flash, buf, read) {
+                    Reread::Whole => None,
+                    Reread::Gone => Some(Unread::default()),
+                    Reread::Unread(unread) => Some(unread),
+                },
             };
-            if !staged && !right(&read, buf) {
-                // The error may pass.
-                count(&self.counters.flash_reads, 1);
-                read = host.flash.read_at(buf, page.flash.offset);
-            }
             let mut newest = match () {
-                () if staged || right(&read, buf) => Newest::Bytes,
+                () if unread.is_none() => Newest::Bytes,
                 () if host.tier.on_disk(&page.id, &page.flash) => Newest::OnDisk,
                 () => Newest::Nowhere,
             };
@@ -225,7 +229,8 @@ impl Shared {
                 if self.disk_has(host, &file, page.id.block(), &page.flash, buf) {
                     newest = Newest::Bytes;
                 } else {
-                    let error = self.lost_page(host, &file, page.id.block(), &page.flash, read.err());
+                    let unread = unread.unwrap_or_default();
+                    let error = self.unread_page(host, &file, page.id.block(), &page.flash, unread);
                     lost.get_or_insert(error);
                 }
             }
@@ -370,11 +375,11 @@ impl Shared {
         Ok(true)
     }
 
-    /// After what the volume was settled for: it goes on if that is done, or was not begun because a page is
-    /// lost; else it is read-only.
+    /// After what the volume was settled for: it goes on if that is done, or was not begun because a page
+    /// could not be read; else it is read-only.
     pub(crate) fn end_settling(&self, outcome: &Result<(), VolumeError>) {
         match outcome {
-            Err(error) if error.kind() != VolumeErrorKind::LostPage || planted::is(Bug::LostEndsWriting) => {
+            Err(error) if !error.is_of_unread_pages() || planted::is(Bug::LostEndsWriting) => {
                 self.condition.change(&[Mode::Settling], Mode::ReadOnly, &error.to_string())
             }
             _ => self.condition.change(&[Mode::Settling], Mode::Normal, ""),
@@ -526,7 +531,7 @@ impl Shared {
             return self.leave_warm(&host, &files);
         }
         self.leave_drained(&host, &files).inspect_err(|error| {
-            if error.kind() == VolumeErrorKind::LostPage && !planted::is(Bug::LostLeftOpen) {
+            if error.is_of_unread_pages() && !planted::is(Bug::LostLeftOpen) {
                 // Nothing of it was given up: closed in order, it needs no more of its device than its pages.
                 // The first error is the one to report.
                 let _ = self.leave_warm(&host, &files);

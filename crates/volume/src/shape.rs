@@ -25,6 +25,7 @@ use crate::core::{Shared, TierHost, exclusive, lock, shared};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::home::FileInner;
 use crate::note::LENGTH_END;
+use crate::ready::NOTHING;
 use crate::sidecar::SidecarState;
 
 const RESIZE: &str = "set the length of";
@@ -42,6 +43,7 @@ impl Shared {
         }
         let _changing = shared(&self.changing);
         self.prepare(file, RESIZE)?;
+        self.ready_to_grow(file, len, NOTHING)?;
         let layout = exclusive(&file.layout);
         let old = file.len();
         if len == old {

@@ -260,8 +260,9 @@ impl Volume {
     /// `OnlyCopy` and `ReadOnly` if the volume is read-only: what is durable, and where, is no longer known
     /// then, and the message says what the old device may hold alone.
     ///
-    /// If the old tier's pages cannot be brought to disk, the volume is read-only afterwards. If the sidecars
-    /// cannot be written, it goes on without a tier, and this may be called again.
+    /// Nothing has changed either if a page is lost (`LostPage`), or the old device answers nothing just now, or
+    /// the new one fails. If the disk does not take the old tier's pages, the volume is read-only afterwards. If
+    /// the sidecars cannot be written, it goes on without a tier, and this may be called again.
     pub fn replace_flash(&self, flash: Arc<dyn Device>, options: &ReplaceOptions) -> Result<(), VolumeError> {
         self.shared.replace_flash(flash, options)
     }

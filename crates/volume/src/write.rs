@@ -28,6 +28,7 @@ impl Shared {
         }
         let _changing = shared(&self.changing);
         self.prepare(file, "write")?;
+        self.ready_to_grow(file, end, (offset, buf))?;
         let layout = shared(&file.layout);
         match (self.condition.route("write", &file.name)?, layout.as_deref()) {
             (Route::Tier, Some(host)) if host.disk_first() => self.write_through(host, file, buf, offset),
@@ -155,14 +156,13 @@ impl Shared {
                 }
             }
             self.follow_disk(host, file, part, position, written.is_ok())?;
-            let own = planted::is(Bug::OwnWriteEndsWriting);
-            written
-                .map_err(|error| VolumeError::from_device("write", &file.name, error).at(position))
-                .inspect_err(|error| {
-                    if own {
-                        self.refuse_changes(error)
-                    }
-                })?;
+            written.map_err(|error| {
+                let error = VolumeError::from_device("write", &file.name, error).at(position);
+                if planted::is(Bug::OwnWriteEndsWriting) {
+                    self.refuse_changes(&error);
+                }
+                error
+            })?;
         }
         Ok(())
     }

@@ -6,6 +6,7 @@ mod common;
 
 use std::sync::Arc;
 
+use common::one_file::{InUse, in_use, read};
 use common::{Backing, PAGE, durable, flash_for, formatted, open, page, through};
 use mezzanine_device::memory::{Bad, Fault, Injection, MemoryDevice, Operation};
 use mezzanine_device::{DeviceErrorKind, DirectIo, FileDevice, OpenOptions};
@@ -72,7 +73,7 @@ fn superblocks_that_cannot_be_read_just_now_are_no_reason_to_format() {
     let image = flash.image();
     for refused in refused {
         let passing = Fault::Error(DeviceErrorKind::Io);
-        flash.inject(Injection { operation: Operation::Read, after: 0, count: 2, fault: passing });
+        flash.inject(Injection { operation: Operation::Read, after: 0, count: 6, fault: passing });
         let error = refused().unwrap_err();
         assert_eq!(error.kind(), VolumeErrorKind::Io, "{error}");
         let told = error.to_string();
@@ -92,11 +93,30 @@ fn superblocks_that_cannot_be_read_just_now_are_no_reason_to_format() {
     assert!(found == page(0, 1));
 }
 
+/// What tells where the queue ends cannot be read. The error named the place, and no next step.
+#[test]
+fn a_tier_that_cannot_be_read_just_now_is_opened_later() {
+    let InUse { flash, backing, volume, file } = in_use(&durable());
+    drop((file, volume));
+    let fault = Fault::Error(DeviceErrorKind::Io);
+    for after in 2..8 {
+        flash.inject(Injection { operation: Operation::Read, after, count: u64::MAX, fault });
+        assert_eq!(kind_of_opening(&flash, &durable()), VolumeErrorKind::Io, "after {after} reads");
+        let told = Volume::open(flash.clone(), durable()).err().unwrap().to_string();
+        assert!(told.contains("see to the device"), "{told}");
+        flash.heal();
+    }
+    let volume = open(&flash, &durable());
+    assert!(read(&backing.attach(&volume).unwrap(), 0) == Ok(page(0, 1)));
+}
+
 #[test]
 fn a_newer_format_is_refused_by_its_number() {
     let (flash, _) = used();
     let mut image = flash.image();
     image[8..12].copy_from_slice(&77u32.to_le_bytes());
+    let checksum = crc32c::crc32c(&image[..4092]);
+    image[4092..4096].copy_from_slice(&checksum.to_le_bytes());
     flash.load(&image);
     assert_eq!(kind_of_opening(&flash, &durable()), VolumeErrorKind::NewerFormat { version: 77 });
     let error = Volume::format(&*flash, &durable(), false).unwrap_err();

@@ -8,11 +8,14 @@ use std::sync::{Arc, mpsc};
 use std::thread;
 use std::time::Duration;
 
+use common::bad_places::spoil;
+use common::one_file::{InUse, PAGES, WRITE_BACK, durable, go_round, in_use, read};
 use common::slow::{Held, Slow};
 use common::{Backing, PAGE, config, flash_for, formatted, page};
-use mezzanine_device::memory::Bad;
-use mezzanine_engine::planted::{Bug, set};
-use mezzanine_volume::{Admission, Design, ReplaceOptions, SyncMode, Volume};
+use mezzanine_device::memory::{Bad, Fault, Injection, Operation};
+use mezzanine_device::{Device, DeviceErrorKind};
+use mezzanine_engine::planted::{Bug, only_with, set};
+use mezzanine_volume::{Admission, Design, ReplaceOptions, SyncMode, Volume, VolumeErrorKind, VolumeState};
 
 /// A reader meets a clean page that flash does not give back, and has its tombstone made durable before disk
 /// answers. Meanwhile the device is replaced: the reader waited for the volume to be settled, with the file's
@@ -77,4 +80,70 @@ fn a_reader_that_buries_a_page_holds_up_no_replacement() {
     }
     let waits = a_device_is_replaced_while_a_clean_page_is_buried(1, false, Some(Bug::BurialWaits));
     assert!(!waits, "the planted fault went unnoticed");
+}
+
+/// A page is lost, so the device is not replaced. When the page has been given up it is, by the same spare:
+/// that held a tier by then, in which there was nothing, and was refused because of pages that may be nowhere
+/// else.
+fn a_spare_is_taken_the_second_time(design: Design) -> bool {
+    let config = durable(design);
+    let InUse { flash, volume, file, .. } = in_use(&config);
+    assert!(spoil(&flash, &page(5, 1), Bad::Unreadable) > 0);
+    go_round(&file, &volume, 8).unwrap();
+    let spare = flash_for(&config);
+    let options = ReplaceOptions { identity_seed: Some(7), ..ReplaceOptions::new(config.tier.clone()) };
+    let replace = || volume.replace_flash(spare.clone(), &options).map_err(|error| error.kind());
+    assert_eq!(replace(), Err(VolumeErrorKind::LostPage));
+    assert_eq!(volume.state(), VolumeState::Ok);
+    file.give_up(5 * PAGE as u64).unwrap();
+    let taken = replace();
+    (0..PAGES)
+        .filter(|block| *block != 5)
+        .for_each(|block| assert_eq!(read(&file, block), Ok(page(block, 1))));
+    taken == Ok(())
+}
+
+#[test]
+fn a_spare_that_was_not_needed_can_be_used_later() {
+    for design in WRITE_BACK {
+        assert!(a_spare_is_taken_the_second_time(design), "{design:?}");
+    }
+    only_with(&[Bug::SuccessorStartedEarly], || a_spare_is_taken_the_second_time(Design::FaceGr));
+}
+
+/// Any write or flush of the spare fails, also the last ones, with which it says that it is in use: the old
+/// device stays in use, and changes go on. The same spare is taken when it is well.
+#[test]
+fn a_spare_that_fails_leaves_the_old_device_in_use() {
+    for operation in [Operation::Write, Operation::Flush] {
+        for after in 0.. {
+            let config = durable(Design::FaceGr);
+            let InUse { flash, backing, volume, file } = in_use(&config);
+            let spare = flash_for(&config);
+            let fault = Fault::Error(DeviceErrorKind::Io);
+            spare.inject(Injection { operation, after, count: u64::MAX, fault });
+            let options =
+                ReplaceOptions { identity_seed: Some(7), ..ReplaceOptions::new(config.tier.clone()) };
+            let replaced = volume.replace_flash(spare.clone(), &options);
+            let struck = spare.faults_struck() > 0;
+            spare.heal();
+            if !struck {
+                replaced.unwrap();
+                assert!(after > 3, "{operation:?}: nothing of a replacement was struck");
+                break;
+            }
+            assert_eq!(replaced.unwrap_err().kind(), VolumeErrorKind::Io, "{operation:?} {after}");
+            assert_eq!(volume.state(), VolumeState::Ok);
+            go_round(&file, &volume, 3).unwrap();
+            // In the middle of its formatting it may hold anything.
+            let options = ReplaceOptions { force: true, ..options };
+            volume.replace_flash(spare.clone(), &options).unwrap();
+            go_round(&file, &volume, 3).unwrap();
+            assert!((0..PAGES).all(|block| read(&file, block) == Ok(page(block, 1))));
+            drop((file, volume, flash));
+            let volume = Volume::open(spare as Arc<dyn Device>, config.clone()).unwrap();
+            let file = backing.attach(&volume).unwrap();
+            assert!((0..PAGES).all(|block| read(&file, block) == Ok(page(block, 1))));
+        }
+    }
 }

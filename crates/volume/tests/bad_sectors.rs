@@ -7,15 +7,16 @@ mod common;
 
 use std::sync::Arc;
 
-use common::rules::{only_with, spoil};
+use common::bad_places::spoil;
+use common::one_file::{InUse, WRITE_BACK, begin, durable, go_round, in_use, read, write};
 use common::{Backing, Model, PAGE, config, every_configuration, formatted, open, page, random_operations};
 use mezzanine_device::memory::{Bad, Fault, Injection, MemoryDevice, Operation, Random};
 use mezzanine_device::{Device, DeviceErrorKind};
 use mezzanine_engine::format::{TierState, read_superblock};
-use mezzanine_engine::planted::Bug;
+use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_engine::{ReadError, ReadFlash};
 use mezzanine_volume::{
-    Admission, Design, SidecarStore, SyncMode, Volume, VolumeConfig, VolumeErrorKind, VolumeFile, VolumeState,
+    Admission, Design, SidecarStore, SyncMode, Volume, VolumeErrorKind, VolumeFile, VolumeState,
 };
 
 struct Flash<'f>(&'f MemoryDevice);
@@ -26,50 +27,15 @@ impl ReadFlash for Flash<'_> {
     }
 }
 
-fn read(file: &VolumeFile, block: u64) -> Result<Vec<u8>, VolumeErrorKind> {
-    let mut found = vec![0; PAGE];
-    file.read_at(&mut found, block * PAGE as u64).map(|()| found).map_err(|error| error.kind())
-}
-
-fn write(file: &VolumeFile, block: u64, version: u64) {
-    file.write_at(&page(block, version), block * PAGE as u64).unwrap();
-}
-
-fn durable(design: Design) -> VolumeConfig {
-    config(design, Admission::Both, SyncMode::Durable, 0)
-}
-
 /// Designs whose pages leave flash by way of the front, and one that writes in place.
 const DESIGNS: [Design; 5] =
     [Design::FaceBasic, Design::FaceGr, Design::FaceGsc, Design::Lc, Design::Exadata];
-
-/// Those that take a page that is written for the first time.
-const WRITE_BACK: [Design; 4] = [Design::FaceBasic, Design::FaceGr, Design::FaceGsc, Design::Lc];
-
-/// Writes pages `from..to` and syncs, again and again, until the queue has gone round.
-fn go_round(file: &VolumeFile, volume: &Volume, rounds: u64) -> Result<(), String> {
-    for version in 100..100 + rounds {
-        for block in 200..330 {
-            file.write_at(&page(block, version), block * PAGE as u64).map_err(|error| error.to_string())?;
-        }
-        file.sync().map_err(|error| error.to_string())?;
-        if volume.state() != VolumeState::Ok {
-            return Err(format!("{:?}", volume.state()));
-        }
-    }
-    Ok(())
-}
 
 /// A sector is bad under a version that was superseded, among dirty pages that leave with it. One read brings
 /// the whole run of frames to the disk, and fails; the volume was read-only from then on, also after the next
 /// opening.
 fn a_dead_page_costs_nothing(design: Design, bad: Bad) -> bool {
-    let config = durable(design);
-    let (flash, backing) = (formatted(&config), Backing::new("a"));
-    let volume = open(&flash, &config);
-    let file = backing.attach(&volume).unwrap();
-    (0..12).for_each(|block| write(&file, block, 1));
-    file.sync().unwrap();
+    let InUse { flash, volume, file, .. } = in_use(&durable(design));
     assert_eq!(spoil(&flash, &page(5, 1), bad), 1);
     write(&file, 5, 2);
     file.sync().unwrap();
@@ -91,11 +57,7 @@ fn a_sector_under_superseded_data_costs_nothing() {
 /// Read or not, it costs nothing.
 fn a_clean_page_costs_nothing(design: Design, mode: SyncMode, bad: Bad, is_read: bool) -> bool {
     let config = config(design, Admission::Both, mode, 0);
-    let (flash, backing) = (formatted(&config), Backing::new("a"));
-    let volume = open(&flash, &config);
-    let file = backing.attach(&volume).unwrap();
-    (0..12).for_each(|block| write(&file, block, 1));
-    file.sync().unwrap();
+    let InUse { flash, volume, file, .. } = in_use(&config);
     volume.drain().unwrap();
     (0..12).for_each(|block| assert!(read(&file, block) == Ok(page(block, 1))));
     write(&file, 6, 2);
@@ -127,10 +89,7 @@ fn a_sector_under_clean_data_costs_nothing() {
 /// Stage-out has brought pages to disk ahead of need, and their frames have not left. Disk answers for one
 /// that cannot be read, in a drain as well; both said that the page is lost.
 fn a_page_on_disk_costs_nothing(design: Design) -> bool {
-    let config = durable(design);
-    let (flash, backing) = (formatted(&config), Backing::new("a"));
-    let volume = open(&flash, &config);
-    let file = backing.attach(&volume).unwrap();
+    let InUse { flash, backing, volume, file } = begin(&durable(design));
     volume.set_disk_utilisation(0);
     let mut block = 0;
     while volume.statistics().tier.unwrap().disk_syncs == 0 {
@@ -171,17 +130,12 @@ fn disk_answers_for_a_page_that_stage_out_has_brought_there() {
 /// must not make it a page that can be had from nowhere.
 fn a_clean_page_stays_clean_over_a_cut(design: Design) -> bool {
     let config = durable(design);
-    let (flash, backing) = (formatted(&config), Backing::new("a"));
-    {
-        let volume = open(&flash, &config);
-        let file = backing.attach(&volume).unwrap();
-        (0..12).for_each(|block| write(&file, block, 1));
-        file.sync().unwrap();
-        volume.drain().unwrap();
-        spoil(&flash, &page(5, 1), Bad::Unreadable);
-        assert!(read(&file, 5) == Ok(page(5, 1)));
-        flash.power().crash_after(1);
-    }
+    let InUse { flash, backing, volume, file } = in_use(&config);
+    volume.drain().unwrap();
+    spoil(&flash, &page(5, 1), Bad::Unreadable);
+    assert!(read(&file, 5) == Ok(page(5, 1)));
+    flash.power().crash_after(1);
+    drop((file, volume));
     flash.power_cut(3);
     flash.power().restore();
     let volume = open(&flash, &config);
@@ -202,12 +156,7 @@ fn disk_answers_for_a_clean_page_only_when_that_outlives_a_power_cut() {
 
 /// The next `count` reads fail, wherever; the first is of the whole front of the queue.
 fn an_error_that_passes_costs_nothing(design: Design, count: u64) -> bool {
-    let config = durable(design);
-    let (flash, backing) = (formatted(&config), Backing::new("a"));
-    let volume = open(&flash, &config);
-    let file = backing.attach(&volume).unwrap();
-    (0..12).for_each(|block| write(&file, block, 1));
-    file.sync().unwrap();
+    let InUse { flash, volume, file, .. } = in_use(&durable(design));
     flash.inject(Injection {
         operation: Operation::Read,
         after: 0,
@@ -229,20 +178,15 @@ fn an_error_of_a_read_that_passes_costs_nothing() {
 /// that is reset. Nothing is lost by that; up to a sixteenth of all frames was.
 fn an_outage_of_reads_loses_nothing(design: Design) -> bool {
     let config = durable(design);
-    let (flash, backing) = (formatted(&config), Backing::new("a"));
-    {
-        let volume = open(&flash, &config);
-        let file = backing.attach(&volume).unwrap();
-        (0..12).for_each(|block| write(&file, block, 1));
-        file.sync().unwrap();
-        let fault = Fault::Error(DeviceErrorKind::Io);
-        flash.inject(Injection { operation: Operation::Read, after: 0, count: u64::MAX, fault });
-        assert!(go_round(&file, &volume, 8).is_err(), "nothing can leave the queue");
-        flash.heal();
-        if !volume.lost_pages().is_empty() || (0..12).any(|block| read(&file, block) != Ok(page(block, 1))) {
-            return false;
-        }
+    let InUse { flash, backing, volume, file } = in_use(&config);
+    let fault = Fault::Error(DeviceErrorKind::Io);
+    flash.inject(Injection { operation: Operation::Read, after: 0, count: u64::MAX, fault });
+    assert!(go_round(&file, &volume, 8).is_err(), "nothing can leave the queue");
+    flash.heal();
+    if !volume.lost_pages().is_empty() || (0..12).any(|block| read(&file, block) != Ok(page(block, 1))) {
+        return false;
     }
+    drop((file, volume));
     let volume = open(&flash, &config);
     let file = backing.attach(&volume).unwrap();
     let right = || (0..12).all(|block| read(&file, block) == Ok(page(block, 1)));
@@ -260,12 +204,7 @@ fn a_device_that_answers_no_read_has_lost_nothing() {
 /// A sector is bad under the summary of a group, and stays bad. Once stage-out has met it nothing is put
 /// there again: no page, and no other summary, without which a tier that was not closed could not be opened.
 fn a_bad_summary_is_met_once(design: Design) -> bool {
-    let config = durable(design);
-    let (flash, backing) = (formatted(&config), Backing::new("a"));
-    let volume = open(&flash, &config);
-    let file = backing.attach(&volume).unwrap();
-    (0..12).for_each(|block| write(&file, block, 1));
-    file.sync().unwrap();
+    let InUse { flash, volume, file, .. } = in_use(&durable(design));
     let image = flash.image();
     let place = |wanted: &[u8]| (0..image.len() / PAGE).find(|at| image[at * PAGE..].starts_with(wanted));
     let first = place(&page(0, 1)).unwrap();
@@ -294,10 +233,7 @@ fn the_place_of_a_summary_that_could_not_be_read_is_not_used_again() {
 /// A read fails once and goes well when it is repeated; later a write fails. What the volume says of its
 /// state is about the write.
 fn the_cause_is_named(design: Design) -> bool {
-    let config = durable(design);
-    let (flash, backing) = (formatted(&config), Backing::new("a"));
-    let volume = open(&flash, &config);
-    let file = backing.attach(&volume).unwrap();
+    let InUse { flash, volume, file, .. } = begin(&durable(design));
     let fails = |operation, count, kind| {
         flash.inject(Injection { operation, after: 0, count, fault: Fault::Error(kind) });
     };
@@ -321,14 +257,11 @@ fn an_error_that_passed_is_not_named_as_the_cause_of_another() {
 /// Sectors go bad under metadata segments, and behind the last group of a tier that was closed.
 fn unreadable_metadata_costs_nothing(design: Design) -> bool {
     let config = durable(design);
-    let (flash, backing) = (formatted(&config), Backing::new("a"));
     let mut model = Model::default();
-    {
-        let volume = open(&flash, &config);
-        let file = backing.attach(&volume).unwrap();
-        random_operations(&file, &mut model, &mut Random::new(5), 200, 60);
-        volume.close().unwrap();
-    }
+    let InUse { flash, backing, volume, file } = begin(&config);
+    random_operations(&file, &mut model, &mut Random::new(5), 200, 60);
+    volume.close().unwrap();
+    drop((file, volume));
     let image = flash.image();
     let newest = (0..image.len() / 4096)
         .map(|at| at * 4096)
@@ -352,25 +285,20 @@ fn a_segment_that_cannot_be_read_is_had_from_its_groups() {
 /// with the queue, over drains, closings and power cuts, until it is written anew.
 fn a_dirty_page_costs_itself(design: Design, bad: Bad) -> bool {
     let config = durable(design);
-    let (flash, backing) = (formatted(&config), Backing::new("a"));
     let lost = |file: &VolumeFile| read(file, 5) == Err(VolumeErrorKind::LostPage);
     let others =
         |file: &VolumeFile| (0..12).all(|block| block == 5 || read(file, block) == Ok(page(block, 1)));
-    {
-        let volume = open(&flash, &config);
-        let file = backing.attach(&volume).unwrap();
-        (0..12).for_each(|block| write(&file, block, 1));
-        file.sync().unwrap();
-        spoil(&flash, &page(5, 1), bad);
-        if go_round(&file, &volume, 8).is_err() || !lost(&file) || !others(&file) {
-            return false;
-        }
-        let part = file.write_at(&[7; 100], 5 * PAGE as u64 + 100).unwrap_err();
-        assert_eq!(part.kind(), VolumeErrorKind::LostPage, "the rest of the page is not known");
-        assert_eq!(volume.statistics().tier.unwrap().lost, 1);
-        assert_eq!(volume.lost_pages(), vec![(std::path::PathBuf::from("a"), 5 * PAGE as u64)]);
-        volume.close().unwrap();
+    let InUse { flash, backing, volume, file } = in_use(&config);
+    spoil(&flash, &page(5, 1), bad);
+    if go_round(&file, &volume, 8).is_err() || !lost(&file) || !others(&file) {
+        return false;
     }
+    let part = file.write_at(&[7; 100], 5 * PAGE as u64 + 100).unwrap_err();
+    assert_eq!(part.kind(), VolumeErrorKind::LostPage, "the rest of the page is not known");
+    assert_eq!(volume.statistics().tier.unwrap().lost, 1);
+    assert_eq!(volume.lost_pages(), vec![(std::path::PathBuf::from("a"), 5 * PAGE as u64)]);
+    volume.close().unwrap();
+    drop((file, volume));
     {
         let volume = open(&flash, &config);
         let file = backing.attach(&volume).unwrap();
@@ -425,9 +353,7 @@ fn a_sector_under_dirty_data_costs_that_page_alone() {
 /// lost.
 fn pages_may_be_lost_one_after_the_other(design: Design) -> bool {
     let config = durable(design);
-    let (flash, backing) = (formatted(&config), Backing::new("a"));
-    let volume = open(&flash, &config);
-    let file = backing.attach(&volume).unwrap();
+    let InUse { flash, volume, file, .. } = begin(&config);
     (0..config.tier.frames / 16 + 2).all(|block| {
         write(&file, block, 1);
         file.sync().unwrap();
@@ -450,11 +376,7 @@ fn as_many_pages_may_be_lost_in_time_as_are_written_anew() {
 /// not one at each round of the queue, before and after a restart.
 fn a_bad_place_takes_one_page(design: Design) -> bool {
     let config = durable(design);
-    let (flash, backing) = (formatted(&config), Backing::new("a"));
-    let volume = open(&flash, &config);
-    let file = backing.attach(&volume).unwrap();
-    (0..12).for_each(|block| write(&file, block, 1));
-    file.sync().unwrap();
+    let InUse { flash, backing, volume, file } = in_use(&config);
     spoil(&flash, &page(5, 1), Bad::Unreadable);
     let once = go_round(&file, &volume, 8).is_ok() && volume.lost_pages().len() == 1;
     volume.close().unwrap();
@@ -475,11 +397,7 @@ fn a_place_that_could_not_be_read_gets_no_other_page() {
 /// Power fails after each sync while a lost page goes round. What was acknowledged beside it is there.
 fn what_lies_beside_a_lost_page_survives(design: Design) -> bool {
     let config = durable(design);
-    let (flash, backing) = (formatted(&config), Backing::new("a"));
-    let volume = open(&flash, &config);
-    let file = backing.attach(&volume).unwrap();
-    (0..12).for_each(|block| write(&file, block, 1));
-    file.sync().unwrap();
+    let InUse { flash, backing, volume: _volume, file } = in_use(&config);
     spoil(&flash, &page(5, 1), Bad::Unreadable);
     (0..150).all(|step| {
         write(&file, 20 + step % 30, step);
@@ -511,11 +429,7 @@ fn what_was_synced_beside_a_lost_page_survives_a_power_cut() {
 /// needed at the next opening?
 fn a_tier_that_cannot_be_drained_is_closed_in_order(design: Design) -> bool {
     let config = durable(design);
-    let (flash, backing) = (formatted(&config), Backing::new("a"));
-    let volume = open(&flash, &config);
-    let file = backing.attach(&volume).unwrap();
-    (0..12).for_each(|block| write(&file, block, 1));
-    file.sync().unwrap();
+    let InUse { flash, backing, volume, file } = in_use(&config);
     spoil(&flash, &page(5, 1), Bad::Unreadable);
     assert_eq!(volume.close_drained().unwrap_err().kind(), VolumeErrorKind::LostPage);
     assert_eq!(file.write_at(&page(1, 2), 0).unwrap_err().kind(), VolumeErrorKind::Closed);
@@ -562,10 +476,7 @@ fn a_page_that_is_found_again_leaves(volume: &Volume, flash: &MemoryDevice, file
 #[test]
 fn a_lost_page_that_can_be_read_after_all_is_lost_no_more() {
     only_with(&[Bug::FoundStaysLost], || {
-        let config = durable(Design::Lc);
-        let (flash, backing) = (formatted(&config), Backing::new("a"));
-        let volume = open(&flash, &config);
-        let file = backing.attach(&volume).unwrap();
+        let InUse { flash, volume, file, .. } = begin(&durable(Design::Lc));
         a_page_that_is_found_again_leaves(&volume, &flash, &file)
     });
 }
@@ -575,12 +486,7 @@ fn a_lost_page_that_can_be_read_after_all_is_lost_no_more() {
 fn a_lost_page_that_is_dropped_is_gone() {
     for design in WRITE_BACK {
         for discarded in [false, true] {
-            let config = durable(design);
-            let (flash, backing) = (formatted(&config), Backing::new("a"));
-            let volume = open(&flash, &config);
-            let file = backing.attach(&volume).unwrap();
-            (0..12).for_each(|block| write(&file, block, 1));
-            file.sync().unwrap();
+            let InUse { flash, backing, volume, file } = in_use(&durable(design));
             spoil(&flash, &page(5, 1), Bad::Unreadable);
             go_round(&file, &volume, 8).unwrap();
             assert_eq!(volume.lost_pages().len(), 1);
@@ -604,9 +510,7 @@ fn a_lost_page_that_is_dropped_is_gone() {
 fn a_lost_page_at_the_end_of_a_file_costs_itself(design: Design) -> bool {
     const END: usize = 1000;
     let config = durable(design);
-    let (flash, backing) = (formatted(&config), Backing::new("a"));
-    let volume = open(&flash, &config);
-    let file = backing.attach(&volume).unwrap();
+    let InUse { flash, backing, volume, file } = begin(&config);
     (0..4).for_each(|block| write(&file, block, 1));
     let last = 4 * PAGE as u64;
     file.write_at(&page(4, 1)[..END], last).unwrap();
@@ -643,15 +547,12 @@ fn a_file_that_ends_in_a_lost_page_can_be_changed() {
 /// cannot be read. Can the tier be drained?
 fn a_bad_page_past_the_end_costs_nothing(design: Design, closed: bool) -> bool {
     let config = durable(design);
-    let (flash, backing) = (formatted(&config), Backing::new("a"));
-    {
-        let volume = open(&flash, &config);
-        let file = backing.attach(&volume).unwrap();
-        (0..10).for_each(|block| write(&file, block, 1));
-        file.sync().unwrap();
-        (10..24).for_each(|block| write(&file, block, 1));
-        while volume.step() {}
-    }
+    let InUse { flash, backing, volume, file } = begin(&config);
+    (0..10).for_each(|block| write(&file, block, 1));
+    file.sync().unwrap();
+    (10..24).for_each(|block| write(&file, block, 1));
+    while volume.step() {}
+    drop((file, volume));
     let volume = open(&flash, &config);
     let file = backing.attach(&volume).unwrap();
     assert_eq!(file.len(), 10 * PAGE as u64, "a crash leaves the length that was synced");
@@ -690,9 +591,7 @@ fn a_device_that_rots_away_ends_writing_before_it_is_full_of_lost_pages() {
     for (design, shards) in WRITE_BACK.into_iter().flat_map(|design| [(design, 4), (design, 1)]) {
         let mut config = durable(design);
         config.tier.shards = shards;
-        let (flash, backing) = (formatted(&config), Backing::new("a"));
-        let volume = open(&flash, &config);
-        let file = backing.attach(&volume).unwrap();
+        let InUse { flash, volume, file, .. } = begin(&config);
         (0..40).for_each(|block| write(&file, block, 1));
         file.sync().unwrap();
         for block in 0..40 {

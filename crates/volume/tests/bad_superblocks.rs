@@ -4,40 +4,30 @@
 
 mod common;
 
-use std::sync::Arc;
-
-use common::{Backing, PAGE, durable, formatted, open, page};
-use mezzanine_device::memory::{Bad, MemoryDevice};
+use common::one_file::{InUse, PAGES, in_use, read};
+use common::{PAGE, durable, page};
+use mezzanine_device::memory::Bad;
 use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
-use mezzanine_engine::planted::{Bug, set};
+use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_volume::{Volume, VolumeErrorKind, VolumeFile, VolumeState};
 
-fn spoil(flash: &MemoryDevice, bad: [Bad; 2]) {
+/// A volume in use with synced pages that only flash has, whose superblocks go bad.
+fn with_bad_superblocks(bad: [Bad; 2]) -> InUse {
+    let with = in_use(&durable());
     for (offset, bad) in SUPERBLOCK_OFFSETS.into_iter().zip(bad) {
-        flash.spoil(offset, SUPERBLOCK_BYTES as u64, bad);
+        with.flash.spoil(offset, SUPERBLOCK_BYTES as u64, bad);
     }
-}
-
-/// A volume in use with twelve synced pages that only flash has, whose superblocks go bad.
-fn in_use(flash: &Arc<MemoryDevice>, backing: &Backing, bad: [Bad; 2]) -> (Volume, VolumeFile) {
-    let volume = open(flash, &durable());
-    let file = backing.attach(&volume).unwrap();
-    (0..12).for_each(|block| file.write_at(&page(block, 1), block * PAGE as u64).unwrap());
-    file.sync().unwrap();
-    spoil(flash, bad);
-    (volume, file)
+    with
 }
 
 fn has_all(file: &VolumeFile) -> bool {
-    let mut found = vec![0; PAGE];
-    (0..12).all(|block| file.read_at(&mut found, block * PAGE as u64).is_ok() && found == page(block, 1))
+    (0..PAGES).all(|block| read(file, block) == Ok(page(block, 1)))
 }
 
 /// The host knows what both say, and writes them anew: nothing is lost. It did not, since nobody could tell
 /// which copy might be overwritten first, and the tier could be neither closed nor opened.
 fn are_written_anew(bad: [Bad; 2]) -> bool {
-    let (flash, backing) = (formatted(&durable()), Backing::new("a"));
-    let (volume, file) = in_use(&flash, &backing, bad);
+    let InUse { flash, backing, volume, file } = with_bad_superblocks(bad);
     if volume.close().is_err() {
         return false;
     }
@@ -58,17 +48,13 @@ fn superblocks_that_cannot_be_read_in_use_are_written_anew() {
         let kept = bad[1] != Bad::Garbled;
         assert_eq!(are_written_anew(bad), kept, "{bad:?}");
     }
-    set(Some(Bug::UnreadSuperblocksKept));
-    let healed = are_written_anew(until_written);
-    set(None);
-    assert!(!healed, "superblocks that were left as they were went unnoticed");
+    only_with(&[Bug::UnreadSuperblocksKept], || are_written_anew(until_written));
 }
 
 /// Both places stay bad: the write succeeds, and nobody could open the tier again. Who closes it is told, and
 /// the volume can still bring everything to disk before.
 fn a_device_without_superblocks_is_told() -> bool {
-    let (flash, backing) = (formatted(&durable()), Backing::new("a"));
-    let (volume, file) = in_use(&flash, &backing, [Bad::Unreadable; 2]);
+    let InUse { flash, backing, volume, file } = with_bad_superblocks([Bad::Unreadable; 2]);
     assert!(has_all(&file));
     volume.drain().unwrap();
     assert_eq!(volume.state(), VolumeState::Ok);
@@ -90,9 +76,5 @@ fn a_device_without_superblocks_is_told() -> bool {
 
 #[test]
 fn superblocks_that_stay_unreadable_are_told_at_once_and_refused_at_opening() {
-    assert!(a_device_without_superblocks_is_told());
-    set(Some(Bug::HealedUnread));
-    let told = a_device_without_superblocks_is_told();
-    set(None);
-    assert!(!told, "superblocks that nobody can read passed for written");
+    only_with(&[Bug::HealedUnread], a_device_without_superblocks_is_told);
 }

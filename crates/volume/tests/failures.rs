@@ -4,10 +4,12 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::{Backing, Model, PAGE, durable, formatted, open, page, random_operations, through};
 use mezzanine_device::DeviceErrorKind;
 use mezzanine_device::memory::{Fault, Injection, MemoryDevice, Operation, Random};
-use mezzanine_volume::{SidecarStore, Volume, VolumeErrorKind, VolumeState};
+use mezzanine_volume::{SidecarStore, Volume, VolumeConfig, VolumeErrorKind, VolumeState};
 
 fn fail(device: &MemoryDevice, operation: Operation, after: u64, kind: DeviceErrorKind) {
     device.inject(Injection { operation, after, count: u64::MAX, fault: Fault::Error(kind) });
@@ -170,29 +172,46 @@ fn a_failed_write_in_through_mode_is_reported_and_leaves_disk_and_tier_alike() {
     assert!(backing.sidecar.read().unwrap().is_none());
 }
 
+/// A closed tier with one page, of which a bit is flipped: in the page, or in the summary before it.
+fn closed_and_damaged(config: &VolumeConfig, in_summary: bool) -> (Arc<MemoryDevice>, Backing) {
+    let flash = formatted(config);
+    let backing = Backing::new("a");
+    let volume = open(&flash, config);
+    let file = backing.attach(&volume).unwrap();
+    file.write_at(&page(5, 1), 5 * PAGE as u64).unwrap();
+    volume.close().unwrap();
+    let image = flash.image();
+    let at = (0..image.len() / PAGE).find(|at| image[at * PAGE..(at + 1) * PAGE] == page(5, 1)).unwrap();
+    let byte = if in_summary { (at - 1) * PAGE + 20 } else { at * PAGE + 1000 };
+    flash.flip_bit(8 * byte as u64);
+    (flash, backing)
+}
+
+fn read_5(volume: &Volume, backing: &Backing) -> Result<Vec<u8>, VolumeErrorKind> {
+    let mut found = vec![0; PAGE];
+    let read = backing.attach(volume).unwrap().read_at(&mut found, 5 * PAGE as u64);
+    read.map(|()| found).map_err(|error| error.kind())
+}
+
 #[test]
 fn a_damaged_tail_empties_a_clean_tier_and_refuses_a_dirty_one() {
-    for (config, lost) in [(through(), false), (durable(), true)] {
-        let flash = formatted(&config);
-        let backing = Backing::new("a");
+    let (flash, _backing) = closed_and_damaged(&durable(), true);
+    let error = Volume::open(flash, durable()).err().unwrap();
+    assert_eq!(error.kind(), VolumeErrorKind::Damaged);
+    let (flash, backing) = closed_and_damaged(&through(), true);
+    let volume = open(&flash, &through());
+    assert!(volume.report().unwrap().recovery.discarded);
+    assert!(read_5(&volume, &backing) == Ok(page(5, 1)));
+}
+
+/// The page of a tier that was closed is there, or known to be lost.
+#[test]
+fn a_damaged_page_at_the_end_of_a_closed_tier_comes_from_disk_or_is_lost_alone() {
+    for (config, expected) in [(through(), Ok(page(5, 1))), (durable(), Err(VolumeErrorKind::LostPage))] {
+        let (flash, backing) = closed_and_damaged(&config, false);
         let volume = open(&flash, &config);
-        let file = backing.attach(&volume).unwrap();
-        file.write_at(&page(5, 1), 5 * PAGE as u64).unwrap();
-        volume.close().unwrap();
-        let needle = page(5, 1);
-        let image = flash.image();
-        let at = (0..image.len() / PAGE).find(|at| image[at * PAGE..(at + 1) * PAGE] == needle).unwrap();
-        flash.flip_bit(8 * (at * PAGE + 1000) as u64);
-        if lost {
-            let error = Volume::open(flash.clone(), config).err().unwrap();
-            assert_eq!(error.kind(), VolumeErrorKind::Damaged);
-            continue;
-        }
-        let volume = open(&flash, &config);
-        assert!(volume.report().unwrap().recovery.discarded);
-        let mut found = vec![0; PAGE];
-        backing.attach(&volume).unwrap().read_at(&mut found, 5 * PAGE as u64).unwrap();
-        assert!(found == needle);
+        assert!(!volume.report().unwrap().recovery.discarded);
+        assert!(read_5(&volume, &backing) == expected);
     }
 }
 

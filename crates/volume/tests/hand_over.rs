@@ -7,13 +7,13 @@ mod common;
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 
 use common::{Backing, PAGE, durable, formatted, open, page, through};
-use mezzanine_device::Device;
-use mezzanine_device::memory::{Fate, MemoryDevice, Power, Survival};
+use mezzanine_device::memory::{Fate, Fault, Injection, MemoryDevice, Operation, Power, Survival};
+use mezzanine_device::{Capabilities, Device, DeviceError, DeviceErrorKind, Request};
 use mezzanine_engine::planted::{Bug, at_points, set};
-use mezzanine_volume::{Volume, VolumeConfig, VolumeFile};
+use mezzanine_volume::{Volume, VolumeConfig, VolumeFile, VolumeState};
 
 const PAGES: u64 = 160;
 
@@ -162,4 +162,70 @@ fn what_was_read_of_a_write_under_way_is_synced() {
         let noticed = !what_was_read_and_synced_is_there(config, Some(Bug::UnderWayUnsynced));
         assert!(noticed, "the planted fault went unnoticed");
     }
+}
+
+/// A flash device with a second runner, which takes a job after each flush and before the first one hears of
+/// it. The job writes the pages that somebody has just put into the tier.
+struct Overtaken {
+    flash: Arc<MemoryDevice>,
+    second: Mutex<Option<(Weak<Volume>, VolumeFile)>>,
+}
+
+impl Device for Overtaken {
+    fn capabilities(&self) -> Capabilities {
+        self.flash.capabilities()
+    }
+    fn run(&self, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>> {
+        self.flash.run(batch)
+    }
+    fn run_one(&self, request: Request<'_>) -> Result<(), DeviceError> {
+        let flush = matches!(request, Request::Flush);
+        let done = self.flash.run_one(request);
+        let second = if flush { self.second.lock().unwrap().take() } else { None };
+        if let Some((volume, file)) = second.and_then(|(volume, file)| Some((volume.upgrade()?, file))) {
+            for block in 10..14 {
+                file.write_at(&page(block, 1), block * PAGE as u64).unwrap();
+            }
+            volume.step();
+        }
+        done
+    }
+    fn set_len(&self, len: u64) -> Result<(), DeviceError> {
+        self.flash.set_len(len)
+    }
+    fn describe(&self) -> String {
+        self.flash.describe()
+    }
+}
+
+/// The state of a volume after a flush of flash has failed, when a write that flash refuses for that is
+/// reported first.
+fn after_a_flush_that_failed(bug: Option<Bug>) -> VolumeState {
+    let (flash, backing) = (formatted(&durable()), Backing::new("a"));
+    let overtaken = Arc::new(Overtaken { flash: Arc::clone(&flash), second: Mutex::default() });
+    let volume = Arc::new(Volume::open(overtaken.clone(), durable()).unwrap());
+    let file = backing.attach(&volume).unwrap();
+    file.write_at(&page(0, 1), 0).unwrap();
+    file.sync().unwrap();
+    file.write_at(&page(0, 2), 0).unwrap();
+    let fault = Fault::Error(DeviceErrorKind::Io);
+    flash.inject(Injection { operation: Operation::Flush, after: 0, count: 1, fault });
+    *overtaken.second.lock().unwrap() = Some((Arc::downgrade(&volume), file.clone()));
+    set(bug);
+    // Where the tier is given up in order the disk has everything, and the sync is right to succeed.
+    let synced = file.sync();
+    set(None);
+    assert!(overtaken.second.lock().unwrap().is_none(), "no second runner was there");
+    assert_eq!(synced.is_ok(), matches!(volume.state(), VolumeState::Bypass { .. }));
+    volume.state()
+}
+
+/// Found by worlds with several runners (seed 31000444): whether a failed flush of flash cost the tier or
+/// writing was decided by which of two runners was faster.
+#[test]
+fn a_failed_flush_costs_the_same_whoever_meets_it_first() {
+    let cost = after_a_flush_that_failed(None);
+    assert!(matches!(cost, VolumeState::ReadOnly { .. }), "{cost:?}");
+    let cost = after_a_flush_that_failed(Some(Bug::RefusalTakenForFailure));
+    assert!(matches!(cost, VolumeState::Bypass { .. }), "the planted fault went unnoticed: {cost:?}");
 }

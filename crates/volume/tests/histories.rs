@@ -18,7 +18,9 @@ use mezzanine_engine::format::read_superblock;
 #[cfg(feature = "planted")]
 use mezzanine_engine::planted::{Bug, set};
 use mezzanine_engine::{ReadError, ReadFlash, Region, Tier};
-use mezzanine_volume::{SidecarStore, Volume, VolumeConfig, VolumeError, VolumeErrorKind, VolumeFile};
+use mezzanine_volume::{
+    SidecarStore, SyncMode, Volume, VolumeConfig, VolumeError, VolumeErrorKind, VolumeFile,
+};
 
 /// A machine at one moment, and what the file has then.
 #[derive(Clone)]
@@ -453,6 +455,36 @@ fn a_file_is_refused_though_it_had_another_number_when_it_was_copied() {
         let refused = a_file_from_before_its_number_is_refused();
         set(None);
         assert!(!refused.unwrap(), "the planted fault went unnoticed");
+    }
+}
+
+/// File and sidecar from when the tier was `durable`, beside the tier after it went over to `through` and the
+/// process died: by what it is refused.
+fn a_file_from_before_the_switch() -> Result<VolumeErrorKind, VolumeError> {
+    let machine = Machine::new(&durable(), false);
+    let (volume, file) = machine.open()?;
+    file.write_at(&page(5, 1), 5 * PAGE as u64)?;
+    file.sync()?;
+    let before = machine.moment("durable", Vec::new());
+    assert_eq!(before.field("state"), Some("dirty"));
+    volume.set_sync_mode(SyncMode::Through)?;
+    file.write_at(&page(5, 2), 5 * PAGE as u64)?;
+    drop((file, volume));
+    let mix = Machine::of(&through(), false, &machine.flash.image(), &before);
+    Ok(mix.open().map(drop).expect_err("the pages of the file are nowhere").kind())
+}
+
+/// A tier in `through` is emptied after a crash, its table of files as well: the file was told that the tier is
+/// the older of the two, and to put a newer one back.
+#[test]
+fn a_file_is_older_than_a_tier_that_needs_none_of_its_files_any_more() {
+    assert_eq!(a_file_from_before_the_switch().unwrap(), VolumeErrorKind::NewerTier);
+    #[cfg(feature = "planted")]
+    {
+        set(Some(Bug::DirtyFileOfCleanTier));
+        let kind = a_file_from_before_the_switch();
+        set(None);
+        assert_eq!(kind.unwrap(), VolumeErrorKind::OlderTier, "the planted fault went unnoticed");
     }
 }
 

@@ -5,76 +5,39 @@
 
 mod common;
 
-use std::sync::Arc;
-
-use common::{Backing, PAGE, config, formatted, open, page};
-use mezzanine_device::memory::{Bad, MemoryDevice};
-use mezzanine_engine::planted::{Bug, set};
-use mezzanine_volume::{
-    Admission, Design, SyncMode, Volume, VolumeConfig, VolumeErrorKind, VolumeFile, VolumeState,
-};
+use common::bad_places::spoil;
+use common::one_file::{InUse, WRITE_BACK, durable, go_round, in_use, read, write};
+use common::{PAGE, open, page};
+use mezzanine_device::memory::Bad;
+use mezzanine_engine::planted::{Bug, only_with};
+use mezzanine_volume::{Design, VolumeConfig, VolumeErrorKind, VolumeState};
 
 const AT: u64 = 5;
 
-/// Those that take a page that is written for the first time.
-const WRITE_BACK: [Design; 4] = [Design::FaceBasic, Design::FaceGr, Design::FaceGsc, Design::Lc];
-
-fn durable(design: Design) -> VolumeConfig {
-    config(design, Admission::Both, SyncMode::Durable, 0)
-}
-
-fn write(file: &VolumeFile, block: u64, version: u64) {
-    file.write_at(&page(block, version), block * PAGE as u64).unwrap();
-}
-
-fn read(file: &VolumeFile, block: u64) -> Result<Vec<u8>, VolumeErrorKind> {
-    let mut found = vec![0; PAGE];
-    file.read_at(&mut found, block * PAGE as u64).map(|()| found).map_err(|error| error.kind())
-}
-
-fn spoil(flash: &MemoryDevice, bytes: &[u8]) {
-    let image = flash.image();
-    for at in (0..image.len() / PAGE).filter(|at| image[at * PAGE..(at + 1) * PAGE] == *bytes) {
-        flash.spoil((at * PAGE + 1024) as u64, 512, Bad::Unreadable);
-    }
-}
-
 /// Pages go to disk, which their records do not know; `newer`, if the page is written once more and only
 /// flash has that. Then the power fails, and the newest version on flash cannot be read any more.
-fn after_a_crash(
-    config: &VolumeConfig,
-    flash: &Arc<MemoryDevice>,
-    backing: &Backing,
-    newer: bool,
-) -> (Volume, VolumeFile) {
-    {
-        let volume = open(flash, config);
-        let file = backing.attach(&volume).unwrap();
-        (0..12).for_each(|block| write(&file, block, 1));
+fn after_a_crash(config: &VolumeConfig, newer: bool) -> InUse {
+    let InUse { flash, backing, volume, file } = in_use(config);
+    volume.drain().unwrap();
+    if newer {
+        write(&file, AT, 2);
         file.sync().unwrap();
-        volume.drain().unwrap();
-        if newer {
-            write(&file, AT, 2);
-            file.sync().unwrap();
-        }
     }
+    drop((file, volume));
     flash.power_cut(1);
     backing.disk.power_cut(1);
-    spoil(flash, &page(AT, if newer { 2 } else { 1 }));
-    let volume = open(flash, config);
+    assert_eq!(spoil(&flash, &page(AT, if newer { 2 } else { 1 }), Bad::Unreadable), 1);
+    let volume = open(&flash, config);
     let file = backing.attach(&volume).unwrap();
-    (volume, file)
+    InUse { flash, backing, volume, file }
 }
 
 /// Does disk answer for the page, before and after the queue has come to it, and is the file whole after a
 /// drain?
 fn nothing_is_lost(design: Design, goes_round: bool) -> bool {
-    let config = durable(design);
-    let (flash, backing) = (formatted(&config), Backing::new("a"));
-    let (volume, file) = after_a_crash(&config, &flash, &backing, false);
-    for version in 100..if goes_round { 108 } else { 100 } {
-        (200..330).for_each(|block| write(&file, block, version));
-        file.sync().unwrap();
+    let InUse { backing, volume, file, .. } = after_a_crash(&durable(design), false);
+    if goes_round {
+        go_round(&file, &volume, 8).unwrap();
     }
     assert_eq!(volume.state(), VolumeState::Ok);
     let mut all = vec![0; 12 * PAGE];
@@ -99,19 +62,14 @@ fn a_page_that_disk_has_is_not_lost() {
             assert!(nothing_is_lost(design, goes_round), "{design:?}, goes round: {goes_round}");
         }
     }
-    set(Some(Bug::DiskNotCompared));
-    let held = nothing_is_lost(Design::FaceGr, false);
-    set(None);
-    assert!(!held, "a page that disk has was called lost, and nobody noticed");
+    only_with(&[Bug::DiskNotCompared], || nothing_is_lost(Design::FaceGr, false));
 }
 
 /// Disk has a version of the page, and not the newest.
 #[test]
 fn an_older_version_on_disk_does_not_answer() {
     for design in WRITE_BACK {
-        let config = durable(design);
-        let (flash, backing) = (formatted(&config), Backing::new("a"));
-        let (volume, file) = after_a_crash(&config, &flash, &backing, true);
+        let InUse { volume, file, .. } = after_a_crash(&durable(design), true);
         assert_eq!(read(&file, AT), Err(VolumeErrorKind::LostPage), "{design:?}");
         assert_eq!(volume.drain().unwrap_err().kind(), VolumeErrorKind::LostPage, "{design:?}");
         file.give_up(AT * PAGE as u64).unwrap();

@@ -2,7 +2,9 @@
 # its checkpoints, can be stopped in order and started again, and everything else is right. Base backups, forced checkpoints and ordinary
 # stops were each a PANIC of the whole server, again after each restart.
 #
-# Rules: lost_error, lost_page, lost_shutdown
+# A page that disk has in this very version is none of these, whatever its record on flash says after a crash.
+#
+# Rules: disk_copy, lost_error, lost_page, lost_shutdown
 use strict;
 use warnings FATAL => 'all';
 
@@ -103,6 +105,19 @@ crash($node);
 $node->start;
 is_lost('after a crash');
 is_refused('after_a_crash');
+
+# Disk has this one: a drain wrote it there, which its record on flash does not know after a crash.
+$node->safe_psql('postgres', "CREATE TABLE x AS SELECT 'the third' || ' victim' AS a; CHECKPOINT");
+evict($node, 'x');
+is_refused('before_a_drain_is_forgotten');
+$node->safe_psql('postgres', 'UPDATE t SET ver = 1');
+evict($node, 't');
+$node->safe_psql('postgres', 'CHECKPOINT');
+crash($node);
+$node->start;
+spoil('the third victim');
+is($node->psql('postgres', 'SELECT a FROM x'), 0, 'disk answers for a page that it has');
+is_refused('with_a_copy_on_disk');
 
 # Whoever owns it does without.
 $node->safe_psql('postgres', 'DROP TABLE v');

@@ -55,7 +55,7 @@ pub(super) fn run(args: &CrashArgs, json: bool) -> Result<(), Failure> {
 /// What the options ask of the worlds.
 fn terms(args: &CrashArgs) -> Result<Terms, Failure> {
     if args.sync_mode == Some(SyncMode::Drained)
-        && matches!(args.world, Worlds::Only(Kind::Volume | Kind::Histories))
+        && matches!(args.world, Worlds::Only(Kind::Volume | Kind::Histories | Kind::Runners))
     {
         let reason = "a volume has no log that this sync mode could fall back on";
         return Err(
@@ -87,9 +87,10 @@ fn text(crash: &Crash<'_>) -> String {
         (
             "worlds",
             format!(
-                "{} of a volume ({} of histories put together), {} of a database, {} operations",
+                "{} of a volume ({} of histories put together, {} with runners), {} of a database, {} operations",
                 count(r.worlds - r.worlds_database),
                 count(r.worlds_histories),
+                count(r.worlds_runners),
                 count(r.worlds_database),
                 count(r.operations)
             ),
@@ -107,6 +108,10 @@ fn text(crash: &Crash<'_>) -> String {
                 count(c.reads_interrupted),
                 count(c.jobs_interrupted)
             ),
+        ),
+        (
+            "runners",
+            format!("{} turns, {} pages read beside an operation", count(c.turns), count(c.reads_beside)),
         ),
         (
             "queue",
@@ -132,9 +137,10 @@ fn text(crash: &Crash<'_>) -> String {
         (
             "devices",
             format!(
-                "{} flash devices lost and {} replaced in use, {} errors planned; {} operations failed on them and {} processes",
+                "{} flash devices lost and {} replaced in use, {} of them in vain, {} errors planned; {} operations failed on them and {} processes",
                 count(c.flash_losses),
-                count(c.replacements),
+                count(c.replacements + c.replacements_failed),
+                count(c.replacements_failed),
                 count(c.errors_planned),
                 count(c.errors_outlived),
                 count(c.errors_fatal)

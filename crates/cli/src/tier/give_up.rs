@@ -60,7 +60,14 @@ pub(crate) fn run(args: &GiveUpArgs, json: bool) -> Result<(), Failure> {
     });
     // Those before one that is refused are given up all the same.
     let closed = in_use.vfs.close().map_err(|error| Failure::refused(args.flash.display(), chain(&error)));
-    done.map_err(|error| failure(&args.flash, &error))?;
+    done.map_err(|error| {
+        let given_up: Vec<String> = blocks.iter().map(u64::to_string).collect();
+        match given_up.is_empty() {
+            true => failure(&args.flash, &error),
+            false => failure(&args.flash, &error)
+                .next(format!("before it these blocks were given up: {}", given_up.join(", "))),
+        }
+    })?;
     closed?;
     let given_up = GivenUp {
         flash: args.flash.display().to_string(),

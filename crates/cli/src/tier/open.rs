@@ -116,10 +116,16 @@ impl Flash {
             match error {
                 RecoveryError::Damaged { .. } if postgres::can_be_redone(superblock) => Failure::check(&name, error)
                     .next("nothing is lost: the server empties it when it starts, and recovers from its files and its log"),
+                // Nobody knows whether anything is missing.
+                RecoveryError::Damaged { unread: Some(_), .. } | RecoveryError::Read(_) => {
+                    Failure::refused(&name, error).next(
+                        "see to the device, or copy it whole to a good one (the kernel's log says more); nothing was changed",
+                    )
+                }
+                RecoveryError::Silent(_) => Failure::refused(&name, error)
+                    .next("see to the device and try again (the kernel's log says more); nothing was changed, and nothing is known to be lost"),
                 RecoveryError::Damaged { .. } => Failure::check(&name, error)
                     .next("pages that were acknowledged are lost; restore the database from its backup"),
-                RecoveryError::Read(_) => Failure::refused(&name, error)
-                    .next("the device or its file system fails; see the kernel's log"),
                 _ => Failure::refused(&name, error),
             }
         })

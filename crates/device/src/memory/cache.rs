@@ -143,10 +143,10 @@ impl Cache {
     /// Records that `image[offset..offset + len]` is about to change, and the length with it.
     /// The caller has already grown the image with zeros to hold the range.
     /// It is the change of this `number`.
-    pub(super) fn record(&mut self, image: &[u8], number: u64, range: (u64, u64), lens: (u64, u64)) {
+    pub(super) fn record(&mut self, image: &Image, number: u64, range: (u64, u64), lens: (u64, u64)) {
         let saved_at = self.arena.len();
         let ((offset, len), (len_before, len_after)) = (range, lens);
-        self.arena.extend_from_slice(&image[offset as usize..(offset + len) as usize]);
+        image.append_to(offset as usize..(offset + len) as usize, &mut self.arena);
         self.changes.push(Change { number, offset, len, saved_at, len_before, len_after });
     }
 
@@ -264,7 +264,7 @@ impl Cache {
                 } else {
                     let from = change.saved_at + (at - change.offset) as usize;
                     let saved = &self.arena[from..from + (next - at) as usize];
-                    image.change(at as usize..next as usize).copy_from_slice(saved);
+                    image.write(at as usize, saved);
                 }
             }
             at = next;

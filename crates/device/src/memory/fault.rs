@@ -76,6 +76,11 @@ impl Plan {
         self.struck.iter().sum()
     }
 
+    /// An operation has failed without a plan: it met a bad place.
+    pub(super) fn count(&mut self, operation: Operation) {
+        self.struck[operation as usize] += 1;
+    }
+
     /// Counts one operation and says what is to go wrong with it.
     pub(super) fn strike(&mut self, operation: Operation) -> Option<Fault> {
         if self.injections.is_empty() {

@@ -26,6 +26,8 @@ pub struct Geometry {
     pub(crate) frames_offset: u64,
     pub(crate) free_frames: u64,
     pub(crate) ready_frames: u64,
+    /// The fewest frames with which a queue of these groups, bands and segments can work.
+    pub(crate) least_frames: u64,
     /// For designs that write in place.
     pub(crate) placed: Option<PlacedGeometry>,
     pub(crate) layout: Layout,

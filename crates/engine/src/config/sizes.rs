@@ -89,6 +89,7 @@ impl TierConfig {
             frames_offset,
             free_frames,
             ready_frames,
+            least_frames: needed,
             placed: None,
             layout: Layout::default(),
         };
@@ -191,6 +192,8 @@ impl TierConfig {
             frames_offset: (journal_offset + journal_bytes).next_multiple_of(FRAMES_ALIGNMENT),
             free_frames: ready_frames,
             ready_frames,
+            // It keeps its size.
+            least_frames: self.frames,
             placed: Some(placed),
             layout: Layout::default(),
         };

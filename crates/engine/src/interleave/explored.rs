@@ -50,6 +50,21 @@ pub fn rest() {
     if exploring() { shuttle::thread::yield_now() } else { std::thread::yield_now() }
 }
 
+/// Takes a lock, whether a thread has panicked with it or not.
+pub fn lock<T: ?Sized>(mutex: &sync::Mutex<T>) -> sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(sync::PoisonError::into_inner)
+}
+
+/// The same, together with others that do so.
+pub fn shared<T: ?Sized>(lock: &sync::RwLock<T>) -> sync::RwLockReadGuard<'_, T> {
+    lock.read().unwrap_or_else(sync::PoisonError::into_inner)
+}
+
+/// The same, alone.
+pub fn exclusive<T: ?Sized>(lock: &sync::RwLock<T>) -> sync::RwLockWriteGuard<'_, T> {
+    lock.write().unwrap_or_else(sync::PoisonError::into_inner)
+}
+
 /// The time. It stands still where orders are explored, so that an order is the same whenever it is replayed.
 pub fn now() -> Instant {
     BEGAN.get().unwrap_or_else(Instant::now)

@@ -1,7 +1,10 @@
 //! What is shipped: the standard library's types, and no points.
 
 use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, TryLockError};
 use std::time::Instant;
+
+use super::turns;
 
 pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -21,7 +24,41 @@ pub(crate) fn spin() {
 /// Gives the processor away in a loop that waits for another thread.
 #[inline(always)]
 pub fn rest() {
-    std::thread::yield_now();
+    if !turns::wait() {
+        std::thread::yield_now();
+    }
+}
+
+/// Takes a lock whose holders may have to be let go on first. `attempt` tries, `block` waits in earnest.
+macro_rules! taken {
+    ($attempt:expr, $block:expr) => {
+        loop {
+            match $attempt {
+                Ok(guard) => return guard,
+                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner(),
+                Err(TryLockError::WouldBlock) if turns::wait() => {}
+                Err(TryLockError::WouldBlock) => return $block.unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    };
+}
+
+/// Takes a lock, whether a thread has panicked with it or not.
+#[inline]
+pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    taken!(mutex.try_lock(), mutex.lock())
+}
+
+/// The same, together with others that do so.
+#[inline]
+pub fn shared<T: ?Sized>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
+    taken!(lock.try_read(), lock.read())
+}
+
+/// The same, alone.
+#[inline]
+pub fn exclusive<T: ?Sized>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
+    taken!(lock.try_write(), lock.write())
 }
 
 /// The time.

@@ -18,13 +18,9 @@ impl Scan<'_, '_> {
         let mut bytes = vec![0; SEGMENT_HEADER_BYTES];
         for slot in 0..self.geometry.segment_slots {
             // A segment that cannot be read is like one that is damaged: its groups stand in for it.
-            match self.read(self.geometry.segment_offset(slot), &mut bytes) {
-                Err(error) if planted::is(Bug::UnreadableEndsRecovery) => return Err(error.into()),
-                Err(error) => {
-                    self.unread.get_or_insert(error);
-                    continue;
-                }
-                Ok(()) => {}
+            let offset = self.geometry.segment_offset(slot);
+            if !self.read_if_possible(offset, &mut bytes, |bytes| SegmentHeader::decode(bytes).is_ok())? {
+                continue;
             }
             // A newer format version in it is damage as any other, here and in summaries: a newer build would
             // have written a newer superblock first, and that would have been refused.
@@ -86,13 +82,13 @@ impl Scan<'_, '_> {
     pub(super) fn records(&mut self, header: &SegmentHeader) -> Result<Option<Vec<u8>>, RecoveryError> {
         let mut bytes = vec![0; (header.records_bytes() as usize).next_multiple_of(4096)];
         let offset = self.geometry.segment_offset(header.number) + SEGMENT_HEADER_BYTES as u64;
-        if let Err(error) = self.read(offset, &mut bytes) {
-            self.unread.get_or_insert(error);
-            return Ok(None);
-        }
-        bytes.truncate(header.records_bytes() as usize);
-        let whole = crc32c::crc32c(&bytes) == header.records_checksum;
-        Ok((whole || planted::is(Bug::TornSegmentUsed)).then_some(bytes))
+        let len = header.records_bytes() as usize;
+        let is_whole = |bytes: &[u8]| {
+            crc32c::crc32c(&bytes[..len]) == header.records_checksum || planted::is(Bug::TornSegmentUsed)
+        };
+        let whole = self.read_if_possible(offset, &mut bytes, is_whole)?;
+        bytes.truncate(len);
+        Ok(whole.then_some(bytes))
     }
 
     /// Fills the directory from segments; a gap between them is bridged by the groups' summaries.

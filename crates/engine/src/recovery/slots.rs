@@ -10,7 +10,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use super::{Chain, ReadError, ReadFlash, Recovered, RecoveryError, RecoveryReport, damaged};
+use super::{Chain, ReadFlash, Recovered, RecoveryError, RecoveryReport, damaged, read_patiently};
 use crate::directory::GroupHead;
 use crate::format::{
     Record, RecordKind, SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS, SlotEntry, SlotHead, Superblock, TierState,
@@ -72,7 +72,7 @@ pub(super) fn recover(
 }
 
 /// Reads heads and slots, and leaves out what is not whole or from before the tier was discarded.
-fn read(tier: &Tier, superblock: &Superblock, flash: &mut dyn ReadFlash) -> Result<Found, ReadError> {
+fn read(tier: &Tier, superblock: &Superblock, flash: &mut dyn ReadFlash) -> Result<Found, RecoveryError> {
     let mut found = Found { head: None, slots: Vec::new(), bytes_read: 0 };
     let Some(directory) = tier.geometry.slot_directory() else { return Ok(found) };
     if superblock.epoch == superblock.origin_epoch && !planted::is(Bug::UnreadableEndsStart) {
@@ -83,7 +83,7 @@ fn read(tier: &Tier, superblock: &Superblock, flash: &mut dyn ReadFlash) -> Resu
     let current = |epoch: u32| epoch >= superblock.origin_epoch && epoch <= superblock.epoch;
     let mut bytes = vec![0; SLOT_BLOCK_BYTES];
     for copy in 0..SLOT_HEADS {
-        flash.read(directory.head_offset(copy), &mut bytes)?;
+        read_patiently(flash, directory.head_offset(copy), &mut bytes)?;
         let head = SlotHead::decode(&bytes, &superblock.tier_uuid).filter(|head| current(head.epoch));
         let best = found.head.as_ref().map_or(0, |(_, head)| head.number);
         found.head = head.filter(|head| head.number > best).map(|head| (copy, head)).or(found.head);
@@ -95,7 +95,7 @@ fn read(tier: &Tier, superblock: &Superblock, flash: &mut dyn ReadFlash) -> Resu
         let block = home / (SLOT_BLOCK_BYTES / SLOT_BYTES) as u32;
         let blocks = BLOCKS_AT_ONCE.min(u64::from(directory.blocks - block));
         bytes.resize(blocks as usize * SLOT_BLOCK_BYTES, 0);
-        flash.read(directory.block_offset(block), &mut bytes)?;
+        read_patiently(flash, directory.block_offset(block), &mut bytes)?;
         for bytes in bytes.chunks_exact(SLOT_BYTES).take((homes - home) as usize) {
             let slot =
                 bytes.first_chunk().and_then(|slot| SlotEntry::decode(slot, &superblock.tier_uuid, home));

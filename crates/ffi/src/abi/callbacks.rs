@@ -36,6 +36,9 @@ pub struct MezzCallbacks {
     /// Writes `count` pages to their relations, in this order. False if one could not be written; the reason
     /// was logged.
     pub write_pages: extern "C" fn(pages: *const MezzDiskPage, count: usize) -> bool,
+    /// Reads a page of a relation as it is on disk. False if the relation does not reach so far, or the page
+    /// cannot be read; that was logged. Its file is synced with those that were written.
+    pub read_page: extern "C" fn(page: MezzPage, bytes: *mut u8) -> bool,
     /// Syncs every file that `write_pages` has written, in any process. False if that failed; the reason was
     /// logged.
     pub sync_pages: extern "C" fn() -> bool,
@@ -69,6 +72,10 @@ impl Server for Callbacks {
             .map(|(id, bytes)| MezzDiskPage { page: MezzPage::from(id), bytes: bytes.as_ptr() })
             .collect();
         (self.0.write_pages)(pages.as_ptr(), pages.len())
+    }
+
+    fn read_page(&self, id: &PageId, page: &mut [u8]) -> bool {
+        (self.0.read_page)(MezzPage::from(id), page.as_mut_ptr())
     }
 
     fn sync_pages(&self) -> bool {

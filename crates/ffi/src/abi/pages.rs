@@ -33,6 +33,8 @@ pub enum MezzFound {
     OnDisk = 1,
     /// Its only copy is damaged.
     Lost = 2,
+    /// Its only copy is on a flash device that answers no read just now.
+    Silent = 3,
 }
 
 /// The last mark: read before it is looked up how old a page's changes are.
@@ -95,6 +97,7 @@ pub unsafe extern "C" fn mezz_read(host: &MezzHost, page: MezzPage, bytes: *mut 
         Found::Here => MezzFound::Here,
         Found::OnDisk => MezzFound::OnDisk,
         Found::Lost => MezzFound::Lost,
+        Found::Silent => MezzFound::Silent,
     }
 }
 

@@ -9,7 +9,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use mezzanine_engine::{Admission, Design, PageId, RedoPoint, SyncMode};
+use mezzanine_engine::planted::Bug;
+use mezzanine_engine::{Admission, Design, Lookup, PageId, RedoPoint, SyncMode, given_up_page};
 use mezzanine_ffi::host::{Host, Server};
 use mezzanine_ffi::message::Refusal;
 use mezzanine_ffi::pages::{Found, Written};
@@ -33,6 +34,12 @@ impl Server for Relations {
         let mut disk = self.0.pages.lock().unwrap();
         disk.extend(pages.iter().map(|(id, page)| (*id.as_bytes(), page.to_vec())));
         true
+    }
+
+    fn read_page(&self, id: &PageId, page: &mut [u8]) -> bool {
+        let disk = self.0.pages.lock().unwrap();
+        let there = disk.get(id.as_bytes());
+        there.map(|bytes| page.copy_from_slice(bytes)).is_some()
     }
 
     fn sync_pages(&self) -> bool {
@@ -108,6 +115,11 @@ impl Machine {
         Ok((host, started))
     }
 
+    /// How often the disk was synced.
+    pub fn syncs(&self) -> u32 {
+        self.disk.syncs.load(Ordering::SeqCst)
+    }
+
     pub fn refusal(&self, start: &Start) -> Refusal {
         match self.open() {
             Ok(host) => host.start(start).expect_err("a server that must not start"),
@@ -165,6 +177,38 @@ pub fn read(host: &Host, machine: &Machine, block: u32) -> Option<u8> {
     match host.read(&id(block), &mut out) {
         Found::Here => Some(out[0]),
         Found::OnDisk => machine.disk.pages.lock().unwrap().get(id(block).as_bytes()).map(|page| page[0]),
-        Found::Lost => panic!("block {block} is lost"),
+        Found::Lost | Found::Silent => panic!("block {block} is lost"),
+    }
+}
+
+/// Where flash has a block.
+pub fn flash_offset(host: &Host, block: u32) -> u64 {
+    match host.tier().lookup(&id(block), &mut [0; PAGE]) {
+        Lookup::Flash(found) => found.offset,
+        other => panic!("block {block}: {other:?}"),
+    }
+}
+
+/// What disk holds in the place of a page that was given up.
+pub fn nothing() -> Vec<u8> {
+    let mut page = page(0);
+    given_up_page(&mut page);
+    page
+}
+
+pub fn on_disk(machine: &Machine, block: u32) -> Vec<u8> {
+    machine.disk.pages.lock().unwrap()[id(block).as_bytes()].clone()
+}
+
+/// `look` says whether all is as it should be; in test builds, not with `bug`.
+pub fn only_with_the_rule(bug: Bug, look: impl Fn() -> bool) {
+    assert!(look());
+    let _ = bug;
+    #[cfg(feature = "planted")]
+    {
+        mezzanine_engine::planted::set(Some(bug));
+        let held = look();
+        mezzanine_engine::planted::set(None);
+        assert!(!held, "{bug:?} went unnoticed");
     }
 }

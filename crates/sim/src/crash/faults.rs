@@ -11,7 +11,7 @@ use mezzanine_device::DeviceErrorKind;
 use mezzanine_device::memory::{Fault, Injection, Operation};
 use mezzanine_volume::VolumeErrorKind;
 
-use super::costs::{Met, Struck, changes_tier};
+use super::costs::{Met, REPLACE, Struck, changes_tier};
 use super::machine::{Machine, SidecarFault};
 use super::operations;
 use super::report::Invariant;
@@ -19,7 +19,7 @@ use super::world::{Drained, Session, Stop, World, trace};
 
 /// A device that fails so many reads in a row may pass for one that answers none: of a run, of a page by
 /// itself, and of both superblocks.
-const READS_OF_SILENCE: u64 = 4;
+pub(super) const READS_OF_SILENCE: u64 = 4;
 
 /// What may fail in this session, and what had failed before it.
 #[derive(Debug, Default)]
@@ -27,9 +27,11 @@ pub(super) struct Faults {
     /// Something is planned to fail.
     pub(super) planned: bool,
     /// How many reads of flash are to fail, at most.
-    flash_reads: u64,
+    pub(super) flash_reads: u64,
     /// A change of the tier as a whole has failed in this session.
     change_failed: Cell<bool>,
+    /// A replacement of the flash device has.
+    replacement_failed: Cell<bool>,
     /// What had failed before it was planned, of anything and by what it was.
     struck_before: (u64, Struck),
 }
@@ -39,6 +41,7 @@ impl World {
     /// sessions.
     pub(super) fn plan_faults(&mut self) {
         self.faults.change_failed.set(false);
+        self.faults.replacement_failed.set(false);
         if self.faults.planned && self.random.chance(3, 4) {
             self.machine.heal();
             self.faults.planned = false;
@@ -46,11 +49,16 @@ impl World {
         if !self.scenario.errors || self.faults.planned || self.random.chance(1, 2) {
             return;
         }
-        let struck_before = (self.machine.faults_struck(), self.machine.struck());
-        self.faults = Faults { planned: true, struck_before, ..Faults::default() };
+        self.expect_faults();
         for _ in 0..self.random.between(1, 2) {
             self.plan_fault();
         }
+    }
+
+    /// From now on devices may fail; what had failed before is none of it.
+    pub(super) fn expect_faults(&mut self) {
+        let struck_before = (self.machine.faults_struck(), self.machine.struck());
+        self.faults = Faults { planned: true, struck_before, ..Faults::default() };
     }
 
     fn plan_fault(&mut self) {
@@ -111,6 +119,11 @@ impl World {
         Ok(())
     }
 
+    /// Whether nothing else has failed since something may.
+    pub(super) fn has_spare_alone_failed(&self) -> bool {
+        self.met().struck.is_of_spare_alone()
+    }
+
     fn met(&self) -> Met {
         Met {
             struck: self.machine.struck().since(self.faults.struck_before.1),
@@ -119,6 +132,7 @@ impl World {
             flash_is_unreadable: self.faults.flash_reads >= READS_OF_SILENCE,
             pages_may_be_lost: self.machine.struck().flash.reads > 0,
             change_failed: self.faults.change_failed.get(),
+            replacement_failed: self.faults.replacement_failed.get(),
         }
     }
 
@@ -139,7 +153,10 @@ impl World {
     /// That a device fails can make files and tiers unusable, but never strangers to one another.
     pub(super) fn judge_failure(&self, operation: &str, kind: VolumeErrorKind, text: &str) -> Stop {
         if self.met().may_fail(operation, kind) {
-            self.faults.change_failed.set(self.faults.change_failed.get() || changes_tier(operation));
+            let may_cost = changes_tier(operation) && !self.has_spare_alone_failed();
+            self.faults.change_failed.set(self.faults.change_failed.get() || may_cost);
+            let replaces = operation == REPLACE || self.faults.replacement_failed.get();
+            self.faults.replacement_failed.set(replaces);
             trace!(self, "{operation} failed: {text}");
             return Stop::DeviceFailed;
         }

@@ -1,7 +1,9 @@
 //! Harm that is done to a flash device in the middle of a life: bits flip, writes change, go elsewhere or are
-//! lost, sectors go bad and stay so.
+//! lost, sectors go bad and stay so. And to one at rest: bits flip, pages become zeros or those of another
+//! place, its superblocks another tier's.
 
-use mezzanine_device::memory::{Bad, Fault, Injection, MemoryDevice, Operation, Random, SECTOR_BYTES};
+use mezzanine_device::memory::{Bad, Fault, Image, Injection, MemoryDevice, Operation, Random, SECTOR_BYTES};
+use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock};
 
 /// What was done.
 #[derive(Debug, Default)]
@@ -55,5 +57,52 @@ impl Harm {
         for (sector, bad) in &self.bad_sectors {
             flash.spoil(*sector, SECTOR_BYTES, *bad);
         }
+    }
+}
+
+/// Up to eight times a bit flips, a page of a device at rest becomes zeros, or what another place holds.
+/// Returns what, in words.
+pub(crate) fn damage_at_rest(flash: &MemoryDevice, page_bytes: usize, random: &mut Random) -> Vec<String> {
+    let mut image = flash.snapshot();
+    let pages = (image.len() / page_bytes) as u64;
+    let done = (0..random.magnitude(8))
+        .map(|_| {
+            let [to, from] = [0, 0].map(|_| random.below(pages) as usize * page_bytes);
+            match random.below(3) {
+                0 => {
+                    let byte = to + random.below(page_bytes as u64) as usize;
+                    image.flip(byte, 1 << random.below(8));
+                    format!("a bit flips at {byte}")
+                }
+                1 => {
+                    image.zero(to..to + page_bytes);
+                    format!("the page at {to} becomes zeros")
+                }
+                _ => {
+                    let page = image.range(from..from + page_bytes).into_owned();
+                    image.write(to, &page);
+                    format!("the page at {to} becomes that at {from}")
+                }
+            }
+        })
+        .collect();
+    flash.put_back(&image);
+    done
+}
+
+/// Changes both superblocks of a device.
+pub(crate) fn each_superblock(image: &mut Image, mut change: impl FnMut(&mut [u8])) {
+    for offset in SUPERBLOCK_OFFSETS {
+        let at = offset as usize;
+        let mut superblock = image.range(at..at + SUPERBLOCK_BYTES).into_owned();
+        change(&mut superblock);
+        image.write(at, &superblock);
+    }
+}
+
+/// Makes a superblock that of another tier.
+pub(crate) fn rename_tier(superblock: &mut [u8]) {
+    if let Ok(found) = Superblock::decode(superblock) {
+        superblock.copy_from_slice(&Superblock { tier_uuid: [0xAA; 16], ..found }.encode());
     }
 }

@@ -133,7 +133,7 @@ fn aside(world: &World) -> Random {
 
 /// To be called after each operation.
 pub(super) fn in_a_session(world: &mut World) {
-    if !world.scenario.histories || world.faults.planned {
+    if !world.scenario.histories || world.faults.planned || world.pages_lost {
         return;
     }
     let mut random = aside(world);
@@ -145,7 +145,8 @@ pub(super) fn in_a_session(world: &mut World) {
 
 /// To be called between two sessions.
 pub(super) fn between_sessions(world: &mut World) -> Result<(), Stop> {
-    if world.faults.planned {
+    // Nor one in which a page is lost: it is so in every copy.
+    if world.faults.planned || world.pages_lost {
         world.histories.moments.clear();
         return Ok(());
     }

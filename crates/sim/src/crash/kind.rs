@@ -23,15 +23,18 @@ pub enum Kind {
     Server,
     /// Files on a volume whose flash, disks and sidecars are put back to earlier moments, together and apart.
     Histories,
+    /// Files on a volume, and threads that carry out its jobs beside the operations, a device's request at a time.
+    Runners,
 }
 
 /// Make the seeds of draws of their own.
 const OF_SERVERS: u64 = 0x7365_7276_6572;
 const OF_HISTORIES: u64 = 0x6869_7374_6f72_7973;
+const OF_RUNNERS: u64 = 0x6a6f_6273_5f62_6573;
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 4] = [Self::Volume, Self::Database, Self::Server, Self::Histories];
+    pub const ALL: [Self; 5] = [Self::Volume, Self::Database, Self::Server, Self::Histories, Self::Runners];
 
     /// The kind that a seed draws where all are wanted.
     pub fn drawn(seed: u64) -> Self {
@@ -39,6 +42,7 @@ impl Kind {
             return Self::Histories;
         }
         match splitmix(seed) % 2 {
+            0 if splitmix(seed ^ OF_RUNNERS) % 8 == 0 => Self::Runners,
             0 => Self::Volume,
             _ if splitmix(seed ^ OF_SERVERS) % 4 == 0 => Self::Server,
             _ => Self::Database,
@@ -52,6 +56,7 @@ impl Kind {
             Self::Database => "database",
             Self::Server => "server",
             Self::Histories => "histories",
+            Self::Runners => "runners",
         }
     }
 
@@ -62,6 +67,7 @@ impl Kind {
             Self::Database => database::World::on(seed, terms).live(cuts),
             Self::Server => server::World::on(seed, terms).live(cuts),
             Self::Histories => World::of_histories(seed, terms).live(cuts),
+            Self::Runners => World::of_runners(seed, terms).live(cuts),
         }
     }
 
@@ -72,6 +78,7 @@ impl Kind {
             Self::Database => database::Scenario::draw_on(seed, terms).has(feature),
             Self::Server => server::World::has(seed, terms, feature),
             Self::Histories => Scenario::draw_on(seed, terms).of_histories().has(feature),
+            Self::Runners => Scenario::draw_on(seed, terms).of_runners(terms).has(feature),
         }
     }
 

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mezzanine_device::Device;
-use mezzanine_device::memory::{CutReport, MemoryDevice, Power, Random, Spent, Survival, splitmix};
+use mezzanine_device::memory::{CutReport, Image, MemoryDevice, Power, Random, Spent, Survival, splitmix};
+use mezzanine_engine::interleave::turns;
 use mezzanine_volume::SidecarStore;
 
 use super::costs::{Kinds, Struck};
@@ -107,6 +108,7 @@ impl Sidecar {
     }
 
     fn spend(&self) -> io::Result<()> {
+        turns::point();
         match self.power.spend() {
             Spent::On => self.strike(),
             Spent::Cut | Spent::Off => Err(no_power()),
@@ -114,6 +116,7 @@ impl Sidecar {
     }
 
     fn put(&self, value: Option<Vec<u8>>) -> io::Result<()> {
+        turns::point();
         match self.power.spend() {
             Spent::On => {
                 let failed = self.strike();
@@ -191,13 +194,36 @@ pub struct Machine {
     pub sidecars: Vec<Arc<Sidecar>>,
     /// What is to happen during a read.
     pub meanwhile: Meanwhile,
+    /// What failed of flash and of the spare device while each was that.
+    as_flash: Part,
+    as_spare: Part,
+}
+
+/// The part that a device plays, and that others have played before it.
+#[derive(Default)]
+struct Part {
+    /// What failed of those before it.
+    before: Kinds,
+    /// What had failed of it when it was given the part.
+    since: Kinds,
+}
+
+impl Part {
+    fn struck(&self, of: &MemoryDevice) -> Kinds {
+        self.before.and(Kinds::of(|kind| of.faults_struck_in(kind)).since(self.since))
+    }
+
+    fn passes_on(&mut self, from: &MemoryDevice, to: &MemoryDevice) {
+        self.before = self.struck(from);
+        self.since = Kinds::of(|kind| to.faults_struck_in(kind));
+    }
 }
 
 /// Everything that outlives a power cut.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Snapshot {
-    pub(super) flash: Vec<u8>,
-    pub(super) disks: Vec<Vec<u8>>,
+    pub(super) flash: Image,
+    pub(super) disks: Vec<Image>,
     /// What each disk counts of its changes.
     pub(super) changes: Vec<u64>,
     pub(super) sidecars: Vec<Option<Vec<u8>>>,
@@ -230,7 +256,16 @@ impl Machine {
             })
         };
         let sidecars = disks.iter().map(sidecar).collect();
-        Self { power, flash, spare, disks, sidecars, meanwhile: Meanwhile::default() }
+        Self {
+            power,
+            flash,
+            spare,
+            disks,
+            sidecars,
+            meanwhile: Meanwhile::default(),
+            as_flash: Part::default(),
+            as_spare: Part::default(),
+        }
     }
 
     /// A device as the software sees it.
@@ -249,6 +284,8 @@ impl Machine {
 
     /// The spare flash device takes the place of the other.
     pub fn swap_flash(&mut self) {
+        self.as_flash.passes_on(&self.flash, &self.spare);
+        self.as_spare.passes_on(&self.spare, &self.flash);
         std::mem::swap(&mut self.flash, &mut self.spare);
     }
 
@@ -284,7 +321,8 @@ impl Machine {
     pub(super) fn struck(&self) -> Struck {
         let disk = |kind| self.disks.iter().map(|disk| disk.faults_struck_in(kind)).sum();
         Struck {
-            flash: Kinds::of(|kind| self.flash.faults_struck_in(kind)),
+            flash: self.as_flash.struck(&self.flash),
+            spare: self.as_spare.struck(&self.spare),
             disk: Kinds::of(disk),
             sidecar: self.sidecars.iter().map(|sidecar| sidecar.faults().struck).sum(),
         }
@@ -297,7 +335,7 @@ impl Machine {
     }
 
     fn devices(&self) -> impl Iterator<Item = &Arc<MemoryDevice>> {
-        self.disks.iter().chain([&self.flash])
+        self.disks.iter().chain([&self.flash, &self.spare])
     }
 
     /// As [`Self::cut`], with the choice made by the caller: what survives on the flash device and on each
@@ -335,8 +373,8 @@ impl Machine {
     /// A copy of everything durable. To be taken right after a cut, when nothing is unflushed.
     pub fn snapshot(&self) -> Snapshot {
         Snapshot {
-            flash: self.flash.image(),
-            disks: self.disks.iter().map(|disk| disk.image()).collect(),
+            flash: self.flash.snapshot(),
+            disks: self.disks.iter().map(|disk| disk.snapshot()).collect(),
             changes: self.disks.iter().map(|disk| disk.changes()).collect(),
             sidecars: self.sidecars.iter().map(|sidecar| sidecar.bytes().clone()).collect(),
             overwritten: self.sidecars.iter().map(|sidecar| sidecar.overwritten.pieces()).collect(),
@@ -345,11 +383,11 @@ impl Machine {
 
     /// Puts the devices into the state of `snapshot`, durably.
     pub fn put_back(&self, snapshot: &Snapshot) {
-        self.flash.load(&snapshot.flash);
+        self.flash.put_back(&snapshot.flash);
         // It may hold a tier that is in use again.
-        self.spare.load(&vec![0; self.spare.image().len()]);
+        self.spare.put_back(&Image::zeroed(self.spare.view(Image::len)));
         for (file, disk) in self.disks.iter().enumerate() {
-            disk.load(&snapshot.disks[file]);
+            disk.put_back(&snapshot.disks[file]);
             disk.set_changes(snapshot.changes[file]);
             *self.sidecars[file].bytes() = snapshot.sidecars[file].clone();
             self.sidecars[file].overwritten.set(snapshot.overwritten[file].clone());

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use mezzanine_device::memory::MemoryDevice;
 use mezzanine_device::{Capabilities, Device, DeviceError, Request};
+use mezzanine_engine::interleave::turns;
 
 /// Which requests something may happen at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,8 +85,9 @@ impl InterruptedDevice {
     fn around<T>(&self, reads: bool, lone: bool, run: impl FnOnce() -> T) -> T {
         // Once the power has failed whoever comes here is cleaning up after that, and nobody else would come
         // through.
+        turns::point();
         let due = if self.inner.power().is_on() { self.meanwhile.due(reads, lone) } else { None };
-        match due {
+        let result = match due {
             Some(Planned { work, after: true, .. }) => {
                 let result = run();
                 work();
@@ -96,7 +98,9 @@ impl InterruptedDevice {
                 run()
             }
             None => run(),
-        }
+        };
+        turns::point();
+        result
     }
 }
 
@@ -115,6 +119,7 @@ impl Device for InterruptedDevice {
     }
 
     fn set_len(&self, len: u64) -> Result<(), DeviceError> {
+        turns::point();
         self.inner.set_len(len)
     }
 

@@ -5,6 +5,8 @@
 //! unit whose present content is one of several is *in doubt*; a unit that was never touched by a crash is
 //! not.
 
+use mezzanine_device::memory::Image;
+
 use super::pattern::{self, UNIT_BYTES, UnitBytes};
 
 /// Why the oldest remembered content of a unit is the oldest possible.
@@ -444,7 +446,7 @@ impl FileModel {
     ///
     /// # Errors
     /// What cannot be, in words.
-    pub fn is_possible(&self, image: &[u8]) -> Result<(), String> {
+    pub fn is_possible(&self, image: &Image) -> Result<(), String> {
         self.is_possible_from(0, image)
     }
 
@@ -452,13 +454,13 @@ impl FileModel {
     ///
     /// # Errors
     /// What cannot be, in words.
-    pub fn is_possible_from(&self, first: u64, image: &[u8]) -> Result<(), String> {
+    pub fn is_possible_from(&self, first: u64, image: &Image) -> Result<(), String> {
         let len = image.len() as u64;
         if !self.lengths.iter().any(|possible| (possible.low..=possible.high).contains(&len)) {
             return Err(format!("a length of {len} bytes instead of {:?}", self.lengths));
         }
         for (number, (unit, bytes)) in
-            self.units.iter().zip(image.chunks(UNIT_BYTES)).enumerate().skip(first as usize)
+            self.units.iter().zip(image.pieces::<UNIT_BYTES>()).enumerate().skip(first as usize)
         {
             let like = |entry: &Entry| self.slots.get(entry.slot)[..bytes.len()] == *bytes;
             if !unit.history.iter().any(like) {

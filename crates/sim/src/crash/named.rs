@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use mezzanine_device::memory::MemoryDevice;
+use mezzanine_device::memory::{Image, MemoryDevice};
 use mezzanine_device::{Capabilities, Device, DeviceError, Request};
 
 use super::holes::Hole;
@@ -74,7 +74,7 @@ impl Overwritten {
         let ahead = |(block, checksum): (u64, u32)| {
             let at = block.checked_mul(page_bytes)?;
             let range = at..at.checked_add(page_bytes)?;
-            let same = disk.inspect(|image| checksum_at(image, hole, &range)) == checksum;
+            let same = disk.view(|image| checksum_at(image, hole, &range)) == checksum;
             (!same).then_some(range)
         };
         let ahead: Pieces = named.into_iter().filter_map(ahead).flat_map(|page| pieces(&page)).collect();
@@ -95,13 +95,13 @@ fn names(sidecar: &[u8]) -> (u64, Vec<(u64, u32)>) {
 }
 
 /// The checksum of a page of the file on disk, filled up with zeros.
-fn checksum_at(image: &[u8], hole: Hole, page: &Range<u64>) -> u32 {
+fn checksum_at(image: &Image, hole: Hole, page: &Range<u64>) -> u32 {
     let len = (page.end - page.start) as usize;
     let inside = page.start >= hole.at && page.start < hole.at + hole.bytes;
     let start = if page.start < hole.at { page.start } else { page.start.saturating_sub(hole.bytes) };
     let start = if inside { image.len() } else { (start as usize).min(image.len()) };
-    let kept = &image[start..(start + len).min(image.len())];
-    crc32c::crc32c_append(crc32c::crc32c(kept), &vec![0; len - kept.len()])
+    let kept = image.range(start..(start + len).min(image.len()));
+    crc32c::crc32c_append(crc32c::crc32c(&kept), &vec![0; len - kept.len()])
 }
 
 /// A disk whose writes are noted.

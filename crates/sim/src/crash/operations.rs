@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use mezzanine_device::memory::Power;
 use mezzanine_volume::{Volume, VolumeError, VolumeErrorKind, VolumeState};
 
+use super::beside;
 use super::checkers::{disk, pages};
 use super::holes::File;
 use super::meanwhile::At;
@@ -23,10 +24,10 @@ pub(super) fn one(world: &mut World, session: &Session) -> Result<(), Stop> {
         return resize(world, session);
     }
     if world.scenario.switches && world.random.chance(1, 32) {
-        return online::change(world, session);
+        return beside::across(world, session, online::change);
     }
     if world.scenario.replaces && world.random.chance(1, 24) {
-        return replacement::replace(world, session);
+        return beside::across(world, session, replacement::replace);
     }
     let operation = draw(world);
     trace!(world, "operation {operation} on file {file}");
@@ -39,7 +40,7 @@ pub(super) fn one(world: &mut World, session: &Session) -> Result<(), Stop> {
         2 => write_bytes(world, session, file),
         3 => {
             let page = page(world);
-            match world.random.chance(1, 8) && !is_resized(session) {
+            match world.random.chance(1, 8) && !is_resized(session) && world.runners.is_none() {
                 true => read_page_meanwhile(world, session, file, page),
                 false => pages::read(world, session, file, page, 1),
             }
@@ -55,7 +56,7 @@ pub(super) fn one(world: &mut World, session: &Session) -> Result<(), Stop> {
         }
         7 => {
             settle(world, session);
-            match world.random.chance(1, 2) && !is_resized(session) {
+            match world.random.chance(1, 2) && !is_resized(session) && world.runners.is_none() {
                 true => step_meanwhile(world, session, file),
                 false => Ok(()),
             }

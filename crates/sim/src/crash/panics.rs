@@ -27,7 +27,12 @@ pub(crate) fn catch<T>(work: impl FnOnce() -> T) -> Result<T, String> {
     // Whatever the panic left half done is thrown away with its world.
     let result = panic::catch_unwind(AssertUnwindSafe(work));
     CATCHING.set(before);
-    result.map_err(|_| MESSAGE.with_borrow(|message| message.replace('\n', " ")))
+    result.map_err(|_| latest())
+}
+
+/// The message and place of the panic of this thread that came last, inside of [`catch`].
+pub(crate) fn latest() -> String {
+    MESSAGE.with_borrow(|message| message.replace('\n', " "))
 }
 
 #[cfg(test)]

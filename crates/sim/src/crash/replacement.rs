@@ -5,22 +5,26 @@
 //! checkers of the pages.
 
 use mezzanine_device::memory::splitmix;
-use mezzanine_volume::ReplaceOptions;
+use mezzanine_volume::{ReplaceOptions, VolumeError, VolumeState};
 
 use super::checkers::disk;
+use super::costs::{REPLACE, Struck};
 use super::machine::Machine;
 use super::model::FileModel;
 use super::online::is_tier_alone;
 use super::report::Invariant;
+use super::spares;
 use super::world::{Drained, Session, Stop, World, trace};
 
 /// Replaces the flash device by the spare one.
 pub(super) fn replace(world: &mut World, session: &Session) -> Result<(), Stop> {
     // Which of the two still counts after a device has failed is a matter of what failed.
-    if world.faults.planned {
+    if world.faults.planned && !world.scenario.spares {
         return Ok(());
     }
     trace!(world, "the flash device is replaced");
+    spares::plan(world);
+    let struck_before = world.machine.struck();
     world.formats += 1;
     let options = ReplaceOptions {
         // The spare one may be half a tier, after a cut, or one that was in use before.
@@ -29,9 +33,13 @@ pub(super) fn replace(world: &mut World, session: &Session) -> Result<(), Stop> 
         ..ReplaceOptions::new(world.scenario.tier.clone())
     };
     world.replacing = true;
+    world.without_tier = matches!(session.volume.state(), VolumeState::Bypass { .. });
     let spare = world.machine.connect(&world.machine.spare);
-    world.done("replace the flash device", session.volume.replace_flash(spare, &options))?;
+    if let Err(error) = session.volume.replace_flash(spare, &options) {
+        return Err(failed(world, session, struck_before, &error));
+    }
     world.replacing = false;
+    world.coverage.replacements_outlived += u64::from(world.machine.struck() != struck_before);
     world.machine.swap_flash();
     world.coverage.replacements += 1;
     // It takes pages, whether the old one did or not.
@@ -43,12 +51,34 @@ pub(super) fn replace(world: &mut World, session: &Session) -> Result<(), Stop> 
     disk::check_pages_drained(world)
 }
 
-/// After a power cut inside of that: decides which of the two is opened, among those that can be.
+/// The replacement has failed: the volume goes on with the old device, or, if it is not in order any more,
+/// somebody opens it with the one or the other later.
+fn failed(world: &mut World, session: &Session, struck_before: Struck, error: &VolumeError) -> Stop {
+    let stop = world.failed(REPLACE, error);
+    if !matches!(stop, Stop::DeviceFailed) {
+        return stop;
+    }
+    match spares::judge(world, session, struck_before, error) {
+        Err(violated) => violated,
+        Ok(as_before) => {
+            world.replacing = !as_before;
+            // Writes may go to disk from now on, and files may have to be made ready again.
+            world.disk_first |= !is_tier_alone(world, session);
+            world.written.fill(false);
+            stop
+        }
+    }
+}
+
+/// After a power cut inside of that, or a failure: decides which of the two is opened, among those that can
+/// be. Where the volume was without a tier when the replacement began nobody needs either.
 pub(super) fn choose(world: &mut World) -> Result<(), Stop> {
-    if !std::mem::take(&mut world.replacing) {
+    // A device that is lost since has nothing to choose.
+    if !std::mem::take(&mut world.replacing) || !world.formatted {
         return Ok(());
     }
-    world.coverage.replacements_cut += 1;
+    // Somebody has put it aside, and it has lost what was not flushed; after a power cut that is nothing.
+    world.machine.spare.power_cut(world.random.clone().next_u64());
     if world.random.chance(1, 2) {
         world.machine.swap_flash();
     }
@@ -65,6 +95,13 @@ pub(super) fn choose(world: &mut World) -> Result<(), Stop> {
             Err((operation, error)) => refusals.push(format!("{operation}: {error}")),
         }
         world.machine.swap_flash();
+    }
+    if std::mem::take(&mut world.without_tier) {
+        // The spare one was formatted again, which a file had been told of before, and that failed, too. Disk
+        // has everything, and any device will do.
+        trace!(world, "the spare device is formatted once more");
+        world.formatted = false;
+        return Ok(());
     }
     let text = format!("neither the old nor the new flash device can be used: {}", refusals.join("; "));
     Err(Stop::Violated(Invariant::NoUnprovokedError, text))

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use mezzanine_engine::Statistics;
 use mezzanine_volume::{TierConfig, VolumeStatistics};
 use serde::Serialize;
 
@@ -142,12 +143,20 @@ pub struct Coverage {
     pub reads_interrupted: u64,
     /// Jobs during which a page was written.
     pub jobs_interrupted: u64,
+    /// Pages that a runner read beside an operation.
+    pub reads_beside: u64,
+    /// Times that another thread of a volume went on at a request to a device, or waited.
+    pub turns: u64,
     /// Flash devices lost in sync mode `through`.
     pub flash_losses: u64,
     /// Flash devices replaced while their volume was in use.
     pub replacements: u64,
     /// Power cuts while one was.
     pub replacements_cut: u64,
+    /// Replacements that a device's error ended.
+    pub replacements_failed: u64,
+    /// Replacements in which a device failed, and that came to their end.
+    pub replacements_outlived: u64,
     /// Recoveries compared with an undisturbed one.
     pub recoveries_compared: u64,
     /// Times a backing file was found current, or guarded, on its own.
@@ -217,15 +226,25 @@ impl Coverage {
     pub(super) fn count(&mut self, config: &TierConfig, statistics: &VolumeStatistics) {
         self.hits += statistics.page_hits_memory + statistics.page_hits_flash;
         let Some(tier) = &statistics.tier else { return };
-        self.second_chances += tier.second_chances;
-        self.groups += tier.groups_written;
-        self.stage_outs += tier.disk_writes;
-        self.segments += tier.segments_written;
-        self.queue_bytes += tier.group_bytes_written;
-        self.wraps += tier.group_bytes_written / (config.frames * u64::from(config.page_size));
+        self.count_queue(config, tier);
         // At least so many groups had more than one page.
         let beyond_the_first = tier.pages_written.saturating_sub(tier.groups_written - tier.groups_empty);
         self.groups_of_several_pages += beyond_the_first.div_ceil(u64::from(config.group_pages.max(2) - 1));
+    }
+
+    /// Adds what a tier of a database did in one session.
+    pub(crate) fn count_tier(&mut self, config: &TierConfig, statistics: &Statistics) {
+        self.hits += statistics.hits_memory + statistics.hits_flash;
+        self.count_queue(config, statistics);
+    }
+
+    fn count_queue(&mut self, config: &TierConfig, statistics: &Statistics) {
+        self.second_chances += statistics.second_chances;
+        self.groups += statistics.groups_written;
+        self.stage_outs += statistics.disk_writes;
+        self.segments += statistics.segments_written;
+        self.queue_bytes += statistics.group_bytes_written;
+        self.wraps += statistics.group_bytes_written / (config.frames * u64::from(config.page_size));
     }
 
     /// Adds the counts of another run.
@@ -251,9 +270,13 @@ impl Coverage {
             hits,
             reads_interrupted,
             jobs_interrupted,
+            reads_beside,
+            turns,
             flash_losses,
             replacements,
             replacements_cut,
+            replacements_failed,
+            replacements_outlived,
             recoveries_compared,
             disks_compared,
             checkpoints,
@@ -300,6 +323,8 @@ pub struct Report {
     pub worlds_database: u64,
     /// Of those of a volume, worlds whose parts are put back to earlier moments.
     pub worlds_histories: u64,
+    /// Of the worlds, those of a volume with threads that carry out its jobs.
+    pub worlds_runners: u64,
     /// Reads, writes, syncs, discards, changes of length and steps carried out.
     pub operations: u64,
     /// What was found; the world that shows one is not taken further.

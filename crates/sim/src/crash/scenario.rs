@@ -40,6 +40,10 @@ pub struct Scenario {
     pub switches: bool,
     /// Whether the flash device is replaced while it is in use.
     pub replaces: bool,
+    /// Whether devices fail in that, the spare one among them.
+    pub spares: bool,
+    /// How many threads carry out jobs beside the operations.
+    pub runners: usize,
     /// The hole that each file has, if any.
     pub hole: Hole,
     /// Whether copies of the machine live on after their flash was damaged.
@@ -160,6 +164,20 @@ impl Scenario {
         Self { histories: true, later: false, ..self }
     }
 
+    /// The same, with threads that carry out jobs beside the operations, if they are not left out.
+    #[must_use]
+    pub fn of_runners(self, terms: &Terms) -> Self {
+        let mut random = Random::new(self.seed ^ 0x7275_6e6e_6572_735f);
+        if terms.without.contains(&Feature::Runners) {
+            return self;
+        }
+        let mut also = |feature| random.chance(1, 2) && !terms.without.contains(&feature);
+        // Changes of the tier as a whole, under the feet of whoever is in the middle of something.
+        let switches = self.switches || also(Feature::Switches);
+        let guards = self.guards || also(Feature::Guards);
+        Self { switches, guards, runners: random.between(1, 3) as usize, ..self }
+    }
+
     /// Whether there is anything that [`Self::leave_out`] could leave out.
     pub(super) fn has(&self, feature: Feature) -> bool {
         match feature {
@@ -170,11 +188,13 @@ impl Scenario {
             Feature::Resizes => self.resizes,
             Feature::Switches => self.switches,
             Feature::Replacements => self.replaces,
+            Feature::Spares => self.replaces && self.spares,
             Feature::Ahead => self.tier.ahead_frames > 0,
             Feature::Ages => self.age.is_some(),
             Feature::Holes => self.hole.bytes > 0,
             Feature::Later => self.later,
             Feature::Sectors => self.later && self.sectors,
+            Feature::Runners => self.runners > 0,
             Feature::Owners | Feature::Swaps | Feature::Pulling => false,
         }
     }
@@ -189,11 +209,13 @@ impl Scenario {
             Feature::Resizes => self.resizes = false,
             Feature::Switches => self.switches = false,
             Feature::Replacements => self.replaces = false,
+            Feature::Spares => self.spares = false,
             Feature::Ahead => self.tier.ahead_frames = 0,
             Feature::Ages => self.age = None,
             Feature::Holes => self.hole = Hole::default(),
             Feature::Later => self.later = false,
             Feature::Sectors => self.sectors = false,
+            Feature::Runners => self.runners = 0,
             Feature::Owners | Feature::Swaps | Feature::Pulling => {}
         }
     }
@@ -250,6 +272,8 @@ impl Scenario {
             switches,
             // From numbers of its own as well.
             replaces: Random::new(seed ^ 0x7265_706c_6163_6564).chance(1, 8),
+            spares: Random::new(seed ^ 0x7370_6172_6573).chance(1, 2),
+            runners: 0,
             hole: draw_hole(seed, u64::from(page_size), pages_max),
             later: true,
             sectors: true,

@@ -53,10 +53,12 @@ features! {
     Resizes = "resizes" "A queue that grows and shrinks.",
     Switches = "switches" "Switches of the sync mode, and stops and starts of admission.",
     Replacements = "replacements" "Replacements of the flash device in use.",
+    Spares = "spares" "Devices that fail while one takes the place of another.",
     Ahead = "ahead" "Stage-out ahead of need.",
     Holes = "holes" "Files with a hole, behind which offsets are beyond 4 GiB.",
     Later = "later" "Flash that is damaged in the middle of a life, with power cuts after that.",
     Sectors = "sectors" "Sectors of flash that go bad in the middle of a life and stay so.",
+    Runners = "runners" "Threads that carry out jobs beside the operations, and half a job at a time.",
     Ages = "ages" "Tiers whose numbers begin near a bound, as if they had lived long.",
 }
 

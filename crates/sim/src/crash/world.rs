@@ -20,6 +20,7 @@ use std::sync::Arc;
 use mezzanine_device::memory::{Fault, Injection, Operation, Random, splitmix};
 use mezzanine_volume::{AttachOptions, HeaderGuard, Volume, VolumeConfig, VolumeError, VolumeState};
 
+use super::beside;
 use super::checkers::pairing::Backup;
 use super::checkers::{damage, disk, later, pages, pairing, recovery, sidecars};
 use super::course::Course;
@@ -34,6 +35,7 @@ use super::operations;
 use super::panics;
 use super::replacement;
 use super::report::{Coverage, Invariant, VERSION, Violation};
+use super::runners::Runners;
 use super::scenario::{Scenario, draw_policy};
 use super::terms::Terms;
 use crate::ages;
@@ -107,10 +109,14 @@ pub struct World {
     pub(super) formats: u64,
     /// The flash device is being replaced, or was when the power failed.
     pub(super) replacing: bool,
+    /// The volume had no tier in use when the last replacement began.
+    pub(super) without_tier: bool,
     pub(super) formatted: bool,
     /// The last session closed the volume in order.
     closed: bool,
     pub(super) faults: Faults,
+    /// Pages were lost by reads of flash that failed, and not written anew durably yet.
+    pub(super) pages_lost: bool,
     /// A state of the machine from before.
     pub(super) backup: Option<Backup>,
     /// Other moments of its life, and lives that went on from them.
@@ -123,6 +129,8 @@ pub struct World {
     pub(super) mode_in_doubt: bool,
     /// Which files were written to since they were attached.
     pub(super) written: Vec<bool>,
+    /// Threads that carry out jobs in the session under way.
+    pub(super) runners: Option<Runners>,
     /// Reused for what is written and read.
     pub(super) buffer: Vec<u8>,
 }
@@ -143,6 +151,12 @@ impl World {
     /// The same world, with flash, disks and sidecars put back to earlier moments.
     pub fn of_histories(seed: u64, terms: &Terms) -> Self {
         let world = Self::of(Scenario::draw_on(seed, terms).of_histories());
+        Self { course: Course::new(seed, terms.only.clone()), terms: terms.clone(), ..world }
+    }
+
+    /// The same world, with threads that carry out jobs beside its operations.
+    pub fn of_runners(seed: u64, terms: &Terms) -> Self {
+        let world = Self::of(Scenario::draw_on(seed, terms).of_runners(terms));
         Self { course: Course::new(seed, terms.only.clone()), terms: terms.clone(), ..world }
     }
 
@@ -173,9 +187,11 @@ impl World {
             drained: Drained::Files,
             formats: 0,
             replacing: false,
+            without_tier: false,
             formatted: false,
             closed: false,
             faults: Faults::default(),
+            pages_lost: false,
             backup: None,
             histories: Histories::default(),
             traced: false,
@@ -183,6 +199,7 @@ impl World {
             disk_first: false,
             mode_in_doubt: false,
             written: Vec::new(),
+            runners: None,
             buffer: Vec::new(),
             scenario,
         }
@@ -243,7 +260,11 @@ impl World {
     }
 
     fn kind(&self) -> Kind {
-        if self.scenario.histories { Kind::Histories } else { Kind::Volume }
+        match self.scenario {
+            Scenario { histories: true, .. } => Kind::Histories,
+            Scenario { runners: 0, .. } => Kind::Volume,
+            _ => Kind::Runners,
+        }
     }
 
     /// One session after the other; returns at the last cut, or what was violated.
@@ -269,7 +290,7 @@ impl World {
                 Err(Stop::DeviceFailed) => self.end_after_failure(),
                 Err(violated) => return violated,
             }
-            if let Err(violated) = self.look_at_copies() {
+            if let Err(violated) = replacement::choose(self).and_then(|()| self.look_at_copies()) {
                 return violated;
             }
         }
@@ -281,7 +302,8 @@ impl World {
         if self.scenario.histories {
             return histories::between_sessions(self);
         }
-        if !self.formatted || self.faults.planned {
+        // A page that is lost is so on a copy as well.
+        if !self.formatted || self.faults.planned || self.pages_lost {
             return Ok(());
         }
         if self.random.chance(1, 64) {
@@ -303,6 +325,7 @@ impl World {
     /// Opens, checks, operates and ends in one of the ways in which the devices keep their power.
     fn session(&mut self) -> Result<(), Stop> {
         let session = self.open()?;
+        self.start_runners(&session);
         let result = self.use_session(&session);
         self.release(session);
         result
@@ -312,10 +335,12 @@ impl World {
     /// device.
     pub(super) fn release(&mut self, session: Session) {
         self.coverage.count(&self.scenario.tier, &session.volume.statistics());
+        self.pages_lost |= !session.volume.lost_pages().is_empty();
         let was_on = self.machine.power.is_on();
         if was_on {
             self.machine.power.crash_after(1);
         }
+        self.end_runners();
         drop(session);
         if was_on {
             self.machine.power.restore();
@@ -323,6 +348,8 @@ impl World {
     }
 
     fn use_session(&mut self, session: &Session) -> Result<(), Stop> {
+        // Runners are at work already, and the cut that was planned for the opening may have come.
+        self.power_is_on()?;
         if self.random.chance(7, 8) {
             let after = self.random.magnitude(self.scenario.cut_after_max);
             self.course.plan_cut(&self.machine.power, after);
@@ -333,6 +360,8 @@ impl World {
         for _ in 0..self.random.magnitude(400) {
             let Some(random) = self.course.operation(&self.machine.power) else { continue };
             self.random = random;
+            self.tell_runners();
+            let reading = beside::begin(self, session)?;
             let before = self.version;
             match operations::one(self, session) {
                 Err(Stop::DeviceFailed) if self.machine.power.is_on() && self.random.chance(3, 4) => {
@@ -340,6 +369,7 @@ impl World {
                 }
                 done => done?,
             }
+            beside::end(self, reading)?;
             self.power_is_on()?;
             self.hold_to_cost(session)?;
             histories::in_a_session(self);
@@ -349,6 +379,7 @@ impl World {
 
     fn end(&mut self, session: &Session) -> Result<(), Stop> {
         self.random = self.course.ending();
+        self.tell_runners();
         match self.random.below(4) {
             0 | 1 => {
                 trace!(self, "kill");
@@ -361,8 +392,10 @@ impl World {
                 trace!(self, "close");
                 let closed = session.volume.close();
                 self.done("close", closed)?;
-                self.closed = true;
                 self.models.iter_mut().for_each(FileModel::sync_acknowledged);
+                // If the disk has everything, it needs no power to be closed; and the tier was not told then.
+                self.power_is_on()?;
+                self.closed = true;
                 self.coverage.closes += 1;
                 disk::check_guards(self)
             }
@@ -371,8 +404,9 @@ impl World {
                 let tier_in_order = session.volume.state() == VolumeState::Ok;
                 let closed = session.volume.close_drained();
                 self.done("close drained", closed)?;
-                self.closed = true;
                 self.models.iter_mut().for_each(FileModel::sync_acknowledged);
+                self.power_is_on()?;
+                self.closed = true;
                 self.coverage.closes += 1;
                 self.drained = Drained::Files;
                 disk::check_drained(self)?;
@@ -441,9 +475,10 @@ impl World {
     fn power_failed(&mut self) -> Result<(), Stop> {
         self.random = self.course.after_cut(&self.machine.power);
         self.cut_again();
+        self.coverage.replacements_cut += u64::from(self.replacing);
         replacement::choose(self)?;
         disk::check_after_cut(self)?;
-        if self.formatted && !self.faults.planned && self.random.chance(1, 32) {
+        if self.formatted && !self.faults.planned && !self.pages_lost && self.random.chance(1, 32) {
             recovery::check_repeatable(self)?;
         }
         if self.scenario.flash_is_expendable() && self.random.chance(1, 16) {
@@ -478,6 +513,7 @@ impl World {
         let session = opened.map_err(|(operation, error)| self.failed(operation, &error))?;
         self.power_is_on()?;
         self.opening = false;
+        self.pages_lost = !session.volume.lost_pages().is_empty();
         (self.scenario.tier.sync_mode, self.mode_in_doubt, self.disk_first) = (mode, false, false);
         self.written = vec![false; self.models.len()];
         if self.scenario.lying_flushes {

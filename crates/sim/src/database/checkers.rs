@@ -13,7 +13,8 @@ use super::log::{Log, Lsn};
 use super::places::Place;
 use super::reading::Source;
 use super::server::Server;
-use super::world::{Stop, World};
+use super::stop::Stop;
+use super::world::World;
 use crate::crash::report::Invariant;
 use mezzanine_device::memory::MemoryDevice;
 use mezzanine_engine::Lookup;
@@ -88,8 +89,14 @@ impl World {
         let (log, disk, page_bytes) = (&self.machine.log, &self.machine.disk, self.scenario.page_bytes());
         let compared = compare_backup(&self.history, log, disk, page_bytes, redo);
         self.coverage.disks_compared += 1;
-        compared.map_err(|text| Stop::violated(Invariant::DiskAlone, text))
+        compared.map_err(|wrong| Stop::violated(Invariant::DiskAlone, wrong.text))
     }
+}
+
+/// A page of a backup that is not what it must be.
+pub(crate) struct Mismatch {
+    pub(crate) found: Content,
+    pub(crate) text: String,
 }
 
 /// Repeats the log from `redo` over the disk as it is, in memory, and compares the outcome with the history:
@@ -100,10 +107,11 @@ pub(crate) fn compare_backup(
     disk: &MemoryDevice,
     page_bytes: usize,
     redo: Lsn,
-) -> Result<(), String> {
-    let mut found: Vec<Content> = disk.inspect(|image| {
-        let pages = (0..).zip(image.chunks_exact(page_bytes));
-        pages.map(|(place, page)| contents::identify(page, place)).collect()
+) -> Result<(), Mismatch> {
+    let mut found: Vec<Content> = disk.view(|image| {
+        let page = |place: usize| image.range(place * page_bytes..(place + 1) * page_bytes);
+        let places = 0..image.len() / page_bytes;
+        places.map(|place| contents::identify(&page(place), place as Place)).collect()
     });
     for (lsn, change) in log.records_from(redo) {
         let Some((place, version)) = change.page() else { continue };
@@ -112,7 +120,8 @@ pub(crate) fn compare_backup(
             Verdict::Apply => *content = Content::Version(version),
             Verdict::Skip | Verdict::Doomed => {}
             verdict => {
-                return Err(format!("{verdict:?}: page {place} is {content:?} at record {lsn}, {change:?}"));
+                let text = format!("{verdict:?}: page {place} is {content:?} at record {lsn}, {change:?}");
+                return Err(Mismatch { found: *content, text });
             }
         }
     }
@@ -120,7 +129,8 @@ pub(crate) fn compare_backup(
         let expected = history.now().version(place);
         let content = found[place as usize];
         if Some(content) != expected.map(Content::Version) {
-            return Err(format!("page {place} is {content:?} on disk instead of version {expected:?}"));
+            let text = format!("page {place} is {content:?} on disk instead of version {expected:?}");
+            return Err(Mismatch { found: content, text });
         }
     }
     Ok(())

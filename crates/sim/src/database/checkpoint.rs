@@ -19,7 +19,7 @@ use super::machine::Control;
 use super::places::Extent;
 use super::scenario::Tearing;
 use super::server::Server;
-use super::world::Stop;
+use super::stop::Stop;
 use crate::crash::report::Invariant;
 
 /// A checkpoint under way.

@@ -10,7 +10,7 @@
 //!
 //! The machine itself is not touched.
 
-use mezzanine_device::memory::Random;
+use mezzanine_device::memory::{Image, Random};
 use mezzanine_engine::format::{TierState, read_superblock};
 
 use super::contents::Content;
@@ -18,7 +18,9 @@ use super::machine::Reader;
 use super::reading::Source;
 use super::scenario::Tearing;
 use super::server::Server;
-use super::world::{Stop, World};
+use super::stop::Stop;
+use super::world::World;
+use crate::crash::harm::damage_at_rest;
 use crate::crash::report::Invariant;
 
 /// What a copy whose flash device is damaged came to.
@@ -37,7 +39,9 @@ impl World {
         }
         let Ok(found) = read_superblock(&mut Reader(&self.machine.flash)) else { return Ok(()) };
         let mut copy = self.copy();
-        copy.damage_at_rest();
+        for done in damage_at_rest(&copy.machine.flash, self.scenario.page_bytes(), &mut copy.random) {
+            copy.trace(|| format!("on the copy {done}"));
+        }
         let outcome = copy.start_damaged();
         self.coverage.damages += 1;
         self.coverage.damage_refetched += copy.coverage.damage_refetched;
@@ -51,15 +55,7 @@ impl World {
                 Invariant::RedoPromise | Invariant::Versions | Invariant::NoResurrection,
                 _,
             )) if older => {}
-            Err(Stop::Refused(text)) => {
-                let text = format!("a damaged tier was not done without, though the disk suffices: {text}");
-                return Err(Stop::violated(Invariant::DamageNoticed, text));
-            }
-            Err(Stop::Violated(invariant, text)) => {
-                let text = format!("with a damaged tier {} broke: {text}", invariant.name());
-                return Err(Stop::violated(Invariant::DamageNoticed, text));
-            }
-            Err(stop) => return Err(stop),
+            Err(stop) => return Err(stop.with_damaged_tier()),
         }
         Ok(())
     }
@@ -77,27 +73,9 @@ impl World {
         copy.formats = self.formats;
         copy.traced = self.traced;
         // What is refused or discarded then is so on good grounds.
-        copy.swapped = Some(Vec::new());
+        copy.swapped = Some(Image::default());
         copy.damaged = Some(Damaged::default());
         copy
-    }
-
-    /// Bits flip, frames become zeros, or hold what belongs to another place.
-    fn damage_at_rest(&mut self) {
-        let page = self.scenario.page_bytes();
-        let mut image = self.machine.flash.image();
-        let frames = (image.len() / page) as u64;
-        for _ in 0..self.random.magnitude(8) {
-            let [to, from] = [0, 0].map(|_| self.random.below(frames) as usize * page);
-            let kind = self.random.below(3);
-            self.trace(|| format!("damage {kind} at {to} of the copy"));
-            match kind {
-                0 => image[to + self.random.below(page as u64) as usize] ^= 1 << self.random.below(8),
-                1 => image[to..to + page].fill(0),
-                _ => image.copy_within(from..from + page, to),
-            }
-        }
-        self.machine.flash.load(&image);
     }
 
     fn start_damaged(&mut self) -> Result<(), Stop> {

@@ -10,7 +10,7 @@ use mezzanine_device::Device;
 use super::log::{Change, Lsn};
 use super::places::{Extent, Unit};
 use super::server::Server;
-use super::world::Stop;
+use super::stop::Stop;
 
 impl Server<'_> {
     /// Drops the pages of an extent, for good.

@@ -17,7 +17,8 @@ use std::hash::{Hash, Hasher};
 use mezzanine_device::memory::{MemoryDevice, Random};
 
 use super::server::Server;
-use super::world::{Stop, World};
+use super::stop::Stop;
+use super::world::World;
 use crate::crash::exhaustive::subject::{Broken, Ended, Subject};
 use crate::crash::exhaustive::window::Choice;
 use crate::crash::report::Invariant;

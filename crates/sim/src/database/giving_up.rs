@@ -16,7 +16,8 @@ use super::contents::{self, Content};
 use super::errors::Failing;
 use super::machine::Control;
 use super::server::Server;
-use super::world::{Stop, World};
+use super::stop::Stop;
+use super::world::World;
 use crate::crash::report::Invariant;
 
 /// Pages that are saved at a time.
@@ -151,7 +152,7 @@ impl Server<'_> {
             let page_bytes = world.scenario.page_bytes();
             let at = place as usize * page_bytes;
             let found =
-                world.machine.disk.inspect(|image| contents::identify(&image[at..at + page_bytes], place));
+                world.machine.disk.view(|image| contents::identify(&image.range(at..at + page_bytes), place));
             if found != Content::Version(expected) {
                 let text = format!(
                     "the tier was given up, and page {place} is {found:?} on disk instead of version {expected}"

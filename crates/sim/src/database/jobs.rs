@@ -6,7 +6,7 @@ use mezzanine_engine::{Job, JobError, StageIn, StageKind};
 use super::errors::Failing;
 use super::pool::Buffer;
 use super::server::Server;
-use super::world::Stop;
+use super::stop::Stop;
 use crate::crash::report::Invariant;
 
 /// The process that owns the region.

@@ -92,8 +92,8 @@ impl Machine {
 
     /// Makes this machine, at rest, what `other` is at rest.
     pub fn copy_from(&mut self, other: &Self) {
-        self.flash.load(&other.flash.image());
-        self.disk.load(&other.disk.image());
+        self.flash.put_back(&other.flash.snapshot());
+        self.disk.put_back(&other.disk.snapshot());
         self.log.copy_from(&other.log);
         self.control.control = other.control.control;
     }

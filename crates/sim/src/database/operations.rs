@@ -6,7 +6,7 @@ use super::log::Change;
 use super::places::{Place, Unit};
 use super::scenario::Tearing;
 use super::server::Server;
-use super::world::Stop;
+use super::stop::Stop;
 
 impl Server<'_> {
     /// Draws one operation and carries it out.

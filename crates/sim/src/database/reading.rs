@@ -7,7 +7,7 @@ use super::contents::{self, Content};
 use super::errors::Failing;
 use super::places::Place;
 use super::server::Server;
-use super::world::Stop;
+use super::stop::Stop;
 use crate::crash::report::Invariant;
 
 /// Where a page came from.

@@ -185,7 +185,9 @@ impl Scenario {
             | Feature::Replacements
             | Feature::Holes
             | Feature::Later
-            | Feature::Sectors => false,
+            | Feature::Sectors
+            | Feature::Spares
+            | Feature::Runners => false,
         }
     }
 
@@ -206,7 +208,9 @@ impl Scenario {
             | Feature::Replacements
             | Feature::Holes
             | Feature::Later
-            | Feature::Sectors => {}
+            | Feature::Sectors
+            | Feature::Spares
+            | Feature::Runners => {}
         }
     }
 

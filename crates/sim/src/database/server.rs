@@ -9,7 +9,8 @@ use super::jobs::UnderWay;
 use super::log::Lsn;
 use super::places::Place;
 use super::pool::{Buffer, Pool};
-use super::world::{Stop, World};
+use super::stop::Stop;
+use super::world::World;
 use crate::crash::report::Invariant;
 
 /// From the opening of the tier to the end of the process.

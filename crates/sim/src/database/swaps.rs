@@ -3,9 +3,11 @@
 //! Invariant checked: `known-tier`. Where disk and log suffice the database goes on without the tier; where
 //! they do not, it refuses to start with anything but the right tier, or one that knows its redo pointer.
 
-use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock};
+use mezzanine_device::memory::Image;
 
-use super::world::{Stop, World};
+use super::stop::Stop;
+use super::world::World;
+use crate::crash::harm::{each_superblock, rename_tier};
 use crate::crash::report::Invariant;
 
 impl World {
@@ -16,18 +18,19 @@ impl World {
         if self.swapped.is_some() || !(expendable || self.scenario.swaps) || !self.random.chance(wanted, 16) {
             return;
         }
-        let mut image = self.machine.flash.image();
+        let mut image = self.machine.flash.snapshot();
         // Where the database starts without it, the right one is never put back.
-        let right = if expendable { Vec::new() } else { image.clone() };
+        let right = if expendable { Image::default() } else { image.clone() };
         match self.random.below(if self.scenario.swaps { 8 } else { 3 }) {
-            0 => image.fill(0),
-            1 => image
-                .chunks_exact_mut(8)
-                .for_each(|word| word.copy_from_slice(&self.random.next_u64().to_le_bytes())),
-            2 => SUPERBLOCK_OFFSETS
-                .iter()
-                .for_each(|offset| image[*offset as usize..][..SUPERBLOCK_BYTES].fill(0)),
-            3 => rename_tier(&mut image),
+            0 => image = Image::zeroed(image.len()),
+            1 => {
+                let mut rubbish = image.to_vec();
+                let words = rubbish.chunks_exact_mut(8);
+                words.for_each(|word| word.copy_from_slice(&self.random.next_u64().to_le_bytes()));
+                image = Image::from(&rubbish[..]);
+            }
+            2 => each_superblock(&mut image, |bytes| bytes.fill(0)),
+            3 => each_superblock(&mut image, rename_tier),
             _ => match self.older_flash.take() {
                 Some(older) => image = older,
                 None => {
@@ -36,7 +39,7 @@ impl World {
                 }
             },
         }
-        self.machine.flash.load(&image);
+        self.machine.flash.put_back(&image);
         self.swapped = Some(right);
         self.coverage.flash_losses += 1;
         self.trace(|| "another flash device lies in the slot".to_owned());
@@ -51,20 +54,9 @@ impl World {
             ));
         };
         self.trace(|| format!("refused: {reason}"));
-        self.machine.flash.load(&right);
+        self.machine.flash.put_back(&right);
         self.machine.power.restore();
         self.coverage.tiers_refused += 1;
         Ok(())
-    }
-}
-
-/// Makes both superblocks those of another tier.
-fn rename_tier(image: &mut [u8]) {
-    for offset in SUPERBLOCK_OFFSETS {
-        let bytes = &mut image[offset as usize..][..SUPERBLOCK_BYTES];
-        if let Ok(superblock) = Superblock::decode(bytes) {
-            let other = Superblock { tier_uuid: [0xAA; 16], ..superblock };
-            bytes.copy_from_slice(&other.encode());
-        }
     }
 }

@@ -17,7 +17,7 @@
 
 use std::fmt::Display;
 
-use mezzanine_device::memory::{Fault, Injection, Operation, Random, splitmix};
+use mezzanine_device::memory::{Fault, Image, Injection, Operation, Random, splitmix};
 use mezzanine_engine::Tier;
 use mezzanine_engine::format::Superblock;
 
@@ -30,30 +30,12 @@ use super::machine::Machine;
 use super::places::{Extent, Place, Unit};
 use super::scenario::{Scenario, Tearing, draw_policy};
 use super::server::Server;
+use super::stop::Stop;
 use crate::crash::course::Course;
 use crate::crash::panics;
 use crate::crash::report::{Coverage, Invariant, VERSION, Violation};
 use crate::crash::world::Outcome;
 use crate::crash::{Kind, Terms};
-
-/// Why a session ended before its time.
-#[derive(Debug)]
-pub(super) enum Stop {
-    PowerFailed,
-    /// A device has reported an error, and the database has stopped.
-    DeviceFailed,
-    /// The newest version of a page cannot be read: on a copy with a damaged tier.
-    Lost,
-    /// The database refuses to start: why.
-    Refused(String),
-    Violated(Invariant, String),
-}
-
-impl Stop {
-    pub(super) fn violated(invariant: Invariant, text: impl Into<String>) -> Self {
-        Self::Violated(invariant, text.into())
-    }
-}
 
 /// A world. See the module.
 pub struct World {
@@ -79,9 +61,9 @@ pub struct World {
     /// How often the flash device was formatted or begun to be; makes each tier's identity its own.
     pub(super) formats: u64,
     /// The right flash device's contents, while another is in its place.
-    pub(super) swapped: Option<Vec<u8>>,
+    pub(super) swapped: Option<Image>,
     /// The flash device's contents at some earlier moment.
-    pub(super) older_flash: Option<Vec<u8>>,
+    pub(super) older_flash: Option<Image>,
     /// The error that a device is to report.
     pub(super) failing: Option<Planned>,
     /// The tier was given up in this session.
@@ -180,9 +162,7 @@ impl World {
     /// Lives through `cuts` power cuts or to the first violation.
     pub fn live(mut self, cuts: u64) -> Outcome {
         let found = match panics::catch(|| self.sessions(cuts)) {
-            Ok(Stop::PowerFailed | Stop::DeviceFailed | Stop::Lost) => None,
-            Ok(Stop::Refused(reason)) => Some((Invariant::KnownTier, reason)),
-            Ok(Stop::Violated(invariant, text)) => Some((invariant, text)),
+            Ok(stop) => stop.finding(),
             Err(message) => Some((Invariant::Assertion, message)),
         };
         let violation = found.map(|(invariant, text)| Violation {
@@ -297,16 +277,7 @@ impl World {
 
     /// Adds what a tier did in one session.
     pub(super) fn count(&mut self, tier: &Tier) {
-        let statistics = tier.statistics();
-        let config = tier.geometry().config();
-        let coverage = &mut self.coverage;
-        coverage.hits += statistics.hits_memory + statistics.hits_flash;
-        coverage.second_chances += statistics.second_chances;
-        coverage.groups += statistics.groups_written;
-        coverage.stage_outs += statistics.disk_writes;
-        coverage.segments += statistics.segments_written;
-        coverage.queue_bytes += statistics.group_bytes_written;
-        coverage.wraps += statistics.group_bytes_written / (config.frames * u64::from(config.page_size));
+        self.coverage.count_tier(tier.geometry().config(), &tier.statistics());
     }
 
     /// What a failed operation means: nothing when the power has failed, the end of the database when a

@@ -5,16 +5,17 @@
 //! Invariants checked: `damage-noticed`, by what docs/reliability.md says under *What an error may cost*.
 //! - Bad sectors alone make no page older than it should be. Where disk and log suffice (`through`,
 //!   `drained`) they cost at most the server and the tier: it starts again, with every page right. In
-//!   `durable` they cost the pages that lie in them, which are reported as lost; a start is refused only
-//!   there.
+//!   `durable` they cost the pages that lie in them, which are reported as lost, unless disk has their newest
+//!   version; a start is refused only there.
 //! - Whatever else happens, rubbish and pages of other places are never read, and a tier that was emptied is
 //!   no excuse for anything.
 
 use mezzanine_device::Device;
 
-use super::world::{Stop, World};
+use super::world::World;
 use crate::crash::harm::Harm;
 use crate::crash::report::Invariant;
+use crate::database::stop::Stop;
 
 /// Sessions of such a life, and those of them in which harm is done.
 const SESSIONS: u32 = 4;
@@ -63,7 +64,7 @@ impl World {
 
     /// Whether only the tier may have some pages.
     fn may_be_needed(&self) -> bool {
-        self.is_needed(&self.machine.flash.image())
+        self.machine.flash.view(|flash| self.is_needed(flash))
     }
 
     /// Whether the life is over with this; an error if it may not end so.
@@ -86,7 +87,7 @@ impl World {
                 self.coverage.damage_reported += 1;
                 self.process_died(false);
             }
-            Err(Stop::Refused(_)) if needed => {
+            Err(Stop::Refused(_)) if needed || self.may_be_foreign() => {
                 self.coverage.damage_refused += 1;
                 return Ok(true);
             }

@@ -8,12 +8,13 @@ use mezzanine_ffi::pages::{Found, Written};
 
 use super::scenario::PAGE;
 use super::start::redo_point;
-use super::world::{Stop, World};
+use super::world::World;
 use crate::crash::report::Invariant;
 use crate::database::contents::{self, Content};
 use crate::database::log::{Change, Lsn};
 use crate::database::places::{Extent, Place, Unit};
 use crate::database::pool::{Buffer, Pool};
+use crate::database::stop::Stop;
 
 /// A checkpoint under way, and what of it is done.
 #[derive(Debug, Clone, Copy)]
@@ -34,7 +35,7 @@ enum Phase {
 /// From the start of the server to its end.
 pub(super) struct Server<'w> {
     pub(super) world: &'w mut World,
-    /// Each process's view of the tier.
+    /// Each process's view of the tier; none when the server does without it.
     pub(super) hosts: Vec<Host>,
     pub(super) pool: Pool,
     checkpoint: Option<Checkpoint>,
@@ -50,8 +51,19 @@ impl World {
             let mut random = self.random.clone();
             self.scenario.draw_policy(&mut random);
         }
-        let hosts = self.start()?;
-        self.plan_error();
+        self.plan_error_of_start();
+        let hosts = match self.start() {
+            Err(Stop::Refused(_) | Stop::DeviceFailed) if self.struck() => return self.failed_to_start(),
+            Err(Stop::Refused(reason)) => {
+                self.forget_error_of_start();
+                return Err(Stop::Refused(reason));
+            }
+            started => started?,
+        };
+        if self.planned.is_none_or(|_| !self.struck()) {
+            self.forget_error_of_start();
+            self.plan_error();
+        }
         let mut server = Server::new(self, hosts);
         let ended = server.live();
         if let Some(host) = server.hosts.first() {
@@ -60,7 +72,7 @@ impl World {
         match ended {
             Err(Stop::DeviceFailed) => server.device_failed(),
             ended => {
-                self.forget_error();
+                self.error_outlived(ended.is_ok());
                 ended
             }
         }
@@ -78,6 +90,9 @@ impl<'w> Server<'w> {
         if self.world.random.chance(1, 2) {
             self.checkpoint_at_once()?;
         }
+        // A server whose tier nobody needs goes on without flash, so it may not have noticed; what is planned
+        // below would turn power on again.
+        self.world.power_is_on()?;
         self.world.opening = false;
         if self.world.random.chance(7, 8) {
             let after = self.world.random.magnitude(self.world.scenario.cut_after_max);
@@ -100,8 +115,8 @@ impl<'w> Server<'w> {
         Ok(())
     }
 
-    /// Any process of the server.
-    fn host(&mut self) -> &Host {
+    /// Any process of a server that has a tier.
+    pub(super) fn host(&mut self) -> &Host {
         let number = self.world.random.below(self.hosts.len() as u64) as usize;
         &self.hosts[number]
     }
@@ -127,10 +142,7 @@ impl<'w> Server<'w> {
                 Some(victim) => self.evict(victim),
                 None => Ok(()),
             },
-            73..83 => {
-                self.work();
-                Ok(())
-            }
+            73..83 => self.work(),
             83..96 => self.step_checkpoint(),
             _ => self.drop_any(),
         }
@@ -143,14 +155,23 @@ impl<'w> Server<'w> {
     }
 
     /// Carries out a job, if there is one.
-    pub(super) fn work(&mut self) {
+    pub(super) fn work(&mut self) -> Result<(), Stop> {
         let flash_alone = self.world.random.chance(1, 4);
+        if self.hosts.is_empty() {
+            return Ok(());
+        }
         let host = self.host();
         if flash_alone {
             host.write_flash();
         } else {
             host.work();
         }
+        // Whoever has carried out a job looks for that; others may come first.
+        let failed = self.hosts[0].tier().failure().is_some();
+        if failed && self.world.random.chance(1, 2) {
+            self.tier_in_use()?;
+        }
+        Ok(())
     }
 
     fn change(&mut self, place: Place) -> Result<(), Stop> {
@@ -211,7 +232,9 @@ impl<'w> Server<'w> {
             self.write_out(buffer)?;
         } else {
             let (id, page) = (self.world.scenario.space.id(buffer.place), page_of(buffer));
-            self.host().offer(&id, &page, buffer.lsn);
+            if !self.hosts.is_empty() {
+                self.host().offer(&id, &page, buffer.lsn);
+            }
         }
         self.pool.remove(buffer.place);
         Ok(())
@@ -222,13 +245,18 @@ impl<'w> Server<'w> {
         let forced = self.world.machine.log.force(buffer.lsn);
         self.world.done("force the log", forced)?;
         let (id, page) = (self.world.scenario.space.id(buffer.place), page_of(buffer));
-        let host = self.host();
-        let since = (!buffer.before_mark).then(|| host.tier().mark());
-        let written = host.write(&id, &page, buffer.lsn, since);
-        match self.world.done("write a page", written)? {
-            Written::Taken => {}
-            Written::AlsoDisk => self.write_disk(buffer.place, &page)?,
-            Written::Refused => self.write_past_tier(buffer.place, &page)?,
+        let mut written = None;
+        if self.tier_in_use()? {
+            let host = self.host();
+            let since = (!buffer.before_mark).then(|| host.tier().mark());
+            let taken = host.write(&id, &page, buffer.lsn, since);
+            written = self.must("write a page", taken)?;
+        }
+        match written {
+            // It may have come after the look at what had to be saved.
+            Some(Written::Taken) if self.tier_in_use()? => {}
+            Some(Written::Refused) => self.write_past_tier(buffer.place, &page)?,
+            Some(Written::Taken | Written::AlsoDisk) | None => self.write_disk(buffer.place, &page)?,
         }
         self.pool.cleaned(buffer.place);
         self.world.coverage.pages_written_out += 1;
@@ -257,12 +285,19 @@ impl<'w> Server<'w> {
             }
             let host = self.host();
             let forgotten = host.forget(&id);
-            if self.world.done("forget a page", forgotten)? {
+            let forgotten = self.must("forget a page", forgotten)?;
+            if forgotten == Some(true) {
                 return Ok(());
             }
-            let host = self.host();
-            let awaited = host.await_stage_out(&only);
-            self.world.done("await a stage-out", awaited)?;
+            if forgotten.is_some() {
+                let host = self.host();
+                let awaited = host.await_stage_out(&only);
+                self.must("await a stage-out", awaited)?;
+            }
+            if self.hosts.is_empty() {
+                // Whoever gave the tier up may have written an older version.
+                return self.write_disk(place, page);
+            }
         }
     }
 
@@ -270,13 +305,14 @@ impl<'w> Server<'w> {
     pub(super) fn read(&mut self, place: Place) -> Result<Content, Stop> {
         let id = self.world.scenario.space.id(place);
         let mut page = vec![0; PAGE as usize];
-        match self.host().read(&id, &mut page) {
+        let found = if self.hosts.is_empty() { Found::OnDisk } else { self.host().read(&id, &mut page) };
+        match found {
             Found::Here => {}
             Found::OnDisk => {
                 let read = self.world.machine.disk.read_at(&mut page, u64::from(place) * u64::from(PAGE));
                 self.world.done("read the disk", read)?;
             }
-            Found::Lost => {
+            Found::Lost | Found::Silent => {
                 self.world.power_is_on()?;
                 if self.world.damaged.is_some() {
                     return Err(Stop::Lost);
@@ -296,9 +332,12 @@ impl<'w> Server<'w> {
             return Ok(buffer.version);
         }
         self.make_room()?;
-        let found = self.read(place)?;
         let Some(expected) = self.world.history.now().version(place) else {
             return Err(Stop::violated(Invariant::Assertion, "a page was asked for that is not there"));
+        };
+        let found = match self.read(place) {
+            Err(Stop::Lost) => return Err(self.lost(place, expected)),
+            read => read?,
         };
         if found != Content::Version(expected) {
             self.world.note_older(found);
@@ -310,13 +349,26 @@ impl<'w> Server<'w> {
         Ok(expected)
     }
 
+    /// A page was reported as lost: a violation if disk has its newest version. Where flash was changed and
+    /// not only spoilt, the tier may take an older one for that.
+    fn lost(&self, place: Place, newest: u32) -> Stop {
+        let mut page = vec![0; PAGE as usize];
+        let sectors = self.world.harm.as_ref().is_some_and(|harm| harm.sectors);
+        let read = self.world.machine.disk.read_at(&mut page, u64::from(place) * u64::from(PAGE));
+        if sectors && read.is_ok() && contents::identify(&page, place) == Content::Version(newest) {
+            let text = format!("page {place} is lost, and disk has its newest version {newest}");
+            return Stop::violated(Invariant::DamageNoticed, text);
+        }
+        Stop::Lost
+    }
+
     pub(super) fn check(&mut self, place: Place) -> Result<(), Stop> {
         if self.world.history.now().version(place).is_some() {
             let fetched = self.fetch(place).map(|_| ());
             return self.without_page(fetched);
         }
         let id = self.world.scenario.space.id(place);
-        if self.host().holds(&id) {
+        if !self.hosts.is_empty() && self.host().holds(&id) {
             self.world.note_older(Content::Zeros);
             let text = format!("page {place} was dropped, and the tier has it");
             return Err(Stop::violated(Invariant::NoResurrection, text));
@@ -328,7 +380,11 @@ impl<'w> Server<'w> {
     fn without_page(&mut self, done: Result<(), Stop>) -> Result<(), Stop> {
         match done {
             Err(Stop::Lost)
-                if self.world.harm.is_some() && self.hosts[0].tier().sync_mode() == SyncMode::Durable =>
+                if self.world.harm.is_some()
+                    && self
+                        .hosts
+                        .first()
+                        .is_some_and(|host| host.tier().sync_mode() == SyncMode::Durable) =>
             {
                 self.world.coverage.damage_reported += 1;
                 Ok(())
@@ -339,7 +395,9 @@ impl<'w> Server<'w> {
 
     /// Every page, and the tier's own rules.
     pub(super) fn check_all(&mut self) -> Result<(), Stop> {
-        self.host().tier().check();
+        if !self.hosts.is_empty() {
+            self.host().tier().check();
+        }
         (0..self.world.scenario.space.places()).try_for_each(|place| self.check(place))
     }
 
@@ -362,8 +420,12 @@ impl<'w> Server<'w> {
     pub(super) fn forget_extent(&mut self, extent: &Extent, lsn: Lsn) -> Result<(), Stop> {
         self.pool.forget(extent);
         let space = self.world.scenario.space;
-        let dropped = self.host().drop_range(&space.ids(extent));
-        self.world.done("drop a range", dropped)?;
+        if self.tier_in_use()? {
+            let dropped = self.host().drop_range(&space.ids(extent));
+            self.must("drop a range", dropped)?;
+            // Whoever gives the tier up may be writing just these pages.
+            self.tier_in_use()?;
+        }
         if self.world.random.chance(1, 2) {
             let (offset, len) = (u64::from(extent.first), u64::from(extent.count));
             let discarded = self.world.machine.disk.discard(offset * u64::from(PAGE), len * u64::from(PAGE));
@@ -382,7 +444,9 @@ impl<'w> Server<'w> {
             let redo = self.world.machine.log.end();
             self.pool.mark();
             self.redo_begun = redo;
-            self.host().checkpoint_marked();
+            if self.tier_in_use()? {
+                self.host().checkpoint_marked();
+            }
             self.world.trace(|| format!("checkpoint {redo} begins"));
             self.checkpoint = Some(Checkpoint { redo, phase: Phase::WritingPages });
             return Ok(());
@@ -393,8 +457,10 @@ impl<'w> Server<'w> {
                     return self.write_out(buffer);
                 }
                 let all = self.world.random.chance(1, 8);
-                let written = self.host().checkpoint_written(all);
-                self.world.done("write a checkpoint", written)?;
+                if self.tier_in_use()? {
+                    let written = self.host().checkpoint_written(all);
+                    self.must("write a checkpoint", written)?;
+                }
                 Phase::SyncingFiles
             }
             Phase::SyncingFiles => {
@@ -404,8 +470,10 @@ impl<'w> Server<'w> {
             Phase::Superblock => {
                 let forced = self.world.machine.log.force(redo);
                 self.world.done("force the log", forced)?;
-                let synced = self.host().checkpoint_synced(redo_point(redo));
-                self.world.done("sync a checkpoint", synced)?;
+                if self.tier_in_use()? {
+                    let synced = self.host().checkpoint_synced(redo_point(redo));
+                    self.must("sync a checkpoint", synced)?;
+                }
                 Phase::ControlFile
             }
             Phase::ControlFile => {
@@ -418,8 +486,10 @@ impl<'w> Server<'w> {
                 Phase::Confirming
             }
             Phase::Confirming => {
-                let done = self.host().checkpoint_done(redo_point(redo));
-                self.world.done("complete a checkpoint", done)?;
+                if self.tier_in_use()? {
+                    let done = self.host().checkpoint_done(redo_point(redo));
+                    self.must("complete a checkpoint", done)?;
+                }
                 self.checkpoint = None;
                 if !self.world.machine.control.read().files_lack_pages {
                     self.world.check_disk_alone("after a checkpoint of a server whose files lack nothing")?;
@@ -448,8 +518,13 @@ impl<'w> Server<'w> {
     fn shut_down(&mut self) -> Result<(), Stop> {
         self.checkpoint_at_once()?;
         let drain = self.world.random.chance(1, 2);
+        if !self.tier_in_use()? {
+            return self.world.check_without_tier();
+        }
         let closed = self.host().close(drain);
-        let closed = self.world.done("close the tier", closed)?;
+        let Some(closed) = self.must("close the tier", closed)? else {
+            return self.world.check_without_tier();
+        };
         self.world.coverage.closes += 1;
         if !closed.current {
             return Ok(());

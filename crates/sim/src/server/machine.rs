@@ -133,8 +133,8 @@ impl Machine {
     /// Another machine that is at rest what this one is.
     pub(super) fn copy(&self, disk_piece: u64) -> Self {
         let mut copy = Self::new(self.flash.len(), self.disk.len(), disk_piece);
-        copy.flash.load(&self.flash.image());
-        copy.disk.load(&self.disk.image());
+        copy.flash.put_back(&self.flash.snapshot());
+        copy.disk.put_back(&self.disk.snapshot());
         copy.log.copy_from(&self.log);
         copy.control.put(self.control.read());
         copy.marker.0.put(self.marker.0.read());
@@ -167,6 +167,11 @@ impl Server for Relations {
             })
             .collect();
         self.disk.run(&mut writes).into_iter().all(|written| written.is_ok())
+    }
+
+    fn read_page(&self, id: &PageId, page: &mut [u8]) -> bool {
+        let place = self.space.place(id).expect("a page of nobody is read from disk");
+        self.disk.read_at(page, u64::from(place) * self.page_bytes).is_ok()
     }
 
     fn sync_pages(&self) -> bool {

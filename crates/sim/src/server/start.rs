@@ -12,12 +12,13 @@ use mezzanine_ffi::startup::{Adoption, Start, Started};
 use super::life::Server;
 use super::machine::Relations;
 use super::scenario::PAGE;
-use super::world::{Stop, World};
+use super::world::World;
 use crate::crash::report::Invariant;
 use crate::database::contents::Content;
 use crate::database::history::Verdict;
 use crate::database::log::{Change, Lsn};
 use crate::database::places::Place;
+use crate::database::stop::Stop;
 
 /// The process that starts the server.
 const STARTUP: u32 = 1;
@@ -28,7 +29,8 @@ pub(super) fn redo_point(redo: Lsn) -> RedoPoint {
 }
 
 impl World {
-    /// Starts the server on the tier, and lets its processes attach.
+    /// Starts the server on the tier, and lets its processes attach. No process has a view of a tier that the
+    /// server does without.
     pub(super) fn start(&mut self) -> Result<Vec<Host>, Stop> {
         // What is read now must still be there after the next power cut.
         let log = &mut self.machine.log;
@@ -58,7 +60,9 @@ impl World {
         let started = started.map_err(|refusal| Stop::Refused(refusal.to_string()))?;
         // Whatever lies in the slot and in the data directory has been accepted.
         self.tampered = None;
-        self.judge_start(&host, &started)?;
+        if !self.judge_start(&host, &started)? {
+            return Ok(Vec::new());
+        }
         let mut hosts = vec![host];
         for owner in STARTUP + 1..=self.scenario.processes {
             let mut other = self.host()?;
@@ -98,15 +102,23 @@ impl World {
         fresh
     }
 
-    /// A tier that was not adopted holds nothing.
-    fn judge_start(&mut self, host: &Host, started: &Started) -> Result<(), Stop> {
-        if started.adoption == Adoption::Adopted {
-            return Ok(());
+    /// A tier that was not adopted holds nothing. Whether there is one.
+    fn judge_start(&mut self, host: &Host, started: &Started) -> Result<bool, Stop> {
+        let given_up = std::mem::take(&mut self.given_up);
+        // A start that was cut off may have made a new one, which nobody has used.
+        if started.adoption == Adoption::Adopted && !given_up {
+            return Ok(true);
         }
         self.coverage.tiers_emptied += 1;
         if started.adoption == Adoption::Unusable && self.harm.is_some() {
             // The server goes on without a tier, until its next start.
             return Err(Stop::Lost);
+        }
+        if started.adoption == Adoption::Unusable && self.struck() {
+            self.given_up = true;
+            self.coverage.errors_outlived += 1;
+            self.check_without_tier()?;
+            return Ok(false);
         }
         if started.adoption == Adoption::Unusable {
             let text = format!("a device that works is not used: {}", started.reason);
@@ -119,7 +131,7 @@ impl World {
                 format!("a tier that was {:?} ({}) has page {place}", started.adoption, started.reason);
             return Err(Stop::violated(Invariant::NoResurrection, text));
         }
-        Ok(())
+        Ok(true)
     }
 }
 
@@ -141,7 +153,7 @@ impl Server<'_> {
             }
             self.world.coverage.records_redone += 1;
             if self.world.random.chance(1, 8) {
-                self.work();
+                self.work()?;
             }
         }
         Ok(())

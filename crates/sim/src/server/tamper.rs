@@ -5,22 +5,26 @@
 //! starts with every page right; where disk and log suffice it starts. Put right again, it starts as if
 //! nothing had happened.
 
-use mezzanine_device::memory::Random;
+use std::borrow::Cow;
+
+use mezzanine_device::memory::{Image, Random};
 use mezzanine_engine::SyncMode;
-use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, TierState};
+use mezzanine_engine::format::{FormatError, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, TierState};
 use mezzanine_ffi::startup::provably_clean;
 
 use super::life::Server;
 use super::scenario::PAGE;
-use super::world::{Stop, World};
+use super::world::World;
 use crate::crash::course::Course;
+use crate::crash::harm::{damage_at_rest, each_superblock, rename_tier};
 use crate::crash::report::Invariant;
 use crate::database::contents::Content;
+use crate::database::stop::Stop;
 
 /// The machine as it was, and whether a refusal is in order.
 #[derive(Debug)]
 pub(super) struct Tampered {
-    flash: Vec<u8>,
+    flash: Image,
     marker: Option<String>,
     needed: bool,
 }
@@ -31,7 +35,7 @@ impl World {
         if !self.scenario.swaps || self.tampered.is_some() || !self.random.chance(1, 6) {
             return;
         }
-        let mut image = self.machine.flash.image();
+        let mut image = self.machine.flash.snapshot();
         let marker = self.machine.marker.0.read();
         let before =
             Tampered { flash: image.clone(), marker: marker.clone(), needed: self.is_needed(&image) };
@@ -39,9 +43,9 @@ impl World {
         match kind {
             0 => self.machine.marker.0.put(None),
             1 => each_superblock(&mut image, |bytes| bytes.fill(0)),
-            2 => each_superblock(&mut image, rename),
+            2 => each_superblock(&mut image, rename_tier),
             3 => each_superblock(&mut image, |bytes| set_version(bytes, 2)),
-            4 => image.fill(0),
+            4 => image = Image::zeroed(image.len()),
             _ => match self.older_flash.take() {
                 Some(older) => image = older,
                 None => {
@@ -53,16 +57,16 @@ impl World {
         // What lies there now may be taken for a tier that has what a directory of an older moment lacks.
         let before = Tampered { needed: before.needed || self.is_needed(&image), ..before };
         self.trace(|| format!("tampered with, {kind}; needed: {}", before.needed));
-        self.machine.flash.load(&image);
+        self.machine.flash.put_back(&image);
         self.tampered = Some(before);
         self.coverage.flash_losses += 1;
     }
 
     /// Whether only a tier may have some pages, by what marker, control file or superblock say.
-    pub(super) fn is_needed(&self, image: &[u8]) -> bool {
+    pub(super) fn is_needed(&self, image: &Image) -> bool {
         let found = SUPERBLOCK_OFFSETS
             .iter()
-            .filter_map(|offset| Superblock::decode(&image[*offset as usize..][..SUPERBLOCK_BYTES]).ok())
+            .filter_map(|offset| Superblock::decode(&superblock(image, *offset)).ok())
             .max_by_key(|superblock| superblock.generation);
         let by_tier = found.is_some_and(|found| {
             found.state != TierState::Drained
@@ -74,6 +78,18 @@ impl World {
         by_tier || by_marker || self.machine.control.read().files_lack_pages
     }
 
+    /// Whether what lies there may be somebody else's, as far as the server can tell, and must not be
+    /// written over: no superblock is whole, and no marker says that this is its tier, or one of them has the
+    /// number of another version of the format.
+    pub(super) fn may_be_foreign(&self) -> bool {
+        let image = self.machine.flash.snapshot();
+        let found = SUPERBLOCK_OFFSETS.map(|offset| Superblock::decode(&superblock(&image, offset)).err());
+        let unmarked = self.machine.marker.0.read().is_none();
+        let is_other =
+            |error: &FormatError| matches!(error, FormatError::NewerFormat(_) | FormatError::OlderFormat(_));
+        found.iter().all(Option::is_some) && (unmarked || found.iter().flatten().any(is_other))
+    }
+
     /// The server did not start.
     pub(super) fn refused(&mut self, reason: String) -> Result<(), Stop> {
         let Some(Tampered { flash, marker, needed }) = self.tampered.take() else {
@@ -81,11 +97,11 @@ impl World {
             return Err(Stop::violated(Invariant::KnownTier, text));
         };
         self.trace(|| format!("refused: {reason}"));
-        if !needed {
+        if !needed && !self.may_be_foreign() {
             let text = format!("a tier that nobody needs was not done without: {reason}");
             return Err(Stop::violated(Invariant::KnownTier, text));
         }
-        self.machine.flash.load(&flash);
+        self.machine.flash.put_back(&flash);
         self.machine.marker.0.put(marker);
         self.machine.power.restore();
         self.coverage.tiers_refused += 1;
@@ -99,17 +115,19 @@ impl World {
             return Ok(());
         }
         let mut copy = self.copy();
-        copy.damage_at_rest();
+        for done in damage_at_rest(&copy.machine.flash, PAGE as usize, &mut copy.random) {
+            copy.trace(|| format!("on the copy {done}"));
+        }
         let outcome = copy.start_damaged();
         self.coverage.damages += 1;
-        let needed = self.is_needed(&self.machine.flash.image());
+        let needed = self.is_needed(&self.machine.flash.snapshot());
         match outcome {
             Ok(()) => Ok(()),
             Err(Stop::Lost) => {
                 self.coverage.damage_reported += 1;
                 Ok(())
             }
-            Err(Stop::Refused(_)) if needed => {
+            Err(Stop::Refused(_)) if needed || copy.may_be_foreign() => {
                 self.coverage.damage_refused += 1;
                 Ok(())
             }
@@ -119,15 +137,7 @@ impl World {
                 Invariant::RedoPromise | Invariant::Versions | Invariant::NoResurrection,
                 _,
             )) if copy.damaged == Some(true) => Ok(()),
-            Err(Stop::Refused(text)) => {
-                let text = format!("a damaged tier was not done without, though the disk suffices: {text}");
-                Err(Stop::violated(Invariant::DamageNoticed, text))
-            }
-            Err(Stop::Violated(invariant, text)) => {
-                let text = format!("with a damaged tier {} broke: {text}", invariant.name());
-                Err(Stop::violated(Invariant::DamageNoticed, text))
-            }
-            Err(stop) => Err(stop),
+            Err(stop) => Err(stop.with_damaged_tier()),
         }
     }
 
@@ -140,29 +150,12 @@ impl World {
         copy.acknowledged = self.acknowledged;
         copy.dropped.clone_from(&self.dropped);
         copy.starts = self.starts;
+        copy.given_up = self.given_up;
         copy.traced = self.traced;
         // The server of the original makes its memory anew.
         copy.memory = self.memory.take();
         copy.damaged = Some(false);
         copy
-    }
-
-    /// Bits flip, blocks become zeros, or hold what belongs to another place.
-    fn damage_at_rest(&mut self) {
-        let page = PAGE as usize;
-        let mut image = self.machine.flash.image();
-        let frames = (image.len() / page) as u64;
-        for _ in 0..self.random.magnitude(8) {
-            let [to, from] = [0, 0].map(|_| self.random.below(frames) as usize * page);
-            let kind = self.random.below(3);
-            self.trace(|| format!("damage {kind} at {to} of the copy"));
-            match kind {
-                0 => image[to + self.random.below(page as u64) as usize] ^= 1 << self.random.below(8),
-                1 => image[to..to + page].fill(0),
-                _ => image.copy_within(from..from + page, to),
-            }
-        }
-        self.machine.flash.load(&image);
     }
 
     fn start_damaged(&mut self) -> Result<(), Stop> {
@@ -171,7 +164,7 @@ impl World {
         let emptied = self.coverage.tiers_emptied > before;
         let mut server = Server::new(self, hosts);
         let outcome = server.redo().and_then(|()| server.check_all());
-        let failed = server.hosts[0].tier().failure().is_some();
+        let failed = server.hosts.first().is_some_and(|host| host.tier().failure().is_some());
         if emptied {
             // A tier that holds nothing is an excuse for nothing.
             self.damaged = Some(false);
@@ -193,17 +186,8 @@ impl World {
     }
 }
 
-fn each_superblock(image: &mut [u8], mut change: impl FnMut(&mut [u8])) {
-    for offset in SUPERBLOCK_OFFSETS {
-        change(&mut image[offset as usize..][..SUPERBLOCK_BYTES]);
-    }
-}
-
-/// Makes a superblock that of another tier.
-fn rename(bytes: &mut [u8]) {
-    if let Ok(superblock) = Superblock::decode(bytes) {
-        bytes.copy_from_slice(&Superblock { tier_uuid: [0xAA; 16], ..superblock }.encode());
-    }
+fn superblock(image: &Image, offset: u64) -> Cow<'_, [u8]> {
+    image.range(offset as usize..offset as usize + SUPERBLOCK_BYTES)
 }
 
 /// Makes a superblock one of another version of the format, under a checksum that is right.

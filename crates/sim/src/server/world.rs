@@ -2,10 +2,11 @@
 
 use std::fmt::Display;
 
-use mezzanine_device::memory::{Random, splitmix};
+use mezzanine_device::memory::{Image, Random, splitmix};
 use mezzanine_engine::LastingMemory;
 use mezzanine_ffi::host::Host;
 
+use super::errors::Planned;
 use super::machine::Machine;
 use super::scenario::Scenario;
 use super::tamper::Tampered;
@@ -17,25 +18,7 @@ use crate::crash::world::Outcome;
 use crate::crash::{Feature, Kind, Terms};
 use crate::database::history::History;
 use crate::database::log::Lsn;
-
-/// Why a session ended before its time.
-#[derive(Debug)]
-pub(super) enum Stop {
-    PowerFailed,
-    /// A device has reported an error, and an operation has failed on that.
-    DeviceFailed,
-    /// The newest version of a page cannot be read: on a copy with a damaged tier.
-    Lost,
-    /// The server refuses to start: why.
-    Refused(String),
-    Violated(Invariant, String),
-}
-
-impl Stop {
-    pub(super) fn violated(invariant: Invariant, text: impl Into<String>) -> Self {
-        Self::Violated(invariant, text.into())
-    }
-}
+use crate::database::stop::Stop;
 
 /// A world. See the module.
 pub struct World {
@@ -59,9 +42,13 @@ pub struct World {
     /// What somebody did to the machine at rest.
     pub(super) tampered: Option<Tampered>,
     /// The flash device's contents at some earlier moment.
-    pub(super) older_flash: Option<Vec<u8>>,
-    /// A device is to report an error.
+    pub(super) older_flash: Option<Image>,
+    /// A device may report an error.
     pub(super) failing: bool,
+    /// The one error that is to be reported, where that is known.
+    pub(super) planned: Option<Planned>,
+    /// The last server went on without its tier, which may not be used again, and none has started since.
+    pub(super) given_up: bool,
     /// How often a server was started; makes each new tier's identity its own.
     pub(super) starts: u64,
     /// What is done to the flash device of this copy while the server runs.
@@ -97,6 +84,8 @@ impl World {
             tampered: None,
             older_flash: None,
             failing: false,
+            planned: None,
+            given_up: false,
             starts: 0,
             harm: None,
             damaged: None,
@@ -133,9 +122,7 @@ impl World {
     /// Lives through `cuts` power cuts or to the first violation.
     pub fn live(mut self, cuts: u64) -> Outcome {
         let found = match panics::catch(|| self.sessions(cuts)) {
-            Ok(Stop::PowerFailed | Stop::DeviceFailed | Stop::Lost) => None,
-            Ok(Stop::Refused(reason)) => Some((Invariant::KnownTier, reason)),
-            Ok(Stop::Violated(invariant, text)) => Some((invariant, text)),
+            Ok(stop) => stop.finding(),
             Err(message) => Some((Invariant::Assertion, message)),
         };
         let violation = found.map(|(invariant, text)| Violation {
@@ -212,18 +199,23 @@ impl World {
 
     /// Forgets an error that did not come.
     pub(super) fn forget_error(&mut self) {
+        self.planned = None;
         if std::mem::take(&mut self.failing) {
             self.machine.flash.heal();
             self.machine.disk.heal();
+            // What is bad stays so.
+            if let Some(harm) = &self.harm {
+                harm.forget_planned(&self.machine.flash);
+            }
         }
     }
 
     /// What a failed operation means: nothing when the power has failed, the end of the session when a device
-    /// was to fail, else a finding.
+    /// was to fail and has, else a finding.
     pub(super) fn done<T, E: Display>(&self, operation: &str, result: Result<T, E>) -> Result<T, Stop> {
         result.map_err(|error| match self.machine.power.is_on() {
             false => Stop::PowerFailed,
-            true if self.failing => Stop::DeviceFailed,
+            true if self.may_fail() => Stop::DeviceFailed,
             true => Stop::violated(Invariant::NoUnprovokedError, format!("{operation} failed: {error}")),
         })
     }
@@ -245,21 +237,18 @@ impl World {
             redo,
         );
         self.coverage.disks_compared += 1;
-        compared.map_err(|text| Stop::violated(Invariant::DiskAlone, format!("{when}: {text}")))
+        compared.map_err(|wrong| {
+            self.note_older(wrong.found);
+            // Under a harmed tier it is a page that may be older, wherever that is seen first.
+            let invariant = if self.damaged.is_some() { Invariant::Versions } else { Invariant::DiskAlone };
+            Stop::violated(invariant, format!("{when}: {}", wrong.text))
+        })
     }
 
     /// Adds what a tier did in one session.
     pub(super) fn count(&mut self, host: &Host) {
         let tier = host.tier();
-        let (statistics, config) = (tier.statistics(), tier.geometry().config());
-        let coverage = &mut self.coverage;
-        coverage.hits += statistics.hits_memory + statistics.hits_flash;
-        coverage.second_chances += statistics.second_chances;
-        coverage.groups += statistics.groups_written;
-        coverage.stage_outs += statistics.disk_writes;
-        coverage.segments += statistics.segments_written;
-        coverage.queue_bytes += statistics.group_bytes_written;
-        coverage.wraps += statistics.group_bytes_written / (config.frames * u64::from(config.page_size));
+        self.coverage.count_tier(tier.geometry().config(), &tier.statistics());
     }
 }
 

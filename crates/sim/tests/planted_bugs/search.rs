@@ -10,16 +10,18 @@ pub(crate) enum Kind {
     Volume,
     Database,
     Histories,
+    Runners,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Self; 3] = [Self::Volume, Self::Database, Self::Histories];
+    pub(crate) const ALL: [Self; 4] = [Self::Volume, Self::Database, Self::Histories, Self::Runners];
 
     fn run(self, seed: u64) -> Outcome {
         match self {
             Self::Volume => crash::World::run(seed, CUTS_PER_WORLD),
             Self::Database => database::World::run(seed, CUTS_PER_WORLD),
             Self::Histories => crash::World::of_histories(seed, &Terms::default()).live(CUTS_PER_WORLD),
+            Self::Runners => crash::World::of_runners(seed, &Terms::default()).live(CUTS_PER_WORLD),
         }
     }
 }

@@ -24,6 +24,9 @@ pub(crate) struct Row {
     /// Cuts after which the world of histories finds it; looked for where neither of the others does.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) histories: Option<u64>,
+    /// Cuts after which the world of runners finds it; looked for in the same way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) runners: Option<u64>,
     /// Files of tests that find it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) tests: Vec<String>,
@@ -38,6 +41,7 @@ impl Row {
             Kind::Volume => self.volume,
             Kind::Database => self.database,
             Kind::Histories => self.histories,
+            Kind::Runners => self.runners,
         }
     }
 
@@ -46,6 +50,7 @@ impl Row {
             Kind::Volume => self.volume = cuts,
             Kind::Database => self.database = cuts,
             Kind::Histories => self.histories = cuts,
+            Kind::Runners => self.runners = cuts,
         }
     }
 
@@ -95,7 +100,7 @@ impl Table {
     /// The table as the document shows it.
     fn markdown(&self) -> String {
         let mut out = String::from(
-            "| switch | invariant | volume world | database world | histories | tests |\n|---|---|---|---|---|---|\n",
+            "| switch | invariant | volume world | database world | histories | runners | tests |\n|---|---|---|---|---|---|---|\n",
         );
         for &bug in Bug::ALL {
             let row = self.row(bug);
@@ -104,10 +109,10 @@ impl Table {
                 Some(why) => format!("not found: {why}"),
                 None => row.tests.iter().map(|test| format!("`{test}`")).collect::<Vec<_>>().join(", "),
             };
-            let [volume, database, histories] = Kind::ALL.map(cuts);
+            let [volume, database, histories, runners] = Kind::ALL.map(cuts);
             writeln!(
                 out,
-                "| `{bug:?}` | {} | {volume} | {database} | {histories} | {found} |",
+                "| `{bug:?}` | {} | {volume} | {database} | {histories} | {runners} | {found} |",
                 row.invariant
             )
             .unwrap();

@@ -31,6 +31,7 @@ fn variable(name: &str) -> Option<String> {
     std::env::var(format!("MEZZANINE_{name}")).ok()
 }
 
-fn parsed<T: FromStr<Err: std::fmt::Debug>>(name: &str) -> Option<T> {
+/// What `MEZZANINE_` and this name stand for, if they are set.
+pub(crate) fn parsed<T: FromStr<Err: std::fmt::Debug>>(name: &str) -> Option<T> {
     variable(name).map(|text| text.parse().unwrap())
 }

@@ -2,9 +2,10 @@
 
 #![allow(clippy::unwrap_used, dead_code, unreachable_pub)]
 
+pub mod bad_places;
 pub mod images;
+pub mod one_file;
 pub mod powered;
-pub mod rules;
 pub mod slow;
 pub mod traffic;
 

@@ -88,3 +88,8 @@ fn after_a_crash_with_a_guard() {
 fn after_a_crash_with_pages_written_in_place() {
     check(|| again(Setup::of(Design::Lru, SyncMode::Durable, 0), 2));
 }
+
+#[test]
+fn points_in_the_engine() {
+    check(|| again(Setup::new(0).finely(), 0));
+}

@@ -77,6 +77,11 @@ fn by_two_at_once() {
     check(|| closed_twice(Setup::new(2)));
 }
 
+#[test]
+fn points_in_the_engine() {
+    check(|| closed(Setup::new(0).finely()));
+}
+
 /// Found here, in order 43: a page had gone to disk, and the volume was closed before the tier heard of it.
 /// The next opening believed the tier, and gave the older page until that had left.
 #[test]

@@ -102,3 +102,8 @@ fn the_disk_that_is_written_first() {
 fn the_disk_that_is_written_first_beside_a_slot_directory() {
     check(|| written_through(Setup::of(Design::Tac, SyncMode::Through, 2)));
 }
+
+#[test]
+fn points_in_the_engine() {
+    check(|| synced(Setup::new(0).finely()));
+}

@@ -68,6 +68,11 @@ fn pages_that_are_written_in_place() {
 }
 
 #[test]
+fn points_in_the_engine() {
+    check(|| read(Setup::new(0).finely()));
+}
+
+#[test]
 fn a_guard_that_was_taken_away_while_it_was_read_is_noticed() {
     finds(Bug::GuardJudgedLate, || read(Setup::new(2)), 4000);
 }

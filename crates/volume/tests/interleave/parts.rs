@@ -5,7 +5,7 @@ use mezzanine_engine::planted::Bug;
 use mezzanine_volume::{Design, SyncMode};
 
 use crate::pages::{PARTS, Page, part};
-use crate::replaces::REPLACE;
+use crate::replaces::{REPLACE, replace};
 use crate::schedules::{check, finds};
 use crate::world::{FILLER, Off, Setup, Thread, World};
 
@@ -66,6 +66,16 @@ const STOP: Thread = |world| {
     world.settle(|volume| volume.resume_admission())
 };
 
+/// The one that takes its place fails as well, and is replaced in turn.
+const REPLACE_TWICE: Thread = |world| {
+    replace(world, 9)?;
+    world.flash_fails();
+    world.write((0, 5))?;
+    replace(world, 10)?;
+    world.write((0, 5))?;
+    world.sync(0)
+};
+
 fn begin(setup: Setup) -> World {
     let world = World::new(setup);
     for block in 0..3 {
@@ -105,6 +115,10 @@ fn given_up(setup: Setup) {
 
 fn replaced(setup: Setup) {
     failing(setup).run(&[HEADS, ACROSS, REPLACE]);
+}
+
+fn replaced_twice(setup: Setup) {
+    failing(setup).run(&[HEADS, ACROSS, REPLACE_TWICE]);
 }
 
 #[test]
@@ -165,6 +179,16 @@ fn a_device_that_fails_and_is_replaced() {
 #[test]
 fn a_device_that_fails_and_is_replaced_where_pages_are_written_in_place() {
     check(|| replaced(Setup::of(Design::Fifo, SyncMode::Durable, 3).takes_writes_alone()));
+}
+
+#[test]
+fn two_devices_that_fail_and_are_replaced() {
+    check(|| replaced_twice(Setup::new(2)));
+}
+
+#[test]
+fn two_devices_that_fail_and_are_replaced_where_pages_are_written_in_place() {
+    check(|| replaced_twice(Setup::of(Design::Fifo, SyncMode::Durable, 3).takes_writes_alone()));
 }
 
 #[test]

@@ -126,8 +126,10 @@ fn points_in_the_engine_where_pages_are_written_in_place() {
     check(|| rewritten(Setup::of(Design::Lru, SyncMode::Durable, 0).finely()));
 }
 
-/// Found here: a page came out of staging memory with the bytes of another one.
+/// Found here: a page came out of staging memory with the bytes of another one. It takes more orders than
+/// other faults, and another number after each change of the engine: the engine's test of the same rule needs
+/// none (`planted_rules/staging.rs`).
 #[test]
 fn a_page_of_another_group_is_noticed() {
-    finds(Bug::StagedGroupMixed, || rewritten(Setup::new(0).finely()), 5000);
+    finds(Bug::StagedGroupMixed, || rewritten(Setup::new(0).finely()), 40000);
 }

@@ -6,13 +6,17 @@ use mezzanine_volume::{Design, ReplaceOptions, SyncMode};
 
 use crate::schedules::{check, finds};
 use crate::threads::{OTHERS, WRITE, begin};
-use crate::world::{Setup, Thread, World};
+use crate::world::{Off, Setup, Thread, World};
 
 /// By one of the same kind.
-pub(crate) const REPLACE: Thread = |world| {
+pub(crate) fn replace(world: &World, identity_seed: u64) -> Result<(), Off> {
     let tier = world.tier();
-    let options = ReplaceOptions { identity_seed: Some(9), ..ReplaceOptions::new(tier.clone()) };
-    world.replace(&tier, |volume, next| volume.replace_flash(next, &options))?;
+    let options = ReplaceOptions { identity_seed: Some(identity_seed), ..ReplaceOptions::new(tier.clone()) };
+    world.replace(&tier, |volume, next| volume.replace_flash(next, &options))
+}
+
+pub(crate) const REPLACE: Thread = |world| {
+    replace(world, 9)?;
     world.write((0, 5))?;
     world.sync(0)
 };

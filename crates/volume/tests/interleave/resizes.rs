@@ -59,6 +59,11 @@ fn three_runners() {
 }
 
 #[test]
+fn points_in_the_engine() {
+    check(|| resized(Setup::new(0).finely()));
+}
+
+#[test]
 fn pages_released_before_their_disk_writes_are_synced_are_noticed() {
     finds(Bug::ReuseBeforeDiskSync, || resized(Setup::new(2)), 4000);
 }

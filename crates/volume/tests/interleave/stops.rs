@@ -49,6 +49,11 @@ fn a_slot_directory() {
 }
 
 #[test]
+fn points_in_the_engine() {
+    check(|| stopped(Setup::new(0).finely()));
+}
+
+#[test]
 fn pages_that_count_as_clean_before_they_are_synced_are_noticed() {
     finds(Bug::DrainMarksUnsynced, || stopped(Setup::new(2)), 4000);
 }

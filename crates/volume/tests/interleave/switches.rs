@@ -52,6 +52,11 @@ fn clean_pages_that_are_written_in_place() {
 }
 
 #[test]
+fn points_in_the_engine() {
+    check(|| durable(Setup::new(0).finely()));
+}
+
+#[test]
 fn pages_that_count_as_clean_before_they_are_synced_are_noticed() {
     finds(Bug::DrainMarksUnsynced, || durable(Setup::new(2)), 4000);
 }

@@ -16,6 +16,7 @@ use mezzanine_device::memory::{Fault, Injection, Operation};
 use mezzanine_volume::{VolumeError, VolumeErrorKind};
 
 use super::recovery::{Contents, contents};
+use crate::crash::harm;
 use crate::crash::machine::Machine;
 use crate::crash::pattern;
 use crate::crash::report::Invariant;
@@ -112,20 +113,10 @@ fn is_by_overwritten(world: &World, machine: &Machine, error: &VolumeError) -> b
 
 /// Bits flip, frames become zeros, or hold what belongs to another place.
 fn damage_at_rest(world: &mut World, copy: &Machine) {
-    let page = world.scenario.page_bytes();
-    let frames = world.scenario.flash_bytes() / page;
-    let mut image = copy.flash.image();
-    for _ in 0..world.random.magnitude(8) {
-        let [to, from] = [0, 0].map(|_| (world.random.below(frames) * page) as usize);
-        let kind = world.random.below(3);
-        trace!(world, "damage {kind} at {to} of the copy");
-        match kind {
-            0 => image[to + world.random.below(page) as usize] ^= 1 << world.random.below(8),
-            1 => image[to..to + page as usize].fill(0),
-            _ => image.copy_within(from..from + page as usize, to),
-        }
+    let page = world.scenario.page_bytes() as usize;
+    for done in harm::damage_at_rest(&copy.flash, page, &mut world.random) {
+        trace!(world, "on the copy {done}");
     }
-    copy.flash.load(&image);
     world.coverage.damages += 1;
 }
 

@@ -7,9 +7,10 @@
 //!   file alone is what the file may be after a crash, at every moment.
 //! - `guarded`: with a guard, a backing file that is none of this begins with the guard.
 
-use crate::crash::report::Invariant;
+use mezzanine_device::memory::Image;
 use mezzanine_volume::GUARD_NAME_BYTES as NAME_BYTES;
 
+use crate::crash::report::Invariant;
 use crate::crash::world::{Drained, GUARD, Stop, World};
 
 /// To be called right after a power cut, and before the software runs again.
@@ -34,9 +35,9 @@ pub(in crate::crash) fn check_drained(world: &mut World) -> Result<(), Stop> {
 /// may still stand at the head, and the length may still follow.
 pub(in crate::crash) fn check_pages_drained(world: &mut World) -> Result<(), Stop> {
     for (file, (model, disk)) in world.models.iter().zip(&world.machine.disks).enumerate() {
-        let mut image = disk.image();
+        let mut image = disk.snapshot();
         let guarded = u64::from(image.starts_with(GUARD));
-        image.resize(model.len() as usize, 0);
+        image.resize(model.len() as usize);
         if let Err(text) = model.is_possible_from(guarded, &image) {
             return Err(Stop::Violated(
                 Invariant::DiskAlone,
@@ -56,7 +57,7 @@ pub(in crate::crash) fn check_guards(world: &mut World) -> Result<(), Stop> {
     // A file that is shorter than its guard has the guard's length while it stands there, and its head and
     // its length cannot be put back in one write. Files of the software that a guard is for are longer
     // than it.
-    let excused = |image: &[u8]| image.starts_with(GUARD) || image.len() <= GUARD.len() + NAME_BYTES;
+    let excused = |image: &Image| image.starts_with(GUARD) || image.len() <= GUARD.len() + NAME_BYTES;
     each(world, Invariant::Guarded, "without its guard", excused)
 }
 
@@ -64,10 +65,10 @@ fn each(
     world: &mut World,
     invariant: Invariant,
     when: &str,
-    excused: impl Fn(&[u8]) -> bool,
+    excused: impl Fn(&Image) -> bool,
 ) -> Result<(), Stop> {
     for (file, (model, disk)) in world.models.iter().zip(&world.machine.disks).enumerate() {
-        let possible = disk.inspect(|image| if excused(image) { Ok(()) } else { model.is_possible(image) });
+        let possible = disk.view(|image| if excused(image) { Ok(()) } else { model.is_possible(image) });
         if let Err(text) = possible {
             return Err(Stop::Violated(invariant, format!("disk {file} {when} has {text}")));
         }

@@ -19,7 +19,7 @@
 
 use std::sync::Arc;
 
-use mezzanine_device::memory::{MemoryDevice, Random};
+use mezzanine_device::memory::{Image, Random};
 use mezzanine_engine::format::{Superblock, read_superblock};
 use mezzanine_engine::{Admission, ReadError, ReadFlash, Region, SyncMode, Tier, TierConfig};
 use mezzanine_volume::{VolumeConfig, VolumeError, VolumeErrorKind};
@@ -269,7 +269,7 @@ impl Mix {
         let (model, image) = (&self.flash.models[file], &self.flash.snapshot.disks[file]);
         let guarded = u64::from(image.starts_with(GUARD));
         let mut image = image.clone();
-        image.resize(model.len() as usize, 0);
+        image.resize(model.len() as usize);
         let _ = world;
         is_clean(&self.flash.tier) || model.is_possible_from(guarded, &image).is_ok()
     }
@@ -313,7 +313,7 @@ impl Mix {
             models.push(&of_sidecar.models[file]);
         }
         let named = self.sidecar(file).filter(|_| dirty).map(|sidecar| sidecar.named()).unwrap_or_default();
-        let disk = as_it_is.then_some(&part.disk.snapshot.disks[file][..]);
+        let disk = as_it_is.then_some(&part.disk.snapshot.disks[file]);
         if let Err(why) = (Expected { models, disk, named }).fits(world, found) {
             return if !dirty && self.has_lost_the_name(file) { Ok(false) } else { Err(why) };
         }
@@ -331,13 +331,12 @@ impl Mix {
     /// lacks.
     fn is_same_opening(&self, file: usize) -> bool {
         let Some(sidecar) = self.sidecar(file) else { return false };
-        let flash = MemoryDevice::new(0);
-        flash.load(&self.flash.snapshot.flash);
-        let Ok(superblock) = read_superblock(&mut Flash(&flash)) else { return false };
+        let flash = &self.flash.snapshot.flash;
+        let Ok(superblock) = read_superblock(&mut Flash(flash)) else { return false };
         let epoch = sidecar.number("epoch").and_then(|epoch| u32::try_from(epoch).ok()).unwrap_or(0);
         let nonce: Option<String> =
             superblock.nonce_of(epoch).map(|nonce| nonce.iter().map(|byte| format!("{byte:02x}")).collect());
-        let groups = groups_on(&flash, &superblock);
+        let groups = groups_on(flash, &superblock);
         sidecar.field("nonce") == nonce.as_deref()
             && (epoch == superblock.epoch || groups == superblock.epoch_sequence)
             && sidecar.number("groups").unwrap_or(0) <= groups
@@ -353,22 +352,22 @@ impl Mix {
 
     /// Exception 4.
     fn forgets_nonces(&self, file: usize) -> bool {
-        let flash = MemoryDevice::new(0);
-        flash.load(&self.flash.snapshot.flash);
-        let Ok(superblock) = read_superblock(&mut Flash(&flash)) else { return false };
+        let flash = &self.flash.snapshot.flash;
+        let Ok(superblock) = read_superblock(&mut Flash(flash)) else { return false };
         let epoch = self.sidecar(file).and_then(|sidecar| sidecar.number("epoch")).unwrap_or(0);
         u64::from(superblock.epoch) >= epoch + u64::from(NONCES_KEPT)
     }
 }
 
 /// Numbers and paths of files, as flash has them beside the superblocks; none if they are torn.
-fn names_on(flash: &[u8]) -> Vec<(u64, String)> {
+fn names_on(flash: &Image) -> Vec<(u64, String)> {
     const PLACE: std::ops::Range<usize> = 16 * 1024..32 * 1024;
-    let Some(bytes) = flash.get(PLACE).filter(|bytes| bytes.starts_with(b"MEZZFILE")) else {
+    if flash.len() < PLACE.end {
         return Vec::new();
-    };
+    }
+    let bytes = flash.range(PLACE);
     let word = |at: usize| bytes.get(at..at + 4)?.try_into().ok().map(u32::from_le_bytes);
-    if word(8) != Some(crc32c::crc32c(&bytes[12..])) {
+    if !bytes.starts_with(b"MEZZFILE") || word(8) != Some(crc32c::crc32c(&bytes[12..])) {
         return Vec::new();
     }
     let (mut names, mut at) = (Vec::new(), 16);
@@ -385,16 +384,19 @@ fn is_clean(tier: &TierConfig) -> bool {
     tier.sync_mode == SyncMode::Through || tier.admission == Admission::Clean
 }
 
-struct Flash<'f>(&'f MemoryDevice);
+struct Flash<'f>(&'f Image);
 
 impl ReadFlash for Flash<'_> {
     fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
-        use mezzanine_device::Device;
-        self.0.read_at(bytes, offset).map_err(|error| ReadError(error.to_string()))
+        if offset + bytes.len() as u64 > self.0.len() as u64 {
+            return Err(ReadError(format!("no {} bytes at {offset}", bytes.len())));
+        }
+        self.0.read(offset as usize, bytes);
+        Ok(())
     }
 }
 
-fn groups_on(flash: &MemoryDevice, superblock: &Superblock) -> u64 {
+fn groups_on(flash: &Image, superblock: &Superblock) -> u64 {
     let Ok(geometry) = superblock.config.geometry() else { return 0 };
     let region = Region::heap(geometry.region_bytes());
     Tier::recover(region, superblock, 1, &mut Flash(flash)).map_or(0, |found| found.superblock.epoch_sequence)
@@ -405,7 +407,7 @@ struct Expected<'m> {
     /// What may be there after a crash at any of these moments.
     models: Vec<&'m FileModel>,
     /// Or what its disk has, where that counts as it is,
-    disk: Option<&'m [u8]>,
+    disk: Option<&'m Image>,
     /// but for these pages.
     named: Vec<u64>,
 }
@@ -425,8 +427,8 @@ impl Expected<'_> {
             }
             let block = world.scenario.hole.place(at as u64) / page_bytes;
             let on_disk = self.disk.filter(|_| !self.named.contains(&block)).is_some_and(|disk| {
-                let there = disk.get(at..(at + bytes.len()).min(disk.len())).unwrap_or_default();
-                bytes.starts_with(there) && bytes[there.len()..].iter().all(|&byte| byte == 0)
+                let there = disk.range(at.min(disk.len())..(at + bytes.len()).min(disk.len()));
+                bytes.starts_with(&there) && bytes[there.len()..].iter().all(|&byte| byte == 0)
             });
             if !on_disk {
                 let model = self.models[0];

@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use mezzanine_device::memory::splitmix;
+use mezzanine_device::memory::{Image, splitmix};
 use mezzanine_volume::{Volume, VolumeError, VolumeErrorKind};
 
 use super::recovery::{Contents, contents};
@@ -97,7 +97,7 @@ fn mixed(world: &mut World, now: &Snapshot, backup: &Backup, mix: Mix) -> Result
     match mix {
         Mix::OldFlash => mixed.flash.clone_from(&backup.snapshot.flash),
         Mix::NewFlash | Mix::NoFlash => {}
-        Mix::BlankFlash => mixed.flash.fill(0),
+        Mix::BlankFlash => mixed.flash = Image::zeroed(mixed.flash.len()),
         Mix::OldFile(file) => {
             mixed.disks[file].clone_from(&backup.snapshot.disks[file]);
             mixed.changes[file] = backup.snapshot.changes[file];

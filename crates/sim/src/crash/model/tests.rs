@@ -119,11 +119,11 @@ fn a_history_does_not_double_with_each_failed_change_of_a_file_that_ends_inside_
     // None of what may be there was forgotten: the end was cut off, or the file is as long as it was.
     let mut image: Vec<_> =
         [2, 1, 1, 1].iter().zip(0..).flat_map(|(version, page)| page_of(*version, page)).collect();
-    file.is_possible(&image).unwrap();
+    file.is_possible(&Image::from(&image[..])).unwrap();
     image.truncate(len as usize);
-    file.is_possible(&image).unwrap();
+    file.is_possible(&Image::from(&image[..])).unwrap();
     image[len as usize - 1] ^= 1;
-    file.is_possible(&image).unwrap_err();
+    file.is_possible(&Image::from(&image[..])).unwrap_err();
 }
 
 #[test]
@@ -131,11 +131,11 @@ fn the_image_of_a_disk_is_compared_without_settling_anything() {
     let mut file = file();
     file.crashed(true);
     let mut image: Vec<u8> = (0..4).flat_map(|page| page_of(1, page)).collect();
-    file.is_possible(&image).unwrap();
+    file.is_possible(&Image::from(&image[..])).unwrap();
     image[..PAGE as usize].copy_from_slice(&page_of(2, 0));
-    file.is_possible(&image).unwrap();
+    file.is_possible(&Image::from(&image[..])).unwrap();
     image[0] ^= 1;
-    assert!(file.is_possible(&image).unwrap_err().contains("byte 0"));
-    file.is_possible(&image[..PAGE as usize]).unwrap_err();
+    assert!(file.is_possible(&Image::from(&image[..])).unwrap_err().contains("byte 0"));
+    file.is_possible(&Image::from(&image[..PAGE as usize])).unwrap_err();
     assert!(file.is_in_doubt(0, PAGE));
 }

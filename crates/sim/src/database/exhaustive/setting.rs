@@ -10,7 +10,8 @@ use crate::crash::scenario::draw_placement;
 use crate::database::places::{Place, Space};
 use crate::database::scenario::{Scenario, Tearing};
 use crate::database::server::Server;
-use crate::database::world::{Stop, World};
+use crate::database::stop::Stop;
+use crate::database::world::World;
 
 /// Rounds after which the queue must have come round.
 const ROUNDS_MAX: u32 = 1000;

@@ -3,7 +3,7 @@
 use crate::crash::exhaustive::subject::steps;
 use crate::database::places::{Place, Unit};
 use crate::database::server::Server;
-use crate::database::world::Stop;
+use crate::database::stop::Stop;
 
 /// Pages that one step fills.
 const FILLED: Place = 6;

@@ -1,8 +1,6 @@
-//! Rules taken out one at a time, and places of a device that stay bad.
+//! Places of a device that stay bad.
 
 use mezzanine_device::memory::{Bad, MemoryDevice};
-#[cfg(feature = "planted")]
-use mezzanine_engine::planted::{Bug, set};
 
 use super::PAGE;
 
@@ -16,16 +14,4 @@ pub fn spoil(flash: &MemoryDevice, bytes: &[u8], bad: Bad) -> usize {
         flash.spoil((at * PAGE + 1024) as u64, 512, bad);
     }
     places.len()
-}
-
-/// Checks that `good` holds, and does not with any of the rules taken out.
-#[cfg(feature = "planted")]
-pub fn only_with(bugs: &[Bug], good: impl Fn() -> bool) {
-    assert!(good(), "with all rules in place");
-    for &bug in bugs {
-        set(Some(bug));
-        let held = good();
-        set(None);
-        assert!(!held, "{bug:?} went unnoticed");
-    }
 }

@@ -1,0 +1,126 @@
+//! Room at the rear of the queue, beside frames that are bad and pages that are lost.
+//!
+//! Everything at the front can leave it without room at the rear but the names of lost pages (see
+//! `unreadable`). A page that is found lost frees a frame that nothing is put in any more, and its name needs a
+//! good one. So pages that come in, second chances and syncs that have a note alone stop while there is room
+//! for the names of pages that are lost one after the other, in good frames: bad ones behind the rear do not
+//! count, since all that is put there is void records.
+//!
+//! Names take the last room there is, and leave that of a summary behind it, for a group that carries the
+//! front. If a name finds none, the front waits until something has made room. Where nothing can, because more
+//! pages are lost side by side than there is room for, the tier ends writing with the page that is in the way.
+
+use crate::bad_frames::BAD_MAX;
+use crate::config::SyncMode;
+use crate::control::NONE;
+use crate::failure::Failure;
+use crate::lane::{LANE_IDLE, LANE_STUCK};
+use crate::metadata::{BEING_WRITTEN, COVERED, FULL};
+use crate::planted::{self, Bug};
+use crate::release::SYNC_IDLE;
+use crate::tier::Tier;
+
+impl Tier {
+    /// Frames that a queue has beyond those with which it can just work: half of them for names, half for what
+    /// bad frames cost.
+    fn half_to_spare(&self) -> u64 {
+        self.frames_wanted().saturating_sub(self.geometry.least_frames) / 2
+    }
+
+    /// Frames that are kept free for the names of lost pages: of as many as may be lost, or as bad frames are
+    /// remembered, in groups of their own, with a group more for each that carries the front past them.
+    pub(crate) fn names_room(&self) -> u64 {
+        let off = planted::is(Bug::NamesWithoutRoom) || planted::is(Bug::LostPagesFindNoRoom);
+        // In other modes no page is lost: the tier is given up.
+        if self.geometry.placed.is_some() || self.sync_mode() != SyncMode::Durable || off {
+            return 0;
+        }
+        let names = (self.frames_wanted() / 16).min(BAD_MAX as u64);
+        let groups = names.div_ceil(self.geometry.group_pages());
+        (names + 2 * groups * self.geometry.summary_frames()).min(self.half_to_spare())
+    }
+
+    /// Frames between two positions behind the rear that are no room, because there are bad ones among them: a
+    /// void record takes the frame itself, and the group is another one, with a summary of its own, sooner.
+    pub(crate) fn bad_room(&self, from: u64, to: u64) -> u64 {
+        if !self.has_bad() || self.geometry.placed.is_some() {
+            return 0;
+        }
+        if planted::is(Bug::BadFramesAreRoom) || planted::is(Bug::LostPagesFindNoRoom) {
+            return 0;
+        }
+        let cost = self.bad_between(from, to) * (1 + self.geometry.summary_frames());
+        cost.min(self.half_to_spare())
+    }
+
+    /// A number that changes whenever there may be more room at the rear.
+    pub(crate) fn room(&self) -> u64 {
+        let control = self.control();
+        let moved = control.front.get() + control.durable_front.get() + control.retired.get();
+        1 + moved + control.resizes.get()
+    }
+
+    /// Whether the front waits for room at the rear. Under the control lock.
+    pub(crate) fn waits_for_room(&self) -> bool {
+        self.control().lane_room.get() == self.room()
+    }
+
+    /// A page of this group, which is lost, has found no room: its group and those behind it stay at the front
+    /// until there is more than this `room`.
+    pub(crate) fn wait_for_room(&self, group: u64, room: u64) {
+        let control = self.control();
+        let _guard = control.lock.lock(self.owner);
+        control.lane_end.set(group);
+        control.lane_room.set(room);
+    }
+
+    /// There is no job. If the front waits for room that nothing under way will make, this is the end of
+    /// writing; true if it is to look again. Under no lock.
+    pub(crate) fn look_for_room(&self) -> bool {
+        let control = self.control();
+        // Without the lock, since nearly always nobody waits.
+        if control.lane_room.get() == 0 || self.failure().is_some() {
+            return false;
+        }
+        let _guard = control.lock.lock(self.owner);
+        if !self.waits_for_room() || !self.nothing_moves() || planted::is(Bug::LostWaitsForEver) {
+            return false;
+        }
+        if control.open.get() != NONE {
+            // It was opened since, and has room.
+            control.lane_room.set(0);
+            return true;
+        }
+        let group = control.cleaned.get();
+        let pages = self.pages_of(group, &self.group_at(group));
+        let first = pages.start;
+        // What is left of it is what was not appended again.
+        let lost = pages.into_iter().find(|&position| self.waits_at_front(position)).unwrap_or(first);
+        control.lane.set(LANE_STUCK);
+        self.latch(Failure::FlashRead { position: lost });
+        false
+    }
+
+    /// Whether the queue stands still: all that was appended is durable and in a segment, all that was passed
+    /// has left, and no job is out that could change that. Under the control lock.
+    fn nothing_moves(&self) -> bool {
+        let control = self.control();
+        let cleaned = control.cleaned.get();
+        let passed = [&control.releasable, &control.front, &control.durable_front];
+        let end = match control.open.get() {
+            NONE => control.next_sequence.get(),
+            open if self.slot_of(open).records.get() == 0 => open,
+            _ => return false,
+        };
+        let in_segments = control.segments.iter().all(|s| !matches!(s.state.get(), FULL | BEING_WRITTEN));
+        let idle = control.lane.get() == LANE_IDLE
+            && control.disk_sync.get() == SYNC_IDLE
+            && control.flushing.get() + control.releasing.get() + control.draining.get() == 0;
+        idle && in_segments
+            && control.segment_unflushed.get() == COVERED
+            && passed.iter().all(|mark| mark.get() == cleaned)
+            && control.retired.get() == end
+            && cleaned < control.staged_from.get()
+            && !self.resize_waits()
+    }
+}
