@@ -243,6 +243,7 @@ tier_readv(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 								blocknum + i, relpath(reln->smgr_rlocator, forknum)),
 						 errdetail("It is damaged there, and the one on disk is older."),
 						 errhint("Check the flash device. In sync mode drained the log has the page: the server restarts, or has to be started again, without this tier. In durable it has to be restored from a backup.")));
+				break;
 			case MEZZ_FOUND_SILENT:
 				ereport(ERROR,
 						(errcode(ERRCODE_IO_ERROR),
@@ -250,6 +251,7 @@ tier_readv(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 								blocknum + i, relpath(reln->smgr_rlocator, forknum)),
 						 errdetail("The flash device answers no read."),
 						 errhint("See to the flash device and try again; nothing is known to be lost.")));
+				break;
 		}
 		if (missing > 0)
 			disk_read(reln, forknum, blocknum + i - missing, buffers + i - missing, missing);

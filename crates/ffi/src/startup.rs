@@ -275,7 +275,7 @@ impl Host {
         let path = self.flash_path();
         Refusal::new(format!("the flash device \"{}\" answers no read just now: {error}", path.display()))
             .detail("Nothing is known to be lost.")
-            .hint("See to the device, and start the server again. If it does not answer any more, restore a backup.")
+            .hint("See the kernel's log and to the device, and start the server again. If it does not answer any more: copy what can be read of it to another one and name that in mezzanine.flash_path, or restore a backup.")
             .of_failed_device()
     }
 

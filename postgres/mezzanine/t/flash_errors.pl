@@ -229,7 +229,8 @@ for my $mode (qw(durable drained through))
 	{
 		my $from = -s $node->logfile;
 		ok(!start_faulty($node, fail_ok => 1), "$what: the server does not start without what only the tier has");
-		like(log_since($node, $from), qr/FATAL:  the flash device ".*" has failed.*\n.*HINT:  .*Copy what can be read/, "$what: it says why, and what to do");
+		like(log_since($node, $from), qr/FATAL:  the flash device ".*" answers no read just now.*\n.*DETAIL:  Nothing is known to be lost\.\n.*HINT:  .*start the server again.*copy what can be read/,
+			"$what: it says why, and what to do");
 		await_end($node);
 	}
 	else
