@@ -1,5 +1,5 @@
 //! Lines of execution on stacks of their own, all on one thread of the system: who gives way does it at the
-//! cost of a call, where a thread has to be put to sleep and another one woken.
+//! cost of a call, where a thread has to be put to sleep and another one woken (docs/decisions/0020).
 #![allow(unsafe_code)]
 
 use std::cell::{Cell, RefCell};
