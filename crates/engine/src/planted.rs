@@ -452,6 +452,8 @@ bugs! {
         /// A tier that refuses a database keeps the logs of a stock SQLite that it has taken into its directory, and the database can be opened without the
         /// tier no more either. It was so once. (SQLite's part.)
         RefusedLogKept,
+        /// The log of a refused database stays where an attempt has put it that died before. It was so once. (SQLite's part.)
+        DeadAttemptsLogKept,
         /// In sync mode `drained` a page that cannot be read leaves its tier in use, and every restart of the server comes to it again. It was so once. (The
         /// part of `crates/ffi`.)
         UnreadableKeepsTier,

@@ -18,7 +18,7 @@
 //! something that is no file and says "unable to open database file", with nothing changed. The directory
 //! appears and goes by one atomic system call each. It goes when the last connection has closed and no log is
 //! left, or when the tier has refused the database: then the logs of a stock SQLite that it has taken in are
-//! put back ([`give_back`]).
+//! put back ([`give_back`]), also those that an attempt before took in and died.
 //!
 //! # Logs of another moment
 //! A log that was put back beside a newer database would roll it back, or bring old pages to it. So the
@@ -102,16 +102,19 @@ fn is_cold(log: &Path) -> io::Result<bool> {
 
 /// Takes the logs of `database` into their directory, which is made if need be. Logs that a stock SQLite left
 /// at their usual places come along, so that they are recovered by the next reader. The caller has locked the
-/// database against other processes. Says whether the directory was made: then nothing is in it but what
-/// came along, and [`give_back`] undoes all of this. After an error that is done.
+/// database against other processes. Says whether nothing is in the directory but what came along: then
+/// [`give_back`] undoes all of this. After an error that is done if the directory was made here.
 pub(crate) fn enter(database: &Path) -> Result<bool, Error> {
-    let made = !directory(database).is_dir();
+    let directory = directory(database);
+    let made = !directory.is_dir();
     let entered = take_over(database);
     if entered.is_err() && made {
         // The first error is the one to report.
         let _ = give_back(database);
     }
-    entered.map(|()| made)
+    // One that names no opening is of an attempt that died: before a log is written there, [`own`] names it.
+    let unused = || directory.join(OPENING).try_exists().is_ok_and(|named| !named);
+    entered.map(|()| made || unused() && !planted::is(Bug::DeadAttemptsLogKept))
 }
 
 fn take_over(database: &Path) -> Result<(), Error> {

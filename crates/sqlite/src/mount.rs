@@ -212,11 +212,11 @@ pub(crate) fn open(
 }
 
 fn attach(mount: &Arc<Mount>, path: &Path, lock: &ProcessLock) -> Result<Arc<Database>, Error> {
-    let made = lock.writable() && logs::enter(path)?;
+    let unused = lock.writable() && logs::enter(path)?;
     let database = mount.database(path, lock);
     if database.is_err() && lock.writable() {
         // The first error is the one to report.
-        let _ = match made && !belongs_to_tier(mount, path) && !planted::is(Bug::RefusedLogKept) {
+        let _ = match unused && !belongs_to_tier(mount, path) && !planted::is(Bug::RefusedLogKept) {
             true => logs::give_back(path),
             false => logs::leave(path).map(|_| ()),
         };

@@ -235,6 +235,58 @@ fn a_refused_database_has_its_log_back() {
     }
 }
 
+/// What a process leaves that dies when it has taken a killed program's log into the tier's directory and has
+/// been neither given the database nor refused: with the file where the log's name was, and without.
+fn died_taking_the_log(folder: &Folder, journal: &str, half_way: bool) {
+    let directory = folder.file("app.db-wal");
+    if journal == "wal" {
+        fs::rename(&directory, folder.file("app.db-wal.new")).unwrap();
+        fs::create_dir(&directory).unwrap();
+        fs::hard_link(folder.file("app.db-wal.new"), directory.join("wal")).unwrap();
+        if !half_way {
+            fs::remove_file(folder.file("app.db-wal.new")).unwrap();
+        }
+    } else {
+        fs::create_dir(&directory).unwrap();
+        if !half_way {
+            fs::rename(folder.file("app.db-journal"), directory.join("journal")).unwrap();
+        }
+    }
+    if !half_way {
+        fs::write(directory.join("README"), "whose it is").unwrap();
+    }
+}
+
+/// The next attempt found the directory, took the log in it for one of the tier's, and left it there when
+/// the database was refused: again the stock SQLite could not open what no tier had a page of.
+#[test]
+fn a_refused_database_has_its_log_back_after_an_attempt_that_died() {
+    for (journal, half_way) in [("wal", false), ("wal", true), ("delete", false), ("delete", true)] {
+        let folder = Folder::new();
+        let others: Vec<Connection> = (0..11).map(|number| open(&folder, &format!("{number}.db"))).collect();
+        killed_stock(&folder, journal);
+        let log = fs::read(folder.file(log_of(journal))).unwrap();
+        died_taking_the_log(&folder, journal, half_way);
+        #[cfg(feature = "planted")]
+        if !half_way {
+            let twin = Folder::new();
+            fs::copy(folder.file("app.db"), twin.file("app.db")).unwrap();
+            copy(&folder.file("app.db-wal"), &twin.file("app.db-wal"));
+            fs::write(twin.file("app.db.mezzanine"), "no sidecar").unwrap();
+            mezzanine_engine::planted::set(Some(mezzanine_engine::planted::Bug::DeadAttemptsLogKept));
+            refusal(&twin);
+            mezzanine_engine::planted::set(None);
+            assert!(rows_without_a_tier(&twin).is_err(), "the planted fault went unnoticed");
+        }
+        let told = refusal(&folder);
+        assert!(told.contains("11"), "{told}");
+        assert_eq!(fs::read(folder.file(log_of(journal))).unwrap(), log, "{journal}, {half_way}");
+        assert!(!folder.file("app.db-wal.new").exists() && !folder.file("app.db-wal").is_dir());
+        assert_eq!(rows_without_a_tier(&folder), Ok(200), "{journal}, {half_way}");
+        drop(others);
+    }
+}
+
 #[test]
 fn a_database_and_its_sidecar_of_an_earlier_moment_are_refused_with_the_newer_flash() {
     let (folder, old) = (Folder::new(), Folder::new());
