@@ -466,6 +466,9 @@ bugs! {
         /// What fails of a device that is to take the place of another, when it is made ready to be written, is not asked for: the volume goes on
         /// with it. (The volume's part.)
         SuccessorUnready,
+        /// A device that is to take the place of another, and does not keep what is written to it, is used with the older tier that it holds. It was so
+        /// once. (The volume's part.)
+        OlderSuccessorUsed,
         /// A device that answers no read at all for a while passes for one whose pages are lost. It was so once.
         SilenceTakenForLoss,
         /// Readers and drains call a page lost of a device that answers no read at all for a while, and whoever is told so gives it up. It was so once. (The

@@ -137,18 +137,18 @@ impl Volume {
     /// `Unrecognised` if the device holds something else and `OnlyCopy` if it holds a tier that was not
     /// drained, unless `force`; `InvalidConfig`; `NoSpace`; `Truncated` if the device is too small.
     pub fn format(flash: &dyn Device, config: &VolumeConfig, force: bool) -> Result<(), VolumeError> {
-        format_tier(flash, config, force, |first| first)
+        format_tier(flash, config, force, |first| first).map(|_| ())
     }
 }
 
 /// Makes an empty tier on `flash`, whose first superblock is what `begin` makes of that of a tier without a
-/// past.
+/// past. Returns the tier's identity.
 pub(crate) fn format_tier(
     flash: &dyn Device,
     config: &VolumeConfig,
     force: bool,
     begin: impl FnOnce(Superblock) -> Superblock,
-) -> Result<(), VolumeError> {
+) -> Result<[u8; 16], VolumeError> {
     let name = flash.describe();
     let geometry = volume_geometry(&config.tier, "format", &name)?;
     let failed = |error| VolumeError::from_device("format", flash.describe(), error);
@@ -174,7 +174,8 @@ pub(crate) fn format_tier(
     Roster::default().write(flash).map_err(failed)?;
     flash.flush().map_err(failed)?;
     let first = begin(Superblock::new(&geometry, tier_uuid, database_uuid));
-    write_superblock(flash, &first, false).map_err(failed)
+    write_superblock(flash, &first, false).map_err(failed)?;
+    Ok(tier_uuid)
 }
 
 /// What to do about superblocks that cannot be read: they may be whole, and name pages that are nowhere else.

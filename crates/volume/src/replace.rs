@@ -218,13 +218,19 @@ impl Shared {
             nonce_seed: None,
             to_drain: false,
         };
-        format_tier(&*flash, &config, options.force, |first| Superblock {
+        let made = format_tier(&*flash, &config, options.force, |first| Superblock {
             database_uuid: old.database_uuid,
             epoch: old.epoch,
             origin_epoch: old.epoch,
             ..first
         })?;
         let (host, mut opened) = open_tier(Arc::clone(&flash), &config, Some(old.nonce))?;
+        if host.tier.uuid() != made && !planted::is(Bug::OlderSuccessorUsed) {
+            let reason =
+                "it says that it has written a new tier, and holds an older one, whose pages are old";
+            return Err(VolumeError::new(VolumeErrorKind::Damaged, REPLACE, &name, reason)
+                .advise("name another device: this one does not keep what is written to it"));
+        }
         for file in files {
             opened.roster.set(file.number, &file.path);
         }

@@ -147,3 +147,39 @@ fn a_spare_that_fails_leaves_the_old_device_in_use() {
         }
     }
 }
+
+/// A spare device holds an older tier with older pages, and keeps nothing of what is written to it from some
+/// write on, and reports none of that. Either the old device stays in use, or the new tier is.
+fn an_older_tier_is_not_taken_for_the_new_one(after: u64) -> (bool, bool) {
+    let config = durable(Design::FaceGsc);
+    let InUse { flash, volume, file, .. } = in_use(&config);
+    let older = flash.image();
+    let options =
+        ReplaceOptions { force: true, identity_seed: Some(7), ..ReplaceOptions::new(config.tier.clone()) };
+    volume.replace_flash(flash_for(&config), &options).unwrap();
+    for block in 0..PAGES {
+        file.write_at(&page(block, 2), block * PAGE as u64).unwrap();
+    }
+    let spare = flash_for(&config);
+    spare.load(&older);
+    spare.inject(Injection { operation: Operation::Write, after, count: u64::MAX, fault: Fault::Lie });
+    let replaced = volume.replace_flash(spare.clone(), &options);
+    let named = replaced.as_ref().is_err_and(|error| error.to_string().contains(&spare.describe()));
+    let right = (replaced.is_ok() || named)
+        && volume.state() == VolumeState::Ok
+        && (0..PAGES).all(|block| read(&file, block) == Ok(page(block, 2)));
+    (right, spare.faults_struck() > 0)
+}
+
+#[test]
+fn a_spare_that_keeps_nothing_is_not_used_with_what_it_held() {
+    for after in 0.. {
+        let (right, struck) = an_older_tier_is_not_taken_for_the_new_one(after);
+        assert!(right, "from write {after} on");
+        if !struck {
+            assert!(after > 3, "nothing of a replacement was struck");
+            break;
+        }
+    }
+    only_with(&[Bug::OlderSuccessorUsed], || an_older_tier_is_not_taken_for_the_new_one(0).0);
+}
