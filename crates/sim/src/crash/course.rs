@@ -60,8 +60,11 @@ impl Course {
     }
 
     /// Plans a power cut in the session under way, in the `after`-th device operation from now, unless the
-    /// excerpt knows better.
+    /// excerpt knows better. Power that has failed and nobody has noticed stays off: the cut has come already.
     pub(crate) fn plan_cut(&self, power: &Power, after: u64) {
+        if !power.is_on() {
+            return;
+        }
         match self.planned() {
             Some(Lived { cut: Some(_), .. }) => power.restore(),
             _ => power.crash_after(after),
@@ -75,7 +78,7 @@ impl Course {
         self.operation_began = power.operations();
         if let Some(planned) = self.planned() {
             if let Some((operation, after)) = planned.cut {
-                if operation == number {
+                if operation == number && power.is_on() {
                     power.crash_after(after);
                 }
             }
@@ -108,5 +111,29 @@ impl Course {
     /// What took place.
     pub(crate) fn into_lived(self) -> Excerpt {
         self.lived
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+    use super::*;
+
+    /// Power fails in an operation of which nobody asks how it ended; then the next cut is planned, by the
+    /// whole course and by excerpts with and without a cut of their own.
+    #[test]
+    fn power_that_has_failed_stays_off() {
+        for only in [None, Some("0:0"), Some("0:0!0.3")] {
+            let mut course = Course::new(1, only.map(|only| only.parse().unwrap()));
+            let power = Power::new();
+            course.session().unwrap();
+            power.crash_after(1);
+            power.spend();
+            assert!(!power.is_on());
+            course.plan_cut(&power, 5);
+            assert!(!power.is_on(), "{only:?}: a cut is planned");
+            course.operation(&power).unwrap();
+            assert!(!power.is_on(), "{only:?}: an operation begins");
+        }
     }
 }

@@ -48,6 +48,8 @@ impl<'t> Server<'t> {
         if self.world.random.chance(1, 2) {
             self.checkpoint_at_once()?;
         }
+        // A job may have met the cut that was planned for the start, and nobody has asked it.
+        self.world.power_is_on()?;
         self.world.waits = 0;
         self.world.opening = false;
         if self.world.random.chance(7, 8) {
@@ -66,6 +68,7 @@ impl<'t> Server<'t> {
         if ends_in_order {
             self.shut_down()?;
         }
+        self.world.power_is_on()?;
         Ok(ends_in_order)
     }
 

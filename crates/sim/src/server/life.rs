@@ -90,8 +90,7 @@ impl<'w> Server<'w> {
         if self.world.random.chance(1, 2) {
             self.checkpoint_at_once()?;
         }
-        // A server whose tier nobody needs goes on without flash, so it may not have noticed; what is planned
-        // below would turn power on again.
+        // A server whose tier nobody needs goes on without flash, so it may not have noticed.
         self.world.power_is_on()?;
         self.world.opening = false;
         if self.world.random.chance(7, 8) {
@@ -110,6 +109,7 @@ impl<'w> Server<'w> {
         let in_order = self.world.random.chance(1, 2);
         if in_order {
             self.shut_down()?;
+            self.world.power_is_on()?;
         }
         self.world.process_died(in_order);
         Ok(())
