@@ -58,3 +58,18 @@ fn worlds_whose_devices_fail_in_a_replacement_lose_nothing_more() {
     assert!(failed >= cuts / 20, "only {failed} replacements failed");
     assert!(outlived >= cuts / 1000, "only {outlived} came to their end though a device failed");
 }
+
+/// A spare device reports every write as done and does none, and holds an older tier of this life (found by
+/// seed 1448).
+#[cfg(feature = "planted")]
+#[test]
+fn a_spare_device_with_an_older_tier_is_missed() {
+    use mezzanine_engine::planted::{Bug, set};
+    set(Some(Bug::OlderSuccessorUsed));
+    let found = (1440..1600).find_map(|seed| {
+        let scenario = Scenario { replaces: true, spares: true, ..Scenario::draw(seed) };
+        World::of(scenario).live(CUTS_PER_WORLD).violation
+    });
+    set(None);
+    println!("{:?}", found.unwrap());
+}

@@ -53,7 +53,7 @@ features! {
     Resizes = "resizes" "A queue that grows and shrinks.",
     Switches = "switches" "Switches of the sync mode, and stops and starts of admission.",
     Replacements = "replacements" "Replacements of the flash device in use.",
-    Spares = "spares" "Devices that fail while one takes the place of another.",
+    Spares = "spares" "Devices that fail, and spare ones that come to harm, while one takes the place of another.",
     Ahead = "ahead" "Stage-out ahead of need.",
     Holes = "holes" "Files with a hole, behind which offsets are beyond 4 GiB.",
     Later = "later" "Flash that is damaged in the middle of a life, with power cuts after that.",

@@ -10,12 +10,21 @@
 //! In some such lives sectors of flash go bad for good, and nothing else goes wrong: then every page reads
 //! right or is reported as lost, and the volume takes changes as before.
 //!
+//! In other such lives harm is done to the spare device of a replacement, while it is made ready and soon
+//! after, and to nothing else before:
+//! - A replacement that fails of it names that device, and the volume goes on as before.
+//! - Once the spare one is in use the disk has every page, so whatever nobody has written since reads right,
+//!   and is not reported as lost. What was written since is judged as above.
+//! - Where the power fails in the replacement the old device can be opened, with everything as it should be,
+//!   or the new one can, or is refused as damaged.
+//!
 //! The machine itself is not touched, and no number is drawn that anything else in the life would have drawn.
 
 use std::collections::BTreeSet;
 
-use mezzanine_device::memory::{Bad, Fault, Injection, Operation, Random, SECTOR_BYTES, splitmix};
-use mezzanine_volume::{VolumeErrorKind, VolumeState};
+use mezzanine_device::Device;
+use mezzanine_device::memory::{Bad, Fault, Image, Injection, Operation, Random, SECTOR_BYTES, splitmix};
+use mezzanine_volume::{ReplaceOptions, VolumeError, VolumeErrorKind, VolumeState};
 
 use super::damage;
 use super::recovery::contents;
@@ -33,6 +42,21 @@ struct Page {
     replaced: bool,
     /// A version was synced since the last damage, or ever if the disk has all pages.
     synced: bool,
+    /// The disk had it when the flash device was replaced, and nobody has written it since.
+    on_disk: bool,
+}
+
+/// How far the replacement of the flash device is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Replacement {
+    /// There is none in this life.
+    None,
+    /// It is to come.
+    ToCome,
+    /// The power has failed in it.
+    CutShort,
+    /// The device that was the spare one is in use.
+    Done,
 }
 
 /// A copy of the machine, and what is known of its files.
@@ -51,15 +75,29 @@ struct Later<'w> {
     bad_sectors: Vec<(u64, Bad)>,
     /// Sessions so far, this one included.
     sessions: usize,
+    replacement: Replacement,
 }
 
 /// To be called between two sessions.
 pub(in crate::crash) fn check(world: &mut World) -> Result<(), Stop> {
     let mut random = Random::new(splitmix(world.random.clone().next_u64() ^ 0x6c61_7465_7273));
-    if !random.chance(1, 64) {
+    if random.chance(1, 64) {
+        let machine = Machine::from_snapshot(&world.machine.snapshot(), world.scenario.fingerprints);
+        begin(world, machine, random, Replacement::None)?;
+    }
+    let mut random = Random::new(splitmix(world.random.clone().next_u64() ^ 0x7265_706c_6163_6573));
+    if !(world.scenario.replaces && world.scenario.spares && random.chance(1, 16)) {
         return Ok(());
     }
     let machine = Machine::from_snapshot(&world.machine.snapshot(), world.scenario.fingerprints);
+    // One that was never in use, or a tier of this life, complete or not.
+    let blank = Image::zeroed(world.scenario.flash_bytes() as usize);
+    let used = world.machine.spare.snapshot();
+    machine.spare.put_back(if random.chance(1, 4) { &blank } else { &used });
+    begin(world, machine, random, Replacement::ToCome)
+}
+
+fn begin(world: &mut World, machine: Machine, random: Random, replacement: Replacement) -> Result<(), Stop> {
     let session = world.open_on(&machine)?;
     let before = contents(world, &session)?;
     let page = world.scenario.page_bytes() as usize;
@@ -77,6 +115,7 @@ pub(in crate::crash) fn check(world: &mut World) -> Result<(), Stop> {
         damaged: false,
         bad_sectors: Vec::new(),
         sessions: 0,
+        replacement,
     }
     .live(session)
 }
@@ -85,11 +124,12 @@ impl Later<'_> {
     fn live(mut self, mut session: Session) -> Result<(), Stop> {
         // In some lives sectors go bad, and nothing else goes wrong: then whatever is not lost with them goes
         // on.
-        let sectors = self.world.scenario.sectors && self.random.chance(1, 2);
+        let replaces = self.replacement != Replacement::None;
+        let sectors = !replaces && self.world.scenario.sectors && self.random.chance(1, 2);
         for round in 0..4 {
             self.sessions = round + 1;
             // The first two are those in which something goes wrong.
-            if round < 2 && !sectors {
+            if round < 2 && !sectors && self.harms_flash() {
                 self.plan_bad_writes();
             }
             if self.random.chance(3, 4) {
@@ -102,6 +142,9 @@ impl Later<'_> {
                 // Whatever was synced meanwhile may lie where something went wrong.
                 self.pages.iter_mut().flatten().for_each(|page| page.synced = false);
             }
+            if self.replacement == Replacement::CutShort {
+                self.choose()?;
+            }
             session = match self.world.try_open_on(&self.machine) {
                 Ok(session) => session,
                 Err((_, error)) => {
@@ -110,7 +153,7 @@ impl Later<'_> {
                     if error.kind() == VolumeErrorKind::Io && !self.bad_sectors.is_empty() {
                         return Ok(());
                     }
-                    return damage::refusal(self.world, &self.machine, &error, false);
+                    return self.judge_refusal(&error);
                 }
             };
             self.read_everything(&session)?;
@@ -127,6 +170,7 @@ impl Later<'_> {
         drop(session);
         self.machine.power.restore();
         self.machine.flash.heal();
+        self.machine.spare.heal();
         for (sector, bad) in &self.bad_sectors {
             self.machine.flash.spoil(*sector, SECTOR_BYTES, *bad);
         }
@@ -137,10 +181,23 @@ impl Later<'_> {
 
     fn plan_bad_writes(&mut self) {
         let fault = *self.random.pick(&[Fault::FlipBit, Fault::Misdirect, Fault::Lie]);
-        let (after, count) = (self.random.magnitude(16) - 1, self.random.magnitude(3));
+        let (after, mut count) = (self.random.magnitude(16) - 1, self.random.magnitude(3));
+        // A spare device may keep nothing of what is written to it, and hold what it held before.
+        if !self.harms_flash() && self.random.chance(1, 4) {
+            count = u64::MAX;
+        }
         trace!(self.world, "later, on a copy: {fault:?} after {after} writes, {count} times");
-        self.machine.flash.inject(Injection { operation: Operation::Write, after, count, fault });
-        self.damaged = true;
+        let injection = Injection { operation: Operation::Write, after, count, fault };
+        match self.harms_flash() {
+            true => self.machine.flash.inject(injection),
+            false => self.machine.spare.inject(injection),
+        }
+        self.damaged |= self.harms_flash();
+    }
+
+    /// Whether harm comes to the device in use, and not to the spare one.
+    fn harms_flash(&self) -> bool {
+        matches!(self.replacement, Replacement::None | Replacement::Done)
     }
 
     fn flip_bit(&mut self) {
@@ -163,9 +220,15 @@ impl Later<'_> {
         // A page has to leave before what lies in a bad sector is asked for.
         let operations = if sectors { 400 } else { 48 };
         for _ in 0..self.random.magnitude(operations) {
+            if damaging && self.replacement == Replacement::ToCome && self.random.chance(1, 8) {
+                self.replace(session)?;
+                if !self.machine.power.is_on() {
+                    return Ok(());
+                }
+            }
             let file = self.random.below(self.pages.len() as u64) as usize;
             let failed = match self.random.below(8) {
-                0 if damaging && self.random.chance(1, 4) => {
+                0 if damaging && self.harms_flash() && self.random.chance(1, 4) => {
                     if sectors {
                         self.spoil_sector()
                     } else {
@@ -223,11 +286,93 @@ impl Later<'_> {
         frames.collect::<BTreeSet<u64>>().len()
     }
 
-    fn write(&mut self, session: &Session, file: usize) -> Result<(), mezzanine_volume::VolumeError> {
+    /// Puts the spare device in the place of the other, with harm done to it.
+    fn replace(&mut self, session: &Session) -> Result<(), Stop> {
+        self.plan_bad_writes();
+        if self.random.chance(1, 2) {
+            self.machine.power.crash_after(self.random.magnitude(128));
+        }
+        self.version += 1;
+        let options = ReplaceOptions {
+            force: true,
+            identity_seed: Some(splitmix(self.world.scenario.seed ^ splitmix(u64::from(self.version)))),
+            ..ReplaceOptions::new(self.world.scenario.tier.clone())
+        };
+        trace!(self.world, "later, on a copy: the flash device is replaced");
+        let spare = self.machine.connect(&self.machine.spare);
+        let replaced = session.volume.replace_flash(spare, &options);
+        if !self.machine.power.is_on() {
+            self.replacement = Replacement::CutShort;
+            return Ok(());
+        }
+        if let Err(error) = replaced {
+            trace!(self.world, "later, on a copy: the replacement failed: {error}");
+            self.world.coverage.replacements_failed += 1;
+            self.machine.spare.heal();
+            let named = error.to_string().contains(&self.machine.spare.describe());
+            let state = session.volume.state();
+            return match named && state == VolumeState::Ok {
+                true => Ok(()),
+                false => Err(broken(format!(
+                    "a spare device was harmed, and the replacement failed like this, {state:?}: {error}"
+                ))),
+            };
+        }
+        self.world.coverage.replacements += 1;
+        (0..self.pages.len()).for_each(|file| self.synced(file));
+        self.goes_on_with_spare();
+        Ok(())
+    }
+
+    /// The spare device is in use from now on, and the disk has every page.
+    fn goes_on_with_spare(&mut self) {
+        self.machine.swap_flash();
+        self.replacement = Replacement::Done;
+        self.damaged = true;
+        self.pages.iter_mut().flatten().for_each(|page| page.on_disk = true);
+    }
+
+    /// The power has failed in the replacement: somebody opens the volume with the one device or the other,
+    /// among those that can be.
+    fn choose(&mut self) -> Result<(), Stop> {
+        self.replacement = Replacement::ToCome;
+        // It was put aside, and has lost what was not flushed.
+        self.machine.spare.power_cut(self.random.next_u64());
+        let new_first = self.random.chance(1, 2);
+        for new in [new_first, !new_first] {
+            if new {
+                self.machine.swap_flash();
+            }
+            let copy = Machine::from_snapshot(&self.machine.snapshot(), self.world.scenario.fingerprints);
+            if new {
+                self.machine.swap_flash();
+            }
+            let opened = self.world.try_open_on(&copy);
+            let changed = opened.map(|used| used.files.iter().try_for_each(|file| file.set_len(file.len())));
+            if matches!(changed, Ok(Ok(()))) {
+                trace!(self.world, "later, on a copy: the new device is opened: {new}");
+                if new {
+                    self.goes_on_with_spare();
+                }
+                return Ok(());
+            }
+        }
+        // The files need the new one, and that is harmed.
+        trace!(self.world, "later, on a copy: neither device can be used");
+        self.goes_on_with_spare();
+        Ok(())
+    }
+
+    fn judge_refusal(&self, error: &VolumeError) -> Result<(), Stop> {
+        damage::refusal(self.world, &self.machine, error, false)
+    }
+
+    fn write(&mut self, session: &Session, file: usize) -> Result<(), VolumeError> {
         let bytes = self.world.scenario.page_bytes();
         let number = self.random.below(self.pages[file].len() as u64);
         self.version += 1;
         self.pages[file][number as usize].issued.push(self.version);
+        self.pages[file][number as usize].on_disk = false;
         trace!(self.world, "later, on a copy: write {} of page {number} of file {file}", self.version);
         let mut page = vec![0; bytes as usize];
         pattern::fill(&mut page, file as u8, self.version, number * bytes);
@@ -238,7 +383,7 @@ impl Later<'_> {
         trace!(self.world, "later, on a copy: sync of file {file}");
         for page in &mut self.pages[file] {
             if let Some(last) = page.issued.last().copied() {
-                *page = Page { issued: vec![last], replaced: true, synced: true };
+                *page = Page { issued: vec![last], replaced: true, synced: true, on_disk: page.on_disk };
             }
         }
     }
@@ -252,12 +397,13 @@ impl Later<'_> {
                 let offset = (number * bytes) as u64;
                 if let Err(error) = session.files[file].read_at(&mut found, offset) {
                     let short = matches!(error.kind(), VolumeErrorKind::ShortRead { .. });
+                    let on_disk = self.clean || self.pages[file][number].on_disk;
                     // An older table of files knows an older length.
-                    if short && !self.clean && self.damaged {
+                    if short && !on_disk && self.damaged {
                         continue;
                     }
                     // Where the disk has every page damage to flash fails nothing.
-                    if error.kind() != VolumeErrorKind::LostPage || self.clean {
+                    if error.kind() != VolumeErrorKind::LostPage || on_disk {
                         return Err(broken(format!("file {file}, page {number}: {error}")));
                     }
                     lost += 1;
@@ -293,7 +439,11 @@ impl Later<'_> {
         let from = at as usize;
         page.issued.iter().any(|version| pattern::is(unit, file as u8, *version, at))
             || (!page.replaced && *unit == self.before[file][from..from + unit.len()])
-            || (!page.synced && !self.clean && self.damaged && pattern::belongs(unit, file as u8, at))
+            || (!page.synced
+                && !page.on_disk
+                && !self.clean
+                && self.damaged
+                && pattern::belongs(unit, file as u8, at))
     }
 }
 
