@@ -441,6 +441,15 @@ bugs! {
         KnownEndVerified,
         /// What one read brings is believed: of flash, when a tier is recovered, and of a disk, when a file is attached or its header guarded. It was so once.
         OneReadBelieved,
+        /// A guard of which one byte has rotted counts as none: the file is refused as a replaced one, or its header, which is in the sidecar alone,
+        /// is dropped. It was so once. (The volume's part.)
+        RottenGuardMissed,
+        /// Any guard that differs in one byte counts as the file's with a rotten byte, also that of another file. (The volume's part.)
+        OtherGuardTakenForRotten,
+        /// A guard with a rotten byte is recognized and not written anew. (The volume's part.)
+        RottenGuardLeft,
+        /// An error of the disk under a guard says neither where nor what to do next. It was so once. (The volume's part.)
+        UnreadGuardUnnamed,
         /// A drained tier of which something is damaged is refused, though disk has every page. It was so once. (The volume's part.)
         DrainedTierNeeded,
         /// A tier that nobody needs, closed in order, is refused when something of it cannot be read. It was so once. (The volume's part.)

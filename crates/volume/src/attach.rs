@@ -10,9 +10,10 @@ use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{IdRange, Lookup, Position};
 
 use crate::agreed::read_agreed;
-use crate::config::{AttachOptions, GUARD_BYTES_MAX, GUARD_NAME_BYTES};
+use crate::config::{AttachOptions, GUARD_BYTES_MAX};
 use crate::core::{Shared, TierHost, exclusive, lock};
 use crate::error::{VolumeError, VolumeErrorKind, unsteady};
+use crate::guard::{is_rotten, name_guard};
 use crate::home::{FileInner, Head};
 use crate::identity::{Bond, FileEvidence, TierEvidence, judge};
 use crate::note::{FILES_MAX, LENGTH_END};
@@ -53,13 +54,30 @@ impl<'a> Candidate<'a> {
         VolumeError::from_device("attach", &self.name, error)
     }
 
-    /// Reads the first bytes of the file.
-    fn read_head(&self, head: &mut [u8]) -> Result<(), VolumeError> {
+    /// Reads the first bytes of the file, where a guard stands if its sidecar names one.
+    fn read_head(&self, head: &mut [u8], sidecar: Option<&Sidecar>) -> Result<(), VolumeError> {
         let read = |bytes: &mut [u8]| self.backing.read_at_or_zero(bytes, 0).map(drop);
-        match read_agreed(head, read).map_err(|error| self.io(error))? {
+        let failed = |error| {
+            let error = self.io(error);
+            if planted::is(Bug::UnreadGuardUnnamed) { error } else { self.unread_head(error, sidecar) }
+        };
+        match read_agreed(head, read).map_err(failed)? {
             true => Ok(()),
             false => Err(unsteady("attach", &self.name)),
         }
+    }
+
+    fn unread_head(&self, error: VolumeError, sidecar: Option<&Sidecar>) -> VolumeError {
+        let copy = "nothing was changed; see to the disk and try again. If it stays so, copy all that can be read of the file to a good one";
+        let advice = match sidecar.filter(|sidecar| !sidecar.guard.is_empty()) {
+            Some(_) => format!(
+                "{copy}, have the copy begin with the bytes that the sidecar {} calls `guard`, in hexadecimal digits, and use it with this \
+                 sidecar, which has the true header",
+                self.store.describe()
+            ),
+            None => format!("{copy}, with its own header from a backup, and use that"),
+        };
+        error.at(0).advise(advice)
     }
 
     /// Whether a block of the file has this checksum; read again before it is said to have another.
@@ -170,7 +188,12 @@ impl Shared {
         let found = candidate.read_sidecar()?;
         let guard_len = found.as_ref().map_or(0, |sidecar| sidecar.guard.len()).max(candidate.guard.len());
         let mut head = vec![0; guard_len];
-        candidate.read_head(&mut head)?;
+        candidate.read_head(&mut head, found.as_ref())?;
+        let rotten = found.as_ref().filter(|sidecar| self.is_rotten_guard(sidecar, &head));
+        if let Some(sidecar) = rotten {
+            head[..sidecar.guard.len()].copy_from_slice(&sidecar.guard);
+        }
+        let rotten = rotten.is_some();
         if candidate.backing.len() >= LENGTH_END {
             let reason = format!("it is longer than a file of a volume can be, {} bytes", LENGTH_END - 1);
             return Err(VolumeError::new(VolumeErrorKind::Io, "attach", candidate.name, reason));
@@ -181,7 +204,7 @@ impl Shared {
         }
         match (&found, bond) {
             (Some(sidecar), Bond::Dirty { number }) => {
-                self.attach_dirty(&mut registry, candidate, sidecar, number)
+                self.attach_dirty(&mut registry, candidate, sidecar, number, rotten)
             }
             (_, bond) => {
                 if let Some(sidecar) = &found {
@@ -191,6 +214,16 @@ impl Shared {
                 self.attach_current(&mut registry, candidate, bond, distrusted)
             }
         }
+    }
+
+    /// Whether the guard that the sidecar names stands on disk, and one byte of it has rotted.
+    fn is_rotten_guard(&self, sidecar: &Sidecar, head: &[u8]) -> bool {
+        // A tier that is older than the sidecar does not know all numbers.
+        let known =
+            |host: &Arc<TierHost>| host.tier.uuid() == sidecar.tier_uuid && sidecar.epoch <= host.epoch;
+        let host = self.tier_in_use().filter(known);
+        let given_up_to = host.map_or(u32::MAX, |host| lock(&host.table).table.next_file);
+        is_rotten(sidecar, head, |number| number < given_up_to)
     }
 
     fn judge(
@@ -376,13 +409,14 @@ impl Shared {
         Ok(self.register(file))
     }
 
-    /// Takes up a file whose newest pages may be in the tier.
+    /// Takes up a file whose newest pages may be in the tier; `rotten` says that its guard is.
     fn attach_dirty(
         &self,
         registry: &mut Registry,
         candidate: Candidate<'_>,
         sidecar: &Sidecar,
         number: u32,
+        rotten: bool,
     ) -> Result<Arc<FileInner>, VolumeError> {
         let (Some(host), Some(opened)) = (self.tier_in_use(), registry.tier.as_mut()) else {
             let reason = "the tier was given up meanwhile";
@@ -397,6 +431,12 @@ impl Shared {
         let mut candidate = candidate;
         candidate.guard.clone_from(&sidecar.guard);
         let file = candidate.into_file(number, Some(host));
+        if rotten && !planted::is(Bug::RottenGuardLeft) {
+            // With a second rotten byte it would be known no longer.
+            let failed = |error| VolumeError::from_device("write the guard anew of", &file.name, error).at(0);
+            file.write_plain(&sidecar.guard, 0, &self.counters).map_err(failed)?;
+            file.flush(&self.counters).map_err(failed)?;
+        }
         let length = lock(&host.table).table.get(number).map_or(0, |entry| entry.length);
         for word in [&file.len, &file.clip] {
             word.store(length, Ordering::Release);
@@ -504,29 +544,6 @@ impl Shared {
 /// Entries of the table that the new one replaces.
 fn forgettable(bond: &Bond) -> usize {
     if let Bond::New { forget } = bond { forget.len() } else { 0 }
-}
-
-/// What follows a guard: the tier and the file whose it is.
-fn guard_name(tier: &[u8; 16], number: u32) -> [u8; GUARD_NAME_BYTES] {
-    let mut name = [0; GUARD_NAME_BYTES];
-    name[..16].copy_from_slice(tier);
-    name[16..].copy_from_slice(&number.to_le_bytes());
-    name
-}
-
-/// Adds to a guard whose it is.
-fn name_guard(guard: &mut Vec<u8>, tier: &[u8; 16], number: u32) {
-    if !guard.is_empty() && guard.len() + GUARD_NAME_BYTES <= GUARD_BYTES_MAX {
-        guard.extend_from_slice(&guard_name(tier, number));
-    }
-}
-
-/// A guard that names the tier `from`, or none, names the tier `to` from now on.
-pub(crate) fn rename_guard(guard: &mut Vec<u8>, from: &[u8; 16], to: &[u8; 16], number: u32) {
-    if guard.ends_with(&guard_name(from, number)) {
-        guard.truncate(guard.len() - GUARD_NAME_BYTES);
-    }
-    name_guard(guard, to, number);
 }
 
 /// The head of an empty file with this guard.

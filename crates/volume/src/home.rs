@@ -28,7 +28,7 @@
 //! up or taken away meanwhile, it is read again.
 //!
 //! So a file whose sidecar says `dirty` and that does not begin with the guard was replaced by someone, and
-//! is refused. The guard is followed by the name of tier and file, so that another guarded file is not taken
+//! is refused; one rotten byte apart (see `guard`). The guard is followed by the name of tier and file, so that another guarded file is not taken
 //! for this one.
 
 use std::path::PathBuf;

@@ -221,8 +221,12 @@ fn judge_dirty(
             file,
             VolumeErrorKind::ChangedFile,
             "it was replaced or rewritten while its newest pages were in the tier".to_owned(),
-            "put the file back that belongs to the tier; or, to go on with the new one, delete its sidecar and format \
-             the tier",
+            &format!(
+                "put the file back that belongs to the tier, or, if its first {} bytes alone are others, write there what the sidecar {} calls \
+                 `guard`, in hexadecimal digits; or, to go on with the new file, delete its sidecar and format the tier",
+                sidecar.guard.len(),
+                file.sidecar_name
+            ),
         ));
     }
     Ok(Bond::Dirty { number: sidecar.file })

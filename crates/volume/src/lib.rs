@@ -28,6 +28,8 @@ mod signal;
 
 mod batch;
 
+mod guard;
+
 mod home;
 
 mod registry;

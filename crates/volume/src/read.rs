@@ -5,6 +5,7 @@ use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{FlashPage, Lookup, NoRoom, PageId, StageIn, StageKind, SyncState, Token};
 
 use crate::condition::Mode;
+use crate::config::GUARD_BYTES_MAX;
 use crate::core::{Shared, TierHost};
 use crate::error::VolumeError;
 use crate::home::{FileInner, OnDisk};
@@ -52,7 +53,7 @@ impl Shared {
         offset: u64,
     ) -> Result<(), VolumeError> {
         let Some(host) = host.filter(|_| !self.condition.has_bypassed()) else {
-            let failed = |error| VolumeError::from_device("read", &file.name, error).at(offset);
+            let failed = |error| unread_disk(file, offset, error);
             let _busy = self.pacing.busy();
             return file.read_home(buf, offset, &self.counters).map_err(failed);
         };
@@ -115,7 +116,7 @@ impl Shared {
                 }
                 Lookup::Miss(token) => {
                     let offset = block * file.page_size;
-                    let failed = |error| VolumeError::from_device("read", &file.name, error).at(offset);
+                    let failed = |error| unread_disk(file, offset, error);
                     let busy = self.pacing.busy();
                     file.read_home(out, offset, counters).map_err(failed)?;
                     drop(busy);
@@ -395,7 +396,7 @@ impl Shared {
                 return Ok(false);
             }
             let offset = request.range().map_or(0, |(offset, _)| offset);
-            return Err(VolumeError::from_device("read", &file.name, error).at(offset));
+            return Err(unread_disk(file, offset, error));
         }
         Ok(true)
     }
@@ -443,4 +444,16 @@ fn runs_of(sources: &[Source], block: u64, size: u64) -> Vec<Run> {
         runs.push(Run { first: index, end: index + 1, offset, from_flash });
     }
     runs
+}
+
+/// The error of a read of a file's disk. Under a guard the disk's own bytes are not needed, and what is written
+/// there may heal the place.
+fn unread_disk(file: &FileInner, offset: u64, error: DeviceError) -> VolumeError {
+    let failed = VolumeError::from_device("read", &file.name, error).at(offset);
+    if !file.is_guarded() || offset >= GUARD_BYTES_MAX as u64 || planted::is(Bug::UnreadGuardUnnamed) {
+        return failed;
+    }
+    failed.advise(
+        "its first bytes are in its sidecar: if the place stays unreadable, drain and close the tier, which writes them there",
+    )
 }

@@ -59,10 +59,16 @@ impl Shared {
         let Some(_inside) = host.enter(&self.condition) else { return Ok(()) };
         let guard = file.guard();
         if !guard.is_empty() {
-            let failed = |error| VolumeError::from_device("guard the header of", &file.name, error);
+            let failed = |error| VolumeError::from_device("guard the header of", &file.name, error).at(0);
+            let unread = |error| {
+                failed(error).advise(
+                    "nothing was changed, and reads of the file go on: see to the disk and try again; a file whose header cannot be read \
+                     takes no changes",
+                )
+            };
             let mut head = empty_head(&guard);
             let read = |bytes: &mut [u8]| file.read_home(bytes, 0, &self.counters);
-            if !read_agreed(&mut head, read).map_err(failed)? {
+            if !read_agreed(&mut head, read).map_err(unread)? {
                 return Err(unsteady("guard the header of", &file.name));
             }
             file.head().bytes = head;

@@ -36,11 +36,11 @@ use mezzanine_engine::format::{Superblock, TierState, read_superblock};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{DrainCursor, TierConfig};
 
-use crate::attach::rename_guard;
 use crate::condition::{Mode, Route};
 use crate::config::VolumeConfig;
 use crate::core::{Shared, TierHost, exclusive, lock};
 use crate::error::{VolumeError, VolumeErrorKind};
+use crate::guard::rename_guard;
 use crate::home::FileInner;
 use crate::note::{Entry, FILES_MAX, Table};
 use crate::open::{Reader, format_tier, open_tier};

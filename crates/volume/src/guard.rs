@@ -1,0 +1,57 @@
+//! Whose a guard is, and whether it stands on a disk (what it is for: `home`).
+//!
+//! One byte of a disk may rot, and without a tier that costs that byte. A guard that had to be there to the bit
+//! would make it cost the file, whose newest pages are in the tier, or the header, which is in the sidecar
+//! alone. So a guard that differs in one byte from what its sidecar says stands there. Nobody else writes such
+//! a thing: the tier's name in it was drawn at random. Only the file's number at its end is small, and one byte
+//! there makes it another file's; so a number counts as rotten only if no file ever had it.
+
+use mezzanine_engine::planted::{self, Bug};
+
+use crate::config::{GUARD_BYTES_MAX, GUARD_NAME_BYTES};
+use crate::sidecar::Sidecar;
+
+/// The number of the file, at the end of the name.
+const NUMBER_BYTES: usize = 4;
+
+/// What follows a guard: the tier and the file whose it is.
+fn guard_name(tier: &[u8; 16], number: u32) -> [u8; GUARD_NAME_BYTES] {
+    let mut name = [0; GUARD_NAME_BYTES];
+    name[..16].copy_from_slice(tier);
+    name[16..].copy_from_slice(&number.to_le_bytes());
+    name
+}
+
+/// Adds to a guard whose it is.
+pub(crate) fn name_guard(guard: &mut Vec<u8>, tier: &[u8; 16], number: u32) {
+    if !guard.is_empty() && guard.len() + GUARD_NAME_BYTES <= GUARD_BYTES_MAX {
+        guard.extend_from_slice(&guard_name(tier, number));
+    }
+}
+
+/// A guard that names the tier `from`, or none, names the tier `to` from now on.
+pub(crate) fn rename_guard(guard: &mut Vec<u8>, from: &[u8; 16], to: &[u8; 16], number: u32) {
+    if guard.ends_with(&guard_name(from, number)) {
+        guard.truncate(guard.len() - GUARD_NAME_BYTES);
+    }
+    name_guard(guard, to, number);
+}
+
+/// Whether a file that begins with `head` begins with the guard of its sidecar, but for one byte that has
+/// rotted. `was_given` says whether a file of the tier may have had a number.
+pub(crate) fn is_rotten(sidecar: &Sidecar, head: &[u8], was_given: impl Fn(u32) -> bool) -> bool {
+    let guard = &sidecar.guard;
+    // One without a name is nearly as long as a sector; of a shorter one nothing is known.
+    if guard.len() <= GUARD_NAME_BYTES || head.len() < guard.len() || planted::is(Bug::RottenGuardMissed) {
+        return false;
+    }
+    let mut others = (0..guard.len()).filter(|&at| guard[at] != head[at]);
+    let (Some(at), None) = (others.next(), others.next()) else { return false };
+    let number_at = guard.len() - NUMBER_BYTES;
+    let named = guard.ends_with(&guard_name(&sidecar.tier_uuid, sidecar.file));
+    if !named || at < number_at || planted::is(Bug::OtherGuardTakenForRotten) {
+        return true;
+    }
+    let number = head[number_at..guard.len()].try_into().map_or(0, u32::from_le_bytes);
+    !was_given(number)
+}
