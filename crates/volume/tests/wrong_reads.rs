@@ -125,5 +125,5 @@ fn a_volume_is_opened_with_every_page_though_a_read_of_flash_brings_something_el
 fn what_one_read_brings_is_not_believed() {
     only_with(&[Bug::OneReadBelieved], || are_opened(Design::FaceGr, Left::ByACrash));
     only_with(&[Bug::OneReadBelieved], || are_attached(Design::FaceGr, Left::ByACrash, false));
-    only_with(&[Bug::OneReadBelieved], || are_attached(Design::FaceGr, Left::UnderItsGuard, true));
+    // Where a guard stands, one such bit is taken for a rotten one now (`guard_damage.rs`).
 }
