@@ -12,7 +12,7 @@ mod geometry;
 
 pub use choices::{Admission, Design, SyncMode};
 pub use geometry::Geometry;
-pub(crate) use geometry::{PlacedGeometry, SlotGeometry};
+pub(crate) use geometry::{PROBES, PlacedGeometry, SlotGeometry};
 
 /// Smallest page in bytes.
 pub const PAGE_SIZE_MIN: u32 = 4096;

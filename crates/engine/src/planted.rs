@@ -419,6 +419,8 @@ bugs! {
         BadFrameReused,
         /// A tier in use whose superblocks cannot be read any more is not given them again, though its host knows what they say. It was so once.
         UnreadSuperblocksKept,
+        /// A device of a tier in use answers nothing if neither superblock can be read, whatever else can. It was so once.
+        SuperblocksAloneProbed,
         /// Superblocks that could not be read, and were written anew, are not read again.
         HealedUnread,
         /// A page that is lost leaves the queue like one that disk has.

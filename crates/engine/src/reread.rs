@@ -3,7 +3,7 @@
 //! A read of many frames fails as a whole for one bad sector, an error may pass by, and a device may answer
 //! nothing for a while: a controller that is reset, a path that changes. So each page that is not whole is
 //! read again by itself, in two rounds, each read a job of its own. If the last read of a round fails,
-//! a superblock is read, the *probe*: whether the device answers at all.
+//! other places are read, the *probes* (`Geometry::probes`): whether the device answers at all.
 //!
 //! ```text
 //!   READING --> all whole ----------------------------------------------------------------> listed
@@ -16,9 +16,9 @@
 //! So a page counts as unreadable only if the device answered between the two reads of it and after the
 //! second one.
 
-use crate::config::PAGE_SIZE_MIN;
+use crate::config::{PAGE_SIZE_MIN, PROBES};
 use crate::directory::GroupHead;
-use crate::format::{GroupSummary, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
+use crate::format::{GroupSummary, SUPERBLOCK_BYTES};
 use crate::lane::{GROUP, LANE_TO_REREAD, LanePage};
 use crate::planted::{self, Bug};
 use crate::tier::Tier;
@@ -40,7 +40,7 @@ const _: () = assert!(SUPERBLOCK_BYTES <= PAGE_SIZE_MIN as usize);
 enum Alone {
     /// A page or frame.
     Page,
-    /// A copy of the superblock.
+    /// One of the probes.
     Probe(usize),
 }
 
@@ -55,14 +55,14 @@ struct Step {
 }
 
 impl Step {
-    /// Kinds of reads in a code: the copies of the superblock, and a page.
-    const KINDS: u64 = SUPERBLOCK_OFFSETS.len() as u64 + 1;
+    /// Kinds of reads in a code: the probes, and a page.
+    const KINDS: u64 = PROBES as u64 + 1;
 
     /// As a word of the region, between [`NOT_AGAIN`] and [`SILENT`].
     fn code(self) -> u64 {
         let kind = match self.alone {
             Alone::Page => Self::KINDS - 1,
-            Alone::Probe(copy) => copy as u64,
+            Alone::Probe(probe) => probe as u64,
         };
         1 + (self.index * Self::KINDS + kind) * ROUNDS + self.round
     }
@@ -86,11 +86,11 @@ impl Tier {
         let memory = self.lane_memory(page.place);
         Some(match step.alone {
             Alone::Page => (self.offset_of(page.position), memory, self.geometry.page_size()),
-            Alone::Probe(copy) => (SUPERBLOCK_OFFSETS[copy], memory, SUPERBLOCK_BYTES),
+            Alone::Probe(probe) => (self.geometry.probes()[probe], memory, SUPERBLOCK_BYTES),
         })
     }
 
-    /// Whether the device answered nothing, not even a read of the superblock, when the lane was read.
+    /// Whether the device answered nothing, none of the probes either, when the lane was read.
     pub(crate) fn flash_is_silent(&self) -> bool {
         self.control().lane_again.get() == SILENT
     }
@@ -105,12 +105,13 @@ impl Tier {
                 self.first_of_round(0)
             }
             Some(Step { round, alone: Alone::Page, index }) => self.next_in_round(round, index + 1, failed),
-            Some(Step { round, alone: Alone::Probe(copy), index }) if failed => {
-                if copy + 1 == SUPERBLOCK_OFFSETS.len() {
+            Some(Step { round, alone: Alone::Probe(probe), index }) if failed => {
+                let probes = if planted::is(Bug::SuperblocksAloneProbed) { 2 } else { PROBES };
+                if probe + 1 == probes {
                     control.lane_again.set(SILENT);
                     return false;
                 }
-                Some(Step { round, alone: Alone::Probe(copy + 1), index })
+                Some(Step { round, alone: Alone::Probe(probe + 1), index })
             }
             Some(Step { round, .. }) => self.first_of_round(round + 1),
         };

@@ -1,13 +1,13 @@
 //! What flash did not give back whole is read again, before anybody draws a conclusion.
 //!
 //! The rule is that of the engine for what leaves the queue, and of volumes for their readers: an error may
-//! pass by, and a device may answer nothing for a while. Behind a read that fails a superblock is read, to see
-//! whether the device answers at all. Only a page that is unread while it does may be called lost: what its
+//! pass by, and a device may answer nothing for a while. Behind a read that fails other places are read, to
+//! see whether the device answers at all. Only a page that is unread while it does may be called lost: what its
 //! owner does then is for good.
 
 use mezzanine_device::AlignedBuf;
 use mezzanine_engine::FlashPage;
-use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
+use mezzanine_engine::format::SUPERBLOCK_BYTES;
 use mezzanine_engine::planted::{self, Bug};
 
 use crate::host::{FlashIo, Host};
@@ -58,11 +58,10 @@ impl Host {
         read
     }
 
-    /// Whether the device gives back either superblock, whatever it says.
+    /// Whether the device answers at all.
     fn answers(&self) -> bool {
         let mut bytes = AlignedBuf::zeroed(SUPERBLOCK_BYTES);
-        let mut gives_back = |offset: &u64| self.timed_read(*offset, &mut bytes).is_ok();
-        planted::is(Bug::SilentPagesLost) || SUPERBLOCK_OFFSETS.iter().any(&mut gives_back)
+        self.geometry.answers(|offset| self.timed_read(offset, &mut bytes).is_ok())
     }
 
     /// What needs pages that only flash has, and cannot have them now.

@@ -2,8 +2,8 @@
 //!
 //! The engine does so for what leaves the queue, and this is its rule for readers and drains. An error may
 //! pass by, and a device may answer nothing for a while: a controller that is reset, a path that changes. So
-//! the page is read again by itself, in two rounds. Behind a read that fails a superblock is read,
-//! the *probe*: whether the device answers at all.
+//! the page is read again by itself, in two rounds. Behind a read that fails other places are
+//! read, the *probes*: whether the device answers at all.
 //!
 //! ```text
 //!   read --> whole ---------------------------------------------------> its reader has it
@@ -18,7 +18,7 @@
 
 use mezzanine_device::{AlignedBuf, DeviceError};
 use mezzanine_engine::FlashPage;
-use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
+use mezzanine_engine::format::SUPERBLOCK_BYTES;
 use mezzanine_engine::planted::{self, Bug};
 
 use crate::core::{Shared, TierHost};
@@ -95,15 +95,12 @@ impl Shared {
         }
     }
 
-    /// Whether the device gives back either superblock, whatever it says.
+    /// Whether the device answers at all.
     fn answers(&self, host: &TierHost) -> bool {
-        if planted::is(Bug::SilentPagesLost) {
-            return true;
-        }
         let mut bytes = AlignedBuf::zeroed(SUPERBLOCK_BYTES);
-        SUPERBLOCK_OFFSETS.iter().any(|offset| {
+        host.tier.geometry().answers(|offset| {
             count(&self.counters.flash_reads, 1);
-            host.flash.read_at(&mut bytes, *offset).is_ok()
+            host.flash.read_at(&mut bytes, offset).is_ok()
         })
     }
 

@@ -4,12 +4,13 @@
 
 mod common;
 
-use common::one_file::{InUse, PAGES, in_use, read};
+use common::bad_places::spoil;
+use common::one_file::{InUse, PAGES, WRITE_BACK, go_round, in_use, on_flash_alone, read, write};
 use common::{PAGE, durable, page};
 use mezzanine_device::memory::Bad;
 use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
 use mezzanine_engine::planted::{Bug, only_with};
-use mezzanine_volume::{Volume, VolumeErrorKind, VolumeFile, VolumeState};
+use mezzanine_volume::{Design, Volume, VolumeErrorKind, VolumeFile, VolumeState};
 
 /// A volume in use with synced pages that only flash has, whose superblocks go bad.
 fn with_bad_superblocks(bad: [Bad; 2]) -> InUse {
@@ -77,4 +78,30 @@ fn a_device_without_superblocks_is_told() -> bool {
 #[test]
 fn superblocks_that_stay_unreadable_are_told_at_once_and_refused_at_opening() {
     only_with(&[Bug::HealedUnread], a_device_without_superblocks_is_told);
+}
+
+/// The device answers, wherever else it is asked: a page that cannot be read either is lost, and no more. The
+/// superblocks alone were asked, and the volume took no changes any more.
+fn a_bad_page_beside_them_is_lost(design: Design) -> bool {
+    let InUse { flash, volume, file, .. } = on_flash_alone(design);
+    assert!(spoil(&flash, &page(5, 1), Bad::Unreadable) > 0);
+    for offset in SUPERBLOCK_OFFSETS {
+        flash.spoil(offset, SUPERBLOCK_BYTES as u64, Bad::Unreadable);
+    }
+    let told = read(&file, 5) == Err(VolumeErrorKind::LostPage);
+    let goes_on = go_round(&file, &volume, 8);
+    if !told || goes_on.is_err() {
+        return false;
+    }
+    write(&file, 5, 2);
+    file.sync().unwrap();
+    read(&file, 5) == Ok(page(5, 2)) && read(&file, 6) == Ok(page(6, 1))
+}
+
+#[test]
+fn a_page_that_is_bad_beside_both_superblocks_costs_that_page() {
+    for design in WRITE_BACK {
+        assert!(a_bad_page_beside_them_is_lost(design), "{design:?}");
+    }
+    only_with(&[Bug::SuperblocksAloneProbed], || a_bad_page_beside_them_is_lost(Design::FaceGr));
 }

@@ -5,7 +5,9 @@
 
 mod common;
 
-use common::one_file::{InUse, PAGES, WRITE_BACK, begin, durable, go_round, in_use, read, write};
+use common::one_file::{
+    InUse, PAGES, WRITE_BACK, begin, durable, go_round, in_use, on_flash_alone, read, write,
+};
 use common::{PAGE, open, page};
 use mezzanine_device::memory::{Fault, Injection, MemoryDevice, Operation};
 use mezzanine_device::{Device, DeviceErrorKind};
@@ -17,20 +19,6 @@ use mezzanine_volume::{Design, Volume, VolumeErrorKind, VolumeState};
 fn falls_silent(flash: &MemoryDevice) {
     let fault = Fault::Error(DeviceErrorKind::Io);
     flash.inject(Injection { operation: Operation::Read, after: 0, count: u64::MAX, fault });
-}
-
-/// A volume whose pages are on flash alone, and not in memory.
-fn on_flash_alone(design: Design) -> InUse {
-    let config = durable(design);
-    let InUse { flash, backing, volume, file } = in_use(&config);
-    while volume.step() {}
-    drop((file, volume));
-    let volume = open(&flash, &config);
-    let file = backing.attach(&volume).unwrap();
-    // So that the file is ready for changes.
-    write(&file, 20, 1);
-    file.sync().unwrap();
-    InUse { flash, backing, volume, file }
 }
 
 fn has_its_pages(with: &InUse) -> bool {

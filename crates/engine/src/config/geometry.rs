@@ -1,12 +1,15 @@
 //! The sizes of a tier and where its parts lie on flash, as `sizes` has computed them.
 
 use super::{Admission, LANE_GROUPS_MAX, SyncMode, TierConfig};
-use crate::format::{SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS};
+use crate::format::{SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS, SUPERBLOCK_OFFSETS};
 use crate::layout::Layout;
+use crate::planted::{self, Bug};
 use crate::replacement::{Policy, Shape};
 
 /// Where the metadata segments begin; superblocks lie below.
 pub(super) const SEGMENTS_OFFSET: u64 = 64 * 1024;
+/// Places at which it is read whether a device answers.
+pub(crate) const PROBES: usize = 4;
 
 /// A checked configuration and all sizes that follow from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,6 +162,21 @@ impl Geometry {
     #[inline]
     pub(crate) fn offset_of_frame(&self, frame: u32) -> u64 {
         self.frames_offset + u64::from(frame) * u64::from(self.config.page_size)
+    }
+
+    /// Where it is read whether the device answers at all: the *probes*, as many bytes of each as a superblock
+    /// has. Far from one another, for a place that cannot be read says nothing of the device: the superblocks,
+    /// the first segment and the first frame.
+    #[must_use]
+    pub fn probes(&self) -> [u64; PROBES] {
+        let [first, second] = SUPERBLOCK_OFFSETS;
+        [first, second, self.segment_offset(0), self.offset_of_frame(0)]
+    }
+
+    /// Whether the device answers at all: it `gives_back` one of the probes, whatever is there.
+    pub fn answers(&self, gives_back: impl FnMut(u64) -> bool) -> bool {
+        let probes = if planted::is(Bug::SuperblocksAloneProbed) { 2 } else { PROBES };
+        planted::is(Bug::SilentPagesLost) || self.probes().into_iter().take(probes).any(gives_back)
     }
 
     /// The slot directory, for designs that have one.

@@ -43,6 +43,20 @@ pub fn in_use(config: &VolumeConfig) -> InUse {
     begun
 }
 
+/// A volume whose pages are on flash alone, and not in memory.
+pub fn on_flash_alone(design: Design) -> InUse {
+    let config = durable(design);
+    let InUse { flash, backing, volume, file } = in_use(&config);
+    while volume.step() {}
+    drop((file, volume));
+    let volume = open(&flash, &config);
+    let file = backing.attach(&volume).unwrap();
+    // So that the file is ready for changes.
+    write(&file, 20, 1);
+    file.sync().unwrap();
+    InUse { flash, backing, volume, file }
+}
+
 pub fn write(file: &VolumeFile, block: u64, version: u64) {
     file.write_at(&page(block, version), block * PAGE as u64).unwrap();
 }
