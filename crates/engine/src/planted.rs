@@ -421,6 +421,8 @@ bugs! {
         UnreadSuperblocksKept,
         /// A device of a tier in use answers nothing if neither superblock can be read, whatever else can. It was so once.
         SuperblocksAloneProbed,
+        /// Of two reads of a page that fail, and a silent device behind the first, the second alone counts. It was so once. (The host's part.)
+        LastProbeCounts,
         /// Superblocks that could not be read, and were written anew, are not read again.
         HealedUnread,
         /// A page that is lost leaves the queue like one that disk has.

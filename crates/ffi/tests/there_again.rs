@@ -144,6 +144,29 @@ fn a_drain_whose_pages_are_there_again_is_repeated() {
     });
 }
 
+/// Nothing can be read so many times.
+fn fall_silent_for(flash: &Failing, reads: u64) {
+    fall_silent(flash);
+    flash.reads.store(reads, Ordering::SeqCst);
+}
+
+/// However long it lasts: also if it ends between the two reads of a page, or behind the second. A page whose
+/// last read failed beside a device that answered was lost then, whatever had been silent before.
+#[test]
+fn a_silence_of_any_length_loses_no_page_to_a_reader() {
+    only_with_the_rule(Bug::LastProbeCounts, || {
+        [SyncMode::Durable, SyncMode::Drained].into_iter().all(|mode| {
+            (1..16).all(|reads| {
+                let (_machine, host, flash) = server(mode);
+                fall_silent_for(&flash, reads);
+                let found = host.read(&id(BLOCK), &mut page(0));
+                answer(&flash);
+                found != Found::Lost && host.tier().failure().is_none()
+            })
+        })
+    });
+}
+
 /// Nothing is called lost, and nothing overwritten; when the device answers again all is as before.
 #[test]
 fn a_silent_device_has_lost_nothing() {
