@@ -84,7 +84,7 @@ fn what_was_cut_off_is_gone(design: Design, count: u64, growth: Growth) -> bool 
 fn what_a_crash_has_cut_off_the_last_page_does_not_come_back() {
     for design in WRITE_BACK {
         for growth in [Growth::Length, Growth::Write, Growth::PastTier, Growth::Later] {
-            for count in 0..8 {
+            for count in 0..10 {
                 assert!(
                     what_was_cut_off_is_gone(design, count, growth),
                     "{design:?}, {count} reads, {growth:?}"
@@ -92,8 +92,8 @@ fn what_a_crash_has_cut_off_the_last_page_does_not_come_back() {
             }
         }
     }
-    // The page is read three times, and a superblock behind the second and the third.
-    for count in [4, 5] {
+    // The page is read three times, and the probes behind the second and the third.
+    for count in [6, 7] {
         only_with(&[Bug::TailForgotten], || what_was_cut_off_is_gone(Design::FaceGr, count, Growth::Length));
     }
 }
