@@ -44,6 +44,12 @@ impl Failure {
         Failure { next: Some(step.to_string()), ..self }
     }
 
+    /// Adds to what to do about it.
+    pub(crate) fn and(self, step: impl fmt::Display) -> Failure {
+        let next = self.next.iter().map(|next| format!("{next}\n  ")).collect::<String>();
+        Failure { next: Some(format!("{next}{step}")), ..self }
+    }
+
     /// Thing, reason and next step, to be told to another process.
     pub(crate) fn parts(&self) -> (String, String, Option<String>) {
         (self.thing.clone(), self.reason.clone(), self.next.clone())

@@ -8,7 +8,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -41,6 +41,15 @@ pub trait MarkerStore: Send + Sync {
 #[derive(Debug, Clone)]
 pub struct DataDirectory(pub PathBuf);
 
+impl DataDirectory {
+    /// As PostgreSQL sets it for its own files (`SetDataDirectoryCreatePerm`): the group reads them if it may
+    /// read the directory, as with `initdb --allow-group-access`, so that its members can back them up.
+    fn file_mode(&self) -> io::Result<u32> {
+        let for_group = fs::metadata(&self.0)?.permissions().mode() & 0o750 == 0o750;
+        Ok(if for_group { 0o640 } else { 0o600 })
+    }
+}
+
 impl MarkerStore for DataDirectory {
     fn describe(&self) -> String {
         self.0.join(MARKER_FILE).display().to_string()
@@ -56,8 +65,11 @@ impl MarkerStore for DataDirectory {
 
     fn replace(&self, text: &str) -> io::Result<()> {
         let temporary = self.0.join(format!("{MARKER_FILE}.tmp"));
+        let mode = self.file_mode()?;
         let mut file =
             fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+        // Apart from opening it: then neither the process's mask counts, nor what a crash has left here.
+        file.set_permissions(fs::Permissions::from_mode(mode))?;
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&temporary, self.0.join(MARKER_FILE))?;

@@ -1,5 +1,8 @@
 //! A data directory and the server that belongs to it.
 
+use std::fs::{OpenOptions, Permissions};
+use std::io::Write as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
@@ -103,8 +106,25 @@ impl Cluster {
         let path = self.directory.join(NOTE);
         let note = Note { postgres: self.postgres.clone() };
         let text = serde_json::to_string(&note).map_err(|e| Failure::refused(path.display(), e))?;
-        std::fs::write(&path, text + "\n").map_err(|e| Failure::refused(path.display(), e))?;
-        self.user.give(&path)
+        self.write_file(&path, &(text + "\n"))
+    }
+
+    /// Puts a file into the data directory that may be read by whoever may read those that initdb made: with
+    /// `--allow-group-access` a member of the group backs all of them up.
+    pub(crate) fn write_file(&self, path: &Path, text: &str) -> Result<(), Failure> {
+        let write = || {
+            let mode = self.directory.join("PG_VERSION").metadata()?.permissions().mode() & 0o777;
+            let mut open = OpenOptions::new();
+            open.write(true).create(true).truncate(true).mode(0o600);
+            // The directory belongs to the server's user, and this process may be root's.
+            open.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
+            let mut file = open.open(path)?;
+            // Apart from opening it, so that this process's mask does not count.
+            file.set_permissions(Permissions::from_mode(mode))?;
+            file.write_all(text.as_bytes())
+        };
+        write().map_err(|e: std::io::Error| Failure::refused(path.display(), e))?;
+        self.user.give(path)
     }
 
     /// Runs one of the server's programs to its end and returns what it said.

@@ -1,8 +1,8 @@
 //! `mezz pg init`: a data directory with the tier's settings.
 
-use std::fs::{DirBuilder, OpenOptions};
+use std::fs::OpenOptions;
 use std::io::Write as _;
-use std::os::unix::fs::{DirBuilderExt as _, FileTypeExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::build;
 use super::cluster::{Cluster, data_directory};
+use super::making::Making;
 use super::settings::{self, Settings, parse_pair};
 use super::start;
 use super::user::{ServerUser, WHO};
@@ -108,16 +109,15 @@ pub(crate) fn run(args: &InitArgs, json: bool) -> Result<(), Failure> {
     };
     let cluster = Cluster { directory, postgres, user };
     cluster.check_programs()?;
-    make_directory(&cluster)?;
-    initdb(&cluster, args)?;
-    if let Some(flash) = &flash {
-        make_flash(&cluster, flash)?;
-    }
-    let file = write_settings(&cluster, args, flash.as_deref())?;
-    cluster.write_note()?;
-    if flash.is_some() {
-        create_extension(&cluster)?;
-    }
+    let mut making = Making::default();
+    let file = match make(&cluster, args, flash.as_deref(), &mut making) {
+        Ok(file) => file,
+        // As long as a server runs in it, it needs it.
+        Err(failure) if !cluster.directory.join("postmaster.pid").exists() => {
+            return Err(making.undo(failure));
+        }
+        Err(failure) => return Err(failure),
+    };
     let made = Made {
         pgdata: cluster.directory,
         postgres: cluster.postgres,
@@ -169,20 +169,24 @@ fn check(args: &InitArgs, directory: &Path, flash: Option<&Path>) -> Result<(), 
     Ok(())
 }
 
-/// Makes the data directory for the server's user; initdb itself could not, below a directory of root's.
-fn make_directory(cluster: &Cluster) -> Result<(), Failure> {
-    let directory = &cluster.directory;
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)
-        .map_err(|e| Failure::refused(directory.display(), e))?;
-    cluster.user.give(directory)?;
-    if cluster.user.may("-w", directory) {
-        return Ok(());
+/// All that there is to make; the file of settings.
+fn make(
+    cluster: &Cluster,
+    args: &InitArgs,
+    flash: Option<&Path>,
+    making: &mut Making,
+) -> Result<PathBuf, Failure> {
+    making.directory(cluster)?;
+    initdb(cluster, args)?;
+    if let Some(flash) = flash {
+        make_flash(cluster, flash, making)?;
     }
-    Err(Failure::refused(directory.display(), format!("the user {} cannot get to it", cluster.user.name))
-        .next("open the directories on the way to it, or choose another place"))
+    let file = write_settings(cluster, args, flash)?;
+    cluster.write_note()?;
+    if flash.is_some() {
+        create_extension(cluster)?;
+    }
+    Ok(file)
 }
 
 fn initdb(cluster: &Cluster, args: &InitArgs) -> Result<(), Failure> {
@@ -202,8 +206,7 @@ fn initdb(cluster: &Cluster, args: &InitArgs) -> Result<(), Failure> {
 
 /// Sees to it that the server's user can use the flash file; the tier in it is made when the server first
 /// starts.
-fn make_flash(cluster: &Cluster, flash: &Path) -> Result<(), Failure> {
-    let failed = |e: std::io::Error| Failure::refused(flash.display(), format!("cannot be made: {e}"));
+fn make_flash(cluster: &Cluster, flash: &Path, making: &mut Making) -> Result<(), Failure> {
     match flash.metadata() {
         Ok(metadata) => {
             let kind = metadata.file_type();
@@ -212,10 +215,9 @@ fn make_flash(cluster: &Cluster, flash: &Path) -> Result<(), Failure> {
             }
         }
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            OpenOptions::new().write(true).create_new(true).mode(0o600).open(flash).map_err(failed)?;
-            cluster.user.give(flash)?;
+            making.file(cluster, flash)?;
         }
-        Err(e) => return Err(failed(e)),
+        Err(e) => return Err(Failure::refused(flash.display(), e)),
     }
     if cluster.user.may("-r", flash) && cluster.user.may("-w", flash) {
         return Ok(());
@@ -230,7 +232,8 @@ fn make_flash(cluster: &Cluster, flash: &Path) -> Result<(), Failure> {
 /// Starts the server for a moment: the tier is made on flash, so that what is wrong with it shows now, and
 /// its views in the database postgres.
 fn create_extension(cluster: &Cluster) -> Result<(), Failure> {
-    let server = start::bring_up(cluster, &start::default_log(cluster), SECONDS_TO_START)?;
+    let server = start::bring_up(cluster, &start::default_log(cluster), SECONDS_TO_START)
+        .map_err(|failure| failure.next("the server's first start makes the tier"))?;
     let done = cluster.query(&server, "CREATE EXTENSION mezzanine");
     start::bring_down(cluster, "fast", SECONDS_TO_START)?;
     done.map(drop).map_err(|said| {
@@ -272,10 +275,7 @@ fn write_settings(cluster: &Cluster, args: &InitArgs, flash: Option<&Path>) -> R
         settings.text(name, value);
     }
     let file = cluster.directory.join(settings::FILE);
-    let failed = |e: std::io::Error| Failure::refused(file.display(), e);
-    let mut open = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&file).map_err(failed)?;
-    open.write_all(settings.file().as_bytes()).map_err(failed)?;
-    cluster.user.give(&file)?;
+    cluster.write_file(&file, &settings.file())?;
     let main = cluster.directory.join("postgresql.conf");
     OpenOptions::new()
         .append(true)

@@ -8,6 +8,7 @@ mod settings;
 mod user;
 
 mod init;
+mod making;
 mod start;
 mod status;
 

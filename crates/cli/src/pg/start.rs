@@ -66,6 +66,8 @@ struct Started<'a> {
     pgdata: &'a Path,
     postgres: &'a Path,
     user: &'a str,
+    /// The command line that connects to it.
+    connect: String,
     log: PathBuf,
     #[serde(flatten)]
     server: Running,
@@ -142,10 +144,18 @@ pub(crate) fn bring_up_with(
 }
 
 fn told(cluster: &Cluster, log: PathBuf, server: Running, json: bool) -> Result<(), Failure> {
+    // initdb gives the superuser the name of the user that it runs as.
+    let connect = cluster.user.line(&format!(
+        "{} -h {} -p {} postgres",
+        cluster.postgres.join("bin/psql").display(),
+        server.socket_directory,
+        server.port
+    ));
     let started = Started {
         pgdata: &cluster.directory,
         postgres: &cluster.postgres,
         user: &cluster.user.name,
+        connect,
         log,
         server,
     };
@@ -158,6 +168,7 @@ fn told(cluster: &Cluster, log: PathBuf, server: Running, json: bool) -> Result<
         ("port", server.port.to_string()),
         ("socket", server.socket_directory.clone()),
         ("log", started.log.display().to_string()),
+        ("connect", started.connect.clone()),
     ]))
 }
 

@@ -78,6 +78,11 @@ impl ServerUser {
         command
     }
 
+    /// A command line of this user's, for people.
+    pub(crate) fn line(&self, command: &str) -> String {
+        if self.change { format!("runuser -u {} -- {command}", self.name) } else { command.to_owned() }
+    }
+
     /// Gives a file or directory to this user.
     pub(crate) fn give(&self, path: &Path) -> Result<(), Failure> {
         if !self.change {
