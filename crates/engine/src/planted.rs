@@ -340,6 +340,8 @@ bugs! {
         /// What stage-out wrote when a file was longer is compared with its disk where an attachment that got no further has cut that. It was so once. (The volume's
         /// part.)
         CutPageCompared,
+        /// Nor is it compared where no attachment has cut it: an older disk is accepted. It was so once. (The volume's part.)
+        CutPageUncompared,
         /// A log that another opening of the tier has written is used with the database, though the directory of the logs says so. (SQLite's part.)
         LogsUncompared,
         /// A file counts as unchanged if its size and the time of its last change are the same. It was so once. (The volume's part.)

@@ -279,11 +279,11 @@ impl Shared {
         let mut page = AlignedBuf::zeroed(host.page_size());
         for &(block, checksum) in &sidecar.written {
             let discarded = sidecar.discarding.is_some_and(|(first, end)| (first..end).contains(&block));
-            // Cut off already, or about to be: also the page that the end cuts through, if it was written
-            // when the file was longer.
-            let was_longer = sidecar.length > length && !planted::is(Bug::CutPageCompared);
+            // Cut off already, or about to be. The page that the end cuts through was not cut while it is
+            // named (`forget_cut_page`).
             let start = block.saturating_mul(size);
-            let cut = start >= length || was_longer && length - start < size;
+            let uncompared = planted::is(Bug::CutPageUncompared) && sidecar.length > length;
+            let cut = start >= length || uncompared && length - start < size;
             let id = mezzanine_engine::PageId::volume(u64::from(number), block);
             let newer = match host.tier.lookup(&id, &mut page) {
                 Lookup::Miss(_) => false,
@@ -460,6 +460,7 @@ impl Shared {
         // length did.
         let physical = length.max(file.physical_min());
         if file.physical.load(Ordering::Acquire) > physical && file.resizable {
+            self.forget_cut_page(&file, sidecar, length)?;
             let failed = |error| VolumeError::from_device("attach", &file.name, error);
             file.resize(physical).map_err(failed)?;
             file.flush(&self.counters).map_err(failed)?;
@@ -491,6 +492,19 @@ impl Shared {
         let file = self.register(file);
         self.completed(registry, host)?;
         Ok(file)
+    }
+
+    /// Before the disk is cut at `length`: the page which that cuts through is no longer what stage-out wrote
+    /// there, when the file was longer. So its sidecar, which is otherwise as it was found, names it no
+    /// longer, also if this attachment gets no further than the cut.
+    fn forget_cut_page(&self, file: &FileInner, sidecar: &Sidecar, length: u64) -> Result<(), VolumeError> {
+        let is_cut = |block: u64| block == length / file.page_size && length % file.page_size != 0;
+        let named = sidecar.written.iter().any(|&(block, _)| is_cut(block));
+        if !named || planted::is(Bug::CutPageCompared) {
+            return Ok(());
+        }
+        let others = sidecar.written.iter().copied().filter(|&(block, _)| !is_cut(block));
+        self.replace_sidecar(file, || Sidecar { written: others.collect(), ..sidecar.clone() })
     }
 
     /// Somebody began to give this tier up, and may have written newer pages over those that the clean ones

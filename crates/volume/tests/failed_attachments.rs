@@ -4,65 +4,37 @@
 
 mod common;
 
-use common::{Backing, PAGE, durable, formatted, open, page};
+use common::{Backing, PAGE, a_named_page_with_the_end_in_it, durable, formatted, open, page};
 use mezzanine_device::Device;
 use mezzanine_engine::planted::{Bug, set};
-use mezzanine_volume::{SidecarStore, VolumeErrorKind};
+use mezzanine_volume::VolumeErrorKind;
 
 /// What a file's table says of its length cuts through a page that stage-out has written whole since. The
 /// attachment after the crash cuts the disk there, and cannot write the sidecar. Is the file taken at the
 /// next one?
 fn a_file_that_was_cut_is_taken_again(bug: Option<Bug>) -> bool {
-    const END: usize = 9 * PAGE + PAGE / 2;
     let (flash, backing) = (formatted(&durable()), Backing::new("a"));
-    {
-        let volume = open(&flash, &durable());
-        let file = backing.attach(&volume).unwrap();
-        let bytes: Vec<u8> = (0..10).flat_map(|block| page(block, 1)).collect();
-        file.write_at(&bytes[..END], 0).unwrap();
-        file.sync().unwrap();
-        // No sync from here on: groups become durable by themselves, and the pages go to disk.
-        for block in 9..19 {
-            file.write_at(&page(block, 2), block * PAGE as u64).unwrap();
-        }
-        let mut block = 19;
-        let named = || {
-            let sidecar = String::from_utf8(backing.sidecar.read().unwrap().unwrap()).unwrap();
-            sidecar.contains("written 9:") || sidecar.contains(",9:")
-        };
-        while !named() {
-            file.write_at(&page(block, 2), block * PAGE as u64).unwrap();
-            block += 1;
-        }
-        // The page leaves the tier, and its sidecar is the same.
-        let mut found = vec![0; PAGE];
-        let disk_reads = || volume.statistics().disk_reads;
-        loop {
-            let before = disk_reads();
-            file.read_at(&mut found, 9 * PAGE as u64).unwrap();
-            if disk_reads() > before {
-                break;
-            }
-            assert!(named(), "the sidecar names other pages by now");
-            file.write_at(&page(10, block), 10 * PAGE as u64).unwrap();
-            block += 1;
-        }
-    }
-    let volume = open(&flash, &durable());
-    *backing.sidecar.refuses.lock().unwrap() = true;
-    assert!(backing.attach(&volume).is_err());
-    assert_eq!(backing.disk.image().len(), END, "the disk was cut");
-    *backing.sidecar.refuses.lock().unwrap() = false;
-    drop(volume);
-    let volume = open(&flash, &durable());
+    let end = a_named_page_with_the_end_in_it(&flash, &backing);
     set(bug);
+    // It fails before the cut, if that is told to the sidecar first, and then behind it.
+    for after in 0..2 {
+        if backing.disk.image().len() == end {
+            break;
+        }
+        let volume = open(&flash, &durable());
+        *backing.sidecar.refuses_after.lock().unwrap() = Some(after);
+        assert!(backing.attach(&volume).is_err());
+    }
+    assert_eq!(backing.disk.image().len(), end, "the disk was cut");
+    *backing.sidecar.refuses_after.lock().unwrap() = None;
+    let volume = open(&flash, &durable());
     let attached = backing.attach(&volume);
     set(None);
     let Ok(file) = attached else {
         assert_eq!(attached.unwrap_err().kind(), VolumeErrorKind::ChangedFile);
         return false;
     };
-    assert_eq!(file.len(), END as u64);
+    assert_eq!(file.len(), end as u64);
     (0..9).all(|block| {
         let mut found = vec![0; PAGE];
         file.read_at(&mut found, block * PAGE as u64).unwrap();

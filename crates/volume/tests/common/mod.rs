@@ -79,6 +79,8 @@ pub struct TestSidecar {
     pub fails: Mutex<bool>,
     /// Replacements report a failure, and what was there stays.
     pub refuses: Mutex<bool>,
+    /// The same after so many more.
+    pub refuses_after: Mutex<Option<u32>>,
 }
 
 impl TestSidecar {
@@ -96,9 +98,11 @@ impl SidecarStore for TestSidecar {
         self.inner.read()
     }
     fn replace(&self, bytes: &[u8]) -> io::Result<()> {
-        if *self.refuses.lock().unwrap() {
+        let mut left = self.refuses_after.lock().unwrap();
+        if *self.refuses.lock().unwrap() || *left == Some(0) {
             return Err(io::Error::other("there is no room"));
         }
+        *left = left.map(|left| left - 1);
         self.inner.replace(bytes)?;
         if *self.fails.lock().unwrap() { Err(io::Error::other("it failed")) } else { Ok(()) }
     }
@@ -157,6 +161,44 @@ pub fn page(block: u64, version: u64) -> Vec<u8> {
     page[..8].copy_from_slice(&block.to_le_bytes());
     page[8..16].copy_from_slice(&version.to_le_bytes());
     page
+}
+
+/// A file whose table on flash says that it ends in the middle of page 9, and which went on unsynced: stage-out
+/// has written that page whole, the sidecar names it, and it has left the tier. Then the process died.
+/// Returns where it ends.
+pub fn a_named_page_with_the_end_in_it(flash: &Arc<MemoryDevice>, backing: &Backing) -> usize {
+    const END: usize = 9 * PAGE + PAGE / 2;
+    let volume = open(flash, &durable());
+    let file = backing.attach(&volume).unwrap();
+    let bytes: Vec<u8> = (0..10).flat_map(|block| page(block, 1)).collect();
+    file.write_at(&bytes[..END], 0).unwrap();
+    file.sync().unwrap();
+    // No sync from here on: groups become durable by themselves, and the pages go to disk.
+    for block in 9..19 {
+        file.write_at(&page(block, 2), block * PAGE as u64).unwrap();
+    }
+    let mut block = 19;
+    let named = || {
+        let sidecar = String::from_utf8(backing.sidecar.read().unwrap().unwrap()).unwrap();
+        sidecar.contains("written 9:") || sidecar.contains(",9:")
+    };
+    while !named() {
+        file.write_at(&page(block, 2), block * PAGE as u64).unwrap();
+        block += 1;
+    }
+    // The page leaves the tier, and its sidecar is the same.
+    let mut found = vec![0; PAGE];
+    let disk_reads = || volume.statistics().disk_reads;
+    loop {
+        let before = disk_reads();
+        file.read_at(&mut found, 9 * PAGE as u64).unwrap();
+        if disk_reads() > before {
+            return END;
+        }
+        assert!(named(), "the sidecar names other pages by now");
+        file.write_at(&page(10, block), 10 * PAGE as u64).unwrap();
+        block += 1;
+    }
 }
 
 /// What a file should hold.
