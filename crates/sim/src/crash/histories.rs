@@ -41,42 +41,71 @@ pub(super) struct Moment {
     disk_first: bool,
     mode_in_doubt: bool,
     closed: bool,
+    accepted_only: bool,
+}
+
+/// What lies before a moment in a life.
+struct Before {
+    /// The moment of the flash device.
+    flash: usize,
+    /// Those of the files, where they are others: the life goes on with what was put together.
+    files: Option<Vec<usize>>,
 }
 
 /// The moments of all lives so far.
 #[derive(Default)]
 pub(super) struct Histories {
     pub(super) moments: Vec<Arc<Moment>>,
-    /// For each moment ever noted, by number, the one before it in its life. Number 0 is the beginning.
-    before: Vec<usize>,
+    /// For each moment ever noted, by number, what lies before it. Number 0 is the beginning.
+    before: Vec<Before>,
     /// The last moment of the present life.
     now: usize,
+    /// Those of the files until the next one, where they are others.
+    files_now: Option<Vec<usize>>,
     openings: u64,
+    /// What was put together was accepted in the present sync mode, and not opened since: another mode may
+    /// refuse it.
+    accepted_only: bool,
     /// How often a disk was given another state than its sidecar saw.
     pub(super) disks_replaced: u64,
 }
 
 impl Histories {
-    /// Whether the one moment lies before the other in a life, or is it.
+    /// Whether the one moment lies before the other in the life of the flash device, or is it.
     pub(super) fn is_before(&self, earlier: usize, later: usize) -> bool {
         let mut at = later;
         while at > earlier {
-            at = self.before.get(at - 1).copied().unwrap_or(0);
+            at = self.flash_before(at);
         }
         at == earlier
     }
 
-    /// The last moment that the lives of two have in common.
+    /// The same in the life of a file. They differ once a flash device goes on with an older file that lacks
+    /// nothing: what became of the file in between is another copy's life then.
+    pub(super) fn is_before_in_file(&self, file: usize, earlier: usize, later: usize) -> bool {
+        let mut at = later;
+        while at > earlier {
+            let before = self.before.get(at - 1).and_then(|before| before.files.as_ref());
+            at = before.map_or_else(|| self.flash_before(at), |files| files[file]);
+        }
+        at == earlier
+    }
+
+    /// The last moment that the lives of two flash devices have in common.
     pub(super) fn last_common(&self, one: usize, other: usize) -> usize {
         let mut at = one.min(other);
         while !(self.is_before(at, one) && self.is_before(at, other)) {
-            at = self.before.get(at - 1).copied().unwrap_or(0);
+            at = self.flash_before(at);
         }
         at
     }
 
+    fn flash_before(&self, moment: usize) -> usize {
+        self.before.get(moment - 1).map_or(0, |before| before.flash)
+    }
+
     fn next(&mut self) -> usize {
-        self.before.push(self.now);
+        self.before.push(Before { flash: self.now, files: self.files_now.take() });
         self.now = self.before.len();
         self.now
     }
@@ -92,6 +121,17 @@ impl World {
         Some(splitmix(self.scenario.seed ^ splitmix(self.histories.openings)))
     }
 
+    /// The opening that the present life begins with must be as it was accepted: that one may be refused
+    /// otherwise.
+    pub(super) fn is_accepted_only(&self) -> bool {
+        self.histories.accepted_only
+    }
+
+    /// The tier was opened, and all files attached.
+    pub(super) fn was_opened(&mut self) {
+        self.histories.accepted_only = false;
+    }
+
     fn moment(&mut self) -> Arc<Moment> {
         Arc::new(Moment {
             id: self.histories.next(),
@@ -102,6 +142,7 @@ impl World {
             disk_first: self.disk_first,
             mode_in_doubt: self.mode_in_doubt,
             closed: self.was_closed(),
+            accepted_only: self.histories.accepted_only,
         })
     }
 
@@ -118,7 +159,8 @@ impl World {
 
     /// Takes over what is known of a moment whose devices the machine has now.
     fn take_over(&mut self, moment: &Moment) {
-        self.histories.now = moment.id;
+        (self.histories.now, self.histories.files_now) = (moment.id, None);
+        self.histories.accepted_only = moment.accepted_only;
         self.scenario.tier = moment.tier.clone();
         (self.drained, self.formatted) = (moment.drained, true);
         (self.disk_first, self.mode_in_doubt) = (moment.disk_first, moment.mode_in_doubt);
@@ -188,7 +230,7 @@ fn put_back(world: &mut World, moment: &Moment) {
 
 /// Goes on with what was put together and found right.
 fn go_on_with(world: &mut World, joined: mixes::Joined) {
-    let mixes::Joined { snapshot, contents, flash } = joined;
+    let mixes::Joined { snapshot, contents, flash, files, sync_mode } = joined;
     trace!(world, "the machine goes on with flash of moment {}", flash.id);
     world.machine.put_back(&snapshot);
     world.version += 1;
@@ -197,6 +239,8 @@ fn go_on_with(world: &mut World, joined: mixes::Joined) {
     }
     world.take_over(&flash);
     (world.drained, world.formatted) = (Drained::No, true);
+    (world.scenario.tier.sync_mode, world.mode_in_doubt) = (sync_mode, false);
+    (world.histories.files_now, world.histories.accepted_only) = (Some(files), true);
     world.coverage.mixes_lived_on += 1;
 }
 

@@ -99,9 +99,10 @@ fn is_without_tier(world: &World, changed: &Result<(), VolumeError>) -> bool {
 impl World {
     /// How the tier is opened: now and then in sync mode `durable` though it was left in `through`. After a
     /// power cut in a switch of the sync mode either mode may be asked for: `durable` is always right,
-    /// and `through` may be refused ([`World::may_refuse`]).
+    /// and `through` may be refused ([`World::may_refuse`]). What was put together is opened as it was
+    /// accepted: a file whose sidecar is missing counts as it is in `through` alone.
     pub(super) fn config_to_open(&mut self) -> VolumeConfig {
-        let switches = self.scenario.switches && self.random.chance(1, 8);
+        let switches = self.scenario.switches && self.random.chance(1, 8) && !self.is_accepted_only();
         if switches && !self.scenario.tier.design.has_slots() {
             self.mode_in_doubt |= self.scenario.tier.sync_mode == SyncMode::Through;
             self.scenario.tier.sync_mode = SyncMode::Durable;

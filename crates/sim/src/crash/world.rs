@@ -513,6 +513,7 @@ impl World {
         let session = opened.map_err(|(operation, error)| self.failed(operation, &error))?;
         self.power_is_on()?;
         self.opening = false;
+        self.was_opened();
         self.pages_lost = !session.volume.lost_pages().is_empty();
         (self.scenario.tier.sync_mode, self.mode_in_doubt, self.disk_first) = (mode, false, false);
         self.written = vec![false; self.models.len()];

@@ -57,6 +57,10 @@ pub(in crate::crash) struct Joined {
     pub(in crate::crash) snapshot: Snapshot,
     pub(in crate::crash) contents: Contents,
     pub(in crate::crash) flash: Arc<Moment>,
+    /// Of which moment each file is.
+    pub(in crate::crash) files: Vec<usize>,
+    /// In which mode it was accepted.
+    pub(in crate::crash) sync_mode: SyncMode,
 }
 
 /// How the moment of flash lies to that of a sidecar.
@@ -108,7 +112,13 @@ pub(in crate::crash) fn check(
         stays &= grows_with_zeros(world, &session, file, &text)?;
     }
     let goes_on = stays && random.chance(1, 2);
-    Ok(goes_on.then(|| Joined { snapshot, contents: found, flash: mix.flash.clone() }))
+    Ok(goes_on.then(|| Joined {
+        snapshot,
+        contents: found,
+        files: mix.files.iter().map(|part| part.disk.id).collect(),
+        sync_mode: mix.config.tier.sync_mode,
+        flash: mix.flash,
+    }))
 }
 
 fn broken(text: String) -> Stop {
@@ -256,7 +266,7 @@ impl Mix {
         let part = &self.files[file];
         let files = part.sidecar.as_ref().unwrap_or(&part.disk).id;
         let flash = self.flash.id;
-        match (histories.is_before(files, flash), histories.is_before(flash, files)) {
+        match (histories.is_before_in_file(file, files, flash), histories.is_before(flash, files)) {
             (true, true) => Relation::Same,
             (true, false) => Relation::FlashNewer,
             (false, true) => Relation::FlashOlder,
