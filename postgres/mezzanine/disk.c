@@ -248,13 +248,17 @@ typedef struct DiskWork
 	size_t		count;
 	const MezzPage *page;
 	void	   *bytes;
+	bool	   *there;			/* whether there is such a page */
 } DiskWork;
 
 static bool
 do_work(const DiskWork *work)
 {
 	if (work->page != NULL)
-		return read_block(work->page, work->bytes);
+	{
+		*work->there = read_block(work->page, work->bytes);
+		return true;
+	}
 	if (work->pages == NULL)
 		return sync_all();
 	write_all(work->pages, work->count);
@@ -337,10 +341,17 @@ write_pages(const MezzDiskPage *pages, size_t count)
 	return carry_out_job(&(DiskWork) {.pages = pages, .count = count});
 }
 
-static bool
+/* An error says nothing of what is there: whoever took it for nothing would overwrite that. */
+static MezzDiskRead
 read_page(MezzPage page, uint8_t *bytes)
 {
-	return !mezz_without("disk_copy") && carry_out(&(DiskWork) {.page = &page, .bytes = bytes});
+	bool		there = false;
+
+	if (mezz_without("disk_copy"))
+		return MEZZ_DISK_READ_NOTHING;
+	if (!carry_out(&(DiskWork) {.page = &page, .bytes = bytes, .there = &there}))
+		return MEZZ_DISK_READ_FAILED;
+	return there ? MEZZ_DISK_READ_THERE : MEZZ_DISK_READ_NOTHING;
 }
 
 static bool

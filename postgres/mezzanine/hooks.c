@@ -252,6 +252,14 @@ tier_readv(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 						 errdetail("The flash device answers no read."),
 						 errhint("See to the flash device and try again; nothing is known to be lost.")));
 				break;
+			case MEZZ_FOUND_UNKNOWN:
+				ereport(ERROR,
+						(errcode(ERRCODE_IO_ERROR),
+						 errmsg("the newest version of block %u in file \"%s\" cannot be read just now",
+								blocknum + i, relpath(reln->smgr_rlocator, forknum)),
+						 errdetail("The flash tier does not give it back, and disk, which may have it, cannot be read."),
+						 errhint("See the messages before this one and to the disk, and try again; nothing is known to be lost.")));
+				break;
 		}
 		if (missing > 0)
 			disk_read(reln, forknum, blocknum + i - missing, buffers + i - missing, missing);

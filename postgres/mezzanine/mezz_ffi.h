@@ -10,12 +10,30 @@
 /*
  Changes with every change of what is declared here.
  */
-#define MEZZ_FFI_VERSION 10
+#define MEZZ_FFI_VERSION 11
 
 /*
  Bytes of each text in a `MezzMessage`, the end mark included.
  */
 #define MEZZ_TEXT_BYTES 512
+
+/*
+ What a read of a page's place on disk has brought.
+ */
+typedef enum MezzDiskRead {
+  /*
+   What is there.
+   */
+  MEZZ_DISK_READ_THERE = 0,
+  /*
+   The relation does not reach so far.
+   */
+  MEZZ_DISK_READ_NOTHING = 1,
+  /*
+   An error: what is there is not known.
+   */
+  MEZZ_DISK_READ_FAILED = 2,
+} MezzDiskRead;
 
 /*
  What the flash device is doing for a process.
@@ -99,6 +117,10 @@ typedef enum MezzFound {
    Its only copy is on a flash device that answers no read just now.
    */
   MEZZ_FOUND_SILENT = 3,
+  /*
+   Flash does not give it back, and a read of the disk fails: it may be lost or on disk.
+   */
+  MEZZ_FOUND_UNKNOWN = 4,
 } MezzFound;
 
 /*
@@ -317,10 +339,10 @@ typedef struct MezzCallbacks {
    */
   bool (*write_pages)(const struct MezzDiskPage *pages, uintptr_t count);
   /*
-   Reads a page of a relation as it is on disk. False if the relation does not reach so far, or the page
-   cannot be read; that was logged. Its file is synced with those that were written.
+   Reads a page of a relation as it is on disk; an error was logged. Its file is synced with those that
+   were written.
    */
-  bool (*read_page)(struct MezzPage page, uint8_t *bytes);
+  enum MezzDiskRead (*read_page)(struct MezzPage page, uint8_t *bytes);
   /*
    Syncs every file that `write_pages` has written, in any process. False if that failed; the reason was
    logged.

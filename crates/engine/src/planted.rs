@@ -489,6 +489,12 @@ bugs! {
         /// Readers and drains call a page lost of a device that answers no read at all for a while, and whoever is told so gives it up. It was so once. (The
         /// volume's part.)
         SilentPagesLost,
+        /// That disk has another version of a page than the newest, which flash does not give back, is concluded from one read. It was so once. (The
+        /// volume's and the server's part.)
+        DiskReadOnce,
+        /// A disk that cannot be read counts as one that has not the newest version of a page, which flash does not give back: it is lost, and what takes its
+        /// place may destroy it. It was so once. (The volume's and the server's part.)
+        DiskErrorIsNo,
         /// Readers call the frames of clean pages bad while the device answers no read at all, and they are out of use for good. It was so once. (The volume's
         /// part.)
         SilentFramesBad,

@@ -29,6 +29,7 @@ use crate::failure::BATCH;
 use crate::host::Host;
 use crate::marker::Marker;
 use crate::message::Refusal;
+use crate::pages::DiskHas;
 
 /// How the tier was left.
 #[derive(Debug)]
@@ -43,8 +44,9 @@ pub struct Closed {
 enum OnDisk {
     /// The newest version of one at least.
     Found,
-    /// Of none, of so many; of some it is not known whether they are missing, if the device is `silent`.
-    None { missed: usize, silent: bool },
+    /// Of none, of so many; of some it is not known whether they are missing, if the device is `silent` or
+    /// disk `unknown`.
+    None { missed: usize, silent: bool, unknown: bool },
 }
 
 /// How often a drain is made that has missed pages which a read brings after all.
@@ -120,6 +122,7 @@ impl Host {
         let missed = match self.find_on_disk(scope)? {
             OnDisk::Found => return Ok(false),
             OnDisk::None { silent: true, .. } => return Err(self.silent()),
+            OnDisk::None { unknown: true, .. } => return Err(self.disk_unknown()),
             OnDisk::None { missed: 0, .. } if drains < DRAINS_MAX && !planted::is(Bug::ReadAgainUnused) => {
                 return Ok(false);
             }
@@ -141,7 +144,7 @@ impl Host {
     fn find_on_disk(&self, scope: &DrainScope) -> Result<OnDisk, Refusal> {
         let tier = self.tier();
         let mut bytes = AlignedBuf::zeroed(self.geometry.page_size());
-        let (mut found, mut missed, mut silent) = (Vec::new(), 0, false);
+        let (mut found, mut missed, mut silent, mut unknown) = (Vec::new(), 0, false, false);
         let mut cursor = DrainCursor::default();
         // A drain gives no page up, so those that it has missed are not known by name. Of a scope without an
         // age they are the dirty ones that are left, beside what was written since.
@@ -157,16 +160,20 @@ impl Host {
             };
             for page in batch.into_iter().filter(in_scope) {
                 let Err(unread) = self.read_only_copy(&page, &mut bytes) else { continue };
-                if self.disk_has(&page.id, &page.flash, &mut bytes) {
-                    found.push(page);
-                } else {
-                    missed += 1;
-                    silent |= unread.silent;
+                match self.disk_has(&page.id, &page.flash, &mut bytes) {
+                    DiskHas::Newest => {
+                        found.push(page);
+                        continue;
+                    }
+                    DiskHas::Other => {}
+                    DiskHas::Unknown => unknown = true,
                 }
+                missed += 1;
+                silent |= unread.silent;
             }
         }
         if found.is_empty() {
-            return Ok(OnDisk::None { missed, silent });
+            return Ok(OnDisk::None { missed, silent, unknown });
         }
         if !self.server.sync_pages() {
             // What the failed sync was to cover may be other pages of the tier.

@@ -6,7 +6,8 @@
 //!    are on their way are still in staging memory, and what was flushed before can be read. The server goes
 //!    on without the tier. Pages that were lost before, and of which disk has not this very version, cannot be
 //!    saved: their places on disk get what no server takes for a page, so that their older versions are
-//!    never read.
+//!    never read. Where a device does not say just now whether a page is lost, nothing is overwritten and the
+//!    server restarts.
 //! 2. After a failed sync, and when a page cannot be read that only flash has, nothing more is built on the
 //!    device. In sync mode `drained` the database restarts from its log, for which the disk suffices; in
 //!    `durable` from what is durable on flash.
@@ -27,10 +28,21 @@ use mezzanine_engine::{DirtyPage, DrainCursor, Failure, PageId, SyncMode};
 use crate::host::Host;
 use crate::marker::Marker;
 use crate::message::Refusal;
+use crate::pages::DiskHas;
 use crate::reread::{Reread, Unread};
 
 /// Pages that are read and written as one batch.
 pub(crate) const BATCH: usize = 256;
+
+/// Where the newest version of a dirty page is.
+enum Newest {
+    /// It was read.
+    Bytes,
+    /// Disk has it, or the page has left the tier.
+    Elsewhere,
+    /// It is lost.
+    Nowhere(String),
+}
 
 impl Host {
     /// Gives the tier up after a failure; nobody else writes to disk or past the tier meanwhile. Returns how
@@ -107,11 +119,13 @@ impl Host {
             let mut bytes = AlignedBuf::zeroed(pages.len() * self.geometry.page_size());
             let mut writes = Vec::new();
             for (page, bytes) in pages.iter().zip(bytes.chunks_exact_mut(self.geometry.page_size())) {
-                match self.read_newest(page, bytes) {
-                    Ok(true) => writes.push((page.id, &*bytes)),
-                    Ok(false) => {}
-                    Err(_) if lost.contains(&page.id) => given_up.push(page.id),
-                    Err(refusal) => return Err(refusal),
+                match self.read_newest(page, bytes)? {
+                    Newest::Bytes => writes.push((page.id, &*bytes)),
+                    Newest::Elsewhere => {}
+                    Newest::Nowhere(_) if lost.contains(&page.id) => given_up.push(page.id),
+                    Newest::Nowhere(why) => {
+                        return Err(self.unsaved(&format!("a page that only it has {why}")));
+                    }
                 }
             }
             if !self.server.write_pages(&writes) {
@@ -133,14 +147,24 @@ impl Host {
         Ok((saved.len() - given_up.len()) as u64)
     }
 
-    /// Reads a dirty page, from staging memory, from flash, or from its place on disk; false if it cannot be
-    /// read and disk has it, or has left the tier meanwhile.
-    fn read_newest(&self, page: &DirtyPage, bytes: &mut [u8]) -> Result<bool, Refusal> {
-        match self.read_only_copy(page, bytes) {
+    /// Reads a dirty page, from staging memory, from flash, or from its place on disk.
+    ///
+    /// # Errors
+    /// If a device does not say whether it has the page.
+    fn read_newest(&self, page: &DirtyPage, bytes: &mut [u8]) -> Result<Newest, Refusal> {
+        let unread = match self.read_only_copy(page, bytes) {
+            Ok(true) => return Ok(Newest::Bytes),
+            Ok(false) => return Ok(Newest::Elsewhere),
+            Err(unread) => unread,
+        };
+        match self.disk_has(&page.id, &page.flash, bytes) {
             // What disk has, as far as only it knows, goes there once more.
-            Err(_) if self.disk_has(&page.id, &page.flash, bytes) => Ok(true),
-            Err(unread) => Err(self.unsaved(&format!("a page that only it has {}", unread.why))),
-            read => Ok(read.is_ok_and(|read| read)),
+            DiskHas::Newest => Ok(Newest::Bytes),
+            DiskHas::Other if unread.silent => Err(self.unsaved("it answers no read just now")),
+            DiskHas::Other => Ok(Newest::Nowhere(unread.why)),
+            DiskHas::Unknown => {
+                Err(self.unsaved("disk may have a page that flash does not give back, and cannot be read"))
+            }
         }
     }
 

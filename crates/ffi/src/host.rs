@@ -30,15 +30,26 @@ pub enum FlashIo {
     Sync,
 }
 
+/// What a read of a page's place on disk has brought.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DiskRead {
+    /// What is there.
+    There,
+    /// The relation does not reach so far.
+    Nothing,
+    /// An error: what is there is not known.
+    Failed,
+}
+
 /// What only the server can do for the tier.
 pub trait Server: Send + Sync {
     /// Writes pages to their places on disk, in the order given. The tier syncs them later, by
     /// [`Server::sync_pages`].
     fn write_pages(&self, pages: &[(PageId, &[u8])]) -> bool;
 
-    /// Reads what disk has in the place of a page; false if it has nothing there, or that cannot be read. The
-    /// next [`Server::sync_pages`] makes it durable as if it had been written.
-    fn read_page(&self, id: &PageId, page: &mut [u8]) -> bool;
+    /// Reads what disk has in the place of a page. The next [`Server::sync_pages`] makes it durable as if it
+    /// had been written.
+    fn read_page(&self, id: &PageId, page: &mut [u8]) -> DiskRead;
 
     /// Makes durable whatever [`Server::write_pages`] has written, in any process.
     fn sync_pages(&self) -> bool;

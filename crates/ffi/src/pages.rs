@@ -6,7 +6,7 @@ use mezzanine_engine::{
     Failure, FlashPage, IdRange, Lookup, Mark, PageId, StageIn, StageKind, SyncMode, given_up_page,
 };
 
-use crate::host::Host;
+use crate::host::{DiskRead, Host};
 use crate::message::Refusal;
 use crate::reread::Reread;
 
@@ -33,7 +33,23 @@ pub enum Found {
     Lost,
     /// Its only copy is on a flash device that answers no read just now.
     Silent,
+    /// Flash does not give it back, and a read of the disk fails: it may be lost or on disk.
+    Unknown,
 }
+
+/// Whether disk has this very version of a page that flash does not give back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum DiskHas {
+    Newest,
+    /// Another version, or nothing.
+    Other,
+    /// It cannot be read just now.
+    Unknown,
+}
+
+/// How often disk is read before it counts as having another version of a page than the newest. One read may
+/// fail, or bring another bit, and what takes the place of a lost page destroys what is there.
+const DISK_READS: u32 = 2;
 
 /// How often a page that keeps moving is looked up before that is taken for a mistake.
 const LOOKUPS_MAX: u32 = 10_000;
@@ -107,13 +123,14 @@ impl Host {
             Reread::Unread(unread) => unread,
         };
         if flash.dirty && !tier.on_disk(id, flash) {
-            let on_disk = self.disk_has(id, flash, page);
+            let disk = self.disk_has(id, flash, page);
             // A newer version may have come since the lookup; then this one does not matter.
             let newest = matches!(tier.lookup(id, page), Lookup::Flash(now) if now == *flash);
-            let found = match () {
-                () if on_disk => Found::OnDisk,
-                () if unread.silent => Found::Silent,
-                () => Found::Lost,
+            let found = match disk {
+                DiskHas::Newest => Found::OnDisk,
+                _ if unread.silent => Found::Silent,
+                DiskHas::Unknown => Found::Unknown,
+                DiskHas::Other => Found::Lost,
             };
             return newest.then_some(found);
         }
@@ -127,8 +144,28 @@ impl Host {
 
     /// Whether disk has this very version of a page that flash does not give back: then it is in `out`, and
     /// durable with the next sync of the disk. See [`mezzanine_engine::Tier::disk_has`].
-    pub(crate) fn disk_has(&self, id: &PageId, page: &FlashPage, out: &mut [u8]) -> bool {
-        self.server.read_page(id, out) && self.tier().disk_has(page, out)
+    pub(crate) fn disk_has(&self, id: &PageId, page: &FlashPage, out: &mut [u8]) -> DiskHas {
+        let mut has = DiskHas::Other;
+        for _ in 0..if planted::is(Bug::DiskReadOnce) { 1 } else { DISK_READS } {
+            match self.server.read_page(id, out) {
+                DiskRead::There if self.tier().disk_has(page, out) => return DiskHas::Newest,
+                DiskRead::There | DiskRead::Nothing => {}
+                DiskRead::Failed if planted::is(Bug::DiskErrorIsNo) => {}
+                DiskRead::Failed => has = DiskHas::Unknown,
+            }
+        }
+        has
+    }
+
+    /// What needs to know whether disk has pages that flash does not give back.
+    pub(crate) fn disk_unknown(&self) -> Refusal {
+        Refusal::new(format!(
+            "the flash tier on \"{}\" does not give back pages that disk may have, and disk cannot be read just now",
+            self.flash_path().display()
+        ))
+        .hint("See the messages before this one and to the disk, and try again; nothing is known to be lost.")
+        // Nothing else has to end for it.
+        .of_lost_pages()
     }
 
     /// The only copy of a page cannot be read. Where the log has it, the server restarts from that, without
@@ -243,6 +280,7 @@ impl Host {
             // What a read brings after all is there to be saved.
             Found::Here => self.put_on_disk(&[(*id, &*page)]),
             Found::Silent => Err(self.silent()),
+            Found::Unknown => Err(self.disk_unknown()),
             Found::Lost => self.give_up_lost(&[*id]),
         }
     }

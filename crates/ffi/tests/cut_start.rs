@@ -8,7 +8,7 @@ use machine::{Machine, Relations, give_memory, read, start, write};
 use mezzanine_device::Device;
 use mezzanine_device::memory::MemoryDevice;
 use mezzanine_engine::{PageId, SyncMode};
-use mezzanine_ffi::host::{Host, Server};
+use mezzanine_ffi::host::{DiskRead, Host, Server};
 use mezzanine_ffi::marker::MarkerStore;
 use mezzanine_ffi::message::Refusal;
 use mezzanine_ffi::settings::Settings;
@@ -57,7 +57,7 @@ impl Server for Powered {
         self.0.write_pages(pages)
     }
 
-    fn read_page(&self, id: &PageId, page: &mut [u8]) -> bool {
+    fn read_page(&self, id: &PageId, page: &mut [u8]) -> DiskRead {
         self.0.read_page(id, page)
     }
 

@@ -20,7 +20,7 @@ use machine::{
 };
 use mezzanine_engine::planted::Bug;
 use mezzanine_engine::{Failure, IdRange, Lookup, PageId, SyncMode};
-use mezzanine_ffi::host::{FlashIo, Host, Server};
+use mezzanine_ffi::host::{DiskRead, FlashIo, Host, Server};
 use mezzanine_ffi::message::Refusal;
 use mezzanine_ffi::pages::Found;
 use mezzanine_ffi::startup::Adoption;
@@ -57,7 +57,7 @@ impl Server for Watching {
         self.0.write_pages(pages)
     }
 
-    fn read_page(&self, id: &PageId, page: &mut [u8]) -> bool {
+    fn read_page(&self, id: &PageId, page: &mut [u8]) -> DiskRead {
         self.0.read_page(id, page)
     }
 

@@ -90,6 +90,8 @@ struct Inner {
     offset: Option<u64>,
     /// See [`VolumeError::silence`].
     silent: bool,
+    /// See [`VolumeError::unknown_on_disk`].
+    unknown: bool,
     source: Option<Box<dyn Error + Send + Sync>>,
 }
 
@@ -109,6 +111,7 @@ impl VolumeError {
             advice: None,
             offset: None,
             silent: false,
+            unknown: false,
             source: None,
         }))
     }
@@ -136,6 +139,23 @@ impl VolumeError {
             _ => VolumeErrorKind::Io,
         };
         Self::new(kind, operation, subject, source.to_string()).because(source)
+    }
+
+    /// Of a page that flash does not give back, and of which a read of the disk does not say whether that has
+    /// it: it may be lost or not.
+    pub(crate) fn unknown_on_disk(file: &str, source: DeviceError) -> Self {
+        let reason = format!(
+            "flash does not give back the newest version of this page, and the disk does not say whether it has that: \
+             {source}"
+        );
+        let mut error = Self::new(VolumeErrorKind::Io, "read", file, reason)
+            .advise(
+                "see to the disk and try again, nothing is known to be lost; or write this page anew if its contents \
+                 are known",
+            )
+            .because(source);
+        error.0.unknown = true;
+        error
     }
 
     /// Adds what the reader of the message should do next.
@@ -168,7 +188,7 @@ impl VolumeError {
     /// Whether all that failed is the reading of pages from flash, which are lost or cannot be had just now:
     /// nothing was changed, and everything else goes on.
     pub(crate) fn is_of_unread_pages(&self) -> bool {
-        self.0.kind == VolumeErrorKind::LostPage || self.0.silent
+        self.0.kind == VolumeErrorKind::LostPage || self.0.silent || self.0.unknown
     }
 
     /// Whether flash answered nothing.

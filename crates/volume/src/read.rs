@@ -9,11 +9,15 @@ use crate::config::GUARD_BYTES_MAX;
 use crate::core::{Shared, TierHost};
 use crate::error::VolumeError;
 use crate::home::{FileInner, OnDisk};
-use crate::reread::Reread;
+use crate::reread::{Reread, Unread};
 use crate::statistics::count;
 
 /// Pages that are read as one batch of device requests.
 const BATCH_PAGES: usize = 256;
+
+/// How often disk is read before it counts as having another version of a page than the newest. One read may
+/// fail, or bring another bit, and whoever is told that a page is lost gives it up.
+const DISK_READS: u32 = 2;
 
 /// Where a page of a batch comes from.
 #[derive(Clone, Copy)]
@@ -167,26 +171,49 @@ impl Shared {
         if !is_newest() {
             return Ok(false);
         }
-        if self.disk_has(host, file, block, page, bytes) {
-            count(&self.counters.page_misses, 1);
-            return Ok(true);
+        match self.read_from_disk(host, file, block, page, unread, bytes) {
+            Ok(()) => {
+                count(&self.counters.page_misses, 1);
+                Ok(true)
+            }
+            // A newer version may be on its way to disk just now.
+            Err(error) => {
+                if is_newest() {
+                    Err(error)
+                } else {
+                    Ok(false)
+                }
+            }
         }
-        // A newer version may be on its way to disk just now.
-        if is_newest() { Err(self.unread_page(host, file, block, page, unread)) } else { Ok(false) }
     }
 
-    /// Whether disk has this very version of a page that flash does not give back: then it is in `out`. See
+    /// Fills `out` with a page that flash does not give back, if disk has this very version of it. See
     /// [`mezzanine_engine::Tier::disk_has`].
-    pub(crate) fn disk_has(
+    ///
+    /// # Errors
+    /// `LostPage` if it has not, and flash answers; else `Io`, and nothing is said of the page.
+    pub(crate) fn read_from_disk(
         &self,
         host: &TierHost,
         file: &FileInner,
         block: u64,
         page: &FlashPage,
+        unread: Unread,
         out: &mut [u8],
-    ) -> bool {
-        file.read_home(out, block.saturating_mul(file.page_size), &self.counters).is_ok()
-            && host.tier.disk_has(page, out)
+    ) -> Result<(), VolumeError> {
+        let start = block.saturating_mul(file.page_size);
+        let mut failed = None;
+        for _ in 0..if planted::is(Bug::DiskReadOnce) { 1 } else { DISK_READS } {
+            match file.read_home(out, start, &self.counters) {
+                Ok(()) if host.tier.disk_has(page, out) => return Ok(()),
+                Ok(()) => {}
+                Err(error) => failed = Some(error),
+            }
+        }
+        match failed.filter(|_| !unread.silent && !planted::is(Bug::DiskErrorIsNo)) {
+            Some(error) => Err(VolumeError::unknown_on_disk(&file.name, error).at(start)),
+            None => Err(self.unread_page(host, file, block, page, unread)),
+        }
     }
 
     /// Before disk answers for a clean page that flash does not give back: makes it durable that the tier has

@@ -31,7 +31,7 @@ enum Newest {
     Bytes,
     /// It could not be read, and stage-out has brought it to disk.
     OnDisk,
-    /// The page is lost.
+    /// The page is lost, or cannot be had just now.
     Nowhere,
 }
 
@@ -136,8 +136,9 @@ impl Shared {
     /// by the tier's copy.
     ///
     /// # Errors
-    /// `LostPage` if pages cannot be read, or that of a device that answers nothing, when all others are on
-    /// disk and synced: no file of theirs may be called current.
+    /// `LostPage` if pages cannot be read, or that of a device that answers nothing or of a disk that does not
+    /// say whether it has them, when all others are on disk and synced: no file of theirs may be called
+    /// current.
     pub(crate) fn drain_pages(&self, host: &TierHost) -> Result<(), VolumeError> {
         let mut cursor = DrainCursor::default();
         let mut drained: Vec<DirtyPage> = Vec::new();
@@ -226,12 +227,10 @@ impl Shared {
             let file = self.file(page.id.file() as u32);
             if let Some(file) = file.filter(|file| newest == Newest::Nowhere && is_in(file)) {
                 // What disk has, as far as only it knows, goes there once more, so that the sync covers it.
-                if self.disk_has(host, &file, page.id.block(), &page.flash, buf) {
-                    newest = Newest::Bytes;
-                } else {
-                    let unread = unread.unwrap_or_default();
-                    let error = self.unread_page(host, &file, page.id.block(), &page.flash, unread);
-                    lost.get_or_insert(error);
+                let unread = unread.unwrap_or_default();
+                match self.read_from_disk(host, &file, page.id.block(), &page.flash, unread, buf) {
+                    Ok(()) => newest = Newest::Bytes,
+                    Err(error) => _ = lost.get_or_insert(error),
                 }
             }
             found.push(newest);

@@ -2,7 +2,7 @@
 
 use mezzanine_engine::PageId;
 
-use crate::host::{FlashIo, Server};
+use crate::host::{DiskRead, FlashIo, Server};
 use crate::message::Refusal;
 
 use super::names::MezzPage;
@@ -15,6 +15,18 @@ pub struct MezzDiskPage {
     pub page: MezzPage,
     /// Its bytes, valid during the call.
     pub bytes: *const u8,
+}
+
+/// What a read of a page's place on disk has brought.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub enum MezzDiskRead {
+    /// What is there.
+    There = 0,
+    /// The relation does not reach so far.
+    Nothing = 1,
+    /// An error: what is there is not known.
+    Failed = 2,
 }
 
 /// What the flash device is doing for a process.
@@ -36,9 +48,9 @@ pub struct MezzCallbacks {
     /// Writes `count` pages to their relations, in this order. False if one could not be written; the reason
     /// was logged.
     pub write_pages: extern "C" fn(pages: *const MezzDiskPage, count: usize) -> bool,
-    /// Reads a page of a relation as it is on disk. False if the relation does not reach so far, or the page
-    /// cannot be read; that was logged. Its file is synced with those that were written.
-    pub read_page: extern "C" fn(page: MezzPage, bytes: *mut u8) -> bool,
+    /// Reads a page of a relation as it is on disk; an error was logged. Its file is synced with those that
+    /// were written.
+    pub read_page: extern "C" fn(page: MezzPage, bytes: *mut u8) -> MezzDiskRead,
     /// Syncs every file that `write_pages` has written, in any process. False if that failed; the reason was
     /// logged.
     pub sync_pages: extern "C" fn() -> bool,
@@ -74,8 +86,12 @@ impl Server for Callbacks {
         (self.0.write_pages)(pages.as_ptr(), pages.len())
     }
 
-    fn read_page(&self, id: &PageId, page: &mut [u8]) -> bool {
-        (self.0.read_page)(MezzPage::from(id), page.as_mut_ptr())
+    fn read_page(&self, id: &PageId, page: &mut [u8]) -> DiskRead {
+        match (self.0.read_page)(MezzPage::from(id), page.as_mut_ptr()) {
+            MezzDiskRead::There => DiskRead::There,
+            MezzDiskRead::Nothing => DiskRead::Nothing,
+            MezzDiskRead::Failed => DiskRead::Failed,
+        }
     }
 
     fn sync_pages(&self) -> bool {

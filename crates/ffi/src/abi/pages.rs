@@ -35,6 +35,8 @@ pub enum MezzFound {
     Lost = 2,
     /// Its only copy is on a flash device that answers no read just now.
     Silent = 3,
+    /// Flash does not give it back, and a read of the disk fails: it may be lost or on disk.
+    Unknown = 4,
 }
 
 /// The last mark: read before it is looked up how old a page's changes are.
@@ -98,6 +100,7 @@ pub unsafe extern "C" fn mezz_read(host: &MezzHost, page: MezzPage, bytes: *mut 
         Found::OnDisk => MezzFound::OnDisk,
         Found::Lost => MezzFound::Lost,
         Found::Silent => MezzFound::Silent,
+        Found::Unknown => MezzFound::Unknown,
     }
 }
 

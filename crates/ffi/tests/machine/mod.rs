@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 
 use mezzanine_engine::planted::Bug;
 use mezzanine_engine::{Admission, Design, Lookup, PageId, RedoPoint, SyncMode, given_up_page};
-use mezzanine_ffi::host::{Host, Server};
+use mezzanine_ffi::host::{DiskRead, Host, Server};
 use mezzanine_ffi::message::Refusal;
 use mezzanine_ffi::pages::{Found, Written};
 use mezzanine_ffi::settings::Settings;
@@ -36,10 +36,11 @@ impl Server for Relations {
         true
     }
 
-    fn read_page(&self, id: &PageId, page: &mut [u8]) -> bool {
+    fn read_page(&self, id: &PageId, page: &mut [u8]) -> DiskRead {
         let disk = self.0.pages.lock().unwrap();
-        let there = disk.get(id.as_bytes());
-        there.map(|bytes| page.copy_from_slice(bytes)).is_some()
+        let Some(there) = disk.get(id.as_bytes()) else { return DiskRead::Nothing };
+        page.copy_from_slice(there);
+        DiskRead::There
     }
 
     fn sync_pages(&self) -> bool {
@@ -177,7 +178,7 @@ pub fn read(host: &Host, machine: &Machine, block: u32) -> Option<u8> {
     match host.read(&id(block), &mut out) {
         Found::Here => Some(out[0]),
         Found::OnDisk => machine.disk.pages.lock().unwrap().get(id(block).as_bytes()).map(|page| page[0]),
-        Found::Lost | Found::Silent => panic!("block {block} is lost"),
+        Found::Lost | Found::Silent | Found::Unknown => panic!("block {block} is lost"),
     }
 }
 

@@ -312,6 +312,9 @@ impl<'w> Server<'w> {
                 let read = self.world.machine.disk.read_at(&mut page, u64::from(place) * u64::from(PAGE));
                 self.world.done("read the disk", read)?;
             }
+            Found::Unknown => {
+                return self.world.done("read the disk", Err("it does not say whether it has a page"));
+            }
             Found::Lost | Found::Silent => {
                 self.world.power_is_on()?;
                 if self.world.damaged.is_some() {

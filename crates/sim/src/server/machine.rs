@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use mezzanine_device::memory::{MemoryDevice, Power, Random, Spent};
 use mezzanine_device::{Device, Request};
 use mezzanine_engine::PageId;
-use mezzanine_ffi::host::Server;
+use mezzanine_ffi::host::{DiskRead, Server};
 use mezzanine_ffi::marker::MarkerStore;
 use mezzanine_ffi::message::Refusal;
 
@@ -169,9 +169,12 @@ impl Server for Relations {
         self.disk.run(&mut writes).into_iter().all(|written| written.is_ok())
     }
 
-    fn read_page(&self, id: &PageId, page: &mut [u8]) -> bool {
+    fn read_page(&self, id: &PageId, page: &mut [u8]) -> DiskRead {
         let place = self.space.place(id).expect("a page of nobody is read from disk");
-        self.disk.read_at(page, u64::from(place) * self.page_bytes).is_ok()
+        match self.disk.read_at(page, u64::from(place) * self.page_bytes) {
+            Ok(()) => DiskRead::There,
+            Err(_) => DiskRead::Failed,
+        }
     }
 
     fn sync_pages(&self) -> bool {
