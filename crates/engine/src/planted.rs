@@ -279,6 +279,12 @@ bugs! {
         TornSegmentUsed,
         /// A metadata segment is written before a flush has covered the last one.
         SegmentBeforeLastFlushed,
+        /// In place, the newest segments are used though older ones are missing that the queue still needs: their groups are
+        /// found by the summaries, once, and overwritten soon.
+        OldestSegmentsMissed,
+        /// In place, the oldest segments without a gap are used though the queue has left those behind: the gap may be where
+        /// newer ones were to go.
+        OldestRunOfSegmentsUsed,
         /// A flush counts for a metadata segment that was written after it had begun.
         FlushCoversLaterSegment,
         /// The slot of a metadata segment is used again before a durable front has passed what it stands for.

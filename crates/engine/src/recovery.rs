@@ -1,7 +1,8 @@
 //! Recovery: the directory is rebuilt from metadata segments and a scan of the groups after them
 //! ("Flash as cache extension for online transactional workloads", section 5.2).
 //!
-//! 1. The newest run of whole segments gives the directory up to the last segment's end.
+//! 1. The newest run of whole segments that reaches back to the front gives the directory up to the last
+//!    segment's end.
 //! 2. From there the chain of group summaries is followed. It ends at the first summary that is not the
 //!    successor of the one before (invariant 8).
 //! 3. Of the groups found, those that were not yet known durable when the last one was composed are read
@@ -31,7 +32,7 @@ use crate::blank::Blank;
 use crate::bounds::{UsedUp, can_be_opened};
 use crate::config::{ConfigError, Geometry};
 use crate::control::NONE;
-use crate::format::{Superblock, TierState};
+use crate::format::{SegmentHeader, Superblock, TierState};
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
 use crate::ring::Ring;
@@ -186,6 +187,17 @@ struct Chain {
     checksum: u32,
 }
 
+/// What the directory is filled from.
+struct Base {
+    /// Oldest first.
+    segments: Vec<SegmentHeader>,
+    /// Where the last of them ends.
+    segments_end: Chain,
+    /// The groups behind it.
+    found: Vec<Found>,
+    front: u64,
+}
+
 struct Scan<'s, 'f> {
     geometry: Geometry,
     ring: Ring,
@@ -287,33 +299,10 @@ impl Scan<'_, '_> {
     }
 
     fn run(&mut self, tier: Tier) -> Result<Recovered, RecoveryError> {
-        let segments = self.find_segments()?;
-        let mut front = self.superblock.front;
-        for header in &segments {
-            if !planted::is(Bug::SegmentFrontIgnored) {
-                front = front.max(header.front);
-            }
-        }
+        let Base { segments, segments_end, found, front } = self.find_base()?;
         let newest = segments.last();
-        let mut chain = newest.map_or(
-            Chain { sequence: 0, position: 0, checksum: self.superblock.chain_origin() },
-            |header| Chain {
-                sequence: header.end_sequence,
-                position: header.end_position,
-                checksum: header.last_checksum,
-            },
-        );
-        let segments_end = chain;
+        let chain = found.last().map_or(segments_end, |last| self.after(last));
         let mut next_version = newest.map_or(1, |header| header.version_max + 1);
-        let mut found = if planted::is(Bug::TailNotScanned) && newest.is_some() {
-            Vec::new()
-        } else {
-            self.follow(chain)?
-        };
-        self.cut_torn(&mut found, chain.sequence)?;
-        if let Some(last) = found.last() {
-            chain = self.after(last);
-        }
         self.refuse_damage(chain, segments_end, &found)?;
         let left_open = self.superblock.state == TierState::Open;
         if left_open && newest.is_none() && found.is_empty() && self.unread.is_some() {
@@ -323,11 +312,6 @@ impl Scan<'_, '_> {
         if self.segments_end > chain.sequence {
             let what = format!("group {} was durable and is gone", chain.sequence);
             return Err(damaged(&what, self.offset_of(chain.position)));
-        }
-        for group in &found {
-            if !planted::is(Bug::FrontIgnored) {
-                front = front.max(group.front);
-            }
         }
         if front > chain.position || chain.position - front > self.ring.frames {
             let offset = self.offset_of(chain.position);
@@ -377,6 +361,35 @@ impl Scan<'_, '_> {
         }
         (self.report.valid, self.report.dirty) = tier.valid_and_dirty();
         Ok(Recovered { tier, writes, superblock, report: std::mem::take(&mut self.report), note })
+    }
+
+    /// The segments that recovery goes by and the groups behind them: of the runs of segments the newest that
+    /// reaches back to the front. Before the oldest there is the beginning of the queue.
+    fn find_base(&mut self) -> Result<Base, RecoveryError> {
+        let (mut runs, stated) = self.find_segments()?;
+        loop {
+            let segments = runs.pop().unwrap_or_default();
+            let segments_end = match segments.last() {
+                Some(newest) => self.end_of(newest),
+                None => Chain { sequence: 0, position: 0, checksum: self.superblock.chain_origin() },
+            };
+            let mut found = if planted::is(Bug::TailNotScanned) && !segments.is_empty() {
+                Vec::new()
+            } else {
+                self.follow(segments_end)?
+            };
+            self.cut_torn(&mut found, segments_end.sequence)?;
+            let mut front = stated;
+            for group in &found {
+                if !planted::is(Bug::FrontIgnored) {
+                    front = front.max(group.front);
+                }
+            }
+            let reaches_back = segments.first().is_none_or(|oldest| oldest.first_position <= front);
+            if reaches_back || self.geometry.placed.is_none() || planted::is(Bug::OldestSegmentsMissed) {
+                return Ok(Base { segments, segments_end, found, front });
+            }
+        }
     }
 
     fn offset_of(&self, position: u64) -> u64 {

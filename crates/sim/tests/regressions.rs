@@ -8,7 +8,7 @@ use mezzanine_sim::crash::{CUTS_PER_WORLD, Terms, World};
 use mezzanine_sim::server;
 
 /// Seed, and what happened. All were found in version 0.1.0 before its release.
-const STORIES: [(u64, &str); 34] = [
+const STORIES: [(u64, &str); 38] = [
     (
         15,
         "power failed after the tier's table knew a new file and before its sidecar was written: nobody could attach it again",
@@ -145,6 +145,18 @@ const STORIES: [(u64, &str); 34] = [
         945_993_896,
         "a queue that was to shrink had room for one more summary before the cut; the table of files went into it, the group behind it \
           stayed empty, and closing the tier waited for that one: an assertion failed",
+    ),
+    (
+        714_048_034,
+        "pages in place: of two metadata segments that a recovery had written a failed flush left the second; the summaries that stood in \
+          for the first were overwritten in the next life, and the tier was refused as damaged",
+    ),
+    (714_113_671, "the same, in the next opening"),
+    (714_123_825, "the same in a tier that had been closed"),
+    (
+        714_110_191,
+        "the same where the segments' slots had come round: the second of the new ones was torn, and lay as a gap among old ones that \
+          nobody needs; all newer ones counted as torn",
     ),
 ];
 

@@ -12,8 +12,10 @@ use crate::tier::Tier;
 const AHEAD: usize = 8;
 
 impl Scan<'_, '_> {
-    /// The headers of the newest unbroken run of segments, oldest first, reaching back to the front.
-    pub(super) fn find_segments(&mut self) -> Result<Vec<SegmentHeader>, RecoveryError> {
+    /// The headers of the segments that can be used, in runs, the newest last, and the front that segments and
+    /// superblock state. In a run the oldest comes first, and each begins where the one before ends; where the
+    /// groups of a gap lie on flash as long as it is in the queue, there is one run whatever is missing.
+    pub(super) fn find_segments(&mut self) -> Result<(Vec<Vec<SegmentHeader>>, u64), RecoveryError> {
         let mut all = Vec::new();
         let mut bytes = vec![0; SEGMENT_HEADER_BYTES];
         for slot in 0..self.geometry.segment_slots {
@@ -35,36 +37,35 @@ impl Scan<'_, '_> {
             }
             all.pop();
         }
-        if self.geometry.placed.is_some() {
-            self.cut_at_gap(&mut all)?;
-        }
-        Ok(all)
+        let fronts = all.iter().map(|header| header.front).filter(|_| !planted::is(Bug::SegmentFrontIgnored));
+        let front = fronts.fold(self.superblock.front, u64::max);
+        let runs = if self.geometry.placed.is_some() { self.whole_runs(all)? } else { vec![all] };
+        Ok((runs, front))
     }
 
     /// Where pages are written in place, the groups that a segment stands for are not kept, so none can take
-    /// the place of a segment. But segments that a recovery has written and that a crash has torn are
-    /// followed by others, and their groups are still there: all from the gap on are found by the groups.
-    fn cut_at_gap(&mut self, segments: &mut Vec<SegmentHeader>) -> Result<(), RecoveryError> {
+    /// the place of a segment. But a recovery writes several, and a crash may tear any of them: those that it
+    /// tears are missing among the new ones, where their groups are still there, and all from the gap on are
+    /// found by the groups; and among the old ones whose slots they take, which nothing needs. Which of the two
+    /// a gap is, the front says.
+    fn whole_runs(&mut self, segments: Vec<SegmentHeader>) -> Result<Vec<Vec<SegmentHeader>>, RecoveryError> {
         self.segments_end = segments.last().map_or(0, |last| last.end_sequence);
-        // The oldest may be half overwritten by one that was torn; then nothing needs it.
-        while segments.len() > 1 {
-            let oldest = segments[0].clone();
-            if self.records(&oldest)?.is_some() {
-                break;
+        let mut runs: Vec<Vec<SegmentHeader>> = Vec::new();
+        for header in segments {
+            if self.records(&header)?.is_none() {
+                continue;
             }
-            segments.remove(0);
-        }
-        let mut whole = 0;
-        while whole < segments.len() {
-            let follows = whole == 0 || segments[whole].first_sequence == segments[whole - 1].end_sequence;
-            let header = segments[whole].clone();
-            if !follows || self.records(&header)?.is_none() {
-                break;
+            match runs.last_mut() {
+                Some(run) if run.last().is_some_and(|last| last.end_sequence == header.first_sequence) => {
+                    run.push(header);
+                }
+                _ => runs.push(vec![header]),
             }
-            whole += 1;
         }
-        segments.truncate(whole);
-        Ok(())
+        if planted::is(Bug::OldestRunOfSegmentsUsed) {
+            runs.reverse();
+        }
+        Ok(runs)
     }
 
     pub(super) fn belongs(&self, header: &SegmentHeader, slot: u64) -> bool {

@@ -16,6 +16,7 @@ mod notes;
 mod owners;
 mod recovery;
 mod resizes;
+mod segments;
 mod slots;
 mod staging;
 mod superblocks;
