@@ -10,7 +10,7 @@
 /*
  Changes with every change of what is declared here.
  */
-#define MEZZ_FFI_VERSION 11
+#define MEZZ_FFI_VERSION 12
 
 /*
  Bytes of each text in a `MezzMessage`, the end mark included.
@@ -162,6 +162,24 @@ typedef enum MezzWaited {
    */
   MEZZ_WAITED_FAILED = 2,
 } MezzWaited;
+
+/*
+ What became of a step of a pass.
+ */
+typedef enum MezzStep {
+  /*
+   There are more.
+   */
+  MEZZ_STEP_MORE = 0,
+  /*
+   The pass is complete.
+   */
+  MEZZ_STEP_COMPLETE = 1,
+  /*
+   The device answers no read; see the message.
+   */
+  MEZZ_STEP_FAILED = 2,
+} MezzStep;
 
 /*
  What happened.
@@ -1020,17 +1038,18 @@ bool mezz_pages(const struct MezzHost *host,
 
 /*
  Reads what is on flash in up to `room` frames and copies the pages that are damaged; `checked` is how many
- were read. False when the pass is complete.
+ were read.
 
  # Safety
- As for `mezz_pages`.
+ As for `mezz_pages`; `message` may be written.
  */
-bool mezz_verify(const struct MezzHost *host,
-                 struct MezzCursor *cursor,
-                 struct MezzHeld *damaged,
-                 uintptr_t room,
-                 uintptr_t *count,
-                 uint64_t *checked);
+enum MezzStep mezz_verify(const struct MezzHost *host,
+                          struct MezzCursor *cursor,
+                          struct MezzHeld *damaged,
+                          uintptr_t room,
+                          uintptr_t *count,
+                          uint64_t *checked,
+                          struct MezzMessage *message);
 
 /*
  Opens a modelled disk in the process that starts the server. Arms move `spread` times as far as blocks are

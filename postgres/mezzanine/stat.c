@@ -605,10 +605,13 @@ mezzanine_verify(PG_FUNCTION_ARGS)
 	uint64		checked = 0;
 	uint64		total = 0;
 	uint64		damage = 0;
+	MezzMessage message;
+	MezzStep	step;
 
 	require_tier();
 	mezz_first_page(mezz_host, &cursor);
-	while (mezz_verify(mezz_host, &cursor, damaged, READS_PER_STEP, &ndamaged, &checked))
+	while ((step = mezz_verify(mezz_host, &cursor, damaged, READS_PER_STEP,
+							   &ndamaged, &checked, &message)) == MEZZ_STEP_MORE)
 	{
 		for (size_t i = 0; i < ndamaged; i++)
 			if (damage++ < DAMAGE_NAMED_MAX)
@@ -616,6 +619,8 @@ mezzanine_verify(PG_FUNCTION_ARGS)
 		total += checked;
 		CHECK_FOR_INTERRUPTS();
 	}
+	if (step == MEZZ_STEP_FAILED)
+		mezz_report(ERROR, ERRCODE_IO_ERROR, &message);
 	put_count(&row, total);
 	put_count(&row, damage);
 	return finish(&row, fcinfo);

@@ -501,6 +501,10 @@ bugs! {
         /// A disk that cannot be read counts as one that has not the newest version of a page, which flash does not give back: it is lost, and what takes its
         /// place may destroy it. It was so once. (The volume's and the server's part.)
         DiskErrorIsNo,
+        /// A look at all pages of a server's tier calls those damaged that a device which answers no read at all does not give back. It was so once.
+        SilentPagesDamaged,
+        /// A server's start uses a tier of other sizes than those that memory was computed for while the device answered nothing. It was so once.
+        SilentShapeKept,
         /// Readers call the frames of clean pages bad while the device answers no read at all, and they are out of use for good. It was so once. (The volume's
         /// part.)
         SilentFramesBad,

@@ -96,6 +96,8 @@ pub struct Host {
     pub(crate) flash: Arc<dyn Device>,
     /// Where the data directory's marker is.
     pub(crate) marker: Box<dyn MarkerStore>,
+    /// The device gave back no superblock when the sizes were computed.
+    guessed: bool,
     locked: bool,
     flash_model: Option<FlashModel>,
     pub(crate) server: Box<dyn Server>,
@@ -168,9 +170,10 @@ impl Host {
     ) -> Result<Self, Refusal> {
         settings.check_path()?;
         let file = open_flash(&settings.flash_path, false)?;
-        let geometry = shape(&file, &settings)?;
+        let (geometry, guessed) = shape(&file, &settings)?;
         Ok(Self {
             geometry,
+            guessed,
             flash: attached(model.as_ref(), file),
             marker: Box::new(DataDirectory(settings.data_directory.clone())),
             settings,
@@ -193,10 +196,11 @@ impl Host {
         marker: Box<dyn MarkerStore>,
         server: Box<dyn Server>,
     ) -> Result<Self, Refusal> {
-        let geometry = shape(&*flash, &settings)?;
+        let (geometry, guessed) = shape(&*flash, &settings)?;
         Ok(Self {
             settings,
             geometry,
+            guessed,
             flash,
             marker,
             locked: true,
@@ -218,7 +222,7 @@ impl Host {
             return Ok(());
         }
         let file = open_flash(&self.settings.flash_path, true)?;
-        if shape(&file, &self.settings)?.config() != self.geometry.config() {
+        if shape(&file, &self.settings)?.0.config() != self.geometry.config() {
             return Err(Refusal::new(format!(
                 "the flash tier on \"{}\" was changed while the server started",
                 self.flash_path().display()
@@ -232,6 +236,14 @@ impl Host {
 
     pub(crate) fn is_locked(&self) -> bool {
         self.locked
+    }
+
+    /// Whether the sizes that memory was computed for are those of the tier that was found since. A queue that
+    /// has grown or shrunk within its room has the same.
+    pub(crate) fn fits(&self, found: &Superblock) -> Result<bool, Refusal> {
+        let sizes =
+            |geometry: &Geometry| (geometry.region_bytes(), geometry.flash_bytes(), geometry.frames_max());
+        Ok(!self.guessed || sizes(&shape_of(Some(found), &self.settings)?) == sizes(&self.geometry))
     }
 
     /// Bytes of shared memory that [`Self::use_memory`] needs.
@@ -382,12 +394,19 @@ pub(crate) fn reshapes(found: &Superblock, settings: &Settings) -> bool {
     expendable && !settings.accepts_shape(&found.config)
 }
 
-/// The shape that the tier on this device will have.
-fn shape(flash: &dyn Device, settings: &Settings) -> Result<Geometry, Refusal> {
+/// The shape that the tier on this device will have, and whether there was none to be seen: a device that
+/// answers nothing just now may have another one.
+fn shape(flash: &dyn Device, settings: &Settings) -> Result<(Geometry, bool), Refusal> {
+    let found = read_superblock(&mut Flash(flash)).ok();
+    Ok((shape_of(found.as_ref(), settings)?, found.is_none()))
+}
+
+/// The shape that a tier will have where this one was found.
+fn shape_of(found: Option<&Superblock>, settings: &Settings) -> Result<Geometry, Refusal> {
     let wanted = settings.tier_config()?;
-    let config = match read_superblock(&mut Flash(flash)) {
+    let config = match found {
         // The shape of a tier that may still be needed is that on flash.
-        Ok(found) if found.config.page_size == settings.page_bytes && !reshapes(&found, settings) => {
+        Some(found) if found.config.page_size == settings.page_bytes && !reshapes(found, settings) => {
             settings.merged(&found.config, found.state == TierState::Drained)
         }
         _ => wanted,

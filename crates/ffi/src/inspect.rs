@@ -3,11 +3,13 @@
 //!
 //! Whoever waits here may give up: what he has asked of the tier goes on without him.
 
-use mezzanine_device::Request;
+use mezzanine_device::AlignedBuf;
+use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{DrainScope, DrainState, HeldPage, IdRange, PageCursor, SyncState};
 
-use crate::host::{FlashIo, Host};
+use crate::host::Host;
 use crate::message::Refusal;
+use crate::reread::Reread;
 
 /// What a look at some frames has shown.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -57,25 +59,28 @@ impl Host {
 
     /// Reads what is on flash in up to `frames_max` frames from `cursor` on, and compares it with the
     /// checksums. Pages that only staging memory has are left out. `None` when the pass is complete.
-    pub fn verify(&self, cursor: &mut PageCursor, frames_max: usize) -> Option<Verified> {
-        let tier = self.tier();
+    ///
+    /// # Errors
+    /// If the device answers no read: that says nothing of its pages.
+    pub fn verify(&self, cursor: &mut PageCursor, frames_max: usize) -> Result<Option<Verified>, Refusal> {
+        let Some(pages) = self.tier().pages(cursor, frames_max) else { return Ok(None) };
         let mut found = Verified::default();
-        let mut bytes = vec![0; self.geometry.page_size()];
-        for page in tier.pages(cursor, frames_max)? {
-            if page.staged {
-                continue;
-            }
-            self.server.flash_begins(FlashIo::Read);
-            let read = self.flash.run_one(Request::Read { offset: page.flash.offset, buf: &mut bytes });
-            self.server.flash_ended(FlashIo::Read);
-            if !tier.confirm(&page.flash) {
-                continue;
+        let mut bytes = AlignedBuf::zeroed(self.geometry.page_size());
+        for page in pages.into_iter().filter(|page| !page.staged) {
+            match self.read_frame(&page.flash, &mut bytes) {
+                Reread::Gone => continue,
+                Reread::Whole => {}
+                Reread::Unread(unread) if unread.silent && !planted::is(Bug::SilentPagesDamaged) => {
+                    return Err(Refusal::new(format!(
+                        "the flash device \"{}\" answers no read just now",
+                        self.flash_path().display()
+                    ))
+                    .hint("See to the flash device and try again; nothing is known to be damaged."));
+                }
+                Reread::Unread(_) => found.damaged.push(page),
             }
             found.checked += 1;
-            if read.is_err() || !tier.verify(&page.flash, &bytes) {
-                found.damaged.push(page);
-            }
         }
-        Some(found)
+        Ok(Some(found))
     }
 }

@@ -279,12 +279,28 @@ impl Host {
             .of_failed_device()
     }
 
+    /// Memory is for the sizes that are configured, since the device did not say which ones its tier has.
+    fn of_other_sizes(&self) -> Refusal {
+        Refusal::new(format!(
+            "the flash device \"{}\" answered no read when the memory that its tier needs was computed",
+            self.flash_path().display()
+        ))
+        .detail("The tier has other sizes than those that are configured. Nothing is known to be lost.")
+        .hint("Start the server again.")
+        .of_failed_device()
+    }
+
     fn start_tier(&self, start: &Start, marker: Option<&Marker>) -> Result<Started, Refusal> {
         let flash = self.flash_path().display().to_string();
         // Before anything can go wrong: whatever comes of this start, no process joins a tier of before.
         let memory = self.blank()?;
         self.flash.flush().map_err(|error| self.device_failed(&error))?;
         let found = read_superblock(&mut Flash(&*self.flash));
+        if let (Ok(found), false) = (&found, planted::is(Bug::SilentShapeKept)) {
+            if !self.fits(found)? {
+                return Err(self.of_other_sizes());
+            }
+        }
         let older = match &found {
             Err(FormatError::OlderFormat(_)) => read_superblock_to_drain(&mut Flash(&*self.flash)).ok(),
             _ => None,
@@ -428,6 +444,11 @@ impl Host {
             RecoveryError::Silent(error) => self.device_silent(&error),
             RecoveryError::UsedUp(error) => {
                 Refusal::new(format!("the flash tier on \"{shown}\" cannot be used any more: {error}"))
+            }
+            RecoveryError::RegionTooSmall(_) | RecoveryError::Config(_)
+                if !planted::is(Bug::SilentShapeKept) =>
+            {
+                self.of_other_sizes()
             }
             error => Refusal::new(format!("the flash tier on \"{shown}\" cannot be recovered: {error}"))
                 .detail("Pages whose only copy it held are lost.")

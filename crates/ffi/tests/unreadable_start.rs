@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use machine::{Machine, PAGE, checkpoint, give_memory, read, start, write};
 use mezzanine_device::memory::{Bad, Fault, Injection, MemoryDevice, Operation};
 use mezzanine_device::{Device, DeviceErrorKind};
+use mezzanine_engine::planted::Bug;
 use mezzanine_engine::{Design, SyncMode};
 use mezzanine_ffi::host::Host;
 use mezzanine_ffi::marker::MarkerStore;
@@ -39,13 +40,17 @@ impl MarkerStore for Kept {
 }
 
 fn open(machine: &Machine, design: Design, flash: &Arc<MemoryDevice>, marker: &Kept) -> Host {
-    let settings = Settings {
-        flash_bytes: FLASH_BYTES,
-        flash_bytes_max: 0,
-        group_pages: 2,
-        design,
-        ..machine.settings()
-    };
+    open_with(machine, design, FLASH_BYTES, flash, marker)
+}
+
+fn open_with(
+    machine: &Machine,
+    design: Design,
+    flash_bytes: u64,
+    flash: &Arc<MemoryDevice>,
+    marker: &Kept,
+) -> Host {
+    let settings = Settings { flash_bytes, flash_bytes_max: 0, group_pages: 2, design, ..machine.settings() };
     let flash: Arc<dyn Device> = Arc::<MemoryDevice>::clone(flash);
     let server = Box::new(machine::Relations(Arc::clone(&machine.disk)));
     let mut host = Host::on_device(settings, flash, Box::new(marker.clone()), server).unwrap();
@@ -151,6 +156,44 @@ fn start_beside_silence(design: Design) -> bool {
         started.take_while(|(_, met)| *met).all(|(right, _)| right)
     };
     [1, 2, 3, 6, 8, 12].into_iter().all(each_read)
+}
+
+/// The size that is configured was changed, so that the tier keeps its own until it is drained; and the device
+/// answers nothing while the memory for it is computed.
+#[test]
+fn a_silence_before_the_start_tells_nobody_to_restore_a_backup() {
+    machine::only_with_the_rule(Bug::SilentShapeKept, || started_after_silence(2 * FLASH_BYTES, FLASH_BYTES));
+}
+
+/// The tier was used as if it had the size configured, by which what is behind its queue is given back.
+#[test]
+fn a_silence_before_the_start_of_a_smaller_tier_is_told_as_well() {
+    machine::only_with_the_rule(Bug::SilentShapeKept, || started_after_silence(FLASH_BYTES, 2 * FLASH_BYTES));
+}
+
+fn started_after_silence(before: u64, after: u64) -> bool {
+    let machine = Machine::new(SyncMode::Durable);
+    let (flash, marker) = (Arc::new(MemoryDevice::new(8 << 20)), Kept::default());
+    let opened = |bytes| open_with(&machine, Design::FaceGsc, bytes, &flash, &marker);
+    let host = opened(before);
+    host.start(&start(10)).unwrap();
+    (0..BLOCKS).for_each(|block| _ = write(&host, block, 1));
+    checkpoint(&host, 11);
+    drop(host);
+    let (text, struck) = (marker.read().unwrap(), flash.faults_struck());
+    let fault = Fault::Error(DeviceErrorKind::Io);
+    flash.inject(Injection { operation: Operation::Read, after: 0, count: u64::MAX, fault });
+    let host = opened(after);
+    assert!(flash.faults_struck() > struck);
+    flash.heal();
+    let Err(refusal) = host.start(&start(11)) else { return false };
+    drop(host);
+    let host = opened(after);
+    let again = host.start(&start(11)).is_ok_and(|started| started.adoption == Adoption::Adopted);
+    refusal.hint == "Start the server again."
+        && marker.read().unwrap() == text
+        && again
+        && (0..BLOCKS).all(|block| read(&host, &machine, block) == Some(1))
 }
 
 /// Sync mode, design, and whether the server was shut down.

@@ -5,8 +5,8 @@ use std::slice;
 
 use mezzanine_engine::{HeldPage, PageCursor};
 
-use super::MezzHost;
 use super::names::MezzPage;
+use super::{MezzHost, MezzMessage, tell};
 
 /// How far a pass over the pages has come.
 #[repr(C)]
@@ -32,6 +32,18 @@ pub struct MezzHeld {
     pub staged: bool,
     /// No read brings it back, and only flash had it.
     pub lost: bool,
+}
+
+/// What became of a step of a pass.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub enum MezzStep {
+    /// There are more.
+    More = 0,
+    /// The pass is complete.
+    Complete = 1,
+    /// The device answers no read; see the message.
+    Failed = 2,
 }
 
 /// Begins a pass over the pages that the tier holds now.
@@ -62,10 +74,10 @@ pub unsafe extern "C" fn mezz_pages(
 }
 
 /// Reads what is on flash in up to `room` frames and copies the pages that are damaged; `checked` is how many
-/// were read. False when the pass is complete.
+/// were read.
 ///
 /// # Safety
-/// As for `mezz_pages`.
+/// As for `mezz_pages`; `message` may be written.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mezz_verify(
     host: &MezzHost,
@@ -74,16 +86,25 @@ pub unsafe extern "C" fn mezz_verify(
     room: usize,
     count: &mut usize,
     checked: &mut u64,
-) -> bool {
+    message: &mut MezzMessage,
+) -> MezzStep {
     let mut at = PageCursor::from_positions(cursor.next, cursor.end);
     let found = host.0.verify(&mut at, room);
     (cursor.next, cursor.end) = at.positions();
-    let more = found.is_some();
-    let found = found.unwrap_or_default();
-    *checked = found.checked;
-    // SAFETY: the caller's promise.
-    *count = unsafe { put_held(&found.damaged, damaged) };
-    more
+    (*count, *checked) = (0, 0);
+    match found {
+        Ok(Some(found)) => {
+            *checked = found.checked;
+            // SAFETY: the caller's promise.
+            *count = unsafe { put_held(&found.damaged, damaged) };
+            MezzStep::More
+        }
+        Ok(None) => MezzStep::Complete,
+        Err(refusal) => {
+            tell(&refusal, message);
+            MezzStep::Failed
+        }
+    }
 }
 
 /// # Safety
