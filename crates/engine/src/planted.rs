@@ -292,6 +292,9 @@ bugs! {
         /// Groups are opened, and the front rests, though full metadata segments will find no slot. Nothing is lost, but the tier may
         /// come to a halt.
         SegmentsUncounted,
+        /// Where pages are written in place: the front does not move for the homes of pages that were forgotten in memory alone. Nothing is lost, but the
+        /// tier comes to a halt if there are no others. It was so once.
+        OrphansKeepHomes,
         /// Frames of groups that recovery would scan, for want of a durable metadata segment, are given to others.
         ScannedFramesReused,
         /// Where the last group is one that a metadata segment stands for, its note is lost.

@@ -150,12 +150,12 @@ impl Tier {
         if control.releasing.get() != 0 {
             return None;
         }
-        let for_segments = self.front_wanted_for_segments();
+        let wanted = self.front_wanted_for_segments().max(self.front_wanted_for_homes());
         let kept_free = self.geometry.free_frames + self.names_room();
         let mut end = front;
         for _ in 0..GROUPS_AT_ONCE {
             let free = self.frames_before(end + frames);
-            let needed = free < kept_free || end < for_segments;
+            let needed = free < kept_free || end < wanted;
             if end >= releasable || !needed {
                 break;
             }
@@ -185,6 +185,7 @@ impl Tier {
             planted::outside("release: one frame");
         }
         let _guard = control.lock.lock(self.owner);
+        self.records_leave(front, end);
         control.front.set(end);
         planted::inside("release: front moved");
         control.releasing.set(0);
@@ -227,7 +228,6 @@ impl Tier {
         if state & VALID == 0 {
             if directory.head(frame).is_none() {
                 counters.left_invalid.count(1);
-                self.record_left(frame);
             }
             return;
         }

@@ -76,8 +76,8 @@ impl Tier {
         false
     }
 
-    /// Whether the group at `position` is to be staged out now, for its frames or for the segment that stands
-    /// for it. Under the control lock.
+    /// Whether the group at `position` is to be staged out now, for its frames, for the segment that stands for
+    /// it or for homes of pages that it names. Under the control lock.
     pub(crate) fn front_wanted(&self, position: u64) -> bool {
         // One that was left at the front is looked at again when its frames are needed.
         let left = self.control().lane_left.get() == position + 1;
@@ -86,11 +86,11 @@ impl Tier {
         position < self.control().staged_from.get() && (ahead || self.front_needed(position))
     }
 
-    /// Whether the group at `position` has to leave soon, or somebody waits for its frames or the segment that
-    /// stands for it.
+    /// Whether the group at `position` has to leave soon, or somebody waits for its frames, the segment that
+    /// stands for it or homes of pages that it names.
     fn front_needed(&self, position: u64) -> bool {
         let for_frames = self.frames_before(position + self.frames_wanted()) < self.frames_needed();
-        for_frames || position < self.front_wanted_for_segments()
+        for_frames || position < self.front_wanted_for_segments() || position < self.front_wanted_for_homes()
     }
 
     /// Adds to the group that was taken those behind it that are wanted as well and must be read, as far as

@@ -5,7 +5,7 @@ mod common;
 
 use common::{Host, page};
 use mezzanine_engine::planted::{Bug, set};
-use mezzanine_engine::{Admission, Design, IdRange, PageId, StageKind, TierConfig};
+use mezzanine_engine::{Admission, Design, IdRange, PageId, StageIn, StageKind, TierConfig};
 
 const PAGES: u64 = 120;
 
@@ -88,5 +88,64 @@ fn without_counting_segments_they_do() {
         let all = mixes().all(|mix| goes_on(design, 1, mix, 4000));
         set(None);
         assert!(!all, "{design} goes on without its segments being counted");
+    }
+}
+
+/// A tier of this design that takes dirty pages, if there is one.
+fn takes_dirty(design: Design) -> Option<TierConfig> {
+    let both = TierConfig { admission: Admission::Both, ..small_tier(design) };
+    both.geometry().is_ok().then_some(both)
+}
+
+/// Offers pages and forgets them in memory alone, and then writes others: whether each write found room.
+fn forgets_and_goes_on(config: &TierConfig, seed: u64) -> bool {
+    let mut host = Host::new(config, seed);
+    let one = |host: &mut Host| PageId::volume(1, host.random(PAGES));
+    for _ in 0..10 {
+        for _ in 0..host.random(4) {
+            for _ in 0..host.random(100) {
+                let id = one(&mut host);
+                // A clean page that finds no room is not taken. Nothing but flash is written, so none leaves.
+                let _ = host.tier.stage_in(&id, &page(4096, 1), StageKind::Clean(None), 0);
+                while host.random(4) != 0 && host.write_flash() {}
+            }
+            let range = IdRange::blocks_from(1, host.random(2));
+            host.tier.distrust_clean(&range, host.tier.rear());
+        }
+        for _ in 0..host.random(20) {
+            let id = one(&mut host);
+            while host.tier.stage_in(&id, &page(4096, 2), StageKind::Dirty, 0) == StageIn::Full {
+                if !host.step() {
+                    return false;
+                }
+            }
+        }
+        host.tier.check();
+    }
+    true
+}
+
+/// Of pages that are written in place nothing else than the front gives the homes of such pages back, and
+/// nothing moved it for them.
+#[test]
+fn pages_that_are_forgotten_never_bring_a_tier_to_a_halt() {
+    for config in designs().filter_map(takes_dirty) {
+        for seed in 0..10 {
+            assert!(
+                forgets_and_goes_on(&config, seed),
+                "{} has come to a halt with seed {seed}",
+                config.design
+            );
+        }
+    }
+}
+
+#[test]
+fn without_the_front_moving_for_their_homes_they_do() {
+    for config in designs().filter(|design| design.writes_in_place()).filter_map(takes_dirty) {
+        set(Some(Bug::OrphansKeepHomes));
+        let all = (0..10).all(|seed| forgets_and_goes_on(&config, seed));
+        set(None);
+        assert!(!all, "{} goes on without the front moving for homes", config.design);
     }
 }

@@ -11,7 +11,7 @@ use crate::tier::Tier;
 
 impl Homes<'_> {
     /// Homes that are free or on their way to it.
-    fn coming(&self) -> u64 {
+    pub(super) fn coming(&self) -> u64 {
         self.control.free.get() + self.in_limbo() + self.control.leaving.get()
     }
 

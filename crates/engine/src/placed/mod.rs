@@ -58,6 +58,8 @@ pub use slots::DiskMark;
 use slots::{SlotLayout, Slots};
 
 use crate::config::PlacedGeometry;
+use crate::control::NONE;
+use crate::directory::VALID;
 use crate::ids::PageId;
 use crate::interleave::AtomicU32;
 use crate::lock::{Guard, SpinLock};
@@ -413,22 +415,39 @@ impl Tier {
         }
     }
 
-    /// A record leaves the queue. If it was an orphan's, its home becomes free when a group is durable that
-    /// states the front.
-    pub(crate) fn record_left(&self, entry: u32) {
+    /// The front is about to move on from `front` to `end`. The homes of orphans whose records it passes
+    /// become free when a group is durable that states it. Under the control lock, under which groups take the
+    /// front along.
+    pub(crate) fn records_leave(&self, front: u64, end: u64) {
         let Some(homes) = self.homes() else { return };
-        let home = homes.of_entry(entry);
-        if homes.state(home) != ORPHAN {
+        let control = self.control();
+        let end = end.min(control.forgotten_end.get());
+        if front >= end {
             return;
         }
-        let newest = self.newest_group();
+        // The next to be closed: one that waits to be written has taken the front along as it was.
+        let open = control.open.get();
+        let states_it = if open == NONE { control.next_sequence.get() } else { open };
+        let directory = self.directory();
         let _guard = homes.lock(self.owner);
-        if homes.state(home) == ORPHAN && homes.home(home).entry.load(Relaxed) == entry {
-            homes.set_state(home, LIMBO);
-            // The front has not moved yet: the next group to be composed may be one that exists already, the
-            // one after it is none.
-            homes.push_limbo(home, newest + 1);
+        for entry in (front..end).map(|position| self.frame_of(position)) {
+            if directory.state(entry) & VALID != 0 || directory.head(entry).is_some() {
+                continue;
+            }
+            let home = homes.of_entry(entry);
+            if homes.state(home) == ORPHAN && homes.home(home).entry.load(Relaxed) == entry {
+                homes.set_state(home, LIMBO);
+                homes.push_limbo(home, states_it);
+            }
         }
+    }
+
+    /// Up to where the front is to move for homes: while pages that come in find none and few are on their
+    /// way, those of orphans are wanted, and these become free behind it alone. Under the control lock.
+    pub(crate) fn front_wanted_for_homes(&self) -> u64 {
+        let Some(homes) = self.homes() else { return 0 };
+        let enough = homes.slots.is_some() || homes.coming() >= self.homes_enough();
+        if enough || planted::is(Bug::OrphansKeepHomes) { 0 } else { self.control().forgotten_end.get() }
     }
 
     /// The newest group that exists: all records appended so far are in it or before it.
@@ -467,8 +486,12 @@ impl Tier {
     /// Whether pages that come in will soon find no home: what could wait is done now. So a group of pages
     /// finds homes when all jobs are done.
     pub(crate) fn homes_short(&self) -> bool {
-        let enough = self.geometry.group_pages() + 1;
-        self.homes().is_some_and(|homes| homes.control.free.get() < enough)
+        self.homes().is_some_and(|homes| homes.control.free.get() < self.homes_enough())
+    }
+
+    /// Homes that a group of pages finds enough.
+    fn homes_enough(&self) -> u64 {
+        self.geometry.group_pages() + 1
     }
 
     /// Whether homes are short and more would be free if this group, which is open, were durable. Under the
@@ -480,8 +503,10 @@ impl Tier {
             return false;
         }
         if homes.in_limbo() == 0 {
-            // Pages that leave are written to disk when they are durable.
-            return homes.has_leaving() && self.slot_of(open).pages.get() > 0;
+            // Pages that leave are written to disk when they are durable, and the front passes orphans then.
+            let slot = self.slot_of(open);
+            let holds_orphans = self.front_wanted_for_homes() > slot.position.get();
+            return slot.pages.get() > 0 && (homes.has_leaving() || holds_orphans);
         }
         let first = &homes.limbo[(placed.limbo_first.get() % homes.limbo.len() as u64) as usize];
         first.sequence.get() >= open
