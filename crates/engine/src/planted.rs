@@ -150,6 +150,12 @@ bugs! {
         /// Where pages are written in place: a sync of the disk that was under way when a page came to its home makes it clean, because the page before it
         /// in that home had been written. It was so once. Neither crash world comes to it in 200,000 cuts; a test does it by hand.
         SyncCoversNextPage,
+        /// Where pages are written in place: a page that waits for a sync of the disk is listed again when it is named for disk once more, so that the
+        /// sync under way, which may be a drain's, does not make it clean. It was so once.
+        WrittenListedAgain,
+        /// Where pages are written in place: pages that a drain has written are listed for the next sync whether the list has room or not, over others, which
+        /// never become clean. It was so once.
+        WrittenListOverrun,
         /// Frames of superseded versions are released and overwritten before the newer one is durable. (Either rule alone
         /// covers for the other: a group that states the front lies behind all that superseded what left, and metadata segments and superblocks state
         /// what a group has. So this lets them state the front as it is, as they did once.)

@@ -12,7 +12,7 @@ use replays::Replay;
 
 /// Seeds of worlds in which something was wrong once, and what; each replays its story only in the version
 /// that it was found in.
-const STORIES: [(u64, &str); 3] = [
+const STORIES: [(u64, &str); 4] = [
     (
         700_051_163,
         "a drain waited for what an open group would get that was empty, and nobody had anything for it",
@@ -22,6 +22,11 @@ const STORIES: [(u64, &str); 3] = [
         700_060_637,
         "not a bug of the tier: before the first checkpoint the world's control file said that the disk suffices, where only the \
           tier mends pages that stage-out has torn",
+    ),
+    (
+        714_120_554,
+        "pages written in place: what waited for a sync of the disk was listed again, until the list ran over: a drain left a page dirty, \
+          and the tier was switched to through with it",
     ),
 ];
 

@@ -35,11 +35,40 @@ impl Homes<'_> {
         self.control.dirty.get() > self.geometry.dirty_max
     }
 
-    /// Notes that the page of a home was written to disk.
+    /// Notes that the page of a home was written to disk, where the list has room.
     fn push_written(&self, home: u32) {
+        debug_assert!(
+            self.unsynced() < self.written.len() as u64 || planted::is(Bug::WrittenListOverrun),
+            "more pages are written to disk and unsynced than the list has places"
+        );
         let end = self.control.written_end.bump(1);
         self.home(home).written.store(number_of(end), Relaxed);
         self.written[(end % self.written.len() as u64) as usize].store(home, Relaxed);
+    }
+
+    /// Whether the page of a home, as it is, waits in the list of written pages for a sync.
+    fn is_unsynced(&self, home: u32) -> bool {
+        let number = self.home(home).written.load(Relaxed);
+        let first = self.control.written_first.get();
+        let modulus = u64::from(NEVER_WRITTEN);
+        let behind = (u64::from(number) + modulus - u64::from(number_of(first))) % modulus;
+        let listed = || self.written[((first + behind) % self.written.len() as u64) as usize].load(Relaxed);
+        number != NEVER_WRITTEN && behind < self.unsynced() && listed() == home
+    }
+
+    /// The page of a home, which leaves or was to be cleaned, is on disk already: the next sync is to make it
+    /// clean. One that waits for that is not listed again: the sync under way may cover it, and a drain counts
+    /// on that.
+    fn await_sync(&self, home: u32) {
+        if !self.is_unsynced(home) || planted::is(Bug::WrittenListedAgain) {
+            self.push_written(home);
+        }
+    }
+
+    /// Whether one more page fits into the list of written pages when those `in_lane` will have been written.
+    fn has_place(&self, in_lane: usize) -> bool {
+        let taken = self.unsynced() + in_lane as u64;
+        taken < self.written.len() as u64 || planted::is(Bug::WrittenListOverrun)
     }
 
     /// Whether the list of written pages has room for all that the lane can carry.
@@ -88,13 +117,13 @@ impl Tier {
         let mut moved = false;
         // Those for which there is no room go to the end of the list.
         let mut left = homes.control.leaving_end.get() - homes.control.leaving_first.get();
-        while list.len() < most && left > 0 {
+        while list.len() < most && left > 0 && homes.has_place(list.len()) {
             left -= 1;
             let guard = homes.lock(self.owner);
             let Some(home) = homes.pop_leaving() else { break };
             match self.step_for(homes, home) {
                 Step::Write(position) => list.push(LanePage { position, place: list.len() as u64 }),
-                Step::Sync => homes.push_written(home),
+                Step::Sync => homes.await_sync(home),
                 // Others behind it may be durable.
                 Step::Wait => {
                     homes.push_leaving(home);
@@ -113,7 +142,7 @@ impl Tier {
 
     fn list_dirty(&self, homes: &Homes<'_>, most: usize, list: &mut Vec<LanePage>) -> bool {
         let mut moved = false;
-        while list.len() < most {
+        while list.len() < most && homes.has_place(list.len()) {
             let _guard = homes.lock(self.owner);
             if !homes.cleaner_wants() {
                 break;
@@ -121,7 +150,7 @@ impl Tier {
             let Some(home) = homes.coldest_dirty() else { break };
             match self.step_for(homes, home) {
                 Step::Write(position) => list.push(LanePage { position, place: list.len() as u64 }),
-                Step::Sync => homes.push_written(home),
+                Step::Sync => homes.await_sync(home),
                 Step::Clean => {}
                 Step::Wait => {
                     let id = self.directory().id(homes.home(home).entry.load(Relaxed));
@@ -221,13 +250,17 @@ impl Tier {
             shard.clear_flags(entry, DIRTY | WRITTEN | DRAINED);
             planted::inside("spill: one page marked clean");
         }
-        if homes.state(home) == LEAVING {
+        let leaves = {
+            // Under the lock, under which somebody else who sees it still unsynced has taken it off the list of
+            // those that leave.
+            let _guard = homes.lock(self.owner);
+            if homes.state(home) == USED {
+                homes.was_cleaned(home);
+            }
+            homes.state(home) == LEAVING
+        };
+        if leaves {
             self.let_go(homes, home);
-            return;
-        }
-        let _guard = homes.lock(self.owner);
-        if homes.state(home) == USED {
-            homes.was_cleaned(home);
         }
     }
 }
