@@ -59,6 +59,9 @@ bugs! {
         SlotBeforeDiskSync,
         /// Where there is a slot directory: a slot becomes valid though its page is being replaced, and disk may have the newer version.
         SlotValidWhileReplaced,
+        /// Where there is a slot directory: a slot that came wrong from flash counts as invalid, and is left there as it is, where it may be valid. It was so
+        /// once.
+        WrongSlotKept,
         /// Who writes past a tier that was given up does not wait for writers of the same pages that began before: one that changes a part of a page
         /// writes the whole of it as it was. It was so once. (The volume's part.)
         GivenUpUnlocked,
@@ -460,7 +463,7 @@ bugs! {
         /// Pages of groups that are known to have been durable, because the tier was closed or recovered behind them, are looked at as if their groups could be
         /// torn, and one that has rotted ends the recovery. It was so once.
         KnownEndVerified,
-        /// What one read brings is believed: of flash, when a tier is recovered, and of a disk, when a file is attached or its header guarded. It was so once.
+        /// What one read brings is believed: of flash, when a tier is found and recovered, and of a disk, when a file is attached or its header guarded. It was so once.
         OneReadBelieved,
         /// A guard of which one byte has rotted counts as none: the file is refused as a replaced one, or its header, which is in the sidecar alone,
         /// is dropped. It was so once. (The volume's part.)

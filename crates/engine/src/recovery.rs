@@ -39,6 +39,7 @@ use crate::ring::Ring;
 use crate::tier::Tier;
 
 pub(crate) use patient::read_superblocks;
+use patient::{read_answered, reads_of_wrong};
 
 pub use patient::read_patiently;
 
@@ -402,7 +403,7 @@ impl Scan<'_, '_> {
 
     fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), RecoveryError> {
         self.report.bytes_read += bytes.len() as u64;
-        read_patiently(self.flash, offset, bytes)
+        read_answered(self.flash, offset, bytes)
     }
 
     /// [`Self::read`], and once more if what it brings is not whole: a bit may flip on its way. What is torn or
@@ -438,11 +439,6 @@ impl Scan<'_, '_> {
             read => read,
         }
     }
-}
-
-/// How often something is read before it counts as torn or rotten.
-fn reads_of_wrong() -> u32 {
-    if planted::is(Bug::OneReadBelieved) { 1 } else { 2 }
 }
 
 fn damaged(what: &str, offset: u64) -> RecoveryError {

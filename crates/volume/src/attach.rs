@@ -18,7 +18,7 @@ use crate::home::{FileInner, Head};
 use crate::identity::{Bond, FileEvidence, TierEvidence, judge};
 use crate::note::{FILES_MAX, LENGTH_END};
 use crate::registry::Registry;
-use crate::sidecar::{Sidecar, SidecarError, SidecarState, SidecarStore};
+use crate::sidecar::{Sidecar, SidecarError, SidecarState, SidecarStore, read_sidecar};
 
 /// How often a page of a disk is read before it counts as another one than was written there.
 const CHECKSUM_READS: u32 = 3;
@@ -94,8 +94,8 @@ impl<'a> Candidate<'a> {
     fn read_sidecar(&self) -> Result<Option<Sidecar>, VolumeError> {
         let subject = self.store.describe();
         let failed = |error| VolumeError::from_io("read the sidecar", subject.clone(), error);
-        let Some(bytes) = self.store.read().map_err(failed)? else { return Ok(None) };
-        match Sidecar::decode(&bytes) {
+        let Some(decoded) = read_sidecar(&*self.store).map_err(failed)? else { return Ok(None) };
+        match decoded {
             Ok(sidecar) => Ok(Some(sidecar)),
             Err(SidecarError::NewerFormat(version)) => Err(VolumeError::new(
                 VolumeErrorKind::NewerFormat { version },

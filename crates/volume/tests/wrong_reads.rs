@@ -5,15 +5,20 @@
 //! before. Of a disk it had a good file refused, with the advice to format the tier that had its newest pages.
 //! Where a crash had left a guard over the header, the file was attached as if it had none: its first bytes
 //! were the guard's, and the sidecar with the only copy of the header was replaced.
+//!
+//! Of the paths of files, which are known by what one read brings and written anew, none was left; and beside a
+//! superblock that a crash had torn there was no tier, by one read of the other one.
 
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
-use common::one_file::{PAGES, WRITE_BACK, durable, go_round, read, write};
+use common::flipping::Flipping;
+use common::one_file::{InUse, PAGES, WRITE_BACK, durable, go_round, in_use, read, write};
 use common::{Backing, PAGE, formatted, open, page};
-use mezzanine_device::DeviceErrorKind;
 use mezzanine_device::memory::{Fault, Injection, MemoryDevice, Operation};
+use mezzanine_device::{Device, DeviceErrorKind};
+use mezzanine_engine::format::SUPERBLOCK_OFFSETS;
 use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_volume::{Design, Volume};
 
@@ -119,6 +124,60 @@ fn a_volume_is_opened_with_every_page_though_a_read_of_flash_brings_something_el
             assert!(are_opened(design, how), "{design:?}, left {how:?}");
         }
     }
+}
+
+/// Whether the paths of both files of a tier are known after an opening in which one read of them brought another
+/// bit.
+fn paths_are_known() -> bool {
+    let config = durable(Design::FaceGr);
+    let InUse { flash, backing, volume, file } = in_use(&config);
+    let other = Backing::new("b").attach(&volume).unwrap();
+    write(&other, 1, 1);
+    other.sync().unwrap();
+    drop((file, other, volume));
+    let before = open(&flash, &config).unattached();
+    assert_eq!(before.len(), 2);
+    let place = flash.inspect(|bytes| bytes.windows(8).position(|magic| magic == b"MEZZFILE")).unwrap();
+    let flipping = Flipping::at(&flash, place as u64 + 20, 1);
+    let volume = Volume::open(flipping.clone(), config.clone()).unwrap();
+    assert_eq!(flipping.struck(), 1);
+    let file = backing.attach(&volume).unwrap();
+    drop((file, volume));
+    open(&flash, &config).unattached() == before
+}
+
+#[test]
+fn the_paths_of_files_are_known_though_one_read_brings_another_bit() {
+    only_with(&[Bug::OneReadBelieved], paths_are_known);
+}
+
+/// A power cut has torn a copy of the superblock, as it may.
+#[test]
+fn a_volume_whose_other_superblock_is_torn_is_opened_though_one_read_brings_another_bit() {
+    let config = durable(Design::FaceGr);
+    let InUse { flash, volume, file, .. } = in_use(&config);
+    drop((file, volume));
+    flash.write_at(&[0xEE; 512], SUPERBLOCK_OFFSETS[1]).unwrap();
+    only_with(&[Bug::OneReadBelieved], || {
+        [0, 100].into_iter().all(|at| {
+            let flipping = Flipping::at(&flash, SUPERBLOCK_OFFSETS[0] + at, 1);
+            let opened = Volume::open(flipping.clone(), config.clone());
+            assert_eq!(flipping.struck(), 1);
+            opened.is_ok()
+        })
+    });
+}
+
+#[test]
+fn a_file_is_attached_though_one_read_of_its_sidecar_brings_another_bit() {
+    only_with(&[Bug::OneReadBelieved], || {
+        let backing = Backing::new("a");
+        let volume = open(&left(Design::FaceGr, Left::ByACrash, &backing), &durable(Design::FaceGr));
+        *backing.sidecar.flips.lock().unwrap() = 1;
+        let attached = backing.attach(&volume);
+        assert_eq!(*backing.sidecar.flips.lock().unwrap(), 0);
+        attached.is_ok_and(|file| (0..PAGES).all(|block| read(&file, block) == Ok(page(block, 2))))
+    });
 }
 
 #[test]

@@ -6,7 +6,9 @@ use mezzanine_device::{Device, DeviceError, DeviceErrorKind, FileDevice, OpenOpt
 use mezzanine_engine::format::{
     FormatError, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, read_superblock_to_drain,
 };
-use mezzanine_engine::{Blank, Geometry, ReadError, ReadFlash, Recovered, RecoveryError, Tier};
+use mezzanine_engine::{
+    Blank, Geometry, ReadError, ReadFlash, Recovered, RecoveryError, Tier, read_patiently,
+};
 
 use super::postgres;
 use crate::failure::{Failure, chain};
@@ -67,19 +69,18 @@ impl Flash {
 
     /// What each of the two superblock copies is: `None` when whole, else the reason.
     pub(crate) fn superblock_copies(&mut self) -> Vec<Option<String>> {
-        SUPERBLOCK_OFFSETS
-            .iter()
-            .map(|offset| {
-                let mut bytes = vec![0; SUPERBLOCK_BYTES];
-                match self.read(*offset, &mut bytes) {
-                    Ok(()) => match Superblock::decode(&bytes) {
-                        Ok(_) | Err(FormatError::OlderFormat(_)) => None,
-                        Err(error) => Some(error.to_string()),
-                    },
-                    Err(error) => Some(error.to_string()),
-                }
-            })
-            .collect()
+        let wrong = |bytes: &[u8]| match Superblock::decode(bytes) {
+            Ok(_) | Err(FormatError::OlderFormat(_)) => None,
+            Err(error) => Some(error.to_string()),
+        };
+        let mut bytes = vec![0; SUPERBLOCK_BYTES];
+        let mut copy = |offset| match read_patiently(self, offset, &mut bytes, |bytes| wrong(bytes).is_none())
+        {
+            Ok(_) => wrong(&bytes),
+            Err(RecoveryError::Read(error) | RecoveryError::Silent(error)) => Some(error.to_string()),
+            Err(error) => Some(error.to_string()),
+        };
+        SUPERBLOCK_OFFSETS.iter().map(|&offset| copy(offset)).collect()
     }
 
     /// The sizes that follow from a superblock, after checking that the file is as long as they say.

@@ -178,11 +178,13 @@ impl Look<'_> {
     }
 
     fn read(&self, id: &PageId, at: &FlashPage, buffer: &mut [u8], seen: &mut Seen) {
-        let reason = match self.flash.device.read_at(buffer, at.offset) {
+        let mut look = || match self.flash.device.read_at(buffer, at.offset) {
             Ok(()) if self.tier.verify(at, buffer) => None,
             Ok(()) => Some("its checksum does not fit".to_owned()),
             Err(error) => Some(chain(&error)),
         };
+        // Once more, before a good page is called damaged: a bit may flip on its way.
+        let reason = look().and_then(|_| look());
         seen.read += 1;
         if let Some(reason) = reason {
             seen.damaged += 1;

@@ -432,7 +432,7 @@ fn put<F: WriteFlash>(
     both_known: bool,
 ) -> Result<(), SuperblockError<F::Error>> {
     let mut unread = None;
-    let [first, second] = read_superblocks(flash);
+    let [first, second] = read_superblocks(flash, is_whole);
     let [at_first, at_second] = SUPERBLOCK_OFFSETS;
     let mut copies = [(first, at_first), (second, at_second)].map(|(read, offset)| {
         let worth = match read.map(|bytes| Superblock::decode_versioned(&bytes)) {
@@ -503,7 +503,7 @@ pub fn read_superblock(flash: &mut dyn ReadFlash) -> Result<Superblock, FormatEr
 pub fn read_superblock_to_drain(flash: &mut dyn ReadFlash) -> Result<(Superblock, u32), FormatError> {
     let mut best: Option<(Superblock, u32)> = None;
     let mut worst = FormatError::Unrecognised;
-    for read in read_superblocks(flash) {
+    for read in read_superblocks(flash, is_whole) {
         let (bytes, copy) = match read {
             Ok(bytes) => {
                 let copy = Superblock::decode_versioned(&bytes);

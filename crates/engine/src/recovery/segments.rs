@@ -137,10 +137,12 @@ impl Scan<'_, '_> {
             }
             let mut bits = vec![0; header.share_bytes().next_multiple_of(4096)];
             let offset = self.geometry.segment_offset(header.number) + header.records_end();
+            let len = header.share_bytes();
             // They are hints: what cannot be read is done without.
-            let read = self.read(offset, &mut bits).is_ok();
-            bits.truncate(header.share_bytes());
-            if read && crc32c::crc32c(&bits) == header.share_checksum {
+            let whole = |bits: &[u8]| crc32c::crc32c(&bits[..len]) == header.share_checksum;
+            let read = self.read_whole(offset, &mut bits, whole);
+            bits.truncate(len);
+            if read == Ok(true) {
                 self.report.referenced += tier.adopt_references(header, &bits);
             }
         }

@@ -5,12 +5,18 @@
 //! `placed::slots`). So nothing is scanned or verified here: a page that was damaged is noticed when it is
 //! read, and then disk answers. A slot that is damaged is one that is not valid.
 //!
+//! It must be so on flash as well. A page whose slot is invalid may change on disk without a word to flash. If
+//! the slot was not damaged, and only came so on its way from the device, the next recovery would believe it, and
+//! an older page would come back. So what is neither valid nor zeros is read again, and its block is written anew
+//! if it stays so, before any page can change.
+//!
 //! The queue of records begins anew, in memory, with the pages in the order of their versions. Nothing on
 //! flash refers to it.
 
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Chain, ReadFlash, Recovered, RecoveryError, RecoveryReport, damaged, read_patiently};
+use crate::config::SlotGeometry;
 use crate::directory::GroupHead;
 use crate::format::{
     Record, RecordKind, SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS, SlotEntry, SlotHead, Superblock, TierState,
@@ -21,14 +27,20 @@ use crate::planted::{self, Bug};
 use crate::tier::Tier;
 
 /// Blocks that are read together.
-const BLOCKS_AT_ONCE: u64 = 256;
+const BLOCKS_AT_ONCE: usize = 256;
+/// Slots in a block.
+const PER_BLOCK: u32 = (SLOT_BLOCK_BYTES / SLOT_BYTES) as u32;
 
 /// What the directory on flash says.
+#[derive(Default)]
 struct Found {
     /// The newest head and its copy.
     head: Option<(u64, SlotHead)>,
     /// Homes and their valid slots.
     slots: Vec<(u32, SlotEntry)>,
+    /// Copies of the head that were not whole, and the first homes of blocks with slots that were not.
+    wrong_heads: Vec<u64>,
+    wrong: Vec<u32>,
     bytes_read: u64,
 }
 
@@ -64,8 +76,12 @@ pub(super) fn recover(
         return Err(damaged(&what, tier.geometry.slot_directory().map_or(0, |slots| slots.offset)));
     }
     // Of two slots with one page the older goes, durably, before the page can change.
-    let blocks: BTreeMap<u64, Vec<u8>> =
-        outdated.into_iter().filter_map(|home| tier.slot_block(home)).collect();
+    let anew = outdated.into_iter().chain(found.wrong);
+    let mut blocks: BTreeMap<u64, Vec<u8>> = anew.filter_map(|home| tier.slot_block(home)).collect();
+    if let Some(directory) = tier.geometry.slot_directory() {
+        let heads = found.wrong_heads.iter().map(|&copy| directory.head_offset(copy));
+        blocks.extend(heads.map(|offset| (offset, vec![0; SLOT_BLOCK_BYTES])));
+    }
     let (valid, dirty) = tier.valid_and_dirty();
     let report = RecoveryReport { bytes_read: found.bytes_read, valid, dirty, ..RecoveryReport::default() };
     Ok(Recovered { tier, writes: blocks.into_iter().collect(), superblock, report, note })
@@ -73,37 +89,98 @@ pub(super) fn recover(
 
 /// Reads heads and slots, and leaves out what is not whole or from before the tier was discarded.
 fn read(tier: &Tier, superblock: &Superblock, flash: &mut dyn ReadFlash) -> Result<Found, RecoveryError> {
-    let mut found = Found { head: None, slots: Vec::new(), bytes_read: 0 };
+    let mut found = Found::default();
     let Some(directory) = tier.geometry.slot_directory() else { return Ok(found) };
     if superblock.epoch == superblock.origin_epoch && !planted::is(Bug::UnreadableEndsStart) {
         // New, or just discarded: whoever writes does so in an epoch of his own. So nothing here is current,
         // and nobody asks whether it can be read.
         return Ok(found);
     }
-    let current = |epoch: u32| epoch >= superblock.origin_epoch && epoch <= superblock.epoch;
-    let mut bytes = vec![0; SLOT_BLOCK_BYTES];
-    for copy in 0..SLOT_HEADS {
-        read_patiently(flash, directory.head_offset(copy), &mut bytes)?;
-        let head = SlotHead::decode(&bytes, &superblock.tier_uuid).filter(|head| current(head.epoch));
-        let best = found.head.as_ref().map_or(0, |(_, head)| head.number);
-        found.head = head.filter(|head| head.number > best).map(|head| (copy, head)).or(found.head);
-    }
+    read_heads(&mut found, directory, superblock, flash)?;
+    read_slots(&mut found, directory, tier.geometry.frames() as u32, superblock, flash)?;
     found.bytes_read = directory.bytes();
-    let homes = tier.geometry.frames() as u32;
-    let mut home = 0;
-    while home < homes {
-        let block = home / (SLOT_BLOCK_BYTES / SLOT_BYTES) as u32;
-        let blocks = BLOCKS_AT_ONCE.min(u64::from(directory.blocks - block));
-        bytes.resize(blocks as usize * SLOT_BLOCK_BYTES, 0);
-        read_patiently(flash, directory.block_offset(block), &mut bytes)?;
-        for bytes in bytes.chunks_exact(SLOT_BYTES).take((homes - home) as usize) {
-            let slot =
-                bytes.first_chunk().and_then(|slot| SlotEntry::decode(slot, &superblock.tier_uuid, home));
-            found.slots.extend(slot.filter(|slot| current(slot.epoch)).map(|slot| (home, slot)));
-            home += 1;
-        }
+    if planted::is(Bug::WrongSlotKept) {
+        (found.wrong, found.wrong_heads) = (Vec::new(), Vec::new());
     }
     Ok(found)
+}
+
+fn is_current(superblock: &Superblock, epoch: u32) -> bool {
+    epoch >= superblock.origin_epoch && epoch <= superblock.epoch
+}
+
+fn is_zeros(bytes: &[u8]) -> bool {
+    bytes.iter().all(|&byte| byte == 0)
+}
+
+fn read_heads(
+    found: &mut Found,
+    directory: &SlotGeometry,
+    superblock: &Superblock,
+    flash: &mut dyn ReadFlash,
+) -> Result<(), RecoveryError> {
+    let mut bytes = vec![0; SLOT_BLOCK_BYTES];
+    let decode = |bytes: &[u8]| SlotHead::decode(bytes, &superblock.tier_uuid);
+    for copy in 0..SLOT_HEADS {
+        let whole = |bytes: &[u8]| decode(bytes).is_some() || is_zeros(bytes);
+        if !read_patiently(flash, directory.head_offset(copy), &mut bytes, whole)? {
+            found.wrong_heads.push(copy);
+        }
+        let head = decode(&bytes).filter(|head| is_current(superblock, head.epoch));
+        let best = found.head.as_ref().map_or(0, |(_, head)| head.number);
+        found.head = head.filter(|head| head.number > best).map(|head| (copy, head)).or(found.head.take());
+    }
+    Ok(())
+}
+
+fn read_slots(
+    found: &mut Found,
+    directory: &SlotGeometry,
+    homes: u32,
+    superblock: &Superblock,
+    flash: &mut dyn ReadFlash,
+) -> Result<(), RecoveryError> {
+    let mut bytes = Vec::new();
+    for first in (0..directory.blocks).step_by(BLOCKS_AT_ONCE) {
+        let blocks = (directory.blocks - first).min(BLOCKS_AT_ONCE as u32);
+        bytes.resize(blocks as usize * SLOT_BLOCK_BYTES, 0);
+        // Blocks of which no read has brought every slot.
+        let mut wrong: Vec<u32> = (0..blocks).collect();
+        let block_of = |bytes: &[u8], index: u32| {
+            let block = &bytes[index as usize * SLOT_BLOCK_BYTES..][..SLOT_BLOCK_BYTES];
+            decode_block(block, (first + index) * PER_BLOCK, homes, superblock)
+        };
+        let whole = |bytes: &[u8]| {
+            wrong.retain(|&index| {
+                let (slots, whole) = block_of(bytes, index);
+                found.slots.extend(slots.into_iter().filter(|_| whole));
+                !whole
+            });
+            wrong.is_empty()
+        };
+        read_patiently(flash, directory.block_offset(first), &mut bytes, whole)?;
+        for index in wrong {
+            found.slots.extend(block_of(&bytes, index).0);
+            found.wrong.push((first + index) * PER_BLOCK);
+        }
+    }
+    Ok(())
+}
+
+/// The valid slots of a block, and whether all others are zeros, or valid ones of before the tier was discarded.
+fn decode_block(
+    block: &[u8],
+    first_home: u32,
+    homes: u32,
+    superblock: &Superblock,
+) -> (Vec<(u32, SlotEntry)>, bool) {
+    let (mut slots, mut whole) = (Vec::new(), true);
+    for (home, bytes) in (first_home..homes).zip(block.chunks_exact(SLOT_BYTES)) {
+        let slot = bytes.first_chunk().and_then(|slot| SlotEntry::decode(slot, &superblock.tier_uuid, home));
+        whole &= slot.is_some() || is_zeros(bytes);
+        slots.extend(slot.filter(|slot| is_current(superblock, slot.epoch)).map(|slot| (home, slot)));
+    }
+    (slots, whole)
 }
 
 /// Leaves the newest slot of each page, and returns the homes of the others: a crash came between two writes,

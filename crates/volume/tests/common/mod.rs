@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, dead_code, unreachable_pub)]
 
 pub mod bad_places;
+pub mod flipping;
 pub mod images;
 pub mod one_file;
 pub mod powered;
@@ -81,6 +82,8 @@ pub struct TestSidecar {
     pub refuses: Mutex<bool>,
     /// The same after so many more.
     pub refuses_after: Mutex<Option<u32>>,
+    /// So many reads bring one bit that is another.
+    pub flips: Mutex<u32>,
 }
 
 impl TestSidecar {
@@ -95,7 +98,13 @@ impl SidecarStore for TestSidecar {
         "test.mezzanine".to_owned()
     }
     fn read(&self) -> io::Result<Option<Vec<u8>>> {
-        self.inner.read()
+        let mut found = self.inner.read()?;
+        let mut flips = self.flips.lock().unwrap();
+        if let (Some(bytes), 1..) = (&mut found, *flips) {
+            bytes[10] ^= 1;
+            *flips -= 1;
+        }
+        Ok(found)
     }
     fn replace(&self, bytes: &[u8]) -> io::Result<()> {
         let mut left = self.refuses_after.lock().unwrap();
