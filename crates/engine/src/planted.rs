@@ -329,6 +329,9 @@ bugs! {
         IdentityUnchecked,
         /// A tier is taken for a file's though its openings have other nonces: both are copies of one pair, and were used apart. (The volume's part.)
         NonceUnchecked,
+        /// A file is judged by what the tier was when it was opened, also once a new epoch has begun: a sidecar that an attachment wrote which failed all the
+        /// same has the file refused in the same volume. It was so once. (The volume's part.)
+        FailedAttachmentRefused,
         /// A file is taken for a tier's though the tier's table has seen it marked more often: file and sidecar are older. (The volume's part.)
         MarkUnchecked,
         /// A file is not marked when the disk has what stage-out wrote. (The volume's part.)

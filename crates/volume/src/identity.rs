@@ -55,6 +55,9 @@ pub(crate) struct FileEvidence<'a> {
 pub(crate) struct TierEvidence<'a> {
     pub(crate) name: &'a str,
     pub(crate) opened: &'a OpenedTier,
+    /// Epoch and nonce of this opening, once they are durable: an attachment that failed may have left a sidecar
+    /// that says them.
+    pub(crate) begun: Option<(u32, Nonce)>,
     pub(crate) table: &'a Table,
     /// Numbers of the files attached so far, with the paths they were attached under.
     pub(crate) attached: Vec<(u32, String)>,
@@ -71,11 +74,16 @@ impl TierEvidence<'_> {
         self.attached.iter().any(|(attached, _)| *attached == number)
     }
 
+    /// Whether the sidecar is of an epoch that the tier has not begun.
+    fn is_behind(&self, sidecar: &Sidecar) -> bool {
+        let begun = self.begun.filter(|_| !planted::is(Bug::FailedAttachmentRefused));
+        sidecar.epoch > self.opened.found.epoch && begun != Some((sidecar.epoch, sidecar.nonce))
+    }
+
     /// Whether the sidecar is of an opening that this tier never had: the same numbers may have been given to
     /// other files there.
     fn is_stranger(&self, sidecar: &Sidecar) -> bool {
-        let ahead = sidecar.epoch > self.opened.found.epoch;
-        ahead || self.nonce_of(sidecar.epoch).is_some_and(|nonce| nonce != sidecar.nonce)
+        self.is_behind(sidecar) || self.nonce_of(sidecar.epoch).is_some_and(|nonce| nonce != sidecar.nonce)
     }
 
     /// Files that the table knows, that are not attached yet and not to be forgotten.
@@ -238,7 +246,7 @@ fn refuse_tier_behind(
     sidecar: &Sidecar,
     tier: &TierEvidence<'_>,
 ) -> Result<(), VolumeError> {
-    let behind = tier.opened.found.epoch < sidecar.epoch && !planted::is(Bug::IdentityUnchecked);
+    let behind = tier.is_behind(sidecar) && !planted::is(Bug::IdentityUnchecked);
     if behind { Err(refuse_older_tier(file, sidecar, tier)) } else { Ok(()) }
 }
 

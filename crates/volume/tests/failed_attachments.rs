@@ -4,10 +4,11 @@
 
 mod common;
 
+use common::one_file::{self, WRITE_BACK, read, write};
 use common::{Backing, PAGE, a_named_page_with_the_end_in_it, durable, formatted, open, page};
 use mezzanine_device::Device;
-use mezzanine_engine::planted::{Bug, set};
-use mezzanine_volume::VolumeErrorKind;
+use mezzanine_engine::planted::{Bug, only_with, set};
+use mezzanine_volume::{Design, VolumeErrorKind};
 
 /// What a file's table says of its length cuts through a page that stage-out has written whole since. The
 /// attachment after the crash cuts the disk there, and cannot write the sidecar. Is the file taken at the
@@ -88,4 +89,49 @@ fn a_file_that_could_not_be_attached_does_not_share_its_number() {
             "the planted fault went unnoticed"
         );
     }
+}
+
+/// The sidecar's replacement reports a failure in an attachment, and is in place all the same. Is the file taken
+/// when it is attached again in the same volume, before or behind another one?
+fn a_file_is_taken_again(design: Design, guarded: bool, closed: bool, other_first: bool) -> bool {
+    let config = one_file::durable(design);
+    let flash = formatted(&config);
+    let backing = if guarded { Backing::guarded("a") } else { Backing::new("a") };
+    let other = Backing::new("b");
+    let volume = open(&flash, &config);
+    let files = [backing.attach(&volume).unwrap(), other.attach(&volume).unwrap()];
+    for file in &files {
+        (0..12).for_each(|block| write(file, block, 1));
+        file.sync().unwrap();
+    }
+    if closed {
+        volume.close().unwrap();
+    }
+    drop((files, volume));
+    let volume = open(&flash, &config);
+    *backing.sidecar.fails.lock().unwrap() = true;
+    assert!(backing.attach(&volume).is_err());
+    *backing.sidecar.fails.lock().unwrap() = false;
+    let attach_other = || other.attach(&volume).unwrap();
+    let before = other_first.then(attach_other);
+    let Ok(file) = backing.attach(&volume) else { return false };
+    let other = before.unwrap_or_else(attach_other);
+    [file, other].iter().all(|file| {
+        (0..12).all(|block| read(file, block) == Ok(page(block, 1))) && {
+            write(file, 3, 2);
+            file.sync().is_ok() && read(file, 3) == Ok(page(3, 2))
+        }
+    })
+}
+
+#[test]
+fn an_attachment_that_failed_goes_well_when_it_is_repeated_in_the_same_volume() {
+    only_with(&[Bug::FailedAttachmentRefused], || {
+        WRITE_BACK.into_iter().all(|design| {
+            let ways = (0..8).map(|way| (way & 1 > 0, way & 2 > 0, way & 4 > 0));
+            ways.into_iter().all(|(guarded, closed, other_first)| {
+                a_file_is_taken_again(design, guarded, closed, other_first)
+            })
+        })
+    });
 }
