@@ -8,7 +8,7 @@ use mezzanine_sim::crash::{CUTS_PER_WORLD, Terms, World};
 use mezzanine_sim::server;
 
 /// Seed, and what happened. All were found in version 0.1.0 before its release.
-const STORIES: [(u64, &str); 39] = [
+const STORIES: [(u64, &str); 40] = [
     (
         15,
         "power failed after the tier's table knew a new file and before its sidecar was written: nobody could attach it again",
@@ -158,6 +158,7 @@ const STORIES: [(u64, &str); 39] = [
         "the same where the segments' slots had come round: the second of the new ones was torn, and lay as a gap among old ones that \
           nobody needs; all newer ones counted as torn",
     ),
+    (
         714_097_556,
         "pages written in place: an opening after a crash forgot all clean pages, and nothing moved the front, behind which alone their \
           homes become free: no page came in any more",
