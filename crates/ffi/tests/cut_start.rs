@@ -143,7 +143,7 @@ fn every_cut_of_a_start_is_survived() -> Result<(), Refusal> {
 
 /// The power of the flash device fails in each of its operations, and leaves what it may.
 fn every_cut_of_formatting_is_survived() -> Result<(), Refusal> {
-    for operation in 1..16 {
+    for operation in 1..48 {
         for seed in 0..16 {
             let cut = Cut::new();
             cut.flash.power().crash_after(operation);
@@ -158,7 +158,7 @@ fn every_cut_of_formatting_is_survived() -> Result<(), Refusal> {
 
 /// The same where a tier that was drained is emptied, for the server has gone on without it.
 fn every_cut_of_emptying_is_survived() -> Result<(), Refusal> {
-    for operation in 1..24 {
+    for operation in 1..72 {
         for writes in 0..3 {
             let (cut, seed) = (Cut::new(), u64::from(writes));
             assert!(cut.start(u32::MAX)?.close(true)?.current);
