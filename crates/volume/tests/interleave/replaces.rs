@@ -79,9 +79,3 @@ fn points_in_the_engine() {
 fn a_device_that_is_replaced_with_its_pages_in_it_is_noticed() {
     finds(Bug::ReplacedUndrained, || replaced(Setup::new(2)), 1000);
 }
-
-/// The failure was told of, and nothing replaced.
-#[test]
-fn who_replaces_a_device_that_others_give_up_and_does_not_wait_is_noticed() {
-    finds(Bug::GivingUpUnawaited, || after_a_failure(Setup::new(1)), 2000);
-}
