@@ -12,7 +12,7 @@ mod geometry;
 
 pub use choices::{Admission, Design, SyncMode};
 pub use geometry::Geometry;
-pub(crate) use geometry::{PROBES, PlacedGeometry, SlotGeometry};
+pub(crate) use geometry::{PROBES, PlacedGeometry, SlotGeometry, probes_asked};
 
 /// Smallest page in bytes.
 pub const PAGE_SIZE_MIN: u32 = 4096;

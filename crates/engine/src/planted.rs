@@ -644,6 +644,16 @@ pub const fn is(_bug: Bug) -> bool {
     false
 }
 
+/// Checks that `good` holds; that it does so with none of `bugs` only builds with the feature `planted` check.
+///
+/// # Panics
+///
+/// If it does not hold.
+#[cfg(not(feature = "planted"))]
+pub fn only_with(_bugs: &[Bug], good: impl Fn() -> bool) {
+    assert!(good(), "with all rules in place");
+}
+
 /// Called where a process may die: under no lock of the tier.
 #[cfg(not(feature = "planted"))]
 #[inline(always)]

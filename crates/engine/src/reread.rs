@@ -16,7 +16,7 @@
 //! So a page counts as unreadable only if the device answered between the two reads of it and after the
 //! second one.
 
-use crate::config::{PAGE_SIZE_MIN, PROBES};
+use crate::config::{PAGE_SIZE_MIN, PROBES, probes_asked};
 use crate::directory::GroupHead;
 use crate::format::{GroupSummary, SUPERBLOCK_BYTES};
 use crate::lane::{GROUP, LANE_TO_REREAD, LanePage};
@@ -106,8 +106,7 @@ impl Tier {
             }
             Some(Step { round, alone: Alone::Page, index }) => self.next_in_round(round, index + 1, failed),
             Some(Step { round, alone: Alone::Probe(probe), index }) if failed => {
-                let probes = if planted::is(Bug::SuperblocksAloneProbed) { 2 } else { PROBES };
-                if probe + 1 == probes {
+                if probe + 1 == probes_asked() {
                     control.lane_again.set(SILENT);
                     return false;
                 }

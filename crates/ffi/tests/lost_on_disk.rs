@@ -12,10 +12,8 @@ mod machine;
 use std::fs;
 use std::os::unix::fs::FileExt;
 
-use machine::{
-    Machine, checkpoint, flash_offset, id, nothing, on_disk, only_with_the_rule, page, read, write,
-};
-use mezzanine_engine::planted::Bug;
+use machine::{Machine, checkpoint, flash_offset, id, nothing, on_disk, page, read, write};
+use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_engine::{Failure, SyncMode};
 use mezzanine_ffi::host::Host;
 use mezzanine_ffi::pages::Found;
@@ -65,7 +63,7 @@ fn until_it_is_lost(host: &Host) {
 #[test]
 fn a_read_finds_the_page_on_disk() {
     for mode in [SyncMode::Durable, SyncMode::Drained] {
-        only_with_the_rule(Bug::DiskNotCompared, || {
+        only_with(&[Bug::DiskNotCompared], || {
             let (_machine, host) = after_a_crash(mode, false);
             host.read(&id(SPOILT), &mut page(0)) == Found::OnDisk && host.tier().failure().is_none()
         });
@@ -104,7 +102,7 @@ fn a_drain_finds_a_page_on_disk_that_nobody_has_taken_for_lost() {
 }
 
 fn drain_finds_the_page_on_disk(known: bool) {
-    only_with_the_rule(Bug::DiskNotCompared, || {
+    only_with(&[Bug::DiskNotCompared], || {
         let (machine, host) = after_a_crash(SyncMode::Durable, false);
         if known {
             until_it_is_lost(&host);
@@ -124,7 +122,7 @@ fn drain_finds_the_page_on_disk(known: bool) {
 /// A write past the tier puts nothing in the place of the page before it.
 #[test]
 fn a_write_past_the_tier_leaves_the_page_on_disk() {
-    only_with_the_rule(Bug::DiskNotCompared, || {
+    only_with(&[Bug::DiskNotCompared], || {
         [true, false].into_iter().all(|known| {
             let (machine, host) = after_a_crash(SyncMode::Durable, false);
             if known {
@@ -140,7 +138,7 @@ fn a_write_past_the_tier_leaves_the_page_on_disk() {
 /// The flash device that loses a page is the one that cannot be written next.
 #[test]
 fn a_tier_that_is_given_up_leaves_the_page_on_disk() {
-    only_with_the_rule(Bug::DiskNotCompared, || {
+    only_with(&[Bug::DiskNotCompared], || {
         [true, false].into_iter().all(|known| {
             let (machine, host) = after_a_crash(SyncMode::Durable, false);
             if known {

@@ -14,11 +14,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use machine::{
-    Machine, Relations, checkpoint, flash_offset, id, nothing, on_disk, only_with_the_rule, page, read,
-    start, write,
-};
-use mezzanine_engine::planted::Bug;
+use machine::{Machine, Relations, checkpoint, flash_offset, id, nothing, on_disk, page, read, start, write};
+use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_engine::{Failure, IdRange, Lookup, PageId, SyncMode};
 use mezzanine_ffi::host::{DiskRead, FlashIo, Host, Server};
 use mezzanine_ffi::message::Refusal;
@@ -145,7 +142,7 @@ fn goes_on(host: &Host, machine: &Machine) -> bool {
 /// they are, and write everything else.
 #[test]
 fn what_needs_the_page_on_disk_is_refused_for_that() {
-    only_with_the_rule(Bug::LostCountsAsDrained, || {
+    only_with(&[Bug::LostCountsAsDrained], || {
         let machine = Machine::new(SyncMode::Durable);
         let (host, _) = with_a_lost_page(&machine);
         let fork = |first, count| IdRange::fork_blocks(5, 1663, 1000, 0, first, count);
@@ -168,7 +165,7 @@ fn what_needs_the_page_on_disk_is_refused_for_that() {
 /// An ordinary stop, which drains, ended in a panic, and so did the next one.
 #[test]
 fn a_server_with_a_lost_page_stops_in_order_and_starts() {
-    only_with_the_rule(Bug::LostEndsServer, || {
+    only_with(&[Bug::LostEndsServer], || {
         let machine = Machine::new(SyncMode::Durable);
         let (mut host, _) = with_a_lost_page(&machine);
         for _ in 0..2 {
@@ -214,9 +211,9 @@ fn a_write_past_the_tier_heals_a_lost_page() {
         read(&host, &machine, LOST) == Some(3) && goes_on(&host, &machine)
     };
     for bug in [Bug::LostEndsServer, Bug::LostForgotten] {
-        only_with_the_rule(bug, || heals(true));
+        only_with(&[bug], || heals(true));
     }
-    only_with_the_rule(Bug::LostEndsServer, || heals(false));
+    only_with(&[Bug::LostEndsServer], || heals(false));
 }
 
 /// Of a tier that cannot be written any more everything is saved but the page, whose older version on disk
@@ -241,14 +238,14 @@ fn a_tier_with_a_lost_page_is_given_up_when_it_cannot_be_written() {
         );
         on_disk(&machine, LOST) == nothing()
     };
-    only_with_the_rule(Bug::LostEndsServer, saved);
-    only_with_the_rule(Bug::LostForgotten, saved);
+    only_with(&[Bug::LostEndsServer], saved);
+    only_with(&[Bug::LostForgotten], saved);
 }
 
 /// While a tier is given up, a read goes well only when it is repeated. That was the end of the server.
 #[test]
 fn a_page_that_is_saved_is_read_twice() {
-    only_with_the_rule(Bug::SavedAtOnce, || {
+    only_with(&[Bug::SavedAtOnce], || {
         let machine = Machine::new(SyncMode::Durable);
         let (host, watched) = watched(&machine);
         write(&host, LOST, 1);

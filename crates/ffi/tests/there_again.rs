@@ -11,13 +11,11 @@ mod machine;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use machine::{
-    Machine, Relations, flash_offset, id, nothing, on_disk, only_with_the_rule, page, start, write,
-};
+use machine::{Machine, Relations, flash_offset, id, nothing, on_disk, page, start, write};
 use mezzanine_device::memory::MemoryDevice;
 use mezzanine_device::{Capabilities, Device, DeviceError, DeviceErrorKind, Request};
 use mezzanine_engine::SyncMode;
-use mezzanine_engine::planted::Bug;
+use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_ffi::host::Host;
 use mezzanine_ffi::marker::DataDirectory;
 use mezzanine_ffi::pages::Found;
@@ -112,7 +110,7 @@ fn answer(flash: &Failing) {
 
 #[test]
 fn a_page_that_is_there_again_is_saved_by_a_write_past_the_tier() {
-    only_with_the_rule(Bug::ReadAgainUnused, || {
+    only_with(&[Bug::ReadAgainUnused], || {
         // After that many in a row it counts as unreadable.
         (1..7).all(|reads| {
             let (machine, host, flash) = server(SyncMode::Durable);
@@ -135,7 +133,7 @@ fn a_page_that_does_not_come_back_is_given_up_by_a_write_past_the_tier() {
 
 #[test]
 fn a_drain_whose_pages_are_there_again_is_repeated() {
-    only_with_the_rule(Bug::ReadAgainUnused, || {
+    only_with(&[Bug::ReadAgainUnused], || {
         (1..5).all(|reads| {
             let (machine, host, flash) = server(SyncMode::Durable);
             fail(&host, &flash, reads);
@@ -154,7 +152,7 @@ fn fall_silent_for(flash: &Failing, reads: u64) {
 /// last read failed beside a device that answered was lost then, whatever had been silent before.
 #[test]
 fn a_silence_of_any_length_loses_no_page_to_a_reader() {
-    only_with_the_rule(Bug::LastProbeCounts, || {
+    only_with(&[Bug::LastProbeCounts], || {
         [SyncMode::Durable, SyncMode::Drained].into_iter().all(|mode| {
             (1..16).all(|reads| {
                 let (_machine, host, flash) = server(mode);
@@ -171,7 +169,7 @@ fn a_silence_of_any_length_loses_no_page_to_a_reader() {
 #[test]
 fn a_silent_device_has_lost_nothing() {
     for mode in [SyncMode::Durable, SyncMode::Drained] {
-        only_with_the_rule(Bug::SilentPagesLost, || {
+        only_with(&[Bug::SilentPagesLost], || {
             let (machine, host, flash) = server(mode);
             fall_silent(&flash);
             if host.read(&id(BLOCK), &mut page(0)) != Found::Silent {

@@ -1,13 +1,12 @@
 //! A server starts on a flash device of which something cannot be read.
 #![allow(clippy::unwrap_used)]
 
-use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
-use machine::{Machine, PAGE, checkpoint, give_memory, read, start, write};
+use machine::{Kept, Machine, PAGE, checkpoint, give_memory, read, start, write};
 use mezzanine_device::memory::{Bad, Fault, Injection, MemoryDevice, Operation};
 use mezzanine_device::{Device, DeviceErrorKind};
-use mezzanine_engine::planted::Bug;
+use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_engine::{Design, SyncMode};
 use mezzanine_ffi::host::Host;
 use mezzanine_ffi::marker::MarkerStore;
@@ -19,25 +18,6 @@ mod machine;
 const FLASH_BYTES: u64 = 2 << 20;
 const BLOCK: u64 = 4096;
 const BLOCKS: u32 = 60;
-
-/// A marker in memory.
-#[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Option<String>>>);
-
-impl MarkerStore for Kept {
-    fn describe(&self) -> String {
-        "marker".to_owned()
-    }
-
-    fn read(&self) -> io::Result<Option<String>> {
-        Ok(self.0.lock().unwrap().clone())
-    }
-
-    fn replace(&self, text: &str) -> io::Result<()> {
-        *self.0.lock().unwrap() = Some(text.to_owned());
-        Ok(())
-    }
-}
 
 fn open(machine: &Machine, design: Design, flash: &Arc<MemoryDevice>, marker: &Kept) -> Host {
     open_with(machine, design, FLASH_BYTES, flash, marker)
@@ -162,13 +142,13 @@ fn start_beside_silence(design: Design) -> bool {
 /// answers nothing while the memory for it is computed.
 #[test]
 fn a_silence_before_the_start_tells_nobody_to_restore_a_backup() {
-    machine::only_with_the_rule(Bug::SilentShapeKept, || started_after_silence(2 * FLASH_BYTES, FLASH_BYTES));
+    only_with(&[Bug::SilentShapeKept], || started_after_silence(2 * FLASH_BYTES, FLASH_BYTES));
 }
 
 /// The tier was used as if it had the size configured, by which what is behind its queue is given back.
 #[test]
 fn a_silence_before_the_start_of_a_smaller_tier_is_told_as_well() {
-    machine::only_with_the_rule(Bug::SilentShapeKept, || started_after_silence(FLASH_BYTES, 2 * FLASH_BYTES));
+    only_with(&[Bug::SilentShapeKept], || started_after_silence(FLASH_BYTES, 2 * FLASH_BYTES));
 }
 
 fn started_after_silence(before: u64, after: u64) -> bool {

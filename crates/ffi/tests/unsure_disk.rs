@@ -15,10 +15,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use machine::{
-    Machine, Relations, checkpoint, flash_offset, give_memory, id, nothing, on_disk, only_with_the_rule,
-    page, start, write,
+    Machine, Relations, checkpoint, flash_offset, give_memory, id, nothing, on_disk, page, start, write,
 };
-use mezzanine_engine::planted::Bug;
+use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_engine::{Failure, PageId, SyncMode};
 use mezzanine_ffi::host::{DiskRead, Host, Server};
 use mezzanine_ffi::message::Refusal;
@@ -141,8 +140,8 @@ fn after_a_crash(mode: SyncMode, known: bool) -> Unsure {
 
 /// `holds` says whether all is right beside so many faults of the disk; and not so with either rule taken out.
 fn whatever_one_read_brings(holds: impl Fn(Fault, u64) -> bool) {
-    only_with_the_rule(Bug::DiskReadOnce, || holds(Fault::Flips, 1));
-    only_with_the_rule(Bug::DiskErrorIsNo, || holds(Fault::Fails, 2));
+    only_with(&[Bug::DiskReadOnce], || holds(Fault::Flips, 1));
+    only_with(&[Bug::DiskErrorIsNo], || holds(Fault::Fails, 2));
     assert!(holds(Fault::Fails, 1));
 }
 
@@ -182,7 +181,7 @@ fn a_page_is_not_called_lost_for_one_read_of_the_disk() {
 #[test]
 fn a_write_past_the_tier_overwrites_no_page_that_disk_may_have() {
     for known in [false, true] {
-        only_with_the_rule(Bug::DiskErrorIsNo, || {
+        only_with(&[Bug::DiskErrorIsNo], || {
             let unsure = after_a_crash(SyncMode::Durable, known);
             let overwritten = unsure.beside(Fault::Fails, u64::MAX, |host| host.overwrite(&id(SPOILT)));
             let held = overwritten.is_err() && unsure.is_whole_on_disk();

@@ -9,11 +9,11 @@ mod machine;
 
 use std::sync::Arc;
 
-use machine::{Machine, Relations, flash_offset, give_memory, id, only_with_the_rule, start, write};
+use machine::{Machine, Relations, flash_offset, give_memory, id, start, write};
 use mezzanine_device::memory::{Bad, Fault, Injection, MemoryDevice, Operation};
 use mezzanine_device::{Device, DeviceErrorKind};
 use mezzanine_engine::SyncMode;
-use mezzanine_engine::planted::Bug;
+use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_ffi::host::Host;
 use mezzanine_ffi::inspect::Verified;
 use mezzanine_ffi::marker::DataDirectory;
@@ -51,7 +51,7 @@ fn verify(host: &Host) -> Result<Verified, Refusal> {
 #[test]
 fn an_error_that_passes_is_no_damage() {
     for fault in [FAILS, Fault::FlipBit] {
-        only_with_the_rule(Bug::SavedAtOnce, || {
+        only_with(&[Bug::SavedAtOnce], || {
             let (_machine, host, flash) = server();
             flash.inject(Injection { operation: Operation::Read, after: 5, count: 1, fault });
             let found = verify(&host).unwrap();
@@ -71,7 +71,7 @@ fn a_page_that_cannot_be_read_is_damaged() {
 
 #[test]
 fn a_silent_device_has_no_damaged_pages() {
-    only_with_the_rule(Bug::SilentPagesDamaged, || {
+    only_with(&[Bug::SilentPagesDamaged], || {
         let (_machine, host, flash) = server();
         flash.inject(Injection { operation: Operation::Read, after: 0, count: u64::MAX, fault: FAILS });
         let said = verify(&host).is_err_and(|refusal| refusal.hint.contains("try again"));

@@ -1,18 +1,16 @@
 //! One read of a start brings another bit than lies on flash.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use flipping::Flipping;
-use machine::{Machine, PAGE, checkpoint, give_memory, id, page, start, write};
+use machine::{Kept, Machine, PAGE, checkpoint, give_memory, id, page, start, write};
 use mezzanine_device::Device;
 use mezzanine_device::memory::MemoryDevice;
 use mezzanine_engine::format::{SLOT_BYTES, SUPERBLOCK_OFFSETS};
-use mezzanine_engine::planted::Bug;
+use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_engine::{Admission, Design, SyncMode};
 use mezzanine_ffi::host::Host;
-use mezzanine_ffi::marker::MarkerStore;
 use mezzanine_ffi::pages::{Found, Written};
 use mezzanine_ffi::settings::Settings;
 use mezzanine_ffi::startup::Adoption;
@@ -23,25 +21,6 @@ mod machine;
 
 const FLASH_BYTES: u64 = 2 << 20;
 const BLOCKS: u32 = 40;
-
-/// A marker in memory.
-#[derive(Clone, Default)]
-struct Kept(Arc<Mutex<Option<String>>>);
-
-impl MarkerStore for Kept {
-    fn describe(&self) -> String {
-        "marker".to_owned()
-    }
-
-    fn read(&self) -> io::Result<Option<String>> {
-        Ok(self.0.lock().unwrap().clone())
-    }
-
-    fn replace(&self, text: &str) -> io::Result<()> {
-        *self.0.lock().unwrap() = Some(text.to_owned());
-        Ok(())
-    }
-}
 
 /// What outlives a server: its relations, its flash device, and its marker.
 struct Lasting {
@@ -145,7 +124,7 @@ fn a_slot_that_one_read_brought_wrong_does_not_return_an_older_page_to_a_server(
 
 #[test]
 fn a_slot_that_stays_wrong_does_not_return_an_older_page_to_a_server_when_it_is_right_again() {
-    machine::only_with_the_rule(Bug::WrongSlotKept, || are_newest(u64::MAX));
+    only_with(&[Bug::WrongSlotKept], || are_newest(u64::MAX));
 }
 
 /// A power cut has torn one copy of the superblock, and the server was told to restore a backup.
@@ -158,7 +137,7 @@ fn a_server_starts_beside_a_torn_superblock_though_one_read_of_the_other_brings_
     checkpoint_at(&host, 11);
     drop(host);
     let image = server.flash.image();
-    machine::only_with_the_rule(Bug::OneReadBelieved, || {
+    only_with(&[Bug::OneReadBelieved], || {
         server.flash.load(&image);
         let [whole, torn] = SUPERBLOCK_OFFSETS;
         server.flash.write_at(&[0xEE; 512], torn).unwrap();

@@ -11,6 +11,11 @@ pub(super) const SEGMENTS_OFFSET: u64 = 64 * 1024;
 /// Places at which it is read whether a device answers.
 pub(crate) const PROBES: usize = 4;
 
+/// How many of them are read before a device counts as silent.
+pub(crate) fn probes_asked() -> usize {
+    if planted::is(Bug::SuperblocksAloneProbed) { SUPERBLOCK_OFFSETS.len() } else { PROBES }
+}
+
 /// A checked configuration and all sizes that follow from it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Geometry {
@@ -175,8 +180,7 @@ impl Geometry {
 
     /// Whether the device answers at all: it `gives_back` one of the probes, whatever is there.
     pub fn answers(&self, gives_back: impl FnMut(u64) -> bool) -> bool {
-        let probes = if planted::is(Bug::SuperblocksAloneProbed) { 2 } else { PROBES };
-        planted::is(Bug::SilentPagesLost) || self.probes().into_iter().take(probes).any(gives_back)
+        planted::is(Bug::SilentPagesLost) || self.probes().into_iter().take(probes_asked()).any(gives_back)
     }
 
     /// The slot directory, for designs that have one.

@@ -4,14 +4,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io;
 use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use mezzanine_engine::planted::Bug;
 use mezzanine_engine::{Admission, Design, Lookup, PageId, RedoPoint, SyncMode, given_up_page};
 use mezzanine_ffi::host::{DiskRead, Host, Server};
+use mezzanine_ffi::marker::MarkerStore;
 use mezzanine_ffi::message::Refusal;
 use mezzanine_ffi::pages::{Found, Written};
 use mezzanine_ffi::settings::Settings;
@@ -201,15 +202,21 @@ pub fn on_disk(machine: &Machine, block: u32) -> Vec<u8> {
     machine.disk.pages.lock().unwrap()[id(block).as_bytes()].clone()
 }
 
-/// `look` says whether all is as it should be; in test builds, not with `bug`.
-pub fn only_with_the_rule(bug: Bug, look: impl Fn() -> bool) {
-    assert!(look());
-    let _ = bug;
-    #[cfg(feature = "planted")]
-    {
-        mezzanine_engine::planted::set(Some(bug));
-        let held = look();
-        mezzanine_engine::planted::set(None);
-        assert!(!held, "{bug:?} went unnoticed");
+/// A marker in memory.
+#[derive(Clone, Default)]
+pub struct Kept(pub Arc<Mutex<Option<String>>>);
+
+impl MarkerStore for Kept {
+    fn describe(&self) -> String {
+        "marker".to_owned()
+    }
+
+    fn read(&self) -> io::Result<Option<String>> {
+        Ok(self.0.lock().unwrap().clone())
+    }
+
+    fn replace(&self, text: &str) -> io::Result<()> {
+        *self.0.lock().unwrap() = Some(text.to_owned());
+        Ok(())
     }
 }
