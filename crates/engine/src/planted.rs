@@ -332,6 +332,12 @@ bugs! {
         /// A file is judged by what the tier was when it was opened, also once a new epoch has begun: a sidecar that an attachment wrote which failed all the
         /// same has the file refused in the same volume. It was so once. (The volume's part.)
         FailedAttachmentRefused,
+        /// A tier takes a file from another one that still has the newest pages of a file which goes with it: then no device opens both. It was so once. (The
+        /// volume's part.)
+        FilesParted,
+        /// A flash device that is to take the place of another one can be opened before it knows, durably, which files it is to have. It was so once. (The
+        /// volume's part.)
+        SuccessorUnnamed,
         /// A file is taken for a tier's though the tier's table has seen it marked more often: file and sidecar are older. (The volume's part.)
         MarkUnchecked,
         /// A file is not marked when the disk has what stage-out wrote. (The volume's part.)

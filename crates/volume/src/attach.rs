@@ -92,25 +92,7 @@ impl<'a> Candidate<'a> {
     }
 
     fn read_sidecar(&self) -> Result<Option<Sidecar>, VolumeError> {
-        let subject = self.store.describe();
-        let failed = |error| VolumeError::from_io("read the sidecar", subject.clone(), error);
-        let Some(decoded) = read_sidecar(&*self.store).map_err(failed)? else { return Ok(None) };
-        match decoded {
-            Ok(sidecar) => Ok(Some(sidecar)),
-            Err(SidecarError::NewerFormat(version)) => Err(VolumeError::new(
-                VolumeErrorKind::NewerFormat { version },
-                "read the sidecar",
-                subject,
-                format!("its format version {version} is newer than this build's"),
-            )
-            .advise("use the build that wrote it")),
-            Err(SidecarError::Damaged(_)) if planted::is(Bug::DamagedSidecarMissed) => Ok(None),
-            Err(SidecarError::Damaged(what)) => {
-                Err(VolumeError::new(VolumeErrorKind::Damaged, "read the sidecar", subject, what).advise(
-                    "put back an undamaged copy of the same moment; without it the file cannot be told from an older one",
-                ))
-            }
-        }
+        found_sidecar(&*self.store)
     }
 
     /// Ends whatever a crash left between the states of the guard (see `home`): the head goes back to its
@@ -199,6 +181,9 @@ impl Shared {
             return Err(VolumeError::new(VolumeErrorKind::Io, "attach", candidate.name, reason));
         }
         let bond = self.judge(&candidate, found.as_ref(), &head, &registry)?;
+        if let (Bond::New { .. }, Some(sidecar)) = (&bond, &found) {
+            self.refuse_parting(&candidate, sidecar, &registry)?;
+        }
         if let (Bond::Dirty { number }, Some(sidecar)) = (&bond, &found) {
             self.refuse_older_disk(&candidate, sidecar, *number)?;
         }
@@ -553,6 +538,29 @@ impl Shared {
         let note = lock(&host.table);
         let numbers = note.table.entries.iter().map(|entry| entry.file);
         numbers.filter(|number| self.file(*number).is_none()).collect()
+    }
+}
+
+/// What a sidecar says; `None` if there is none.
+pub(crate) fn found_sidecar(store: &dyn SidecarStore) -> Result<Option<Sidecar>, VolumeError> {
+    let subject = store.describe();
+    let failed = |error| VolumeError::from_io("read the sidecar", subject.clone(), error);
+    let Some(decoded) = read_sidecar(store).map_err(failed)? else { return Ok(None) };
+    match decoded {
+        Ok(sidecar) => Ok(Some(sidecar)),
+        Err(SidecarError::NewerFormat(version)) => Err(VolumeError::new(
+            VolumeErrorKind::NewerFormat { version },
+            "read the sidecar",
+            subject,
+            format!("its format version {version} is newer than this build's"),
+        )
+        .advise("use the build that wrote it")),
+        Err(SidecarError::Damaged(_)) if planted::is(Bug::DamagedSidecarMissed) => Ok(None),
+        Err(SidecarError::Damaged(what)) => {
+            Err(VolumeError::new(VolumeErrorKind::Damaged, "read the sidecar", subject, what).advise(
+                "put back an undamaged copy of the same moment; without it the file cannot be told from an older one",
+            ))
+        }
     }
 }
 

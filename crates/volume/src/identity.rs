@@ -118,7 +118,7 @@ pub(crate) fn judge(file: &FileEvidence<'_>, tier: Option<&TierEvidence<'_>>) ->
     }
     let Some(tier) = tier else { return Ok(Bond::New { forget: Vec::new() }) };
     if sidecar.tier_uuid != tier.opened.found.tier_uuid {
-        refuse_waited_for(file, &[], tier, VolumeErrorKind::ForeignTier)?;
+        refuse_waited_for(file, sidecar, &[], tier, VolumeErrorKind::ForeignTier)?;
         return Ok(Bond::New { forget: Vec::new() });
     }
     let mut forget = sidecar.former.clone();
@@ -126,7 +126,7 @@ pub(crate) fn judge(file: &FileEvidence<'_>, tier: Option<&TierEvidence<'_>>) ->
     // A number that another file has got is no number of this one, whatever a sidecar of another copy says.
     forget.retain(|number| tier.table.get(*number).is_some() && !tier.is_attached(*number));
     let Some(entry) = tier.table.get(sidecar.file) else {
-        refuse_waited_for(file, &forget, tier, VolumeErrorKind::NewerTier)?;
+        refuse_waited_for(file, sidecar, &forget, tier, VolumeErrorKind::NewerTier)?;
         return Ok(Bond::New { forget });
     };
     if tier.may_hold_only_copies() || !tier.is_stranger(sidecar) || planted::is(Bug::NumbersOfCopies) {
@@ -415,6 +415,7 @@ fn refuse_unknown(file: &FileEvidence<'_>, sidecar: &Sidecar, tier: &TierEvidenc
 /// whose device could not be told, looks the same beside files that went on with another one.
 fn refuse_waited_for(
     file: &FileEvidence<'_>,
+    sidecar: &Sidecar,
     known: &[u32],
     tier: &TierEvidence<'_>,
     kind: VolumeErrorKind,
@@ -426,6 +427,9 @@ fn refuse_waited_for(
     let path = std::path::absolute(file.path).unwrap_or_else(|_| file.path.to_owned());
     let mut waiting = tier.waiting().filter(|number| !known.contains(number));
     let Some(number) = waiting.find(|number| roster.path(*number) == Some(&path)) else { return Ok(()) };
+    if kind == VolumeErrorKind::ForeignTier {
+        return Err(refuse_gone_on(file, sidecar, number, tier));
+    }
     Err(refuse(
         file,
         kind,
@@ -437,6 +441,30 @@ fn refuse_waited_for(
         "put the newest file and sidecar back; or, if files have changed names, attach the one first that had this name; or, to go on with \
          the backup, delete its sidecar after restoring a drained copy, and format the tier",
     ))
+}
+
+/// The same, of a file whose sidecar names another tier: one that took this one's place, or one of a backup.
+fn refuse_gone_on(
+    file: &FileEvidence<'_>,
+    sidecar: &Sidecar,
+    number: u32,
+    tier: &TierEvidence<'_>,
+) -> VolumeError {
+    refuse(
+        file,
+        VolumeErrorKind::ForeignTier,
+        format!(
+            "the tier {} holds pages of a file of this name, number {number}, and the sidecar {} says that the file went on with the tier {}, \
+             and is current on disk",
+            tier.name, file.sidecar_name, sidecar.tier_path
+        ),
+        &format!(
+            "open it with {}, which may have taken this one's place, and all files with it; or, if the file or its sidecar was restored from a \
+             backup, put the newest ones back, or delete the sidecar after restoring a drained copy, and format the tier; if files have \
+             changed names, attach the one first that had this name",
+            sidecar.tier_path
+        ),
+    )
 }
 
 fn refuse_attached_number(

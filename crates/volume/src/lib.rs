@@ -42,6 +42,8 @@ mod agreed;
 
 mod attach;
 
+mod parted;
+
 mod marks;
 
 mod ready;

@@ -137,16 +137,17 @@ impl Volume {
     /// `Unrecognised` if the device holds something else and `OnlyCopy` if it holds a tier that was not
     /// drained, unless `force`; `InvalidConfig`; `NoSpace`; `Truncated` if the device is too small.
     pub fn format(flash: &dyn Device, config: &VolumeConfig, force: bool) -> Result<(), VolumeError> {
-        format_tier(flash, config, force, |first| first).map(|_| ())
+        format_tier(flash, config, force, &Roster::default(), |first| first).map(|_| ())
     }
 }
 
-/// Makes an empty tier on `flash`, whose first superblock is what `begin` makes of that of a tier without a
-/// past. Returns the tier's identity.
+/// Makes an empty tier on `flash`, which names these files and whose first superblock is what `begin` makes of
+/// that of a tier without a past. Returns the tier's identity.
 pub(crate) fn format_tier(
     flash: &dyn Device,
     config: &VolumeConfig,
     force: bool,
+    roster: &Roster,
     begin: impl FnOnce(Superblock) -> Superblock,
 ) -> Result<[u8; 16], VolumeError> {
     let name = flash.describe();
@@ -171,7 +172,7 @@ pub(crate) fn format_tier(
     for offset in SUPERBLOCK_OFFSETS {
         flash.write_at(&nothing, offset).map_err(failed)?;
     }
-    Roster::default().write(flash).map_err(failed)?;
+    roster.write(flash).map_err(failed)?;
     flash.flush().map_err(failed)?;
     let first = begin(Superblock::new(&geometry, tier_uuid, database_uuid));
     write_superblock(flash, &first, false).map_err(failed)?;

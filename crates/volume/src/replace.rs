@@ -3,7 +3,8 @@
 //! The tier that files use hangs behind their layout locks, so that nobody looks into two tiers for one page,
 //! and costs a reader nothing (docs/decisions/0004). The steps, each durable before the next:
 //! 1. The new device is formatted and opened. Nobody refers to it yet, and it says that nobody needs it: if
-//!    the replacement is refused later it can be formatted again like any other.
+//!    the replacement is refused later it can be formatted again like any other. Before it can be opened it
+//!    names the files, so that it does not take some of them alone (see `parted`).
 //! 2. Nobody changes anything any more. The old tier is settled and its dirty pages go to disk. One that was
 //!    given up has none, nor one where writes go to disk first: its device is not asked for anything. What
 //!    was written to the disks directly is synced. Only then does the new device say that it is in use.
@@ -14,7 +15,8 @@
 //!    their first change as ever, with a guard that names the new tier.
 //!
 //! What a crash leaves:
-//! - Before 3, files that need the old tier and name it: the new one is refused as another tier.
+//! - Before 3, files that need the old tier and name it: the new one is refused as another tier. Within 2 some
+//!   are current already. The new tier would take these, and so refuses them while others need the old one.
 //! - From 3 on, files that are current and need none. One that names the old tier is a new one to the new
 //!   tier, and to the old one too, because that was not closed in order, or is empty. So it does not matter
 //!   which sidecars name which, unless the old tier could not be marked as drained: it waits for files that
@@ -45,6 +47,7 @@ use crate::home::FileInner;
 use crate::note::{Entry, FILES_MAX, Table};
 use crate::open::{Reader, format_tier, open_tier};
 use crate::registry::{OpenedTier, Registry};
+use crate::roster::Roster;
 use crate::sidecar::Sidecar;
 
 const REPLACE: &str = "replace the flash device";
@@ -218,7 +221,14 @@ impl Shared {
             nonce_seed: None,
             to_drain: false,
         };
-        let made = format_tier(&*flash, &config, options.force, |first| Superblock {
+        let mut roster = Roster::default();
+        for file in files {
+            roster.set(file.number, &file.path);
+        }
+        // With the superblock the device can be opened, and must know by then whom it is not to part (`parted`).
+        let late = planted::is(Bug::SuccessorUnnamed);
+        let first_roster = if late { Roster::default() } else { roster.clone() };
+        let made = format_tier(&*flash, &config, options.force, &first_roster, |first| Superblock {
             database_uuid: old.database_uuid,
             epoch: old.epoch,
             origin_epoch: old.epoch,
@@ -231,11 +241,11 @@ impl Shared {
             return Err(VolumeError::new(VolumeErrorKind::Damaged, REPLACE, &name, reason)
                 .advise("name another device: this one does not keep what is written to it"));
         }
-        for file in files {
-            opened.roster.set(file.number, &file.path);
+        opened.roster = roster;
+        if late {
+            let failed = |error| VolumeError::from_device("format", &name, error);
+            opened.roster.write(&*flash).map_err(failed)?;
         }
-        let failed = |error| VolumeError::from_device("format", &name, error);
-        opened.roster.write(&*flash).map_err(failed)?;
         if planted::is(Bug::SuccessorStartedEarly) {
             opened.start(&host)?;
         }

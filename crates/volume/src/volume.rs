@@ -247,8 +247,8 @@ impl Volume {
     /// A tier that was given up after a failure ([`VolumeState::Bypass`]) is replaced as well, and the volume
     /// is in order then. Requests to the old device that hang are not waited for, but those of a read.
     ///
-    /// After a crash on the way the files are opened with the old device or the new one: the error of the
-    /// wrong one names the other. Once this has returned the old tier counts for nothing, whatever it
+    /// After a crash or a failure on the way the files are opened with the old device or the new one: the error
+    /// of the wrong one names the other, and it has changed nothing that this one needs. Once this has returned the old tier counts for nothing, whatever it
     /// holds, and is refused by every file.
     ///
     /// # Errors

@@ -50,6 +50,13 @@ pub trait SidecarStore: Send + Sync {
     fn fingerprint(&self) -> io::Result<Option<Vec<u8>>> {
         Ok(None)
     }
+
+    /// The sidecar of the file at `path`, kept in the same way as this one. It is only read: before a tier takes
+    /// a file away from another one, it looks whether files that it knows to go with it still need that one.
+    /// `None` where sidecars cannot be found by the paths of their files; then nobody looks.
+    fn sibling(&self, _path: &Path) -> Option<Box<dyn SidecarStore>> {
+        None
+    }
 }
 
 /// Reads a sidecar, and once more if it is not whole: a bit may flip on its way. `None` if there is none.
@@ -229,6 +236,10 @@ impl SidecarStore for PathSidecar {
         }
         // A change that came while the clock moved on shows.
         Ok((Changed::of(&self.backing)? == found).then(|| found.bytes()))
+    }
+
+    fn sibling(&self, path: &Path) -> Option<Box<dyn SidecarStore>> {
+        Some(Box::new(Self::beside(path)))
     }
 }
 
