@@ -571,6 +571,9 @@ bugs! {
         /// A reader that has a page's tombstone made durable waits until the volume is settled, with the file's layout in hand, for which a new
         /// tier waits. It was so once. (The volume's part.)
         BurialWaits,
+        /// An attachment fails because pages of a number that the file had before cannot be invalidated, and leaves the file in the volume all the same. It was so
+        /// once. (The volume's part.)
+        UnforgottenRefused,
         /// A spare flash device says that it is in use before the one that it is to replace is empty: if that cannot be emptied, the spare is refused the
         /// next time. It was so once. (The volume's part.)
         SuccessorStartedEarly,

@@ -6,9 +6,10 @@ mod common;
 
 use common::one_file::{self, WRITE_BACK, read, write};
 use common::{Backing, PAGE, a_named_page_with_the_end_in_it, durable, formatted, open, page};
-use mezzanine_device::Device;
+use mezzanine_device::memory::{Fault, Injection, Operation};
+use mezzanine_device::{Device, DeviceErrorKind};
 use mezzanine_engine::planted::{Bug, only_with, set};
-use mezzanine_volume::{Design, VolumeErrorKind};
+use mezzanine_volume::{Design, VolumeErrorKind, VolumeState};
 
 /// What a file's table says of its length cuts through a page that stage-out has written whole since. The
 /// attachment after the crash cuts the disk there, and cannot write the sidecar. Is the file taken at the
@@ -133,5 +134,52 @@ fn an_attachment_that_failed_goes_well_when_it_is_repeated_in_the_same_volume() 
                 a_file_is_taken_again(design, guarded, closed, other_first)
             })
         })
+    });
+}
+
+/// A file whose former pages the tier is to forget, in a queue that is full, so that others must go to disk
+/// first, and that fails. The volume takes no changes then. The file is attached all the same: it was in the
+/// volume, and who attached it again was told that it is there already. Also tells whether that happened.
+fn a_file_is_attached_beside_a_disk_that_fails(rounds: u64) -> (bool, bool) {
+    let config = one_file::durable(Design::FaceGsc);
+    let (flash, a, b) = (formatted(&config), Backing::new("a"), Backing::new("b"));
+    (0..12).for_each(|block| a.disk.write_at(&page(block, 1), block * PAGE as u64).unwrap());
+    {
+        let volume = open(&flash, &config);
+        let [file, other] = [&a, &b].map(|backing| backing.attach(&volume).unwrap());
+        one_file::go_round(&other, &volume, 2).unwrap();
+        // Clean pages of a file that is current.
+        assert!((0..12).all(|block| read(&file, block) == Ok(page(block, 1))));
+        (0..rounds).for_each(|block| write(&other, block, 5));
+        other.sync().unwrap();
+    }
+    let volume = open(&flash, &config);
+    let other = b.attach(&volume).unwrap();
+    let fault = Fault::Error(DeviceErrorKind::Io);
+    b.disk.inject(Injection { operation: Operation::Write, after: 0, count: u64::MAX, fault });
+    let attached = a.attach(&volume);
+    let struck = b.disk.faults_struck() > 0;
+    let Ok(file) = attached else { return (volume.file(&a.path).is_none(), struck) };
+    if struck {
+        assert!(matches!(volume.state(), VolumeState::ReadOnly { .. }));
+        assert_eq!(a.attach(&volume).unwrap_err().kind(), VolumeErrorKind::ReadOnly);
+    }
+    let mut right = (0..12).all(|block| read(&file, block) == Ok(page(block, 1)));
+    drop((file, other, volume));
+    b.disk.heal();
+    let volume = open(&flash, &config);
+    let [file, other] = [&a, &b].map(|backing| backing.attach(&volume).unwrap());
+    right &= (0..12).all(|block| read(&file, block) == Ok(page(block, 1)));
+    right &= (0..rounds).all(|block| read(&other, block) == Ok(page(block, 5)));
+    one_file::go_round(&other, &volume, 2).unwrap();
+    (right && (0..12).all(|block| read(&file, block) == Ok(page(block, 1))), struck)
+}
+
+#[test]
+fn an_attachment_that_cannot_have_former_pages_forgotten_goes_well() {
+    only_with(&[Bug::UnforgottenRefused], || {
+        let found: Vec<_> = (1..30).map(a_file_is_attached_beside_a_disk_that_fails).collect();
+        assert!(found.iter().any(|(_, struck)| *struck), "no disk was struck");
+        found.iter().all(|(right, _)| *right)
     });
 }
