@@ -20,8 +20,8 @@ use mezzanine_engine::format::read_superblock;
 use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_engine::{ReadError, ReadFlash};
 use mezzanine_volume::{
-    AttachOptions, HeaderGuard, ReplaceOptions, SidecarStore, SyncMode, Volume, VolumeConfig, VolumeError,
-    VolumeErrorKind, VolumeFile, VolumeState,
+    AttachOptions, HeaderGuard, PathSidecar, ReplaceOptions, SidecarStore, SyncMode, Volume, VolumeConfig,
+    VolumeError, VolumeErrorKind, VolumeFile, VolumeState,
 };
 
 const PAGES: u64 = 6;
@@ -413,4 +413,11 @@ fn the_rules_that_keep_files_together_are_needed() {
     only_with(&[Bug::FilesParted, Bug::SuccessorUnnamed], || {
         (0..3).all(|seed| go_on_after(Course { a_is_current: true, ..course }, Harm::Cut { seed }))
     });
+}
+
+/// What the rules rest on where files have paths.
+#[test]
+fn the_sidecar_of_a_file_finds_that_of_another() {
+    let other = PathSidecar::beside(Path::new("/one/a.db")).sibling(Path::new("/two/b.db")).unwrap();
+    assert_eq!(other.describe(), "/two/b.db.mezzanine");
 }
