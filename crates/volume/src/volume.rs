@@ -248,8 +248,8 @@ impl Volume {
     /// is in order then. Requests to the old device that hang are not waited for, but those of a read.
     ///
     /// After a crash or a failure on the way the files are opened with the old device or the new one: the error
-    /// of the wrong one names the other, and it has changed nothing that this one needs. Once this has returned the old tier counts for nothing, whatever it
-    /// holds, and is refused by every file.
+    /// of the wrong one names the other, and it has changed nothing that this one needs. Once this has returned
+    /// the old tier counts for nothing, whatever it holds, and is refused by every file.
     ///
     /// # Errors
     /// Nothing has changed after: `Unrecognised`, `OnlyCopy` and `Damaged` for what the new device holds,
