@@ -369,6 +369,11 @@ bugs! {
         CutPageCompared,
         /// Nor is it compared where no attachment has cut it: an older disk is accepted. It was so once. (The volume's part.)
         CutPageUncompared,
+        /// A disk that has the guard of a sidecar which says `current`, and another length than that says, is cut to it: it is of another moment. It was so
+        /// once. (The volume's part.)
+        GuardedLengthUncompared,
+        /// A guard is put on a disk that a failed write has left longer than its file, and the file is refused for that after a crash. (The volume's part.)
+        LongDiskGuarded,
         /// A log that another opening of the tier has written is used with the database, though the directory of the logs says so. (SQLite's part.)
         LogsUncompared,
         /// A file counts as unchanged if its size and the time of its last change are the same. It was so once. (The volume's part.)

@@ -13,7 +13,7 @@ use crate::agreed::read_agreed;
 use crate::config::{AttachOptions, GUARD_BYTES_MAX};
 use crate::core::{Shared, TierHost, exclusive, lock};
 use crate::error::{VolumeError, VolumeErrorKind, unsteady};
-use crate::guard::{is_rotten, name_guard};
+use crate::guard::{is_rotten, is_stretched, name_guard};
 use crate::home::{FileInner, Head};
 use crate::identity::{Bond, FileEvidence, TierEvidence, judge};
 use crate::note::{FILES_MAX, LENGTH_END};
@@ -98,9 +98,8 @@ impl<'a> Candidate<'a> {
     /// Ends whatever a crash left between the states of the guard (see `home`): the head goes back to its
     /// place.
     fn restore_head(&self, sidecar: &Sidecar, head_on_disk: &[u8]) -> Result<(), VolumeError> {
-        let guard_len = sidecar.guard.len() as u64;
         // A file shorter than its guard grows by it, and a crash may keep the length without the bytes.
-        let stretched = sidecar.length < guard_len && (1..=guard_len).contains(&self.backing.len());
+        let stretched = is_stretched(sidecar, self.backing.len());
         if sidecar.guard.is_empty() || !(head_on_disk.starts_with(&sidecar.guard) || stretched) {
             return Ok(());
         }
@@ -231,6 +230,7 @@ impl Shared {
             sidecar_name: candidate.store.describe(),
             sidecar,
             head,
+            file_len: candidate.backing.capabilities().can_resize.then(|| candidate.backing.len()),
             guard: &candidate.guard,
             fingerprint: fingerprint.as_deref(),
         };

@@ -11,6 +11,18 @@ use mezzanine_engine::planted::{self, Bug};
 use crate::config::{GUARD_BYTES_MAX, GUARD_NAME_BYTES};
 use crate::sidecar::Sidecar;
 
+/// Whether a disk of `len` bytes may be that of a file which its sidecar says is current, with a guard in its
+/// first bytes: it is as long as the file, or, where that is shorter than the guard, between the two.
+pub(crate) fn is_len_of_current(sidecar: &Sidecar, len: u64) -> bool {
+    len == sidecar.length || is_stretched(sidecar, len)
+}
+
+/// Whether a disk of `len` bytes may have been stretched by a guard that is longer than the file.
+pub(crate) fn is_stretched(sidecar: &Sidecar, len: u64) -> bool {
+    let guard_len = sidecar.guard.len() as u64;
+    sidecar.length < guard_len && (1..=guard_len).contains(&len)
+}
+
 /// The number of the file, at the end of the name.
 const NUMBER_BYTES: usize = 4;
 

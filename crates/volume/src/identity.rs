@@ -23,6 +23,7 @@ use mezzanine_engine::planted::{self, Bug};
 
 use crate::config::provably_clean;
 use crate::error::{VolumeError, VolumeErrorKind};
+use crate::guard::is_len_of_current;
 use crate::note::{Entry, Table};
 use crate::registry::OpenedTier;
 use crate::sidecar::{Sidecar, SidecarState};
@@ -46,6 +47,8 @@ pub(crate) struct FileEvidence<'a> {
     pub(crate) sidecar: Option<&'a Sidecar>,
     /// First bytes on disk, zeros past the end.
     pub(crate) head: &'a [u8],
+    /// Bytes on disk; `None` of a device, whose length says nothing.
+    pub(crate) file_len: Option<u64>,
     /// What the caller wants to stand there while the file is not current; empty for nothing.
     pub(crate) guard: &'a [u8],
     pub(crate) fingerprint: Option<&'a [u8]>,
@@ -116,6 +119,9 @@ pub(crate) fn judge(file: &FileEvidence<'_>, tier: Option<&TierEvidence<'_>>) ->
             "put back the file and the sidecar of the same moment",
         ));
     }
+    if by_its_own {
+        refuse_other_length(file, sidecar)?;
+    }
     let Some(tier) = tier else { return Ok(Bond::New { forget: Vec::new() }) };
     if sidecar.tier_uuid != tier.opened.found.tier_uuid {
         refuse_waited_for(file, sidecar, &[], tier, VolumeErrorKind::ForeignTier)?;
@@ -149,6 +155,25 @@ pub(crate) fn judge(file: &FileEvidence<'_>, tier: Option<&TierEvidence<'_>>) ->
 
 fn refuse(file: &FileEvidence<'_>, kind: VolumeErrorKind, reason: String, advice: &str) -> VolumeError {
     VolumeError::new(kind, "attach", file.name, reason).advise(advice)
+}
+
+/// A sidecar that says `current` and names a guard was written when the disk was as long as the file, and
+/// while it stands nothing there changes but the head. A disk with that guard and another length is of another
+/// moment, at which the file's newest pages were in the tier; and putting the head back would cut it.
+fn refuse_other_length(file: &FileEvidence<'_>, sidecar: &Sidecar) -> Result<(), VolumeError> {
+    let Some(len) = file.file_len.filter(|len| !is_len_of_current(sidecar, *len)) else { return Ok(()) };
+    if planted::is(Bug::GuardedLengthUncompared) {
+        return Ok(());
+    }
+    Err(refuse(
+        file,
+        VolumeErrorKind::ChangedFile,
+        format!(
+            "it is not current on disk, where it has {len} bytes, and its sidecar {} says that it is, with {} bytes: they are of two moments",
+            file.sidecar_name, sidecar.length
+        ),
+        "put back the file and the sidecar of the same moment",
+    ))
 }
 
 fn judge_without_sidecar(

@@ -72,6 +72,14 @@ impl Shared {
                 return Err(unsteady("guard the header of", &file.name));
             }
             file.head().bytes = head;
+            // A write that failed while writes went to disk first may have left the disk longer than the
+            // file, and a guard on a disk of another length than its sidecar says is of another moment (see
+            // `identity`).
+            let physical = file.len().max(file.physical_min());
+            let other = file.physical.load(Ordering::Acquire) != physical;
+            if file.resizable && other && !planted::is(Bug::LongDiskGuarded) {
+                file.resize(physical).and_then(|()| file.flush(&self.counters)).map_err(failed)?;
+            }
             self.write_sidecar(host, file, SidecarState::Current)?;
             // From now on readers put the head over what they read.
             file.set_guarded(true);

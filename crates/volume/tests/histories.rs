@@ -12,8 +12,8 @@ mod common;
 use std::sync::Arc;
 
 use common::{Backing, PAGE, a_named_page_with_the_end_in_it, durable, formatted, page, through};
-use mezzanine_device::Device;
-use mezzanine_device::memory::{MemoryDevice, Random};
+use mezzanine_device::memory::{Fault, Injection, MemoryDevice, Operation, Random};
+use mezzanine_device::{Device, DeviceErrorKind};
 use mezzanine_engine::format::read_superblock;
 #[cfg(feature = "planted")]
 use mezzanine_engine::planted::{Bug, set};
@@ -452,6 +452,117 @@ fn a_disk_that_lacks_the_page_that_its_end_cuts_through_is_refused() {
         let refused = a_disk_that_ends_before_a_named_page_is_refused();
         set(None);
         assert!(!refused, "the planted fault went unnoticed");
+    }
+}
+
+/// A disk on which a guard stands, and which is longer than the file of a sidecar that says `current` and
+/// names a guard: of a later opening than sidecar and flash, or of an earlier moment of theirs. A tier that
+/// knows nothing of a later opening takes the number in its guard for a rotten one. Is it refused?
+fn a_guarded_disk_of_another_length_is_refused(later: bool) -> bool {
+    let machine = Machine::new(&durable(), true);
+    let device = machine.backing.disk.clone();
+    let long = |file: &VolumeFile, version: u64| {
+        (0..200u64).for_each(|block| file.write_at(&page(block, version), block * PAGE as u64).unwrap());
+        file.sync().unwrap();
+        device.image()
+    };
+    let (volume, file) = machine.open().unwrap();
+    let mut disk = long(&file, 1);
+    file.set_len(8 * PAGE as u64).unwrap();
+    file.write_at(&page(3, 2), 3 * PAGE as u64).unwrap();
+    volume.drain().unwrap();
+    // The head takes its place, and the sidecar that says so fails.
+    *machine.backing.sidecar.refuses_after.lock().unwrap() = Some(1);
+    volume.set_sync_mode(SyncMode::Through).unwrap_err();
+    *machine.backing.sidecar.refuses_after.lock().unwrap() = None;
+    drop((file, volume));
+    let now = machine.moment("current", Vec::new());
+    assert_eq!((now.field("state"), now.disk.len()), (Some("current"), 8 * PAGE));
+    let guard_len = now.field("guard").unwrap().len() / 2;
+    assert!(guard_len > 0);
+    let machine = Machine { config: through(), ..machine };
+    if later {
+        let (volume, file) = machine.open().unwrap();
+        volume.set_sync_mode(SyncMode::Durable).unwrap();
+        disk = long(&file, 3);
+    }
+    let mixed = Moment { disk: disk.clone(), ..now.clone() };
+    let mix = Machine::of(&through(), true, &now.flash, &mixed);
+    let refused = match mix.open() {
+        Err(error) => {
+            assert_eq!(error.kind(), VolumeErrorKind::ChangedFile, "{error}");
+            assert!(error.to_string().contains("put back the file and the sidecar"), "{error}");
+            assert!(mix.backing.disk.image() == disk, "it was refused and changed");
+            true
+        }
+        Ok((_volume, file)) => {
+            assert_eq!(file.len(), 8 * PAGE as u64, "it was cut");
+            false
+        }
+    };
+    // The sidecar's own disk goes on, with its head in place or with its guard.
+    let mut guarded = now.disk.clone();
+    guarded[..guard_len].copy_from_slice(&disk[..guard_len]);
+    assert!(guarded.starts_with(&machine.backing.guard.as_ref().unwrap().bytes));
+    for disk in [now.disk.clone(), guarded] {
+        let whole = Machine::of(&through(), true, &now.flash, &Moment { disk, ..now.clone() });
+        let (_volume, file) = whole.open().unwrap();
+        let mut found = vec![0; 8 * PAGE];
+        file.read_at(&mut found, 0).unwrap();
+        let pages: Vec<_> = (0..8).flat_map(|block| page(block, 1 + u64::from(block == 3))).collect();
+        assert!(file.len() == 8 * PAGE as u64 && found == pages);
+    }
+    refused
+}
+
+/// Found by worlds of histories (seed 88117741949): such a disk was taken for the current one, whose head is in
+/// the sidecar, and cut to the length there.
+#[test]
+fn a_disk_with_a_guard_and_another_length_than_its_current_sidecar_says_is_refused() {
+    for later in [false, true] {
+        assert!(a_guarded_disk_of_another_length_is_refused(later));
+        #[cfg(feature = "planted")]
+        {
+            set(Some(Bug::GuardedLengthUncompared));
+            let refused = a_guarded_disk_of_another_length_is_refused(later);
+            set(None);
+            assert!(!refused, "the planted fault went unnoticed");
+        }
+    }
+}
+
+/// A write that failed, while writes went to disk first, has left the disk longer than the file. The file is
+/// then to be changed in the tier alone, and the process dies when its guard stands and its sidecar says
+/// `current`. What has become of it?
+fn a_disk_that_a_failed_write_left_longer() -> Result<u64, VolumeError> {
+    let machine = Machine::new(&through(), true);
+    let (volume, file) = machine.open()?;
+    (0..8u64).try_for_each(|block| file.write_at(&page(block, 1), block * PAGE as u64))?;
+    let io = Fault::Error(DeviceErrorKind::Io);
+    machine.backing.disk.inject(Injection { operation: Operation::Write, after: 0, count: 1, fault: io });
+    machine.backing.disk.set_len(9 * PAGE as u64).unwrap();
+    file.write_at(&page(8, 1), 8 * PAGE as u64).unwrap_err();
+    assert_eq!(file.len(), 8 * PAGE as u64);
+    volume.set_sync_mode(SyncMode::Durable)?;
+    *machine.backing.sidecar.refuses_after.lock().unwrap() = Some(1);
+    file.write_at(&page(0, 2), 0).unwrap_err();
+    *machine.backing.sidecar.refuses_after.lock().unwrap() = None;
+    drop((file, volume));
+    assert!(machine.backing.disk.image().starts_with(&machine.backing.guard.as_ref().unwrap().bytes));
+    let machine = Machine { config: durable(), ..machine };
+    let (_volume, file) = machine.open()?;
+    Ok(file.len())
+}
+
+#[test]
+fn a_disk_that_a_failed_write_left_longer_is_that_of_its_sidecar() {
+    assert_eq!(a_disk_that_a_failed_write_left_longer().unwrap(), 8 * PAGE as u64);
+    #[cfg(feature = "planted")]
+    {
+        set(Some(Bug::LongDiskGuarded));
+        let refused = a_disk_that_a_failed_write_left_longer();
+        set(None);
+        assert_eq!(refused.unwrap_err().kind(), VolumeErrorKind::ChangedFile);
     }
 }
 

@@ -10,7 +10,9 @@
 //! 2. A disk of another moment than its sidecar: pages that the sidecar does not name may be as they are on
 //!    that disk.
 //! 3. A file whose sidecar does not say `dirty` counts as it is, if flash holds nothing that its disk did not
-//!    have at the moment of flash, or if the disk is not the sidecar's.
+//!    have at the moment of flash, or if the disk is not the sidecar's. Where a guard stands on it, its head is
+//!    the one in the sidecar, which names nothing else; a disk that has not the length in the sidecar is told
+//!    by that, and must be refused.
 //! 4. Of another copy's flash that was opened more often since than it keeps nonces anything may be believed.
 //! 5. A file that got its number since its current sidecar was written is told by its name alone, which a
 //!    crash may have torn on flash.
@@ -318,12 +320,10 @@ impl Mix {
             Relation::FlashOlder => true,
             _ => expendable || self.is_clean() || !disk_of_sidecar,
         };
-        if as_it_is && !dirty && disk_of_sidecar {
-            // Its head may be in the sidecar, and a guard in its place.
-            models.push(&of_sidecar.models[file]);
-        }
         let named = self.sidecar(file).filter(|_| dirty).map(|sidecar| sidecar.named()).unwrap_or_default();
-        let disk = as_it_is.then_some(&part.disk.snapshot.disks[file]);
+        let attached =
+            self.sidecar(file).unwrap_or(SidecarText("")).attached(&part.disk.snapshot.disks[file]);
+        let disk = as_it_is.then_some(&attached);
         if let Err(why) = (Expected { models, disk, named }).fits(world, found) {
             return if !dirty && self.has_lost_the_name(file) { Ok(false) } else { Err(why) };
         }
@@ -465,9 +465,79 @@ impl SidecarText<'_> {
         self.field(name)?.parse().ok()
     }
 
+    /// The disk beside it as an attachment leaves that: if this says `current`, with the head from here in the
+    /// place of a guard. Of a guard that has stretched a file shorter than itself a crash may have left the
+    /// length alone. No other disk is cut or extended, whatever length stands here.
+    fn attached(&self, disk: &Image) -> Image {
+        let mut disk = disk.clone();
+        let (guard, mut head) = (self.bytes("guard"), self.bytes("head"));
+        let len = self.number("length").map_or(usize::MAX, |len| len as usize);
+        let stretched = len < guard.len() && (1..=guard.len()).contains(&disk.len());
+        let restored = !guard.is_empty() && (disk.starts_with(GUARD) || stretched);
+        if !restored || self.field("state") == Some("dirty") {
+            return disk;
+        }
+        if stretched {
+            disk.resize(len);
+        }
+        head.truncate(len.min(disk.len()));
+        disk.write(0, &head);
+        disk
+    }
+
+    /// What it has in hexadecimal digits.
+    fn bytes(&self, name: &str) -> Vec<u8> {
+        let digits = self.field(name).unwrap_or_default();
+        let byte = |at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok();
+        (0..digits.len()).step_by(2).map_while(byte).collect()
+    }
+
     /// Blocks of pages that stage-out wrote last.
     fn named(&self) -> Vec<u64> {
         let named = self.field("written").unwrap_or_default().split(',');
         named.filter_map(|page| page.split_once(':')?.0.parse().ok()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+
+    fn hex(bytes: &[u8]) -> String {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// A disk of `len` bytes that begins with a guard, and what an attachment makes of it beside a sidecar.
+    fn attached(state: &str, length: usize, guard: &[u8], len: usize) -> (Vec<u8>, Vec<u8>) {
+        let mut disk = [GUARD, &vec![7; len.saturating_sub(GUARD.len())][..]].concat();
+        disk.truncate(len);
+        let text = format!("state {state}\nlength {length}\nguard {}\nhead {}\n", hex(guard), hex(&[1; 512]));
+        let attached = SidecarText(&text).attached(&Image::from(&disk[..])).to_vec();
+        (disk, attached)
+    }
+
+    #[test]
+    fn the_head_of_a_current_sidecar_takes_the_place_of_a_guard() {
+        let (disk, found) = attached("current", 2048, GUARD, 2048);
+        assert!(found == [&[1; 512], &disk[512..]].concat());
+        let (_, found) = attached("current", 10, GUARD, GUARD.len());
+        assert_eq!(found, [1; 10]);
+        let (_, found) = attached("current", 10, GUARD, 20);
+        assert_eq!(found, [1; 10]);
+    }
+
+    /// Found by the world with seed 88117741949: the volume had cut such a disk.
+    #[test]
+    fn nothing_excuses_a_disk_that_was_cut_or_extended_or_changed_behind_its_head() {
+        for length in [600, 1024, 4096] {
+            let (disk, found) = attached("current", length, GUARD, 2048);
+            assert!(found == [&[1; 512], &disk[512..]].concat(), "{length}");
+        }
+        for (state, guard) in [("dirty", GUARD), ("current", &[])] {
+            let (disk, found) = attached(state, 600, guard, 2048);
+            assert!(found == disk, "{state}");
+        }
     }
 }
