@@ -375,6 +375,8 @@ bugs! {
         /// A device is formatted for a server that has no marker before it has one, and half a superblock is then taken for something of others. It was so once.
         /// (The part of `crates/ffi`.)
         FormattedUnmarked,
+        /// A server's marker is believed after one read, whether or not it matches its checksum. It was so once. (The part of `crates/ffi`.)
+        MarkerBelieved,
         /// A tier is refused whose database has moved its redo pointer to the one announced.
         PendingRedoForgotten,
     }
