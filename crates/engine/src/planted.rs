@@ -442,6 +442,8 @@ bugs! {
         RewrittenStaysLost,
         /// Pages are put in frames again that could not be read.
         BadFrameReused,
+        /// Where pages are written in place: every home that could not be read is left out, however few are left. It was so once.
+        BadHomesAllLeftOut,
         /// A tier in use whose superblocks cannot be read any more is not given them again, though its host knows what they say. It was so once.
         UnreadSuperblocksKept,
         /// A device of a tier in use answers nothing if neither superblock can be read, whatever else can. It was so once.
