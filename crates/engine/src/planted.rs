@@ -444,6 +444,9 @@ bugs! {
         BadFrameReused,
         /// Where pages are written in place: every home that could not be read is left out, however few are left. It was so once.
         BadHomesAllLeftOut,
+        /// Where pages are written in place: a tier of which a needed metadata segment cannot be used is refused by the place where its groups end, and not by that of
+        /// the segment. It was so once.
+        MissingSegmentUnnamed,
         /// A tier in use whose superblocks cannot be read any more is not given them again, though its host knows what they say. It was so once.
         UnreadSuperblocksKept,
         /// A device of a tier in use answers nothing if neither superblock can be read, whatever else can. It was so once.
