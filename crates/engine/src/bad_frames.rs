@@ -8,7 +8,9 @@
 //! that.
 //!
 //! The list has room for a number of frames; beyond, the oldest is forgotten, and found again at the cost of
-//! what is put there.
+//! what is put there. In place it is forgotten, too, when so many homes are left out that those that are left
+//! would not be enough (`PlacedGeometry::bad_max`): a home that is forgotten is given out again, so that no
+//! number of bad places brings a tier to a halt.
 
 use crate::control::Slot;
 use crate::format::RecordKind;
@@ -67,9 +69,29 @@ impl Tier {
         let bad = &self.control().bad;
         let listed = bad.frames.iter().any(|listed| listed.get() == u64::from(frame) + 1);
         if !listed {
-            bad.frames[(bad.noted.get() % BAD_MAX as u64) as usize].set(u64::from(frame) + 1);
+            let place = &bad.frames[(bad.noted.get() % BAD_MAX as u64) as usize];
+            let forgotten = place.get();
+            place.set(u64::from(frame) + 1);
             bad.noted.bump(1);
+            if let Some(forgotten) = forgotten.checked_sub(1) {
+                self.use_home_again(forgotten as u32);
+            }
         }
+    }
+
+    /// Forgets the frame that was noted first of those that are `left_out`. Under the control lock.
+    pub(crate) fn forget_first_bad(&self, left_out: impl Fn(u32) -> bool) -> Option<u32> {
+        let bad = &self.control().bad;
+        let noted = bad.noted.get();
+        let places = (noted..noted + BAD_MAX as u64).map(|at| &bad.frames[(at % BAD_MAX as u64) as usize]);
+        for place in places {
+            let frame = place.get().checked_sub(1).map(|frame| frame as u32);
+            if let Some(frame) = frame.filter(|&frame| left_out(frame)) {
+                place.set(0);
+                return Some(frame);
+            }
+        }
+        None
     }
 
     /// [`Self::note_bad_locked`], without the control lock.

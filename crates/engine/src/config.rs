@@ -13,6 +13,7 @@ mod geometry;
 pub use choices::{Admission, Design, SyncMode};
 pub use geometry::Geometry;
 pub(crate) use geometry::{PROBES, PlacedGeometry, SlotGeometry, probes_asked};
+pub(crate) use sizes::lost_max;
 
 /// Smallest page in bytes.
 pub const PAGE_SIZE_MIN: u32 = 4096;

@@ -386,6 +386,8 @@ bugs! {
         /// A device is formatted for a server that has no marker before it has one, and half a superblock is then taken for something of others. It was so once.
         /// (The part of `crates/ffi`.)
         FormattedUnmarked,
+        /// A server's marker is believed after one read, whether or not it matches its checksum. It was so once. (The part of `crates/ffi`.)
+        MarkerBelieved,
         /// A tier is refused whose database has moved its redo pointer to the one announced.
         PendingRedoForgotten,
     }
@@ -451,6 +453,11 @@ bugs! {
         RewrittenStaysLost,
         /// Pages are put in frames again that could not be read.
         BadFrameReused,
+        /// Where pages are written in place: every home that could not be read is left out, however few are left. It was so once.
+        BadHomesAllLeftOut,
+        /// Where pages are written in place: a tier of which a needed metadata segment cannot be used is refused by the place where its groups end, and not by that of
+        /// the segment. It was so once.
+        MissingSegmentUnnamed,
         /// A tier in use whose superblocks cannot be read any more is not given them again, though its host knows what they say. It was so once.
         UnreadSuperblocksKept,
         /// A device of a tier in use answers nothing if neither superblock can be read, whatever else can. It was so once.

@@ -209,6 +209,9 @@ struct Scan<'s, 'f> {
     /// Where pages are written in place: the number after the last group that any segment stands for,
     /// whether or not it is used.
     segments_end: u64,
+    /// Where pages are written in place: the number of the segment that is missing before the newest whole
+    /// ones.
+    segment_missing: Option<u64>,
     /// The first of the reads that failed and were done without.
     unread: Option<ReadError>,
 }
@@ -261,8 +264,17 @@ impl Tier {
         let summary = vec![0; geometry.summary_frames() as usize * geometry.page_size()];
         let report = RecoveryReport::default();
         let ring = superblock.ring(&geometry);
-        let mut scan =
-            Scan { geometry, ring, superblock, flash, report, summary, segments_end: 0, unread: None };
+        let mut scan = Scan {
+            geometry,
+            ring,
+            superblock,
+            flash,
+            report,
+            summary,
+            segments_end: 0,
+            segment_missing: None,
+            unread: None,
+        };
         scan.run(tier).map_err(|error| scan.excused(error))
     }
 
@@ -304,6 +316,7 @@ impl Scan<'_, '_> {
         let newest = segments.last();
         let chain = found.last().map_or(segments_end, |last| self.after(last));
         let mut next_version = newest.map_or(1, |header| header.version_max + 1);
+        self.refuse_missing_segment(chain)?;
         self.refuse_damage(chain, segments_end, &found)?;
         let left_open = self.superblock.state == TierState::Open;
         if left_open && newest.is_none() && found.is_empty() && self.unread.is_some() {

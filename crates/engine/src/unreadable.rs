@@ -19,7 +19,7 @@
 //! says that its frame holds nothing. In place the record is relocated like any other, and the page keeps its
 //! home, so that the bad place is given to no other. There is an end to what is carried (`lost_max`).
 
-use crate::config::SyncMode;
+use crate::config::{SyncMode, lost_max};
 use crate::directory::{
     DIRTY, GroupHead, HEAD, HOMED, LOST, LockedShard, REFERENCED, VALID, WRITTEN, is_lost, needs_disk,
 };
@@ -152,7 +152,7 @@ impl Tier {
     fn lost_max(&self) -> u64 {
         let places =
             self.geometry.placed.as_ref().map_or(self.geometry.frames(), |placed| placed.homes.into());
-        (places / 16).max(1)
+        lost_max(places)
     }
 
     /// Whether one more page may be lost. Under the lock of a shard, so no other is taken here.

@@ -5,19 +5,34 @@
 //! missing or swapped is noticed (invariant 10). Where the disk suffices, after a drain or with the other
 //! sync modes, it says so. A tier whose device failed and that was given up is not to be used again: the
 //! server has run on without it.
+//!
+//! So one bit of it may decide whether flash counts. Its last line is a checksum of everything before, and
+//! what does not match is read once more before it is refused. Markers of format 1 have none: of these two
+//! reads must say the same.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use mezzanine_engine::planted::{self, Bug};
 use serde::{Deserialize, Serialize};
 
 use crate::message::Refusal;
 
 /// The file's name in the data directory.
 pub const MARKER_FILE: &str = "mezzanine.tier";
-const FORMAT: u32 = 1;
+const FORMAT: u32 = 2;
+/// The last without a checksum.
+const FORMAT_UNCHECKED: u32 = 1;
+/// The first line.
+const HEADING: &str = "# Says which flash tier holds pages of this cluster. \
+                       Do not remove: without it a missing tier is not noticed.\n";
+/// What the last line begins and ends with; between them eight hexadecimal digits: the CRC-32C of all bytes
+/// before the line.
+const CHECKSUM: [&str; 2] = ["checksum = \"", "\"\n"];
+/// How often it is read before it counts as damaged.
+const READS: usize = 2;
 
 /// Where the marker is kept.
 pub trait MarkerStore: Send + Sync {
@@ -107,7 +122,7 @@ impl Marker {
     /// The same for a tier that nobody needs any more: its device has failed.
     #[must_use]
     pub fn of_given_up(self) -> Self {
-        Self { only_copies: false, given_up: true, ..self }
+        Self { format: FORMAT, only_copies: false, given_up: true, ..self }
     }
 
     /// Whether it names this tier.
@@ -118,22 +133,70 @@ impl Marker {
     /// Reads the marker of a data directory; `None` if it never had a tier.
     ///
     /// # Errors
-    /// If there is one that cannot be read or understood: it may say that pages are missing from the disk.
+    /// If there is one that cannot be read or understood, or is damaged: it may say that pages are missing
+    /// from the disk.
     pub fn read(store: &dyn MarkerStore) -> Result<Option<Self>, Refusal> {
         let shown = store.describe();
-        let odd = |what: String| {
+        let odd = |what: &String| {
             Refusal::new(format!("the marker \"{shown}\" of the flash tier cannot be used: {what}"))
                 .hint("Restore it from a backup of the same moment. It says whether pages are missing from the disk.")
         };
-        let Some(text) = store.read().map_err(|error| odd(error.to_string()))? else { return Ok(None) };
-        let marker: Self = toml::from_str(&text).map_err(|error| odd(error.message().to_owned()))?;
-        if marker.format != FORMAT {
-            return Err(odd(format!(
-                "it has format {}, and this build knows format {FORMAT}",
-                marker.format
-            )));
+        let mut before: Option<Result<Self, String>> = None;
+        for _ in 0..if planted::is(Bug::MarkerBelieved) { 1 } else { READS } {
+            let read = match (store.read(), &before) {
+                // What was there a moment ago is not what there never was.
+                (Ok(None), Some(_)) => Err("it was there, and is gone".to_owned()),
+                (Ok(None), None) => return Ok(None),
+                (Ok(Some(text)), _) => Self::parse(&text),
+                (Err(error), _) => Err(error.to_string()),
+            };
+            match read {
+                Ok(marker)
+                    if marker.format != FORMAT_UNCHECKED || before.as_ref() == Some(&Ok(marker.clone())) =>
+                {
+                    return Ok(Some(marker));
+                }
+                read => before = Some(read),
+            }
         }
-        Ok(Some(marker))
+        match before {
+            Some(Ok(marker)) if planted::is(Bug::MarkerBelieved) => Ok(Some(marker)),
+            Some(Err(what)) => Err(odd(&what)),
+            _ => Err(odd(&"it is another one each time it is read".to_owned())),
+        }
+    }
+
+    /// A marker's text.
+    fn compose(&self) -> Result<String, Refusal> {
+        let fields = toml::to_string(self).map_err(|error| Refusal::new(error.to_string()))?;
+        let said = format!("{HEADING}{fields}");
+        let checksum = crc32c::crc32c(said.as_bytes());
+        let [begins, ends] = CHECKSUM;
+        Ok(format!("{said}{begins}{checksum:08x}{ends}"))
+    }
+
+    /// What a marker's text says.
+    fn parse(text: &str) -> Result<Self, String> {
+        let [begins, ends] = CHECKSUM;
+        let last = text.strip_suffix(ends).and_then(|text| text.rsplit_once(begins));
+        let checked = !planted::is(Bug::MarkerBelieved);
+        let said = match last {
+            Some((said, checksum)) if checked => {
+                if format!("{:08x}", crc32c::crc32c(said.as_bytes())) != checksum {
+                    return Err("it is damaged: its checksum does not match".to_owned());
+                }
+                said
+            }
+            _ => text,
+        };
+        let marker: Self = toml::from_str(said).map_err(|error| error.message().to_owned())?;
+        match marker.format {
+            FORMAT if last.is_none() && checked => Err("it is damaged: its checksum is missing".to_owned()),
+            FORMAT | FORMAT_UNCHECKED => Ok(marker),
+            format => Err(format!(
+                "it has format {format}, and this build knows formats {FORMAT_UNCHECKED} and {FORMAT}"
+            )),
+        }
     }
 
     /// Makes it the data directory's marker, durably: whole or not at all.
@@ -141,10 +204,7 @@ impl Marker {
     /// # Errors
     /// If it cannot be written.
     pub fn write(&self, store: &dyn MarkerStore) -> Result<(), Refusal> {
-        let text = format!(
-            "# Says which flash tier holds pages of this cluster. Do not remove: without it a missing tier is not noticed.\n{}",
-            toml::to_string(self).map_err(|error| Refusal::new(error.to_string()))?
-        );
+        let text = self.compose()?;
         store.replace(&text).map_err(|error| {
             Refusal::new(format!(
                 "the marker \"{}\" of the flash tier cannot be written: {error}",

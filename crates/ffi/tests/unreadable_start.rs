@@ -10,6 +10,7 @@ use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_engine::{Design, SyncMode};
 use mezzanine_ffi::host::Host;
 use mezzanine_ffi::marker::MarkerStore;
+use mezzanine_ffi::message::Refusal;
 use mezzanine_ffi::settings::Settings;
 use mezzanine_ffi::startup::Adoption;
 
@@ -174,6 +175,43 @@ fn started_after_silence(before: u64, after: u64) -> bool {
         && marker.read().unwrap() == text
         && again
         && (0..BLOCKS).all(|block| read(&host, &machine, block) == Some(1))
+}
+
+/// A place under each metadata segment in turn cannot be read. Where pages are written in place and only flash
+/// has some, an older segment ends the start, which names the place; with that mended the server has every
+/// page.
+#[test]
+fn a_bad_place_under_a_segment_ends_the_start_only_where_nothing_stands_in_for_it() {
+    let machine = Machine::new(SyncMode::Durable);
+    for (design, ends) in [(Design::FaceGsc, false), (Design::Lc, true)] {
+        let (flash, marker) = (Arc::new(MemoryDevice::new(FLASH_BYTES)), Kept::default());
+        drop(used(&machine, design, &flash, &marker));
+        let (image, text) = (flash.image(), marker.read().unwrap());
+        let started = || {
+            marker.0.lock().unwrap().clone_from(&text);
+            let host = open(&machine, design, &flash, &marker);
+            assert_eq!(host.start(&start(13))?.adoption, Adoption::Adopted);
+            (0..BLOCKS)
+                .for_each(|block| assert_eq!(read(&host, &machine, block), Some(3), "{design} {block}"));
+            Ok::<(), Refusal>(())
+        };
+        let mut refused = 0;
+        for place in (0..FLASH_BYTES).step_by(BLOCK as usize) {
+            if image[place as usize..][..8] != *b"MEZZSEG1" {
+                continue;
+            }
+            flash.load(&image);
+            flash.spoil(place, 512, Bad::Unreadable);
+            let refusal = started().err();
+            flash.heal();
+            let Some(refusal) = refusal else { continue };
+            refused += 1;
+            assert!(refusal.message.contains(&format!("offset {place}")), "{refusal}");
+            assert!(refusal.hint.contains("Copy what can be read of it to another one"), "{refusal}");
+            started().unwrap();
+        }
+        assert_eq!(refused > 0, ends, "{design}: {refused}");
+    }
 }
 
 /// Sync mode, design, and whether the server was shut down.

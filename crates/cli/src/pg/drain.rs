@@ -182,8 +182,7 @@ fn drain_stopped(cluster: &Cluster, timeout: u32) -> Result<Done, Failure> {
         return Err(Failure::refused(cluster.directory.display(), "no tier was ever used with it")
             .next("set mezzanine.flash_path, or use the files as they are: they are complete"));
     }
-    let only_copies =
-        marker.is_some_and(|marker| marker.get("only_copies").and_then(toml::Value::as_bool) != Some(false));
+    let only_copies = marker.is_some_and(|marker| marker.only_copies);
     if is_in_order(&state) && !files_out_of_date && !only_copies {
         return Ok(Done { started: false, pages: Ok(0) });
     }

@@ -6,6 +6,8 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::Value;
 
+use mezzanine_ffi::marker::{DataDirectory, MARKER_FILE, Marker};
+
 use super::cluster::{Cluster, ClusterArgs, Running};
 use crate::failure::Failure;
 use crate::output::{self, facts};
@@ -16,9 +18,6 @@ pub(crate) const EXAMPLES: &str = "Examples:
 
 The exit code is 0 if the server is running and 1 if it is not. What the tier does comes from pg_stat_mezzanine when the server has it, else from the files in \
 the data directory.";
-
-/// What the extension leaves in a data directory.
-const MARKER: &str = "mezzanine.tier";
 
 /// What pg_control shows beside the version when the files alone are out of date.
 const TIER_DIRTY: u64 = 0x4D5A_0000;
@@ -46,7 +45,7 @@ struct TierStatus {
     /// pg_control says that the data files alone are out of date.
     files_out_of_date: bool,
     /// The extension's marker: which tier this data directory has.
-    marker: Option<toml::Table>,
+    marker: Option<Marker>,
     /// A row of pg_stat_mezzanine.
     statistics: Option<Value>,
 }
@@ -104,8 +103,9 @@ fn text(status: &Status) -> String {
     match &status.tier.marker {
         None => lines.push(("tier", "none so far".to_owned())),
         Some(marker) => {
-            let names = [("tier", "tier"), ("flash", "flash_path"), ("only copies", "only_copies")];
-            lines.extend(names.iter().filter_map(|(shown, name)| Some((*shown, plain(marker.get(*name)?)))));
+            lines.push(("tier", marker.tier.clone()));
+            lines.push(("flash", marker.flash_path.display().to_string()));
+            lines.push(("only copies", marker.only_copies.to_string()));
         }
     }
     let mut text = facts(&lines);
@@ -120,10 +120,6 @@ fn text(status: &Status) -> String {
         text.push_str(&facts(&pairs));
     }
     text
-}
-
-fn plain(value: &toml::Value) -> String {
-    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
 /// The cluster's state, and whether the files alone are out of date, from pg_control.
@@ -152,15 +148,13 @@ pub(crate) fn control_file(cluster: &Cluster) -> Result<(String, bool), Failure>
     }
 }
 
-pub(crate) fn marker(directory: &Path) -> Result<Option<toml::Table>, Failure> {
-    let path = directory.join(MARKER);
-    match std::fs::read_to_string(&path) {
-        Ok(text) => text.parse().map(Some).map_err(|e: toml::de::Error| {
-            Failure::check(path.display(), format!("damaged: {}", e.message()))
-                .next("restore it from a backup of the same moment: it says whether pages are missing from the disk")
-        }),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        Err(e) => Err(Failure::refused(path.display(), e)),
+/// What the extension leaves in a data directory, judged as the server judges it.
+pub(crate) fn marker(directory: &Path) -> Result<Option<Marker>, Failure> {
+    let path = directory.join(MARKER_FILE);
+    match std::fs::File::open(&path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(Failure::refused(path.display(), e)),
+        _ => Marker::read(&DataDirectory(directory.to_path_buf()))
+            .map_err(|refusal| Failure::check(path.display(), refusal.message).next(refusal.hint)),
     }
 }
 

@@ -251,6 +251,10 @@ pub(crate) struct PlacedGeometry {
     pub(crate) journal_offset: u64,
     /// Positions that are left to records that are appended again.
     pub(crate) slack: u64,
+    /// Homes that may be left out because they could not be read: beyond the fewest with which the tier can
+    /// just work, and those that lost pages may keep. A bad place that is used costs pages; too few homes
+    /// cost them all.
+    pub(crate) bad_max: u64,
     /// Homes that are to be free, or on their way to it: a reserve, and a band of disk writes, so that the
     /// disk is synced once for all of it.
     pub(crate) kept_coming: u64,

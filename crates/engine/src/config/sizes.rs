@@ -8,6 +8,11 @@ use crate::format::{RECORD_BYTES, SEGMENT_HEADER_BYTES, SUMMARY_HEADER_BYTES};
 use crate::layout::Layout;
 use crate::references::share_frames;
 
+/// How many pages of so many places may be lost at a time (`unreadable`).
+pub(crate) fn lost_max(places: u64) -> u64 {
+    (places / 16).max(1)
+}
+
 /// Alignment of the first frame.
 const FRAMES_ALIGNMENT: u64 = 64 * 1024;
 
@@ -172,6 +177,7 @@ impl TierConfig {
             journal_groups,
             journal_offset,
             slack,
+            bad_max: self.frames.saturating_sub(needed + lost_max(self.frames)),
             kept_coming: staged + self.band_frames,
             order: (design.policy, design.policy.shape(self.frames, &(design.parameters)(&self.placement))?),
             dirty_order,

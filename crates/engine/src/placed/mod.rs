@@ -23,6 +23,9 @@
 //!    +---------------------------------- what made it free is durable --------------------------------+
 //! ```
 //!
+//! A home that could not be read is BAD when it would become FREE, and left out until too many are, or it is
+//! forgotten (`bad_frames`).
+//!
 //! 1. A home is written only by the group whose record took it from FREE. So a home in LIMBO still has its
 //!    page, for a crash that finds the old record and not the one that replaced it (invariant 5).
 //! 2. A home is in LIMBO until every group is durable that existed when it came there: the one that
@@ -101,6 +104,8 @@ pub(crate) struct Placed {
     written_covered: Word,
     /// Homes that became free, ever.
     freed: Word,
+    /// Homes that are BAD.
+    bad: Word,
     /// Pages in the order of the dirty ones.
     dirty: Word,
     /// 1 while somebody asks the policy for victims, and who.
@@ -267,6 +272,13 @@ impl<'r> Homes<'r> {
     fn push_free(&self, home: u32) {
         self.home(home).state.store(FREE, Relaxed);
         self.free[self.control.free.bump(1) as usize].store(home, Relaxed);
+    }
+
+    /// Gives a home that is BAD to pages again.
+    fn push_bad_free(&self, home: u32) {
+        self.push_free(home);
+        self.control.bad.set(self.control.bad.get() - 1);
+        self.control.freed.bump(1);
     }
 
     /// Changes the state of a home that has a page.
@@ -476,10 +488,33 @@ impl Tier {
             placed.limbo_first.bump(1);
             if self.is_bad(home) {
                 homes.home(home).state.store(BAD, Relaxed);
+                placed.bad.bump(1);
+                self.keep_enough_homes(&homes);
                 continue;
             }
             homes.push_free(home);
             placed.freed.bump(1);
+        }
+    }
+
+    /// Gives out the home that has been left out longest, if too many are. Under the control lock and that of
+    /// the homes.
+    fn keep_enough_homes(&self, homes: &Homes<'_>) {
+        if homes.control.bad.get() > homes.geometry.bad_max && !planted::is(Bug::BadHomesAllLeftOut) {
+            if let Some(first) = self.forget_first_bad(|home| homes.state(home) == BAD) {
+                homes.push_bad_free(first);
+            }
+        }
+    }
+
+    /// A frame is no longer known to be bad: if it is a home that is left out for that, it is one like others
+    /// again. Under the control lock.
+    #[cold]
+    pub(crate) fn use_home_again(&self, frame: u32) {
+        let Some(homes) = self.homes() else { return };
+        let _guard = homes.lock(self.owner);
+        if homes.state(frame) == BAD && !planted::is(Bug::BadHomesAllLeftOut) {
+            homes.push_bad_free(frame);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{FREE, KEPT, LEAVING, LIMBO, USED, Version, order};
+use super::{BAD, FREE, KEPT, LEAVING, LIMBO, USED, Version, order};
 use crate::directory::{DIRTY, VALID};
 use crate::format::Record;
 use crate::tier::Tier;
@@ -99,6 +99,7 @@ impl Tier {
         assert_eq!(counts[FREE as usize], placed.free.get(), "homes that are free");
         assert_eq!(counts[LEAVING as usize], placed.leaving.get(), "homes whose pages leave");
         assert_eq!(counts[LIMBO as usize], homes.in_limbo(), "homes in limbo");
+        assert_eq!(counts[BAD as usize], placed.bad.get(), "homes that are left out");
         for index in 0..placed.free.get() {
             let home = homes.free[index as usize].load(Relaxed);
             assert_eq!(homes.state(home), FREE, "the list of free homes");

@@ -62,10 +62,26 @@ impl Scan<'_, '_> {
                 _ => runs.push(vec![header]),
             }
         }
+        let newest = runs.last().and_then(|run| run.first());
+        self.segment_missing = newest.and_then(|first| first.number.checked_sub(1));
         if planted::is(Bug::OldestRunOfSegmentsUsed) {
             runs.reverse();
         }
         Ok(runs)
+    }
+
+    /// Refuses a tier whose pages are written in place and of which a segment is missing that nothing can
+    /// take the place of: which pages its groups had, superseded or let go, nobody knows. By the place of
+    /// that segment, since it is what has to be copied, or given up; what the chain of groups lacks is only
+    /// what follows.
+    pub(super) fn refuse_missing_segment(&self, end: Chain) -> Result<(), RecoveryError> {
+        match self.segment_missing {
+            Some(number) if self.segments_end > end.sequence && !planted::is(Bug::MissingSegmentUnnamed) => {
+                let what = "a metadata segment whose groups have no summaries any more";
+                Err(damaged(what, self.geometry.segment_offset(number)))
+            }
+            _ => Ok(()),
+        }
     }
 
     pub(super) fn belongs(&self, header: &SegmentHeader, slot: u64) -> bool {

@@ -8,6 +8,7 @@ mod common;
 mod jobs;
 
 mod bad_frames;
+mod bad_segments;
 mod drains;
 mod fronts;
 mod known_end;
