@@ -115,6 +115,7 @@ tier_write(SMgrRelation reln, BufferDesc *buf, const char *page, IOContext io_co
 	}
 	if (!tier_in_use())
 		return false;
+	mezz_follow_timeline();
 
 	/*
 	 * In this order: if the buffer is marked for a checkpoint after we looked,
@@ -167,6 +168,12 @@ tier_evict(const BufferTag *tag, uint32 hash, const char *page, uint32 buf_state
 	}
 	/* Nothing is waited for here. */
 	if (!tier_is_read() || mezz_tier_failed() || mezz_holds(mezz_host, name))
+		return;
+	/*
+	 * The log of a clean page was forced before the page was written.  One from
+	 * behind the end of the log is damaged, and would pass for a newer history.
+	 */
+	if (XLogNeedsFlush(PageGetLSN((Page) page)))
 		return;
 	if (DataChecksumsEnabled() && !mezz_without("evict_checksum"))
 	{

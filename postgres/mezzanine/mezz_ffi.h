@@ -10,7 +10,7 @@
 /*
  Changes with every change of what is declared here.
  */
-#define MEZZ_FFI_VERSION 12
+#define MEZZ_FFI_VERSION 13
 
 /*
  Bytes of each text in a `MezzMessage`, the end mark included.
@@ -34,6 +34,24 @@ typedef enum MezzDiskRead {
    */
   MEZZ_DISK_READ_FAILED = 2,
 } MezzDiskRead;
+
+/*
+ Whether the log reaches a position.
+ */
+typedef enum MezzLogReach {
+  /*
+   It does.
+   */
+  MEZZ_LOG_REACH_REACHES = 0,
+  /*
+   It ends before, or is of another history.
+   */
+  MEZZ_LOG_REACH_ENDS_BEFORE = 1,
+  /*
+   It could not be read; the reason was logged.
+   */
+  MEZZ_LOG_REACH_UNREAD = 2,
+} MezzLogReach;
 
 /*
  What the flash device is doing for a process.
@@ -325,6 +343,20 @@ typedef struct MezzDiskPage {
 } MezzDiskPage;
 
 /*
+ A position in the server's log.
+ */
+typedef struct MezzLogPosition {
+  /*
+   The position.
+   */
+  uint64_t lsn;
+  /*
+   The timeline.
+   */
+  uint32_t timeline;
+} MezzLogPosition;
+
+/*
  What a person is told when something cannot be done.
  */
 typedef struct MezzMessage {
@@ -385,6 +417,14 @@ typedef struct MezzCallbacks {
    durably. May be null.
    */
   bool (*mark_control_file)(bool dirty);
+  /*
+   How far the log is durable, or was redone in recovery.
+   */
+  struct MezzLogPosition (*log_position)(void);
+  /*
+   Whether the log that is about to be redone reaches so far, on a timeline of its history.
+   */
+  enum MezzLogReach (*log_reaches)(struct MezzLogPosition log);
   /*
    Keeps other processes from replacing the superblock, or lets them again.
    */
@@ -949,6 +989,11 @@ void mezz_checkpoint_marked(const struct MezzHost *host);
  A checkpoint has written these pages. With `all`, the disk is made current.
  */
 bool mezz_checkpoint_written(const struct MezzHost *host, bool all, struct MezzMessage *message);
+
+/*
+ The server's log goes on on this timeline: pages that come in from now on are of it.
+ */
+void mezz_follows_timeline(const struct MezzHost *host, uint32_t timeline);
 
 /*
  A checkpoint has synced its files; the control file will name this redo pointer.

@@ -423,6 +423,7 @@ mezz_tier_start(const BufferTierStartup *info)
 				 errmsg("could not generate a name for the flash tier")));
 
 	INSTR_TIME_SET_CURRENT(begin);
+	mezz_log_found(info);
 	if (!mezz_start(mezz_host, &start, found, &message))
 		mezz_report(FATAL, ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE, &message);
 	INSTR_TIME_SET_CURRENT(duration);

@@ -7,6 +7,7 @@
  * failure.c	the flash device fails
  * disk.c		what the tier calls: pages to relations, syncs, waiting
  * worker.c		the background workers
+ * log.c		how far the log reaches
  * model.c		modelled devices: their time scale, what they have done
  * stat.c		views and functions
  * explain.c	lines of EXPLAIN
@@ -159,6 +160,12 @@ extern uint64 mezz_disk_address(RelFileLocator rlocator, ForkNumber forknum,
 extern void mezz_wake_writer(void);
 extern void mezz_wake_workers(void);
 extern MezzFlashReads mezz_flash_reads;
+
+/* log.c */
+extern void mezz_log_found(const BufferTierStartup *info);
+extern MezzLogReach mezz_log_reaches(MezzLogPosition log);
+extern MezzLogPosition mezz_log_position(void);
+extern void mezz_follow_timeline(void);
 
 /* explain.c */
 extern bool mezz_explain;

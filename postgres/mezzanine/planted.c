@@ -37,6 +37,8 @@ static const char *const rules[] = {
 								 * database */
 	"flush_rel",				/* files are current when a relation is synced
 								 * or copied */
+	"log_end",					/* a log that ends before the tier's newest
+								 * page is of another moment */
 	"lost_error",				/* what is refused because of lost pages is an
 								 * error */
 	"lost_page",				/* a page whose only copy is unreadable is an

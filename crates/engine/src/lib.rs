@@ -85,6 +85,8 @@ mod drops;
 
 mod returning;
 
+mod log;
+
 mod lane;
 
 mod stage_out;
@@ -140,7 +142,7 @@ pub use config::{
 };
 pub use drain::{DirtyPage, DrainCursor};
 pub use failure::{Failure, Poisoned};
-pub use format::RedoPoint;
+pub use format::{LogPosition, RedoPoint};
 pub use ids::{IdRange, PAGE_ID_BYTES, PageId, Position};
 pub use jobs::{
     FlushFlash, Job, JobError, PullPages, ReadFront, SyncDisk, WriteDisk, WriteGroup, WriteSegment,

@@ -390,6 +390,14 @@ bugs! {
         MarkerBelieved,
         /// A tier is refused whose database has moved its redo pointer to the one announced.
         PendingRedoForgotten,
+        /// A tier is used whose pages come from behind the end of the database's log. (The part of `crates/ffi`.)
+        LogEndUnchecked,
+        /// Drops do not say how far the log reached, pages alone do. (The part of `crates/ffi`.)
+        DropsOutrunLog,
+        /// How far the log reached is forgotten in a recovery.
+        LogForgotten,
+        /// What is redone since a crash is clean if its record says so, though disk may be of before that.
+        RedoneBelievedClean,
     }
     11: {
         /// A failed flash flush counts as done.

@@ -32,7 +32,7 @@ use crate::blank::Blank;
 use crate::bounds::{UsedUp, can_be_opened};
 use crate::config::{ConfigError, Geometry};
 use crate::control::NONE;
-use crate::format::{SegmentHeader, Superblock, TierState};
+use crate::format::{LogPosition, RedoPoint, SegmentHeader, Superblock, TierState};
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
 use crate::ring::Ring;
@@ -164,6 +164,8 @@ pub struct Recovered {
     pub report: RecoveryReport,
     /// The host's bytes as of the last group.
     pub note: [u8; NOTE_BYTES],
+    /// As of the last group: a host whose log does not reach so far is of an earlier moment than the tier.
+    pub log: LogPosition,
 }
 
 /// A group that the scan has found.
@@ -178,6 +180,7 @@ struct Found {
     durable: u64,
     front: u64,
     note: [u8; NOTE_BYTES],
+    log: LogPosition,
 }
 
 /// Where the chain of groups stands.
@@ -259,7 +262,14 @@ impl Tier {
             tier.start(&superblock, origin, 0, 1);
             assert!(tier.settle_homes().is_ok(), "an empty tier has no pages");
             let report = RecoveryReport { discarded: true, ..RecoveryReport::default() };
-            return Ok(Recovered { tier, writes: Vec::new(), superblock, report, note: [0; NOTE_BYTES] });
+            return Ok(Recovered {
+                tier,
+                writes: Vec::new(),
+                superblock,
+                report,
+                note: [0; NOTE_BYTES],
+                log: LogPosition::default(),
+            });
         }
         let summary = vec![0; geometry.summary_frames() as usize * geometry.page_size()];
         let report = RecoveryReport::default();
@@ -297,6 +307,15 @@ impl Tier {
         // Pages found on flash are dirty since before any mark of this life.
         control.mark.set(1);
         control.sync_mode.set(superblock.config.sync_mode.code().into());
+    }
+
+    /// Disk may be of an earlier moment than a tier that was left open, within what is redone now: then it lacks
+    /// changes from behind the redo point that the tier's records call clean. So those count as dirty.
+    fn redoes(&self, superblock: &Superblock) {
+        let RedoPoint { redo, .. } = superblock.confirmed;
+        let whole = superblock.state != TierState::Open || self.geometry.provably_clean();
+        let from = if whole || planted::is(Bug::RedoneBelievedClean) { 0 } else { redo };
+        self.control().redone_from.set(from);
     }
 }
 
@@ -343,6 +362,7 @@ impl Scan<'_, '_> {
             ..self.superblock.clone()
         };
         tier.start(&superblock, chain, front, next_version);
+        tier.redoes(self.superblock);
         self.load_segments(&tier, &segments, front)?;
         // Before the scan's groups complete segments, which take bits along themselves.
         self.load_references(&tier, &segments);
@@ -350,17 +370,22 @@ impl Scan<'_, '_> {
         control.segment_number.set(newest.map_or(0, |header| header.number + 1));
         control.segment_durable_end.set(newest.map_or(0, |header| header.end_position));
         control.segment_durable_sequence.set(newest.map_or(0, |header| header.end_sequence));
-        let mut note = [0; NOTE_BYTES];
         let mut writes = Vec::new();
         for group in &found {
             next_version = self.replay_found(&tier, group, front, next_version, &mut writes)?;
-            note = group.note;
         }
-        if found.is_empty() && segments_end.sequence > 0 && !planted::is(Bug::NoteOfSegmentLost) {
-            note = self.last_note(&segments)?;
-        }
+        let (note, log) = match found.last() {
+            Some(last) => (last.note, last.log),
+            None if segments_end.sequence > 0 && !planted::is(Bug::NoteOfSegmentLost) => {
+                self.last_note(&segments)?
+            }
+            None => ([0; NOTE_BYTES], LogPosition::default()),
+        };
         control.next_version.set(if planted::is(Bug::VersionsRestart) { 1 } else { next_version });
         tier.adopt_note(&note);
+        if !planted::is(Bug::LogForgotten) {
+            tier.log_reached(log);
+        }
         if let Err(position) = tier.groups_meet(front, chain.position) {
             return Err(damaged("the queue has a gap", self.offset_of(position)));
         }
@@ -374,7 +399,7 @@ impl Scan<'_, '_> {
             return Err(damaged(&what, self.offset_of(position)));
         }
         (self.report.valid, self.report.dirty) = tier.valid_and_dirty();
-        Ok(Recovered { tier, writes, superblock, report: std::mem::take(&mut self.report), note })
+        Ok(Recovered { tier, writes, superblock, report: std::mem::take(&mut self.report), note, log })
     }
 
     /// The segments that recovery goes by and the groups behind them: of the runs of segments the newest that

@@ -178,6 +178,9 @@ impl Tier {
         if let (Some(homes), RecordKind::Page { second_chance: false, home, .. }) = (&homes, &mut kind) {
             *home = self.take_home(homes)?;
         }
+        if let RecordKind::Page { lsn, second_chance: false, .. } = &kind {
+            self.log_reaches(*lsn);
+        }
         planted::inside("append: group open");
         let record = self.take_record(slot, version);
         planted::inside("append: record counted");
@@ -488,6 +491,7 @@ impl Tier {
             durable,
             front: stated,
             note,
+            log: self.log_position(),
         };
         let records =
             self.region.lease(memory + SUMMARY_HEADER_BYTES, summary.records as usize * RECORD_BYTES);

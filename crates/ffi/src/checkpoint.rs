@@ -21,7 +21,7 @@ use mezzanine_device::AlignedBuf;
 use mezzanine_engine::format::{Superblock, TierState};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{
-    DirtyPage, DrainCursor, DrainScope, DrainState, DrainTicket, Failure, IdRange, Mark, RedoPoint, SyncMode,
+    DirtyPage, DrainCursor, DrainScope, DrainState, DrainTicket, Failure, IdRange, LogPosition, Mark, RedoPoint, SyncMode,
     SyncState,
 };
 
@@ -247,7 +247,13 @@ impl Host {
     /// # Errors
     /// If the superblock cannot be written.
     pub fn checkpoint_synced(&self, redo: RedoPoint) -> Result<(), Refusal> {
+        self.follows_timeline(redo.timeline);
         self.replace_superblock(|superblock| superblock.with_pending(redo)).map(drop)
+    }
+
+    /// The server is on this timeline from now on: pages that come in are of its log.
+    pub fn follows_timeline(&self, timeline: u32) {
+        self.tier().log_reached(LogPosition { timeline, lsn: 0 });
     }
 
     /// Step 3 of a checkpoint with this redo pointer.

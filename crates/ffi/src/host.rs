@@ -10,7 +10,7 @@ use mezzanine_engine::format::{
 };
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{
-    AttachError, Blank, Failure, Geometry, LastingMemory, PageId, REGION_ALIGNMENT, ReadError, ReadFlash,
+    AttachError, Blank, Failure, Geometry, LastingMemory, LogPosition, PageId, REGION_ALIGNMENT, ReadError, ReadFlash,
     Region, Tier, TierConfig, WriteFlash,
 };
 
@@ -70,6 +70,18 @@ pub trait Server: Send + Sync {
     /// # Errors
     /// If the control file cannot be written.
     fn mark_control_file(&self, dirty: bool) -> Result<(), Refusal>;
+
+    /// How far the server's log is durable, and the timeline that it is on; in recovery: how far it was redone,
+    /// the record that is redone now included. What is dropped now, is dropped by what lies before that.
+    fn log_position(&self) -> LogPosition;
+
+    /// Whether the log that the server is about to redo reaches a position, on a timeline of its history. Asked
+    /// before redo, of what the log says where it ends, and of nothing that may be said of it elsewhere but the
+    /// point up to which a server must redo in any case (`minRecoveryPoint`).
+    ///
+    /// # Errors
+    /// If the log cannot be read.
+    fn log_reaches(&self, log: LogPosition) -> Result<bool, Refusal>;
 
     /// Keeps other processes from replacing the superblock until [`Server::unlock_superblock`]. A host of one
     /// process needs neither.

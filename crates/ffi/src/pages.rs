@@ -225,8 +225,17 @@ impl Host {
     /// If a device has failed.
     pub fn forget(&self, id: &PageId) -> Result<bool, Refusal> {
         let tier = self.tier();
+        self.drops_by_log();
         self.work_until(|| tier.invalidate(id).is_ok())?;
         Ok(!tier.stage_out_touches(&IdRange { start: *id, count: 1, shift: 0 }))
+    }
+
+    /// Pages are dropped, or overwritten past the tier, by what the log says up to here: a log that does not reach
+    /// so far knows nothing of it, and its files may lack what the tier has given up.
+    fn drops_by_log(&self) {
+        if !planted::is(Bug::DropsOutrunLog) {
+            self.tier().log_reached(self.server.log_position());
+        }
     }
 
     /// Forgets every page of a range that is dropped, and waits until none of them can come back by a write
@@ -236,6 +245,7 @@ impl Host {
     /// If a device has failed.
     pub fn drop_range(&self, range: &IdRange) -> Result<(), Refusal> {
         let tier = self.tier();
+        self.drops_by_log();
         self.work_until(|| tier.invalidate_range(range).is_ok())?;
         self.await_stage_out(range)
     }

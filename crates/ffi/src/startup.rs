@@ -17,7 +17,7 @@ use mezzanine_engine::format::{
 };
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{
-    Admission, Blank, Geometry, Recovered, RecoveryError, RecoveryReport, RedoPoint, SyncMode, Tier,
+    Admission, Blank, Geometry, LogPosition, Recovered, RecoveryError, RecoveryReport, RedoPoint, SyncMode, Tier,
     TierConfig, WriteFlash,
 };
 
@@ -344,14 +344,18 @@ impl Host {
         }
         // Before any page may be newer in the tier than on disk.
         Marker::new(&superblock.tier_uuid, self.flash_path(), only_copies).write(&*self.marker)?;
-        let recovery = self.recover(memory, superblock.started_at(start.redo), start.owner, only_copies)?;
+        let found = self.found(memory, &superblock.started_at(start.redo), start.owner)?;
+        let (recovered, behind) = self.unless_log_is_older(found, &superblock, start)?;
+        let recovery = self.begin(recovered, start, only_copies)?;
         if !only_copies {
             self.server.mark_control_file(false)?;
         }
         let adoption =
             if recovery.discarded && adoption == Adoption::Adopted { Adoption::Discarded } else { adoption };
         let reason = match (adoption, reason.is_empty()) {
-            (Adoption::Discarded, true) => "it was not left in order, and the disk is newer".to_owned(),
+            (Adoption::Discarded, true) => {
+                behind.unwrap_or_else(|| "it was not left in order, and the disk is newer".to_owned())
+            }
             _ => reason,
         };
         Ok(Started { adoption, reason, recovery, mode_kept })
@@ -407,37 +411,39 @@ impl Host {
         Ok(superblock)
     }
 
-    fn recover(
-        &self,
-        memory: Blank,
-        superblock: Superblock,
-        owner: u32,
-        only_copies: bool,
-    ) -> Result<RecoveryReport, Refusal> {
+    /// What recovery finds, in memory alone: emptied, if nobody needs what cannot be found.
+    fn found(&self, memory: Blank, superblock: &Superblock, owner: u32) -> Result<Recovered, Refusal> {
         let mut flash = Flash(&*self.flash);
         let nobody_needs = |error: &RecoveryError| match error {
-            RecoveryError::Damaged { .. } => expendable(&superblock),
+            RecoveryError::Damaged { .. } => expendable(superblock),
             RecoveryError::Read(_) | RecoveryError::Silent(_) => {
-                expendable(&superblock) && !planted::is(Bug::UnreadableEndsStart)
+                expendable(superblock) && !planted::is(Bug::UnreadableEndsStart)
             }
             _ => false,
         };
-        let recovered = match Tier::recover(memory, &superblock, owner, &mut flash) {
+        let recovered = match Tier::recover(memory, superblock, owner, &mut flash) {
             // Invariant 8: what is damaged can be had from disk, or redone from the log; and so can what
             // cannot be read.
-            Err(error) if nobody_needs(&error) => {
-                // What was replayed until then is no part of the discarded tier.
-                Tier::recover(self.blank()?, &superblock.discarded(), owner, &mut flash).map(
-                    |mut recovered| {
-                        recovered.report.discarded = true;
-                        recovered
-                    },
-                )
-            }
+            Err(error) if nobody_needs(&error) => return self.emptied(superblock, owner),
             recovered => recovered,
         };
+        recovered.map_err(|error| self.not_recovered(error))
+    }
+
+    /// The same tier with nothing in it.
+    fn emptied(&self, superblock: &Superblock, owner: u32) -> Result<Recovered, Refusal> {
+        // What was replayed until then is no part of it.
+        let memory = self.blank()?;
+        let mut recovered =
+            Tier::recover(memory, &superblock.discarded(), owner, &mut Flash(&*self.flash))
+                .map_err(|error| self.not_recovered(error))?;
+        recovered.report.discarded = true;
+        Ok(recovered)
+    }
+
+    fn not_recovered(&self, error: RecoveryError) -> Refusal {
         let shown = self.flash_path().display();
-        let Recovered { tier, writes, superblock, report, .. } = recovered.map_err(|error| match error {
+        match error {
             RecoveryError::Read(error) | RecoveryError::Damaged { unread: Some(error), .. } => {
                 self.device_failed(&error)
             }
@@ -453,7 +459,48 @@ impl Host {
             error => Refusal::new(format!("the flash tier on \"{shown}\" cannot be recovered: {error}"))
                 .detail("Pages whose only copy it held are lost.")
                 .hint("Put back an undamaged copy of the device, or restore a base backup."),
-        })?;
+        }
+    }
+
+    /// A log that ends before the newest page of the tier is of an earlier moment, and so are the files: what was
+    /// drained to the newer files is missing in these, and redo would take the newer pages of the tier
+    /// for its own. So the tier is emptied where log and files have everything, and refused otherwise. With the
+    /// reason, if it was emptied.
+    fn unless_log_is_older(
+        &self,
+        found: Recovered,
+        superblock: &Superblock,
+        start: &Start,
+    ) -> Result<(Recovered, Option<String>), Refusal> {
+        if found.log.lsn == 0 || planted::is(Bug::LogEndUnchecked) || self.server.log_reaches(found.log)? {
+            return Ok((found, None));
+        }
+        let reason = format!(
+            "it has pages from behind the end of the log: the log reached {} when they were written",
+            point(RedoPoint { redo: found.log.lsn, timeline: found.log.timeline })
+        );
+        if expendable(superblock) {
+            drop(found);
+            let emptied = self.emptied(&superblock.started_at(start.redo), start.owner)?;
+            return Ok((emptied, Some(reason)));
+        }
+        Err(Refusal::new(format!(
+            "the data directory is of an earlier moment than the flash tier on \"{}\"",
+            self.flash_path().display()
+        ))
+        .detail(format!("The tier may hold the only copy of pages, and {reason}."))
+        .hint("Put back the data directory and the log that were last used with this tier, or the flash of the same moment as the directory. If it is to be this older directory: restore a base backup, which needs no tier."))
+    }
+
+    /// Makes what recovery has found the tier of this server, durably.
+    fn begin(
+        &self,
+        recovered: Recovered,
+        start: &Start,
+        only_copies: bool,
+    ) -> Result<RecoveryReport, Refusal> {
+        let Recovered { tier, writes, superblock, report, .. } = recovered;
+        let mut flash = Flash(&*self.flash);
         let written = writes.iter().try_for_each(|(offset, bytes)| flash.write(*offset, bytes));
         written.and_then(|()| flash.flush()).map_err(|error| self.device_failed(&error))?;
         self.put_superblock(&superblock)?;
@@ -462,6 +509,7 @@ impl Host {
             // marker names, and only one that is adopted has it.
             self.server.mark_control_file(true)?;
         }
+        tier.log_reached(LogPosition { timeline: start.redo.timeline, lsn: 0 });
         tier.publish(&superblock);
         self.set_tier(tier);
         Ok(report)

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use machine::{Machine, Relations, give_memory, read, start, write};
 use mezzanine_device::Device;
 use mezzanine_device::memory::MemoryDevice;
-use mezzanine_engine::{PageId, SyncMode};
+use mezzanine_engine::{LogPosition, PageId, SyncMode};
 use mezzanine_ffi::host::{DiskRead, Host, Server};
 use mezzanine_ffi::marker::MarkerStore;
 use mezzanine_ffi::message::Refusal;
@@ -78,6 +78,14 @@ impl Server for Powered {
     fn mark_control_file(&self, dirty: bool) -> Result<(), Refusal> {
         self.1.spend().map_err(|error| Refusal::new(error.to_string()))?;
         self.0.mark_control_file(dirty)
+    }
+
+    fn log_position(&self) -> LogPosition {
+        self.0.log_position()
+    }
+
+    fn log_reaches(&self, log: LogPosition) -> Result<bool, Refusal> {
+        self.0.log_reaches(log)
     }
 }
 

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex};
 
 use machine::{Machine, Relations, checkpoint, flash_offset, id, nothing, on_disk, page, read, start, write};
 use mezzanine_engine::planted::{Bug, only_with};
-use mezzanine_engine::{Failure, IdRange, Lookup, PageId, SyncMode};
+use mezzanine_engine::{Failure, IdRange, LogPosition, Lookup, PageId, SyncMode};
 use mezzanine_ffi::host::{DiskRead, FlashIo, Host, Server};
 use mezzanine_ffi::message::Refusal;
 use mezzanine_ffi::pages::Found;
@@ -75,6 +75,14 @@ impl Server for Watching {
 
     fn mark_control_file(&self, dirty: bool) -> Result<(), Refusal> {
         self.0.mark_control_file(dirty)
+    }
+
+    fn log_position(&self) -> LogPosition {
+        self.0.log_position()
+    }
+
+    fn log_reaches(&self, log: LogPosition) -> Result<bool, Refusal> {
+        self.0.log_reaches(log)
     }
 
     fn flash_begins(&self, io: FlashIo) {

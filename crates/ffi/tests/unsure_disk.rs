@@ -18,7 +18,7 @@ use machine::{
     Machine, Relations, checkpoint, flash_offset, give_memory, id, nothing, on_disk, page, start, write,
 };
 use mezzanine_engine::planted::{Bug, only_with};
-use mezzanine_engine::{Failure, PageId, SyncMode};
+use mezzanine_engine::{Failure, LogPosition, PageId, SyncMode};
 use mezzanine_ffi::host::{DiskRead, Host, Server};
 use mezzanine_ffi::message::Refusal;
 use mezzanine_ffi::pages::Found;
@@ -81,6 +81,14 @@ impl Server for Faulty {
 
     fn mark_control_file(&self, dirty: bool) -> Result<(), Refusal> {
         self.relations.mark_control_file(dirty)
+    }
+
+    fn log_position(&self) -> LogPosition {
+        self.relations.log_position()
+    }
+
+    fn log_reaches(&self, log: LogPosition) -> Result<bool, Refusal> {
+        self.relations.log_reaches(log)
     }
 }
 

@@ -372,7 +372,7 @@ pub(crate) fn open_tier(
         }),
         false => recovered,
     };
-    let Recovered { tier, writes, superblock, mut report, note } =
+    let Recovered { tier, writes, superblock, mut report, note, .. } =
         recovered.map_err(|error| unrecovered(&name, error))?;
     let nonce = given.map_or_else(|| nonce(config, &found, &name), Ok)?;
     let superblock = superblock.with_nonce(nonce);

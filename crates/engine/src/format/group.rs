@@ -2,7 +2,7 @@
 
 use super::fields::{Reader, Writer};
 use super::record::{RECORD_BYTES, Record};
-use super::{FORMAT_VERSION, FormatError, plausible};
+use super::{FORMAT_VERSION, FormatError, LogPosition, plausible};
 use crate::bounds::Bound;
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
@@ -40,6 +40,9 @@ pub struct GroupSummary {
     pub front: u64,
     /// The host's bytes.
     pub note: [u8; NOTE_BYTES],
+    /// The host's log reached so far at least when anything in the tier was written: the largest position of a
+    /// page that came in, or that the host named, since the tier was last empty.
+    pub log: LogPosition,
 }
 
 impl GroupSummary {
@@ -64,7 +67,9 @@ impl GroupSummary {
             .u64(self.position)
             .u64(self.durable)
             .u64(self.front)
-            .bytes(&self.note);
+            .bytes(&self.note)
+            .u64(self.log.lsn)
+            .u32(self.log.timeline);
         debug_assert!(writer.at() <= CHECKSUM_AT);
         let checksum = crc32c::crc32c_append(crc32c::crc32c(&out[..CHECKSUM_AT]), records);
         out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
@@ -89,6 +94,7 @@ impl GroupSummary {
         let (epoch, pages, records, predecessor) = (reader.u32(), reader.u32(), reader.u32(), reader.u32());
         let (sequence, position, durable, front) = (reader.u64(), reader.u64(), reader.u64(), reader.u64());
         let note = reader.bytes();
+        let log = LogPosition { lsn: reader.u64(), timeline: reader.u32() };
         let room = (bytes.len() - SUMMARY_HEADER_BYTES) / RECORD_BYTES;
         if records as usize > room || pages > records {
             return Err(FormatError::Damaged("a group summary with impossible counts".into()));
@@ -118,6 +124,7 @@ impl GroupSummary {
             durable,
             front,
             note,
+            log,
         };
         Ok((summary, computed))
     }

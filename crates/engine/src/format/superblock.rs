@@ -61,6 +61,16 @@ pub struct RedoPoint {
     pub timeline: u32,
 }
 
+/// How far the log of a host reaches that has one: what came from it can be redone, or be told to lie beyond its
+/// end. Ordered by timeline, then position.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LogPosition {
+    /// Timeline of the log; 0 for a host without one.
+    pub timeline: u32,
+    /// Position in it.
+    pub lsn: u64,
+}
+
 /// A database server's sessions: a nonce for each recovery, the one that it is known to have made its own and
 /// the one that it may have made its own since. Zeros until a host uses them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -49,6 +49,7 @@ impl Scan<'_, '_> {
             durable: header.durable,
             front: header.front,
             note: header.note,
+            log: header.log,
         }))
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Chain, RecoveryError, Scan, damaged};
 use crate::directory::GroupHead;
-use crate::format::{RECORD_BYTES, Record, RecordKind, SEGMENT_HEADER_BYTES, SegmentHeader};
+use crate::format::{LogPosition, RECORD_BYTES, Record, RecordKind, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
 use crate::tier::Tier;
@@ -236,12 +236,13 @@ impl Scan<'_, '_> {
         if end == header.end_position { Ok(()) } else { Err(odd()) }
     }
 
-    /// The note of the last group, which a segment stands for.
+    /// The note of the last group, which a segment stands for, and how far the log reached then.
     pub(super) fn last_note(
         &mut self,
         segments: &[SegmentHeader],
-    ) -> Result<[u8; NOTE_BYTES], RecoveryError> {
-        let Some(newest) = segments.last() else { return Ok([0; NOTE_BYTES]) };
+    ) -> Result<([u8; NOTE_BYTES], LogPosition), RecoveryError> {
+        let nothing = ([0; NOTE_BYTES], LogPosition::default());
+        let Some(newest) = segments.last() else { return Ok(nothing) };
         let records = match self.records(newest)? {
             None if !planted::is(Bug::NoteOfUnreadSegmentLost) => {
                 // They were whole a moment ago.
@@ -261,9 +262,9 @@ impl Scan<'_, '_> {
                 }
             })
             .next_back();
-        let Some((position, sequence)) = last else { return Ok([0; NOTE_BYTES]) };
+        let Some((position, sequence)) = last else { return Ok(nothing) };
         match self.summary_at(position, sequence)? {
-            Some(group) => Ok(group.note),
+            Some(group) => Ok((group.note, group.log)),
             None => Err(damaged("the last group's summary", self.offset_of(position))),
         }
     }

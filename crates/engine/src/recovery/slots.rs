@@ -19,6 +19,7 @@ use super::{Chain, ReadFlash, Recovered, RecoveryError, RecoveryReport, damaged,
 use crate::config::SlotGeometry;
 use crate::directory::GroupHead;
 use crate::format::{
+    LogPosition,
     Record, RecordKind, SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS, SlotEntry, SlotHead, Superblock, TierState,
 };
 use crate::ids::PageId;
@@ -84,7 +85,9 @@ pub(super) fn recover(
     }
     let (valid, dirty) = tier.valid_and_dirty();
     let report = RecoveryReport { bytes_read: found.bytes_read, valid, dirty, ..RecoveryReport::default() };
-    Ok(Recovered { tier, writes: blocks.into_iter().collect(), superblock, report, note })
+    // A slot directory goes with sync mode `through` alone, and has no groups that could carry it.
+    let log = LogPosition::default();
+    Ok(Recovered { tier, writes: blocks.into_iter().collect(), superblock, report, note, log })
 }
 
 /// Reads heads and slots, and leaves out what is not whole or from before the tier was discarded.

@@ -1,6 +1,6 @@
 //! What the server does for the tier, behind functions of C.
 
-use mezzanine_engine::PageId;
+use mezzanine_engine::{LogPosition, PageId};
 
 use crate::host::{DiskRead, FlashIo, Server};
 use crate::message::Refusal;
@@ -27,6 +27,28 @@ pub enum MezzDiskRead {
     Nothing = 1,
     /// An error: what is there is not known.
     Failed = 2,
+}
+
+/// A position in the server's log.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct MezzLogPosition {
+    /// The position.
+    pub lsn: u64,
+    /// The timeline.
+    pub timeline: u32,
+}
+
+/// Whether the log reaches a position.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub enum MezzLogReach {
+    /// It does.
+    Reaches = 0,
+    /// It ends before, or is of another history.
+    EndsBefore = 1,
+    /// It could not be read; the reason was logged.
+    Unread = 2,
 }
 
 /// What the flash device is doing for a process.
@@ -65,6 +87,10 @@ pub struct MezzCallbacks {
     /// Keeps servers that know nothing of the tier away from the data directory, or lets them in again;
     /// durably. May be null.
     pub mark_control_file: Option<extern "C" fn(dirty: bool) -> bool>,
+    /// How far the log is durable, or was redone in recovery.
+    pub log_position: extern "C" fn() -> MezzLogPosition,
+    /// Whether the log that is about to be redone reaches so far, on a timeline of its history.
+    pub log_reaches: extern "C" fn(log: MezzLogPosition) -> MezzLogReach,
     /// Keeps other processes from replacing the superblock, or lets them again.
     pub lock_superblock: extern "C" fn(lock: bool),
     /// This process waits for the flash device from now on.
@@ -114,6 +140,20 @@ impl Server for Callbacks {
         match self.0.mark_control_file {
             Some(mark) if !mark(dirty) => Err(Refusal::new("the control file cannot be written")),
             _ => Ok(()),
+        }
+    }
+
+    fn log_position(&self) -> LogPosition {
+        let MezzLogPosition { lsn, timeline } = (self.0.log_position)();
+        LogPosition { timeline, lsn }
+    }
+
+    fn log_reaches(&self, log: LogPosition) -> Result<bool, Refusal> {
+        match (self.0.log_reaches)(MezzLogPosition { lsn: log.lsn, timeline: log.timeline }) {
+            MezzLogReach::Reaches => Ok(true),
+            MezzLogReach::EndsBefore => Ok(false),
+            MezzLogReach::Unread => Err(Refusal::new("the log of the server cannot be read")
+                .hint("See the messages before this one.")),
         }
     }
 

@@ -16,6 +16,12 @@ pub extern "C" fn mezz_checkpoint_written(host: &MezzHost, all: bool, message: &
     told(host.0.checkpoint_written(all), message)
 }
 
+/// The server's log goes on on this timeline: pages that come in from now on are of it.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_follows_timeline(host: &MezzHost, timeline: u32) {
+    host.0.follows_timeline(timeline);
+}
+
 /// A checkpoint has synced its files; the control file will name this redo pointer.
 #[unsafe(no_mangle)]
 pub extern "C" fn mezz_checkpoint_synced(

@@ -10,7 +10,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use mezzanine_engine::{Admission, Design, Lookup, PageId, RedoPoint, SyncMode, given_up_page};
+use mezzanine_engine::{Admission, Design, LogPosition, Lookup, PageId, RedoPoint, SyncMode, given_up_page};
 use mezzanine_ffi::host::{DiskRead, Host, Server};
 use mezzanine_ffi::marker::MarkerStore;
 use mezzanine_ffi::message::Refusal;
@@ -26,6 +26,10 @@ pub struct Disk {
     pub pages: Mutex<BTreeMap<[u8; 20], Vec<u8>>>,
     pub syncs: AtomicU32,
     pub marked: Mutex<bool>,
+    /// How far the log reaches: all of what the tests name, until they say otherwise.
+    pub log_end: Mutex<Option<LogPosition>>,
+    /// How far it was durable when pages were dropped.
+    pub log_position: Mutex<LogPosition>,
 }
 
 pub struct Relations(pub Arc<Disk>);
@@ -62,6 +66,14 @@ impl Server for Relations {
     fn mark_control_file(&self, dirty: bool) -> Result<(), Refusal> {
         *self.0.marked.lock().unwrap() = dirty;
         Ok(())
+    }
+
+    fn log_position(&self) -> LogPosition {
+        *self.0.log_position.lock().unwrap()
+    }
+
+    fn log_reaches(&self, log: LogPosition) -> Result<bool, Refusal> {
+        Ok(self.0.log_end.lock().unwrap().is_none_or(|end| log <= end))
     }
 }
 

@@ -5,6 +5,9 @@
 //! what was written.
 
 use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use mezzanine_device::memory::{Power, Random, Spent};
 
@@ -81,22 +84,41 @@ impl std::error::Error for NoPower {}
 pub struct Log {
     power: Power,
     records: Vec<Change>,
+    ends: Arc<LogEnds>,
+}
+
+/// How much of the log survives what; seen by those, too, who have no hold of it.
+#[derive(Debug, Default)]
+pub struct LogEnds {
     /// Handed to the operating system: survives the process.
-    written: Lsn,
+    written: AtomicU64,
     /// Survives everything.
-    flushed: Lsn,
+    flushed: AtomicU64,
+}
+
+impl LogEnds {
+    /// Up to where the log survives the death of the process.
+    pub fn written(&self) -> Lsn {
+        self.written.load(Relaxed)
+    }
+
+    /// Up to where it is durable.
+    pub fn flushed(&self) -> Lsn {
+        self.flushed.load(Relaxed)
+    }
 }
 
 impl Log {
     /// An empty log on a supply of power.
     pub fn on(power: &Power) -> Self {
-        Self { power: power.clone(), records: Vec::new(), written: 0, flushed: 0 }
+        Self { power: power.clone(), records: Vec::new(), ends: Arc::default() }
     }
 
     /// Makes this log what `other` is.
     pub fn copy_from(&mut self, other: &Self) {
         self.records.clone_from(&other.records);
-        (self.written, self.flushed) = (other.written, other.flushed);
+        self.ends.written.store(other.ends.written(), Relaxed);
+        self.ends.flushed.store(other.ends.flushed(), Relaxed);
     }
 
     /// The end: the LSN of the last record.
@@ -106,7 +128,12 @@ impl Log {
 
     /// Up to where it is durable.
     pub fn flushed(&self) -> Lsn {
-        self.flushed
+        self.ends.flushed()
+    }
+
+    /// Where it ends, for those who have no hold of it.
+    pub fn shared_ends(&self) -> Arc<LogEnds> {
+        Arc::clone(&self.ends)
     }
 
     /// The records from `from` on, each with the LSN that it gives its page.
@@ -134,8 +161,8 @@ impl Log {
     /// # Errors
     /// [`NoPower`]: some of it may survive nevertheless.
     pub fn write(&mut self) -> Result<(), NoPower> {
-        if self.written < self.end() {
-            self.written = self.end();
+        if self.ends.written() < self.end() {
+            self.ends.written.store(self.end(), Relaxed);
             self.spend()?;
         }
         Ok(())
@@ -146,22 +173,22 @@ impl Log {
     /// # Errors
     /// [`NoPower`]: all of it may be durable nevertheless.
     pub fn force(&mut self, lsn: Lsn) -> Result<(), NoPower> {
-        if self.flushed < lsn {
+        if self.flushed() < lsn {
             self.write()?;
             self.spend()?;
-            self.flushed = self.written;
+            self.ends.flushed.store(self.ends.written(), Relaxed);
         }
         Ok(())
     }
 
     /// The process died: what was not handed over is gone. Returns how many records.
     pub fn process_died(&mut self) -> u64 {
-        self.cut_at(self.written)
+        self.cut_at(self.ends.written())
     }
 
     /// Where the log may end after a loss of power.
     pub fn ends(&self) -> std::ops::RangeInclusive<Lsn> {
-        self.flushed..=self.written
+        self.flushed()..=self.ends.written()
     }
 
     /// Power failed, and the log ends here, at one of its [ends](Self::ends).
@@ -173,9 +200,9 @@ impl Log {
     /// Power failed: what was not flushed may be gone. Returns how many records are.
     pub fn power_failed(&mut self, random: &mut Random) -> u64 {
         let end = match random.below(4) {
-            0 => self.flushed,
-            1 => self.written,
-            _ => random.between(self.flushed, self.written),
+            0 => self.flushed(),
+            1 => self.ends.written(),
+            _ => random.between(self.flushed(), self.ends.written()),
         };
         self.cut_at(end)
     }
@@ -183,8 +210,8 @@ impl Log {
     fn cut_at(&mut self, end: Lsn) -> u64 {
         let lost = self.end() - end;
         self.records.truncate(end as usize);
-        self.written = end;
-        self.flushed = self.flushed.min(end);
+        self.ends.written.store(end, Relaxed);
+        self.ends.flushed.fetch_min(end, Relaxed);
         lost
     }
 }

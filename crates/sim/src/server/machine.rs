@@ -6,13 +6,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mezzanine_device::memory::{MemoryDevice, Power, Random, Spent};
 use mezzanine_device::{Device, Request};
-use mezzanine_engine::PageId;
+use mezzanine_engine::{LogPosition, PageId};
 use mezzanine_ffi::host::{DiskRead, Server};
 use mezzanine_ffi::marker::MarkerStore;
 use mezzanine_ffi::message::Refusal;
 
-use crate::database::log::{Log, Lsn, NoPower};
+use crate::database::log::{Log, LogEnds, Lsn, NoPower};
 use crate::database::places::Space;
+
+/// This server never leaves its timeline.
+pub(super) const TIMELINE: u32 = 1;
 
 /// So often in a row nobody has anything to do before that counts as waiting for ever.
 const WAITS_MAX: u64 = 1000;
@@ -146,6 +149,7 @@ impl Machine {
 pub(super) struct Relations {
     pub(super) disk: Arc<MemoryDevice>,
     pub(super) control: Arc<Whole<Control>>,
+    pub(super) log: Arc<LogEnds>,
     pub(super) space: Space,
     pub(super) page_bytes: u64,
     pub(super) waits: Mutex<u64>,
@@ -198,5 +202,14 @@ impl Server for Relations {
     fn mark_control_file(&self, dirty: bool) -> Result<(), Refusal> {
         let control = Control { files_lack_pages: dirty, ..self.control.read() };
         self.control.replace(control).map_err(|error| Refusal::new(error.to_string()))
+    }
+
+    fn log_position(&self) -> LogPosition {
+        LogPosition { timeline: TIMELINE, lsn: self.log.flushed() }
+    }
+
+    fn log_reaches(&self, log: LogPosition) -> Result<bool, Refusal> {
+        // A server that starts reads what is there, durable or not.
+        Ok(log <= LogPosition { timeline: TIMELINE, lsn: self.log.written() })
     }
 }

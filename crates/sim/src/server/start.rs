@@ -10,7 +10,7 @@ use mezzanine_ffi::host::Host;
 use mezzanine_ffi::startup::{Adoption, Start, Started};
 
 use super::life::Server;
-use super::machine::Relations;
+use super::machine::{Relations, TIMELINE};
 use super::scenario::PAGE;
 use super::world::World;
 use crate::crash::report::Invariant;
@@ -23,9 +23,9 @@ use crate::database::stop::Stop;
 /// The process that starts the server.
 const STARTUP: u32 = 1;
 
-/// A position in the log as the tier is told it; this server never leaves its timeline.
+/// A position in the log as the tier is told it.
 pub(super) fn redo_point(redo: Lsn) -> RedoPoint {
-    RedoPoint { redo, timeline: 1 }
+    RedoPoint { redo, timeline: TIMELINE }
 }
 
 impl World {
@@ -80,6 +80,7 @@ impl World {
         let relations = Relations {
             disk: Arc::clone(&machine.disk),
             control: Arc::clone(&machine.control),
+            log: machine.log.shared_ends(),
             space: self.scenario.space,
             page_bytes: PAGE.into(),
             waits: Mutex::new(0),

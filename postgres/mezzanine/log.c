@@ -1,0 +1,236 @@
+/*
+ * log.c
+ *	  How far the log reaches: what the tier may depend on, and, before redo,
+ *	  whether the tier and this log are of one moment.
+ */
+#include "postgres.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "access/timeline.h"
+#include "access/xlog.h"
+#include "access/xlog_internal.h"
+#include "access/xlogreader.h"
+#include "access/xlogrecovery.h"
+#include "access/xlogutils.h"
+#include "catalog/pg_control.h"
+#include "common/controldata_utils.h"
+#include "miscadmin.h"
+#include "storage/fd.h"
+#include "utils/memutils.h"
+
+#include "mezzanine.h"
+
+/* Where the redo that is about to come begins, and whether it goes beyond what pg_wal has. */
+static XLogRecPtr redo_begins;
+static bool archive_recovery;
+
+/* The timelines of the log that is read, newest first */
+static List *timelines;
+
+/* Notes what the log that is about to be redone is, for mezz_log_reaches(). */
+void
+mezz_log_found(const BufferTierStartup *info)
+{
+	redo_begins = info->start_redo;
+	archive_recovery = info->archive_recovery;
+}
+
+/*
+ * Opens the file of a segment as recovery would: of the newest timeline that
+ * has it.  -1 if there is none.
+ */
+static int
+open_segment(XLogSegNo segno, TimeLineID *tli)
+{
+	ListCell   *cell;
+
+	foreach(cell, timelines)
+	{
+		TimeLineHistoryEntry *entry = (TimeLineHistoryEntry *) lfirst(cell);
+		char		path[MAXPGPATH];
+		int			fd;
+
+		if (!XLogRecPtrIsInvalid(entry->begin))
+		{
+			XLogSegNo	first;
+
+			XLByteToSeg(entry->begin, first, wal_segment_size);
+			if (segno < first)
+				continue;
+		}
+		XLogFilePath(path, entry->tli, segno, wal_segment_size);
+		fd = BasicOpenFile(path, O_RDONLY | PG_BINARY);
+		if (fd >= 0)
+		{
+			*tli = entry->tli;
+			return fd;
+		}
+		if (errno != ENOENT)
+			ereport(ERROR,
+					(errcode_for_file_access(),
+					 errmsg("could not open file \"%s\": %m", path)));
+	}
+	return -1;
+}
+
+static void
+close_segment(XLogReaderState *state)
+{
+	if (state->seg.ws_file >= 0)
+		close(state->seg.ws_file);
+	state->seg.ws_file = -1;
+}
+
+/* A page of the log; a negative number where there is none, which is the end. */
+static int
+read_log_page(XLogReaderState *state, XLogRecPtr page, int wanted, XLogRecPtr record, char *bytes)
+{
+	XLogSegNo	segno;
+	ssize_t		got;
+
+	XLByteToSeg(page, segno, wal_segment_size);
+	if (state->seg.ws_file >= 0 && state->seg.ws_segno != segno)
+		close_segment(state);
+	if (state->seg.ws_file < 0)
+	{
+		state->seg.ws_file = open_segment(segno, &state->seg.ws_tli);
+		state->seg.ws_segno = segno;
+		if (state->seg.ws_file < 0)
+			return -1;
+	}
+	got = pg_pread(state->seg.ws_file, bytes, XLOG_BLCKSZ, (off_t) XLogSegmentOffset(page, wal_segment_size));
+	if (got < 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not read segment " UINT64_FORMAT " of the log: %m", segno)));
+	return got == XLOG_BLCKSZ ? XLOG_BLCKSZ : -1;
+}
+
+/* Whether pg_wal has valid records from where redo begins up to a position. */
+static bool
+pg_wal_reaches(XLogRecPtr lsn)
+{
+	XLogReaderState *reader;
+	XLogRecPtr	end = redo_begins;
+	char	   *error;
+
+	if (lsn <= end)
+		return true;
+	reader = XLogReaderAllocate(wal_segment_size, NULL,
+								XL_ROUTINE(.page_read = read_log_page, .segment_close = close_segment), NULL);
+	if (reader == NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_OUT_OF_MEMORY),
+				 errmsg("out of memory"),
+				 errdetail("Failed while allocating a WAL reading processor.")));
+	XLogBeginRead(reader, redo_begins);
+	/* What cannot be read as a record is the end, here as in redo. */
+	while (end < lsn && XLogReadRecord(reader, &error) != NULL)
+		end = reader->EndRecPtr;
+	XLogReaderFree(reader);
+	return end >= lsn;
+}
+
+/* Whether the log's history has a timeline, and that reaches a position before it ends. */
+static bool
+history_reaches(const MezzLogPosition *log)
+{
+	if (!tliInHistory(log->timeline, timelines))
+		return false;
+	return log->timeline == recoveryTargetTLI ||
+		log->lsn <= tliSwitchPoint(log->timeline, timelines, NULL);
+}
+
+static bool
+log_reaches(const MezzLogPosition *log)
+{
+	if (mezz_without("log_end"))
+		return true;
+	timelines = readTimeLineHistory(recoveryTargetTLI);
+	if (log->timeline != 0 && !history_reaches(log))
+		return false;
+	if (archive_recovery)
+	{
+		bool		crc_ok;
+		ControlFileData *control = get_controlfile(".", &crc_ok);
+		XLogRecPtr	redone = control->minRecoveryPoint;
+
+		pfree(control);
+		/*
+		 * Redo goes as far as this whatever it is told; pages and drops were taken
+		 * no earlier than the control file said so (XLogFlush()).
+		 */
+		if (log->lsn <= redone)
+			return true;
+		/* And then it may end before the log does. */
+		if (!XLogRecPtrIsInvalid(redone) && recoveryTarget != RECOVERY_TARGET_UNSET)
+			return false;
+	}
+	return pg_wal_reaches(log->lsn);
+}
+
+/* No error leaves it: there are frames above that are not C's. */
+MezzLogReach
+mezz_log_reaches(MezzLogPosition log)
+{
+	MemoryContext context = CurrentMemoryContext;
+	MemoryContext own = AllocSetContextCreate(context, "end of the log", ALLOCSET_DEFAULT_SIZES);
+	volatile MezzLogReach reach = MEZZ_LOG_REACH_UNREAD;
+
+	PG_TRY();
+	{
+		MemoryContextSwitchTo(own);
+		reach = log_reaches(&log) ? MEZZ_LOG_REACH_REACHES : MEZZ_LOG_REACH_ENDS_BEFORE;
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		EmitErrorReport();
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	MemoryContextSwitchTo(context);
+	MemoryContextDelete(own);
+	timelines = NIL;
+	return reach;
+}
+
+/*
+ * How far the log is durable.  In redo: up to the end of the record that is
+ * redone, and a server that starts again redoes that much, whatever else it is
+ * told.  It may be called in critical sections.
+ */
+MezzLogPosition
+mezz_log_position(void)
+{
+	MezzLogPosition log = {0};
+	TimeLineID	tli = 0;
+
+	if (mezz_without("log_end"))
+		return log;
+	if (RecoveryInProgress())
+	{
+		log.lsn = GetCurrentReplayRecPtr(&tli);
+		/* As redo does before it deletes files: minRecoveryPoint comes first. */
+		if (InRecovery)
+			XLogFlush(log.lsn);
+	}
+	else
+		log.lsn = GetFlushRecPtr(&tli);
+	log.timeline = tli;
+	return log;
+}
+
+/* Tells the tier, once in each process, of the timeline that a promotion has begun. */
+void
+mezz_follow_timeline(void)
+{
+	static bool told = false;
+
+	if (told || RecoveryInProgress())
+		return;
+	mezz_follows_timeline(mezz_host, GetWALInsertionTimeLine());
+	told = true;
+}
