@@ -21,8 +21,8 @@ use mezzanine_device::AlignedBuf;
 use mezzanine_engine::format::{Superblock, TierState};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{
-    DirtyPage, DrainCursor, DrainScope, DrainState, DrainTicket, Failure, IdRange, LogPosition, Mark, RedoPoint, SyncMode,
-    SyncState,
+    DirtyPage, DrainCursor, DrainScope, DrainState, DrainTicket, Failure, IdRange, LogPosition, Mark,
+    RedoPoint, SyncMode, SyncState,
 };
 
 use crate::failure::BATCH;

@@ -10,8 +10,8 @@ use mezzanine_engine::format::{
 };
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{
-    AttachError, Blank, Failure, Geometry, LastingMemory, LogPosition, PageId, REGION_ALIGNMENT, ReadError, ReadFlash,
-    Region, Tier, TierConfig, WriteFlash,
+    AttachError, Blank, Failure, Geometry, LastingMemory, LogPosition, PageId, REGION_ALIGNMENT, ReadError,
+    ReadFlash, Region, Tier, TierConfig, WriteFlash,
 };
 
 use crate::marker::{DataDirectory, MarkerStore};

@@ -17,8 +17,8 @@ use mezzanine_engine::format::{
 };
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{
-    Admission, Blank, Geometry, LogPosition, Recovered, RecoveryError, RecoveryReport, RedoPoint, SyncMode, Tier,
-    TierConfig, WriteFlash,
+    Admission, Blank, Geometry, LogPosition, Recovered, RecoveryError, RecoveryReport, RedoPoint, SyncMode,
+    Tier, TierConfig, WriteFlash,
 };
 
 use crate::host::{Flash, Host, describe, reshapes};
@@ -434,9 +434,8 @@ impl Host {
     fn emptied(&self, superblock: &Superblock, owner: u32) -> Result<Recovered, Refusal> {
         // What was replayed until then is no part of it.
         let memory = self.blank()?;
-        let mut recovered =
-            Tier::recover(memory, &superblock.discarded(), owner, &mut Flash(&*self.flash))
-                .map_err(|error| self.not_recovered(error))?;
+        let mut recovered = Tier::recover(memory, &superblock.discarded(), owner, &mut Flash(&*self.flash))
+            .map_err(|error| self.not_recovered(error))?;
         recovered.report.discarded = true;
         Ok(recovered)
     }

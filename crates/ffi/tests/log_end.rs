@@ -26,7 +26,11 @@ fn write_at(host: &Host, block: u32, lsn: u64) {
 }
 
 /// A server whose directory is put back: it dies after `life`, and starts with a log that ends here.
-fn put_back(mode: SyncMode, log_end: LogPosition, life: impl FnOnce(&Machine, &Host)) -> Result<Adoption, String> {
+fn put_back(
+    mode: SyncMode,
+    log_end: LogPosition,
+    life: impl FnOnce(&Machine, &Host),
+) -> Result<Adoption, String> {
     let machine = Machine::new(mode);
     let (host, _) = machine.start(REDO).unwrap();
     life(&machine, &host);
@@ -139,7 +143,10 @@ fn what_is_redone_counts_as_dirty() {
         drop(host);
         let (host, started) = machine.start(REDO).unwrap();
         assert_eq!(started.adoption, Adoption::Adopted);
-        assert!(host.holds(&id(2)) && !host.holds_dirty(&id(2)), "what came before redo is as its record says");
+        assert!(
+            host.holds(&id(2)) && !host.holds_dirty(&id(2)),
+            "what came before redo is as its record says"
+        );
         host.holds_dirty(&id(1))
     });
 }

@@ -19,8 +19,8 @@ use super::{Chain, ReadFlash, Recovered, RecoveryError, RecoveryReport, damaged,
 use crate::config::SlotGeometry;
 use crate::directory::GroupHead;
 use crate::format::{
-    LogPosition,
-    Record, RecordKind, SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS, SlotEntry, SlotHead, Superblock, TierState,
+    LogPosition, Record, RecordKind, SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS, SlotEntry, SlotHead,
+    Superblock, TierState,
 };
 use crate::ids::PageId;
 use crate::layout::NOTE_BYTES;
