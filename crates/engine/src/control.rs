@@ -69,7 +69,8 @@ pub(crate) struct Control {
     /// The host's log reaches this position at least, on this timeline (see [`crate::LogPosition`]).
     pub(crate) log_lsn: Word,
     pub(crate) log_timeline: Word,
-    /// What came from this position of the host's log on is redone since the tier was opened; 0 if nothing is.
+    /// What came from this position of the host's log on is redone since the tier was opened; 0 if nothing
+    /// is.
     pub(crate) redone_from: Word,
     /// 1 while a flush of the flash device is under way; its target and owner.
     pub(crate) flushing: Word,

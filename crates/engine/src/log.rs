@@ -1,11 +1,11 @@
 //! How far the log of the host reaches, for a host that has one.
 //!
-//! A tier may be put together with the files and the log of an earlier moment. Redo point and timeline do not
-//! always tell: without a checkpoint in between they are equal. What does is the log itself: every page that came
-//! in had its log forced before (invariant 1), so a log that ends before the newest of them is an older one. So
-//! each group carries the largest position that the tier has been told of, and a start compares it with the end
-//! of the log, before redo. It may be larger than that of any page in the group and those before it: the log
-//! reached it all the same.
+//! A tier may be put together with the files and the log of an earlier moment. Redo point and timeline do
+//! not always tell: without a checkpoint in between they are equal. What does is the log itself: every page
+//! that came in had its log forced before (invariant 1), so a log that ends before the newest of them is an
+//! older one. So each group carries the largest position that the tier has been told of, and a start
+//! compares it with the end of the log, before redo. It may be larger than that of any page in the group and
+//! those before it: the log reached it all the same.
 
 use crate::format::LogPosition;
 use crate::tier::Tier;
@@ -25,9 +25,9 @@ impl Tier {
         LogPosition { timeline: control.log_timeline.get() as u32, lsn: control.log_lsn.get() }
     }
 
-    /// The host's log is durable up to this position, on this timeline, and the tier is about to depend on that:
-    /// pages are dropped, or overwritten past the tier, by what the log says there; or a timeline begins. Before
-    /// the tombstone is appended. It never goes back.
+    /// The host's log is durable up to this position, on this timeline, and the tier is about to depend on
+    /// that: pages are dropped, or overwritten past the tier, by what the log says there; or a timeline
+    /// begins. Called before the tombstone is appended. It never goes back.
     pub fn log_reached(&self, log: LogPosition) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);

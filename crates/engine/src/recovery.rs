@@ -309,8 +309,8 @@ impl Tier {
         control.sync_mode.set(superblock.config.sync_mode.code().into());
     }
 
-    /// Disk may be of an earlier moment than a tier that was left open, within what is redone now: then it lacks
-    /// changes from behind the redo point that the tier's records call clean. So those count as dirty.
+    /// Disk may be of an earlier moment than a tier that was left open, within what is redone now: then it
+    /// lacks changes from behind the redo point that the tier's records call clean. So those count as dirty.
     fn redoes(&self, superblock: &Superblock) {
         let RedoPoint { redo, .. } = superblock.confirmed;
         let whole = superblock.state != TierState::Open || self.geometry.provably_clean();

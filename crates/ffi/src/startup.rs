@@ -461,10 +461,10 @@ impl Host {
         }
     }
 
-    /// A log that ends before the newest page of the tier is of an earlier moment, and so are the files: what was
-    /// drained to the newer files is missing in these, and redo would take the newer pages of the tier
-    /// for its own. So the tier is emptied where log and files have everything, and refused otherwise. With the
-    /// reason, if it was emptied.
+    /// A log that ends before the newest page of the tier is of an earlier moment, and so are the files: what
+    /// was drained to the newer files is missing in these, and redo would take the newer pages of the tier
+    /// for its own. So the tier is emptied where log and files have everything, and refused otherwise. With
+    /// the reason, if it was emptied.
     fn unless_log_is_older(
         &self,
         found: Recovered,

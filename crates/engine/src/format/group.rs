@@ -40,8 +40,8 @@ pub struct GroupSummary {
     pub front: u64,
     /// The host's bytes.
     pub note: [u8; NOTE_BYTES],
-    /// The host's log reached so far at least when anything in the tier was written: the largest position of a
-    /// page that came in, or that the host named, since the tier was last empty.
+    /// The host's log reached so far at least when anything in the tier was written: the largest position of
+    /// a page that came in, or that the host named, since the tier was last empty.
     pub log: LogPosition,
 }
 

@@ -61,8 +61,8 @@ pub struct RedoPoint {
     pub timeline: u32,
 }
 
-/// How far the log of a host reaches that has one: what came from it can be redone, or be told to lie beyond its
-/// end. Ordered by timeline, then position.
+/// How far the log of a host reaches that has one: what came from it can be redone, or be told to lie beyond
+/// its end. Ordered by timeline, then position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LogPosition {
     /// Timeline of the log; 0 for a host without one.
