@@ -71,13 +71,13 @@ pub trait Server: Send + Sync {
     /// If the control file cannot be written.
     fn mark_control_file(&self, dirty: bool) -> Result<(), Refusal>;
 
-    /// How far the server's log is durable, and the timeline that it is on; in recovery: how far it was redone,
-    /// the record that is redone now included. What is dropped now, is dropped by what lies before that.
+    /// How far the server's log is durable, and the timeline that it is on; in recovery: how far it was
+    /// redone, the record that is redone now included. What is dropped now, is dropped by what lies before.
     fn log_position(&self) -> LogPosition;
 
-    /// Whether the log that the server is about to redo reaches a position, on a timeline of its history. Asked
-    /// before redo, of what the log says where it ends, and of nothing that may be said of it elsewhere but the
-    /// point up to which a server must redo in any case (`minRecoveryPoint`).
+    /// Whether the log that the server is about to redo reaches a position, on a timeline of its history.
+    /// Asked before redo, of what the log itself says, and of nothing that may be said of it elsewhere but
+    /// the point up to which a server must redo in any case (`minRecoveryPoint`).
     ///
     /// # Errors
     /// If the log cannot be read.

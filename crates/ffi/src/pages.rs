@@ -230,8 +230,8 @@ impl Host {
         Ok(!tier.stage_out_touches(&IdRange { start: *id, count: 1, shift: 0 }))
     }
 
-    /// Pages are dropped, or overwritten past the tier, by what the log says up to here: a log that does not reach
-    /// so far knows nothing of it, and its files may lack what the tier has given up.
+    /// Pages are dropped, or overwritten past the tier, by what the log says up to here: a log that does not
+    /// reach so far knows nothing of it, and its files may lack what the tier has given up.
     fn drops_by_log(&self) {
         if !planted::is(Bug::DropsOutrunLog) {
             self.tier().log_reached(self.server.log_position());

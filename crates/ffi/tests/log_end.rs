@@ -1,8 +1,8 @@
 //! A log that ends before the newest page of the tier: directory and log were put back to an earlier moment.
 //!
-//! Between two checkpoints redo point and timeline are the same at both moments, so the tier was adopted: redo
-//! took its newer pages for its own, and pages that had been drained to the newer files were missing in the
-//! older ones.
+//! Between two checkpoints redo point and timeline are the same at both moments, so the tier was adopted:
+//! redo took its newer pages for its own, and pages that had been drained to the newer files were missing in
+//! the older ones.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -88,7 +88,7 @@ fn the_log_end_is_compared() {
     });
 }
 
-/// A page was dropped by a later record than any page that came in: files of before lack it, or still have it.
+/// A page was dropped by a later record than any page that came in: files of before lack it, or have it yet.
 #[test]
 fn a_drop_reaches_as_far_as_the_log_that_it_is_in() {
     only_with(&[Bug::DropsOutrunLog], || {
@@ -131,8 +131,8 @@ fn a_timeline_that_the_log_does_not_have_is_one_of_another_history() {
     assert!(put_back(SyncMode::Durable, on_first(1000), promoted).is_err());
 }
 
-/// A clean page from behind the redo point, after a crash: the files may be of before it was written there, for
-/// all that the log says.
+/// A clean page from behind the redo point, after a crash: the files may be of before it was written there,
+/// for all that the log says.
 #[test]
 fn what_is_redone_counts_as_dirty() {
     only_with(&[Bug::RedoneBelievedClean], || {
