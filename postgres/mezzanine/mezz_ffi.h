@@ -10,7 +10,7 @@
 /*
  Changes with every change of what is declared here.
  */
-#define MEZZ_FFI_VERSION 12
+#define MEZZ_FFI_VERSION 13
 
 /*
  Bytes of each text in a `MezzMessage`, the end mark included.
@@ -458,9 +458,13 @@ typedef struct MezzStart {
    */
   bool files_lack_pages;
   /*
-   Random bytes.
+   Random bytes, for the name of a new tier.
    */
   uint8_t new_uuid[16];
+  /*
+   Others, for the name of the session that begins.
+   */
+  uint8_t new_session[16];
 } MezzStart;
 
 /*

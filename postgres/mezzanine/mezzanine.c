@@ -417,10 +417,11 @@ mezz_tier_start(const BufferTierStartup *info)
 	instr_time	begin,
 				duration;
 
-	if (!pg_strong_random(start.new_uuid, sizeof(start.new_uuid)))
+	if (!pg_strong_random(start.new_uuid, sizeof(start.new_uuid)) ||
+		!pg_strong_random(start.new_session, sizeof(start.new_session)))
 		ereport(FATAL,
 				(errcode(ERRCODE_INTERNAL_ERROR),
-				 errmsg("could not generate a name for the flash tier")));
+				 errmsg("could not generate names for the flash tier and its session")));
 
 	INSTR_TIME_SET_CURRENT(begin);
 	if (!mezz_start(mezz_host, &start, found, &message))

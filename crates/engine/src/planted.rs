@@ -377,6 +377,13 @@ bugs! {
         FormattedUnmarked,
         /// A tier is refused whose database has moved its redo pointer to the one announced.
         PendingRedoForgotten,
+        /// A tier is taken for that of a data directory which was last used in another session of the server: one of the two is an older copy. It was so
+        /// once. (The part of `crates/ffi`.)
+        SessionUnchecked,
+        /// A tier is refused whose data directory has taken the session announced. (The part of `crates/ffi`.)
+        PendingSessionForgotten,
+        /// At a start the data directory takes the new session before the tier knows it. (The part of `crates/ffi`.)
+        SessionUnannounced,
     }
     11: {
         /// A failed flash flush counts as done.

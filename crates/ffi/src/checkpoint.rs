@@ -57,6 +57,14 @@ impl Host {
         self.tier().published().expect("a tier in use was published")
     }
 
+    /// Replaces the marker of a tier that is in use.
+    fn write_marker(&self, superblock: &Superblock, only_copies: bool) -> Result<(), Refusal> {
+        let _alone = self.lock_superblock();
+        Marker::new(&superblock.tier_uuid, self.flash_path(), only_copies)
+            .of_session(&superblock.sessions.confirmed, superblock.epoch)
+            .write(&*self.marker)
+    }
+
     /// Makes the superblock that `next` makes of the one in force durable, and tells the server's other
     /// processes.
     fn replace_superblock(
@@ -296,7 +304,7 @@ impl Host {
         let superblock = self.replace_superblock(|superblock| tier.closed(superblock))?;
         let current = superblock.state == TierState::Drained;
         if current {
-            Marker::new(&superblock.tier_uuid, self.flash_path(), false).write(&*self.marker)?;
+            self.write_marker(&superblock, false)?;
             self.server.mark_control_file(false)?;
         }
         let lost = lost.map(|refusal| {

@@ -39,6 +39,8 @@ pub mod resize;
 
 pub mod marker;
 
+mod session;
+
 pub mod startup;
 
 pub mod checkpoint;

@@ -4,13 +4,14 @@
 //! durable before the first page may be dirty in a tier of sync mode `durable`, so a flash device that is
 //! missing or swapped is noticed (invariant 10). Where the disk suffices, after a drain or with the other
 //! sync modes, it says so. A tier whose device failed and that was given up is not to be used again: the
-//! server has run on without it.
+//! server has run on without it. The session that it names tells directories apart: see [`crate::session`].
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use mezzanine_engine::format::Nonce;
 use serde::{Deserialize, Serialize};
 
 use crate::message::Refusal;
@@ -90,6 +91,13 @@ pub struct Marker {
     /// Whether its device has failed and the server has gone on without it.
     #[serde(default)]
     pub given_up: bool,
+    /// The session of the server that began last, in hexadecimal: see [`crate::session`]. Empty if it was one
+    /// that drew no nonce.
+    #[serde(default)]
+    session: String,
+    /// The tier's epoch that began with it.
+    #[serde(default)]
+    pub(crate) epoch: u32,
 }
 
 impl Marker {
@@ -101,7 +109,26 @@ impl Marker {
             flash_path: flash_path.to_path_buf(),
             only_copies,
             given_up: false,
+            session: String::new(),
+            epoch: 0,
         }
+    }
+
+    /// The same, of a session of the server.
+    #[must_use]
+    pub(crate) fn of_session(self, session: &Nonce, epoch: u32) -> Self {
+        Self { session: hex(session), epoch, ..self }
+    }
+
+    /// The session's nonce; zeros if it has none.
+    pub(crate) fn session_nonce(&self) -> Nonce {
+        let mut nonce = Nonce::default();
+        for (byte, digits) in nonce.iter_mut().zip(self.session.as_bytes().chunks(2)) {
+            let parsed =
+                std::str::from_utf8(digits).ok().and_then(|digits| u8::from_str_radix(digits, 16).ok());
+            *byte = parsed.unwrap_or_default();
+        }
+        nonce
     }
 
     /// The same for a tier that nobody needs any more: its device has failed.

@@ -4,16 +4,19 @@
 //! 1. The flash device is flushed: what is read back must still be there after the next power cut.
 //! 2. The superblock is judged ([`judge`]) by the marker of the data directory and by the control file's redo
 //!    pointer (invariant 10). Nothing has been written until then.
-//! 3. The marker says which tier it is and whether it may hold only copies. For a new tier that is durable
-//!    after the tier's superblock, but before any page is in it. Where there was no marker, one that asks for
-//!    nothing is durable before the device is written to: half a superblock is then known to be this
-//!    server's.
-//! 4. Recovery's writes and then the superblock of the new epoch are durable (invariant 7); then, if need be,
+//! 3. The tier is recovered, in memory: a refusal for what is found in that has changed nothing either.
+//! 4. The superblock announces the session that begins ([`crate::session`]).
+//! 5. The marker says which tier it is, in which session, and whether it may hold only copies. For a new tier
+//!    that is durable after the tier's superblock, but before any page is in it. Where there was no marker, one
+//!    that asks for nothing is durable before the device is written to: half a superblock is then known to be
+//!    this server's.
+//! 6. Recovery's writes and then the superblock of the new epoch are durable (invariant 7); then, if need be,
 //!    the control file says that the files lack pages.
-//! 5. The tier is published. From now on other processes of the server may use it.
+//! 7. The tier is published. From now on other processes of the server may use it.
 
 use mezzanine_engine::format::{
-    ClusterName, FormatError, Superblock, TierState, read_superblock, read_superblock_to_drain,
+    ClusterName, FormatError, Nonce, Sessions, Superblock, TierState, read_superblock,
+    read_superblock_to_drain,
 };
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{
@@ -24,6 +27,7 @@ use mezzanine_engine::{
 use crate::host::{Flash, Host, describe, reshapes};
 use crate::marker::Marker;
 use crate::message::Refusal;
+use crate::session::{self, Fit};
 
 /// What the server knows when it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +49,8 @@ pub struct Start {
     pub owner: u32,
     /// 16 random bytes, the name of a new tier.
     pub new_uuid: [u8; 16],
+    /// 16 others, the name of the session that begins.
+    pub new_session: Nonce,
 }
 
 /// How the tier was found.
@@ -80,7 +86,7 @@ pub fn provably_clean(config: &TierConfig) -> bool {
 
 /// Whether nothing is lost if the tier is discarded: every page that matters is on disk, or can be redone
 /// from the log.
-fn expendable(superblock: &Superblock) -> bool {
+pub(crate) fn expendable(superblock: &Superblock) -> bool {
     superblock.state == TierState::Drained
         || provably_clean(&superblock.config)
         || superblock.config.sync_mode == SyncMode::Drained
@@ -184,6 +190,11 @@ fn judge_found(
             .detail("It is not known to this data directory, which may have been restored from a backup or copied.")
             .hint("Choose another path in mezzanine.flash_path, or remove the file if nobody needs that cluster any more."));
     }
+    if let Some(marker) = marker {
+        if let Fit::Apart(reason) = session::judge_session(found, marker, needed, flash)? {
+            return Ok((Adoption::Discarded, reason));
+        }
+    }
     if knows(found, start.redo) {
         return Ok((Adoption::Adopted, String::new()));
     }
@@ -194,14 +205,10 @@ fn judge_found(
         point(confirmed),
         if pending == confirmed { String::new() } else { format!(" or {}", point(pending)) }
     );
-    if expendable(found) {
-        return Ok((Adoption::Discarded, reason));
+    match session::apart(found, needed, flash, reason)? {
+        Fit::Apart(reason) => Ok((Adoption::Discarded, reason)),
+        Fit::Together => unreachable!("the redo point is none that the tier knows"),
     }
-    Err(Refusal::new(format!(
-        "the flash tier on \"{flash}\" and the data directory are not of the same moment"
-    ))
-    .detail(format!("One of them is an older copy: {reason}."))
-    .hint("Put both back from the same moment, or restore a base backup, which needs no tier."))
 }
 
 /// Whether the tier was last used with this redo point. Two histories of one cluster have the same positions
@@ -327,24 +334,35 @@ impl Host {
                 .hint(format!("Name the device that holds them in mezzanine.flash_path, and put back \"{}\" if it is gone from the data directory. If they are lost, restore a backup.", crate::marker::MARKER_FILE)));
         }
         self.reserve_space(self.geometry.frames())?;
-        let (superblock, adoption) = match (&found, adoption) {
-            (Ok(found), Adoption::Adopted) if reshapes(found, &self.settings) => {
-                (self.format(start)?, Adoption::Formatted)
-            }
-            (Ok(found), Adoption::Adopted) => (self.merged(found), Adoption::Adopted),
-            (Ok(found), Adoption::Discarded) => (self.merged(&found.discarded()), Adoption::Discarded),
-            _ => (self.format(start)?, Adoption::Formatted),
+        let reshaped = |found: &Superblock| reshapes(found, &self.settings);
+        // The superblock that announces the session; that of a new tier does so from the beginning.
+        let (announced, adoption) = match (&found, adoption) {
+            (Ok(found), Adoption::Adopted) if !reshaped(found) => (Some(found.clone()), adoption),
+            (Ok(found), Adoption::Discarded) => (Some(found.discarded()), adoption),
+            _ => (None, Adoption::Formatted),
+        };
+        let announced =
+            announced.map(|found| session::begin(&found, marker, start.new_session).started_at(start.redo));
+        let superblock = match &announced {
+            Some(announced) => self.merged(announced),
+            None => self.format(start)?,
         };
         let mode_kept = superblock.config.sync_mode != self.settings.sync_mode
             || superblock.config.admission != self.settings.admission;
         let only_copies =
             !provably_clean(&superblock.config) && superblock.config.sync_mode == SyncMode::Durable;
+        let recovered = self.recover(memory, &superblock, start.owner)?;
         if only_copies && planted::is(Bug::ControlFileBeforeMarker) {
             self.server.mark_control_file(true)?;
         }
+        if let Some(announced) = announced.filter(|_| !planted::is(Bug::SessionUnannounced)) {
+            self.put_superblock(&announced)?;
+        }
         // Before any page may be newer in the tier than on disk.
-        Marker::new(&superblock.tier_uuid, self.flash_path(), only_copies).write(&*self.marker)?;
-        let recovery = self.recover(memory, superblock.started_at(start.redo), start.owner, only_copies)?;
+        Marker::new(&superblock.tier_uuid, self.flash_path(), only_copies)
+            .of_session(&start.new_session, recovered.superblock.epoch)
+            .write(&*self.marker)?;
+        let recovery = self.begin_epoch(recovered, only_copies)?;
         if !only_copies {
             self.server.mark_control_file(false)?;
         }
@@ -393,11 +411,14 @@ impl Host {
         let superblock = Superblock {
             confirmed: start.redo,
             pending: start.redo,
+            sessions: Sessions { confirmed: Nonce::default(), pending: start.new_session },
             ..Superblock::new(geometry, start.new_uuid, database_uuid(start))
         };
         if Marker::read(&*self.marker)?.is_none() && !planted::is(Bug::FormattedUnmarked) {
             // A crash may leave half a superblock, and the next start would not know whose that is.
-            Marker::new(&start.new_uuid, self.flash_path(), false).write(&*self.marker)?;
+            Marker::new(&start.new_uuid, self.flash_path(), false)
+                .of_session(&start.new_session, superblock.epoch)
+                .write(&*self.marker)?;
         }
         // Neither copy of what was here before may be taken for the newer one.
         let zeros = vec![0; 1 << 16];
@@ -407,22 +428,17 @@ impl Host {
         Ok(superblock)
     }
 
-    fn recover(
-        &self,
-        memory: Blank,
-        superblock: Superblock,
-        owner: u32,
-        only_copies: bool,
-    ) -> Result<RecoveryReport, Refusal> {
+    /// Recovers the tier in memory. Nothing on flash has changed then.
+    fn recover(&self, memory: Blank, superblock: &Superblock, owner: u32) -> Result<Recovered, Refusal> {
         let mut flash = Flash(&*self.flash);
         let nobody_needs = |error: &RecoveryError| match error {
-            RecoveryError::Damaged { .. } => expendable(&superblock),
+            RecoveryError::Damaged { .. } => expendable(superblock),
             RecoveryError::Read(_) | RecoveryError::Silent(_) => {
-                expendable(&superblock) && !planted::is(Bug::UnreadableEndsStart)
+                expendable(superblock) && !planted::is(Bug::UnreadableEndsStart)
             }
             _ => false,
         };
-        let recovered = match Tier::recover(memory, &superblock, owner, &mut flash) {
+        let recovered = match Tier::recover(memory, superblock, owner, &mut flash) {
             // Invariant 8: what is damaged can be had from disk, or redone from the log; and so can what
             // cannot be read.
             Err(error) if nobody_needs(&error) => {
@@ -437,7 +453,7 @@ impl Host {
             recovered => recovered,
         };
         let shown = self.flash_path().display();
-        let Recovered { tier, writes, superblock, report, .. } = recovered.map_err(|error| match error {
+        recovered.map_err(|error| match error {
             RecoveryError::Read(error) | RecoveryError::Damaged { unread: Some(error), .. } => {
                 self.device_failed(&error)
             }
@@ -453,7 +469,14 @@ impl Host {
             error => Refusal::new(format!("the flash tier on \"{shown}\" cannot be recovered: {error}"))
                 .detail("Pages whose only copy it held are lost.")
                 .hint("Put back an undamaged copy of the device, or restore a base backup."),
-        })?;
+        })
+    }
+
+    /// Makes durable what recovery has found, with the epoch that begins, and publishes the tier.
+    fn begin_epoch(&self, recovered: Recovered, only_copies: bool) -> Result<RecoveryReport, Refusal> {
+        let Recovered { tier, writes, superblock, report, .. } = recovered;
+        let superblock = session::confirm(&superblock);
+        let mut flash = Flash(&*self.flash);
         let written = writes.iter().try_for_each(|(offset, bytes)| flash.write(*offset, bytes));
         written.and_then(|()| flash.flush()).map_err(|error| self.device_failed(&error))?;
         self.put_superblock(&superblock)?;

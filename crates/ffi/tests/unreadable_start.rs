@@ -168,10 +168,11 @@ fn started_after_silence(before: u64, after: u64) -> bool {
     flash.heal();
     let Err(refusal) = host.start(&start(11)) else { return false };
     drop(host);
+    let unchanged = marker.read().unwrap() == text;
     let host = opened(after);
     let again = host.start(&start(11)).is_ok_and(|started| started.adoption == Adoption::Adopted);
     refusal.hint == "Start the server again."
-        && marker.read().unwrap() == text
+        && unchanged
         && again
         && (0..BLOCKS).all(|block| read(&host, &machine, block) == Some(1))
 }
