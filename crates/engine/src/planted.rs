@@ -384,6 +384,11 @@ bugs! {
         PendingSessionForgotten,
         /// At a start the data directory takes the new session before the tier knows it. (The part of `crates/ffi`.)
         SessionUnannounced,
+        /// A tier is taken for that of a data directory though its groups have seen the directory marked more often: the directory is older. It was so once.
+        /// (The part of `crates/ffi`.)
+        SyncMarkUnchecked,
+        /// A data directory is not marked when the disk has what stage-out wrote. It was so once. (The part of `crates/ffi`.)
+        SyncUnmarked,
     }
     11: {
         /// A failed flash flush counts as done.

@@ -30,6 +30,7 @@ use crate::host::Host;
 use crate::marker::Marker;
 use crate::message::Refusal;
 use crate::pages::DiskHas;
+use crate::sync_mark::mark_of;
 
 /// How the tier was left.
 #[derive(Debug)]
@@ -57,12 +58,11 @@ impl Host {
         self.tier().published().expect("a tier in use was published")
     }
 
-    /// Replaces the marker of a tier that is in use.
-    fn write_marker(&self, superblock: &Superblock, only_copies: bool) -> Result<(), Refusal> {
-        let _alone = self.lock_superblock();
+    /// The marker of a tier that is in use.
+    pub(crate) fn marker_of(&self, superblock: &Superblock, only_copies: bool) -> Marker {
         Marker::new(&superblock.tier_uuid, self.flash_path(), only_copies)
             .of_session(&superblock.sessions.confirmed, superblock.epoch)
-            .write(&*self.marker)
+            .marked(mark_of(self.tier()))
     }
 
     /// Makes the superblock that `next` makes of the one in force durable, and tells the server's other
@@ -183,7 +183,7 @@ impl Host {
         if found.is_empty() {
             return Ok(OnDisk::None { missed, silent, unknown });
         }
-        if !self.server.sync_pages() {
+        if !self.sync_disk() {
             // What the failed sync was to cover may be other pages of the tier.
             tier.report_failure(Failure::DiskSync);
             return Err(self.failed(Failure::DiskSync));
@@ -304,7 +304,9 @@ impl Host {
         let superblock = self.replace_superblock(|superblock| tier.closed(superblock))?;
         let current = superblock.state == TierState::Drained;
         if current {
-            self.write_marker(&superblock, false)?;
+            let alone = self.lock_superblock();
+            self.marker_of(&superblock, false).write(&*self.marker)?;
+            drop(alone);
             self.server.mark_control_file(false)?;
         }
         let lost = lost.map(|refusal| {

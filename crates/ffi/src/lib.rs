@@ -41,6 +41,8 @@ pub mod marker;
 
 mod session;
 
+mod sync_mark;
+
 pub mod startup;
 
 pub mod checkpoint;

@@ -98,6 +98,10 @@ pub struct Marker {
     /// The tier's epoch that began with it.
     #[serde(default)]
     pub(crate) epoch: u32,
+    /// The sync mark, in 16 hexadecimal digits: see [`crate::sync_mark`]. A backup of a server that is
+    /// running reads the file by the length that it had a moment before.
+    #[serde(default)]
+    mark: String,
 }
 
 impl Marker {
@@ -111,6 +115,7 @@ impl Marker {
             given_up: false,
             session: String::new(),
             epoch: 0,
+            mark: String::new(),
         }
     }
 
@@ -118,6 +123,17 @@ impl Marker {
     #[must_use]
     pub(crate) fn of_session(self, session: &Nonce, epoch: u32) -> Self {
         Self { session: hex(session), epoch, ..self }
+    }
+
+    /// The same, with a sync mark.
+    #[must_use]
+    pub(crate) fn marked(self, mark: u64) -> Self {
+        Self { mark: format!("{mark:016x}"), ..self }
+    }
+
+    /// The sync mark; 0 if it has none.
+    pub(crate) fn mark(&self) -> u64 {
+        u64::from_str_radix(&self.mark, 16).unwrap_or_default()
     }
 
     /// The session's nonce; zeros if it has none.

@@ -28,6 +28,7 @@ use crate::host::{Flash, Host, describe, reshapes};
 use crate::marker::Marker;
 use crate::message::Refusal;
 use crate::session::{self, Fit};
+use crate::sync_mark;
 
 /// What the server knows when it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -351,25 +352,31 @@ impl Host {
             || superblock.config.admission != self.settings.admission;
         let only_copies =
             !provably_clean(&superblock.config) && superblock.config.sync_mode == SyncMode::Durable;
-        let recovered = self.recover(memory, &superblock, start.owner)?;
+        let (recovered, older) = self.recover_checked(memory, &superblock, marker, start.owner)?;
         if only_copies && planted::is(Bug::ControlFileBeforeMarker) {
             self.server.mark_control_file(true)?;
         }
         if let Some(announced) = announced.filter(|_| !planted::is(Bug::SessionUnannounced)) {
             self.put_superblock(&announced)?;
         }
+        let mark = marker.filter(|marker| marker.names(&superblock.tier_uuid)).map_or(0, Marker::mark);
         // Before any page may be newer in the tier than on disk.
         Marker::new(&superblock.tier_uuid, self.flash_path(), only_copies)
             .of_session(&start.new_session, recovered.superblock.epoch)
+            .marked(mark)
             .write(&*self.marker)?;
+        sync_mark::go_on(&recovered.tier, mark);
         let recovery = self.begin_epoch(recovered, only_copies)?;
         if !only_copies {
             self.server.mark_control_file(false)?;
         }
         let adoption =
             if recovery.discarded && adoption == Adoption::Adopted { Adoption::Discarded } else { adoption };
-        let reason = match (adoption, reason.is_empty()) {
-            (Adoption::Discarded, true) => "it was not left in order, and the disk is newer".to_owned(),
+        let reason = match (adoption, older) {
+            (_, Some(older)) => older,
+            (Adoption::Discarded, None) if reason.is_empty() => {
+                "it was not left in order, and the disk is newer".to_owned()
+            }
             _ => reason,
         };
         Ok(Started { adoption, reason, recovery, mode_kept })
@@ -426,6 +433,29 @@ impl Host {
         flash.write(0, &zeros).and_then(|()| flash.flush()).map_err(|error| self.device_failed(&error))?;
         self.put_superblock(&superblock)?;
         Ok(superblock)
+    }
+
+    /// [`Self::recover`]s the tier; with the reason, if it is emptied since its directory is older.
+    fn recover_checked(
+        &self,
+        memory: Blank,
+        superblock: &Superblock,
+        marker: Option<&Marker>,
+        owner: u32,
+    ) -> Result<(Recovered, Option<String>), Refusal> {
+        let recovered = self.recover(memory, superblock, owner)?;
+        let ours = marker.filter(|marker| marker.names(&superblock.tier_uuid));
+        let Some(why) = sync_mark::is_ahead(&recovered, ours) else { return Ok((recovered, None)) };
+        let needed = marker.is_some_and(|marker| marker.only_copies);
+        let shown = self.flash_path().display().to_string();
+        match session::apart(superblock, needed, &shown, why)? {
+            Fit::Together => Ok((recovered, None)),
+            Fit::Apart(why) => {
+                let mut emptied = self.recover(self.blank()?, &superblock.discarded(), owner)?;
+                emptied.report.discarded = true;
+                Ok((emptied, Some(why)))
+            }
+        }
     }
 
     /// Recovers the tier in memory. Nothing on flash has changed then.

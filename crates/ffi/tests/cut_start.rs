@@ -207,6 +207,33 @@ fn every_cut_of_adoption_is_survived() -> Result<(), Refusal> {
     Ok(())
 }
 
+/// The marker cannot be written in each of the syncs of stage-out; no server goes on with a disk that is not
+/// known to have what the tier forgets.
+fn every_cut_of_a_sync_mark_is_survived() -> Result<(), Refusal> {
+    for writes in 0..4 {
+        let cut = Cut::new();
+        let host = cut.start(u32::MAX)?;
+        *cut.marker.0.0.lock().unwrap() = writes;
+        for version in 1..4 {
+            write(&host, 1, version);
+            let drained = host.drain_all();
+            assert_eq!(drained.is_ok(), u32::from(version) <= writes);
+            if drained.is_err() {
+                break;
+            }
+        }
+        drop(host);
+        let host = cut.start(u32::MAX)?;
+        assert_eq!(read(&host, &cut.machine, 1), Some(3.min(writes as u8 + 1)), "{writes}");
+    }
+    Ok(())
+}
+
+#[test]
+fn a_server_starts_after_every_cut_of_a_sync_mark() {
+    every_cut_of_a_sync_mark_is_survived().unwrap();
+}
+
 /// It was so once that half a superblock was something of others, which is not formatted over.
 #[test]
 fn a_server_starts_after_every_cut_of_formatting() {

@@ -2,26 +2,16 @@
 //! with no checkpoint in between: identifiers and redo points are the same in all of them.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
-use machine::{Kept, Machine, Relations, checkpoint, give_memory, read, start, write};
-use mezzanine_device::Device;
-use mezzanine_device::memory::MemoryDevice;
+use lasting::{APART, BLOCKS, Directory, in_use, write_all};
+use machine::checkpoint;
 use mezzanine_engine::SyncMode;
-use mezzanine_engine::format::{Superblock, read_superblock, write_superblock};
+use mezzanine_engine::format::Superblock;
 use mezzanine_engine::planted::{Bug, only_with};
-use mezzanine_ffi::host::Host;
-use mezzanine_ffi::message::Refusal;
-use mezzanine_ffi::settings::Settings;
-use mezzanine_ffi::startup::{Adoption, Start, Started};
+use mezzanine_ffi::startup::Adoption;
 
 mod flash;
+mod lasting;
 mod machine;
-
-const FLASH_BYTES: u64 = 2 << 20;
-const BLOCKS: u32 = 40;
-const APART: &str = "not of the same moment";
 
 const MODES: [SyncMode; 3] = [SyncMode::Durable, SyncMode::Drained, SyncMode::Through];
 
@@ -29,88 +19,6 @@ const MODES: [SyncMode; 3] = [SyncMode::Durable, SyncMode::Drained, SyncMode::Th
 /// every crash.
 fn needed_in(mode: SyncMode) -> &'static [Bug] {
     if mode == SyncMode::Through { &[] } else { &[Bug::SessionUnchecked] }
-}
-
-/// What outlives a server: its data directory, which is its relations, its control file and its marker, and
-/// its flash device.
-struct Lasting {
-    machine: Machine,
-    flash: Arc<MemoryDevice>,
-    marker: Kept,
-}
-
-/// A copy of a data directory.
-#[derive(Clone)]
-struct Directory {
-    pages: BTreeMap<[u8; 20], Vec<u8>>,
-    files_lack_pages: bool,
-    marker: Option<String>,
-}
-
-impl Lasting {
-    fn new(mode: SyncMode) -> Self {
-        let flash = Arc::new(MemoryDevice::new(FLASH_BYTES));
-        Self { machine: Machine::new(mode), flash, marker: Kept::default() }
-    }
-
-    fn try_start(&self, redo: u64) -> Result<(Host, Started), Refusal> {
-        let settings = Settings { flash_bytes: FLASH_BYTES, group_pages: 2, ..self.machine.settings() };
-        let flash: Arc<dyn Device> = Arc::<MemoryDevice>::clone(&self.flash);
-        let server = Box::new(Relations(Arc::clone(&self.machine.disk)));
-        let mut host = Host::on_device(settings, flash, Box::new(self.marker.clone()), server)?;
-        give_memory(&mut host);
-        let files_lack_pages = *self.machine.disk.marked.lock().unwrap();
-        let started = host.start(&Start { files_lack_pages, ..start(redo) })?;
-        Ok((host, started))
-    }
-
-    fn start(&self, redo: u64) -> Host {
-        self.try_start(redo).unwrap().0
-    }
-
-    fn refusal(&self, redo: u64) -> Option<Refusal> {
-        self.try_start(redo).err()
-    }
-
-    fn directory(&self) -> Directory {
-        Directory {
-            pages: self.machine.disk.pages.lock().unwrap().clone(),
-            files_lack_pages: *self.machine.disk.marked.lock().unwrap(),
-            marker: self.marker.0.lock().unwrap().clone(),
-        }
-    }
-
-    fn put_back(&self, directory: &Directory) {
-        *self.machine.disk.pages.lock().unwrap() = directory.pages.clone();
-        *self.machine.disk.marked.lock().unwrap() = directory.files_lack_pages;
-        (*self.marker.0.lock().unwrap()).clone_from(&directory.marker);
-    }
-
-    fn superblock(&self) -> Superblock {
-        read_superblock(&mut flash::Flash(&self.flash)).unwrap()
-    }
-
-    /// The pages of which the server would read the version.
-    fn with_version(&self, host: &Host, version: u8) -> usize {
-        (0..BLOCKS).filter(|block| read(host, &self.machine, *block) == Some(version)).count()
-    }
-}
-
-fn write_all(host: &Host, version: u8) {
-    for block in 0..BLOCKS {
-        let _ = write(host, block, version);
-    }
-    host.sync().unwrap();
-}
-
-/// A server with pages of version 1 in its tier and redo point 20, stopped by a crash.
-fn in_use(mode: SyncMode) -> Lasting {
-    let lasting = Lasting::new(mode);
-    let host = lasting.start(10);
-    write_all(&host, 1);
-    checkpoint(&host, 20);
-    drop(host);
-    lasting
 }
 
 /// The directory is copied while the server is down, the server writes version 2, and the directory is put
@@ -257,7 +165,7 @@ fn a_directory_and_a_tier_without_sessions_fit_each_other_alone() {
 
     let superblock = lasting.superblock();
     let unnamed = Superblock { sessions: Default::default(), nonces: Default::default(), ..superblock };
-    write_superblock(&mut flash::Flash(&lasting.flash), &unnamed).unwrap();
+    lasting.put_superblock(&unnamed);
     let host = lasting.start(20);
     assert_eq!(lasting.with_version(&host, 1), BLOCKS as usize);
     drop(host);
@@ -266,11 +174,7 @@ fn a_directory_and_a_tier_without_sessions_fit_each_other_alone() {
     assert!(lasting.refusal(20).is_some());
 
     let again = in_use(SyncMode::Durable);
-    write_superblock(
-        &mut flash::Flash(&again.flash),
-        &Superblock { sessions: Default::default(), ..again.superblock() },
-    )
-    .unwrap();
+    again.put_superblock(&Superblock { sessions: Default::default(), ..again.superblock() });
     assert!(again.refusal(20).unwrap().message.contains(APART));
 }
 
