@@ -276,6 +276,23 @@ impl Host {
         .map(drop)
     }
 
+    /// Ends stage-out, with the last sync mark in a group: the superblock that closes the tier may say that
+    /// every page in it is on disk, and has no mark of its own.
+    fn settle(&self) -> Result<(), Refusal> {
+        let tier = self.tier();
+        loop {
+            tier.begin_drain();
+            while self.work() {}
+            self.work_until(|| tier.stage_out_idle())?;
+            if tier.note_is_carried() {
+                return Ok(());
+            }
+            // The group finds room only where stage-out may make some.
+            tier.end_drain();
+            self.sync()?;
+        }
+    }
+
     /// Leaves the tier in order after the last checkpoint: nothing is taken any more. With `drain` the disk
     /// is made current first; the pages stay in the tier for the next start. If the disk is current, the
     /// marker and the control file say so too.
@@ -296,9 +313,7 @@ impl Host {
             Err(refusal) if refusal.lost_pages && !planted::is(Bug::LostEndsServer) => Some(refusal),
             other => other.map(|()| None)?,
         };
-        tier.begin_drain();
-        while self.work() {}
-        self.work_until(|| tier.stage_out_idle())?;
+        self.settle()?;
         self.sync()?;
         while self.work() {}
         let superblock = self.replace_superblock(|superblock| tier.closed(superblock))?;

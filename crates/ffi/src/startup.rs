@@ -352,10 +352,10 @@ impl Host {
             || superblock.config.admission != self.settings.admission;
         let only_copies =
             !provably_clean(&superblock.config) && superblock.config.sync_mode == SyncMode::Durable;
-        let (recovered, older) = self.recover_checked(memory, &superblock, marker, start.owner)?;
         if only_copies && planted::is(Bug::ControlFileBeforeMarker) {
             self.server.mark_control_file(true)?;
         }
+        let (recovered, older) = self.recover_checked(memory, &superblock, marker, start.owner)?;
         if let Some(announced) = announced.filter(|_| !planted::is(Bug::SessionUnannounced)) {
             self.put_superblock(&announced)?;
         }

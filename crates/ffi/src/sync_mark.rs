@@ -14,8 +14,8 @@
 //! A note that is ahead of the marker has seen a newer directory. A marker that is ahead of the note is what a
 //! crash between the two leaves, or flash of an earlier moment, from which redo goes on.
 //!
-//! Numbers are counted over all sessions of a tier, and none is given twice: a start goes on from what the
-//! marker has, which a write that failed may have left there.
+//! No number is given twice in a session: a failure ends it, and the next one, which has another nonce
+//! ([`crate::session`]), goes on from what the marker has.
 //!
 //! With sync mode `drained` everything from before the redo point is on disk, also in a directory of then, and
 //! with `through` flash counts for nothing after a crash: neither is marked.
@@ -58,9 +58,9 @@ pub(crate) fn is_ahead(recovered: &Recovered, marker: Option<&Marker>) -> Option
     })
 }
 
-/// Has the groups of a tier that begins a session carry the mark that its marker has.
+/// Has the groups of a tier that begins a session carry the mark that its marker has, where marks count.
 pub(crate) fn go_on(tier: &Tier, mark: u64) {
-    if mark_of(tier) != mark {
+    if tier.sync_mode() == SyncMode::Durable && mark_of(tier) != mark {
         tier.set_note(&note_with(mark));
     }
 }
