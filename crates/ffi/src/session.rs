@@ -29,42 +29,23 @@ use crate::marker::Marker;
 use crate::message::Refusal;
 use crate::startup::expendable;
 
-/// What becomes of a tier whose data directory is of another session, or of an earlier moment of this one.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Fit {
-    /// They belong together.
-    Together,
-    /// They do not, and nobody needs what the tier holds: it is emptied, for this reason.
-    Apart(String),
-}
-
-/// Whether the data directory is the one that this tier of its was used with last. `needed` says that the
-/// directory lacks pages.
-///
-/// # Errors
-/// If it is not, and one of the two may have the only copy of pages.
-pub(crate) fn judge_session(
-    found: &Superblock,
-    marker: &Marker,
-    needed: bool,
-    flash: &str,
-) -> Result<Fit, Refusal> {
+/// Why the data directory is not the one that this tier of its was used with last; `None` if it is.
+pub(crate) fn differs(found: &Superblock, marker: &Marker) -> Option<String> {
     let Sessions { confirmed, pending } = found.sessions;
     let session = marker.session_nonce();
     let is_pending = session == pending && !planted::is(Bug::PendingSessionForgotten);
-    if session == confirmed || is_pending || planted::is(Bug::SessionUnchecked) {
-        return Ok(Fit::Together);
-    }
-    apart(found, needed, flash, which_is_older(found, marker))
+    let fits = session == confirmed || is_pending || planted::is(Bug::SessionUnchecked);
+    (!fits).then(|| which_is_older(found, marker))
 }
 
-/// Tier and data directory are not of the same moment.
+/// Tier and data directory are not of the same moment: the reason why the tier is emptied, if nobody needs what
+/// it holds. `needed` says that the directory lacks pages.
 ///
 /// # Errors
 /// If one of the two may have the only copy of pages.
-pub(crate) fn apart(found: &Superblock, needed: bool, flash: &str, why: String) -> Result<Fit, Refusal> {
+pub(crate) fn apart(found: &Superblock, needed: bool, flash: &str, why: String) -> Result<String, Refusal> {
     if expendable(found) && !needed {
-        return Ok(Fit::Apart(why));
+        return Ok(why);
     }
     Err(Refusal::new(format!(
         "the flash tier on \"{flash}\" and the data directory are not of the same moment"
@@ -75,16 +56,16 @@ pub(crate) fn apart(found: &Superblock, needed: bool, flash: &str, why: String) 
 
 fn which_is_older(found: &Superblock, marker: &Marker) -> String {
     let session = marker.session_nonce();
-    if session == Nonce::default() {
-        return "the data directory, whose marker names no session of a server, and the tier has been used in one".to_owned();
-    }
-    if found.nonce_of(marker.epoch) == Some(session) {
-        return "the data directory; the tier was used in a later session of the server".to_owned();
-    }
-    if marker.epoch > found.epoch {
-        return "the tier, or it was used with another copy of the data directory; this one was used in a later session of the server".to_owned();
-    }
-    "each was used in a session of the server that the other does not know".to_owned()
+    let why = if session == Nonce::default() {
+        "the data directory is the older one, for its marker names no session of the server, and the tier was used in one"
+    } else if found.nonce_of(marker.epoch) == Some(session) {
+        "the data directory is the older one, for the tier was used in a later session of the server"
+    } else if marker.epoch > found.epoch {
+        "the tier is the older one, or was used with another copy of the data directory, for this one was used in a later session of the server"
+    } else {
+        "each was used in a session of the server that the other does not know"
+    };
+    why.to_owned()
 }
 
 /// Step 1: the superblock that is durable before the marker takes the new session. The tier is what it was.

@@ -27,7 +27,7 @@ use mezzanine_engine::{
 use crate::host::{Flash, Host, describe, reshapes};
 use crate::marker::Marker;
 use crate::message::Refusal;
-use crate::session::{self, Fit};
+use crate::session;
 use crate::sync_mark;
 
 /// What the server knows when it starts.
@@ -191,25 +191,22 @@ fn judge_found(
             .detail("It is not known to this data directory, which may have been restored from a backup or copied.")
             .hint("Choose another path in mezzanine.flash_path, or remove the file if nobody needs that cluster any more."));
     }
-    if let Some(marker) = marker {
-        if let Fit::Apart(reason) = session::judge_session(found, marker, needed, flash)? {
-            return Ok((Adoption::Discarded, reason));
-        }
-    }
-    if knows(found, start.redo) {
+    let other_redo = (!knows(found, start.redo)).then(|| {
+        let (confirmed, pending) = (found.confirmed, found.pending);
+        format!(
+            "redo begins at {}, and the tier was last used at {}{}",
+            point(start.redo),
+            point(confirmed),
+            if pending == confirmed { String::new() } else { format!(" or {}", point(pending)) }
+        )
+    });
+    let other_session = marker.and_then(|marker| session::differs(found, marker));
+    let differences: Vec<String> = other_redo.into_iter().chain(other_session).collect();
+    if differences.is_empty() {
         return Ok((Adoption::Adopted, String::new()));
     }
-    let (confirmed, pending) = (found.confirmed, found.pending);
-    let reason = format!(
-        "redo begins at {}, and the tier was last used at {}{}",
-        point(start.redo),
-        point(confirmed),
-        if pending == confirmed { String::new() } else { format!(" or {}", point(pending)) }
-    );
-    match session::apart(found, needed, flash, reason)? {
-        Fit::Apart(reason) => Ok((Adoption::Discarded, reason)),
-        Fit::Together => unreachable!("the redo point is none that the tier knows"),
-    }
+    let reason = session::apart(found, needed, flash, differences.join("; "))?;
+    Ok((Adoption::Discarded, reason))
 }
 
 /// Whether the tier was last used with this redo point. Two histories of one cluster have the same positions
@@ -448,14 +445,12 @@ impl Host {
         let Some(why) = sync_mark::is_ahead(&recovered, ours) else { return Ok((recovered, None)) };
         let needed = marker.is_some_and(|marker| marker.only_copies);
         let shown = self.flash_path().display().to_string();
-        match session::apart(superblock, needed, &shown, why)? {
-            Fit::Together => Ok((recovered, None)),
-            Fit::Apart(why) => {
-                let mut emptied = self.recover(self.blank()?, &superblock.discarded(), owner)?;
-                emptied.report.discarded = true;
-                Ok((emptied, Some(why)))
-            }
-        }
+        let why = session::apart(superblock, needed, &shown, why)?;
+        // What was replayed until then is no part of the emptied tier.
+        drop(recovered);
+        let mut emptied = self.recover(self.blank()?, &superblock.discarded(), owner)?;
+        emptied.report.discarded = true;
+        Ok((emptied, Some(why)))
     }
 
     /// Recovers the tier in memory. Nothing on flash has changed then.

@@ -52,7 +52,7 @@ pub(crate) fn is_ahead(recovered: &Recovered, marker: Option<&Marker>) -> Option
     let (flash, directory) = (mark_in(&recovered.note), marker.map_or(0, Marker::mark));
     (flash > directory && !planted::is(Bug::SyncMarkUnchecked)).then(|| {
         format!(
-            "the data directory; the disk was synced {} times since then for pages that have left the tier",
+            "the data directory is the older one, for the disk was synced {} times since then for pages of the tier",
             flash - directory
         )
     })

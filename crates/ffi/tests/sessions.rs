@@ -34,7 +34,12 @@ fn a_cold_copy_is_noticed(mode: SyncMode) -> bool {
     let noticed = match lasting.try_start(20) {
         Err(refusal) => {
             assert!(refusal.message.contains(APART), "{refusal}");
-            assert!(refusal.detail.contains("older copy: the data directory;"), "{refusal}");
+            assert!(
+                refusal
+                    .detail
+                    .contains("the data directory is the older one, for the tier was used in a later"),
+                "{refusal}"
+            );
             assert!(refusal.message.contains("flash") && !refusal.hint.is_empty(), "{refusal}");
             mode == SyncMode::Durable
         }
@@ -72,7 +77,7 @@ fn older_flash_of_another_session_is_noticed() {
         drop(host);
         lasting.flash.load(&copy);
         let refusal = lasting.refusal(20);
-        refusal.is_some_and(|refusal| refusal.detail.contains("older copy: the tier, or it was used with"))
+        refusal.is_some_and(|refusal| refusal.detail.contains("the tier is the older one, or was used with"))
     });
 }
 
@@ -161,7 +166,7 @@ fn a_directory_and_a_tier_without_sessions_fit_each_other_alone() {
     let before = Directory { marker: newest.marker.as_deref().map(without), ..newest.clone() };
     lasting.put_back(&before);
     let refusal = lasting.refusal(20).unwrap();
-    assert!(refusal.detail.contains("whose marker names no session"), "{refusal}");
+    assert!(refusal.detail.contains("its marker names no session"), "{refusal}");
 
     let superblock = lasting.superblock();
     let unnamed = Superblock { sessions: Default::default(), nonces: Default::default(), ..superblock };

@@ -39,7 +39,7 @@ fn a_copy_of_a_running_directory_is_noticed() -> bool {
         Err(refusal) => {
             assert!(refusal.message.contains(APART), "{refusal}");
             assert!(
-                refusal.detail.contains("older copy: the data directory; the disk was synced"),
+                refusal.detail.contains("the data directory is the older one, for the disk was synced"),
                 "{refusal}"
             );
             let before = lasting.marker.0.lock().unwrap().clone();

@@ -89,12 +89,12 @@ for my $mode (qw(durable drained through))
 	copy($data, "$aside/newest");
 	copy($flash, "$aside/newest_flash");
 	copy("$aside/older", $data);
-	comes_apart($node, $mode, qr/the data directory; the tier was used in a later session/, 1, 'an older directory');
+	comes_apart($node, $mode, qr/the data directory is the older one, for the tier was used in a later session/, 1, 'an older directory');
 
 	# Older flash, of another session, beside the newest directory.
 	copy("$aside/newest", $data);
 	copy("$aside/older_flash", $flash);
-	comes_apart($node, $mode, qr/the tier, or it was used with another copy of the data directory/, 2, 'older flash');
+	comes_apart($node, $mode, qr/the tier is the older one, or was used with another copy of the data directory/, 2, 'older flash');
 
 	# All of one moment goes on.
 	copy("$aside/newest", $data);
@@ -145,7 +145,7 @@ copy($node->data_dir, $node->basedir . '/newest');
 copy($node->basedir . '/older', $node->data_dir);
 my $log = start_fails($node, 'a copy of a running directory is refused');
 like($log, $apart, 'it says so');
-like($log, qr/older copy: the data directory; the disk was synced [1-9][0-9]* times since then/, 'it says which is older');
+like($log, qr/the data directory is the older one, for the disk was synced [1-9][0-9]* times since then/, 'it says which is older');
 copy($node->basedir . '/newest', $node->data_dir);
 $node->start;
 is(whole($node, 't'), '5000|12502500|5000', 'the newest has every row');
