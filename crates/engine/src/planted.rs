@@ -384,6 +384,9 @@ bugs! {
         PendingSessionForgotten,
         /// At a start the data directory takes the new session before the tier knows it. (The part of `crates/ffi`.)
         SessionUnannounced,
+        /// A tier that a start made which had a base backup to restore and was cut off is another cluster's for the next start, which is refused for good. It
+        /// was so once. (The part of `crates/ffi`.)
+        RestoreForgotten,
         /// A tier is taken for that of a data directory though its groups have seen the directory marked more often: the directory is older. It was so once.
         /// (The part of `crates/ffi`.)
         SyncMarkUnchecked,

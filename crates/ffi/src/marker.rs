@@ -11,7 +11,9 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use mezzanine_engine::RedoPoint;
 use mezzanine_engine::format::Nonce;
+use mezzanine_engine::planted::{self, Bug};
 use serde::{Deserialize, Serialize};
 
 use crate::message::Refusal;
@@ -102,6 +104,11 @@ pub struct Marker {
     /// running reads the file by the length that it had a moment before.
     #[serde(default)]
     mark: String,
+    /// Redo point and timeline at which a start began that had a base backup to restore, in 24 hexadecimal
+    /// digits; zeros if the last one had none. Of a start that was cut off before the server put its label
+    /// aside the next one knows its own tier by that, and not by what was copied with the backup.
+    #[serde(default)]
+    restored: String,
 }
 
 impl Marker {
@@ -115,7 +122,8 @@ impl Marker {
             given_up: false,
             session: String::new(),
             epoch: 0,
-            mark: String::new(),
+            mark: format!("{:016x}", 0),
+            restored: restored_at(RedoPoint::default()),
         }
     }
 
@@ -134,6 +142,17 @@ impl Marker {
     /// The sync mark; 0 if it has none.
     pub(crate) fn mark(&self) -> u64 {
         u64::from_str_radix(&self.mark, 16).unwrap_or_default()
+    }
+
+    /// The same, of a start that restores a base backup from this redo point.
+    #[must_use]
+    pub(crate) fn of_restore(self, redo: RedoPoint) -> Self {
+        Self { restored: restored_at(redo), ..self }
+    }
+
+    /// Whether it was written by a start that restored a base backup from this redo point.
+    pub(crate) fn is_of_restore(&self, redo: RedoPoint) -> bool {
+        self.restored == restored_at(redo) && !planted::is(Bug::RestoreForgotten)
     }
 
     /// The session's nonce; zeros if it has none.
@@ -196,6 +215,10 @@ impl Marker {
             .hint("Check free space, owner and mode of the data directory.")
         })
     }
+}
+
+fn restored_at(point: RedoPoint) -> String {
+    format!("{:016x}{:08x}", point.redo, point.timeline)
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -98,6 +98,13 @@ pub fn database_uuid(start: &Start) -> [u8; 16] {
     ClusterName { system_identifier: start.system_identifier, checksums: start.checksums }.database_uuid()
 }
 
+/// Whether the marker says anything of this directory's tier. A base backup is complete without one, whatever
+/// marker was copied with it. But where a start before this one was cut off, the tier that it made is ours, and
+/// has nobody's only copies.
+fn counts(marker: &Marker, start: &Start) -> bool {
+    !start.from_backup || marker.is_of_restore(start.redo)
+}
+
 /// Decides what becomes of the tier that was found; `older` is what could be read of one of an older format.
 ///
 /// # Errors
@@ -110,9 +117,8 @@ pub fn judge(
     start: &Start,
     flash: &str,
 ) -> Result<(Adoption, String), Refusal> {
-    // A base backup is complete without a tier, whatever marker was copied with it.
-    let marker = marker.filter(|_| !start.from_backup);
-    let needed = marker.filter(|marker| marker.only_copies);
+    let marker = marker.filter(|marker| counts(marker, start));
+    let needed = marker.filter(|marker| marker.only_copies && !start.from_backup);
     match found {
         Ok(found) => judge_found(found, marker, needed.is_some(), start, flash),
         Err(error @ (FormatError::OlderFormat(_) | FormatError::NewerFormat(_))) => {
@@ -358,7 +364,7 @@ impl Host {
         }
         let mark = marker.filter(|marker| marker.names(&superblock.tier_uuid)).map_or(0, Marker::mark);
         // Before any page may be newer in the tier than on disk.
-        Marker::new(&superblock.tier_uuid, self.flash_path(), only_copies)
+        self.marker_of_start(start, &superblock.tier_uuid, only_copies)
             .of_session(&start.new_session, recovered.superblock.epoch)
             .marked(mark)
             .write(&*self.marker)?;
@@ -410,6 +416,11 @@ impl Host {
         Superblock { config, ..base }
     }
 
+    fn marker_of_start(&self, start: &Start, tier_uuid: &[u8; 16], only_copies: bool) -> Marker {
+        let marker = Marker::new(tier_uuid, self.flash_path(), only_copies);
+        if start.from_backup { marker.of_restore(start.redo) } else { marker }
+    }
+
     fn format(&self, start: &Start) -> Result<Superblock, Refusal> {
         let geometry: &Geometry = &self.geometry;
         let superblock = Superblock {
@@ -418,9 +429,10 @@ impl Host {
             sessions: Sessions { confirmed: Nonce::default(), pending: start.new_session },
             ..Superblock::new(geometry, start.new_uuid, database_uuid(start))
         };
-        if Marker::read(&*self.marker)?.is_none() && !planted::is(Bug::FormattedUnmarked) {
+        let marked = Marker::read(&*self.marker)?.is_some_and(|marker| counts(&marker, start));
+        if !marked && !planted::is(Bug::FormattedUnmarked) {
             // A crash may leave half a superblock, and the next start would not know whose that is.
-            Marker::new(&start.new_uuid, self.flash_path(), false)
+            self.marker_of_start(start, &start.new_uuid, false)
                 .of_session(&start.new_session, superblock.epoch)
                 .write(&*self.marker)?;
         }

@@ -103,6 +103,15 @@ impl Cut {
     }
 
     fn start_at(&self, redo: u64, writes: u32) -> Result<Host, Refusal> {
+        self.start_as(&start(redo), writes)
+    }
+
+    /// The server has a base backup to restore, whose label is there until redo begins.
+    fn restore(&self, writes: u32) -> Result<Host, Refusal> {
+        self.start_as(&Start { from_backup: true, ..start(10) }, writes)
+    }
+
+    fn start_as(&self, start: &Start, writes: u32) -> Result<Host, Refusal> {
         *self.marker.0.0.lock().unwrap() = writes;
         let flash: Arc<dyn Device> = Arc::<MemoryDevice>::clone(&self.flash);
         let server = Powered(Relations(Arc::clone(&self.machine.disk)), self.marker.0.clone());
@@ -110,7 +119,7 @@ impl Cut {
         let mut host = Host::on_device(settings, flash, Box::new(self.marker.clone()), Box::new(server))?;
         give_memory(&mut host);
         let files_lack_pages = *self.machine.disk.marked.lock().unwrap();
-        host.start(&Start { files_lack_pages, ..start(redo) })?;
+        host.start(&Start { files_lack_pages, ..*start })?;
         Ok(host)
     }
 
@@ -205,6 +214,58 @@ fn every_cut_of_adoption_is_survived() -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+/// A server restores a base backup, and its first starts are cut off before redo begins; in the end it has a tier
+/// that works.
+fn every_cut_of_a_restore_is_survived() -> Result<(), Refusal> {
+    // The backup was taken of a server with a tier, elsewhere, whose marker is in it, or of one without.
+    let copied = Cut::new();
+    drop(copied.start(u32::MAX)?);
+    let marker = copied.marker.1.lock().unwrap().clone();
+    let restored = |marker: &Option<String>| {
+        let cut = Cut::new();
+        cut.marker.1.lock().unwrap().clone_from(marker);
+        cut
+    };
+    let uncut = restored(&marker);
+    let before = uncut.flash.power().operations();
+    drop(uncut.restore(u32::MAX)?);
+    let operations = uncut.flash.power().operations() - before;
+    for marker in [None, marker] {
+        for (operation, writes) in (1..=operations).flat_map(|operation| (0..4).map(move |w| (operation, w)))
+        {
+            let cut = restored(&marker);
+            cut.flash.power().crash_after(operation);
+            let _ = cut.restore(writes);
+            cut.flash.power_cut(operation);
+            cut.flash.power().restore();
+            drop(cut.restore(u32::MAX)?);
+            drop(cut.restore(u32::MAX)?);
+            let host = cut.start(u32::MAX)?;
+            write(&host, 1, 1);
+            host.sync()?;
+            drop(host);
+            assert_eq!(read(&cut.start(u32::MAX)?, &cut.machine, 1), Some(1), "{operation}, {writes}");
+        }
+    }
+    Ok(())
+}
+
+/// It was so once that the second start found a tier that may have had another cluster's only copies.
+#[test]
+fn a_server_starts_after_every_cut_of_a_restore() {
+    every_cut_of_a_restore_is_survived().unwrap();
+}
+
+#[cfg(feature = "planted")]
+#[test]
+fn a_restore_that_was_cut_off_is_refused_where_the_rule_is_taken_out() {
+    use mezzanine_engine::planted::{Bug, set};
+    set(Some(Bug::RestoreForgotten));
+    let survived = every_cut_of_a_restore_is_survived();
+    set(None);
+    assert!(survived.unwrap_err().message.contains("another cluster's pages"));
 }
 
 /// The marker cannot be written in each of the syncs of stage-out; no server goes on with a disk that is not
