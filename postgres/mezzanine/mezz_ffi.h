@@ -498,9 +498,13 @@ typedef struct MezzStart {
    */
   bool files_lack_pages;
   /*
-   Random bytes.
+   Random bytes, for the name of a new tier.
    */
   uint8_t new_uuid[16];
+  /*
+   Others, for the name of the session that begins.
+   */
+  uint8_t new_session[16];
 } MezzStart;
 
 /*

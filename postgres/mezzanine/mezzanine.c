@@ -18,6 +18,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
+#include "storage/fd.h"
 #include "storage/ipc.h"
 #include "storage/proc.h"
 #include "storage/shmem.h"
@@ -399,6 +400,41 @@ mezz_ensure_attached(void)
 		mezz_report(PANIC, ERRCODE_INTERNAL_ERROR, &message);
 }
 
+/*
+ * Whether backup_label, which the core has just read and renames later, is that
+ * of a base backup: its files are complete, whatever tier they had.
+ *
+ * pg_rewind leaves one as well, for redo to begin at the last common
+ * checkpoint, in a directory of which it has replaced what the source has
+ * changed, and nothing else: pages that only a tier had are missing still.  It
+ * writes "BACKUP METHOD: pg_rewind", where pg_basebackup and pg_backup_start()
+ * have "streamed".  The control file does not tell them apart: a rewound one is
+ * DB_IN_ARCHIVE_RECOVERY, and so is that of a backup from a standby, which has
+ * "BACKUP FROM: standby" in common with it, too.
+ */
+static bool
+label_is_of_base_backup(void)
+{
+	static const char method[] = "BACKUP METHOD: ";
+	char		line[MAXPGPATH];
+	bool		streamed = false;
+	FILE	   *file = AllocateFile(BACKUP_LABEL_FILE, "r");
+
+	if (!file)
+		ereport(FATAL,
+				(errcode_for_file_access(),
+				 errmsg("could not read file \"%s\": %m", BACKUP_LABEL_FILE)));
+	while (fgets(line, sizeof(line), file))
+	{
+		if (strncmp(line, method, strlen(method)) != 0)
+			continue;
+		streamed = strcmp(line + strlen(method), "streamed\n") == 0;
+		break;
+	}
+	FreeFile(file);
+	return streamed || mezz_without("rewind_label");
+}
+
 /* Before redo: judges the tier that is found, and recovers it. */
 void
 mezz_tier_start(const BufferTierStartup *info)
@@ -411,16 +447,17 @@ mezz_tier_start(const BufferTierStartup *info)
 		.owner = owner_number(),
 		.files_lack_pages = info->tier_dirty && !mezz_without("control_mark"),
 		.checksums = DataChecksumsEnabled() && !mezz_without("checksum_version"),
-		.from_backup = info->have_backup_label && !mezz_without("backup_label"),
+		.from_backup = info->have_backup_label && !mezz_without("backup_label") && label_is_of_base_backup(),
 	};
 	MezzStarted *found = &mezz_shared->found;
 	instr_time	begin,
 				duration;
 
-	if (!pg_strong_random(start.new_uuid, sizeof(start.new_uuid)))
+	if (!pg_strong_random(start.new_uuid, sizeof(start.new_uuid)) ||
+		!pg_strong_random(start.new_session, sizeof(start.new_session)))
 		ereport(FATAL,
 				(errcode(ERRCODE_INTERNAL_ERROR),
-				 errmsg("could not generate a name for the flash tier")));
+				 errmsg("could not generate names for the flash tier and its session")));
 
 	INSTR_TIME_SET_CURRENT(begin);
 	mezz_log_found(info);

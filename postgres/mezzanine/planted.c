@@ -48,6 +48,7 @@ static const char *const rules[] = {
 	"overwrite",				/* what is written past the tier is forgotten */
 	"relation_sync",			/* files of absorbed pages are synced at the
 								 * next checkpoint */
+	"rewind_label",				/* a rewound directory is no restored backup */
 	"short_file",				/* stage-out makes up for a missing segment */
 	"shutdown_drain",			/* files are current after a shutdown */
 	"timeline",					/* a redo point is one of a timeline */

@@ -398,6 +398,21 @@ bugs! {
         LogForgotten,
         /// What is redone since a crash is clean if its record says so, though disk may be of before that.
         RedoneBelievedClean,
+        /// A tier is taken for that of a data directory which was last used in another session of the server: one of the two is an older copy. It was so
+        /// once. (The part of `crates/ffi`.)
+        SessionUnchecked,
+        /// A tier is refused whose data directory has taken the session announced. (The part of `crates/ffi`.)
+        PendingSessionForgotten,
+        /// At a start the data directory takes the new session before the tier knows it. (The part of `crates/ffi`.)
+        SessionUnannounced,
+        /// A tier that a start made which had a base backup to restore and was cut off is another cluster's for the next start, which is refused for good. It
+        /// was so once. (The part of `crates/ffi`.)
+        RestoreForgotten,
+        /// A tier is taken for that of a data directory though its groups have seen the directory marked more often: the directory is older. It was so once.
+        /// (The part of `crates/ffi`.)
+        SyncMarkUnchecked,
+        /// A data directory is not marked when the disk has what stage-out wrote. It was so once. (The part of `crates/ffi`.)
+        SyncUnmarked,
     }
     11: {
         /// A failed flash flush counts as done.

@@ -506,6 +506,17 @@ impl Tier {
         shard.find(id).map(|frame| directory.state(frame) & DIRTY != 0)
     }
 
+    /// The host's bytes as they were set last, or found at recovery.
+    pub fn note(&self) -> [u8; NOTE_BYTES] {
+        let _guard = self.control().lock.lock(self.owner);
+        self.current_note()
+    }
+
+    /// Whether a group has taken along the host's bytes as they are now; it is durable with the next sync.
+    pub fn note_is_carried(&self) -> bool {
+        self.control().note_changed.get() == 0
+    }
+
     /// Replaces the host's bytes that every group summary carries; durable with the next sync.
     pub fn set_note(&self, note: &[u8; NOTE_BYTES]) {
         let control = self.control();

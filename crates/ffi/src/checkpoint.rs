@@ -30,6 +30,7 @@ use crate::host::Host;
 use crate::marker::Marker;
 use crate::message::Refusal;
 use crate::pages::DiskHas;
+use crate::sync_mark::mark_of;
 
 /// How the tier was left.
 #[derive(Debug)]
@@ -55,6 +56,13 @@ const DRAINS_MAX: u32 = 3;
 impl Host {
     pub(crate) fn superblock(&self) -> Superblock {
         self.tier().published().expect("a tier in use was published")
+    }
+
+    /// The marker of a tier that is in use.
+    pub(crate) fn marker_of(&self, superblock: &Superblock, only_copies: bool) -> Marker {
+        Marker::new(&superblock.tier_uuid, self.flash_path(), only_copies)
+            .of_session(&superblock.sessions.confirmed, superblock.epoch)
+            .marked(mark_of(self.tier()))
     }
 
     /// Makes the superblock that `next` makes of the one in force durable, and tells the server's other
@@ -175,7 +183,7 @@ impl Host {
         if found.is_empty() {
             return Ok(OnDisk::None { missed, silent, unknown });
         }
-        if !self.server.sync_pages() {
+        if !self.sync_disk() {
             // What the failed sync was to cover may be other pages of the tier.
             tier.report_failure(Failure::DiskSync);
             return Err(self.failed(Failure::DiskSync));
@@ -274,6 +282,23 @@ impl Host {
         .map(drop)
     }
 
+    /// Ends stage-out, with the last sync mark in a group: the superblock that closes the tier may say that
+    /// every page in it is on disk, and has no mark of its own.
+    fn settle(&self) -> Result<(), Refusal> {
+        let tier = self.tier();
+        loop {
+            tier.begin_drain();
+            while self.work() {}
+            self.work_until(|| tier.stage_out_idle())?;
+            if tier.note_is_carried() {
+                return Ok(());
+            }
+            // The group finds room only where stage-out may make some.
+            tier.end_drain();
+            self.sync()?;
+        }
+    }
+
     /// Leaves the tier in order after the last checkpoint: nothing is taken any more. With `drain` the disk
     /// is made current first; the pages stay in the tier for the next start. If the disk is current, the
     /// marker and the control file say so too.
@@ -294,15 +319,15 @@ impl Host {
             Err(refusal) if refusal.lost_pages && !planted::is(Bug::LostEndsServer) => Some(refusal),
             other => other.map(|()| None)?,
         };
-        tier.begin_drain();
-        while self.work() {}
-        self.work_until(|| tier.stage_out_idle())?;
+        self.settle()?;
         self.sync()?;
         while self.work() {}
         let superblock = self.replace_superblock(|superblock| tier.closed(superblock))?;
         let current = superblock.state == TierState::Drained;
         if current {
-            Marker::new(&superblock.tier_uuid, self.flash_path(), false).write(&*self.marker)?;
+            let alone = self.lock_superblock();
+            self.marker_of(&superblock, false).write(&*self.marker)?;
+            drop(alone);
             self.server.mark_control_file(false)?;
         }
         let lost = lost.map(|refusal| {

@@ -39,6 +39,10 @@ pub mod resize;
 
 pub mod marker;
 
+mod session;
+
+mod sync_mark;
+
 pub mod startup;
 
 pub mod checkpoint;

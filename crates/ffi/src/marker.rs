@@ -4,7 +4,7 @@
 //! durable before the first page may be dirty in a tier of sync mode `durable`, so a flash device that is
 //! missing or swapped is noticed (invariant 10). Where the disk suffices, after a drain or with the other
 //! sync modes, it says so. A tier whose device failed and that was given up is not to be used again: the
-//! server has run on without it.
+//! server has run on without it. The session that it names tells directories apart: see [`crate::session`].
 //!
 //! So one bit of it may decide whether flash counts. Its last line is a checksum of everything before, and
 //! what does not match is read once more before it is refused. Markers of format 1 have none: of these two
@@ -15,6 +15,8 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use mezzanine_engine::RedoPoint;
+use mezzanine_engine::format::Nonce;
 use mezzanine_engine::planted::{self, Bug};
 use serde::{Deserialize, Serialize};
 
@@ -105,6 +107,22 @@ pub struct Marker {
     /// Whether its device has failed and the server has gone on without it.
     #[serde(default)]
     pub given_up: bool,
+    /// The session of the server that began last, in hexadecimal: see [`crate::session`]. Empty if it was one
+    /// that drew no nonce.
+    #[serde(default)]
+    session: String,
+    /// The tier's epoch that began with it.
+    #[serde(default)]
+    pub(crate) epoch: u32,
+    /// The sync mark, in 16 hexadecimal digits: see [`crate::sync_mark`]. A backup of a server that is
+    /// running reads the file by the length that it had a moment before.
+    #[serde(default)]
+    mark: String,
+    /// Redo point and timeline at which a start began that had a base backup to restore, in 24 hexadecimal
+    /// digits; zeros if the last one had none. Of a start that was cut off before the server put its label
+    /// aside the next one knows its own tier by that, and not by what was copied with the backup.
+    #[serde(default)]
+    restored: String,
 }
 
 impl Marker {
@@ -116,7 +134,50 @@ impl Marker {
             flash_path: flash_path.to_path_buf(),
             only_copies,
             given_up: false,
+            session: String::new(),
+            epoch: 0,
+            mark: format!("{:016x}", 0),
+            restored: restored_at(RedoPoint::default()),
         }
+    }
+
+    /// The same, of a session of the server.
+    #[must_use]
+    pub(crate) fn of_session(self, session: &Nonce, epoch: u32) -> Self {
+        Self { session: hex(session), epoch, ..self }
+    }
+
+    /// The same, with a sync mark.
+    #[must_use]
+    pub(crate) fn marked(self, mark: u64) -> Self {
+        Self { mark: format!("{mark:016x}"), ..self }
+    }
+
+    /// The sync mark; 0 if it has none.
+    pub(crate) fn mark(&self) -> u64 {
+        u64::from_str_radix(&self.mark, 16).unwrap_or_default()
+    }
+
+    /// The same, of a start that restores a base backup from this redo point.
+    #[must_use]
+    pub(crate) fn of_restore(self, redo: RedoPoint) -> Self {
+        Self { restored: restored_at(redo), ..self }
+    }
+
+    /// Whether it was written by a start that restored a base backup from this redo point.
+    pub(crate) fn is_of_restore(&self, redo: RedoPoint) -> bool {
+        self.restored == restored_at(redo) && !planted::is(Bug::RestoreForgotten)
+    }
+
+    /// The session's nonce; zeros if it has none.
+    pub(crate) fn session_nonce(&self) -> Nonce {
+        let mut nonce = Nonce::default();
+        for (byte, digits) in nonce.iter_mut().zip(self.session.as_bytes().chunks(2)) {
+            let parsed =
+                std::str::from_utf8(digits).ok().and_then(|digits| u8::from_str_radix(digits, 16).ok());
+            *byte = parsed.unwrap_or_default();
+        }
+        nonce
     }
 
     /// The same for a tier that nobody needs any more: its device has failed.
@@ -213,6 +274,10 @@ impl Marker {
             .hint("Check free space, owner and mode of the data directory.")
         })
     }
+}
+
+fn restored_at(point: RedoPoint) -> String {
+    format!("{:016x}{:08x}", point.redo, point.timeline)
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -319,7 +319,7 @@ impl Host {
         if !self.server.write_pages(pages) {
             return Err(refused("a page could not be written to disk").of_lost_pages());
         }
-        if !self.server.sync_pages() {
+        if !self.sync_disk() {
             // What the failed sync was to cover may be pages of the tier.
             self.tier().report_failure(Failure::DiskSync);
             return Err(refused("a sync of the disk failed"));

@@ -4,16 +4,19 @@
 //! 1. The flash device is flushed: what is read back must still be there after the next power cut.
 //! 2. The superblock is judged ([`judge`]) by the marker of the data directory and by the control file's redo
 //!    pointer (invariant 10). Nothing has been written until then.
-//! 3. The marker says which tier it is and whether it may hold only copies. For a new tier that is durable
-//!    after the tier's superblock, but before any page is in it. Where there was no marker, one that asks for
-//!    nothing is durable before the device is written to: half a superblock is then known to be this
-//!    server's.
-//! 4. Recovery's writes and then the superblock of the new epoch are durable (invariant 7); then, if need be,
+//! 3. The tier is recovered, in memory: a refusal for what is found in that has changed nothing either.
+//! 4. The superblock announces the session that begins ([`crate::session`]).
+//! 5. The marker says which tier it is, in which session, and whether it may hold only copies. For a new tier
+//!    that is durable after the tier's superblock, but before any page is in it. Where there was no marker, one
+//!    that asks for nothing is durable before the device is written to: half a superblock is then known to be
+//!    this server's.
+//! 6. Recovery's writes and then the superblock of the new epoch are durable (invariant 7); then, if need be,
 //!    the control file says that the files lack pages.
-//! 5. The tier is published. From now on other processes of the server may use it.
+//! 7. The tier is published. From now on other processes of the server may use it.
 
 use mezzanine_engine::format::{
-    ClusterName, FormatError, Superblock, TierState, read_superblock, read_superblock_to_drain,
+    ClusterName, FormatError, Nonce, Sessions, Superblock, TierState, read_superblock,
+    read_superblock_to_drain,
 };
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{
@@ -24,6 +27,8 @@ use mezzanine_engine::{
 use crate::host::{Flash, Host, describe, reshapes};
 use crate::marker::Marker;
 use crate::message::Refusal;
+use crate::session;
+use crate::sync_mark;
 
 /// What the server knows when it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,6 +50,8 @@ pub struct Start {
     pub owner: u32,
     /// 16 random bytes, the name of a new tier.
     pub new_uuid: [u8; 16],
+    /// 16 others, the name of the session that begins.
+    pub new_session: Nonce,
 }
 
 /// How the tier was found.
@@ -80,7 +87,7 @@ pub fn provably_clean(config: &TierConfig) -> bool {
 
 /// Whether nothing is lost if the tier is discarded: every page that matters is on disk, or can be redone
 /// from the log.
-fn expendable(superblock: &Superblock) -> bool {
+pub(crate) fn expendable(superblock: &Superblock) -> bool {
     superblock.state == TierState::Drained
         || provably_clean(&superblock.config)
         || superblock.config.sync_mode == SyncMode::Drained
@@ -89,6 +96,13 @@ fn expendable(superblock: &Superblock) -> bool {
 /// The cluster's name in the superblock: whose pages these are, and in which form.
 pub fn database_uuid(start: &Start) -> [u8; 16] {
     ClusterName { system_identifier: start.system_identifier, checksums: start.checksums }.database_uuid()
+}
+
+/// Whether the marker says anything of this directory's tier. A base backup is complete without one, whatever
+/// marker was copied with it. But where a start before this one was cut off, the tier that it made is ours, and
+/// has nobody's only copies.
+fn counts(marker: &Marker, start: &Start) -> bool {
+    !start.from_backup || marker.is_of_restore(start.redo)
 }
 
 /// Decides what becomes of the tier that was found; `older` is what could be read of one of an older format.
@@ -103,9 +117,8 @@ pub fn judge(
     start: &Start,
     flash: &str,
 ) -> Result<(Adoption, String), Refusal> {
-    // A base backup is complete without a tier, whatever marker was copied with it.
-    let marker = marker.filter(|_| !start.from_backup);
-    let needed = marker.filter(|marker| marker.only_copies);
+    let marker = marker.filter(|marker| counts(marker, start));
+    let needed = marker.filter(|marker| marker.only_copies && !start.from_backup);
     match found {
         Ok(found) => judge_found(found, marker, needed.is_some(), start, flash),
         Err(error @ (FormatError::OlderFormat(_) | FormatError::NewerFormat(_))) => {
@@ -184,24 +197,22 @@ fn judge_found(
             .detail("It is not known to this data directory, which may have been restored from a backup or copied.")
             .hint("Choose another path in mezzanine.flash_path, or remove the file if nobody needs that cluster any more."));
     }
-    if knows(found, start.redo) {
+    let other_redo = (!knows(found, start.redo)).then(|| {
+        let (confirmed, pending) = (found.confirmed, found.pending);
+        format!(
+            "redo begins at {}, and the tier was last used at {}{}",
+            point(start.redo),
+            point(confirmed),
+            if pending == confirmed { String::new() } else { format!(" or {}", point(pending)) }
+        )
+    });
+    let other_session = marker.and_then(|marker| session::differs(found, marker));
+    let differences: Vec<String> = other_redo.into_iter().chain(other_session).collect();
+    if differences.is_empty() {
         return Ok((Adoption::Adopted, String::new()));
     }
-    let (confirmed, pending) = (found.confirmed, found.pending);
-    let reason = format!(
-        "redo begins at {}, and the tier was last used at {}{}",
-        point(start.redo),
-        point(confirmed),
-        if pending == confirmed { String::new() } else { format!(" or {}", point(pending)) }
-    );
-    if expendable(found) {
-        return Ok((Adoption::Discarded, reason));
-    }
-    Err(Refusal::new(format!(
-        "the flash tier on \"{flash}\" and the data directory are not of the same moment"
-    ))
-    .detail(format!("One of them is an older copy: {reason}."))
-    .hint("Put both back from the same moment, or restore a base backup, which needs no tier."))
+    let reason = session::apart(found, needed, flash, differences.join("; "))?;
+    Ok((Adoption::Discarded, reason))
 }
 
 /// Whether the tier was last used with this redo point. Two histories of one cluster have the same positions
@@ -327,13 +338,18 @@ impl Host {
                 .hint(format!("Name the device that holds them in mezzanine.flash_path, and put back \"{}\" if it is gone from the data directory. If they are lost, restore a backup.", crate::marker::MARKER_FILE)));
         }
         self.reserve_space(self.geometry.frames())?;
-        let (superblock, adoption) = match (&found, adoption) {
-            (Ok(found), Adoption::Adopted) if reshapes(found, &self.settings) => {
-                (self.format(start)?, Adoption::Formatted)
-            }
-            (Ok(found), Adoption::Adopted) => (self.merged(found), Adoption::Adopted),
-            (Ok(found), Adoption::Discarded) => (self.merged(&found.discarded()), Adoption::Discarded),
-            _ => (self.format(start)?, Adoption::Formatted),
+        let reshaped = |found: &Superblock| reshapes(found, &self.settings);
+        // The superblock that announces the session; that of a new tier does so from the beginning.
+        let (announced, adoption) = match (&found, adoption) {
+            (Ok(found), Adoption::Adopted) if !reshaped(found) => (Some(found.clone()), adoption),
+            (Ok(found), Adoption::Discarded) => (Some(found.discarded()), adoption),
+            _ => (None, Adoption::Formatted),
+        };
+        let announced =
+            announced.map(|found| session::begin(&found, marker, start.new_session).started_at(start.redo));
+        let superblock = match &announced {
+            Some(announced) => self.merged(announced),
+            None => self.format(start)?,
         };
         let mode_kept = superblock.config.sync_mode != self.settings.sync_mode
             || superblock.config.admission != self.settings.admission;
@@ -342,19 +358,27 @@ impl Host {
         if only_copies && planted::is(Bug::ControlFileBeforeMarker) {
             self.server.mark_control_file(true)?;
         }
+        let (recovered, older) = self.recover_checked(memory, &superblock, marker, start.owner)?;
+        if let Some(announced) = announced.filter(|_| !planted::is(Bug::SessionUnannounced)) {
+            self.put_superblock(&announced)?;
+        }
+        let mark = marker.filter(|marker| marker.names(&superblock.tier_uuid)).map_or(0, Marker::mark);
         // Before any page may be newer in the tier than on disk.
-        Marker::new(&superblock.tier_uuid, self.flash_path(), only_copies).write(&*self.marker)?;
-        let found = self.found(memory, &superblock.started_at(start.redo), start.owner)?;
-        let (recovered, behind) = self.unless_log_is_older(found, &superblock, start)?;
-        let recovery = self.begin(recovered, start, only_copies)?;
+        self.marker_of_start(start, &superblock.tier_uuid, only_copies)
+            .of_session(&start.new_session, recovered.superblock.epoch)
+            .marked(mark)
+            .write(&*self.marker)?;
+        sync_mark::go_on(&recovered.tier, mark);
+        let recovery = self.begin_epoch(recovered, start, only_copies)?;
         if !only_copies {
             self.server.mark_control_file(false)?;
         }
         let adoption =
             if recovery.discarded && adoption == Adoption::Adopted { Adoption::Discarded } else { adoption };
-        let reason = match (adoption, reason.is_empty()) {
-            (Adoption::Discarded, true) => {
-                behind.unwrap_or_else(|| "it was not left in order, and the disk is newer".to_owned())
+        let reason = match (adoption, older) {
+            (_, Some(older)) => older,
+            (Adoption::Discarded, None) if reason.is_empty() => {
+                "it was not left in order, and the disk is newer".to_owned()
             }
             _ => reason,
         };
@@ -392,16 +416,25 @@ impl Host {
         Superblock { config, ..base }
     }
 
+    fn marker_of_start(&self, start: &Start, tier_uuid: &[u8; 16], only_copies: bool) -> Marker {
+        let marker = Marker::new(tier_uuid, self.flash_path(), only_copies);
+        if start.from_backup { marker.of_restore(start.redo) } else { marker }
+    }
+
     fn format(&self, start: &Start) -> Result<Superblock, Refusal> {
         let geometry: &Geometry = &self.geometry;
         let superblock = Superblock {
             confirmed: start.redo,
             pending: start.redo,
+            sessions: Sessions { confirmed: Nonce::default(), pending: start.new_session },
             ..Superblock::new(geometry, start.new_uuid, database_uuid(start))
         };
-        if Marker::read(&*self.marker)?.is_none() && !planted::is(Bug::FormattedUnmarked) {
+        let marked = Marker::read(&*self.marker)?.is_some_and(|marker| counts(&marker, start));
+        if !marked && !planted::is(Bug::FormattedUnmarked) {
             // A crash may leave half a superblock, and the next start would not know whose that is.
-            Marker::new(&start.new_uuid, self.flash_path(), false).write(&*self.marker)?;
+            self.marker_of_start(start, &start.new_uuid, false)
+                .of_session(&start.new_session, superblock.epoch)
+                .write(&*self.marker)?;
         }
         // Neither copy of what was here before may be taken for the newer one.
         let zeros = vec![0; 1 << 16];
@@ -411,8 +444,43 @@ impl Host {
         Ok(superblock)
     }
 
-    /// What recovery finds, in memory alone: emptied, if nobody needs what cannot be found.
-    fn found(&self, memory: Blank, superblock: &Superblock, owner: u32) -> Result<Recovered, Refusal> {
+    /// [`Self::recover`]s the tier; with the reason, if it is emptied since its directory is older.
+    fn recover_checked(
+        &self,
+        memory: Blank,
+        superblock: &Superblock,
+        marker: Option<&Marker>,
+        owner: u32,
+    ) -> Result<(Recovered, Option<String>), Refusal> {
+        let recovered = self.recover(memory, superblock, owner)?;
+        let ours = marker.filter(|marker| marker.names(&superblock.tier_uuid));
+        let older = match sync_mark::is_ahead(&recovered, ours) {
+            None => self.log_ends_before(recovered.log)?,
+            ahead => ahead,
+        };
+        let Some(why) = older else { return Ok((recovered, None)) };
+        let needed = marker.is_some_and(|marker| marker.only_copies);
+        let shown = self.flash_path().display().to_string();
+        let why = session::apart(superblock, needed, &shown, why)?;
+        drop(recovered);
+        Ok((self.emptied(superblock, owner)?, Some(why)))
+    }
+
+    /// A log that ends before the newest page of the tier is of an earlier moment, and so are the files: what
+    /// was drained to the newer files is missing in these, and redo would take the newer pages of the tier
+    /// for its own. Why that is so, if it is.
+    fn log_ends_before(&self, newest: LogPosition) -> Result<Option<String>, Refusal> {
+        if newest.lsn == 0 || planted::is(Bug::LogEndUnchecked) || self.server.log_reaches(newest)? {
+            return Ok(None);
+        }
+        Ok(Some(format!(
+            "the data directory is the older one, for the tier has pages from behind the end of its log, which reached {} when they were written",
+            point(RedoPoint { redo: newest.lsn, timeline: newest.timeline })
+        )))
+    }
+
+    /// Recovers the tier in memory. Nothing on flash has changed then.
+    fn recover(&self, memory: Blank, superblock: &Superblock, owner: u32) -> Result<Recovered, Refusal> {
         let mut flash = Flash(&*self.flash);
         let nobody_needs = |error: &RecoveryError| match error {
             RecoveryError::Damaged { .. } => expendable(superblock),
@@ -461,44 +529,15 @@ impl Host {
         }
     }
 
-    /// A log that ends before the newest page of the tier is of an earlier moment, and so are the files: what
-    /// was drained to the newer files is missing in these, and redo would take the newer pages of the tier
-    /// for its own. So the tier is emptied where log and files have everything, and refused otherwise. With
-    /// the reason, if it was emptied.
-    fn unless_log_is_older(
-        &self,
-        found: Recovered,
-        superblock: &Superblock,
-        start: &Start,
-    ) -> Result<(Recovered, Option<String>), Refusal> {
-        if found.log.lsn == 0 || planted::is(Bug::LogEndUnchecked) || self.server.log_reaches(found.log)? {
-            return Ok((found, None));
-        }
-        let reason = format!(
-            "it has pages from behind the end of the log: the log reached {} when they were written",
-            point(RedoPoint { redo: found.log.lsn, timeline: found.log.timeline })
-        );
-        if expendable(superblock) {
-            drop(found);
-            let emptied = self.emptied(&superblock.started_at(start.redo), start.owner)?;
-            return Ok((emptied, Some(reason)));
-        }
-        Err(Refusal::new(format!(
-            "the data directory is of an earlier moment than the flash tier on \"{}\"",
-            self.flash_path().display()
-        ))
-        .detail(format!("The tier may hold the only copy of pages, and {reason}."))
-        .hint("Put back the data directory and the log that were last used with this tier, or the flash of the same moment as the directory. If it is to be this older directory: restore a base backup, which needs no tier."))
-    }
-
-    /// Makes what recovery has found the tier of this server, durably.
-    fn begin(
+    /// Makes durable what recovery has found, with the epoch that begins, and publishes the tier.
+    fn begin_epoch(
         &self,
         recovered: Recovered,
         start: &Start,
         only_copies: bool,
     ) -> Result<RecoveryReport, Refusal> {
         let Recovered { tier, writes, superblock, report, .. } = recovered;
+        let superblock = session::confirm(&superblock);
         let mut flash = Flash(&*self.flash);
         let written = writes.iter().try_for_each(|(offset, bytes)| flash.write(*offset, bytes));
         written.and_then(|()| flash.flush()).map_err(|error| self.device_failed(&error))?;

@@ -44,7 +44,7 @@ impl Host {
                 let pages: Vec<(PageId, &[u8])> = job.pages().collect();
                 return if self.server.write_pages(&pages) { Ok(()) } else { Err(JobError) };
             }
-            Job::SyncDisk(_) => return if self.server.sync_pages() { Ok(()) } else { Err(JobError) },
+            Job::SyncDisk(_) => return if self.sync_disk() { Ok(()) } else { Err(JobError) },
             // Never asked for: `Tier::set_pulling` is not called.
             Job::PullPages(_) => return Ok(()),
         };

@@ -17,6 +17,8 @@
 //! - `known-tier`, `damage-noticed`: by `tamper`.
 //! - `no-unprovoked-error`, `assertion`: everywhere.
 
+mod directory;
+
 mod errors;
 
 mod later;

@@ -33,6 +33,9 @@ fn many_power_cuts_lose_nothing() {
     ] {
         assert!(reached > cuts / 1000, "only {reached} {what}");
     }
+    let Coverage { directories_put_back, directories_refused, .. } = *coverage;
+    assert!(directories_put_back > cuts / 1000, "only {directories_put_back} older directories");
+    assert!(directories_refused > cuts / 3000, "only {directories_refused} older directories refused");
     // What is damaged is mostly done without, or costs pages: one or two of a thousand cuts come to a refusal.
     let refused = coverage.damage_refused;
     assert!(refused > cuts / 3000, "only {refused} damages refused");
@@ -67,8 +70,15 @@ fn power_that_has_failed_unnoticed_stays_off() {
 fn rules_that_are_taken_out_are_missed() {
     use mezzanine_engine::planted::{Bug, set};
     use mezzanine_sim::crash::CUTS_PER_WORLD;
-    for bug in [Bug::UsedMemoryKept, Bug::ControlFileBeforeMarker, Bug::DiskNotCompared, Bug::GivenUpUnmarked]
-    {
+    for bug in [
+        Bug::UsedMemoryKept,
+        Bug::ControlFileBeforeMarker,
+        Bug::DiskNotCompared,
+        Bug::GivenUpUnmarked,
+        Bug::SessionUnchecked,
+        Bug::PendingSessionForgotten,
+        Bug::SessionUnannounced,
+    ] {
         set(Some(bug));
         let mut cuts = 0;
         let found = (1..600).find_map(|seed| {

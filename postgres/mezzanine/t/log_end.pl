@@ -44,9 +44,9 @@ for my $mode (qw(durable drained))
 	if ($mode eq 'durable')
 	{
 		my $log = start_fails($node, 'an older directory does not start with newer flash');
-		like($log, qr/is of an earlier moment than the flash tier/, 'it says why');
-		like($log, qr/it has pages from behind the end of the log/, 'and how that is known');
-		like($log, qr/HINT:  Put back the data directory and the log/, 'and what to do');
+		like($log, qr/are not of the same moment/, 'it says why');
+		like($log, qr/the data directory is the older one, for the tier has pages from behind the end of its log/, 'and how that is known');
+		like($log, qr/HINT:  Put both back from the same moment/, 'and what to do');
 		exchange($node, $copy);
 		$node->start;
 		is(whole($node, 't'), '3000|4501500|9000', 'the newest directory goes on with it: nothing was changed');
@@ -55,7 +55,7 @@ for my $mode (qw(durable drained))
 	}
 	my $from = -s $node->logfile;
 	$node->start;
-	like(log_since($node, $from), qr/flash tier emptied\n.*DETAIL:  it has pages from behind the end of the log/, 'the tier is emptied');
+	like(log_since($node, $from), qr/flash tier emptied\n.*DETAIL:  the data directory is the older one, for the tier has pages from behind the end of its log/, 'the tier is emptied');
 	is(whole($node, 't'), '3000|4501500|6000', 'all rows are as they were at the moment of the copy');
 	$node->safe_psql('postgres', 'UPDATE t SET ver = 4');
 	evict($node, 't');

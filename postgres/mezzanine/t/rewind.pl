@@ -1,6 +1,6 @@
 # pg_rewind reads and replaces files. It works between servers whose files are current, and is refused where they are not.
 #
-# Rules: control_mark, backup_label
+# Rules: control_mark, backup_label, rewind_label
 use strict;
 use warnings FATAL => 'all';
 
@@ -81,6 +81,34 @@ for my $mode (qw(durable drained))
 	$old->stop;
 	$new->stop;
 }
+
+# The label that pg_rewind leaves lifts nothing, in a directory whose newest pages are in a tier that is gone. pg_rewind would have
+# refused this one by its control file; the marker has to hold without that, too.
+my $marked = tier_node('marked', mode => 'durable', conf => "mezzanine.drain_on_shutdown = off\n");
+$marked->start;
+$marked->safe_psql('postgres', 'CREATE TABLE t AS SELECT g AS id, 0 AS ver FROM generate_series(1, 5000) g');
+$marked->safe_psql('postgres', 'CHECKPOINT');
+$marked->safe_psql('postgres', 'UPDATE t SET ver = 1');
+evict($marked);
+$marked->stop;
+my ($controldata) = run_command([ 'pg_controldata', $marked->data_dir ]);
+my ($checkpoint) = $controldata =~ /^Latest checkpoint location: +(\S+)/m;
+my ($redo) = $controldata =~ /^Latest checkpoint's REDO location: +(\S+)/m;
+my ($wal) = $controldata =~ /^Latest checkpoint's REDO WAL file: +(\S+)/m;
+append_to_file($marked->data_dir . '/backup_label', <<"END");
+START WAL LOCATION: $redo (file $wal)
+CHECKPOINT LOCATION: $checkpoint
+BACKUP METHOD: pg_rewind
+BACKUP FROM: primary
+START TIME: 2026-11-24 00:00:00 GMT
+END
+rename flash_path($marked), flash_path($marked) . '.away' or die;
+like(start_fails($marked, 'the label of pg_rewind does not lift the marker'), qr/may hold the only copy of pages/, 'it says why');
+unlink flash_path($marked);
+rename flash_path($marked) . '.away', flash_path($marked) or die;
+$marked->start;
+is(whole($marked, 't'), '5000|12502500|5000', 'with its tier it starts, label or not');
+$marked->stop;
 
 sub evict_there
 {

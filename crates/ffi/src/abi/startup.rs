@@ -63,8 +63,10 @@ pub struct MezzStart {
     pub checksums: bool,
     /// The control file says that the files lack pages, which only a tier has.
     pub files_lack_pages: bool,
-    /// Random bytes.
+    /// Random bytes, for the name of a new tier.
     pub new_uuid: [u8; 16],
+    /// Others, for the name of the session that begins.
+    pub new_session: [u8; 16],
 }
 
 /// How the tier was found.
@@ -223,6 +225,7 @@ pub extern "C" fn mezz_start(
         files_lack_pages: given.files_lack_pages,
         owner: given.owner,
         new_uuid: given.new_uuid,
+        new_session: given.new_session,
     };
     let done = host.start(&start).map(|started| {
         out.adoption = match started.adoption {

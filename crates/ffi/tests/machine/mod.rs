@@ -153,6 +153,7 @@ pub fn start(redo: u64) -> Start {
     static UUID: AtomicU32 = AtomicU32::new(1);
     let mut new_uuid = [7; 16];
     new_uuid[..4].copy_from_slice(&UUID.fetch_add(1, Ordering::SeqCst).to_le_bytes());
+    let new_session = new_uuid.map(|byte| !byte);
     Start {
         system_identifier: 77,
         redo: RedoPoint { redo, timeline: 1 },
@@ -161,6 +162,7 @@ pub fn start(redo: u64) -> Start {
         files_lack_pages: false,
         owner: 1,
         new_uuid,
+        new_session,
     }
 }
 

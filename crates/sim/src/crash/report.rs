@@ -185,6 +185,10 @@ pub struct Coverage {
     pub admission_changes: u64,
     /// Wrong flash devices that were refused.
     pub tiers_refused: u64,
+    /// Data directories of a server of an earlier moment that were put back.
+    pub directories_put_back: u64,
+    /// Of these, those that were refused.
+    pub directories_refused: u64,
     /// Tiers that were made anew, or emptied, when their server started.
     pub tiers_emptied: u64,
     /// Processes that died with jobs of the tier in their hands.
@@ -291,6 +295,8 @@ impl Coverage {
             switches,
             admission_changes,
             tiers_refused,
+            directories_put_back,
+            directories_refused,
             tiers_emptied,
             owners_killed,
             damages,

@@ -89,6 +89,12 @@ impl History {
         version
     }
 
+    /// Leaves out the numbers of the versions that another history has given, which this one then lost.
+    pub fn number_on_from(&mut self, other: &Self) {
+        let given = self.lsns.len().max(other.lsns.len());
+        self.lsns.resize(given, 0);
+    }
+
     /// The LSN of a version's record: `None` if it has none.
     pub fn lsn(&self, version: u32) -> Option<Lsn> {
         self.lsns.get(version as usize).copied().filter(|&lsn| lsn != 0).map(Lsn::from)

@@ -53,6 +53,7 @@ impl World {
             files_lack_pages: control.files_lack_pages,
             owner: STARTUP,
             new_uuid,
+            new_session: new_uuid.map(|byte| !byte),
         };
         let started = host.start(&start);
         self.trace(|| format!("started in memory that is fresh: {fresh}, with {control:?}: {started:?}"));

@@ -12,6 +12,7 @@ use mezzanine_engine::SyncMode;
 use mezzanine_engine::format::{FormatError, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, TierState};
 use mezzanine_ffi::startup::provably_clean;
 
+use super::directory::Directory;
 use super::life::Server;
 use super::scenario::PAGE;
 use super::world::World;
@@ -22,10 +23,11 @@ use crate::database::contents::Content;
 use crate::database::stop::Stop;
 
 /// The machine as it was, and whether a refusal is in order.
-#[derive(Debug)]
 pub(super) struct Tampered {
     flash: Image,
     marker: Option<String>,
+    /// Where an older one was put in its place.
+    directory: Option<Directory>,
     needed: bool,
 }
 
@@ -37,15 +39,30 @@ impl World {
         }
         let mut image = self.machine.flash.snapshot();
         let marker = self.machine.marker.0.read();
-        let before =
-            Tampered { flash: image.clone(), marker: marker.clone(), needed: self.is_needed(&image) };
-        let kind = self.random.below(6);
+        let mut before = Tampered {
+            flash: image.clone(),
+            marker: marker.clone(),
+            directory: None,
+            needed: self.is_needed(&image),
+        };
+        let kind = self.random.below(7);
         match kind {
             0 => self.machine.marker.0.put(None),
             1 => each_superblock(&mut image, |bytes| bytes.fill(0)),
             2 => each_superblock(&mut image, rename_tier),
             3 => each_superblock(&mut image, |bytes| set_version(bytes, 2)),
             4 => image = Image::zeroed(image.len()),
+            5 => match self.older_directory.take() {
+                Some(older) => {
+                    before.directory = Some(self.directory());
+                    self.put_back(older);
+                    self.coverage.directories_put_back += 1;
+                }
+                None => {
+                    self.older_directory = Some(self.directory());
+                    return;
+                }
+            },
             _ => match self.older_flash.take() {
                 Some(older) => image = older,
                 None => {
@@ -92,7 +109,7 @@ impl World {
 
     /// The server did not start.
     pub(super) fn refused(&mut self, reason: String) -> Result<(), Stop> {
-        let Some(Tampered { flash, marker, needed }) = self.tampered.take() else {
+        let Some(Tampered { flash, marker, directory, needed }) = self.tampered.take() else {
             let text = format!("the right tier was refused: {reason}");
             return Err(Stop::violated(Invariant::KnownTier, text));
         };
@@ -100,6 +117,10 @@ impl World {
         if !needed && !self.may_be_foreign() {
             let text = format!("a tier that nobody needs was not done without: {reason}");
             return Err(Stop::violated(Invariant::KnownTier, text));
+        }
+        if let Some(newest) = directory {
+            self.put_back(newest);
+            self.coverage.directories_refused += 1;
         }
         self.machine.flash.put_back(&flash);
         self.machine.marker.0.put(marker);

@@ -6,6 +6,7 @@ use mezzanine_device::memory::{Image, Random, splitmix};
 use mezzanine_engine::LastingMemory;
 use mezzanine_ffi::host::Host;
 
+use super::directory::Directory;
 use super::errors::Planned;
 use super::machine::Machine;
 use super::scenario::Scenario;
@@ -43,6 +44,8 @@ pub struct World {
     pub(super) tampered: Option<Tampered>,
     /// The flash device's contents at some earlier moment.
     pub(super) older_flash: Option<Image>,
+    /// The data directory at some earlier moment.
+    pub(super) older_directory: Option<Directory>,
     /// A device may report an error.
     pub(super) failing: bool,
     /// The one error that is to be reported, where that is known.
@@ -83,6 +86,7 @@ impl World {
             memory: None,
             tampered: None,
             older_flash: None,
+            older_directory: None,
             failing: false,
             planned: None,
             given_up: false,
