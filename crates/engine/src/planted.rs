@@ -375,6 +375,17 @@ bugs! {
         /// A device is formatted for a server that has no marker before it has one, and half a superblock is then taken for something of others. It was so once.
         /// (The part of `crates/ffi`.)
         FormattedUnmarked,
+        /// Whatever a device holds that is no tier, it is formatted for a server that has a marker, and so has had a tier once: a path that is mistyped
+        /// costs the file. It was so once. (The part of `crates/ffi`.)
+        ForeignFormatted,
+        /// A device that begins with 64 kB of zeros counts as one that holds nothing. It was so once. (The part of `crates/ffi`.)
+        BeginningTakenForAll,
+        /// Another cluster's tier that is in use, or was left without a drain, is formatted where losing it costs that cluster no pages. It was so once. (The
+        /// part of `crates/ffi`.)
+        ForeignCacheFormatted,
+        /// A device is formatted from its first byte on before it says whose it is, and a crash leaves what nobody can tell from something of others. (The
+        /// part of `crates/ffi`.)
+        FormattedUnclaimed,
         /// A tier is refused whose database has moved its redo pointer to the one announced.
         PendingRedoForgotten,
     }

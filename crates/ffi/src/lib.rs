@@ -39,6 +39,8 @@ pub mod resize;
 
 pub mod marker;
 
+mod foreign;
+
 pub mod startup;
 
 pub mod checkpoint;

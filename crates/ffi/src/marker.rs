@@ -90,6 +90,9 @@ pub struct Marker {
     /// Whether its device has failed and the server has gone on without it.
     #[serde(default)]
     pub given_up: bool,
+    /// Names the tier that is being made, if one is, in hexadecimal: a crash may leave half of it on the device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forming: Option<String>,
 }
 
 impl Marker {
@@ -101,6 +104,7 @@ impl Marker {
             flash_path: flash_path.to_path_buf(),
             only_copies,
             given_up: false,
+            forming: None,
         }
     }
 
@@ -108,6 +112,17 @@ impl Marker {
     #[must_use]
     pub fn of_given_up(self) -> Self {
         Self { only_copies: false, given_up: true, ..self }
+    }
+
+    /// The same while a tier of this name is made.
+    #[must_use]
+    pub fn of_forming(self, tier_uuid: &[u8; 16]) -> Self {
+        Self { forming: Some(hex(tier_uuid)), ..self }
+    }
+
+    /// The name of the tier that was being made when it was written.
+    pub fn forming(&self) -> Option<[u8; 16]> {
+        unhex(self.forming.as_ref()?)
     }
 
     /// Whether it names this tier.
@@ -157,4 +172,8 @@ impl Marker {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<[u8; 16]> {
+    u128::from_str_radix(text, 16).ok().filter(|_| text.len() == 32).map(u128::to_be_bytes)
 }

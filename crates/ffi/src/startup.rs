@@ -6,14 +6,15 @@
 //!    pointer (invariant 10). Nothing has been written until then.
 //! 3. The marker says which tier it is and whether it may hold only copies. For a new tier that is durable
 //!    after the tier's superblock, but before any page is in it. Where there was no marker, one that asks for
-//!    nothing is durable before the device is written to: half a superblock is then known to be this
-//!    server's.
+//!    nothing is durable before the device is written to, and where there was one it names the new tier
+//!    beside the old one: half a superblock is then known to be this server's (see [`crate::foreign`]).
 //! 4. Recovery's writes and then the superblock of the new epoch are durable (invariant 7); then, if need be,
 //!    the control file says that the files lack pages.
 //! 5. The tier is published. From now on other processes of the server may use it.
 
 use mezzanine_engine::format::{
-    ClusterName, FormatError, Superblock, TierState, read_superblock, read_superblock_to_drain,
+    ClusterName, FormatError, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, TierState, read_superblock,
+    read_superblock_to_drain,
 };
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{
@@ -21,9 +22,15 @@ use mezzanine_engine::{
     TierConfig, WriteFlash,
 };
 
+use crate::foreign::{Contents, claim, contents, is_own, refuse_cache, refuse_foreign, refuse_zeros};
 use crate::host::{Flash, Host, describe, reshapes};
 use crate::marker::Marker;
 use crate::message::Refusal;
+
+/// Where both copies of the superblock end,
+const AFTER_SUPERBLOCKS: u64 = SUPERBLOCK_OFFSETS[1] + SUPERBLOCK_BYTES as u64;
+/// and where metadata begins.
+const METADATA_AT: u64 = 1 << 16;
 
 /// What the server knows when it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -80,7 +87,7 @@ pub fn provably_clean(config: &TierConfig) -> bool {
 
 /// Whether nothing is lost if the tier is discarded: every page that matters is on disk, or can be redone
 /// from the log.
-fn expendable(superblock: &Superblock) -> bool {
+pub(crate) fn expendable(superblock: &Superblock) -> bool {
     superblock.state == TierState::Drained
         || provably_clean(&superblock.config)
         || superblock.config.sync_mode == SyncMode::Drained
@@ -91,25 +98,29 @@ pub fn database_uuid(start: &Start) -> [u8; 16] {
     ClusterName { system_identifier: start.system_identifier, checksums: start.checksums }.database_uuid()
 }
 
-/// Decides what becomes of the tier that was found; `older` is what could be read of one of an older format.
+/// Decides what becomes of the tier that was found; `older` is what could be read of one of an older format,
+/// and `contents` what there is if it is none.
 ///
 /// # Errors
-/// If a tier that may hold the only copy of pages is missing, damaged, older than the database or another's.
-pub fn judge(
+/// If a tier that may hold the only copy of pages is missing, damaged, older than the database or another's; and
+/// if the device holds something of others.
+fn judge(
     found: Result<&Superblock, &FormatError>,
     older: Option<&Superblock>,
-    empty: bool,
+    contents: Contents,
     marker: Option<&Marker>,
     start: &Start,
     flash: &str,
 ) -> Result<(Adoption, String), Refusal> {
+    let own = |tier: &Superblock| is_own(tier, marker, start);
     // A base backup is complete without a tier, whatever marker was copied with it.
     let marker = marker.filter(|_| !start.from_backup);
     let needed = marker.filter(|marker| marker.only_copies);
     match found {
-        Ok(found) => judge_found(found, marker, needed.is_some(), start, flash),
+        Ok(found) => judge_found(found, own(found), marker, start, flash),
         Err(error @ (FormatError::OlderFormat(_) | FormatError::NewerFormat(_))) => {
-            judge_other_format(error, older.filter(|_| needed.is_none()), marker, flash)
+            let older = older.filter(|_| needed.is_none()).map(|tier| (tier, own(tier)));
+            judge_other_format(error, older, flash)
         }
         Err(error) => {
             if let Some(marker) = needed {
@@ -118,19 +129,19 @@ pub fn judge(
                         "Tier {} (last seen on \"{}\") may hold the only copy of pages. Found: {}.",
                         marker.tier,
                         marker.flash_path.display(),
-                        if empty { "an empty device".to_owned() } else { describe(error) }
+                        if contents == Contents::Nothing { "an empty device".to_owned() } else { describe(error) }
                     ))
                     .hint("Name the device that holds it in mezzanine.flash_path. If it is lost, restore a backup."));
             }
-            if empty {
-                return Ok((Adoption::Formatted, String::new()));
+            match contents {
+                Contents::Nothing => Ok((Adoption::Formatted, String::new())),
+                Contents::Ours => Ok((Adoption::Formatted, describe(error))),
+                _ if marker.is_some() && planted::is(Bug::ForeignFormatted) => {
+                    Ok((Adoption::Formatted, describe(error)))
+                }
+                Contents::Zeros(bytes) => Err(refuse_zeros(flash, bytes)),
+                Contents::Something => Err(refuse_foreign(flash, error)),
             }
-            if marker.is_some() {
-                return Ok((Adoption::Formatted, describe(error)));
-            }
-            Err(Refusal::new(format!("\"{flash}\" holds something that is no flash tier"))
-                .detail(describe(error))
-                .hint("Choose another path, or empty it if nobody needs what it holds."))
         }
     }
 }
@@ -139,12 +150,10 @@ pub fn judge(
 /// drained, or it is this cluster's own and never held the only copy of a page.
 fn judge_other_format(
     error: &FormatError,
-    older: Option<&Superblock>,
-    marker: Option<&Marker>,
+    older: Option<(&Superblock, bool)>,
     flash: &str,
 ) -> Result<(Adoption, String), Refusal> {
-    let ours = |tier: &Superblock| marker.is_some_and(|marker| marker.names(&tier.tier_uuid));
-    if older.is_some_and(|tier| tier.state == TierState::Drained || ours(tier) && expendable(tier)) {
+    if older.is_some_and(|(tier, own)| tier.state == TierState::Drained || own && expendable(tier)) {
         return Ok((Adoption::Formatted, describe(error)));
     }
     Err(Refusal::new(format!("\"{flash}\" holds a flash tier that this build does not use"))
@@ -157,11 +166,12 @@ fn judge_other_format(
 
 fn judge_found(
     found: &Superblock,
+    own: bool,
     marker: Option<&Marker>,
-    needed: bool,
     start: &Start,
     flash: &str,
 ) -> Result<(Adoption, String), Refusal> {
+    let needed = marker.is_some_and(|marker| marker.only_copies);
     let ours = marker.is_some_and(|marker| marker.names(&found.tier_uuid));
     if ours && marker.is_some_and(|marker| marker.given_up) {
         return Ok((Adoption::Formatted, "its device failed, and the server has gone on without it".into()));
@@ -174,11 +184,15 @@ fn judge_found(
             ));
     }
     if !ours || found.database_uuid != database_uuid(start) {
-        if expendable(found) {
+        let nobodys = found.state == TierState::Drained;
+        if nobodys || expendable(found) && (own || planted::is(Bug::ForeignCacheFormatted)) {
             return Ok((
                 Adoption::Formatted,
                 "it belonged to another cluster, or to another state of this one".into(),
             ));
+        }
+        if expendable(found) {
+            return Err(refuse_cache(found, flash));
         }
         return Err(Refusal::new(format!("the flash tier on \"{flash}\" may hold the only copy of another cluster's pages"))
             .detail("It is not known to this data directory, which may have been restored from a backup or copied.")
@@ -227,6 +241,7 @@ impl Host {
     pub fn start(&self, start: &Start) -> Result<Started, Refusal> {
         assert!(self.is_locked(), "a tier is judged only when nobody else changes it");
         let marker = Marker::read(&*self.marker)?;
+        let start = &self.named(start, marker.as_ref());
         // One that never was in use is the wrong one, rather than one that has failed.
         let dispensable = marker.as_ref().is_some_and(|marker| !marker.only_copies)
             && !start.files_lack_pages
@@ -254,7 +269,8 @@ impl Host {
         });
         self.server.mark_control_file(false)?;
         match named {
-            Some(marker) => marker.of_given_up().write(&*self.marker)?,
+            // Half of a new one may be on the device.
+            Some(marker) => marker.of_given_up().of_forming(&start.new_uuid).write(&*self.marker)?,
             None => self.forsake(&start.new_uuid)?,
         }
         Ok(Started {
@@ -306,20 +322,21 @@ impl Host {
             _ => None,
         };
         let older = older.as_ref().map(|(superblock, _)| superblock);
-        let empty = match &found {
-            Ok(_) => false,
-            Err(FormatError::Unreadable(error)) => {
-                self.begins_with_zeros().map_err(|_| self.device_silent(error))?
-            }
-            Err(_) => self.begins_with_zeros()?,
+        let contents = match &found {
+            Ok(_) | Err(FormatError::OlderFormat(_) | FormatError::NewerFormat(_)) => Ok(Contents::Something),
+            Err(_) => contents(&*self.flash, marker),
         };
-        if let (Err(FormatError::Unreadable(error)), false, false) =
-            (&found, empty, planted::is(Bug::SilentDeviceJudged))
+        let contents = contents.map_err(|error| match &found {
+            Err(FormatError::Unreadable(error)) => self.device_silent(error),
+            _ => self.device_failed(&error),
+        })?;
+        if let (Err(FormatError::Unreadable(error)), true, false) =
+            (&found, contents != Contents::Nothing, planted::is(Bug::SilentDeviceJudged))
         {
             // What it begins with could be read a moment later.
             return Err(self.device_silent(error));
         }
-        let (adoption, reason) = judge(found.as_ref(), older, empty, marker, start, &flash)?;
+        let (adoption, reason) = judge(found.as_ref(), older, contents, marker, start, &flash)?;
         // The marker says so as well, and which tier it is; but it is a file like others, and it may be gone.
         if start.files_lack_pages && !start.from_backup && adoption != Adoption::Adopted {
             return Err(Refusal::new(format!("the flash tier on \"{flash}\" does not have the pages that the files of this cluster lack"))
@@ -329,11 +346,11 @@ impl Host {
         self.reserve_space(self.geometry.frames())?;
         let (superblock, adoption) = match (&found, adoption) {
             (Ok(found), Adoption::Adopted) if reshapes(found, &self.settings) => {
-                (self.format(start)?, Adoption::Formatted)
+                (self.format(start, true)?, Adoption::Formatted)
             }
             (Ok(found), Adoption::Adopted) => (self.merged(found), Adoption::Adopted),
             (Ok(found), Adoption::Discarded) => (self.merged(&found.discarded()), Adoption::Discarded),
-            _ => (self.format(start)?, Adoption::Formatted),
+            _ => (self.format(start, found.is_ok() || older.is_some())?, Adoption::Formatted),
         };
         let mode_kept = superblock.config.sync_mode != self.settings.sync_mode
             || superblock.config.admission != self.settings.admission;
@@ -371,13 +388,6 @@ impl Host {
         })
     }
 
-    /// What cannot be read is not taken for something else.
-    fn begins_with_zeros(&self) -> Result<bool, Refusal> {
-        let mut bytes = vec![0; 1 << 16];
-        self.flash.read_at_or_zero(&mut bytes, 0).map_err(|error| self.device_failed(&error))?;
-        Ok(bytes.iter().all(|byte| *byte == 0))
-    }
-
     fn merged(&self, found: &Superblock) -> Superblock {
         let config = self.settings.merged(&found.config, found.state == TierState::Drained);
         // Left open while it could hold no only copies, and from now on it can: what it says of clean pages
@@ -388,22 +398,38 @@ impl Host {
         Superblock { config, ..base }
     }
 
-    fn format(&self, start: &Start) -> Result<Superblock, Refusal> {
+    /// The start of a server with the name that a new tier gets: that of one that was being made, if half of it
+    /// may be on the device.
+    fn named(&self, start: &Start, marker: Option<&Marker>) -> Start {
+        let forming = marker.and_then(Marker::forming);
+        Start { new_uuid: forming.unwrap_or(start.new_uuid), ..*start }
+    }
+
+    /// Makes the tier anew, on a device that may be formatted. At any moment it holds nothing, the `whole`
+    /// superblock that was found, or what the marker names.
+    fn format(&self, start: &Start, whole: bool) -> Result<Superblock, Refusal> {
         let geometry: &Geometry = &self.geometry;
         let superblock = Superblock {
             confirmed: start.redo,
             pending: start.redo,
             ..Superblock::new(geometry, start.new_uuid, database_uuid(start))
         };
-        if Marker::read(&*self.marker)?.is_none() && !planted::is(Bug::FormattedUnmarked) {
+        match Marker::read(&*self.marker)? {
+            Some(marker) => marker.of_forming(&start.new_uuid).write(&*self.marker)?,
+            None if planted::is(Bug::FormattedUnmarked) => {}
             // A crash may leave half a superblock, and the next start would not know whose that is.
-            Marker::new(&start.new_uuid, self.flash_path(), false).write(&*self.marker)?;
+            None => Marker::new(&start.new_uuid, self.flash_path(), false).write(&*self.marker)?,
         }
-        // Neither copy of what was here before may be taken for the newer one.
-        let zeros = vec![0; 1 << 16];
-        let mut flash = Flash(&*self.flash);
-        flash.write(0, &zeros).and_then(|()| flash.flush()).map_err(|error| self.device_failed(&error))?;
+        // Where a whole superblock is, one of its copies stays until one of the new one's is whole; the start
+        // after a crash finds either, and judges as this one did.
+        if !whole && !planted::is(Bug::FormattedUnclaimed) {
+            claim(&*self.flash, &superblock).map_err(|error| self.device_failed(&error))?;
+        }
         self.put_superblock(&superblock)?;
+        // A volume's table of files, if there was one; recovery flushes it with what it writes.
+        let rest = AFTER_SUPERBLOCKS..METADATA_AT;
+        let zeros = vec![0; (rest.end - rest.start) as usize];
+        self.flash.write_at(&zeros, rest.start).map_err(|error| self.device_failed(&error))?;
         Ok(superblock)
     }
 

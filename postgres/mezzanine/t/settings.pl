@@ -113,7 +113,7 @@ refused('a file that others can read', { flash_path => "$base/open" },
 append_to_file("$base/letter", 'x' x 10000);
 chmod 0600, "$base/letter";
 refused('a file that is no tier', { flash_path => "$base/letter" },
-	qr/FATAL:  ".*letter" holds something that is no flash tier/, qr/HINT:  Choose another path, or empty it/);
+	qr/FATAL:  ".*letter" holds something that is no flash tier/, qr/HINT:  Name another path in mezzanine\.flash_path/);
 is(slurp_file("$base/letter"), 'x' x 10000, 'it is as it was');
 
 # Sizes.
