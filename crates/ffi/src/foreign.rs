@@ -5,9 +5,10 @@
 //! it is, whatever the data directory says: a path may be mistyped, and it would cost whatever file of the
 //! server's user it leads to.
 //!
-//! A tier is this cluster's own if the marker names it or if it bears the cluster's system identifier. A
-//! standby has that in common with its primary, and a restored backup with the server that it was taken of: of
-//! those a tier may be made anew that is no more than a cache.
+//! A tier is the data directory's own if its marker names it. Where a base backup was restored, the marker that
+//! came with it is of another moment or of another server, and one that bears the cluster's system identifier
+//! counts as its own, too: a standby that is made anew finds the tier that it had. Later that does not suffice:
+//! copies of one cluster have the identifier in common, and each its tier.
 //!
 //! Of what is no whole superblock one thing alone is known for ours: the first sector of one of the copies
 //! names the tier that the marker names. Formatting makes it so ([`claim`]): the marker names the new tier, then
@@ -45,8 +46,8 @@ pub(crate) enum Contents {
 struct Look {
     /// Bytes of a file's data, holes not counted; as much of a block device is read as a whole.
     all: u64,
-    /// Of a larger block device, bytes at the beginning and at the end: file systems, volume managers, RAIDs and
-    /// partition tables have their heads there.
+    /// Of a larger block device, bytes at the beginning and at the end: file systems, volume managers, RAIDs
+    /// and partition tables have their heads there.
     ends: u64,
     /// And so many places between,
     places: u64,
@@ -140,11 +141,15 @@ pub(crate) fn claim(flash: &dyn Device, superblock: &Superblock) -> Result<(), D
     flash.flush()
 }
 
-/// Whether a tier is this cluster's own.
+/// Whether a tier is of this cluster, or of another state or copy of it.
+fn is_of_cluster(tier: &Superblock, start: &Start) -> bool {
+    ClusterName::of(&tier.database_uuid).is_some_and(|name| name.system_identifier == start.system_identifier)
+}
+
+/// Whether a tier is this data directory's own.
 pub(crate) fn is_own(tier: &Superblock, marker: Option<&Marker>, start: &Start) -> bool {
-    let of_cluster = |name: ClusterName| name.system_identifier == start.system_identifier;
     marker.is_some_and(|marker| marker.names(&tier.tier_uuid))
-        || ClusterName::of(&tier.database_uuid).is_some_and(of_cluster)
+        || start.from_backup && is_of_cluster(tier, start)
 }
 
 pub(crate) fn refuse_foreign(flash: &str, error: &FormatError) -> Refusal {
@@ -163,13 +168,14 @@ pub(crate) fn refuse_zeros(flash: &str, bytes: u64) -> Refusal {
 }
 
 /// It holds nothing that its cluster cannot do without; but it is not ours to take.
-pub(crate) fn refuse_cache(tier: &Superblock, flash: &str) -> Refusal {
+pub(crate) fn refuse_cache(tier: &Superblock, start: &Start, flash: &str) -> Refusal {
     let whose = match ClusterName::of(&tier.database_uuid) {
+        Some(_) if is_of_cluster(tier, start) => "another data directory of this cluster".to_owned(),
         Some(name) => format!("the cluster with the system identifier {}", name.system_identifier),
         None => "another program".to_owned(),
     };
-    Refusal::new(format!("the flash tier on \"{flash}\" is not the one of this cluster"))
-        .detail(format!("It belongs to {whose}, and was not drained. It was left as it is."))
+    Refusal::new(format!("the flash tier on \"{flash}\" is another server's"))
+        .detail(format!("It is of {whose}, and was not drained. It was left as it is."))
         .hint("Name another path in mezzanine.flash_path. If nobody needs that tier, remove the file, or run `mezz tier format --force` on the device.")
 }
 

@@ -140,7 +140,15 @@ impl Marker {
             Refusal::new(format!("the marker \"{shown}\" of the flash tier cannot be used: {what}"))
                 .hint("Restore it from a backup of the same moment. It says whether pages are missing from the disk.")
         };
-        let Some(text) = store.read().map_err(|error| odd(error.to_string()))? else { return Ok(None) };
+        // What cannot be read just now needs no backup.
+        let unread = |error: io::Error| {
+            match error.kind() {
+            ErrorKind::InvalidData => odd(error.to_string()),
+            _ => Refusal::new(format!("the marker \"{shown}\" of the flash tier cannot be read: {error}"))
+                .hint("Check its owner and mode, its file system and the kernel's log, and start the server again."),
+        }
+        };
+        let Some(text) = store.read().map_err(unread)? else { return Ok(None) };
         let marker: Self = toml::from_str(&text).map_err(|error| odd(error.message().to_owned()))?;
         if marker.format != FORMAT {
             return Err(odd(format!(

@@ -78,6 +78,9 @@ pub struct Started {
     pub recovery: RecoveryReport,
     /// The configuration asked for another sync mode than the tier can change to before it is drained.
     pub mode_kept: bool,
+    /// The configuration asks for other sizes than the tier can be made anew with before it is drained: both,
+    /// in a sentence. Else empty.
+    pub sizes_kept: String,
 }
 
 /// Whether a tier of this configuration never holds the only copy of a page.
@@ -192,7 +195,7 @@ fn judge_found(
             ));
         }
         if expendable(found) {
-            return Err(refuse_cache(found, flash));
+            return Err(refuse_cache(found, start, flash));
         }
         return Err(Refusal::new(format!("the flash tier on \"{flash}\" may hold the only copy of another cluster's pages"))
             .detail("It is not known to this data directory, which may have been restored from a backup or copied.")
@@ -246,12 +249,16 @@ impl Host {
         let dispensable = marker.as_ref().is_some_and(|marker| !marker.only_copies)
             && !start.files_lack_pages
             && !start.from_backup;
+        let needed = marker.as_ref().is_some_and(|marker| marker.only_copies) || start.files_lack_pages;
         match self.start_tier(start, marker.as_ref()) {
             Err(refusal) if refusal.device_failed && dispensable => {
                 self.start_without(start, marker, refusal)
             }
+            Err(refusal) if refusal.device_failed && (!needed || start.from_backup) => {
+                Err(refusal.hint("See the kernel's log and to the device, and start the server again, or name another one in mezzanine.flash_path: nothing that this one holds is needed."))
+            }
             Err(refusal) if refusal.device_failed && refusal.hint.is_empty() => Err(refusal
-                .hint("See the kernel's log. Copy what can be read of it to another one and name that in mezzanine.flash_path, or restore a backup.")),
+                .hint("See the kernel's log and to the device, and start the server again. If it fails again: copy what can be read of it to another one and name that in mezzanine.flash_path, or restore a backup.")),
             started => started,
         }
     }
@@ -278,6 +285,7 @@ impl Host {
             reason: refusal.message,
             recovery: RecoveryReport::default(),
             mode_kept: false,
+            sizes_kept: String::new(),
         })
     }
 
@@ -354,6 +362,7 @@ impl Host {
         };
         let mode_kept = superblock.config.sync_mode != self.settings.sync_mode
             || superblock.config.admission != self.settings.admission;
+        let sizes_kept = self.sizes_kept(&superblock);
         let only_copies =
             !provably_clean(&superblock.config) && superblock.config.sync_mode == SyncMode::Durable;
         if only_copies && planted::is(Bug::ControlFileBeforeMarker) {
@@ -371,7 +380,7 @@ impl Host {
             (Adoption::Discarded, true) => "it was not left in order, and the disk is newer".to_owned(),
             _ => reason,
         };
-        Ok(Started { adoption, reason, recovery, mode_kept })
+        Ok(Started { adoption, reason, recovery, mode_kept, sizes_kept })
     }
 
     /// Takes the space for so many frames, so that a full file system is noticed now and not when pages are
