@@ -229,7 +229,7 @@ define_settings(void)
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("mezzanine.workers",
 							"Sets how many background workers carry out the flash tier's work.",
-							"If there are several, one of them only writes to flash, so that this never waits for a disk. Each counts for max_worker_processes.",
+							"If there are several, one of them only writes to flash, so that this never waits for a disk. They do not count for max_worker_processes.",
 							&mezz_workers, 3, 1, MEZZ_WORKERS_MAX, PGC_POSTMASTER, 0,
 							NULL, NULL, NULL);
 	DefineCustomBoolVariable("mezzanine.drain_on_shutdown",
