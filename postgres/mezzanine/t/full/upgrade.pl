@@ -16,6 +16,8 @@ $old->safe_psql('postgres', 'UPDATE t SET ver = 1');
 evict($old);
 $old->append_conf('postgresql.conf', 'mezzanine.drain_on_shutdown = off');
 $old->reload;
+# The postmaster looks at a shutdown first, if both are asked for at once.
+ok($old->poll_query_until('postgres', "SELECT current_setting('mezzanine.drain_on_shutdown') = 'off'"), 'there will be no drain');
 $old->stop;
 
 my $new = tier_node('new', mode => 'durable');
