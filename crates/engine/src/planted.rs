@@ -386,6 +386,9 @@ bugs! {
         /// A device is formatted from its first byte on before it says whose it is, and a crash leaves what nobody can tell from something of others. (The
         /// part of `crates/ffi`.)
         FormattedUnclaimed,
+        /// A server that goes on without the tier which it was about to make anew knows that one's name alone from then on, though a write that failed may have
+        /// left the one before. (The part of `crates/ffi`.)
+        GivenUpNameForgotten,
         /// A tier is refused whose database has moved its redo pointer to the one announced.
         PendingRedoForgotten,
     }

@@ -72,7 +72,7 @@ pub(crate) fn contents(flash: &dyn Device, marker: Option<&Marker>) -> Result<Co
     for offset in SUPERBLOCK_OFFSETS {
         flash.read_at_or_zero(&mut sector, offset)?;
         let named = |marker: &Marker| {
-            let is = |uuid: &[u8; 16]| marker.names(uuid) || marker.forming() == Some(*uuid);
+            let is = |uuid: &[u8; 16]| marker.names(uuid) || marker.forms(uuid);
             tier_named_in(&sector).is_some_and(|uuid| is(&uuid))
         };
         if marker.is_some_and(named) {

@@ -90,9 +90,10 @@ pub struct Marker {
     /// Whether its device has failed and the server has gone on without it.
     #[serde(default)]
     pub given_up: bool,
-    /// Names the tier that is being made, if one is, in hexadecimal: a crash may leave half of it on the device.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub forming: Option<String>,
+    /// Names the tiers that were to be made since, in hexadecimal: a crash, or a device that failed, may have left
+    /// one of them, whole or in part.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forming: Vec<String>,
 }
 
 impl Marker {
@@ -104,7 +105,7 @@ impl Marker {
             flash_path: flash_path.to_path_buf(),
             only_copies,
             given_up: false,
-            forming: None,
+            forming: Vec::new(),
         }
     }
 
@@ -116,13 +117,21 @@ impl Marker {
 
     /// The same while a tier of this name is made.
     #[must_use]
-    pub fn of_forming(self, tier_uuid: &[u8; 16]) -> Self {
-        Self { forming: Some(hex(tier_uuid)), ..self }
+    pub fn of_forming(mut self, tier_uuid: &[u8; 16]) -> Self {
+        if !self.forms(tier_uuid) {
+            self.forming.push(hex(tier_uuid));
+        }
+        self
     }
 
-    /// The name of the tier that was being made when it was written.
-    pub fn forming(&self) -> Option<[u8; 16]> {
-        unhex(self.forming.as_ref()?)
+    /// Whether a tier of this name was to be made, and may be there in part.
+    pub fn forms(&self, tier_uuid: &[u8; 16]) -> bool {
+        self.forming.contains(&hex(tier_uuid))
+    }
+
+    /// The name that a tier which was to be made can still have: no server has used it.
+    pub fn unused_name(&self) -> Option<[u8; 16]> {
+        self.forming.last().filter(|_| !self.given_up).and_then(|name| unhex(name))
     }
 
     /// Whether it names this tier.

@@ -6,8 +6,8 @@ use std::io;
 use std::sync::{Arc, Mutex};
 
 use machine::{Machine, Relations, give_memory, read, start, write};
-use mezzanine_device::Device;
-use mezzanine_device::memory::MemoryDevice;
+use mezzanine_device::memory::{Fault, Injection, MemoryDevice, Operation};
+use mezzanine_device::{Device, DeviceErrorKind};
 use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_engine::{Failure, PageId, SyncMode};
 use mezzanine_ffi::host::{DiskRead, Host, Server};
@@ -192,6 +192,37 @@ fn every_cut_of_formatting_anew_is_survived() -> Result<(), Refusal> {
     Ok(())
 }
 
+/// The device of a tier that was given up fails in each write of the one that is made in its place: the server
+/// goes on without, and starts when the device works again, whichever of the two it holds.
+fn every_failure_of_formatting_anew_is_survived() -> Result<(), Refusal> {
+    for after in 0..12 {
+        for seed in 0..8 {
+            let cut = Cut::new();
+            let host = cut.start(u32::MAX)?;
+            write(&host, 1, 1);
+            host.sync()?;
+            host.tier().report_failure(Failure::FlashWrite);
+            host.give_up()?;
+            drop(host);
+            for after in [after, seed] {
+                let fault = Fault::Error(DeviceErrorKind::Io);
+                cut.flash.inject(Injection { operation: Operation::Write, after, count: 1, fault });
+                let host = cut.start(u32::MAX)?;
+                if host.is_attached() {
+                    host.tier().report_failure(Failure::FlashWrite);
+                    host.give_up()?;
+                }
+                drop(host);
+                cut.flash.power_cut(seed);
+                cut.flash.heal();
+            }
+            let host = cut.start(u32::MAX)?;
+            assert_eq!(read(&host, &cut.machine, 1), Some(1), "{after}, {seed}");
+        }
+    }
+    Ok(())
+}
+
 /// The same where a tier that was drained is emptied, for the server has gone on without it.
 fn every_cut_of_emptying_is_survived() -> Result<(), Refusal> {
     for operation in 1..72 {
@@ -250,4 +281,9 @@ fn that_is_seen_where_the_rule_is_taken_out() {
 #[test]
 fn a_server_starts_after_every_cut_of_formatting_anew() {
     only_with(&[Bug::FormattedUnclaimed], || every_cut_of_formatting_anew_is_survived().is_ok());
+}
+
+#[test]
+fn a_server_starts_after_every_failure_of_formatting_anew() {
+    only_with(&[Bug::GivenUpNameForgotten], || every_failure_of_formatting_anew_is_survived().is_ok());
 }

@@ -101,6 +101,15 @@ impl World {
             || holds_something && !SUPERBLOCK_OFFSETS.iter().any(is_ours)
     }
 
+    /// The server has gone on without what lies there, for its device had failed. If it is refused later as
+    /// something else, whoever is told removes it.
+    pub(super) fn tampered_stays(&mut self) {
+        if let Some(tampered) = &mut self.tampered {
+            tampered.flash = Image::zeroed(tampered.flash.len());
+            tampered.marker = self.machine.marker.0.read();
+        }
+    }
+
     /// The server did not start.
     pub(super) fn refused(&mut self, reason: String) -> Result<(), Stop> {
         let Some(Tampered { flash, marker, needed }) = self.tampered.take() else {
