@@ -4,9 +4,21 @@
  *	  and read, and waiting.
  *
  * These functions are called by the library.  No error may leave them: it would
- * jump over frames that are not C's.
+ * jump over frames that are not C's.  There are two ways to keep that:
+ *
+ * 1. What may fail for reasons of its own (files, memory) is carried out by
+ *	  without_errors(), which catches the error and leaves everything as it was
+ *	  before: the counts that an error resets, and the lightweight locks.
+ * 2. What fails only if the server is broken (a 201st lightweight lock, an
+ *	  epoll_wait() that the kernel refuses, a message that cannot be put together)
+ *	  stands between MEZZ_NO_ERROR_BEGIN() and MEZZ_NO_ERROR_END(): there an error
+ *	  is a PANIC, which returns to nobody.
+ *
+ * What is left sets latches, takes spinlocks and counts, and has no errors.
  */
 #include "postgres.h"
+
+#include <limits.h>
 
 #include "access/xlogutils.h"
 #include "common/hashfn.h"
@@ -30,6 +42,9 @@
 
 /* Blocks written by one call of the storage manager */
 #define RUN_BLOCKS_MAX 32
+
+/* Lightweight locks that an error may leave to us: nothing that is called here takes more than one at a time */
+#define MEZZ_LOCKS_MAX 8
 
 /* Runs that a modelled disk is handed together: a job has at most 16 groups of 256 pages. */
 #define RUNS_MAX 4096
@@ -252,8 +267,10 @@ typedef struct DiskWork
 } DiskWork;
 
 static bool
-do_work(const DiskWork *work)
+do_work(const void *what)
 {
+	const DiskWork *work = what;
+
 	if (work->page != NULL)
 	{
 		*work->there = read_block(work->page, work->bytes);
@@ -265,32 +282,89 @@ do_work(const DiskWork *work)
 	return true;
 }
 
-/* Reports the error that was caught; what cannot be read is no error yet. */
-static void
-report_caught(const DiskWork *work)
+/* The lightweight locks of this process, in the order in which it took them */
+typedef struct HeldLocks
 {
-	if (work->page != NULL)
-	{
-		ErrorData  *error = CopyErrorData();
+	int			before;			/* those that are not looked at */
+	int			count;
+	LWLock	   *locks[MEZZ_LOCKS_MAX];
+} HeldLocks;
 
-		FlushErrorState();
-		error->elevel = LOG;
-		ThrowErrorData(error);
-		FreeErrorData(error);
-		return;
+static void
+note_lock(LWLock *lock, LWLockMode mode, void *held)
+{
+	HeldLocks  *locks = held;
+
+	if (locks->count >= locks->before && locks->count - locks->before < MEZZ_LOCKS_MAX)
+		locks->locks[locks->count - locks->before] = lock;
+	locks->count++;
+}
+
+static int
+count_locks(void)
+{
+	HeldLocks	held = {.before = INT_MAX};
+
+	ForEachLWLockHeldByMe(note_lock, &held);
+	return held.count;
+}
+
+/*
+ * Gives back what was taken since there were "before" locks.  A transaction that
+ * fails gives all of them back; but those that our callers hold are theirs, and
+ * nobody below us gives back a lock that he has not taken, so the first ones are
+ * still the same.  Creating a tablespace's directory is what fails under a lock.
+ */
+static void
+release_locks_since(int before)
+{
+	HeldLocks	held = {.before = before};
+
+	ForEachLWLockHeldByMe(note_lock, &held);
+	Assert(held.count >= before && held.count - before <= MEZZ_LOCKS_MAX);
+	for (int i = Min(held.count - before, MEZZ_LOCKS_MAX); --i >= 0;)
+	{
+		/* Giving it back lets interrupts in by one; the error has let them in already. */
+		HOLD_INTERRUPTS();
+		LWLockRelease(held.locks[i]);
 	}
-	EmitErrorReport();
+}
+
+/* Reports the error that was caught; what is no error yet goes to the log alone. */
+static void
+report_caught(bool log_only)
+{
+	PG_TRY();
+	{
+		if (log_only)
+		{
+			ErrorData  *error = CopyErrorData();
+
+			FlushErrorState();
+			error->elevel = LOG;
+			ThrowErrorData(error);
+			FreeErrorData(error);
+		}
+		else
+			EmitErrorReport();
+	}
+	PG_CATCH();
+	{
+		/* There is no memory even for that. */
+	}
+	PG_END_TRY();
 	FlushErrorState();
 }
 
 /*
- * False if it failed; that was reported then.
+ * Carries out "work" and ends its errors: false if there was one, which was
+ * reported then; else what it says.
  *
- * It is no part of the critical section that this process may be in: it
+ * The work is no part of the critical section that this process may be in: it
  * allocates memory, and its errors end here.
  */
 static bool
-carry_out(const DiskWork *work)
+without_errors(bool (*work) (const void *), const void *what, bool log_only)
 {
 	MemoryContext context = CurrentMemoryContext;
 	bool		was_in_recovery = InRecovery;
@@ -298,6 +372,7 @@ carry_out(const DiskWork *work)
 	uint32		holdoff;
 	uint32		cancel_holdoff;
 	uint32		crit_sections = CritSectionCount;
+	int			locks = count_locks();
 
 	HOLD_INTERRUPTS();
 	holdoff = InterruptHoldoffCount;
@@ -305,7 +380,7 @@ carry_out(const DiskWork *work)
 	CritSectionCount = 0;
 	PG_TRY();
 	{
-		done = do_work(work);
+		done = work(what);
 	}
 	PG_CATCH();
 	{
@@ -314,12 +389,21 @@ carry_out(const DiskWork *work)
 		QueryCancelHoldoffCount = cancel_holdoff;
 		InRecovery = was_in_recovery;
 		MemoryContextSwitchTo(context);
-		report_caught(work);
+		release_locks_since(locks);
+		report_caught(log_only);
 	}
 	PG_END_TRY();
+	Assert(count_locks() == locks && InterruptHoldoffCount == holdoff);
 	CritSectionCount = crit_sections;
 	RESUME_INTERRUPTS();
 	return done;
+}
+
+/* What cannot be read is no error yet. */
+static bool
+carry_out(const DiskWork *work)
+{
+	return without_errors(do_work, work, work->page != NULL);
 }
 
 /* The same for jobs, which change files. */
@@ -375,13 +459,13 @@ may_work(void)
 static void
 wait_for_progress(uint64 seen)
 {
-	HOLD_INTERRUPTS();
+	MEZZ_NO_ERROR_BEGIN();
 	mezz_wake_workers();
 	ConditionVariablePrepareToSleep(&mezz_shared->progress);
 	if (mezz_progress(mezz_host) == seen)
 		ConditionVariableTimedSleep(&mezz_shared->progress, WAIT_MS_MAX, mezz_shared->event_progress);
 	ConditionVariableCancelSleep();
-	RESUME_INTERRUPTS();
+	MEZZ_NO_ERROR_END();
 }
 
 static void
@@ -423,35 +507,29 @@ mezz_wake_workers(void)
 }
 
 static bool
+set_mark(const void *dirty)
+{
+	SetControlFileTierDirty(*(const bool *) dirty);
+	return true;
+}
+
+static bool
 mark_control_file(bool dirty)
 {
-	MemoryContext context = CurrentMemoryContext;
-	volatile bool done = false;
-
 	if (ControlFileTierDirty() == dirty || mezz_without("control_mark"))
 		return true;
-	PG_TRY();
-	{
-		SetControlFileTierDirty(dirty);
-		done = true;
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(context);
-		EmitErrorReport();
-		FlushErrorState();
-	}
-	PG_END_TRY();
-	return done;
+	return without_errors(set_mark, &dirty, false);
 }
 
 static void
 lock_superblock(bool lock)
 {
+	MEZZ_NO_ERROR_BEGIN();
 	if (lock)
 		LWLockAcquire(&mezz_shared->superblock, LW_EXCLUSIVE);
 	else
 		LWLockRelease(&mezz_shared->superblock);
+	MEZZ_NO_ERROR_END();
 }
 
 MezzFlashReads mezz_flash_reads = {0};
@@ -490,7 +568,9 @@ flash_ended(MezzFlashIo io)
 static void
 flash_failed(const MezzMessage *message)
 {
+	MEZZ_NO_ERROR_BEGIN();
 	mezz_report(LOG, ERRCODE_IO_ERROR, message);
+	MEZZ_NO_ERROR_END();
 }
 
 const MezzCallbacks mezz_callbacks = {

@@ -79,18 +79,23 @@ mezz_give_up_tier(void)
 
 /*
  * For jobs, before they write or sync relations: false if they must not any
- * more.  Whoever gives the tier up does so himself.
+ * more.  Whoever gives the tier up does so himself.  The library's frames are
+ * below us.
  */
 bool
 mezz_enter_gate(void)
 {
+	bool		exists;
+
 	if (LWLockHeldByMe(&mezz_shared->gate))
 		return true;
+	MEZZ_NO_ERROR_BEGIN();
 	LWLockAcquire(&mezz_shared->gate, LW_SHARED);
-	if (mezz_tier_exists())
-		return true;
-	LWLockRelease(&mezz_shared->gate);
-	return false;
+	exists = mezz_tier_exists();
+	if (!exists)
+		LWLockRelease(&mezz_shared->gate);
+	MEZZ_NO_ERROR_END();
+	return exists;
 }
 
 void

@@ -249,7 +249,9 @@ tier_readv(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 						 errmsg("the newest version of block %u in file \"%s\" cannot be read from the flash tier",
 								blocknum + i, relpath(reln->smgr_rlocator, forknum)),
 						 errdetail("It is damaged there, and the one on disk is older."),
-						 errhint("Check the flash device. In sync mode drained the log has the page: the server restarts, or has to be started again, without this tier. In durable it has to be restored from a backup.")));
+						 ControlFileTierDirty()
+						 ? errhint("Check the flash device and the kernel's log. Only a backup, or whatever made the page, has it now; dropping or rewriting the relation ends this error.")
+						 : errhint("Check the flash device and the kernel's log. The log of the server has the page: it restarts without this tier, or is to be started again.")));
 				break;
 			case MEZZ_FOUND_SILENT:
 				ereport(ERROR,

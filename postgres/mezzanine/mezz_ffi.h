@@ -535,6 +535,11 @@ typedef struct MezzStarted {
    The configured sync mode or admission takes effect only after a start with a drained tier.
    */
   bool mode_kept;
+  /*
+   The sizes that the tier has and those that are configured, if they differ: the latter take effect only
+   after a start with a drained tier. Else empty.
+   */
+  char sizes_kept[MEZZ_TEXT_BYTES];
 } MezzStarted;
 
 /*

@@ -130,6 +130,34 @@ static const char *const setting_names[] = {
 static void define_settings(void);
 
 /*
+ * A setting that does not exist is a misspelt one: PostgreSQL would warn of it and
+ * go on with the default of the one that was meant, which may be no tier at all.
+ */
+static void
+refuse_unknown_settings(void)
+{
+	StringInfoData known;
+	int			count;
+	struct config_generic **settings = get_guc_variables(&count);
+
+	for (int i = 0; i < count; i++)
+	{
+		if (!(settings[i]->flags & GUC_CUSTOM_PLACEHOLDER) ||
+			pg_strncasecmp(settings[i]->name, "mezzanine.", strlen("mezzanine.")) != 0)
+			continue;
+		initStringInfo(&known);
+		for (int name = 0; name < lengthof(setting_names); name++)
+			appendStringInfo(&known, "%s%s", name == 0 ? "" : ", ",
+							 setting_names[name] + strlen("mezzanine."));
+		ereport(FATAL,
+				(errcode(ERRCODE_CONFIG_FILE_ERROR),
+				 errmsg("there is no setting \"%s\"", settings[i]->name),
+				 settings[i]->sourcefile ? errdetail("It is set in \"%s\", line %d.", settings[i]->sourcefile, settings[i]->sourceline) : 0,
+				 errhint("Correct its name or remove it. The settings of \"mezzanine\" are: %s.", known.data)));
+	}
+}
+
+/*
  * PostgreSQL warns of a library's setting that it cannot use and goes on with
  * the default.  A server that was to have a tier must not run without, or in
  * another sync mode.
@@ -146,6 +174,8 @@ define_settings_strictly(void)
 		given[i] = value ? pstrdup(value) : NULL;
 	}
 	define_settings();
+	refuse_unknown_settings();
+	MarkGUCPrefixReserved("mezzanine");
 	for (int i = 0; i < lengthof(setting_names); i++)
 		if (given[i] != NULL &&
 			find_option(setting_names[i], false, false, ERROR)->source == PGC_S_DEFAULT)
@@ -200,7 +230,7 @@ define_settings(void)
 							NULL, NULL, NULL);
 	DefineCustomIntVariable("mezzanine.workers",
 							"Sets how many background workers carry out the flash tier's work.",
-							"If there are several, one of them only writes to flash, so that this never waits for a disk. Each counts for max_worker_processes.",
+							"If there are several, one of them only writes to flash, so that this never waits for a disk. They do not count for max_worker_processes.",
 							&mezz_workers, 3, 1, MEZZ_WORKERS_MAX, PGC_POSTMASTER, 0,
 							NULL, NULL, NULL);
 	DefineCustomBoolVariable("mezzanine.drain_on_shutdown",
@@ -241,7 +271,6 @@ define_settings(void)
 #ifdef MEZZ_PLANTED
 	mezz_define_planted();
 #endif
-	MarkGUCPrefixReserved("mezzanine");
 }
 
 /* What cannot be had is said here with its reason: the kernel's refusal of all shared memory names none. */
@@ -504,6 +533,11 @@ mezz_tier_start(const BufferTierStartup *info)
 				(errmsg("the flash tier keeps the sync mode and admission that it was used with"),
 				 errdetail("It may hold the only copy of pages."),
 				 errhint("Shut the server down with mezzanine.drain_on_shutdown turned on, and start it again.")));
+	if (found->sizes_kept[0])
+		ereport(WARNING,
+				(errmsg("the flash tier keeps the size that it was made with"),
+				 errdetail("%s What was not drained keeps its size.", found->sizes_kept),
+				 errhint("Shut the server down with mezzanine.drain_on_shutdown turned on, and start it again: the tier is then made anew with the size that is configured. Or configure the size that it has.")));
 }
 
 void

@@ -153,6 +153,13 @@ extern void mezz_give_up_tier(void);
 extern bool mezz_enter_gate(void);
 extern void mezz_leave_gate(void);
 
+/*
+ * Where an error would jump over the library's frames, and only a broken server
+ * has one: it is a PANIC then.  See disk.c.
+ */
+#define MEZZ_NO_ERROR_BEGIN() START_CRIT_SECTION()
+#define MEZZ_NO_ERROR_END() END_CRIT_SECTION()
+
 /* disk.c */
 extern const MezzCallbacks mezz_callbacks;
 extern uint64 mezz_disk_address(RelFileLocator rlocator, ForkNumber forknum,

@@ -15,6 +15,8 @@
 //!    own calls: those that share a descriptor ask for one of their own ([`Device::flush_apart`]).
 //! 6. Overlapping writes in flight at the same time leave any mixture of the two.
 
+use std::ops::Range;
+
 use crate::{DeviceError, DeviceErrorKind};
 
 /// What a device is and can do. Asked, never assumed.
@@ -179,6 +181,16 @@ pub trait Device: Send + Sync {
     /// If the file cannot be opened once more.
     fn flush_apart(&self) -> Result<(), DeviceError> {
         Ok(())
+    }
+
+    /// The first range at or after `offset` that may hold something other than zeros; `None` if there is none. A
+    /// sparse file says which of its ranges are holes; whoever cannot tell has one range up to the end.
+    ///
+    /// # Errors
+    /// That of asking.
+    fn data_from(&self, offset: u64) -> Result<Option<Range<u64>>, DeviceError> {
+        let len = self.len();
+        Ok((offset < len).then_some(offset..len))
     }
 
     /// Gives up the contents of a range.

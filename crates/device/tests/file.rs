@@ -298,3 +298,24 @@ fn callers_from_many_threads_each_get_their_own_bytes() {
         });
     }
 }
+
+/// A file system without holes says that all of it may be data; whoever looks finds zeros there.
+#[test]
+fn a_sparse_file_says_where_its_data_may_be() {
+    let scratch = Scratch::new("sparse");
+    let device = FileDevice::open(scratch.path("file"), &OpenOptions::read_write_create()).unwrap();
+    assert_eq!(device.data_from(0).unwrap(), None, "an empty file");
+    device.set_len(1 << 30).unwrap();
+    device.write_at(&[1; 4096], 1 << 20).unwrap();
+    let (mut at, mut ranges) = (0, Vec::new());
+    while let Some(range) = device.data_from(at).unwrap() {
+        assert!(at <= range.start && range.start < range.end && range.end <= 1 << 30, "{range:?}");
+        at = range.end;
+        ranges.push(range);
+    }
+    assert!(ranges.iter().any(|range| range.contains(&(1 << 20))), "{ranges:?}");
+    assert_eq!(device.data_from(1 << 30).unwrap(), None, "behind the end");
+    let mut back = [0; 4096];
+    device.read_at(&mut back, 1 << 20).unwrap();
+    assert_eq!(back, [1; 4096], "looking has moved nothing");
+}

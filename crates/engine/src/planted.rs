@@ -388,6 +388,20 @@ bugs! {
         FormattedUnmarked,
         /// A server's marker is believed after one read, whether or not it matches its checksum. It was so once. (The part of `crates/ffi`.)
         MarkerBelieved,
+        /// Whatever a device holds that is no tier, it is formatted for a server that has a marker, and so has had a tier once: a path that is mistyped
+        /// costs the file. It was so once. (The part of `crates/ffi`.)
+        ForeignFormatted,
+        /// A device that begins with 64 kB of zeros counts as one that holds nothing. It was so once. (The part of `crates/ffi`.)
+        BeginningTakenForAll,
+        /// Another cluster's tier that is in use, or was left without a drain, is formatted where losing it costs that cluster no pages. It was so once. (The
+        /// part of `crates/ffi`.)
+        ForeignCacheFormatted,
+        /// A device is formatted from its first byte on before it says whose it is, and a crash leaves what nobody can tell from something of others. (The
+        /// part of `crates/ffi`.)
+        FormattedUnclaimed,
+        /// A server that goes on without the tier which it was about to make anew knows that one's name alone from then on, though a write that failed may have
+        /// left the one before. (The part of `crates/ffi`.)
+        GivenUpNameForgotten,
         /// A tier is refused whose database has moved its redo pointer to the one announced.
         PendingRedoForgotten,
         /// A tier is used whose pages come from behind the end of the database's log. (The part of `crates/ffi`.)

@@ -43,6 +43,8 @@ mod session;
 
 mod sync_mark;
 
+mod foreign;
+
 pub mod startup;
 
 pub mod checkpoint;

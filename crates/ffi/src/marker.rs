@@ -123,6 +123,10 @@ pub struct Marker {
     /// aside the next one knows its own tier by that, and not by what was copied with the backup.
     #[serde(default)]
     restored: String,
+    /// Names the tiers that were to be made since, in hexadecimal: a crash, or a device that failed, may have left
+    /// one of them, whole or in part.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub forming: Vec<String>,
 }
 
 impl Marker {
@@ -138,6 +142,7 @@ impl Marker {
             epoch: 0,
             mark: format!("{:016x}", 0),
             restored: restored_at(RedoPoint::default()),
+            forming: Vec::new(),
         }
     }
 
@@ -186,6 +191,25 @@ impl Marker {
         Self { format: FORMAT, only_copies: false, given_up: true, ..self }
     }
 
+    /// The same while a tier of this name is made.
+    #[must_use]
+    pub fn of_forming(mut self, tier_uuid: &[u8; 16]) -> Self {
+        if !self.forms(tier_uuid) {
+            self.forming.push(hex(tier_uuid));
+        }
+        self
+    }
+
+    /// Whether a tier of this name was to be made, and may be there in part.
+    pub fn forms(&self, tier_uuid: &[u8; 16]) -> bool {
+        self.forming.contains(&hex(tier_uuid))
+    }
+
+    /// The name that a tier which was to be made can still have: no server has used it.
+    pub fn unused_name(&self) -> Option<[u8; 16]> {
+        self.forming.last().filter(|_| !self.given_up).and_then(|name| unhex(name))
+    }
+
     /// Whether it names this tier.
     pub fn names(&self, tier_uuid: &[u8; 16]) -> bool {
         self.tier == hex(tier_uuid)
@@ -203,8 +227,11 @@ impl Marker {
                 .hint("Restore it from a backup of the same moment. It says whether pages are missing from the disk.")
         };
         let mut before: Option<Result<Self, String>> = None;
+        let mut unread = false;
         for _ in 0..if planted::is(Bug::MarkerBelieved) { 1 } else { READS } {
-            let read = match (store.read(), &before) {
+            let read = store.read();
+            unread = read.as_ref().is_err_and(|error| error.kind() != ErrorKind::InvalidData);
+            let read = match (read, &before) {
                 // What was there a moment ago is not what there never was.
                 (Ok(None), Some(_)) => Err("it was there, and is gone".to_owned()),
                 (Ok(None), None) => return Ok(None),
@@ -222,6 +249,13 @@ impl Marker {
         }
         match before {
             Some(Ok(marker)) if planted::is(Bug::MarkerBelieved) => Ok(Some(marker)),
+            // What cannot be read just now needs no backup.
+            Some(Err(what)) if unread => Err(Refusal::new(format!(
+                "the marker \"{shown}\" of the flash tier cannot be read: {what}"
+            ))
+            .hint(
+                "Check its owner and mode, its file system and the kernel's log, and start the server again.",
+            )),
             Some(Err(what)) => Err(odd(&what)),
             _ => Err(odd(&"it is another one each time it is read".to_owned())),
         }
@@ -282,4 +316,8 @@ fn restored_at(point: RedoPoint) -> String {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<[u8; 16]> {
+    u128::from_str_radix(text, 16).ok().filter(|_| text.len() == 32).map(u128::to_be_bytes)
 }

@@ -5,6 +5,7 @@
 //! none does that.
 
 use mezzanine_engine::Failure;
+use mezzanine_engine::format::Superblock;
 
 use crate::host::Host;
 use crate::message::Refusal;
@@ -17,6 +18,28 @@ impl Host {
         self.geometry.flash_bytes() - unused * self.geometry.page_size() as u64
     }
 
+    /// The sizes of a tier that could not be made anew with those that are configured, and these, in a sentence;
+    /// empty if they are the same.
+    pub(crate) fn sizes_kept(&self, superblock: &Superblock) -> String {
+        if self.settings.accepts_shape(&superblock.config) {
+            return String::new();
+        }
+        let sizes = |bytes: u64, most: u64, group_pages: u32| {
+            // A tier is a little smaller than the megabytes that it was made of.
+            let whole = |bytes: u64| shown(bytes.next_multiple_of(1 << 20));
+            let groups = match group_pages {
+                0 => String::new(),
+                pages => format!(" in groups of {pages} pages"),
+            };
+            format!("{}, at most {}{groups}", whole(bytes), whole(most.max(bytes)))
+        };
+        let config = &superblock.config;
+        let has = sizes(self.flash_bytes(config.frames), self.geometry.flash_bytes(), config.group_pages);
+        let settings = &self.settings;
+        let wanted = sizes(settings.flash_bytes, settings.flash_bytes_max, settings.group_pages);
+        format!("It has {has}; configured are {wanted}.")
+    }
+
     /// Asks for a queue that takes `bytes` bytes of flash. It is not waited for: it takes effect when the
     /// queue has come round.
     ///
@@ -27,7 +50,7 @@ impl Host {
         if bytes > most {
             return Err(Refusal::new(format!("the flash tier cannot grow to {}", shown(bytes)))
                 .detail(format!("It was laid out for at most {}.", shown(most)))
-                .hint("Raise mezzanine.flash_size_max, shut the server down with mezzanine.drain_on_shutdown turned on, and start it again: the tier is then made anew."));
+                .hint(format!("{} the server down with mezzanine.drain_on_shutdown turned on, and start it again: the tier is then made anew.", if bytes > self.settings.flash_bytes_max { "Raise mezzanine.flash_size_max, shut" } else { "Shut" })));
         }
         let frames = bytes.saturating_sub(self.flash_bytes(0)) / self.geometry.page_size() as u64;
         if frames > self.tier().frames() {

@@ -8,15 +8,15 @@
 //! 4. The superblock announces the session that begins ([`crate::session`]).
 //! 5. The marker says which tier it is, in which session, and whether it may hold only copies. For a new tier
 //!    that is durable after the tier's superblock, but before any page is in it. Where there was no marker, one
-//!    that asks for nothing is durable before the device is written to: half a superblock is then known to be
-//!    this server's.
+//!    that asks for nothing is durable before the device is written to, and where there was one it names the new
+//!    tier beside the old one: half a superblock is then known to be this server's ([`crate::foreign`]).
 //! 6. Recovery's writes and then the superblock of the new epoch are durable (invariant 7); then, if need be,
 //!    the control file says that the files lack pages.
 //! 7. The tier is published. From now on other processes of the server may use it.
 
 use mezzanine_engine::format::{
-    ClusterName, FormatError, Nonce, Sessions, Superblock, TierState, read_superblock,
-    read_superblock_to_drain,
+    ClusterName, FormatError, Nonce, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Sessions, Superblock, TierState,
+    read_superblock, read_superblock_to_drain,
 };
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{
@@ -24,11 +24,17 @@ use mezzanine_engine::{
     Tier, TierConfig, WriteFlash,
 };
 
+use crate::foreign::{Contents, claim, contents, is_own, refuse_cache, refuse_foreign, refuse_zeros};
 use crate::host::{Flash, Host, describe, reshapes};
 use crate::marker::Marker;
 use crate::message::Refusal;
 use crate::session;
 use crate::sync_mark;
+
+/// Where both copies of the superblock end,
+const AFTER_SUPERBLOCKS: u64 = SUPERBLOCK_OFFSETS[1] + SUPERBLOCK_BYTES as u64;
+/// and where metadata begins.
+const METADATA_AT: u64 = 1 << 16;
 
 /// What the server knows when it starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +84,9 @@ pub struct Started {
     pub recovery: RecoveryReport,
     /// The configuration asked for another sync mode than the tier can change to before it is drained.
     pub mode_kept: bool,
+    /// The configuration asks for other sizes than the tier can be made anew with before it is drained: both,
+    /// in a sentence. Else empty.
+    pub sizes_kept: String,
 }
 
 /// Whether a tier of this configuration never holds the only copy of a page.
@@ -105,24 +114,28 @@ fn counts(marker: &Marker, start: &Start) -> bool {
     !start.from_backup || marker.is_of_restore(start.redo)
 }
 
-/// Decides what becomes of the tier that was found; `older` is what could be read of one of an older format.
+/// Decides what becomes of the tier that was found; `older` is what could be read of one of an older format,
+/// and `contents` what there is if it is none.
 ///
 /// # Errors
-/// If a tier that may hold the only copy of pages is missing, damaged, older than the database or another's.
-pub fn judge(
+/// If a tier that may hold the only copy of pages is missing, damaged, older than the database or another's; and
+/// if the device holds something of others.
+fn judge(
     found: Result<&Superblock, &FormatError>,
     older: Option<&Superblock>,
-    empty: bool,
+    contents: Contents,
     marker: Option<&Marker>,
     start: &Start,
     flash: &str,
 ) -> Result<(Adoption, String), Refusal> {
+    let own = |tier: &Superblock| is_own(tier, marker, start);
     let marker = marker.filter(|marker| counts(marker, start));
     let needed = marker.filter(|marker| marker.only_copies && !start.from_backup);
     match found {
-        Ok(found) => judge_found(found, marker, needed.is_some(), start, flash),
+        Ok(found) => judge_found(found, own(found), marker, start, flash),
         Err(error @ (FormatError::OlderFormat(_) | FormatError::NewerFormat(_))) => {
-            judge_other_format(error, older.filter(|_| needed.is_none()), marker, flash)
+            let older = older.filter(|_| needed.is_none()).map(|tier| (tier, own(tier)));
+            judge_other_format(error, older, flash)
         }
         Err(error) => {
             if let Some(marker) = needed {
@@ -131,19 +144,19 @@ pub fn judge(
                         "Tier {} (last seen on \"{}\") may hold the only copy of pages. Found: {}.",
                         marker.tier,
                         marker.flash_path.display(),
-                        if empty { "an empty device".to_owned() } else { describe(error) }
+                        if contents == Contents::Nothing { "an empty device".to_owned() } else { describe(error) }
                     ))
                     .hint("Name the device that holds it in mezzanine.flash_path. If it is lost, restore a backup."));
             }
-            if empty {
-                return Ok((Adoption::Formatted, String::new()));
+            match contents {
+                Contents::Nothing => Ok((Adoption::Formatted, String::new())),
+                Contents::Ours => Ok((Adoption::Formatted, describe(error))),
+                _ if marker.is_some() && planted::is(Bug::ForeignFormatted) => {
+                    Ok((Adoption::Formatted, describe(error)))
+                }
+                Contents::Zeros(bytes) => Err(refuse_zeros(flash, bytes)),
+                Contents::Something => Err(refuse_foreign(flash, error)),
             }
-            if marker.is_some() {
-                return Ok((Adoption::Formatted, describe(error)));
-            }
-            Err(Refusal::new(format!("\"{flash}\" holds something that is no flash tier"))
-                .detail(describe(error))
-                .hint("Choose another path, or empty it if nobody needs what it holds."))
         }
     }
 }
@@ -152,12 +165,10 @@ pub fn judge(
 /// drained, or it is this cluster's own and never held the only copy of a page.
 fn judge_other_format(
     error: &FormatError,
-    older: Option<&Superblock>,
-    marker: Option<&Marker>,
+    older: Option<(&Superblock, bool)>,
     flash: &str,
 ) -> Result<(Adoption, String), Refusal> {
-    let ours = |tier: &Superblock| marker.is_some_and(|marker| marker.names(&tier.tier_uuid));
-    if older.is_some_and(|tier| tier.state == TierState::Drained || ours(tier) && expendable(tier)) {
+    if older.is_some_and(|(tier, own)| tier.state == TierState::Drained || own && expendable(tier)) {
         return Ok((Adoption::Formatted, describe(error)));
     }
     Err(Refusal::new(format!("\"{flash}\" holds a flash tier that this build does not use"))
@@ -170,13 +181,15 @@ fn judge_other_format(
 
 fn judge_found(
     found: &Superblock,
+    own: bool,
     marker: Option<&Marker>,
-    needed: bool,
     start: &Start,
     flash: &str,
 ) -> Result<(Adoption, String), Refusal> {
+    let needed = marker.is_some_and(|marker| marker.only_copies && !start.from_backup);
     let ours = marker.is_some_and(|marker| marker.names(&found.tier_uuid));
-    if ours && marker.is_some_and(|marker| marker.given_up) {
+    let forms = marker.is_some_and(|marker| marker.forms(&found.tier_uuid));
+    if (ours || forms) && marker.is_some_and(|marker| marker.given_up) {
         return Ok((Adoption::Formatted, "its device failed, and the server has gone on without it".into()));
     }
     if !ours && needed {
@@ -187,11 +200,15 @@ fn judge_found(
             ));
     }
     if !ours || found.database_uuid != database_uuid(start) {
-        if expendable(found) {
+        let nobodys = found.state == TierState::Drained;
+        if nobodys || expendable(found) && (own || planted::is(Bug::ForeignCacheFormatted)) {
             return Ok((
                 Adoption::Formatted,
                 "it belonged to another cluster, or to another state of this one".into(),
             ));
+        }
+        if expendable(found) {
+            return Err(refuse_cache(found, start, flash));
         }
         return Err(Refusal::new(format!("the flash tier on \"{flash}\" may hold the only copy of another cluster's pages"))
             .detail("It is not known to this data directory, which may have been restored from a backup or copied.")
@@ -238,41 +255,46 @@ impl Host {
     pub fn start(&self, start: &Start) -> Result<Started, Refusal> {
         assert!(self.is_locked(), "a tier is judged only when nobody else changes it");
         let marker = Marker::read(&*self.marker)?;
+        let start = &self.named(start, marker.as_ref());
         // One that never was in use is the wrong one, rather than one that has failed.
         let dispensable = marker.as_ref().is_some_and(|marker| !marker.only_copies)
             && !start.files_lack_pages
             && !start.from_backup;
+        let needed = marker.as_ref().is_some_and(|marker| marker.only_copies) || start.files_lack_pages;
         match self.start_tier(start, marker.as_ref()) {
             Err(refusal) if refusal.device_failed && dispensable => {
                 self.start_without(start, marker, refusal)
             }
+            Err(refusal) if refusal.device_failed && (!needed || start.from_backup) => {
+                Err(refusal.hint("See the kernel's log and to the device, and start the server again, or name another one in mezzanine.flash_path: nothing that this one holds is needed."))
+            }
             Err(refusal) if refusal.device_failed && refusal.hint.is_empty() => Err(refusal
-                .hint("See the kernel's log. Copy what can be read of it to another one and name that in mezzanine.flash_path, or restore a backup.")),
+                .hint("See the kernel's log and to the device, and start the server again. If it fails again: copy what can be read of it to another one and name that in mezzanine.flash_path, or restore a backup.")),
             started => started,
         }
     }
 
-    /// The server starts without the tier, and what the device holds must not be believed later.
+    /// The server starts without the tier, and what the device holds must not be believed later: the one that
+    /// was there before, or what became of the new one. A write that failed may have left either.
     fn start_without(
         &self,
         start: &Start,
         marker: Option<Marker>,
         refusal: Refusal,
     ) -> Result<Started, Refusal> {
-        let named = marker.filter(|_| {
-            // Unless the device has just got a new name.
-            !read_superblock(&mut Flash(&*self.flash)).is_ok_and(|found| found.tier_uuid == start.new_uuid)
-        });
         self.server.mark_control_file(false)?;
-        match named {
-            Some(marker) => marker.of_given_up().write(&*self.marker)?,
-            None => self.forsake(&start.new_uuid)?,
+        match marker {
+            Some(marker) if !planted::is(Bug::GivenUpNameForgotten) => {
+                marker.of_given_up().of_forming(&start.new_uuid).write(&*self.marker)?;
+            }
+            _ => self.forsake(&start.new_uuid)?,
         }
         Ok(Started {
             adoption: Adoption::Unusable,
             reason: refusal.message,
             recovery: RecoveryReport::default(),
             mode_kept: false,
+            sizes_kept: String::new(),
         })
     }
 
@@ -317,20 +339,21 @@ impl Host {
             _ => None,
         };
         let older = older.as_ref().map(|(superblock, _)| superblock);
-        let empty = match &found {
-            Ok(_) => false,
-            Err(FormatError::Unreadable(error)) => {
-                self.begins_with_zeros().map_err(|_| self.device_silent(error))?
-            }
-            Err(_) => self.begins_with_zeros()?,
+        let contents = match &found {
+            Ok(_) | Err(FormatError::OlderFormat(_) | FormatError::NewerFormat(_)) => Ok(Contents::Something),
+            Err(_) => contents(&*self.flash, marker),
         };
-        if let (Err(FormatError::Unreadable(error)), false, false) =
-            (&found, empty, planted::is(Bug::SilentDeviceJudged))
+        let contents = contents.map_err(|error| match &found {
+            Err(FormatError::Unreadable(error)) => self.device_silent(error),
+            _ => self.device_failed(&error),
+        })?;
+        if let (Err(FormatError::Unreadable(error)), true, false) =
+            (&found, contents != Contents::Nothing, planted::is(Bug::SilentDeviceJudged))
         {
             // What it begins with could be read a moment later.
             return Err(self.device_silent(error));
         }
-        let (adoption, reason) = judge(found.as_ref(), older, empty, marker, start, &flash)?;
+        let (adoption, reason) = judge(found.as_ref(), older, contents, marker, start, &flash)?;
         // The marker says so as well, and which tier it is; but it is a file like others, and it may be gone.
         if start.files_lack_pages && !start.from_backup && adoption != Adoption::Adopted {
             return Err(Refusal::new(format!("the flash tier on \"{flash}\" does not have the pages that the files of this cluster lack"))
@@ -338,6 +361,7 @@ impl Host {
                 .hint(format!("Name the device that holds them in mezzanine.flash_path, and put back \"{}\" if it is gone from the data directory. If they are lost, restore a backup.", crate::marker::MARKER_FILE)));
         }
         self.reserve_space(self.geometry.frames())?;
+        let whole = found.is_ok() || older.is_some();
         let reshaped = |found: &Superblock| reshapes(found, &self.settings);
         // The superblock that announces the session; that of a new tier does so from the beginning.
         let (announced, adoption) = match (&found, adoption) {
@@ -349,10 +373,11 @@ impl Host {
             announced.map(|found| session::begin(&found, marker, start.new_session).started_at(start.redo));
         let superblock = match &announced {
             Some(announced) => self.merged(announced),
-            None => self.format(start)?,
+            None => self.format(start, whole)?,
         };
         let mode_kept = superblock.config.sync_mode != self.settings.sync_mode
             || superblock.config.admission != self.settings.admission;
+        let sizes_kept = self.sizes_kept(&superblock);
         let only_copies =
             !provably_clean(&superblock.config) && superblock.config.sync_mode == SyncMode::Durable;
         if only_copies && planted::is(Bug::ControlFileBeforeMarker) {
@@ -382,7 +407,7 @@ impl Host {
             }
             _ => reason,
         };
-        Ok(Started { adoption, reason, recovery, mode_kept })
+        Ok(Started { adoption, reason, recovery, mode_kept, sizes_kept })
     }
 
     /// Takes the space for so many frames, so that a full file system is noticed now and not when pages are
@@ -397,13 +422,6 @@ impl Host {
             .detail(format!("It needs {} MB there.", bytes.div_ceil(1 << 20)))
             .hint("Free space on its file system, lower mezzanine.flash_size, or give the tier a larger device.")
         })
-    }
-
-    /// What cannot be read is not taken for something else.
-    fn begins_with_zeros(&self) -> Result<bool, Refusal> {
-        let mut bytes = vec![0; 1 << 16];
-        self.flash.read_at_or_zero(&mut bytes, 0).map_err(|error| self.device_failed(&error))?;
-        Ok(bytes.iter().all(|byte| *byte == 0))
     }
 
     fn merged(&self, found: &Superblock) -> Superblock {
@@ -421,7 +439,15 @@ impl Host {
         if start.from_backup { marker.of_restore(start.redo) } else { marker }
     }
 
-    fn format(&self, start: &Start) -> Result<Superblock, Refusal> {
+    /// The start of a server with the name that a new tier gets: that of one that was to be made and that nobody
+    /// has used, so that the marker does not name ever more of them.
+    fn named(&self, start: &Start, marker: Option<&Marker>) -> Start {
+        Start { new_uuid: marker.and_then(Marker::unused_name).unwrap_or(start.new_uuid), ..*start }
+    }
+
+    /// Makes the tier anew, on a device that may be formatted. At any moment it holds nothing, the `whole`
+    /// superblock that was found, or what the marker names.
+    fn format(&self, start: &Start, whole: bool) -> Result<Superblock, Refusal> {
         let geometry: &Geometry = &self.geometry;
         let superblock = Superblock {
             confirmed: start.redo,
@@ -429,18 +455,27 @@ impl Host {
             sessions: Sessions { confirmed: Nonce::default(), pending: start.new_session },
             ..Superblock::new(geometry, start.new_uuid, database_uuid(start))
         };
-        let marked = Marker::read(&*self.marker)?.is_some_and(|marker| counts(&marker, start));
-        if !marked && !planted::is(Bug::FormattedUnmarked) {
+        match Marker::read(&*self.marker)? {
+            Some(marker) if counts(&marker, start) => {
+                marker.of_forming(&start.new_uuid).write(&*self.marker)?;
+            }
+            _ if planted::is(Bug::FormattedUnmarked) => {}
             // A crash may leave half a superblock, and the next start would not know whose that is.
-            self.marker_of_start(start, &start.new_uuid, false)
+            _ => self
+                .marker_of_start(start, &start.new_uuid, false)
                 .of_session(&start.new_session, superblock.epoch)
-                .write(&*self.marker)?;
+                .write(&*self.marker)?,
         }
-        // Neither copy of what was here before may be taken for the newer one.
-        let zeros = vec![0; 1 << 16];
-        let mut flash = Flash(&*self.flash);
-        flash.write(0, &zeros).and_then(|()| flash.flush()).map_err(|error| self.device_failed(&error))?;
+        // Where a whole superblock is, one of its copies stays until one of the new one's is whole; the start
+        // after a crash finds either, and judges as this one did.
+        if !whole && !planted::is(Bug::FormattedUnclaimed) {
+            claim(&*self.flash, &superblock).map_err(|error| self.device_failed(&error))?;
+        }
         self.put_superblock(&superblock)?;
+        // A volume's table of files, if there was one; recovery flushes it with what it writes.
+        let rest = AFTER_SUPERBLOCKS..METADATA_AT;
+        let zeros = vec![0; (rest.end - rest.start) as usize];
+        self.flash.write_at(&zeros, rest.start).map_err(|error| self.device_failed(&error))?;
         Ok(superblock)
     }
 

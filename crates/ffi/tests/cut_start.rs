@@ -1,13 +1,15 @@
 //! Power fails between two of the things that a start or a shutdown makes durable.
 #![allow(clippy::unwrap_used)]
 
+use std::cell::Cell;
 use std::io;
 use std::sync::{Arc, Mutex};
 
 use machine::{Machine, Relations, give_memory, read, start, write};
-use mezzanine_device::Device;
-use mezzanine_device::memory::MemoryDevice;
-use mezzanine_engine::{LogPosition, PageId, SyncMode};
+use mezzanine_device::memory::{Fault, Injection, MemoryDevice, Operation};
+use mezzanine_device::{Device, DeviceErrorKind};
+use mezzanine_engine::planted::{Bug, only_with};
+use mezzanine_engine::{Failure, LogPosition, PageId, SyncMode};
 use mezzanine_ffi::host::{DiskRead, Host, Server};
 use mezzanine_ffi::marker::MarkerStore;
 use mezzanine_ffi::message::Refusal;
@@ -94,6 +96,7 @@ struct Cut {
     machine: Machine,
     flash: Arc<MemoryDevice>,
     marker: Kept,
+    group_pages: Cell<u32>,
 }
 
 impl Cut {
@@ -103,6 +106,7 @@ impl Cut {
             machine: Machine::new(SyncMode::Durable),
             flash: Arc::new(MemoryDevice::new(FLASH_BYTES)),
             marker,
+            group_pages: Cell::new(2),
         }
     }
 
@@ -123,7 +127,8 @@ impl Cut {
         *self.marker.0.0.lock().unwrap() = writes;
         let flash: Arc<dyn Device> = Arc::<MemoryDevice>::clone(&self.flash);
         let server = Powered(Relations(Arc::clone(&self.machine.disk)), self.marker.0.clone());
-        let settings = Settings { flash_bytes: FLASH_BYTES, group_pages: 2, ..self.machine.settings() };
+        let group_pages = self.group_pages.get();
+        let settings = Settings { flash_bytes: FLASH_BYTES, group_pages, ..self.machine.settings() };
         let mut host = Host::on_device(settings, flash, Box::new(self.marker.clone()), Box::new(server))?;
         give_memory(&mut host);
         let files_lack_pages = *self.machine.disk.marked.lock().unwrap();
@@ -175,6 +180,68 @@ fn every_cut_of_formatting_is_survived() -> Result<(), Refusal> {
             cut.flash.power_cut(seed);
             cut.flash.power().restore();
             drop(cut.start(u32::MAX)?);
+        }
+    }
+    Ok(())
+}
+
+/// The same where the directory has a marker already: of a tier on another device, or of the one that is on this
+/// device, which is made anew with another size or because it was given up. Two cuts, one after the other.
+fn every_cut_of_formatting_anew_is_survived() -> Result<(), Refusal> {
+    for before in 0..3 {
+        for operation in 1..24 {
+            for seed in 0..8 {
+                let cut = Cut::new();
+                let host = cut.start(u32::MAX)?;
+                host.close(true)?;
+                match before {
+                    0 => cut.flash.load(&vec![0; FLASH_BYTES as usize]),
+                    1 => cut.group_pages.set(4),
+                    _ => {
+                        host.tier().report_failure(Failure::FlashWrite);
+                        host.give_up()?;
+                    }
+                }
+                drop(host);
+                for operation in [operation, 1 + seed] {
+                    cut.flash.power().crash_after(operation);
+                    let _ = cut.start(u32::MAX);
+                    cut.flash.power_cut(seed);
+                    cut.flash.power().restore();
+                }
+                drop(cut.start(u32::MAX)?);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The device of a tier that was given up fails in each write of the one that is made in its place: the server
+/// goes on without, and starts when the device works again, whichever of the two it holds.
+fn every_failure_of_formatting_anew_is_survived() -> Result<(), Refusal> {
+    for after in 0..12 {
+        for seed in 0..8 {
+            let cut = Cut::new();
+            let host = cut.start(u32::MAX)?;
+            write(&host, 1, 1);
+            host.sync()?;
+            host.tier().report_failure(Failure::FlashWrite);
+            host.give_up()?;
+            drop(host);
+            for after in [after, seed] {
+                let fault = Fault::Error(DeviceErrorKind::Io);
+                cut.flash.inject(Injection { operation: Operation::Write, after, count: 1, fault });
+                let host = cut.start(u32::MAX)?;
+                if host.is_attached() {
+                    host.tier().report_failure(Failure::FlashWrite);
+                    host.give_up()?;
+                }
+                drop(host);
+                cut.flash.power_cut(seed);
+                cut.flash.heal();
+            }
+            let host = cut.start(u32::MAX)?;
+            assert_eq!(read(&host, &cut.machine, 1), Some(1), "{after}, {seed}");
         }
     }
     Ok(())
@@ -312,7 +379,7 @@ fn a_server_starts_after_every_cut_of_formatting() {
 #[cfg(feature = "planted")]
 #[test]
 fn half_a_superblock_is_refused_where_the_rule_is_taken_out() {
-    use mezzanine_engine::planted::{Bug, set};
+    use mezzanine_engine::planted::set;
     set(Some(Bug::FormattedUnmarked));
     let survived = every_cut_of_formatting_is_survived();
     set(None);
@@ -345,11 +412,23 @@ fn a_cut_between_superblock_and_marker_is_not_survived_where_either_rule_is_take
 #[cfg(feature = "planted")]
 #[test]
 fn that_is_seen_where_the_rule_is_taken_out() {
-    use mezzanine_engine::planted::{Bug, set};
+    use mezzanine_engine::planted::set;
     set(Some(Bug::ControlFileBeforeMarker));
     let survived = [every_cut_of_a_start_is_survived(), every_cut_of_emptying_is_survived()];
     set(None);
     for survived in survived {
         assert!(survived.unwrap_err().message.contains("does not have the pages"));
     }
+}
+
+/// That a directory had a marker was enough once to format whatever a crash had left, and whatever else there
+/// was.
+#[test]
+fn a_server_starts_after_every_cut_of_formatting_anew() {
+    only_with(&[Bug::FormattedUnclaimed], || every_cut_of_formatting_anew_is_survived().is_ok());
+}
+
+#[test]
+fn a_server_starts_after_every_failure_of_formatting_anew() {
+    only_with(&[Bug::GivenUpNameForgotten], || every_failure_of_formatting_anew_is_survived().is_ok());
 }

@@ -504,3 +504,39 @@ fn a_device_that_another_server_has_changed_meanwhile_is_refused() {
     let refused = looked.lock_device().unwrap_err();
     assert!(refused.message.contains("was changed while the server started"), "{refused}");
 }
+
+/// The old size was taken silently once, and the new one was missed when somebody asked for it.
+#[test]
+fn a_tier_that_keeps_its_size_after_a_crash_says_so_and_works_on() {
+    for mode in [SyncMode::Durable, SyncMode::Drained] {
+        for (flash_mb, flash_mb_max) in [(32, 0), (8, 0), (16, 64)] {
+            let mut machine = Machine::new(mode);
+            let (host, started) = machine.start(10).unwrap();
+            assert_eq!(started.sizes_kept, "");
+            let frames = host.tier().frames();
+            write(&host, 1, 1);
+            checkpoint(&host, 20);
+            drop(host);
+
+            (machine.flash_mb, machine.flash_mb_max) = (flash_mb, flash_mb_max);
+            let (host, started) = machine.start(20).unwrap();
+            assert_eq!((started.adoption, host.tier().frames()), (Adoption::Adopted, frames));
+            let told = &started.sizes_kept;
+            assert!(told.starts_with("It has 16MB, at most 16MB in groups of "), "{told}");
+            let most = flash_mb.max(flash_mb_max);
+            assert!(told.ends_with(&format!("configured are {flash_mb}MB, at most {most}MB.")), "{told}");
+            // It does all that a tier of its size does, and says what to do for more.
+            for block in 0..3000 {
+                write(&host, block, 2);
+            }
+            let refused = host.resize(64 << 20).unwrap_err();
+            assert_eq!(refused.hint.starts_with("Shut"), flash_mb_max == 64, "{refused}");
+            checkpoint(&host, 30);
+            assert!(host.close(true).unwrap().current);
+            drop(host);
+            let (host, started) = machine.start(30).unwrap();
+            assert_eq!((started.adoption, started.sizes_kept.as_str()), (Adoption::Formatted, ""));
+            assert!((0..3000).all(|block| read(&host, &machine, block) == Some(2)));
+        }
+    }
+}

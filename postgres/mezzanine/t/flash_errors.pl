@@ -177,7 +177,7 @@ for my $mode (qw(durable drained through))
 		$log = log_since($node, 0);
 		like($log, qr/DETAIL:  The flash tier is part of the database/, "$what: it says what from");
 		like($log, qr/FATAL:  the flash device ".*" has failed/, "$what: it does not start on the broken device");
-		like($log, qr/HINT:  .*Copy what can be read of it to another one/, "$what: and says what to do");
+		like($log, qr/HINT:  .*start the server again\. If it fails again: copy what can be read of it to another one/, "$what: and says what to do");
 	}
 	else
 	{

@@ -113,7 +113,7 @@ refused('a file that others can read', { flash_path => "$base/open" },
 append_to_file("$base/letter", 'x' x 10000);
 chmod 0600, "$base/letter";
 refused('a file that is no tier', { flash_path => "$base/letter" },
-	qr/FATAL:  ".*letter" holds something that is no flash tier/, qr/HINT:  Choose another path, or empty it/);
+	qr/FATAL:  ".*letter" holds something that is no flash tier/, qr/HINT:  Name another path in mezzanine\.flash_path/);
 is(slurp_file("$base/letter"), 'x' x 10000, 'it is as it was');
 
 # Sizes.
@@ -200,12 +200,20 @@ for (
 }
 refused('a time scale below nothing', { model_time_scale => -1 },
 	qr/-1 is outside the valid range for parameter "mezzanine\.model_time_scale"/);
-configure(flash_pth => '/tmp');
-$from = -s $node->logfile;
+# A name that is misspelt: in the file, where the server would run without what was meant, after a reload, and in a session.
+refused('a setting that does not exist', { flash_pth => '/tmp' },
+	qr/FATAL:  there is no setting "mezzanine\.flash_pth"/, qr/DETAIL:  It is set in ".*postgresql\.conf", line \d+/,
+	qr/HINT:  Correct its name or remove it\. The settings of "mezzanine" are: flash_path, flash_size, /);
+configure();
 $node->start;
-like(log_since($node, $from), qr/WARNING:  invalid configuration parameter name "mezzanine\.flash_pth", removing it/,
-	'a setting that does not exist is told');
+$from = -s $node->logfile;
+$node->append_conf('postgresql.conf', 'mezzanine.drain_at_shutdown = off');
+$node->reload;
+ok($node->wait_for_log(qr/"mezzanine\.drain_at_shutdown"/, $from), 'a setting that does not exist, after a reload: told');
+like(($node->psql('postgres', 'SET mezzanine.explian = off'))[2],
+	qr/ERROR:  invalid configuration parameter name "mezzanine\.explian"\nDETAIL:  "mezzanine" is a reserved prefix/, 'and in a session');
 $node->stop;
+unlink "$base/flash" or die;
 
 # Every combination that can be chosen can be used, one after the other on one device.
 for my $mode (qw(drained durable through))
@@ -292,6 +300,9 @@ $from = -s $node->logfile;
 $node->start;
 $log = log_since($node, $from);
 like($log, qr/WARNING:  the flash tier keeps the sync mode and admission that it was used with/, 'the sync mode is kept');
+like($log, qr/WARNING:  the flash tier keeps the size that it was made with\n.*DETAIL:  It has 32MB, at most 32MB in groups of \d+ pages; configured are 48MB, at most 48MB\./,
+	'the size is kept, and both are named');
+like($log, qr/HINT:  Shut the server down with mezzanine\.drain_on_shutdown turned on, and start it again/, 'with the next step');
 like($log, qr/flash tier adopted/, 'and so is the tier');
 is($node->safe_psql('postgres', 'SELECT count(*) FROM kept'), '60000', 'nothing is lost');
 $node->stop;

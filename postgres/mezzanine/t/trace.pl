@@ -100,7 +100,7 @@ $node->safe_psql('postgres', "SELECT mezzanine_trace_start('$base/again'); SELEC
 is(magic("$base/again"), 'MEZZTRC1', 'and it begins again');
 
 # No worker left to write it.
-$node->append_conf('postgresql.conf', "max_worker_processes = 3\nmax_logical_replication_workers = 0");
+$node->append_conf('postgresql.conf', "max_worker_processes = 0\nmax_logical_replication_workers = 0");
 $node->restart;
 fails("SELECT mezzanine_trace_start('$base/workers')", qr/there is no background worker left.*\nHINT:  Raise max_worker_processes/, 'no worker');
 fails('SELECT mezzanine_trace_stop()', qr/no trace is being recorded/, 'and nothing began');

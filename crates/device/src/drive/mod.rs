@@ -17,6 +17,7 @@ mod region;
 
 mod statistics;
 
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -313,6 +314,10 @@ impl Device for Attached {
 
     fn reserve(&self, len: u64) -> Result<(), DeviceError> {
         self.inner.reserve(len)
+    }
+
+    fn data_from(&self, offset: u64) -> Result<Option<Range<u64>>, DeviceError> {
+        self.inner.data_from(offset)
     }
 
     fn flush_apart(&self) -> Result<(), DeviceError> {

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -69,6 +70,22 @@ fn fallocate(file: &File, mode: libc::c_int, offset: u64, len: u64) -> io::Resul
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             result => return result,
         }
+    }
+}
+
+/// The first range of a file at or after `offset` that is no hole; `None` if there is none. It moves the file's
+/// own position, which nobody here uses.
+pub(super) fn data_from(file: &File, offset: u64) -> io::Result<Option<Range<u64>>> {
+    let seek = |from: u64, whence| {
+        let from = i64::try_from(from).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;
+        // SAFETY: the call takes no pointers; the descriptor is open as long as `file` is borrowed.
+        let at = unsafe { libc::lseek64(file.as_raw_fd(), from, whence) };
+        u64::try_from(at).map_err(|_| io::Error::last_os_error())
+    };
+    match seek(offset, libc::SEEK_DATA) {
+        Ok(begin) => Ok(Some(begin..seek(begin, libc::SEEK_HOLE)?)),
+        Err(error) if error.raw_os_error() == Some(libc::ENXIO) => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -22,6 +22,7 @@ mod ring;
 mod kernel;
 
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError, RwLock};
@@ -422,6 +423,23 @@ impl Device for FileDevice {
                 let _ = self.opened.buffered.set_len(before);
                 Err(self.io_error(operation, error).at(0, len))
             }
+        }
+    }
+
+    fn data_from(&self, offset: u64) -> Result<Option<Range<u64>>, DeviceError> {
+        let len = self.len();
+        if offset >= len {
+            return Ok(None);
+        }
+        if self.opened.block_device_len.is_some() {
+            return Ok(Some(offset..len));
+        }
+        match kernel::data_from(&self.opened.buffered, offset) {
+            // A file system that knows no holes.
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EINVAL | libc::EOPNOTSUPP)) => {
+                Ok(Some(offset..len))
+            }
+            found => found.map_err(|error| self.io_error("look for data in", error)),
         }
     }
 

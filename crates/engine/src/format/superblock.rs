@@ -486,6 +486,18 @@ fn read_back<F: WriteFlash>(flash: &mut F, generation: u64) -> Result<(), Superb
     }
 }
 
+/// Bytes at the beginning of a copy that say whose it is, and that a power cut leaves as they were or as they
+/// were to become: the smallest sector of any device.
+pub const NAMED_BYTES: usize = 512;
+const TIER_UUID_AT: usize = 16;
+
+/// The tier that the first [`NAMED_BYTES`] bytes of a copy name; `None` if they are of something else. The rest
+/// of the copy may be damaged.
+pub fn tier_named_in(sector: &[u8]) -> Option<[u8; 16]> {
+    let named = sector.get(TIER_UUID_AT..TIER_UUID_AT + 16)?;
+    sector.starts_with(&MAGIC).then(|| named.try_into().ok()).flatten()
+}
+
 /// Whether the checksum of a superblock is right. It stands at the same place in every version of the format.
 fn is_whole(bytes: &[u8]) -> bool {
     bytes[CHECKSUM_AT..SUPERBLOCK_BYTES] == crc32c::crc32c(&bytes[..CHECKSUM_AT]).to_le_bytes()

@@ -98,6 +98,9 @@ pub struct MezzStarted {
     pub bytes_read: u64,
     /// The configured sync mode or admission takes effect only after a start with a drained tier.
     pub mode_kept: bool,
+    /// The sizes that the tier has and those that are configured, if they differ: the latter take effect only
+    /// after a start with a drained tier. Else empty.
+    pub sizes_kept: [c_char; MEZZ_TEXT_BYTES],
 }
 
 /// The sizes of the tier.
@@ -239,6 +242,7 @@ pub extern "C" fn mezz_start(
         out.dirty = started.recovery.dirty;
         out.bytes_read = started.recovery.bytes_read;
         out.mode_kept = started.mode_kept;
+        put_text(&started.sizes_kept, &mut out.sizes_kept);
     });
     told(done, message)
 }

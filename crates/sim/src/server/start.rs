@@ -59,8 +59,11 @@ impl World {
         self.trace(|| format!("started in memory that is fresh: {fresh}, with {control:?}: {started:?}"));
         self.power_is_on()?;
         let started = started.map_err(|refusal| Stop::Refused(refusal.to_string()))?;
-        // Whatever lies in the slot and in the data directory has been accepted.
-        self.tampered = None;
+        match started.adoption {
+            Adoption::Unusable => self.tampered_stays(),
+            // Whatever lies in the slot and in the data directory has been accepted.
+            _ => self.tampered = None,
+        }
         if !self.judge_start(&host, &started)? {
             return Ok(Vec::new());
         }

@@ -9,7 +9,9 @@ use std::borrow::Cow;
 
 use mezzanine_device::memory::{Image, Random};
 use mezzanine_engine::SyncMode;
-use mezzanine_engine::format::{FormatError, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, TierState};
+use mezzanine_engine::format::{
+    FormatError, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, TierState, tier_named_in,
+};
 use mezzanine_ffi::startup::provably_clean;
 
 use super::directory::Directory;
@@ -96,15 +98,33 @@ impl World {
     }
 
     /// Whether what lies there may be somebody else's, as far as the server can tell, and must not be
-    /// written over: no superblock is whole, and no marker says that this is its tier, or one of them has the
-    /// number of another version of the format.
+    /// written over: a tier that was not drained and that the marker does not name; without a whole superblock,
+    /// something that does not name the marker's tier either; and what has the number of another version of
+    /// the format.
     pub(super) fn may_be_foreign(&self) -> bool {
         let image = self.machine.flash.snapshot();
-        let found = SUPERBLOCK_OFFSETS.map(|offset| Superblock::decode(&superblock(&image, offset)).err());
-        let unmarked = self.machine.marker.0.read().is_none();
+        let marker = self.machine.marker.0.read().unwrap_or_default();
+        let is_named = |uuid: [u8; 16]| marker.contains(&hex(&uuid));
+        let found = SUPERBLOCK_OFFSETS.map(|offset| Superblock::decode(&superblock(&image, offset)));
+        let newest = found.iter().flatten().max_by_key(|superblock| superblock.generation);
+        if let Some(newest) = newest {
+            return newest.state != TierState::Drained && !is_named(newest.tier_uuid);
+        }
         let is_other =
             |error: &FormatError| matches!(error, FormatError::NewerFormat(_) | FormatError::OlderFormat(_));
-        found.iter().all(Option::is_some) && (unmarked || found.iter().flatten().any(is_other))
+        let is_ours = |offset: &u64| tier_named_in(&superblock(&image, *offset)).is_some_and(is_named);
+        let holds_something = image.pieces::<4096>().any(|piece| piece.iter().any(|byte| *byte != 0));
+        found.iter().any(|found| found.as_ref().err().is_some_and(is_other))
+            || holds_something && !SUPERBLOCK_OFFSETS.iter().any(is_ours)
+    }
+
+    /// The server has gone on without what lies there, for its device had failed. If it is refused later as
+    /// something else, whoever is told removes it.
+    pub(super) fn tampered_stays(&mut self) {
+        if let Some(tampered) = &mut self.tampered {
+            tampered.flash = Image::zeroed(tampered.flash.len());
+            tampered.marker = self.machine.marker.0.read();
+        }
     }
 
     /// The server did not start.
@@ -219,4 +239,9 @@ fn set_version(bytes: &mut [u8], version: u32) {
         let checksum = crc32c::crc32c(&bytes[..end]);
         bytes[end..].copy_from_slice(&checksum.to_le_bytes());
     }
+}
+
+/// As the marker writes a tier's name.
+fn hex(uuid: &[u8; 16]) -> String {
+    uuid.iter().map(|byte| format!("{byte:02x}")).collect()
 }
