@@ -148,7 +148,7 @@ fn a_directory_that_lacks_pages_is_not_started_with_a_drained_tier_of_later() {
     let session = |text: &str| text.lines().find(|line| line.starts_with("session")).map(str::to_owned);
     let newest = lasting.marker.0.lock().unwrap().clone().unwrap();
     let older = lacking.marker.clone().unwrap();
-    let mixed = older.replace(&session(&older).unwrap(), &session(&newest).unwrap());
+    let mixed = machine::editable(&older).replace(&session(&older).unwrap(), &session(&newest).unwrap());
     lasting.put_back(&Directory { marker: Some(mixed), files_lack_pages: false, ..lacking });
     let refusal = lasting.refusal(20).unwrap();
     assert!(refusal.message.contains(APART) && refusal.detail.contains("redo begins at"), "{refusal}");
@@ -159,6 +159,7 @@ fn a_directory_that_lacks_pages_is_not_started_with_a_drained_tier_of_later() {
 fn a_directory_and_a_tier_without_sessions_fit_each_other_alone() {
     let lasting = in_use(SyncMode::Durable);
     let without = |text: &str| {
+        let text = machine::editable(text);
         let lines = text.lines().filter(|line| !line.starts_with("session") && !line.starts_with("epoch"));
         lines.collect::<Vec<_>>().join("\n")
     };

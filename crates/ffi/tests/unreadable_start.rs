@@ -234,8 +234,8 @@ fn start_with_each_block_unreadable((mode, design, closed): Case) {
         // The power fails before the marker says so as well.
         assert!(host.close(true).unwrap().current);
         if let Some(text) = marker.0.lock().unwrap().as_mut() {
-            *text =
-                text.replace("only_copies = false", &format!("only_copies = {}", mode == SyncMode::Durable));
+            *text = machine::editable(text)
+                .replace("only_copies = false", &format!("only_copies = {}", mode == SyncMode::Durable));
         }
     }
     drop(host);

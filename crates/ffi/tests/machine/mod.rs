@@ -216,6 +216,13 @@ pub fn on_disk(machine: &Machine, block: u32) -> Vec<u8> {
     machine.disk.pages.lock().unwrap()[id(block).as_bytes()].clone()
 }
 
+/// A marker's text that can be edited: of the format that has no checksum.
+pub fn editable(text: &str) -> String {
+    let lines = text.lines().filter(|line| !line.starts_with("checksum"));
+    let lines = lines.map(|line| if line.starts_with("format") { "format = 1" } else { line });
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
 /// A marker in memory.
 #[derive(Clone, Default)]
 pub struct Kept(pub Arc<Mutex<Option<String>>>);
