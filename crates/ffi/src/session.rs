@@ -1,8 +1,9 @@
 //! Sessions: what tells a data directory that was put back from the one that the tier was used with last.
 //!
 //! Identifiers, redo point and timeline are equal in every copy of a directory that was made since the last
-//! checkpoint. So each start of a server draws a nonce, the name of its session, and both sides keep it: the
-//! marker in the data directory, and the superblock, which has two, the *confirmed* one and the *pending* one.
+//! checkpoint. So each start of a server draws a nonce, the name of its session, and both sides keep it:
+//! the marker in the data directory, and the superblock, which has two, the *confirmed* one and the
+//! *pending* one.
 //!
 //! ```text
 //!                       superblock                    marker
@@ -12,15 +13,16 @@
 //!   3. superblock       confirmed S', pending S'      S'        of the epoch that recovery begins
 //! ```
 //!
-//! All three are durable before the first redo, append or stage-out. A marker that has either of the two is of
-//! the directory that the tier was used with last, or of a copy of it that nobody has started since; a crash
-//! between any two of the steps leaves one of them. What is confirmed in step 1 is what the marker had, so a
-//! start that was cut off any number of times keeps the pair together.
+//! All three are durable before the first redo, append or stage-out. A marker that has either of the two is
+//! of the directory that the tier was used with last, or of a copy of it that nobody has started since; a
+//! crash between any two of the steps leaves one of them. What is confirmed in step 1 is what the marker
+//! had, so a start that was cut off any number of times keeps the pair together.
 //!
 //! The superblock's list of the nonces of its last epochs has those of the sessions too, and the marker says
 //! in which epoch its session began. Nothing is decided by that; it says which of the two is older.
 //!
-//! A directory and a tier that were last used by a server which drew no nonces have zeros, and fit each other.
+//! A directory and a tier that were last used by a server which drew no nonces have zeros, and fit each
+//! other.
 
 use mezzanine_engine::format::{Nonce, Sessions, Superblock};
 use mezzanine_engine::planted::{self, Bug};
@@ -38,8 +40,8 @@ pub(crate) fn differs(found: &Superblock, marker: &Marker) -> Option<String> {
     (!fits).then(|| which_is_older(found, marker))
 }
 
-/// Tier and data directory are not of the same moment: the reason why the tier is emptied, if nobody needs what
-/// it holds. `needed` says that the directory lacks pages.
+/// Tier and data directory are not of the same moment: the reason why the tier is emptied, if nobody needs
+/// what it holds. `needed` says that the directory lacks pages.
 ///
 /// # Errors
 /// If one of the two may have the only copy of pages.

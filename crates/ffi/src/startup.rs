@@ -6,10 +6,11 @@
 //!    pointer (invariant 10). Nothing has been written until then.
 //! 3. The tier is recovered, in memory: a refusal for what is found in that has changed nothing either.
 //! 4. The superblock announces the session that begins ([`crate::session`]).
-//! 5. The marker says which tier it is, in which session, and whether it may hold only copies. For a new tier
-//!    that is durable after the tier's superblock, but before any page is in it. Where there was no marker, one
-//!    that asks for nothing is durable before the device is written to, and where there was one it names the new
-//!    tier beside the old one: half a superblock is then known to be this server's ([`crate::foreign`]).
+//! 5. The marker says which tier it is, in which session, and whether it may hold only copies. For a new
+//!    tier that is durable after the tier's superblock, but before any page is in it. Where there was no
+//!    marker, one that asks for nothing is durable before the device is written to, and where there was one
+//!    it names the new tier beside the old one: half a superblock is then known to be this server's
+//!    ([`crate::foreign`]).
 //! 6. Recovery's writes and then the superblock of the new epoch are durable (invariant 7); then, if need be,
 //!    the control file says that the files lack pages.
 //! 7. The tier is published. From now on other processes of the server may use it.
@@ -107,9 +108,9 @@ pub fn database_uuid(start: &Start) -> [u8; 16] {
     ClusterName { system_identifier: start.system_identifier, checksums: start.checksums }.database_uuid()
 }
 
-/// Whether the marker says anything of this directory's tier. A base backup is complete without one, whatever
-/// marker was copied with it. But where a start before this one was cut off, the tier that it made is ours, and
-/// has nobody's only copies.
+/// Whether the marker says anything of this directory's tier. A base backup is complete without one,
+/// whatever marker was copied with it. But where a start before this one was cut off, the tier that it made
+/// is ours, and has nobody's only copies.
 fn counts(marker: &Marker, start: &Start) -> bool {
     !start.from_backup || marker.is_of_restore(start.redo)
 }

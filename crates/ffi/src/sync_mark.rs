@@ -3,22 +3,22 @@
 //! Where flash is part of the database, stage-out brings pages to disk which the log has no more, and flash
 //! forgets them: it says that they are clean, that they are gone, or that its front has passed them. A
 //! directory from before that lacks them, and session and redo point may be the same. So flash is about to
-//! count on something that only the newest directory has whenever a sync of the disk has covered what the tier
-//! wrote there. Then, in this order:
+//! count on something that only the newest directory has whenever a sync of the disk has covered what the
+//! tier wrote there. Then, in this order:
 //! 1. the marker takes the next number, durably ([`Host::sync_disk`]);
 //! 2. the tier's note has it: every group that is closed from then on carries it;
-//! 3. the engine is told that the disk was synced. A group states a front, a tombstone or a clean page together
-//!    with the note of when it was closed, or a later one; metadata segments and superblocks state only what a
-//!    durable group has stated.
+//! 3. the engine is told that the disk was synced. A group states a front, a tombstone or a clean page
+//!    together with the note of when it was closed, or a later one; metadata segments and superblocks state
+//!    only what a durable group has stated.
 //!
-//! A note that is ahead of the marker has seen a newer directory. A marker that is ahead of the note is what a
-//! crash between the two leaves, or flash of an earlier moment, from which redo goes on.
+//! A note that is ahead of the marker has seen a newer directory. A marker that is ahead of the note is
+//! what a crash between the two leaves, or flash of an earlier moment, from which redo goes on.
 //!
 //! No number is given twice in a session: a failure ends it, and the next one, which has another nonce
 //! ([`crate::session`]), goes on from what the marker has.
 //!
-//! With sync mode `drained` everything from before the redo point is on disk, also in a directory of then, and
-//! with `through` flash counts for nothing after a crash: neither is marked.
+//! With sync mode `drained` everything from before the redo point is on disk, also in a directory of then,
+//! and with `through` flash counts for nothing after a crash: neither is marked.
 
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{NOTE_BYTES, Recovered, SyncMode, Tier};
@@ -47,7 +47,8 @@ pub(crate) fn mark_of(tier: &Tier) -> u64 {
     mark_in(&tier.note())
 }
 
-/// Why the data directory of this marker is older than what was recovered from flash; `None` if nothing says so.
+/// Why the data directory of this marker is older than what was recovered from flash; `None` if nothing
+/// says so.
 pub(crate) fn is_ahead(recovered: &Recovered, marker: Option<&Marker>) -> Option<String> {
     let (flash, directory) = (mark_in(&recovered.note), marker.map_or(0, Marker::mark));
     (flash > directory && !planted::is(Bug::SyncMarkUnchecked)).then(|| {

@@ -267,7 +267,8 @@ fn every_cut_of_emptying_is_survived() -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The power of flash device or of the data directory fails in each operation of a start that adopts its tier.
+/// The power of flash device or of the data directory fails in each operation of a start that adopts its
+/// tier.
 fn every_cut_of_adoption_is_survived() -> Result<(), Refusal> {
     let in_use = || {
         let cut = Cut::new();
@@ -291,8 +292,8 @@ fn every_cut_of_adoption_is_survived() -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A server restores a base backup, and its first starts are cut off before redo begins; in the end it has a tier
-/// that works.
+/// A server restores a base backup, and its first starts are cut off before redo begins; in the end it has
+/// a tier that works.
 fn every_cut_of_a_restore_is_survived() -> Result<(), Refusal> {
     // The backup was taken of a server with a tier, elsewhere, whose marker is in it, or of one without.
     let copied = Cut::new();

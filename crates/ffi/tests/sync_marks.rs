@@ -1,5 +1,5 @@
-//! A data directory of an earlier moment of a session is put back beside the newest flash: of a server that is
-//! running, so that session and redo point are the same, and the log has nothing of what is missing.
+//! A data directory of an earlier moment of a session is put back beside the newest flash: of a server that
+//! is running, so that session and redo point are the same, and the log has nothing of what is missing.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use lasting::{APART, BLOCKS, Lasting, in_use, write_all};

@@ -75,7 +75,6 @@ fn rules_that_are_taken_out_are_missed() {
         Bug::ControlFileBeforeMarker,
         Bug::DiskNotCompared,
         Bug::GivenUpUnmarked,
-        Bug::SessionUnchecked,
         Bug::PendingSessionForgotten,
         Bug::SessionUnannounced,
     ] {

@@ -1,8 +1,8 @@
 //! A data directory of an earlier moment is put back beside the flash device: files, log, control file and
 //! marker, as a copy of them was while the server was down.
 //!
-//! What the server must be from then on is what it was at that moment, if it starts: where nothing but the tier
-//! has pages it refuses, and else the tier is emptied.
+//! What the server must be from then on is what it was at that moment, if it starts: where nothing but the
+//! tier has pages it refuses, and else the tier is emptied.
 
 use mezzanine_device::memory::Image;
 
