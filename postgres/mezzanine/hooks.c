@@ -127,7 +127,7 @@ tier_write(SMgrRelation reln, BufferDesc *buf, const char *page, IOContext io_co
 
 	switch (mezz_write(mezz_host,
 					   page_name(BufTagGetRelFileLocator(tag), BufTagGetForkNum(tag), tag->blockNum),
-					   (const uint8_t *) page, PageGetLSN((Page) page), since, &message))
+					   (const uint8_t *) page, mezz_known_position(PageGetLSN((Page) page)), since, &message))
 	{
 		case MEZZ_WRITTEN_TAKEN:
 			if (mezz_tier_failed())
@@ -173,8 +173,9 @@ tier_evict(const BufferTag *tag, uint32 hash, const char *page, uint32 buf_state
 	 * The log of a clean page was forced before the page was written.  One from
 	 * behind the end of the log is damaged, and would pass for a newer history.
 	 */
-	if (XLogNeedsFlush(PageGetLSN((Page) page)))
+	if (!mezz_log_has(PageGetLSN((Page) page)))
 		return;
+	mezz_follow_timeline();
 	if (DataChecksumsEnabled() && !mezz_without("evict_checksum"))
 	{
 		/* Hint bits may have been set without a new checksum. */

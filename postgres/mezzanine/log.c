@@ -17,6 +17,7 @@
 #include "catalog/pg_control.h"
 #include "common/controldata_utils.h"
 #include "miscadmin.h"
+#include "postmaster/startup.h"
 #include "storage/fd.h"
 #include "utils/memutils.h"
 
@@ -128,7 +129,18 @@ pg_wal_reaches(XLogRecPtr lsn)
 	XLogBeginRead(reader, redo_begins);
 	/* What cannot be read as a record is the end, here as in redo. */
 	while (end < lsn && XLogReadRecord(reader, &error) != NULL)
+	{
+		if (AmStartupProcess())
+			HandleStartupProcInterrupts();
 		end = reader->EndRecPtr;
+	}
+	/*
+	 * The log is flushed up to ends of records, and up to ends of pages within
+	 * them: what was taken at such a moment knows the log up to a page of which
+	 * the next one is missing.
+	 */
+	if (reader->missingContrecPtr > end && !mezz_without("log_page"))
+		end = reader->missingContrecPtr;
 	XLogReaderFree(reader);
 	return end >= lsn;
 }
@@ -198,7 +210,7 @@ mezz_log_reaches(MezzLogPosition log)
 }
 
 /*
- * How far the log is durable.  In redo: up to the end of the record that is
+ * How far the log is durable.  In recovery: up to the end of the record that is
  * redone, and a server that starts again redoes that much, whatever else it is
  * told.  It may be called in critical sections.
  */
@@ -214,8 +226,7 @@ mezz_log_position(void)
 	{
 		log.lsn = GetCurrentReplayRecPtr(&tli);
 		/* As redo does before it deletes files: minRecoveryPoint comes first. */
-		if (InRecovery)
-			XLogFlush(log.lsn);
+		XLogFlush(log.lsn);
 	}
 	else
 		log.lsn = GetFlushRecPtr(&tli);
@@ -223,14 +234,49 @@ mezz_log_position(void)
 	return log;
 }
 
-/* Tells the tier, once in each process, of the timeline that a promotion has begun. */
+/*
+ * The position of a page that comes in, as far as the log is known to reach.  A
+ * page that redo finds changed already has a later one, of which the tier was
+ * told before the crash; and one that is damaged may have any, which would pass
+ * for a newer history.  Elsewhere the log was forced up to it, or that failed.
+ */
+XLogRecPtr
+mezz_known_position(XLogRecPtr lsn)
+{
+	return RecoveryInProgress() ? Min(lsn, GetCurrentReplayRecPtr(NULL)) : lsn;
+}
+
+/*
+ * Whether a clean page can be from this position of the log: else it is damaged,
+ * or redo has not come there yet.
+ */
+bool
+mezz_log_has(XLogRecPtr lsn)
+{
+	return RecoveryInProgress() ? lsn <= GetCurrentReplayRecPtr(NULL) : !XLogNeedsFlush(lsn);
+}
+
+/*
+ * Tells the tier which timeline pages come in from: that of what is redone, and
+ * after a promotion the one that has begun.
+ */
 void
 mezz_follow_timeline(void)
 {
-	static bool told = false;
+	static TimeLineID told = 0;
+	static bool recovered = false;
+	TimeLineID	tli = 0;
 
-	if (told || RecoveryInProgress())
+	if (recovered || mezz_without("follow_timeline"))
 		return;
-	mezz_follows_timeline(mezz_host, GetWALInsertionTimeLine());
-	told = true;
+	if (RecoveryInProgress())
+		(void) GetCurrentReplayRecPtr(&tli);
+	else
+	{
+		tli = GetWALInsertionTimeLine();
+		recovered = true;
+	}
+	if (tli != 0 && tli != told)
+		mezz_follows_timeline(mezz_host, tli);
+	told = tli;
 }

@@ -172,6 +172,8 @@ extern MezzFlashReads mezz_flash_reads;
 extern void mezz_log_found(const BufferTierStartup *info);
 extern MezzLogReach mezz_log_reaches(MezzLogPosition log);
 extern MezzLogPosition mezz_log_position(void);
+extern XLogRecPtr mezz_known_position(XLogRecPtr lsn);
+extern bool mezz_log_has(XLogRecPtr lsn);
 extern void mezz_follow_timeline(void);
 
 /* explain.c */

@@ -37,8 +37,11 @@ static const char *const rules[] = {
 								 * database */
 	"flush_rel",				/* files are current when a relation is synced
 								 * or copied */
+	"follow_timeline",			/* pages come in from a timeline */
 	"log_end",					/* a log that ends before the tier's newest
 								 * page is of another moment */
+	"log_page",					/* the log may end within a record, where a
+								 * page does */
 	"lost_error",				/* what is refused because of lost pages is an
 								 * error */
 	"lost_page",				/* a page whose only copy is unreadable is an

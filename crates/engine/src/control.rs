@@ -72,6 +72,8 @@ pub(crate) struct Control {
     /// What came from this position of the host's log on is redone since the tier was opened; 0 if nothing
     /// is.
     pub(crate) redone_from: Word,
+    /// All that was redone lies before this position.
+    pub(crate) redone_end: Word,
     /// 1 while a flush of the flash device is under way; its target and owner.
     pub(crate) flushing: Word,
     pub(crate) flush_target: Word,

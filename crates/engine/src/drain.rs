@@ -162,6 +162,7 @@ impl Tier {
             state: if dirty == 0 { TierState::Drained } else { TierState::Closed },
             end_sequence: end,
             front: self.front_to_state(),
+            redone_from: if dirty == 0 { 0 } else { superblock.redone_from },
             ..superblock.clone()
         }
     }

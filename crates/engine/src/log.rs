@@ -6,8 +6,17 @@
 //! older one. So each group carries the largest position that the tier has been told of, and a start
 //! compares it with the end of the log, before redo. It may be larger than that of any page in the group and
 //! those before it: the log reached it all the same.
+//!
+//! Where the log reaches so far, disk may still be of an earlier moment than the tier, within what is
+//! redone: then it lacks changes from behind the redo point that the tier's records call clean, because they
+//! were on the disk of then. So these pages count as dirty after a crash. In sync mode `durable` a
+//! checkpoint leaves them where they are, so that holds until they have left the queue, over any number of
+//! recoveries: the superblock says from where on. In `drained` the next checkpoint brings them to disk
+//! before redo moves past them.
 
-use crate::format::LogPosition;
+use crate::config::SyncMode;
+use crate::format::{LogPosition, Superblock, TierState};
+use crate::planted::{self, Bug};
 use crate::tier::Tier;
 
 impl Tier {
@@ -34,5 +43,34 @@ impl Tier {
         let reached = self.log_position();
         control.log_timeline.set(u64::from(reached.timeline.max(log.timeline)));
         control.log_lsn.set(reached.lsn.max(log.lsn));
+    }
+
+    /// Has recovery count what is redone from `found` on as dirty, in a queue that ends here. Returns what
+    /// the superblock of the new epoch says of it.
+    pub(crate) fn redoes(&self, found: &Superblock, rear: u64) -> u64 {
+        if self.geometry.provably_clean() || planted::is(Bug::RedoneBelievedClean) {
+            return 0;
+        }
+        let durable = found.config.sync_mode == SyncMode::Durable;
+        let kept = if durable && !planted::is(Bug::RedoneForgotten) { found.redone_from } else { 0 };
+        let now = if found.state == TierState::Open { found.confirmed.redo } else { 0 };
+        let from = match found.state {
+            // Every page is on disk.
+            TierState::Drained => 0,
+            _ => [kept, now].into_iter().filter(|&from| from > 0).min().unwrap_or(0),
+        };
+        let control = self.control();
+        control.redone_from.set(from);
+        control.redone_end.set(rear);
+        if durable { from } else { 0 }
+    }
+
+    /// The superblock that says no more of what was redone once all of that has left the queue: what is
+    /// appended again or comes in says itself whether it is dirty.
+    #[must_use]
+    pub fn redone(&self, superblock: &Superblock) -> Superblock {
+        let control = self.control();
+        let left = control.durable_front.get() >= control.redone_end.get();
+        Superblock { redone_from: if left { 0 } else { superblock.redone_from }, ..superblock.clone() }
     }
 }

@@ -412,6 +412,8 @@ bugs! {
         LogForgotten,
         /// What is redone since a crash is clean if its record says so, though disk may be of before that.
         RedoneBelievedClean,
+        /// What is redone since a crash counts as dirty until the next one alone, though nothing has brought it to disk.
+        RedoneForgotten,
         /// A tier is taken for that of a data directory which was last used in another session of the server: one of the two is an older copy. It was so
         /// once. (The part of `crates/ffi`.)
         SessionUnchecked,

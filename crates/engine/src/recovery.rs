@@ -32,7 +32,7 @@ use crate::blank::Blank;
 use crate::bounds::{UsedUp, can_be_opened};
 use crate::config::{ConfigError, Geometry};
 use crate::control::NONE;
-use crate::format::{LogPosition, RedoPoint, SegmentHeader, Superblock, TierState};
+use crate::format::{LogPosition, SegmentHeader, Superblock, TierState};
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
 use crate::ring::Ring;
@@ -308,15 +308,6 @@ impl Tier {
         control.mark.set(1);
         control.sync_mode.set(superblock.config.sync_mode.code().into());
     }
-
-    /// Disk may be of an earlier moment than a tier that was left open, within what is redone now: then it
-    /// lacks changes from behind the redo point that the tier's records call clean. So those count as dirty.
-    fn redoes(&self, superblock: &Superblock) {
-        let RedoPoint { redo, .. } = superblock.confirmed;
-        let whole = superblock.state != TierState::Open || self.geometry.provably_clean();
-        let from = if whole || planted::is(Bug::RedoneBelievedClean) { 0 } else { redo };
-        self.control().redone_from.set(from);
-    }
 }
 
 impl Scan<'_, '_> {
@@ -359,10 +350,10 @@ impl Scan<'_, '_> {
             epoch_sequence: if raised { chain.sequence } else { self.superblock.epoch_sequence },
             state: TierState::Open,
             front,
+            redone_from: tier.redoes(self.superblock, chain.position),
             ..self.superblock.clone()
         };
         tier.start(&superblock, chain, front, next_version);
-        tier.redoes(self.superblock);
         self.load_segments(&tier, &segments, front)?;
         // Before the scan's groups complete segments, which take bits along themselves.
         self.load_references(&tier, &segments);

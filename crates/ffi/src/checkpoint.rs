@@ -255,7 +255,6 @@ impl Host {
     /// # Errors
     /// If the superblock cannot be written.
     pub fn checkpoint_synced(&self, redo: RedoPoint) -> Result<(), Refusal> {
-        self.follows_timeline(redo.timeline);
         self.replace_superblock(|superblock| superblock.with_pending(redo)).map(drop)
     }
 
@@ -272,12 +271,15 @@ impl Host {
     /// # Panics
     /// If step 2 was left out.
     pub fn checkpoint_done(&self, redo: RedoPoint) -> Result<(), Refusal> {
+        // Not before the control file names it: a start that ends a recovery may be cut off, and the next one
+        // knows nothing of the timeline that it was about to begin.
+        self.follows_timeline(redo.timeline);
         self.replace_superblock(|superblock| {
             assert_eq!(
                 superblock.pending, redo,
                 "invariant 10: a checkpoint completes that was never pending"
             );
-            superblock.with_confirmed()
+            self.tier().redone(&superblock.with_confirmed())
         })
         .map(drop)
     }

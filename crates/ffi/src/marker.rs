@@ -4,7 +4,7 @@
 //! durable before the first page may be dirty in a tier of sync mode `durable`, so a flash device that is
 //! missing or swapped is noticed (invariant 10). Where the disk suffices, after a drain or with the other
 //! sync modes, it says so. A tier whose device failed and that was given up is not to be used again: the
-//! server has run on without it. The session that it names tells directories apart: see [`crate::session`].
+//! server has run on without it. The session that it names tells directories apart: see `session.rs`.
 //!
 //! So one bit of it may decide whether flash counts. Its last line is a checksum of everything before, and
 //! what does not match is read once more before it is refused. Markers of format 1 have none: of these two

@@ -2,15 +2,15 @@
 //!
 //! It happens before the server's redo, in the one process that does that. What must hold, in this order:
 //! 1. The flash device is flushed: what is read back must still be there after the next power cut.
-//! 2. The superblock is judged ([`judge`]) by the marker of the data directory and by the control file's redo
+//! 2. The superblock is judged (`judge`) by the marker of the data directory and by the control file's redo
 //!    pointer (invariant 10). Nothing has been written until then.
 //! 3. The tier is recovered, in memory: a refusal for what is found in that has changed nothing either.
-//! 4. The superblock announces the session that begins ([`crate::session`]).
+//! 4. The superblock announces the session that begins (`session.rs`).
 //! 5. The marker says which tier it is, in which session, and whether it may hold only copies. For a new
 //!    tier that is durable after the tier's superblock, but before any page is in it. Where there was no
 //!    marker, one that asks for nothing is durable before the device is written to, and where there was one
 //!    it names the new tier beside the old one: half a superblock is then known to be this server's
-//!    ([`crate::foreign`]).
+//!    (`foreign.rs`).
 //! 6. Recovery's writes and then the superblock of the new epoch are durable (invariant 7); then, if need be,
 //!    the control file says that the files lack pages.
 //! 7. The tier is published. From now on other processes of the server may use it.

@@ -8,7 +8,7 @@
 
 mod machine;
 
-use machine::{Machine, id, page, read, start};
+use machine::{Machine, checkpoint, id, page, read, start};
 use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_engine::{IdRange, LogPosition, SyncMode};
 use mezzanine_ffi::host::Host;
@@ -149,4 +149,60 @@ fn what_is_redone_counts_as_dirty() {
         );
         host.holds_dirty(&id(1))
     });
+}
+
+/// A server in `durable` whose files lack a page that its record calls clean starts after a crash, lives on, and
+/// starts again: whether the page is dirty then, and on disk after a drain.
+fn outlives(life: impl FnOnce(&Host) -> u64) -> bool {
+    let machine = Machine::new(SyncMode::Durable);
+    let (host, _) = machine.start(REDO).unwrap();
+    assert!(host.offer(&id(1), &page(1), REDO + 20));
+    host.sync().unwrap();
+    drop(host);
+    let (host, _) = machine.start(REDO).unwrap();
+    let redo = life(&host);
+    drop(host);
+    let (host, _) = machine.start(redo).unwrap();
+    let dirty = host.holds_dirty(&id(1));
+    host.drain_all().unwrap();
+    dirty && machine.disk.pages.lock().unwrap().contains_key(id(1).as_bytes())
+}
+
+/// A checkpoint in `durable` brings nothing to disk, and redo begins behind the page from then on.
+#[test]
+fn what_was_redone_stays_dirty_over_checkpoints_and_starts() {
+    only_with(&[Bug::RedoneForgotten], || {
+        outlives(|host| {
+            checkpoint(host, REDO + 50);
+            REDO + 50
+        })
+    });
+    only_with(&[Bug::RedoneForgotten], || {
+        outlives(|host| {
+            checkpoint(host, REDO + 50);
+            assert!(!host.close(false).unwrap().current);
+            REDO + 50
+        })
+    });
+}
+
+/// When everything that was redone has left the queue, records are believed again.
+#[test]
+fn what_comes_in_after_a_round_of_the_queue_is_as_its_record_says() {
+    let mut machine = Machine::new(SyncMode::Durable);
+    machine.flash_mb = 8;
+    let (host, _) = machine.start(REDO).unwrap();
+    assert!(host.offer(&id(1), &page(1), REDO + 20));
+    host.sync().unwrap();
+    drop(host);
+    let (host, _) = machine.start(REDO).unwrap();
+    for block in 0..3000 {
+        write_at(&host, 100 + block, REDO + 20);
+    }
+    checkpoint(&host, REDO + 50);
+    assert!(host.offer(&id(2), &page(2), REDO + 30));
+    host.sync().unwrap();
+    drop(host);
+    let (host, _) = machine.start(REDO + 50).unwrap();
+    assert!(host.holds(&id(2)) && !host.holds_dirty(&id(2)));
 }

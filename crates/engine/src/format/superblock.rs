@@ -113,6 +113,9 @@ pub struct Superblock {
     pub sessions: Sessions,
     /// Of the last epochs, as far as their hosts drew them.
     pub nonces: Nonces,
+    /// Of a database in sync mode `durable`: what came from this position of its log on counts as dirty,
+    /// whatever its record says, for disk may lack it; 0 if nothing does. See [`crate::Tier::redone`].
+    pub redone_from: u64,
     /// Parameters.
     pub config: TierConfig,
 }
@@ -135,6 +138,7 @@ impl Superblock {
             ring_shift: 0,
             sessions: Sessions::default(),
             nonces: Nonces::default(),
+            redone_from: 0,
             config: geometry.config().clone(),
         }
     }
@@ -163,6 +167,7 @@ impl Superblock {
             end_sequence: 0,
             front: 0,
             nonces: self.nonces.after(1),
+            redone_from: 0,
             ..self.clone()
         }
     }
@@ -271,6 +276,7 @@ impl Superblock {
         writer.u32(config.returning_only.into()).u64(config.remembered_pages.map_or(0, |pages| pages + 1));
         writer.bytes(&self.sessions.confirmed).bytes(&self.sessions.pending);
         self.nonces.write(&mut writer);
+        writer.u64(self.redone_from);
         debug_assert!(writer.at() <= CHECKSUM_AT);
         let checksum = crc32c::crc32c(&out[..CHECKSUM_AT]);
         out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
@@ -357,6 +363,7 @@ impl Superblock {
         // Version 2 has zeros here, and so no nonces.
         let sessions = Sessions { confirmed: reader.bytes(), pending: reader.bytes() };
         let nonces = Nonces::read(&mut reader);
+        let redone_from = reader.u64();
         if u64::from(ring_shift) >= frames {
             return Err(odd("ring"));
         }
@@ -384,6 +391,7 @@ impl Superblock {
             ring_shift,
             sessions,
             nonces,
+            redone_from,
             config,
         };
         Ok((superblock, version))
