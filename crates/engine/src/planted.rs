@@ -492,6 +492,9 @@ bugs! {
         BadFrameReused,
         /// Where pages are written in place: every home that could not be read is left out, however few are left. It was so once.
         BadHomesAllLeftOut,
+        /// Where pages are written in place: of the homes that could not be read no more are left out than a list of frames has room for, however many good ones
+        /// there are. It was so once.
+        BadHomesForgotten,
         /// Where pages are written in place: a tier of which a needed metadata segment cannot be used is refused by the place where its groups end, and not by that of
         /// the segment. It was so once.
         MissingSegmentUnnamed,
