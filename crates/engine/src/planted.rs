@@ -338,6 +338,9 @@ bugs! {
         /// A flash device that is to take the place of another one can be opened before it knows, durably, which files it is to have. It was so once. (The
         /// volume's part.)
         SuccessorUnnamed,
+        /// A tier that was closed drained knows the paths of its files for good, and takes no other file while the sidecar of one of them cannot be read. It was so
+        /// once. (The volume's part.)
+        DrainedRosterKept,
         /// A file is taken for a tier's though the tier's table has seen it marked more often: file and sidecar are older. (The volume's part.)
         MarkUnchecked,
         /// A file is not marked when the disk has what stage-out wrote. (The volume's part.)
