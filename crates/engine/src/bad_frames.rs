@@ -4,13 +4,13 @@
 //! So no page is put there: in the queue, where a position leads to its frame by arithmetic, the frame gets a
 //! *void* record, which takes a place in its group and stands for nothing; a group is ended one frame earlier
 //! if the summary of the next one would lie there. By these records recovery knows the frames again, and so
-//! they are left out as long as there is the tier. In place a home is not given out again; a restart forgets
-//! that.
+//! they are left out as long as there is the tier. The list has room for a number of frames; beyond, the
+//! oldest is forgotten, and found again at the cost of what is put there.
 //!
-//! The list has room for a number of frames; beyond, the oldest is forgotten, and found again at the cost of
-//! what is put there. In place it is forgotten, too, when so many homes are left out that those that are left
-//! would not be enough (`PlacedGeometry::bad_max`): a home that is forgotten is given out again, so that no
-//! number of bad places brings a tier to a halt.
+//! In place each home has a mark of its own, and one that is marked is not given out again; a restart forgets
+//! that. Only when so many homes are left out that those that are left would not be enough
+//! (`PlacedGeometry::bad_max`) one of them is given out again, so that no number of bad places brings a tier
+//! to a halt.
 
 use crate::control::Slot;
 use crate::format::RecordKind;
@@ -18,13 +18,13 @@ use crate::planted::{self, Bug};
 use crate::region::{Word, shared};
 use crate::tier::Tier;
 
-/// Frames that are remembered.
+/// Frames that are remembered, where pages lie in the queue.
 pub(crate) const BAD_MAX: usize = 256;
 
 /// The list, a ring. Changed under the control lock, and read without it.
 #[repr(C)]
 pub(crate) struct BadFrames {
-    /// Frames noted, ever.
+    /// Frames noted, ever; homes, too.
     noted: Word,
     /// Each plus one.
     frames: [Word; BAD_MAX],
@@ -36,7 +36,7 @@ impl Tier {
     /// Whether nothing is to be put in this frame.
     #[inline]
     pub(crate) fn is_bad(&self, frame: u32) -> bool {
-        self.has_bad() && self.is_listed(frame)
+        self.has_bad() && self.is_noted(frame)
     }
 
     /// Whether there are such frames.
@@ -46,9 +46,12 @@ impl Tier {
     }
 
     #[cold]
-    fn is_listed(&self, frame: u32) -> bool {
-        let listed = self.control().bad.frames.iter().any(|listed| listed.get() == u64::from(frame) + 1);
-        listed && !planted::is(Bug::BadFrameReused)
+    fn is_noted(&self, frame: u32) -> bool {
+        let bad = match self.homes() {
+            Some(homes) => homes.is_unreadable(frame),
+            None => self.control().bad.frames.iter().any(|listed| listed.get() == u64::from(frame) + 1),
+        };
+        bad && !planted::is(Bug::BadFrameReused)
     }
 
     /// How many of the frames between two positions are listed. They are fewer than the ring has.
@@ -64,40 +67,20 @@ impl Tier {
         self.control().bad.frames.iter().filter(|listed| between(listed.get())).count() as u64
     }
 
-    /// A frame could not be read. Under the control lock.
-    pub(crate) fn note_bad_locked(&self, frame: u32) {
-        let bad = &self.control().bad;
-        let listed = bad.frames.iter().any(|listed| listed.get() == u64::from(frame) + 1);
-        if !listed {
-            let place = &bad.frames[(bad.noted.get() % BAD_MAX as u64) as usize];
-            let forgotten = place.get();
-            place.set(u64::from(frame) + 1);
-            bad.noted.bump(1);
-            if let Some(forgotten) = forgotten.checked_sub(1) {
-                self.use_home_again(forgotten as u32);
-            }
-        }
-    }
-
-    /// Forgets the frame that was noted first of those that are `left_out`. Under the control lock.
-    pub(crate) fn forget_first_bad(&self, left_out: impl Fn(u32) -> bool) -> Option<u32> {
-        let bad = &self.control().bad;
-        let noted = bad.noted.get();
-        let places = (noted..noted + BAD_MAX as u64).map(|at| &bad.frames[(at % BAD_MAX as u64) as usize]);
-        for place in places {
-            let frame = place.get().checked_sub(1).map(|frame| frame as u32);
-            if let Some(frame) = frame.filter(|&frame| left_out(frame)) {
-                place.set(0);
-                return Some(frame);
-            }
-        }
-        None
-    }
-
-    /// [`Self::note_bad_locked`], without the control lock.
+    /// A frame, or a home, could not be read. The control lock is not held.
     pub(crate) fn note_bad(&self, frame: u32) {
         let _guard = self.control().lock.lock(self.owner);
-        self.note_bad_locked(frame);
+        let bad = &self.control().bad;
+        if self.homes().is_some() {
+            self.mark_unreadable(frame);
+            bad.noted.bump(1);
+            return;
+        }
+        let listed = bad.frames.iter().any(|listed| listed.get() == u64::from(frame) + 1);
+        if !listed {
+            bad.frames[(bad.noted.get() % BAD_MAX as u64) as usize].set(u64::from(frame) + 1);
+            bad.noted.bump(1);
+        }
     }
 
     /// Passes frames that nothing is put in: the open group gets void records for them. Whether the next

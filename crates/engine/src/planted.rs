@@ -338,6 +338,9 @@ bugs! {
         /// A flash device that is to take the place of another one can be opened before it knows, durably, which files it is to have. It was so once. (The
         /// volume's part.)
         SuccessorUnnamed,
+        /// A tier that was closed drained knows the paths of its files for good, and takes no other file while the sidecar of one of them cannot be read. It was so
+        /// once. (The volume's part.)
+        DrainedRosterKept,
         /// A file is taken for a tier's though the tier's table has seen it marked more often: file and sidecar are older. (The volume's part.)
         MarkUnchecked,
         /// A file is not marked when the disk has what stage-out wrote. (The volume's part.)
@@ -494,6 +497,9 @@ bugs! {
         BadFrameReused,
         /// Where pages are written in place: every home that could not be read is left out, however few are left. It was so once.
         BadHomesAllLeftOut,
+        /// Where pages are written in place: of the homes that could not be read no more are left out than a list of frames has room for, however many good ones
+        /// there are. It was so once.
+        BadHomesForgotten,
         /// Where pages are written in place: a tier of which a needed metadata segment cannot be used is refused by the place where its groups end, and not by that of
         /// the segment. It was so once.
         MissingSegmentUnnamed,

@@ -9,6 +9,9 @@
 //! from another one it looks at the sidecars of all the others that its roster names, and reads them only; a
 //! successor's roster is durable before anybody can open it. If one says that its newest pages are in the tier
 //! that the file would leave, the file is refused, and nothing has changed.
+//!
+//! The roster is asked, and not the table, which a crash may empty while a successor still has to keep files
+//! together. A tier that is drained and closed lets its files go, and empties its roster.
 
 use mezzanine_engine::planted::{self, Bug};
 

@@ -23,8 +23,8 @@
 //!    +---------------------------------- what made it free is durable --------------------------------+
 //! ```
 //!
-//! A home that could not be read is BAD when it would become FREE, and left out until too many are, or it is
-//! forgotten (`bad_frames`).
+//! A home that could not be read is marked, whatever its state, and BAD when it would become FREE. It is left
+//! out until too many are (`bad_frames`).
 //!
 //! 1. A home is written only by the group whose record took it from FREE. So a home in LIMBO still has its
 //!    page, for a crash that finds the old record and not the one that replaced it (invariant 5).
@@ -60,6 +60,7 @@ use std::sync::atomic::Ordering::Relaxed;
 pub use slots::DiskMark;
 use slots::{SlotLayout, Slots};
 
+use crate::bad_frames::BAD_MAX;
 use crate::config::PlacedGeometry;
 use crate::control::NONE;
 use crate::directory::VALID;
@@ -80,6 +81,10 @@ pub(crate) const ORPHAN: u32 = 4;
 pub(crate) const KEPT: u32 = 5;
 /// Nothing is put here any more: see `bad_frames`.
 pub(crate) const BAD: u32 = 6;
+
+/// The mark, in the word of the state, of a home that could not be read. It stays while the state changes, so
+/// that a home is not forgotten that keeps its page for long; it goes when the home is given out again.
+const UNREADABLE: u32 = 1 << 31;
 
 /// No entry in the list of pages written to disk.
 const NEVER_WRITTEN: u32 = u32::MAX;
@@ -104,8 +109,9 @@ pub(crate) struct Placed {
     written_covered: Word,
     /// Homes that became free, ever.
     freed: Word,
-    /// Homes that are BAD.
+    /// Homes that are BAD; and where the next one is looked for that is given out again.
     bad: Word,
+    bad_next: Word,
     /// Pages in the order of the dirty ones.
     dirty: Word,
     /// 1 while somebody asks the policy for victims, and who.
@@ -119,6 +125,7 @@ pub(crate) struct Placed {
 /// One home.
 #[repr(C)]
 pub(crate) struct Home {
+    /// One of the states above, and [`UNREADABLE`]. Changed under the lock.
     state: AtomicU32,
     /// The entry of its page's newest record.
     entry: AtomicU32,
@@ -233,7 +240,11 @@ impl<'r> Homes<'r> {
     }
 
     fn state(&self, home: u32) -> u32 {
-        self.home(home).state.load(Relaxed)
+        self.home(home).state.load(Relaxed) & !UNREADABLE
+    }
+
+    pub(crate) fn is_unreadable(&self, home: u32) -> bool {
+        self.home(home).state.load(Relaxed) & UNREADABLE != 0
     }
 
     /// The home that an entry names. Its word is written before the entry is linked.
@@ -270,20 +281,28 @@ impl<'r> Homes<'r> {
     }
 
     fn push_free(&self, home: u32) {
-        self.home(home).state.store(FREE, Relaxed);
+        self.set_state(home, FREE);
         self.free[self.control.free.bump(1) as usize].store(home, Relaxed);
     }
 
-    /// Gives a home that is BAD to pages again.
-    fn push_bad_free(&self, home: u32) {
-        self.push_free(home);
+    /// Gives a home that is BAD to pages again, one after the other in turn: what is bad for good is so again
+    /// and again, and good ones among them come to be used.
+    fn give_out_bad(&self) {
+        let (first, count) = (self.control.bad_next.get(), u64::from(self.geometry.homes));
+        let mut homes = (first..first + count).map(|home| (home % count) as u32);
+        let Some(home) = homes.find(|&home| self.state(home) == BAD) else { return };
+        self.control.bad_next.set(u64::from(home) + 1);
         self.control.bad.set(self.control.bad.get() - 1);
+        self.home(home).state.store(BAD, Relaxed);
+        self.push_free(home);
         self.control.freed.bump(1);
     }
 
-    /// Changes the state of a home that has a page.
+    /// Changes the state of a home.
     fn set_state(&self, home: u32, state: u32) {
-        let before = self.home(home).state.swap(state, Relaxed);
+        let before = self.state(home);
+        let mark = if self.is_unreadable(home) { UNREADABLE } else { 0 };
+        self.home(home).state.store(state | mark, Relaxed);
         if before == LEAVING && state != LEAVING {
             self.control.leaving.set(self.control.leaving.get() - 1);
         } else if before != LEAVING && state == LEAVING {
@@ -487,7 +506,7 @@ impl Tier {
             }
             placed.limbo_first.bump(1);
             if self.is_bad(home) {
-                homes.home(home).state.store(BAD, Relaxed);
+                homes.set_state(home, BAD);
                 placed.bad.bump(1);
                 self.keep_enough_homes(&homes);
                 continue;
@@ -497,24 +516,24 @@ impl Tier {
         }
     }
 
-    /// Gives out the home that has been left out longest, if too many are. Under the control lock and that of
-    /// the homes.
+    /// Gives out a home that is left out, if too many are. Under the lock of the homes.
     fn keep_enough_homes(&self, homes: &Homes<'_>) {
-        if homes.control.bad.get() > homes.geometry.bad_max && !planted::is(Bug::BadHomesAllLeftOut) {
-            if let Some(first) = self.forget_first_bad(|home| homes.state(home) == BAD) {
-                homes.push_bad_free(first);
-            }
+        let mut most = homes.geometry.bad_max;
+        if planted::is(Bug::BadHomesForgotten) {
+            most = most.min(BAD_MAX as u64);
+        }
+        if homes.control.bad.get() > most && !planted::is(Bug::BadHomesAllLeftOut) {
+            homes.give_out_bad();
         }
     }
 
-    /// A frame is no longer known to be bad: if it is a home that is left out for that, it is one like others
-    /// again. Under the control lock.
+    /// A home could not be read. Under the control lock.
     #[cold]
-    pub(crate) fn use_home_again(&self, frame: u32) {
+    pub(crate) fn mark_unreadable(&self, home: u32) {
         let Some(homes) = self.homes() else { return };
         let _guard = homes.lock(self.owner);
-        if homes.state(frame) == BAD && !planted::is(Bug::BadHomesAllLeftOut) {
-            homes.push_bad_free(frame);
+        if let Some(home) = homes.homes.get(home as usize) {
+            home.state.store(home.state.load(Relaxed) | UNREADABLE, Relaxed);
         }
     }
 

@@ -1,5 +1,6 @@
 //! Places of flash that could not be read are passed with void records, by which they are known again.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use mezzanine_engine::planted::{Bug, only_with};
@@ -69,12 +70,16 @@ fn the_place_of_a_summary_that_could_not_be_read_is_known_after_a_restart() {
     });
 }
 
-/// A tier whose pages are written in place, on a device of which all homes are bad for good.
+/// A tier whose pages are written in place, on a device of which some homes, or all, are bad for good.
 struct BadHomes {
     host: Host,
-    /// Byte offset from which on nothing can be read.
-    bad: u64,
+    /// Byte offset of the homes, the last on the device.
+    homes: u64,
+    /// One home in so many is bad, the first of them.
+    every: u64,
     meets: Meets,
+    /// Byte offsets of those that a reader has met.
+    met: BTreeSet<u64>,
 }
 
 /// What follows when a clean page cannot be read.
@@ -91,7 +96,7 @@ enum Meets {
 struct Halted;
 
 impl BadHomes {
-    fn new(homes: u64, meets: Meets) -> Self {
+    fn new(homes: u64, every: u64, meets: Meets) -> Self {
         let config = TierConfig {
             group_pages: 2,
             staging_groups: 2,
@@ -102,13 +107,19 @@ impl BadHomes {
             ..TierConfig::of(Design::Lru, 4096, homes)
         };
         let geometry = config.geometry().unwrap();
-        let bad = geometry.flash_bytes() - homes * 4096;
-        Self { host: Host::new(&config, 1), bad, meets }
+        let homes = geometry.flash_bytes() - homes * 4096;
+        Self { host: Host::new(&config, 1), homes, every, meets, met: BTreeSet::new() }
+    }
+
+    fn is_bad(&self, offset: u64) -> bool {
+        offset >= self.homes && (offset - self.homes) / 4096 % self.every == 0
     }
 
     fn step(&mut self) -> bool {
         let Some(mut job) = self.host.tier.next_job(1) else { return false };
-        let unreadable = |(offset, bytes): &(u64, &mut [u8])| offset + bytes.len() as u64 > self.bad;
+        let unreadable = |(offset, bytes): &(u64, &mut [u8])| {
+            (*offset..*offset + bytes.len() as u64).step_by(4096).any(|offset| self.is_bad(offset))
+        };
         let fails = match &mut job {
             Job::ReadFront(job) => job.reads().iter().any(unreadable),
             _ => false,
@@ -138,7 +149,7 @@ impl BadHomes {
         loop {
             match self.host.tier.lookup(&id(block), &mut bytes) {
                 Lookup::Memory => {}
-                Lookup::Flash(found) if found.offset < self.bad => {
+                Lookup::Flash(found) if !self.is_bad(found.offset) => {
                     let offset = found.offset as usize;
                     bytes.copy_from_slice(&self.host.flash.0[offset..offset + 4096]);
                     assert!(self.host.tier.verify(&found, &bytes), "block {block}");
@@ -147,6 +158,7 @@ impl BadHomes {
                     return Ok(None);
                 }
                 Lookup::Flash(found) => {
+                    self.met.insert(found.offset);
                     if self.host.tier.bury_clean(&id(block), &found) == Ok(true) {
                         self.sync();
                     }
@@ -199,7 +211,7 @@ impl BadHomes {
 /// where their home is bad, and written anew.
 fn goes_on_with_bad_homes(homes: u64, meets: Meets, rounds: u64) -> Result<(), Halted> {
     const DIRTY: u64 = 1 << 20;
-    let mut tier = BadHomes::new(homes, meets);
+    let mut tier = BadHomes::new(homes, 1, meets);
     let mut lost_ever = 0;
     for round in 1..=rounds {
         tier.read_clean(0..homes)?;
@@ -225,11 +237,72 @@ fn goes_on_with_bad_homes(homes: u64, meets: Meets, rounds: u64) -> Result<(), H
 }
 
 /// It was so once that every home that could not be read was left out, however few were left, until no page
-/// came in any more and there was no job to do. Of 64 too few are left; of 320 more are bad than are
-/// remembered.
+/// came in any more and there was no job to do. Of 64 too few are left; 320 are more than a list of bad
+/// frames has room for.
 #[test]
 fn a_tier_goes_on_though_all_of_its_homes_are_bad() {
     for (homes, meets, rounds) in [(64, Meets::Readers, 20), (320, Meets::Droppers, 4)] {
         only_with(&[Bug::BadHomesAllLeftOut], || goes_on_with_bad_homes(homes, meets, rounds).is_ok());
     }
+}
+
+/// Clean pages are read until a reader has met each of `bad` bad homes, one in five. Then others go through
+/// the tier, so many that the front passes all records that there were, and dirty ones. Whether all of these
+/// can be read.
+fn bad_homes_that_were_met_are_left_out(bad: u64, meets: Meets) -> Result<bool, Halted> {
+    const DIRTY: u64 = 1 << 20;
+    let homes = 5 * bad;
+    let mut tier = BadHomes::new(homes, 5, meets);
+    let mut blocks = 0..homes;
+    while (tier.met.len() as u64) < bad {
+        assert!(blocks.start < 3 * homes, "{meets:?}: each home gets pages");
+        tier.read_clean(blocks.clone())?;
+        blocks = blocks.end..blocks.end + homes / 4;
+    }
+    tier.met.clear();
+    tier.read_clean(blocks.start..blocks.start + 4 * homes)?;
+    for block in DIRTY..DIRTY + homes {
+        tier.stage(block, block, StageKind::Dirty)?;
+    }
+    tier.sync();
+    for block in DIRTY..DIRTY + homes {
+        if tier.read(block)? != Some(block) {
+            return Ok(false);
+        }
+    }
+    tier.host.tier.check();
+    Ok(tier.met.is_empty() && tier.host.tier.statistics().lost == 0)
+}
+
+/// A dirty page is lost in each of `bad` bad homes, one in twenty, and written anew when all are; all that
+/// time its home is kept. Then others go through the tier. Whether none of these is lost.
+fn a_home_loses_one_page(bad: u64) -> Result<bool, Halted> {
+    let homes = 20 * bad;
+    let mut tier = BadHomes::new(homes, 20, Meets::Readers);
+    for block in 0..2 * homes {
+        tier.stage(block, block, StageKind::Dirty)?;
+    }
+    let lost = tier.host.tier.lost();
+    assert_eq!(lost.len() as u64, bad, "each bad home has lost a page");
+    for block in 0..2 * homes {
+        if lost.contains(&id(block)) {
+            tier.stage(block, block, StageKind::Dirty)?;
+        }
+    }
+    for block in 2 * homes..4 * homes {
+        tier.stage(block, block, StageKind::Dirty)?;
+    }
+    tier.host.tier.check();
+    Ok(tier.host.tier.statistics().lost == bad)
+}
+
+/// The list of bad frames has room for 256, and it was so once that beyond that a home was given out again
+/// for each one that was noted, however many good ones there were: it lost its next page, was noted again, and
+/// so on.
+#[test]
+fn of_many_homes_more_bad_ones_are_left_out_than_a_list_has_room_for() {
+    for meets in [Meets::Readers, Meets::Droppers] {
+        only_with(&[Bug::BadHomesForgotten], || bad_homes_that_were_met_are_left_out(400, meets).unwrap());
+    }
+    only_with(&[Bug::BadHomesForgotten], || a_home_loses_one_page(300).unwrap());
 }
