@@ -7,7 +7,7 @@
  * jump over frames that are not C's.  There are two ways to keep that:
  *
  * 1. What may fail for reasons of its own (files, memory) is carried out by
- *	  without_errors(), which catches the error and leaves everything as it was
+ *	  mezz_without_errors(), which catches the error and leaves everything as it was
  *	  before: the counts that an error resets, and the lightweight locks.
  * 2. What fails only if the server is broken (a 201st lightweight lock, an
  *	  epoll_wait() that the kernel refuses, a message that cannot be put together)
@@ -363,8 +363,8 @@ report_caught(bool log_only)
  * The work is no part of the critical section that this process may be in: it
  * allocates memory, and its errors end here.
  */
-static bool
-without_errors(bool (*work) (const void *), const void *what, bool log_only)
+bool
+mezz_without_errors(bool (*work) (const void *), const void *what, bool log_only)
 {
 	MemoryContext context = CurrentMemoryContext;
 	bool		was_in_recovery = InRecovery;
@@ -403,7 +403,7 @@ without_errors(bool (*work) (const void *), const void *what, bool log_only)
 static bool
 carry_out(const DiskWork *work)
 {
-	return without_errors(do_work, work, work->page != NULL);
+	return mezz_without_errors(do_work, work, work->page != NULL);
 }
 
 /* The same for jobs, which change files. */
@@ -518,7 +518,7 @@ mark_control_file(bool dirty)
 {
 	if (ControlFileTierDirty() == dirty || mezz_without("control_mark"))
 		return true;
-	return without_errors(set_mark, &dirty, false);
+	return mezz_without_errors(set_mark, &dirty, false);
 }
 
 static void

@@ -183,30 +183,36 @@ log_reaches(const MezzLogPosition *log)
 	return pg_wal_reaches(log->lsn);
 }
 
-/* No error leaves it: there are frames above that are not C's. */
-MezzLogReach
-mezz_log_reaches(MezzLogPosition log)
+/* What is asked of the log, and the answer */
+typedef struct LogQuestion
 {
+	MezzLogPosition log;
+	bool	   *reaches;
+} LogQuestion;
+
+static bool
+ask_log(const void *what)
+{
+	const LogQuestion *question = what;
 	MemoryContext context = CurrentMemoryContext;
 	MemoryContext own = AllocSetContextCreate(context, "end of the log", ALLOCSET_DEFAULT_SIZES);
-	volatile MezzLogReach reach = MEZZ_LOG_REACH_UNREAD;
 
-	PG_TRY();
-	{
-		MemoryContextSwitchTo(own);
-		reach = log_reaches(&log) ? MEZZ_LOG_REACH_REACHES : MEZZ_LOG_REACH_ENDS_BEFORE;
-	}
-	PG_CATCH();
-	{
-		MemoryContextSwitchTo(context);
-		EmitErrorReport();
-		FlushErrorState();
-	}
-	PG_END_TRY();
+	MemoryContextSwitchTo(own);
+	*question->reaches = log_reaches(&question->log);
 	MemoryContextSwitchTo(context);
 	MemoryContextDelete(own);
 	timelines = NIL;
-	return reach;
+	return true;
+}
+
+MezzLogReach
+mezz_log_reaches(MezzLogPosition log)
+{
+	bool		reaches = false;
+
+	if (!mezz_without_errors(ask_log, &(LogQuestion) {.log = log, .reaches = &reaches}, false))
+		return MEZZ_LOG_REACH_UNREAD;
+	return reaches ? MEZZ_LOG_REACH_REACHES : MEZZ_LOG_REACH_ENDS_BEFORE;
 }
 
 /*
@@ -226,7 +232,9 @@ mezz_log_position(void)
 	{
 		log.lsn = GetCurrentReplayRecPtr(&tli);
 		/* As redo does before it deletes files: minRecoveryPoint comes first. */
+		MEZZ_NO_ERROR_BEGIN();
 		XLogFlush(log.lsn);
+		MEZZ_NO_ERROR_END();
 	}
 	else
 		log.lsn = GetFlushRecPtr(&tli);

@@ -164,6 +164,7 @@ extern void mezz_leave_gate(void);
 extern const MezzCallbacks mezz_callbacks;
 extern uint64 mezz_disk_address(RelFileLocator rlocator, ForkNumber forknum,
 								BlockNumber blocknum);
+extern bool mezz_without_errors(bool (*work) (const void *), const void *what, bool log_only);
 extern void mezz_wake_writer(void);
 extern void mezz_wake_workers(void);
 extern MezzFlashReads mezz_flash_reads;
