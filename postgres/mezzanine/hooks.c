@@ -251,7 +251,7 @@ tier_readv(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 								blocknum + i, relpath(reln->smgr_rlocator, forknum)),
 						 errdetail("It is damaged there, and the one on disk is older."),
 						 ControlFileTierDirty()
-						 ? errhint("Check the flash device and the kernel's log. Only a backup, or whatever made the page, has it now; dropping or rewriting the relation ends this error.")
+						 ? errhint("Check the flash device and the kernel's log. Only a backup, or whatever made the page, has it now; dropping or rewriting the relation ends this error, and mezzanine_give_up() goes on without the block.")
 						 : errhint("Check the flash device and the kernel's log. The log of the server has the page: it restarts without this tier, or is to be started again.")));
 				break;
 			case MEZZ_FOUND_SILENT:

@@ -10,7 +10,7 @@
 /*
  Changes with every change of what is declared here.
  */
-#define MEZZ_FFI_VERSION 13
+#define MEZZ_FFI_VERSION 14
 
 /*
  Bytes of each text in a `MezzMessage`, the end mark included.
@@ -947,6 +947,15 @@ bool mezz_drop(const struct MezzHost *host,
 bool mezz_overwrite(const struct MezzHost *host,
                     struct MezzPage page,
                     struct MezzMessage *message);
+
+/*
+ Gives up a page that is lost: disk holds what no server accepts, durably, and the tier forgets it. Nobody
+ else writes the page, or has it, meanwhile. False if it is not lost, or a device does not say; then
+ nothing was changed, and `message` has the reason.
+ */
+bool mezz_give_up_page(const struct MezzHost *host,
+                       struct MezzPage page,
+                       struct MezzMessage *message);
 
 /*
  Has the newest version of these pages written to disk and synced.

@@ -120,6 +120,11 @@ CREATE FUNCTION mezzanine_resize(bytes bigint) RETURNS void
 AS 'MODULE_PATHNAME', 'mezzanine_resize'
 LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
 
+-- Goes on without a block that is lost: its place on disk gets a page that no server accepts. Not undone by a rollback.
+CREATE FUNCTION mezzanine_give_up(relation regclass, block bigint, fork text DEFAULT 'main') RETURNS void
+AS 'MODULE_PATHNAME', 'mezzanine_give_up'
+LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+
 -- Reads every page on flash and compares it with its checksum.
 CREATE FUNCTION mezzanine_verify(OUT checked bigint, OUT damaged bigint)
 AS 'MODULE_PATHNAME', 'mezzanine_verify'
@@ -181,6 +186,7 @@ REVOKE ALL ON FUNCTION mezzanine_flush(regclass) FROM PUBLIC;
 REVOKE ALL ON FUNCTION mezzanine_disable() FROM PUBLIC;
 REVOKE ALL ON FUNCTION mezzanine_enable() FROM PUBLIC;
 REVOKE ALL ON FUNCTION mezzanine_resize(bigint) FROM PUBLIC;
+REVOKE ALL ON FUNCTION mezzanine_give_up(regclass, bigint, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION mezzanine_verify() FROM PUBLIC;
 -- It writes a file wherever the server may.
 REVOKE ALL ON FUNCTION mezzanine_trace_start(text, double precision) FROM PUBLIC;

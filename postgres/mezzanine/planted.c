@@ -42,6 +42,8 @@ static const char *const rules[] = {
 								 * page is of another moment */
 	"log_page",					/* the log may end within a record, where a
 								 * page does */
+	"give_up_buffers",			/* a page that shared buffers have is not lost */
+	"give_up_lock",				/* nobody has a page that is given up */
 	"lost_error",				/* what is refused because of lost pages is an
 								 * error */
 	"lost_page",				/* a page whose only copy is unreadable is an

@@ -14,6 +14,8 @@
 #include "fmgr.h"
 #include "funcapi.h"
 #include "miscadmin.h"
+#include "storage/buf_internals.h"
+#include "storage/smgr.h"
 #include "utils/builtins.h"
 #include "utils/hsearch.h"
 #include "utils/rel.h"
@@ -39,6 +41,7 @@ PG_FUNCTION_INFO_V1(mezzanine_disable);
 PG_FUNCTION_INFO_V1(mezzanine_enable);
 PG_FUNCTION_INFO_V1(mezzanine_verify);
 PG_FUNCTION_INFO_V1(mezzanine_resize);
+PG_FUNCTION_INFO_V1(mezzanine_give_up);
 
 /* What is counted of a tier, as of one moment */
 typedef MezzCounts Counts;
@@ -484,6 +487,21 @@ mezzanine_drain(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(dirty);
 }
 
+/* Opens a relation that is no mere definition; else an error. */
+static Relation
+open_with_pages(Oid relid, LOCKMODE lockmode)
+{
+	Relation	relation = relation_open(relid, lockmode);
+
+	if (!RELKIND_HAS_STORAGE(relation->rd_rel->relkind))
+		ereport(ERROR,
+				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
+				 errmsg("relation \"%s\" has no pages", RelationGetRelationName(relation)),
+				 errdetail_relkind_not_supported(relation->rd_rel->relkind),
+				 errhint("Name a table, index, materialized view, sequence or TOAST table; of a partitioned one its partitions.")));
+	return relation;
+}
+
 Datum
 mezzanine_flush(PG_FUNCTION_ARGS)
 {
@@ -492,13 +510,7 @@ mezzanine_flush(PG_FUNCTION_ARGS)
 	int64		dirty = 0;
 
 	require_working_tier();
-	relation = relation_open(relid, AccessShareLock);
-	if (!RELKIND_HAS_STORAGE(relation->rd_rel->relkind))
-		ereport(ERROR,
-				(errcode(ERRCODE_WRONG_OBJECT_TYPE),
-				 errmsg("relation \"%s\" has no pages", RelationGetRelationName(relation)),
-				 errdetail_relkind_not_supported(relation->rd_rel->relkind),
-				 errhint("Name a table, index, materialized view, sequence or TOAST table; of a partitioned one its partitions.")));
+	relation = open_with_pages(relid, AccessShareLock);
 
 	/* Pages of other relations never enter the tier. */
 	if (RelationIsPermanent(relation))
@@ -515,6 +527,102 @@ mezzanine_flush(PG_FUNCTION_ARGS)
 	}
 	relation_close(relation, AccessShareLock);
 	PG_RETURN_INT64(dirty);
+}
+
+/* Whether shared buffers have a page.  It leaves them only when the tier has what was changed in it. */
+static bool
+is_in_buffers(const RelFileLocator *rlocator, ForkNumber forknum, BlockNumber block)
+{
+	BufferTag	tag;
+	uint32		hash;
+	int			buffer;
+	bool		valid = false;
+
+	InitBufferTag(&tag, rlocator, forknum, block);
+	hash = BufTableHashCode(&tag);
+	LWLockAcquire(BufMappingPartitionLock(hash), LW_SHARED);
+	buffer = BufTableLookup(&tag, hash);
+	if (buffer >= 0)
+		valid = (pg_atomic_read_u32(&GetBufferDescriptor(buffer)->state) & BM_VALID) != 0;
+	LWLockRelease(BufMappingPartitionLock(hash));
+	return valid;
+}
+
+/* Where a block is, if the tier may have it; else an error. */
+static MezzPage
+block_of(Relation relation, ForkNumber forknum, int64 block)
+{
+	const RelFileLocator *rlocator = &relation->rd_locator;
+	SMgrRelation smgr = RelationGetSmgr(relation);
+	BlockNumber blocks;
+
+	if (!RelationIsPermanent(relation))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("relation \"%s\" is temporary or unlogged, and no page of it is in the flash tier",
+						RelationGetRelationName(relation)),
+				 errhint("What cannot be read of it is damaged on disk.")));
+	blocks = smgrexists(smgr, forknum) ? smgrnblocks(smgr, forknum) : 0;
+	if (block < 0 || block >= blocks)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("there is no block " INT64_FORMAT " in file \"%s\"", block, relpath(smgr->smgr_rlocator, forknum)),
+				 errdetail("It has %u blocks, counted from 0.", blocks),
+				 errhint("Name the block and the fork as pg_mezzanine_frames or the error of a read does.")));
+	return (MezzPage)
+	{
+		.database = rlocator->dbOid,
+		.tablespace = rlocator->spcOid,
+		.relation = rlocator->relNumber,
+		.fork = forknum,
+		.block = (BlockNumber) block,
+	};
+}
+
+/*
+ * Whoever writes a page of a relation, or reads one, has a lock on it, and all
+ * of these conflict with ours: hint bits are written under the weakest.  So a
+ * page that is neither in shared buffers nor can be read stays like that.  Redo
+ * has no locks; during recovery it may bring the page at any time.
+ */
+Datum
+mezzanine_give_up(PG_FUNCTION_ARGS)
+{
+	Oid			relid = PG_GETARG_OID(0);
+	int64		block = PG_GETARG_INT64(1);
+	ForkNumber	forknum = forkname_to_number(text_to_cstring(PG_GETARG_TEXT_PP(2)));
+	LOCKMODE	lockmode = mezz_without("give_up_lock") ? AccessShareLock : AccessExclusiveLock;
+	Relation	relation;
+	MezzPage	page;
+	char	   *path;
+	MezzMessage message = {0};
+
+	require_working_tier();
+	if (RecoveryInProgress())
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("no page can be given up during recovery"),
+				 errhint("Redo may still bring the page. Wait for the end of recovery; make a standby anew from a base backup.")));
+	relation = open_with_pages(relid, lockmode);
+	page = block_of(relation, forknum, block);
+	path = relpath(RelationGetSmgr(relation)->smgr_rlocator, forknum);
+	if (is_in_buffers(&relation->rd_locator, forknum, page.block) && !mezz_without("give_up_buffers"))
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("block %u in file \"%s\" cannot be given up: it is not lost: shared buffers have it", page.block, path),
+				 errhint("CHECKPOINT writes it if it was changed. If not, rewrite the relation (VACUUM FULL, REINDEX) while it is there.")));
+	if (!mezz_give_up_page(mezz_host, page, &message))
+		ereport(ERROR,
+				(errcode(message.lost || mezz_tier_failed() ? ERRCODE_IO_ERROR : ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("block %u in file \"%s\" cannot be given up: %s", page.block, path, message.message),
+				 message.detail[0] ? errdetail("%s", message.detail) : 0,
+				 message.hint[0] ? errhint("%s", message.hint) : 0));
+	ereport(LOG,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("block %u in file \"%s\" was lost in the flash tier and is given up", page.block, path),
+			 errdetail("On disk is now a page that no server accepts.")));
+	relation_close(relation, lockmode);
+	PG_RETURN_VOID();
 }
 
 /*

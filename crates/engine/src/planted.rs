@@ -74,6 +74,8 @@ bugs! {
         /// What was read from disk is judged by whether a guard stands over the file's head when it is there, not while it was read: a guard
         /// that was taken away meanwhile is given out, and offered to the tier. It was so once. (The volume's part.)
         GuardJudgedLate,
+        /// A page is given up by name though nobody asked whether it is lost. (A server's part.)
+        GivenUpUnasked,
         /// Whether a page is lost is asked before its writers are excluded: what is written anew meanwhile is given up. (The volume's part.)
         GivenUpThoughWritten,
         /// Metadata segments from before the tier was discarded are believed.
@@ -93,7 +95,7 @@ bugs! {
         /// What was read at the start counts as durable without a flush: a process that was killed leaves it in the device's
         /// cache. (The volume's part.)
         OpenedUnflushed,
-        /// A page is called given up before that is durable: a crash finds it lost again. (The volume's part.)
+        /// A page is called given up before that is durable: a crash finds it lost again. (The part of the volume, and of a server's host.)
         GivenUpUnsynced,
         /// An open group that nothing was put into yet counts as one that has to be durable before the tier is closed.
         EmptyGroupAwaited,

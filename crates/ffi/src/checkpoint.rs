@@ -142,7 +142,7 @@ impl Host {
             self.flash_path().display()
         ))
         .detail("Everything else was written to disk.")
-        .hint("A read of them names them, and so does pg_mezzanine_frames once their frames were needed (islost). Restore these relations from a backup, drop or rewrite them; then repeat this.")
+        .hint("A read of them names them, and so does pg_mezzanine_frames once their frames were needed (islost). Restore these relations from a backup, drop or rewrite them, or go on without single blocks by mezzanine_give_up(relation, block); then repeat this.")
         .of_lost_pages())
     }
 

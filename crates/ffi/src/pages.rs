@@ -295,6 +295,50 @@ impl Host {
         }
     }
 
+    /// Gives up a page that is lost, because its owner says so: disk holds durably what no server accepts
+    /// before the tier forgets the page, and after this no crash finds it again. Nobody else writes the
+    /// page, or has it, meanwhile.
+    ///
+    /// # Errors
+    /// If it is not lost, or it is not known whether it is: then nothing was changed. If a device has failed.
+    pub fn give_up_page(&self, id: &PageId) -> Result<(), Refusal> {
+        if self.tier().sync_mode() != SyncMode::Durable {
+            return Err(Refusal::new(
+                "only a flash tier in sync mode \"durable\" has pages that can be lost",
+            )
+            .hint("Read the page: the files have it, or the log of the server."));
+        }
+        let only = IdRange { start: *id, count: 1, shift: 0 };
+        // An older version may be on its way to disk, or this very one, which is then found there.
+        self.await_stage_out(&only)?;
+        self.find_lost(id)?;
+        self.give_up_lost(&[*id])?;
+        self.drop_range(&only)?;
+        if planted::is(Bug::GivenUpUnsynced) {
+            return Ok(());
+        }
+        self.sync()
+    }
+
+    /// Refuses a page that is not lost, by the reason.
+    fn find_lost(&self, id: &PageId) -> Result<(), Refusal> {
+        if planted::is(Bug::GivenUpUnasked) {
+            return Ok(());
+        }
+        let mut page = AlignedBuf::zeroed(self.geometry.page_size());
+        let why = match self.find(id, &mut page).0 {
+            Found::Lost => return Ok(()),
+            Found::Silent => return Err(self.silent()),
+            Found::Unknown => return Err(self.disk_unknown()),
+            Found::Here => "a read brings it from the flash tier",
+            Found::OnDisk if self.holds(id) => "disk has this very version",
+            Found::OnDisk => "the flash tier does not have it, and disk answers for it",
+        };
+        Err(Refusal::new(format!("it is not lost: {why}")).hint(
+            "Read it. pg_mezzanine_frames names pages that are lost (islost), and so does a read of one.",
+        ))
+    }
+
     /// Has disk hold, in the places of pages that are lost, what nobody takes for a page; durably.
     ///
     /// # Errors

@@ -224,6 +224,77 @@ fn a_write_past_the_tier_heals_a_lost_page() {
     only_with(&[Bug::LostEndsServer], || heals(false));
 }
 
+/// Its owner goes on without it: reads find what no server accepts, over a crash as well, everything else is
+/// right, and files can be made current again. A second time, it is not lost any more.
+#[test]
+fn a_lost_page_is_given_up_by_name() {
+    let given_up = |crash: bool| {
+        let machine = Machine::new(SyncMode::Durable);
+        let (host, watched) = with_a_lost_page(&machine);
+        watched.disk.lock().unwrap().clear();
+        host.give_up_page(&id(LOST)).unwrap();
+        let marked = watched.disk.lock().unwrap().ends_with(&[Some((id(LOST), true)), None]);
+        assert!(host.give_up_page(&id(LOST)).is_err_and(|refusal| !refusal.is_of_lost_pages()));
+        let (mut host, mut drained) = (host, true);
+        if crash {
+            drop(host);
+            host = machine.start(10).unwrap().0;
+        } else {
+            drained = host.tier().lost().is_empty() && host.drain_all().is_ok();
+        }
+        let found = host.read(&id(LOST), &mut page(0));
+        marked
+            && found == Found::OnDisk
+            && on_disk(&machine, LOST) == nothing()
+            && drained
+            && goes_on(&host, &machine)
+            && host.close(true).unwrap().current
+    };
+    only_with(&[Bug::GivenUpUnsynced, Bug::LostForgotten], || given_up(true));
+    only_with(&[Bug::LostForgotten], || given_up(false));
+}
+
+/// What can be had from anywhere is not given up, and nothing is changed: a page that is read, from memory or
+/// flash, one that disk alone has, one that it has as well, and any in the other sync modes.
+#[test]
+fn a_page_that_is_not_lost_is_not_given_up() {
+    let refused = |mode: SyncMode| {
+        let machine = Machine::new(mode);
+        let (host, _) = watched(&machine);
+        for block in 0..BLOCKS {
+            write(&host, block, 1);
+        }
+        host.drain_all().unwrap();
+        for block in 0..BLOCKS / 2 {
+            write(&host, block, 2);
+        }
+        machine.disk.pages.lock().unwrap().insert(*id(9999).as_bytes(), page(7));
+        let all_refused = [0, LOST, BLOCKS - 1, 9999].into_iter().all(|block| {
+            host.give_up_page(&id(block)).is_err_and(|refusal| {
+                !refusal.is_of_lost_pages() && !refusal.hint.is_empty() && host.tier().failure().is_none()
+            })
+        });
+        all_refused
+            && read(&host, &machine, LOST) == Some(2)
+            && read(&host, &machine, BLOCKS - 1) == Some(1)
+            && on_disk(&machine, 9999) == page(7)
+    };
+    only_with(&[Bug::GivenUpUnasked], || refused(SyncMode::Durable));
+    assert!(refused(SyncMode::Drained));
+    assert!(refused(SyncMode::Through));
+}
+
+/// A page that disk has in this very version, though its record on flash knows nothing of it, is not lost.
+#[test]
+fn a_page_that_disk_has_is_not_given_up() {
+    only_with(&[Bug::GivenUpUnasked, Bug::DiskNotCompared], || {
+        let machine = Machine::new(SyncMode::Durable);
+        let (host, _) = with_a_lost_page(&machine);
+        machine.disk.pages.lock().unwrap().insert(*id(LOST).as_bytes(), page(2));
+        host.give_up_page(&id(LOST)).is_err() && on_disk(&machine, LOST) == page(2)
+    });
+}
+
 /// Of a tier that cannot be written any more everything is saved but the page, whose older version on disk
 /// nobody may take for it.
 #[test]

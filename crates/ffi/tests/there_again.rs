@@ -193,3 +193,15 @@ fn a_write_past_a_silent_tier_overwrites_nothing() {
     assert_eq!(on_disk(&machine, BLOCK), page(1));
     assert_eq!(machine::read(&host, &machine, BLOCK), Some(2));
 }
+
+/// A page of which a silent device says nothing is not given up either, whoever asks for it.
+#[test]
+fn no_page_of_a_silent_tier_is_given_up() {
+    only_with(&[Bug::GivenUpUnasked], || {
+        let (machine, host, flash) = server(SyncMode::Durable);
+        fall_silent(&flash);
+        let refused = host.give_up_page(&id(BLOCK)).is_err();
+        answer(&flash);
+        refused && on_disk(&machine, BLOCK) == page(1) && machine::read(&host, &machine, BLOCK) == Some(2)
+    });
+}

@@ -198,6 +198,17 @@ fn a_write_past_the_tier_overwrites_no_page_that_disk_may_have() {
     }
 }
 
+/// Nor is it given up by name while nobody knows that.
+#[test]
+fn no_page_that_disk_may_have_is_given_up() {
+    only_with(&[Bug::DiskErrorIsNo], || {
+        let unsure = after_a_crash(SyncMode::Durable, false);
+        let given_up = unsure.beside(Fault::Fails, u64::MAX, |host| host.give_up_page(&id(SPOILT)));
+        let held = given_up.is_err_and(|refusal| refusal.is_of_lost_pages()) && unsure.is_whole_on_disk();
+        held && unsure.host.give_up_page(&id(SPOILT)).is_err() && unsure.is_whole_on_disk()
+    });
+}
+
 /// A drain fails with an error of the disk at most, and tells nobody to restore anything.
 #[test]
 fn a_drain_calls_no_page_lost_for_one_read_of_the_disk() {

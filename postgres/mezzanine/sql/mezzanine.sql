@@ -108,6 +108,7 @@ SELECT count(*) > 0 AS frames FROM pg_mezzanine_frames;
 SELECT current_setting('mezzanine.flash_path') <> '' AS path;
 SELECT mezzanine_drain();
 SELECT mezzanine_flush('pg_class');
+SELECT mezzanine_give_up('pg_class', 0);
 SELECT mezzanine_disable();
 SELECT mezzanine_enable();
 SELECT mezzanine_verify();

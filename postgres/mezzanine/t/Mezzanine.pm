@@ -8,13 +8,14 @@ use strict;
 use warnings FATAL => 'all';
 
 use Exporter 'import';
+use FindBin;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = qw(
   tier_node add_tier flash_path without_tier evict crash file_lsn page_lsn is_stale relation_path
-  whole start_fails log_since only_for
+  whole start_fails log_since only_for create_extension spoil
 );
 
 # A new server of 1 MB of shared buffers with a tier.
@@ -140,6 +141,38 @@ sub is_stale
 	my ($node, $relation, $block) = @_;
 	my $shown = page_lsn($node, $relation, $block);
 	return file_lsn(relation_path($node, $relation), $block) ne $shown;
+}
+
+# What CREATE EXTENSION would do, without anything being installed.
+sub create_extension
+{
+	my ($node) = @_;
+	my $script = slurp_file("$FindBin::RealBin/../mezzanine--1.0.sql");
+
+	$script =~ s/^\\echo.*$//m;
+	$script =~ s/MODULE_PATHNAME/mezzanine/g;
+	$node->safe_psql('postgres', $script);
+	return;
+}
+
+# Damages the sectors of a server's flash in which a text lies.
+sub spoil
+{
+	my ($node, $text) = @_;
+	my $spoilt = 0;
+
+	open my $flash, '+<:raw', flash_path($node) or die;
+	local $/;
+	my $bytes = <$flash>;
+	for (my $at = index($bytes, $text); $at >= 0; $at = index($bytes, $text, $at + 1))
+	{
+		seek $flash, $at - $at % 512, 0;
+		print $flash 'bad sector' x 51;
+		$spoilt++;
+	}
+	close $flash or die;
+	cmp_ok($spoilt, '>', 0, "flash has \"$text\"");
+	return;
 }
 
 # A table that tells whether every row is there once and in its newest version: count, sum of keys, sum of versions.

@@ -2,23 +2,10 @@
 use strict;
 use warnings FATAL => 'all';
 
-use FindBin;
 use Mezzanine;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
-
-# What CREATE EXTENSION would do, without anything being installed.
-sub create_extension
-{
-	my ($node) = @_;
-	my $script = slurp_file("$FindBin::RealBin/../mezzanine--1.0.sql");
-
-	$script =~ s/^\\echo.*$//m;
-	$script =~ s/MODULE_PATHNAME/mezzanine/g;
-	$node->safe_psql('postgres', $script);
-	return;
-}
 
 # fails(NODE, QUERY, PATTERN, NAME): the error's message, detail and hint together match.
 sub fails
@@ -39,7 +26,7 @@ sub stat_of
 
 my @all = (
 	'pg_stat_mezzanine', 'pg_mezzanine_relations', 'pg_mezzanine_frames', 'mezzanine_reset_stats()',
-	'mezzanine_drain()', "mezzanine_flush('pg_class')", 'mezzanine_disable()', 'mezzanine_enable()', 'mezzanine_verify()');
+	'mezzanine_drain()', "mezzanine_flush('pg_class')", "mezzanine_give_up('pg_class', 0)", 'mezzanine_disable()', 'mezzanine_enable()', 'mezzanine_verify()');
 
 # Without the library, and without a tier.
 my $node = PostgreSQL::Test::Cluster->new('bare');
@@ -80,6 +67,8 @@ for my $mode (qw(through durable))
 	{
 		like($error, qr/DETAIL:  The copy on disk is as new and is read instead/, 'through: with what follows');
 		is($node->safe_psql('postgres', 'SELECT count(*), sum(id) FROM t'), '20000|200010000', 'through: nothing is lost');
+		fails($node, "SELECT mezzanine_give_up('t', 0)", qr/cannot be given up: only a flash tier in sync mode "durable" has .*\nHINT/,
+			'through: and given up');
 		$node->stop;
 	}
 	else
@@ -135,6 +124,7 @@ is(stat_of($standby, 'state'), 'disabled', 'the standby\'s is disabled');
 is(stat_of($node, 'state'), 'active', 'the primary\'s is not');
 $standby->safe_psql('postgres', 'SELECT mezzanine_enable(), mezzanine_reset_stats()');
 is($standby->safe_psql('postgres', 'SELECT damaged FROM mezzanine_verify()'), '0', 'verified there');
+fails($standby, "SELECT mezzanine_give_up('t', 0)", qr/ERROR:  no page can be given up during recovery\nHINT/, 'on a standby');
 $standby->stop;
 
 # The workers come back when somebody ends them.

@@ -17,26 +17,6 @@ my $node = tier_node('lost', mode => 'durable', flash => 16, init => { allows_st
 my $refused = qr/pages that only the flash tier on ".*" has cannot be read/;
 my $rows = '3000|4501500|3000';
 
-# Damages the sectors of flash in which a text lies.
-sub spoil
-{
-	my ($text) = @_;
-	my $spoilt = 0;
-
-	open my $flash, '+<:raw', flash_path($node) or die;
-	local $/;
-	my $bytes = <$flash>;
-	for (my $at = index($bytes, $text); $at >= 0; $at = index($bytes, $text, $at + 1))
-	{
-		seek $flash, $at - $at % 512, 0;
-		print $flash 'bad sector' x 51;
-		$spoilt++;
-	}
-	close $flash or die;
-	cmp_ok($spoilt, '>', 0, "flash has \"$text\"");
-	return;
-}
-
 sub is_lost
 {
 	my ($when) = @_;
@@ -70,7 +50,7 @@ $node->safe_psql('postgres', 'UPDATE t SET ver = 1');
 $node->safe_psql('postgres', "CREATE TABLE v AS SELECT 'the first' || ' victim' AS a");
 evict($node);
 $node->safe_psql('postgres', 'CHECKPOINT');
-spoil('the first victim');
+spoil($node, 'the first victim');
 is_lost('at first');
 is_refused('at_first');
 
@@ -78,7 +58,7 @@ is_refused('at_first');
 $node->safe_psql('postgres', "CREATE TABLE w AS SELECT 'the second' || ' victim' AS a");
 $session->query('BEGIN; DECLARE pins CURSOR FOR SELECT * FROM w; FETCH pins');
 $node->safe_psql('postgres', 'CHECKPOINT');
-spoil('the second victim');
+spoil($node, 'the second victim');
 is_refused('with_two');
 $node->safe_psql('postgres', "UPDATE w SET a = 'healed'");
 $node->safe_psql('postgres', 'CHECKPOINT');
@@ -115,7 +95,7 @@ evict($node, 't');
 $node->safe_psql('postgres', 'CHECKPOINT');
 crash($node);
 $node->start;
-spoil('the third victim');
+spoil($node, 'the third victim');
 is($node->psql('postgres', 'SELECT a FROM x'), 0, 'disk answers for a page that it has');
 is_refused('with_a_copy_on_disk');
 

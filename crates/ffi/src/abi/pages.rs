@@ -161,6 +161,14 @@ pub extern "C" fn mezz_overwrite(host: &MezzHost, page: MezzPage, message: &mut 
     told(host.0.overwrite(&page.id()), message)
 }
 
+/// Gives up a page that is lost: disk holds what no server accepts, durably, and the tier forgets it. Nobody
+/// else writes the page, or has it, meanwhile. False if it is not lost, or a device does not say; then
+/// nothing was changed, and `message` has the reason.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_give_up_page(host: &MezzHost, page: MezzPage, message: &mut MezzMessage) -> bool {
+    told(host.0.give_up_page(&page.id()), message)
+}
+
 /// Has the newest version of these pages written to disk and synced.
 #[unsafe(no_mangle)]
 pub extern "C" fn mezz_flush(
