@@ -169,6 +169,10 @@ log_reaches(const MezzLogPosition *log)
 		ControlFileData *control = get_controlfile(".", &crc_ok);
 		XLogRecPtr	redone = control->minRecoveryPoint;
 
+		if (!crc_ok)
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("calculated CRC checksum does not match value stored in file \"%s\"", XLOG_CONTROL_FILE)));
 		pfree(control);
 		/*
 		 * Redo goes as far as this whatever it is told; pages and drops were taken

@@ -5,24 +5,12 @@
 use strict;
 use warnings FATAL => 'all';
 
-use FindBin;
 use Mezzanine;
 use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(usleep);
 
 my $library = only_for('MEZZ_FAULTS_LIBRARY', 'the library that has calls fail');
-
-# What CREATE EXTENSION would do; the extension that is tested is not installed.
-sub create_functions
-{
-	my ($node) = @_;
-	my $script = slurp_file("$FindBin::RealBin/../mezzanine--1.0.sql");
-	$script =~ s/^\\echo.*$//m;
-	$script =~ s/MODULE_PATHNAME/mezzanine/g;
-	$node->safe_psql('postgres', $script);
-	return;
-}
 
 # As psql(), but does not die when the server goes away under it.
 sub try
@@ -64,7 +52,7 @@ sub server
 	append_to_file($node->basedir . '/faults', '');
 	start_faulty($node);
 	$node->safe_psql('postgres', 'CREATE EXTENSION pg_buffercache');
-	create_functions($node);
+	create_extension($node);
 	$node->safe_psql('postgres', 'CREATE TABLE t AS SELECT g AS id, 0 AS ver FROM generate_series(1, 5000) g');
 	evict($node, 't');
 	$node->safe_psql('postgres', 'CHECKPOINT');

@@ -5,7 +5,6 @@ use warnings FATAL => 'all';
 use Mezzanine;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
-use File::Basename qw(dirname);
 use Test::More;
 
 # A server without settings of a tier: they are set one after the other.
@@ -234,16 +233,12 @@ for my $mode (qw(drained durable through))
 	}
 }
 
-# A tier that is full takes a clean page when it comes for the second time; the setting follows every start. The extension is not installed, so
-# its functions are made of its script.
-my $script = slurp_file(dirname(__FILE__) . '/../mezzanine--1.0.sql');
-$script =~ s/^\\.*$//mg;
-$script =~ s/MODULE_PATHNAME/mezzanine/g;
+# A tier that is full takes a clean page when it comes for the second time; the setting follows every start.
 for my $returning_only (qw(off on))
 {
 	configure(sync_mode => 'through', flash_size => '16MB', returning_only => $returning_only);
 	$node->start;
-	$node->safe_psql('postgres', $script) if $returning_only eq 'off';
+	create_extension($node) if $returning_only eq 'off';
 	$node->safe_psql('postgres', <<'END');
 DROP TABLE IF EXISTS once;
 CREATE TABLE once (g int, filler text STORAGE PLAIN) WITH (autovacuum_enabled = off);

@@ -2,7 +2,6 @@
 use strict;
 use warnings FATAL => 'all';
 
-use FindBin;
 use Mezzanine;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
@@ -10,10 +9,7 @@ use Test::More;
 
 my $node = tier_node('trace');
 $node->start;
-my $script = slurp_file("$FindBin::RealBin/../mezzanine--1.0.sql");
-$script =~ s/^\\echo.*$//m;
-$script =~ s/MODULE_PATHNAME/mezzanine/g;
-$node->safe_psql('postgres', $script);
+create_extension($node);
 $node->safe_psql('postgres', q(CREATE TABLE t AS SELECT g AS id, repeat('x', 500) AS f FROM generate_series(1, 5000) g));
 
 my $base = $node->basedir;
