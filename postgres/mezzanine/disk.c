@@ -140,57 +140,95 @@ sync_later(SMgrRelation reln, ForkNumber forknum, BlockNumber block)
 		ereport(ERROR, (errmsg("pages of the flash tier could not be synced")));
 }
 
-/* A run of blocks of one fork, within one segment. */
-static void
-write_run(SMgrRelation reln, ForkNumber forknum, BlockNumber first, const void **pages, BlockNumber count)
+/* Blocks of one fork side by side, within one segment */
+typedef struct BlockRun
 {
-	bool		was_in_recovery = InRecovery;
+	MezzDiskPage *pages;
+	size_t		count;
+} BlockRun;
 
-	/*
-	 * The file may be shorter than the tier's pages reach: the system crashed
-	 * before its length was durable.  The storage manager makes up for missing
-	 * segments only in recovery, which is what this is.
-	 */
-	if (first + count > smgrnblocks(reln, forknum) && !mezz_without("short_file"))
-		InRecovery = true;
-	smgrwritev_direct(reln, forknum, first, pages, count, true);
+/*
+ * Writes a run of blocks.
+ *
+ * In recovery a file may be missing, because redo has not come to where it is
+ * created or deleted, or be shorter than the tier's pages reach: the storage
+ * manager makes up for that then.  From the end of recovery on (see
+ * mezz_restore_lengths()) a file that is missing is an error, as it is without
+ * a tier: it may lie on a file system that is not mounted.
+ */
+static bool
+write_run(const void *what)
+{
+	const BlockRun *blocks = what;
+	const MezzPage *first = &blocks->pages[0].page;
+	SMgrRelation reln = smgropen(page_locator(first), INVALID_PROC_NUMBER);
+	const void *bytes[RUN_BLOCKS_MAX];
+	bool		was_in_recovery = InRecovery;
+	bool		repairs = RecoveryInProgress() || mezz_without("missing_strict");
+
+	if (repairs && !smgrexists(reln, first->fork) && !mezz_without("missing_file"))
+		smgrcreate(reln, first->fork, true);
+	if (first->block + blocks->count > smgrnblocks(reln, first->fork))
+	{
+		if (repairs)
+			InRecovery = !mezz_without("short_file");
+		else
+			ereport(ERROR,
+					(errcode(ERRCODE_DATA_CORRUPTED),
+					 errmsg("could not write blocks %u..%u of file \"%s\" from the flash tier: it has only %u blocks",
+							first->block, first->block + (BlockNumber) blocks->count - 1,
+							relpath(reln->smgr_rlocator, first->fork),
+							smgrnblocks(reln, first->fork))));
+	}
+	for (size_t i = 0; i < blocks->count; i++)
+		bytes[i] = blocks->pages[i].bytes;
+	smgrwritev_direct(reln, first->fork, first->block, bytes, blocks->count, true);
 	InRecovery = was_in_recovery;
-	sync_later(reln, forknum, first);
+	sync_later(reln, first->fork, first->block);
+	return true;
+}
+
+/* How many of these pages, from the first on, are a run. */
+static size_t
+run_length(const MezzDiskPage *pages, size_t count)
+{
+	const MezzPage *first = &pages[0].page;
+	size_t		n = 1;
+
+	while (n < count && n < RUN_BLOCKS_MAX &&
+		   pages[n].page.relation == first->relation &&
+		   pages[n].page.tablespace == first->tablespace &&
+		   pages[n].page.database == first->database &&
+		   pages[n].page.fork == first->fork &&
+		   pages[n].page.block == first->block + n &&
+		   pages[n].page.block % RELSEG_SIZE != 0)
+		n++;
+	return n;
 }
 
 /*
- * Writes all pages.  On a modelled disk they are under way together, as the
- * kernel's writes would be, and all of them are waited for.
+ * Writes all pages but for those that their files do not take.  On a modelled
+ * disk they are under way together, as the kernel's writes would be, and all of
+ * them are waited for.
  */
 static void
-write_all(const MezzDiskPage *pages, size_t count)
+write_all(MezzDiskPage *pages, size_t count)
 {
 	static MezzRun runs[RUNS_MAX];
 	size_t		nruns = 0;
 
 	for (size_t i = 0; i < count;)
 	{
+		BlockRun	blocks = {.pages = &pages[i], .count = run_length(&pages[i], count - i)};
 		const MezzPage *first = &pages[i].page;
-		SMgrRelation reln = smgropen(page_locator(first), INVALID_PROC_NUMBER);
-		const void *run[RUN_BLOCKS_MAX];
-		size_t		n = 0;
 
-		/* Redo may have been before the file was created; see smgrcreate(). */
-		if (i == 0 || first->relation != pages[i - 1].page.relation ||
-			first->fork != pages[i - 1].page.fork)
-			if (!smgrexists(reln, first->fork) && !mezz_without("missing_file"))
-				smgrcreate(reln, first->fork, true);
-		do
-			run[n++] = pages[i++].bytes;
-		while (i < count && n < RUN_BLOCKS_MAX &&
-			   pages[i].page.relation == first->relation &&
-			   pages[i].page.tablespace == first->tablespace &&
-			   pages[i].page.database == first->database &&
-			   pages[i].page.fork == first->fork &&
-			   pages[i].page.block == first->block + n &&
-			   pages[i].page.block % RELSEG_SIZE != 0);
-		write_run(reln, first->fork, first->block, run, n);
-
+		i += blocks.count;
+		if (!mezz_without_errors(write_run, &blocks, false))
+		{
+			for (size_t n = 0; n < blocks.count; n++)
+				blocks.pages[n].refused = true;
+			continue;
+		}
 		if (nruns == RUNS_MAX)
 		{
 			if (mezz_disk)
@@ -199,12 +237,66 @@ write_all(const MezzDiskPage *pages, size_t count)
 		}
 		runs[nruns++] = (MezzRun)
 		{
-			.address = mezz_disk_address(reln->smgr_rlocator.locator, first->fork, first->block),
-			.bytes = n * BLCKSZ,
+			.address = mezz_disk_address(page_locator(first), first->fork, first->block),
+			.bytes = blocks.count * BLCKSZ,
 		};
 	}
 	if (mezz_disk)
 		mezz_disk_write_together(mezz_disk, runs, nruns);
+}
+
+/*
+ * A fork has "blocks" blocks at least: the tier's pages reach so far.  The
+ * system crashed before the length of its file, or the file of a fork that is
+ * not logged, was durable.
+ *
+ * A relation whose main fork is missing after redo is left alone: redo would
+ * have made it, so it is somewhere else, or somebody has taken it away.
+ */
+static bool
+restore_length(const void *what)
+{
+	const MezzPage *last = what;
+	SMgrRelation reln = smgropen(page_locator(last), INVALID_PROC_NUMBER);
+	PGIOAlignedBlock zeros = {0};
+	const void *bytes = zeros.data;
+	bool		was_in_recovery = InRecovery;
+
+	if (!smgrexists(reln, MAIN_FORKNUM))
+	{
+		ereport(WARNING,
+				(errcode(ERRCODE_UNDEFINED_FILE),
+				 errmsg("the flash tier has pages of file \"%s\", which does not exist",
+						relpath(reln->smgr_rlocator, MAIN_FORKNUM)),
+				 errhint("Put the file back, or mount what it lies on. The tier keeps its pages until then.")));
+		return true;
+	}
+	if (!smgrexists(reln, last->fork))
+		smgrcreate(reln, last->fork, true);
+	if (last->block < smgrnblocks(reln, last->fork))
+		return true;
+	InRecovery = true;
+	smgrwritev_direct(reln, last->fork, last->block, &bytes, 1, true);
+	InRecovery = was_in_recovery;
+	sync_later(reln, last->fork, last->block);
+	return true;
+}
+
+static void
+restore_length_of(MezzPage last)
+{
+	(void) mezz_without_errors(restore_length, &last, false);
+}
+
+/*
+ * Redo is done: files get the length that the tier's pages reach.  From then on
+ * one that is shorter, or missing, has lost something.
+ */
+void
+mezz_restore_lengths(void)
+{
+	if (!mezz_without("lengths"))
+		mezz_dirty_forks(mezz_host, restore_length_of);
 }
 
 /*
@@ -256,11 +348,9 @@ read_block(const MezzPage *page, void *bytes)
 	return true;
 }
 
-/* What is to be done on disk: pages written, one read, or, without either, what was written synced. */
+/* What is to be done on disk: a page read, or, without one, what was written synced. */
 typedef struct DiskWork
 {
-	const MezzDiskPage *pages;
-	size_t		count;
 	const MezzPage *page;
 	void	   *bytes;
 	bool	   *there;			/* whether there is such a page */
@@ -276,10 +366,7 @@ do_work(const void *what)
 		*work->there = read_block(work->page, work->bytes);
 		return true;
 	}
-	if (work->pages == NULL)
-		return sync_all();
-	write_all(work->pages, work->count);
-	return true;
+	return sync_all();
 }
 
 /* The lightweight locks of this process, in the order in which it took them */
@@ -406,23 +493,18 @@ carry_out(const DiskWork *work)
 	return mezz_without_errors(do_work, work, work->page != NULL);
 }
 
-/* The same for jobs, which change files. */
-static bool
-carry_out_job(const DiskWork *work)
+/* The same for jobs, which change files: none of them does when the tier was given up. */
+static void
+write_pages(MezzDiskPage *pages, size_t count)
 {
-	bool		done;
-
-	if (!mezz_enter_gate())
-		return false;
-	done = carry_out(work);
-	mezz_leave_gate();
-	return done;
-}
-
-static bool
-write_pages(const MezzDiskPage *pages, size_t count)
-{
-	return carry_out_job(&(DiskWork) {.pages = pages, .count = count});
+	if (mezz_enter_gate())
+	{
+		write_all(pages, count);
+		mezz_leave_gate();
+		return;
+	}
+	for (size_t i = 0; i < count; i++)
+		pages[i].refused = true;
 }
 
 /* An error says nothing of what is there: whoever took it for nothing would overwrite that. */
@@ -441,7 +523,13 @@ read_page(MezzPage page, uint8_t *bytes)
 static bool
 sync_pages(void)
 {
-	return carry_out_job(&(DiskWork) {0});
+	bool		synced;
+
+	if (!mezz_enter_gate())
+		return false;
+	synced = carry_out(&(DiskWork) {0});
+	mezz_leave_gate();
+	return synced;
 }
 
 /*

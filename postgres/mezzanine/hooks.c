@@ -63,9 +63,10 @@ tier_in_use(void)
  * it was to bring about holds when the tier was given up: the files have
  * everything, and the tier is not asked for anything any more.
  *
- * If it was refused because of lost pages, nothing has failed: the caller gets
- * an error as if the files could not be written, and the others go on.  A call
- * that must not raise one is never refused for that.
+ * If it was refused because of lost pages, or because files do not take pages,
+ * nothing has failed: the caller gets an error as if the files could not be
+ * written, and the others go on.  A call that must not raise one is never refused
+ * for that.
  */
 static void
 must(bool done, const MezzMessage *message)
@@ -76,6 +77,8 @@ must(bool done, const MezzMessage *message)
 	{
 		if (message->lost && !mezz_without("lost_error"))
 			mezz_report(ERROR, ERRCODE_DATA_CORRUPTED, message);
+		if (message->disk_refuses && !mezz_without("refused_error"))
+			mezz_report(ERROR, ERRCODE_IO_ERROR, message);
 		mezz_report(PANIC, ERRCODE_IO_ERROR, message);
 	}
 	mezz_give_up_tier();
@@ -436,7 +439,8 @@ log_checkpoint(void)
  * A checkpoint has written its buffers.  The one of a shutdown completes over
  * lost pages, which stay in the tier like all that is newer there: an error
  * would keep the server from ever being stopped.  tier_shutdown() follows, and
- * tells of them.
+ * tells of them.  The same holds for pages that their files do not take, in
+ * "durable": in "drained" disk and log alone must be enough after a checkpoint.
  */
 static void
 checkpoint_written(int flags)
@@ -446,8 +450,10 @@ checkpoint_written(int flags)
 	bool		all = ((flags & CHECKPOINT_FLUSH_ALL) != 0 && !mezz_without("checkpoint_all")) ||
 		(shutdown && mezz_drain_on_shutdown);
 	bool		done = mezz_checkpoint_written(mezz_host, all, &message);
+	bool		stays;
 
-	if (done || !message.lost || !shutdown || mezz_without("lost_shutdown"))
+	stays = message.lost || (message.disk_refuses && mezz_is_durable());
+	if (done || !stays || !shutdown || mezz_without("lost_shutdown"))
 		must(done, &message);
 }
 
@@ -508,6 +514,9 @@ tier_startup(const BufferTierStartup *info)
 static void
 tier_recovery_end(XLogRecPtr end_of_wal, TimeLineID tli)
 {
+	/* After a shutdown in order there is nothing that a crash could have taken back. */
+	if (InRecovery && tier_in_use())
+		mezz_restore_lengths();
 }
 
 static void
@@ -530,8 +539,8 @@ tier_shutdown(void)
 	must(mezz_close(mezz_host, mezz_drain_on_shutdown, &current, &message), &message);
 	if (!mezz_tier_exists())
 		return;
-	if (message.lost)
-		mezz_report(WARNING, ERRCODE_DATA_CORRUPTED, &message);
+	if (message.lost || message.disk_refuses)
+		mezz_report(WARNING, message.lost ? ERRCODE_DATA_CORRUPTED : ERRCODE_IO_ERROR, &message);
 	ereport(LOG,
 			(errmsg(current ? "flash tier closed; the files are up to date" :
 					"flash tier closed; it holds the newest version of some pages")));

@@ -10,7 +10,7 @@
 /*
  Changes with every change of what is declared here.
  */
-#define MEZZ_FFI_VERSION 14
+#define MEZZ_FFI_VERSION 15
 
 /*
  Bytes of each text in a `MezzMessage`, the end mark included.
@@ -340,6 +340,10 @@ typedef struct MezzDiskPage {
    Its bytes, valid during the call.
    */
   const uint8_t *bytes;
+  /*
+   Its file did not take it.
+   */
+  bool refused;
 } MezzDiskPage;
 
 /*
@@ -377,6 +381,10 @@ typedef struct MezzMessage {
    everything else goes on.
    */
   bool lost;
+  /*
+   The same because the files do not take pages, which stay in the tier.
+   */
+  bool disk_refuses;
 } MezzMessage;
 
 /*
@@ -384,10 +392,10 @@ typedef struct MezzMessage {
  */
 typedef struct MezzCallbacks {
   /*
-   Writes `count` pages to their relations, in this order. False if one could not be written; the reason
-   was logged.
+   Writes `count` pages to their relations, in this order. Of those that could not be written `refused` is
+   set; the reason was logged.
    */
-  bool (*write_pages)(const struct MezzDiskPage *pages, uintptr_t count);
+  void (*write_pages)(struct MezzDiskPage *pages, uintptr_t count);
   /*
    Reads a page of a relation as it is on disk; an error was logged. Its file is synced with those that
    were written.
@@ -658,6 +666,10 @@ typedef struct MezzStatistics {
    */
   uint64_t pages_drained;
   /*
+   Times that a file did not take a page; it stays in the tier.
+   */
+  uint64_t disk_refused;
+  /*
    Syncs of the disk.
    */
   uint64_t disk_syncs;
@@ -916,6 +928,19 @@ bool mezz_holds(const struct MezzHost *host, struct MezzPage page);
 bool mezz_is_clean(const struct MezzHost *host);
 
 /*
+ Whether the tier may hold the only copy of a page beyond a checkpoint of the server: what it holds is then
+ part of the database.
+ */
+bool mezz_is_durable(const struct MezzHost *host);
+
+/*
+ Calls `with` for the last page of every fork that is newer in the tier than on disk. A pass over the
+ directory.
+ */
+void mezz_dirty_forks(const struct MezzHost *host,
+                      void (*with)(struct MezzPage last));
+
+/*
  Waits until no write of these pages to disk is under way.
  */
 bool mezz_await_stage_out(const struct MezzHost *host,
@@ -982,6 +1007,11 @@ uint64_t mezz_progress(const struct MezzHost *host);
  */
 void mezz_disk_busy(const struct MezzHost *host,
                     uint32_t permille);
+
+/*
+ Has stage-out try once more what the files have refused, if it rests for that. Called now and then.
+ */
+void mezz_retry_disk(const struct MezzHost *host);
 
 /*
  Whether a device under the tier has failed; then `message` says which, and nothing more becomes durable.

@@ -41,6 +41,7 @@ CREATE FUNCTION pg_stat_get_mezzanine(
     OUT flash_sync_time double precision,
     OUT disk_writes bigint,
     OUT pages_drained bigint,
+    OUT disk_writes_refused bigint,
     OUT second_chances bigint,
     OUT write_reduction double precision,
     OUT disk_syncs bigint,

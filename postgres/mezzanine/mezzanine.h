@@ -165,6 +165,7 @@ extern const MezzCallbacks mezz_callbacks;
 extern uint64 mezz_disk_address(RelFileLocator rlocator, ForkNumber forknum,
 								BlockNumber blocknum);
 extern bool mezz_without_errors(bool (*work) (const void *), const void *what, bool log_only);
+extern void mezz_restore_lengths(void);
 extern void mezz_wake_writer(void);
 extern void mezz_wake_workers(void);
 extern MezzFlashReads mezz_flash_reads;

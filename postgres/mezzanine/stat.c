@@ -367,6 +367,7 @@ pg_stat_get_mezzanine(PG_FUNCTION_ARGS)
 
 	put_count(&row, tier->disk_writes);
 	put_count(&row, tier->pages_drained);
+	put_count(&row, tier->disk_refused);
 	put_count(&row, tier->second_chances);
 	put_ratio(&row, (double) tier->staged_dirty - (double) tier->disk_writes, tier->staged_dirty);
 	put_count(&row, tier->disk_syncs);

@@ -128,6 +128,22 @@ pace(void)
 	waited_before = waited;
 }
 
+/* Has stage-out try again what the files have refused: the reason may have passed.  One worker does. */
+static void
+retry_disk(void)
+{
+	static instr_time last;
+	instr_time	now;
+
+	if (me != 0)
+		return;
+	INSTR_TIME_SET_CURRENT(now);
+	if (INSTR_TIME_GET_MILLISEC(now) - INSTR_TIME_GET_MILLISEC(last) < IDLE_MS)
+		return;
+	last = now;
+	mezz_retry_disk(mezz_host);
+}
+
 void
 mezz_worker_main(Datum arg)
 {
@@ -171,6 +187,7 @@ mezz_worker_main(Datum arg)
 			pg_read_barrier();
 			mezz_ensure_attached();
 			pace();
+			retry_disk();
 			if (!barrier_pending())
 				worked = work();
 		}

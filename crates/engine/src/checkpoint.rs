@@ -83,6 +83,9 @@ pub enum DrainState {
     Done,
     /// It is over, and pages of the scope are lost: disk has them as they were before, or not at all.
     Lost,
+    /// It is over, and disk has refused pages of the scope ([`WriteDisk::refuse`](crate::WriteDisk::refuse)),
+    /// which are as dirty as before; some may be lost besides.
+    Refused,
     /// It cannot be completed; see [`Tier::failure`].
     Failed,
 }
@@ -148,6 +151,7 @@ impl Tier {
         control.drain_cursor.set(control.cleaned.get());
         control.drain_end.set(control.rear.get());
         control.drain_lost.set(0);
+        control.drain_refused.set(0);
         planted::inside("request drain: scope set");
         control.drain.set(SWEEP);
         Ok(DrainTicket(control.drain_number.add(1) + 1))
@@ -158,7 +162,11 @@ impl Tier {
         let control = self.control();
         if control.drains_done.get() >= ticket.0 {
             // One that came later may be meant; then this one is asked for again, and finds out.
-            if control.drains_lost.get() >= ticket.0 { DrainState::Lost } else { DrainState::Done }
+            match () {
+                () if control.drains_refused.get() >= ticket.0 => DrainState::Refused,
+                () if control.drains_lost.get() >= ticket.0 => DrainState::Lost,
+                () => DrainState::Done,
+            }
         } else if self.failure().is_some() {
             DrainState::Failed
         } else {
@@ -406,11 +414,21 @@ impl Tier {
         }
     }
 
+    /// A page of the scope was not written: disk has refused it.
+    pub(crate) fn drain_refused(&self, id: &PageId, state: u32) {
+        if needs_disk(state) && self.drain_covers(id, state) && !planted::is(Bug::RefusedCountsAsDrained) {
+            self.control().drain_refused.set(1);
+        }
+    }
+
     /// The drain is over.
     fn drain_over(&self) {
         let control = self.control();
         if control.drain_lost.get() != 0 && !planted::is(Bug::LostCountsAsDrained) {
             control.drains_lost.set(control.drain_number.get());
+        }
+        if control.drain_refused.get() != 0 {
+            control.drains_refused.set(control.drain_number.get());
         }
         control.drains_done.set(control.drain_number.get());
     }

@@ -1,7 +1,10 @@
 //! What follows from a job: the states that its outcome moves.
 
+use std::collections::BTreeSet;
+
 use crate::directory::DRAINED;
 use crate::failure::Failure;
+use crate::ids::PageId;
 use crate::jobs::{Job, JobError, Written};
 use crate::lane::{DRAIN, GROUP, LANE_IDLE, LANE_READING, LANE_TO_WRITE, LANE_WRITING, SPILL};
 use crate::metadata::{BEING_FLUSHED, BEING_WRITTEN, COVERED, FULL, UNFLUSHED};
@@ -24,7 +27,7 @@ impl Tier {
             },
             Job::FlushFlash(job) => self.flash_flushed(job.target, outcome),
             Job::ReadFront(_) => self.front_was_read(outcome),
-            Job::WriteDisk(_) => self.disk_written(outcome),
+            Job::WriteDisk(job) => self.disk_written(outcome, &job.refused),
             Job::SyncDisk(_) => self.disk_was_synced(outcome),
             Job::WriteSegment(job) => self.segment_was_written(job.buffer, outcome),
             Job::PullPages(_) => {
@@ -163,7 +166,7 @@ impl Tier {
         if control.lane_load.get() == GROUP { self.group_cleaned() } else { control.lane.set(LANE_IDLE) }
     }
 
-    fn disk_written(&self, outcome: Result<(), JobError>) {
+    fn disk_written(&self, outcome: Result<(), JobError>, refused: &BTreeSet<PageId>) {
         let control = self.control();
         assert_eq!(control.lane.get(), LANE_WRITING, "a job completed twice");
         if outcome.is_err() {
@@ -172,11 +175,15 @@ impl Tier {
             return;
         }
         let drained = control.lane_load.get() == DRAIN;
-        self.lane_written(if drained { DRAINED } else { 0 });
+        let refused = self.lane_refused(refused);
+        self.keep_refused(&refused);
+        planted::outside("disk written: refused pages kept");
+        let unmarked = if planted::is(Bug::RefusedCountsAsWritten) { &[][..] } else { &refused };
+        self.lane_written(if drained { DRAINED } else { 0 }, unmarked);
         planted::outside("disk written: pages marked");
         let _guard = control.lock.lock(self.owner);
         planted::inside("disk written: lane not passed");
-        let pages = control.lane_pages.get();
+        let pages = control.lane_pages.get() - refused.len() as u64;
         control.counters.disk_writes.count(pages);
         if drained {
             control.counters.pages_drained.count(pages);

@@ -99,6 +99,11 @@ pub(crate) struct Control {
     /// Position plus one of a group at the front that was left there, because a page of its could not be read
     /// and no frame was needed yet; 0 if none was.
     pub(crate) lane_left: Word,
+    /// Whether stage-out rests until disk is tried again; how many pages that disk has refused were appended
+    /// again since the rear was here (see `refused`).
+    pub(crate) resting: Word,
+    pub(crate) carried: Word,
+    pub(crate) carried_from: Word,
     /// Pages that were lost, by the last count and since.
     pub(crate) lost: Word,
     /// State of the disk sync (see `release`): what it covers and what must be durable first.
@@ -123,6 +128,9 @@ pub(crate) struct Control {
     /// The drain under way has met a page that is lost; number of the last one that did.
     pub(crate) drain_lost: Word,
     pub(crate) drains_lost: Word,
+    /// The same of a page that disk has refused.
+    pub(crate) drain_refused: Word,
+    pub(crate) drains_refused: Word,
     pub(crate) drain_before: Word,
     pub(crate) drain_range: [Word; 5],
     pub(crate) drain_cursor: Word,

@@ -14,7 +14,6 @@ use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
 use crate::layout::NOTE_BYTES;
 use crate::planted;
 use crate::region::{Word, shared};
-use crate::staging::Reserve;
 use crate::tier::{NoRoom, Tier};
 
 /// Ranges that can be forgotten at the same time; whoever comes then waits.
@@ -77,7 +76,7 @@ impl Tier {
             let _guard = self.control().lock.lock(self.owner);
             let slot = drops.slots.iter().find(|slot| slot.owner.get() == 0).ok_or(NoRoom)?;
             // The record first: if it found no room after the pages were gone, a crash would bring them back.
-            self.append_tombstone_locked(*range, note, Reserve::Foreground)?;
+            self.append_tombstone_locked(*range, note, self.reserve_of_drops())?;
             planted::inside("range drop: tombstone appended, range not noted");
             slot.set(self.owner, range);
             drops.active.add(1);
@@ -95,6 +94,10 @@ impl Tier {
         let _guard = self.control().lock.lock(self.owner);
         slot.owner.set(0);
         self.drops().active.set(self.drops().active.get() - 1);
+        // It may have been what disk refuses.
+        if self.rests_for_disk() {
+            self.front_goes_on();
+        }
     }
 
     fn unlink_range(&self, range: &IdRange) {

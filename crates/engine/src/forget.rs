@@ -3,7 +3,6 @@
 use crate::ids::{IdRange, PageId, Position};
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
-use crate::staging::Reserve;
 use crate::tier::{FlashPage, NoRoom, Tier};
 
 impl Tier {
@@ -61,7 +60,7 @@ impl Tier {
         let may_return = durable < left && !planted::is(Bug::NoTombstoneAfterLeaving)
             || durable < control.forgotten_end.get() && !planted::is(Bug::NoTombstoneAfterForgetting);
         if (frame.is_some() || may_return) && !planted::is(Bug::NoTombstone) {
-            self.append_tombstone(IdRange { start: *id, count: 1, shift: 0 }, None, Reserve::Foreground)?;
+            self.append_tombstone(IdRange { start: *id, count: 1, shift: 0 }, None, self.reserve_of_drops())?;
         }
         planted::inside("invalidate: tombstone appended");
         if let Some(frame) = frame {

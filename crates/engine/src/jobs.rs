@@ -14,6 +14,7 @@ use crate::release::SYNC_BARRIER;
 use crate::reread::NOT_AGAIN;
 use crate::staging::{READY, WRITING};
 use crate::tier::Tier;
+use std::collections::BTreeSet;
 use std::marker::PhantomData;
 
 /// Work for the host.
@@ -103,6 +104,8 @@ pub struct ReadFront<'t> {
 /// See [`Job::WriteDisk`].
 pub struct WriteDisk<'t> {
     tier: &'t Tier,
+    /// Pages that disk has not taken.
+    pub(crate) refused: BTreeSet<PageId>,
 }
 
 /// See [`Job::SyncDisk`].
@@ -168,6 +171,14 @@ impl ReadFront<'_> {
 }
 
 impl WriteDisk<'_> {
+    /// Disk does not take this page, for a reason of its file: it is missing, its file system is full. The
+    /// page stays dirty in the tier and is tried again later; the job is completed with the others.
+    ///
+    /// A host that can go on without any page of its disk completes the job with an error instead.
+    pub fn refuse(&mut self, page: &PageId) {
+        self.refused.insert(*page);
+    }
+
     /// The pages, in the order of their ids.
     pub fn pages(&self) -> impl Iterator<Item = (PageId, &[u8])> {
         self.tier.lane_writes()
@@ -354,7 +365,7 @@ impl Tier {
             control.lane.set(LANE_WRITING);
             planted::inside("hand out WriteDisk: being written");
             control.lane_owner.set(owner.into());
-            return Picked::Job(Job::WriteDisk(WriteDisk { tier: self }));
+            return Picked::Job(Job::WriteDisk(WriteDisk { tier: self, refused: BTreeSet::new() }));
         }
         if control.lane.get() == LANE_TO_REREAD {
             return self.read_lane(owner);

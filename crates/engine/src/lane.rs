@@ -175,10 +175,14 @@ impl Tier {
         needs_disk(self.directory().state(self.frame_of(position)))
     }
 
-    /// The lane's pages are on disk, unsynced: those that are still the newest are not written again.
-    pub(crate) fn lane_written(&self, flags: u32) {
+    /// The lane's pages are on disk, unsynced, but for those that were refused: what is still the newest is not
+    /// written again. Of groups that stay at the front nothing is marked, for no sync will count for them.
+    pub(crate) fn lane_written(&self, flags: u32, refused: &[LanePage]) {
         let directory = self.directory();
-        for page in self.lane_list() {
+        let stays = |page: &LanePage| {
+            self.control().lane_load.get() == GROUP && page.position >= self.control().lane_end.get()
+        };
+        for page in self.lane_list().filter(|page| !refused.contains(page) && !stays(page)) {
             let frame = self.frame_of(page.position);
             let id = directory.id(frame);
             let shard = directory.lock(directory.slot(&id), self.owner);

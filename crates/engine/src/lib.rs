@@ -89,6 +89,8 @@ mod log;
 
 mod lane;
 
+mod refused;
+
 mod stage_out;
 
 mod unreadable;

@@ -190,7 +190,7 @@ impl Tier {
     pub(crate) fn segments_suffice(&self, reserve: Reserve) -> bool {
         let more = match reserve {
             Reserve::Foreground | Reserve::Note => self.geometry.spare_segments.moving,
-            Reserve::StageOut | Reserve::Lost => 1,
+            Reserve::StageOut | Reserve::Refused | Reserve::Lost => 1,
             Reserve::Carrier => 0,
         };
         self.segments_wait_for(more) <= self.control().durable_front.get()

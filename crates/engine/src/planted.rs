@@ -619,6 +619,22 @@ bugs! {
         BadFramesAreRoom,
         /// A lost page for which nothing can make room any more is waited for. It was so once.
         LostWaitsForEver,
+        /// A page that disk has refused counts as written.
+        RefusedCountsAsWritten,
+        /// A page that disk has refused is carried on as a clean one.
+        RefusedCarriedClean,
+        /// A drain that has met pages which disk refuses is over as if they were there.
+        RefusedCountsAsDrained,
+        /// Pages that disk refuses are appended again however many they are.
+        RefusedForEver,
+        /// Pages that disk refuses are appended again though nobody needs their frames.
+        RefusedAheadOfNeed,
+        /// Where pages that disk refuses take all room, none is left for dropping them.
+        RefusedCannotBeDropped,
+        /// Who finds no room while disk refuses pages waits for ever. (A server's part.)
+        RefusedAwaited,
+        /// One page that disk refuses is the end of stage-out for all. It was so once. (A server's part.)
+        RefusedEndsServer,
         /// A page that a drain, or stage-out ahead of need, cannot read is lost, though its frame is not needed. It was so once.
         LostAheadOfNeed,
         /// A page that stage-out has brought to disk counts as the only copy until its frame leaves, so it is reported as lost if it cannot be

@@ -91,6 +91,9 @@ impl Tier {
             control.lane_room.set(0);
             return true;
         }
+        if self.rest_for_want_of_room() {
+            return false;
+        }
         let group = control.cleaned.get();
         let pages = self.pages_of(group, &self.group_at(group));
         let first = pages.start;

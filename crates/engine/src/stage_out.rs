@@ -15,7 +15,8 @@ use crate::directory::{
 use crate::format::{GroupSummary, Record, RecordKind};
 use crate::lane::{GROUP, LANE_IDLE, LANE_READING, LanePage};
 use crate::planted::{self, Bug};
-use crate::staging::{Replaced, Reserve};
+use crate::refused::Again;
+use crate::staging::Reserve;
 use crate::tier::Tier;
 use crate::unreadable::Unread;
 
@@ -52,7 +53,7 @@ impl Tier {
     /// need no I/O are passed at once. Under the control lock.
     pub(crate) fn take_front(&self) -> bool {
         let control = self.control();
-        if self.geometry.placed.is_some() {
+        if self.geometry.placed.is_some() || self.rests_for_disk() {
             return false;
         }
         while control.lane.get() == LANE_IDLE && control.draining.get() == 0 && !self.waits_for_room() {
@@ -62,6 +63,7 @@ impl Tier {
             }
             let head = self.group_at(position);
             planted::inside("front: group to be taken");
+            self.front_goes_on();
             control.lane_load.set(GROUP);
             control.lane_pages.set(0);
             control.lane_position.set(position);
@@ -88,7 +90,7 @@ impl Tier {
 
     /// Whether the group at `position` has to leave soon, or somebody waits for its frames, the segment that
     /// stands for it or homes of pages that it names.
-    fn front_needed(&self, position: u64) -> bool {
+    pub(crate) fn front_needed(&self, position: u64) -> bool {
         let for_frames = self.frames_before(position + self.frames_wanted()) < self.frames_needed();
         for_frames || position < self.front_wanted_for_segments() || position < self.front_wanted_for_homes()
     }
@@ -177,8 +179,9 @@ impl Tier {
         Ok(())
     }
 
-    /// A page of this group cannot be read, and nobody needs its frame yet: the group and those behind it stay.
-    fn leave_at_front(&self, group: u64) {
+    /// A page of this group cannot be read, or disk refuses it, and nobody needs its frame yet: the group and
+    /// those behind it stay.
+    pub(crate) fn leave_at_front(&self, group: u64) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
         control.lane_end.set(group);
@@ -303,23 +306,10 @@ impl Tier {
             flags = flags & WRITTEN | dirty_since(self.control().mark.get());
         }
         let version = Some((record.epoch, record.version));
-        let replaced = Some(Replaced { state, position: page.position });
-        let Some(place) = self.append(kind, version, Reserve::StageOut, replaced) else {
+        if !self.append_again(&shard, page, &Again { kind, version, flags }, Reserve::StageOut) {
             self.control().counters.second_chances_refused.count(1);
             return false;
-        };
-        // Invariant 5: no write covers the frames that its contents came from.
-        assert_ne!(place.frame, old_frame, "a second chance would overwrite its own source");
-        planted::inside("second chance: place given out");
-        let bytes = self.region.lease(self.lane_memory(page.place), self.geometry.page_size());
-        self.region.copy_in(place.memory, bytes);
-        if let Some(linked) = shard.find(&id) {
-            shard.unlink(linked);
         }
-        planted::inside("second chance: old frame unlinked");
-        shard.link(place.frame, &id, flags, checksum);
-        planted::inside("second chance: linked, not counted as filled");
-        self.filled(place);
         self.control().counters.second_chances.count(1);
         true
     }

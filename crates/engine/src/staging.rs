@@ -42,6 +42,8 @@ pub(crate) enum Reserve {
     Note,
     /// Second chances: a group without pages must still find room.
     StageOut,
+    /// Pages that disk has refused: while no page is lost they may take what is kept for the names of those.
+    Refused,
     /// A group that only carries the front.
     Carrier,
     /// The names of lost pages. Everything else at the front can leave it without room at the rear, so these
@@ -302,7 +304,7 @@ impl Tier {
             Reserve::Foreground => RESERVED_GROUPS,
             // Syncs that have nothing but a note come as often as the host likes, and each costs a frame.
             Reserve::Note if !crowded => 2,
-            Reserve::Note | Reserve::StageOut => 1,
+            Reserve::Note | Reserve::StageOut | Reserve::Refused => 1,
             Reserve::Lost if crowded => 1,
             Reserve::Carrier | Reserve::Lost => 0,
         };
@@ -312,6 +314,7 @@ impl Tier {
         let wanted = self.clear_of_bad(rear, self.group_frames_allowed()?);
         let keeps = match reserve {
             Reserve::Carrier | Reserve::Lost => 0,
+            Reserve::Refused if control.lost.get() == 0 => self.bad_room(rear, self.writable_end()),
             _ => self.names_room() + self.bad_room(rear, self.writable_end()),
         };
         let group = if crowded { wanted } else { self.as_short_as_room(reserve, wanted)? };

@@ -91,6 +91,8 @@ counters! {
     disk_writes,
     /// Of these, pages that a drain asked for.
     pages_drained,
+    /// Times that disk has refused a page, which stays in the tier.
+    disk_refused,
     /// Pages appended again.
     second_chances,
     /// Referenced pages that were refused a second chance for want of room.

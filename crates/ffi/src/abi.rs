@@ -32,7 +32,7 @@ pub mod devices;
 pub mod trace;
 
 /// Changes with every change of what is declared here.
-pub const MEZZ_FFI_VERSION: u32 = 14;
+pub const MEZZ_FFI_VERSION: u32 = 15;
 /// Bytes of each text in a `MezzMessage`, the end mark included.
 pub const MEZZ_TEXT_BYTES: usize = 512;
 
@@ -51,12 +51,14 @@ pub struct MezzMessage {
     /// It is because of pages that are lost. Nothing has failed: what was asked for is refused, and
     /// everything else goes on.
     pub lost: bool,
+    /// The same because the files do not take pages, which stay in the tier.
+    pub disk_refuses: bool,
 }
 
 impl MezzMessage {
     fn empty() -> Self {
         let text = [0; MEZZ_TEXT_BYTES];
-        Self { message: text, detail: text, hint: text, lost: false }
+        Self { message: text, detail: text, hint: text, lost: false, disk_refuses: false }
     }
 }
 
@@ -75,6 +77,7 @@ fn tell(refusal: &Refusal, out: &mut MezzMessage) {
     put_text(&refusal.detail, &mut out.detail);
     put_text(&refusal.hint, &mut out.hint);
     out.lost = refusal.lost_pages;
+    out.disk_refuses = refusal.disk_refuses;
 }
 
 fn told(result: Result<(), Refusal>, out: &mut MezzMessage) -> bool {

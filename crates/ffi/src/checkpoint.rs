@@ -17,11 +17,13 @@
 //! drained than is needed, never less. From the mark on the server tells of each page whether it carries a
 //! change from before R.
 
+use std::collections::BTreeMap;
+
 use mezzanine_device::AlignedBuf;
 use mezzanine_engine::format::{Superblock, TierState};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{
-    DirtyPage, DrainCursor, DrainScope, DrainState, DrainTicket, Failure, IdRange, LogPosition, Mark,
+    DirtyPage, DrainCursor, DrainScope, DrainState, DrainTicket, Failure, IdRange, LogPosition, Mark, PageId,
     RedoPoint, SyncMode, SyncState,
 };
 
@@ -37,7 +39,7 @@ use crate::sync_mark::mark_of;
 pub struct Closed {
     /// Whether the disk is current.
     pub current: bool,
-    /// Why it is not, although it was to be: pages are lost.
+    /// Why it is not, although it was to be: pages are lost, or disk does not take them.
     pub lost: Option<Refusal>,
 }
 
@@ -117,15 +119,17 @@ impl Host {
     /// read after all: then it is worth repeating.
     ///
     /// # Errors
-    /// If it has met some and disk has none: it is not current.
+    /// If it has met some and disk has none, or disk did not take others: it is not current.
     pub(crate) fn lost_none(
         &self,
         ticket: &DrainTicket,
         scope: &DrainScope,
         drains: u32,
     ) -> Result<bool, Refusal> {
-        if self.tier().drain_state(ticket) != DrainState::Lost {
-            return Ok(true);
+        match self.tier().drain_state(ticket) {
+            DrainState::Lost => {}
+            DrainState::Refused => return Err(self.disk_refuses("the files are not current")),
+            _ => return Ok(true),
         }
         let missed = match self.find_on_disk(scope)? {
             OnDisk::Found => return Ok(false),
@@ -214,6 +218,24 @@ impl Host {
         }
         self.sync()?;
         self.drain(&DrainScope::default())
+    }
+
+    /// The last page of every fork that is newer in the tier than on disk, in the order of their names: so far
+    /// the files have to reach. A pass over the directory.
+    pub fn last_dirty_pages(&self) -> Vec<PageId> {
+        let mut last: BTreeMap<[u32; 4], PageId> = BTreeMap::new();
+        let mut cursor = DrainCursor::default();
+        loop {
+            let batch = self.tier().drain_batch(&mut cursor, BATCH);
+            if batch.is_empty() {
+                return last.into_values().collect();
+            }
+            for page in batch {
+                let [database, tablespace, relation, fork, _] = page.id.relation_parts();
+                let end = last.entry([database, tablespace, relation, fork]).or_insert(page.id);
+                *end = page.id.max(*end);
+            }
+        }
     }
 
     /// Step 0 of a checkpoint.
@@ -305,8 +327,8 @@ impl Host {
     /// is made current first; the pages stay in the tier for the next start. If the disk is current, the
     /// marker and the control file say so too.
     ///
-    /// Pages that are lost keep it from being current, and nothing else: the tier is left with them as one
-    /// that was not drained.
+    /// Pages that are lost, or that disk does not take, keep it from being current, and nothing else: the tier
+    /// is left with them as one that was not drained.
     ///
     /// # Errors
     /// If a device has failed.
@@ -318,7 +340,11 @@ impl Host {
             false => Ok(()),
         };
         let lost = match drained {
-            Err(refusal) if refusal.lost_pages && !planted::is(Bug::LostEndsServer) => Some(refusal),
+            Err(refusal)
+                if refusal.disk_refuses || refusal.lost_pages && !planted::is(Bug::LostEndsServer) =>
+            {
+                Some(refusal)
+            }
             other => other.map(|()| None)?,
         };
         self.settle()?;

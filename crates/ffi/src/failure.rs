@@ -128,7 +128,7 @@ impl Host {
                     }
                 }
             }
-            if !self.server.write_pages(&writes) {
+            if !self.server.write_pages(&writes).is_empty() {
                 return Err(self.unsaved("a page could not be written to disk"));
             }
             saved.append(&mut pages);

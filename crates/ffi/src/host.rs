@@ -44,8 +44,9 @@ pub enum DiskRead {
 /// What only the server can do for the tier.
 pub trait Server: Send + Sync {
     /// Writes pages to their places on disk, in the order given. The tier syncs them later, by
-    /// [`Server::sync_pages`].
-    fn write_pages(&self, pages: &[(PageId, &[u8])]) -> bool;
+    /// [`Server::sync_pages`]. Returns those that could not be written, as a missing file or a full file system
+    /// has it; they are tried again later. The reason was logged.
+    fn write_pages(&self, pages: &[(PageId, &[u8])]) -> Vec<PageId>;
 
     /// Reads what disk has in the place of a page. The next [`Server::sync_pages`] makes it durable as if it
     /// had been written.

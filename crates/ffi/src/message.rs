@@ -17,6 +17,8 @@ pub struct Refusal {
     /// What was asked for cannot be done because pages are lost that it needs. Nothing has failed, and the
     /// tier is in use as before.
     pub(crate) lost_pages: bool,
+    /// The same because disk does not take pages: they stay in the tier.
+    pub(crate) disk_refuses: bool,
 }
 
 impl Refusal {
@@ -28,6 +30,7 @@ impl Refusal {
             hint: String::new(),
             device_failed: false,
             lost_pages: false,
+            disk_refuses: false,
         }
     }
 
@@ -45,10 +48,22 @@ impl Refusal {
         self
     }
 
+    /// Of pages that disk does not take.
+    #[must_use]
+    pub(crate) fn of_refused_pages(mut self) -> Self {
+        self.disk_refuses = true;
+        self
+    }
+
     /// Whether it was refused because of lost pages alone: whoever has asked is told, and everything else
     /// goes on.
     pub fn is_of_lost_pages(&self) -> bool {
         self.lost_pages
+    }
+
+    /// Whether it was refused because disk does not take pages, which stay in the tier.
+    pub fn is_of_refused_pages(&self) -> bool {
+        self.disk_refuses
     }
 
     /// With more about it.

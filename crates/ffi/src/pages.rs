@@ -59,10 +59,12 @@ impl Host {
     /// pointer of the checkpoint under way, else the mark that was read before that was looked up.
     ///
     /// # Errors
-    /// If a device has failed so that there will never be room.
+    /// If a device has failed so that there will never be room, or stage-out makes none because disk does not
+    /// take pages.
     pub fn write(&self, id: &PageId, page: &[u8], lsn: u64, since: Option<Mark>) -> Result<Written, Refusal> {
         let kind = since.map_or(StageKind::DirtyBeforeMark, StageKind::DirtySince);
         let tier = self.tier();
+        let mut attempts = 0;
         loop {
             let seen = tier.progress();
             match tier.stage_in(id, page, kind, lsn) {
@@ -77,6 +79,7 @@ impl Host {
                 }
                 return Err(self.failed(failure));
             }
+            self.ask_disk(&mut attempts)?;
             if !self.help() {
                 self.server.wait(seen);
             }
@@ -360,7 +363,7 @@ impl Host {
             ))
             .hint("See the messages before this one.")
         };
-        if !self.server.write_pages(pages) {
+        if !self.server.write_pages(pages).is_empty() {
             return Err(refused("a page could not be written to disk").of_lost_pages());
         }
         if !self.sync_disk() {

@@ -1,10 +1,14 @@
 //! Carrying out the tier's jobs, in whatever process has reason to.
 
 use mezzanine_device::{DeviceError, Request};
+use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{Job, JobError, PageId, Tier};
 
 use crate::host::{FlashIo, Host};
 use crate::message::Refusal;
+
+/// How often who waits for room has stage-out try again what disk refuses.
+const ATTEMPTS_MAX: u32 = 2;
 
 impl Host {
     /// Looks for a job and carries it out. False if there is nothing to do now.
@@ -42,7 +46,12 @@ impl Host {
             Job::ReadFront(_) => FlashIo::Read,
             Job::WriteDisk(job) => {
                 let pages: Vec<(PageId, &[u8])> = job.pages().collect();
-                return if self.server.write_pages(&pages) { Ok(()) } else { Err(JobError) };
+                let refused = self.server.write_pages(&pages);
+                if !refused.is_empty() && planted::is(Bug::RefusedEndsServer) {
+                    return Err(JobError);
+                }
+                refused.iter().for_each(|page| job.refuse(page));
+                return Ok(());
             }
             Job::SyncDisk(_) => return if self.sync_disk() { Ok(()) } else { Err(JobError) },
             // Never asked for: `Tier::set_pulling` is not called.
@@ -102,6 +111,36 @@ impl Host {
                 self.server.wait(seen);
             }
         }
+    }
+
+    /// Where stage-out rests because disk refuses pages, somebody who waits for room has it try again. Counts
+    /// `attempts`.
+    ///
+    /// # Errors
+    /// If the attempts came to nothing.
+    pub(crate) fn ask_disk(&self, attempts: &mut u32) -> Result<(), Refusal> {
+        let tier = self.tier();
+        if !tier.rests_for_disk() || planted::is(Bug::RefusedAwaited) {
+            return Ok(());
+        }
+        if *attempts == ATTEMPTS_MAX {
+            return Err(self.disk_refuses("there is no room for a page"));
+        }
+        *attempts += 1;
+        tier.retry_disk();
+        self.server.progressed();
+        Ok(())
+    }
+
+    /// What is said where pages cannot go to their files.
+    pub(crate) fn disk_refuses(&self, consequence: &str) -> Refusal {
+        Refusal::new(format!(
+            "{consequence}: pages in the flash tier on \"{}\" cannot be written to their files",
+            self.flash_path().display()
+        ))
+        .detail("They stay in the tier. Everything else that was asked for was written.")
+        .hint("See the messages before this one: put files back that are missing, make room where a file system is full, and try again. To drop a relation needs no file of it.")
+        .of_refused_pages()
     }
 
     /// What is said of a failed device.

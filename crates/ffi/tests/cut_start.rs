@@ -55,7 +55,7 @@ impl MarkerStore for Kept {
 struct Powered(Relations, Power);
 
 impl Server for Powered {
-    fn write_pages(&self, pages: &[(PageId, &[u8])]) -> bool {
+    fn write_pages(&self, pages: &[(PageId, &[u8])]) -> Vec<PageId> {
         self.0.write_pages(pages)
     }
 

@@ -49,7 +49,7 @@ impl Watching {
 }
 
 impl Server for Watching {
-    fn write_pages(&self, pages: &[(PageId, &[u8])]) -> bool {
+    fn write_pages(&self, pages: &[(PageId, &[u8])]) -> Vec<PageId> {
         self.1.disk.lock().unwrap().extend(pages.iter().map(|(id, bytes)| Some((*id, *bytes == nothing()))));
         self.0.write_pages(pages)
     }

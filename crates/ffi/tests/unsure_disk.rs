@@ -46,7 +46,7 @@ struct Faulty {
 }
 
 impl Server for Faulty {
-    fn write_pages(&self, pages: &[(PageId, &[u8])]) -> bool {
+    fn write_pages(&self, pages: &[(PageId, &[u8])]) -> Vec<PageId> {
         self.relations.write_pages(pages)
     }
 

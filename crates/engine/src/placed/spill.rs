@@ -82,7 +82,7 @@ impl Tier {
     pub(crate) fn take_spill(&self) -> bool {
         let Some(homes) = self.homes() else { return false };
         let control = self.control();
-        if control.lane.get() != LANE_IDLE || control.draining.get() != 0 {
+        if control.lane.get() != LANE_IDLE || control.draining.get() != 0 || self.rests_for_disk() {
             return false;
         }
         let wanted = homes.has_leaving() || homes.cleaner_wants();
@@ -188,6 +188,35 @@ impl Tier {
             if directory.state(frame) & (VALID | WRITTEN) == VALID | WRITTEN {
                 homes.push_written(homes.of_entry(frame));
             }
+        }
+    }
+
+    /// Disk has refused these pages of the lane: they are listed again behind the others. If it has taken
+    /// nothing else, there is nothing to be gained by that now.
+    pub(crate) fn spill_refused(&self, refused: &[LanePage]) {
+        let Some(homes) = self.homes() else { return };
+        let control = self.control();
+        let _control = control.lock.lock(self.owner);
+        let _guard = homes.lock(self.owner);
+        let directory = self.directory();
+        for page in refused {
+            let frame = self.frame_of(page.position);
+            // The home of a page that was superseded meanwhile may be another one's already.
+            if !needs_disk(directory.state(frame)) {
+                continue;
+            }
+            let home = homes.of_entry(frame);
+            match homes.state(home) {
+                LEAVING => {
+                    let listed = homes.push_leaving(home);
+                    debug_assert!(listed, "a page that left the list fits into it again");
+                }
+                USED => homes.came_dirty(home, homes.key(&directory.id(frame))),
+                _ => {}
+            }
+        }
+        if refused.len() as u64 == control.lane_pages.get() {
+            self.rest();
         }
     }
 

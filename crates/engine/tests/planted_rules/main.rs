@@ -16,6 +16,7 @@ mod lost_pages;
 mod notes;
 mod owners;
 mod recovery;
+mod refused;
 mod resizes;
 mod segments;
 mod slots;

@@ -15,6 +15,8 @@ pub struct MezzDiskPage {
     pub page: MezzPage,
     /// Its bytes, valid during the call.
     pub bytes: *const u8,
+    /// Its file did not take it.
+    pub refused: bool,
 }
 
 /// What a read of a page's place on disk has brought.
@@ -67,9 +69,9 @@ pub enum MezzFlashIo {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct MezzCallbacks {
-    /// Writes `count` pages to their relations, in this order. False if one could not be written; the reason
-    /// was logged.
-    pub write_pages: extern "C" fn(pages: *const MezzDiskPage, count: usize) -> bool,
+    /// Writes `count` pages to their relations, in this order. Of those that could not be written `refused` is
+    /// set; the reason was logged.
+    pub write_pages: extern "C" fn(pages: *mut MezzDiskPage, count: usize),
     /// Reads a page of a relation as it is on disk; an error was logged. Its file is synced with those that
     /// were written.
     pub read_page: extern "C" fn(page: MezzPage, bytes: *mut u8) -> MezzDiskRead,
@@ -104,12 +106,17 @@ pub struct MezzCallbacks {
 pub(super) struct Callbacks(pub(super) MezzCallbacks);
 
 impl Server for Callbacks {
-    fn write_pages(&self, pages: &[(PageId, &[u8])]) -> bool {
-        let pages: Vec<MezzDiskPage> = pages
+    fn write_pages(&self, pages: &[(PageId, &[u8])]) -> Vec<PageId> {
+        let mut named: Vec<MezzDiskPage> = pages
             .iter()
-            .map(|(id, bytes)| MezzDiskPage { page: MezzPage::from(id), bytes: bytes.as_ptr() })
+            .map(|(id, bytes)| MezzDiskPage {
+                page: MezzPage::from(id),
+                bytes: bytes.as_ptr(),
+                refused: false,
+            })
             .collect();
-        (self.0.write_pages)(pages.as_ptr(), pages.len())
+        (self.0.write_pages)(named.as_mut_ptr(), named.len());
+        pages.iter().zip(named).filter(|(_, named)| named.refused).map(|((id, _), _)| *id).collect()
     }
 
     fn read_page(&self, id: &PageId, page: &mut [u8]) -> DiskRead {

@@ -2,7 +2,7 @@
 
 use std::slice;
 
-use mezzanine_engine::Mark;
+use mezzanine_engine::{Mark, SyncMode};
 
 use crate::pages::{Found, Written};
 
@@ -114,6 +114,20 @@ pub extern "C" fn mezz_holds(host: &MezzHost, page: MezzPage) -> bool {
 #[unsafe(no_mangle)]
 pub extern "C" fn mezz_is_clean(host: &MezzHost) -> bool {
     host.0.is_provably_clean()
+}
+
+/// Whether the tier may hold the only copy of a page beyond a checkpoint of the server: what it holds is then
+/// part of the database.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_is_durable(host: &MezzHost) -> bool {
+    host.0.tier().sync_mode() == SyncMode::Durable
+}
+
+/// Calls `with` for the last page of every fork that is newer in the tier than on disk. A pass over the
+/// directory.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_dirty_forks(host: &MezzHost, with: extern "C" fn(last: MezzPage)) {
+    host.0.last_dirty_pages().iter().map(MezzPage::from).for_each(|last| with(last));
 }
 
 /// Waits until no write of these pages to disk is under way.

@@ -65,6 +65,8 @@ pub struct MezzStatistics {
     pub disk_writes: u64,
     /// Of these, pages that a drain asked for.
     pub pages_drained: u64,
+    /// Times that a file did not take a page; it stays in the tier.
+    pub disk_refused: u64,
     /// Syncs of the disk.
     pub disk_syncs: u64,
     /// Pages that were appended again instead of leaving the tier.
@@ -115,6 +117,7 @@ pub extern "C" fn mezz_statistics(host: &MezzHost, out: &mut MezzStatistics) {
         stage_out_bytes_read: of.stage_out_bytes_read,
         disk_writes: of.disk_writes,
         pages_drained: of.pages_drained,
+        disk_refused: of.disk_refused,
         disk_syncs: of.disk_syncs,
         second_chances: of.second_chances,
     };

@@ -21,6 +21,12 @@ pub extern "C" fn mezz_disk_busy(host: &MezzHost, permille: u32) {
     host.0.tier().set_disk_utilisation(permille)
 }
 
+/// Has stage-out try once more what the files have refused, if it rests for that. Called now and then.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_retry_disk(host: &MezzHost) {
+    host.0.tier().retry_disk();
+}
+
 /// Whether a device under the tier has failed; then `message` says which, and nothing more becomes durable.
 #[unsafe(no_mangle)]
 pub extern "C" fn mezz_has_failed(host: &MezzHost, message: &mut MezzMessage) -> bool {

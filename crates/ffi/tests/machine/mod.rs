@@ -2,7 +2,7 @@
 //! written to them.
 #![allow(clippy::unwrap_used, dead_code, unreachable_pub, missing_docs)]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::PathBuf;
@@ -25,6 +25,8 @@ pub const PAGE: usize = 8192;
 pub struct Disk {
     pub pages: Mutex<BTreeMap<[u8; 20], Vec<u8>>>,
     pub syncs: AtomicU32,
+    /// Pages that it does not take.
+    pub refused: Mutex<BTreeSet<PageId>>,
     pub marked: Mutex<bool>,
     /// How far the log reaches: all of what the tests name, until they say otherwise.
     pub log_end: Mutex<Option<LogPosition>>,
@@ -35,10 +37,12 @@ pub struct Disk {
 pub struct Relations(pub Arc<Disk>);
 
 impl Server for Relations {
-    fn write_pages(&self, pages: &[(PageId, &[u8])]) -> bool {
+    fn write_pages(&self, pages: &[(PageId, &[u8])]) -> Vec<PageId> {
         let mut disk = self.0.pages.lock().unwrap();
-        disk.extend(pages.iter().map(|(id, page)| (*id.as_bytes(), page.to_vec())));
-        true
+        let refused = self.0.refused.lock().unwrap();
+        let (refused, taken): (Vec<_>, Vec<_>) = pages.iter().partition(|(id, _)| refused.contains(id));
+        disk.extend(taken.into_iter().map(|(id, page)| (*id.as_bytes(), page.to_vec())));
+        refused.into_iter().map(|(id, _)| id).collect()
     }
 
     fn read_page(&self, id: &PageId, page: &mut [u8]) -> DiskRead {

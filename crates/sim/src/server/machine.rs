@@ -162,7 +162,7 @@ impl Relations {
 }
 
 impl Server for Relations {
-    fn write_pages(&self, pages: &[(PageId, &[u8])]) -> bool {
+    fn write_pages(&self, pages: &[(PageId, &[u8])]) -> Vec<PageId> {
         let mut writes: Vec<_> = pages
             .iter()
             .map(|(id, buf)| {
@@ -170,7 +170,8 @@ impl Server for Relations {
                 Request::Write { offset: u64::from(place) * self.page_bytes, buf }
             })
             .collect();
-        self.disk.run(&mut writes).into_iter().all(|written| written.is_ok())
+        let written = self.disk.run(&mut writes);
+        pages.iter().zip(written).filter(|(_, written)| written.is_err()).map(|((id, _), _)| *id).collect()
     }
 
     fn read_page(&self, id: &PageId, page: &mut [u8]) -> DiskRead {

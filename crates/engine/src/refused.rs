@@ -1,0 +1,230 @@
+//! Pages that disk does not take (docs/decisions/0022-pages-that-disk-does-not-take.md).
+//!
+//! A host may carry out a [`Job::WriteDisk`](crate::Job::WriteDisk) but for some of its pages: their file is
+//! missing, its file system is full, its disk reports an error ([`WriteDisk::refuse`](crate::WriteDisk)).
+//! Everything else goes on:
+//! 1. A refused page stays dirty, and is the newest version still.
+//! 2. In the queue its group stays at the front until the frame is needed. Then the page is appended at the
+//!    rear once more, as a second chance is, and the front moves on with the pages of other files.
+//! 3. Where pages are written in place it stays where it is, and is listed again behind the others.
+//! 4. A drain that meets one ends as [`DrainState::Refused`](crate::DrainState::Refused).
+//!
+//! That could go round for ever. So at most half of the frames are appended again within one revolution of the
+//! queue. When that is used up, or nothing will make room at the rear, or disk has taken nothing of a batch in
+//! place, stage-out *rests* until somebody asks for another attempt, [`Tier::retry_disk`]: who waits for room,
+//! and the host now and then. Who finds it at rest again after that has waited in vain.
+
+use std::collections::BTreeSet;
+
+use crate::directory::{HEAD, LockedShard, REFERENCED, VALID, needs_disk};
+use crate::format::{Record, RecordKind};
+use crate::ids::PageId;
+use crate::lane::{DRAIN, GROUP, LanePage};
+use crate::planted::{self, Bug};
+use crate::staging::Reserve;
+use crate::tier::Tier;
+
+/// Stage-out goes on.
+const GOES_ON: u64 = 0;
+/// The front waits for room at the rear (see `room`), for a page that disk has refused.
+const WAITS: u64 = 1;
+/// It rests until disk is to be tried again.
+const RESTS: u64 = 2;
+
+/// What a page is appended again as.
+pub(crate) struct Again {
+    pub(crate) kind: RecordKind,
+    pub(crate) version: Option<(u32, u64)>,
+    pub(crate) flags: u32,
+}
+
+/// What became of a refused page at the front.
+enum Carried {
+    /// It lies at the rear, or need not go to disk any more.
+    Done,
+    /// There is no room for it at the rear.
+    NoRoom,
+    /// Too many were appended again.
+    TooMany,
+}
+
+impl Tier {
+    /// Whether stage-out rests because disk refuses pages, and there is no more room for them.
+    pub fn rests_for_disk(&self) -> bool {
+        self.control().resting.get() == RESTS
+    }
+
+    /// Has stage-out try once more what disk has refused.
+    pub fn retry_disk(&self) {
+        let control = self.control();
+        if self.rests_for_disk() {
+            let _guard = control.lock.lock(self.owner);
+            control.resting.set(GOES_ON);
+        }
+    }
+
+    /// The room of tombstones. Where stage-out rests because nothing finds any at the rear, to drop what disk
+    /// refuses is what helps: so they take the last there is, and leave that of a group that carries the front.
+    pub(crate) fn reserve_of_drops(&self) -> Reserve {
+        let rests = self.rests_for_disk() && !planted::is(Bug::RefusedCannotBeDropped);
+        if rests { Reserve::Lost } else { Reserve::Foreground }
+    }
+
+    /// Stage-out rests from now on. Under the control lock.
+    pub(crate) fn rest(&self) {
+        self.control().resting.set(RESTS);
+    }
+
+    /// The front goes on, and has not met a refused page yet. Under the control lock.
+    pub(crate) fn front_goes_on(&self) {
+        self.control().resting.set(GOES_ON);
+    }
+
+    /// The front waits for room that nothing will make: true if it does for a page that disk has refused, and
+    /// so rests. Under the control lock.
+    pub(crate) fn rest_for_want_of_room(&self) -> bool {
+        let control = self.control();
+        let refused = control.resting.get() == WAITS;
+        if refused {
+            control.lane_room.set(0);
+            self.rest();
+        }
+        refused
+    }
+
+    /// Those of the lane's pages that disk has refused.
+    pub(crate) fn lane_refused(&self, refused: &BTreeSet<PageId>) -> Vec<LanePage> {
+        if refused.is_empty() {
+            return Vec::new();
+        }
+        self.lane_list()
+            .filter(|page| refused.contains(&self.directory().id(self.frame_of(page.position))))
+            .collect()
+    }
+
+    /// Disk has refused these pages of the lane; the others are about to be marked as written. Under no lock.
+    pub(crate) fn keep_refused(&self, refused: &[LanePage]) {
+        if refused.is_empty() || planted::is(Bug::RefusedCountsAsWritten) {
+            return;
+        }
+        self.control().counters.disk_refused.count(refused.len() as u64);
+        match self.control().lane_load.get() {
+            GROUP => self.carry_refused(refused),
+            DRAIN => {
+                let directory = self.directory();
+                for page in refused {
+                    let frame = self.frame_of(page.position);
+                    self.drain_refused(&directory.id(frame), directory.state(frame));
+                }
+            }
+            _ => self.spill_refused(refused),
+        }
+    }
+
+    /// Refused pages of groups at the front: appends them again, if their frames are needed and as far as that
+    /// goes. The groups behind stay.
+    fn carry_refused(&self, refused: &[LanePage]) {
+        // Before anything is appended: what makes room from now on is not missed.
+        let room = self.room();
+        let mut refused = refused.to_vec();
+        refused.sort_unstable_by_key(|page| page.position);
+        for page in refused {
+            let mut groups = self.lane_groups();
+            let holding = groups.find(|(group, head)| self.pages_of(*group, head).contains(&page.position));
+            let Some((group, head)) = holding else { continue };
+            if !self.front_needed(group) && !planted::is(Bug::RefusedAheadOfNeed) {
+                self.leave_at_front(group);
+                return;
+            }
+            let records = self.lane_records(group, &head);
+            let record = records.get((page.position - self.page_position(group, 0)) as usize);
+            let resting = match self.carry_on(page, record) {
+                Carried::Done => continue,
+                Carried::NoRoom => WAITS,
+                Carried::TooMany => RESTS,
+            };
+            if resting == WAITS {
+                self.wait_for_room(group, room);
+            }
+            let _guard = self.control().lock.lock(self.owner);
+            self.control().lane_end.set(group);
+            self.control().resting.set(resting);
+            return;
+        }
+    }
+
+    /// Appends a refused page again, unless it need not go to disk any more.
+    fn carry_on(&self, page: LanePage, record: Option<&Record>) -> Carried {
+        let directory = self.directory();
+        let frame = self.frame_of(page.position);
+        let id = directory.id(frame);
+        let shard = directory.lock(directory.slot(&id), self.owner);
+        let state = directory.state(frame);
+        if shard.find(&id) != Some(frame) || !needs_disk(state) {
+            return Carried::Done;
+        }
+        // Its version is kept if it is known; under the shard's lock it is the newest anyway.
+        let (version, lsn, checksum) = match record.map(|record| (record, &record.kind)) {
+            Some((record, RecordKind::Page { id: recorded, lsn, checksum, .. })) if *recorded == id => {
+                (Some((record.epoch, record.version)), *lsn, *checksum)
+            }
+            _ => (None, 0, directory.checksum(frame)),
+        };
+        let dirty = !planted::is(Bug::RefusedCarriedClean);
+        let kind = RecordKind::Page { id, dirty, second_chance: true, lost: false, lsn, checksum, home: 0 };
+        if !self.may_carry() {
+            return Carried::TooMany;
+        }
+        let flags = state & !(VALID | REFERENCED | HEAD);
+        match self.append_again(&shard, page, &Again { kind, version, flags }, Reserve::Refused) {
+            true => Carried::Done,
+            false => Carried::NoRoom,
+        }
+    }
+
+    /// Appends the page of a frame at the front at the rear once more, in place of that; false if there is no
+    /// room. Under the lock of its shard.
+    pub(crate) fn append_again(
+        &self,
+        shard: &LockedShard<'_>,
+        page: LanePage,
+        again: &Again,
+        reserve: Reserve,
+    ) -> bool {
+        let Again { kind, version, flags } = *again;
+        let RecordKind::Page { id, checksum, .. } = kind else { return false };
+        let old_frame = self.frame_of(page.position);
+        let state = self.directory().state(old_frame);
+        let replaced = Some(crate::staging::Replaced { state, position: page.position });
+        let Some(place) = self.append(kind, version, reserve, replaced) else { return false };
+        // Invariant 5: no write covers the frames that its contents came from.
+        assert_ne!(place.frame, old_frame, "a page would be overwritten by its own copy");
+        planted::inside("appended again: place given out");
+        let bytes = self.region.lease(self.lane_memory(page.place), self.geometry.page_size());
+        self.region.copy_in(place.memory, bytes);
+        if let Some(linked) = shard.find(&id) {
+            shard.unlink(linked);
+        }
+        planted::inside("appended again: old frame unlinked");
+        shard.link(place.frame, &id, flags, checksum);
+        planted::inside("appended again: linked, not counted as filled");
+        self.filled(place);
+        true
+    }
+
+    /// Whether one more refused page may be appended again within this revolution of the queue; counts it.
+    fn may_carry(&self) -> bool {
+        let control = self.control();
+        let _guard = control.lock.lock(self.owner);
+        let (rear, frames) = (control.rear.get(), self.frames_wanted());
+        if rear.saturating_sub(control.carried_from.get()) >= frames {
+            control.carried_from.set(rear);
+            control.carried.set(0);
+        }
+        if control.carried.get() >= frames / 2 && !planted::is(Bug::RefusedForEver) {
+            return false;
+        }
+        control.carried.bump(1);
+        true
+    }
+}

@@ -1,0 +1,229 @@
+//! Pages that disk does not take.
+
+use std::collections::BTreeSet;
+
+use mezzanine_engine::planted::{Bug, only_with};
+use mezzanine_engine::{
+    Design, DrainScope, DrainState, Job, PageId, StageIn, StageKind, SyncMode, TierConfig,
+};
+
+use crate::common::{Host, carry_out, page};
+use crate::{id, pairs};
+
+/// A host whose disk refuses some pages.
+struct Refusing {
+    host: Host,
+    refused: BTreeSet<PageId>,
+    refusals: u64,
+}
+
+impl Refusing {
+    fn new(config: &TierConfig, refused: impl Iterator<Item = u64>) -> Self {
+        Self { host: Host::new(config, 1), refused: refused.map(id).collect(), refusals: 0 }
+    }
+
+    /// Carries out a job; false if there was none.
+    fn step(&mut self) -> bool {
+        let Host { tier, flash, disk, .. } = &mut self.host;
+        let Some(mut job) = tier.next_job(1) else { return false };
+        let before: Vec<(PageId, Option<Vec<u8>>)> =
+            self.refused.iter().map(|id| (*id, disk.get(id).cloned())).collect();
+        carry_out(flash, disk, &mut job);
+        if let Job::WriteDisk(work) = &mut job {
+            let listed: BTreeSet<PageId> = work.pages().map(|(id, _)| id).collect();
+            for (id, older) in before.into_iter().filter(|(id, _)| listed.contains(id)) {
+                self.refusals += 1;
+                work.refuse(&id);
+                match older {
+                    Some(older) => disk.insert(id, older),
+                    None => disk.remove(&id),
+                };
+            }
+        }
+        tier.complete(job, Ok(()));
+        true
+    }
+
+    fn settle(&mut self) {
+        while self.step() {}
+    }
+
+    /// Stages a page in; false if there is no room for it, whatever is tried.
+    fn write(&mut self, block: u64, version: u64) -> bool {
+        let bytes = page(self.host.page_size, version);
+        let mut retried = false;
+        loop {
+            match self.host.tier.stage_in(&id(block), &bytes, StageKind::Dirty, 0) {
+                StageIn::Staged { .. } => return true,
+                StageIn::Full if self.step() => {}
+                StageIn::Full if self.host.tier.rests_for_disk() && !retried => {
+                    retried = true;
+                    self.host.tier.retry_disk();
+                }
+                StageIn::Full => return false,
+                other => panic!("not taken: {other:?}"),
+            }
+        }
+    }
+
+    fn drain(&mut self) -> DrainState {
+        let ticket = self.host.tier.request_drain(&DrainScope::default()).unwrap();
+        while self.host.tier.drain_state(&ticket) == DrainState::Pending {
+            assert!(self.step(), "a drain must have a job");
+        }
+        self.host.tier.drain_state(&ticket)
+    }
+
+    /// The reason passes: whether everything goes on after another attempt.
+    fn recovers(&mut self) -> bool {
+        let refused = std::mem::take(&mut self.refused);
+        self.host.tier.retry_disk();
+        self.write(20_000, 1)
+            && self.drain() == DrainState::Done
+            && refused
+                .iter()
+                .filter(|id| self.host.tier.holds(id).is_some())
+                .all(|id| self.host.disk.contains_key(id))
+    }
+
+    /// Whether the newest versions of the refused pages can still be had.
+    fn has_all(&mut self, version: u64) -> bool {
+        let wanted = page(self.host.page_size, version);
+        let refused: Vec<PageId> = self.refused.iter().copied().collect();
+        refused.into_iter().all(|id| self.host.read(id) == wanted)
+    }
+}
+
+/// In the queue and where pages are written in place.
+fn designs() -> Vec<TierConfig> {
+    let queue = pairs();
+    let in_place = TierConfig { design: Design::Lc, ..TierConfig::new(4096, 64) };
+    vec![queue, in_place]
+}
+
+/// Some pages are refused for several rounds of the queue, while others come and go.
+fn some_rounds(config: &TierConfig) -> Refusing {
+    let mut disk = Refusing::new(config, [3, 7].into_iter());
+    for block in 0..8 {
+        assert!(disk.write(block, 1));
+    }
+    for round in 0..20 {
+        for block in 100..140 {
+            assert!(disk.write(block, round), "other files go on");
+        }
+    }
+    assert!(disk.refusals > 1, "disk was asked for them");
+    disk
+}
+
+#[test]
+fn refused_pages_stay_while_others_go_on() {
+    only_with(&[Bug::RefusedCountsAsWritten], || {
+        designs().iter().all(|config| {
+            let mut disk = some_rounds(config);
+            let all = disk.has_all(1);
+            // The reason passes, and everything reaches disk.
+            let refused = std::mem::take(&mut disk.refused);
+            disk.host.tier.retry_disk();
+            let drained = disk.drain() == DrainState::Done;
+            let wanted = page(disk.host.page_size, 1);
+            all && drained && refused.iter().all(|id| disk.host.disk.get(id) == Some(&wanted))
+        })
+    });
+}
+
+#[test]
+fn refused_pages_are_found_after_a_crash() {
+    only_with(&[Bug::RefusedCountsAsWritten, Bug::RefusedCarriedClean], || {
+        designs().iter().all(|config| {
+            let mut disk = some_rounds(config);
+            disk.host.sync();
+            disk.host = disk.host.reopen(false);
+            let mut out = vec![0; disk.host.page_size];
+            let dirty = disk.refused.iter().all(|id| disk.host.tier.holds(id) == Some(true));
+            let _ = disk.host.tier.lookup(&id(3), &mut out);
+            dirty && disk.has_all(1)
+        })
+    });
+}
+
+#[test]
+fn a_drain_tells_of_refused_pages() {
+    only_with(&[Bug::RefusedCountsAsWritten, Bug::RefusedCountsAsDrained], || {
+        designs().iter().all(|config| {
+            let mut disk = Refusing::new(config, [3].into_iter());
+            for block in 0..8 {
+                assert!(disk.write(block, 1));
+            }
+            let told = disk.drain() == DrainState::Refused;
+            let others =
+                (0..8).filter(|&block| block != 3).all(|block| disk.host.disk.contains_key(&id(block)));
+            disk.refused.clear();
+            told && others && disk.drain() == DrainState::Done && disk.host.disk.contains_key(&id(3))
+        })
+    });
+}
+
+/// Nobody needs frames: what is refused ahead of need stays where it is.
+#[test]
+fn refused_pages_are_not_carried_ahead_of_need() {
+    only_with(&[Bug::RefusedAheadOfNeed], || {
+        let mut config = pairs();
+        config.ahead_frames = 256;
+        let mut disk = Refusing::new(&config, 0..8);
+        for block in 0..180 {
+            assert!(disk.write(block, 1));
+        }
+        disk.host.sync();
+        let rear = disk.host.tier.rear();
+        disk.host.tier.set_disk_utilisation(0);
+        disk.settle();
+        disk.refusals > 0 && disk.host.tier.rear() == rear
+    });
+}
+
+/// More is refused than is appended again within a revolution: stage-out rests, and who wants room is told.
+#[test]
+fn stage_out_rests_when_too_much_is_refused() {
+    only_with(&[Bug::RefusedForEver], || {
+        let frames = 2048;
+        let mut config = TierConfig::new(4096, frames);
+        (config.design, config.group_pages, config.survivors_max) = (Design::FaceGr, 16, 0);
+        let many = u64::from(frames) / 2 + 8;
+        let mut disk = Refusing::new(&config, 0..many);
+        for block in 0..many {
+            assert!(disk.write(block, 1));
+        }
+        let told = !(many..4 * u64::from(frames)).all(|block| disk.write(block, 1));
+        let all = disk.host.tier.rests_for_disk() && disk.has_all(1);
+        told && all && disk.recovers()
+    });
+}
+
+/// Everything is refused.
+#[test]
+fn stage_out_rests_when_nothing_goes_to_disk() {
+    for config in designs() {
+        let mut disk = Refusing::new(&config, 0..10_000);
+        let block = (0..10_000).find(|&block| !disk.write(block, 1)).unwrap();
+        assert!(disk.refusals < 4 * disk.host.tier.geometry().frames());
+        assert!((0..block).all(|block| disk.host.tier.holds(&id(block)) == Some(true)));
+        assert!(disk.recovers());
+    }
+}
+
+/// A quarter of the queue is refused, side by side: the front passes it, again and again.
+#[test]
+fn a_long_row_of_refused_pages_stops_nobody() {
+    for mode in [SyncMode::Durable, SyncMode::Drained] {
+        let mut config = TierConfig::new(4096, 2048);
+        (config.design, config.group_pages, config.survivors_max) = (Design::FaceGr, 16, 0);
+        config.sync_mode = mode;
+        let mut disk = Refusing::new(&config, 0..400);
+        for block in 0..8 * 2048 {
+            assert!(disk.write(block, 1), "{mode:?}: no room for block {block}");
+        }
+        assert!(disk.has_all(1));
+        assert!(disk.recovers());
+    }
+}

@@ -1,0 +1,92 @@
+//! Disk does not take some pages: they stay in the tier, and nothing else fails.
+//!
+//! One page that could not be written to its relation used to end all stage-out, and with that the server: a
+//! missing file or a full disk of one tablespace was a panic, again after each restart.
+
+#![allow(clippy::unwrap_used, missing_docs)]
+
+mod machine;
+
+use machine::{Machine, id, page, read, write};
+use mezzanine_engine::planted::{Bug, only_with};
+use mezzanine_engine::{IdRange, SyncMode};
+use mezzanine_ffi::host::Host;
+use mezzanine_ffi::message::Refusal;
+use mezzanine_ffi::pages::Written;
+
+/// Blocks of which disk takes none.
+const REFUSED: std::ops::Range<u32> = 3..9;
+
+/// A server whose disk refuses some blocks, and which has written many others since.
+fn with_refused_pages(machine: &Machine) -> Host {
+    let (host, _) = machine.start(10).unwrap();
+    machine.disk.refused.lock().unwrap().extend(REFUSED.map(id));
+    for block in 0..32 {
+        write(&host, block, 1);
+    }
+    for block in 1000..9000 {
+        write(&host, block, 1);
+    }
+    host
+}
+
+fn has_disk(machine: &Machine, block: u32) -> bool {
+    machine.disk.pages.lock().unwrap().contains_key(id(block).as_bytes())
+}
+
+#[test]
+fn one_files_error_stops_nobody_else() {
+    only_with(&[Bug::RefusedEndsServer, Bug::RefusedCountsAsWritten], || {
+        [SyncMode::Durable, SyncMode::Drained].into_iter().all(|mode| {
+            let machine = Machine::new(mode);
+            let host = std::panic::catch_unwind(|| with_refused_pages(&machine));
+            let Ok(host) = host else { return false };
+            let kept = REFUSED
+                .into_iter()
+                .all(|block| read(&host, &machine, block) == Some(1) && !has_disk(&machine, block));
+            // Whoever needs the files to be current is told, and the others are.
+            let Err(refused) = host.drain_all() else { return false };
+            let all = IdRange::relation(5, 1663, 1000);
+            let told = refused.is_of_refused_pages() && host.flush_range(&all).is_err();
+            let others = (1000..9000).all(|block| has_disk(&machine, block));
+            machine.disk.refused.lock().unwrap().clear();
+            let drained =
+                host.drain_all().is_ok() && REFUSED.into_iter().all(|block| has_disk(&machine, block));
+            host.tier().failure().is_none() && kept && told && others && drained
+        })
+    });
+}
+
+/// A server that stops leaves what cannot be written in the tier.
+#[test]
+fn a_stop_leaves_refused_pages_in_the_tier() {
+    let machine = Machine::new(SyncMode::Durable);
+    let host = with_refused_pages(&machine);
+    let closed = host.close(true).unwrap();
+    assert!(!closed.current && closed.lost.is_some_and(|refusal| refusal.is_of_refused_pages()));
+    drop(host);
+    let (host, _) = machine.start(10).unwrap();
+    assert!(REFUSED.into_iter().all(|block| read(&host, &machine, block) == Some(1)));
+}
+
+/// Everything is refused: who writes a page is told at the end, and what was taken is kept.
+#[test]
+fn who_finds_no_room_is_told() {
+    only_with(&[Bug::RefusedAwaited, Bug::RefusedCannotBeDropped], || {
+        let machine = Machine::new(SyncMode::Durable);
+        let (host, _) = machine.start(10).unwrap();
+        machine.disk.refused.lock().unwrap().extend((0..20_000).map(id));
+        // To wait for others, who do not exist, is a panic here.
+        let told_and_helped = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+            let write = |block| host.write(&id(block), &page(1), 1, Some(host.tier().mark()));
+            let refused =
+                |written: Result<Written, Refusal>| written.err().filter(Refusal::is_of_refused_pages);
+            let taken = (0..20_000).find(|&block| refused(write(block)).is_some())?;
+            let kept = (0..taken).all(|block| read(&host, &machine, block) == Some(1));
+            // To drop them helps, and so does room on disk.
+            host.drop_range(&IdRange::relation(5, 1663, 1000)).ok()?;
+            (kept && write(30_000) == Ok(Written::Taken)).then_some(())
+        }));
+        matches!(told_and_helped, Ok(Some(())))
+    });
+}
