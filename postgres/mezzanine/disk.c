@@ -20,6 +20,7 @@
 
 #include <limits.h>
 
+#include "access/xlog.h"
 #include "access/xlogutils.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
@@ -223,7 +224,8 @@ write_all(MezzDiskPage *pages, size_t count)
 		const MezzPage *first = &pages[i].page;
 
 		i += blocks.count;
-		if (!mezz_without_errors(write_run, &blocks, false))
+		/* Whoever carries out the job has not asked for these pages: his client is not told. */
+		if (!mezz_without_errors(write_run, &blocks, true))
 		{
 			for (size_t n = 0; n < blocks.count; n++)
 				blocks.pages[n].refused = true;
@@ -459,12 +461,15 @@ mezz_without_errors(bool (*work) (const void *), const void *what, bool log_only
 	uint32		holdoff;
 	uint32		cancel_holdoff;
 	uint32		crit_sections = CritSectionCount;
+	bool		exit_on_any = ExitOnAnyError;
 	int			locks = count_locks();
 
 	HOLD_INTERRUPTS();
 	holdoff = InterruptHoldoffCount;
 	cancel_holdoff = QueryCancelHoldoffCount;
 	CritSectionCount = 0;
+	/* A checkpointer that shuts the server down would exit. */
+	ExitOnAnyError = mezz_without("exit_on_error") && exit_on_any;
 	PG_TRY();
 	{
 		done = work(what);
@@ -482,6 +487,7 @@ mezz_without_errors(bool (*work) (const void *), const void *what, bool log_only
 	PG_END_TRY();
 	Assert(count_locks() == locks && InterruptHoldoffCount == holdoff);
 	CritSectionCount = crit_sections;
+	ExitOnAnyError = exit_on_any;
 	RESUME_INTERRUPTS();
 	return done;
 }

@@ -8,6 +8,7 @@
 #include "postgres.h"
 
 #include "access/xlog.h"
+#include "access/xlogutils.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
 #include "storage/bufpage.h"
@@ -452,7 +453,7 @@ checkpoint_written(int flags)
 	bool		done = mezz_checkpoint_written(mezz_host, all, &message);
 	bool		stays;
 
-	stays = message.lost || (message.disk_refuses && mezz_is_durable());
+	stays = message.lost || (message.disk_refuses && mezz_is_durable(mezz_host));
 	if (done || !stays || !shutdown || mezz_without("lost_shutdown"))
 		must(done, &message);
 }

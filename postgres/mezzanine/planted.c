@@ -30,6 +30,8 @@ static const char *const rules[] = {
 	"drop_fork",				/* a truncated fork is forgotten */
 	"drop_rels",				/* a dropped relation is forgotten */
 	"evict_checksum",			/* a clean page gets a fresh checksum */
+	"exit_on_error",			/* a checkpointer that stops the server outlives
+								 * what stage-out meets */
 	"failed_write",				/* what cannot be written to flash is written
 								 * to disk */
 	"failure",					/* a failed device is noticed */
@@ -38,6 +40,8 @@ static const char *const rules[] = {
 	"flush_rel",				/* files are current when a relation is synced
 								 * or copied */
 	"follow_timeline",			/* pages come in from a timeline */
+	"lengths",					/* files have the length that the tier's pages
+								 * reach when redo is done */
 	"log_end",					/* a log that ends before the tier's newest
 								 * page is of another moment */
 	"log_page",					/* the log may end within a record, where a
@@ -49,12 +53,17 @@ static const char *const rules[] = {
 	"lost_page",				/* a page whose only copy is unreadable is an
 								 * error */
 	"lost_shutdown",			/* a server with lost pages can be stopped */
-	"missing_file",				/* stage-out makes up for a missing file */
+	"missing_file",				/* stage-out makes up for a missing file in
+								 * recovery */
+	"missing_strict",			/* and for none afterwards */
 	"overwrite",				/* what is written past the tier is forgotten */
+	"refused_error",			/* what is refused because files do not take
+								 * pages is an error */
 	"relation_sync",			/* files of absorbed pages are synced at the
 								 * next checkpoint */
 	"rewind_label",				/* a rewound directory is no restored backup */
-	"short_file",				/* stage-out makes up for a missing segment */
+	"short_file",				/* stage-out makes up for a missing segment in
+								 * recovery */
 	"shutdown_drain",			/* files are current after a shutdown */
 	"timeline",					/* a redo point is one of a timeline */
 	"through",					/* sync mode through writes to disk at once */

@@ -4,7 +4,8 @@
  *	  remembers how long files were when they were synced.
  *
  * MEZZ_FAULTS names a file of lines "write TEXT", "sync TEXT" or "read TEXT":
- * that call fails with EIO for files whose path has TEXT in it.  It is looked
+ * that call fails with EIO for files whose path has TEXT in it; with "full TEXT"
+ * a write fails with ENOSPC.  It is looked
  * up at each call, so faults come and go while the server runs.
  *
  * MEZZ_SYNCED names a file to which every sync that succeeded adds the line
@@ -64,6 +65,17 @@ fails(const char *call, int fd)
 	return found;
 }
 
+static int
+write_fails(int fd)
+{
+	if (fails("write", fd))
+		return 1;
+	if (!fails("full", fd))
+		return 0;
+	errno = ENOSPC;
+	return 1;
+}
+
 static void
 remember(int fd)
 {
@@ -109,19 +121,19 @@ fdatasync(int fd)
 ssize_t
 pwrite(int fd, const void *bytes, size_t count, off_t offset)
 {
-	return fails("write", fd) ? -1 : REAL(pwrite) (fd, bytes, count, offset);
+	return write_fails(fd) ? -1 : REAL(pwrite) (fd, bytes, count, offset);
 }
 
 ssize_t
 pwrite64(int fd, const void *bytes, size_t count, off64_t offset)
 {
-	return fails("write", fd) ? -1 : REAL(pwrite64) (fd, bytes, count, offset);
+	return write_fails(fd) ? -1 : REAL(pwrite64) (fd, bytes, count, offset);
 }
 
 ssize_t
 pwritev(int fd, const struct iovec *iov, int count, off_t offset)
 {
-	return fails("write", fd) ? -1 : REAL(pwritev) (fd, iov, count, offset);
+	return write_fails(fd) ? -1 : REAL(pwritev) (fd, iov, count, offset);
 }
 
 ssize_t

@@ -1,7 +1,7 @@
-# A relation of more than 1 GB loses its second file behind the server's back. The pages of it that the tier has are written where they
-# belong, in a file that is made anew; what the tier does not have is missed as it would be without a tier.
+# A relation of more than 1 GB loses its second file behind the server's back. At the end of redo it is made anew, as long as the
+# tier's pages reach, and these are written where they belong; what the tier does not have is missed as it would be without a tier.
 #
-# Rules: short_file
+# Rules: lengths, short_file
 use strict;
 use warnings FATAL => 'all';
 
@@ -35,7 +35,7 @@ ok(-s "$path.1", 'which exists');
 crash($node);
 unlink "$path.1" or die "$path.1: $!";
 
-# The server notices nothing; the drain at the end makes the file again.
+# Redo notices nothing; at its end the file is made again, and the drain of the stop fills it.
 $node->start;
 my $from = -s $node->logfile;
 $node->append_conf('postgresql.conf', "mezzanine.drain_on_shutdown = on\n");

@@ -167,7 +167,7 @@ impl Worker<'_> {
             match self.tier.drain_state(&ticket) {
                 DrainState::Done => break,
                 DrainState::Pending => self.job_or_wait(),
-                DrainState::Failed | DrainState::Lost => {
+                DrainState::Failed | DrainState::Lost | DrainState::Refused => {
                     panic!("nothing fails here: {:?}", self.tier.failure())
                 }
             }

@@ -268,7 +268,7 @@ impl Server<'_> {
                 Ok(true)
             }
             DrainState::Pending => Ok(false),
-            DrainState::Failed | DrainState::Lost => {
+            DrainState::Failed | DrainState::Lost | DrainState::Refused => {
                 Err(Stop::violated(Invariant::NoUnprovokedError, "a drain of the tier failed"))
             }
         }

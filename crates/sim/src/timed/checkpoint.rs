@@ -89,7 +89,7 @@ impl World<'_> {
                 let tier = self.tier.expect("it was asked for a drain");
                 match tier.drain_state(&ticket) {
                     DrainState::Done => self.checkpoint_complete(),
-                    DrainState::Pending | DrainState::Failed | DrainState::Lost => {
+                    DrainState::Pending | DrainState::Failed | DrainState::Lost | DrainState::Refused => {
                         self.work_for(who, checkpoint)
                     }
                 }
