@@ -377,6 +377,8 @@ shmem_startup(void)
 			pg_atomic_init_u64(&mezz_shared->flash_ios[io], 0);
 			pg_atomic_init_u64(&mezz_shared->flash_ns[io], 0);
 		}
+		for (int place = 0; place < MEZZ_SKIP_PLACES; place++)
+			pg_atomic_init_u32(&mezz_shared->skipping[place], 0);
 		mezz_shared->stats_reset = GetCurrentTimestamp();
 		name_wait_events();
 		LWLockInitialize(&mezz_shared->superblock, LWLockNewTrancheId());
@@ -565,6 +567,7 @@ _PG_init(void)
 	if (mezz_host)
 	{
 		mezz_register_workers();
+		mezz_register_skipping();
 		mezz_register_explain();
 	}
 }

@@ -56,6 +56,8 @@ static const char *const rules[] = {
 	"rewind_label",				/* a rewound directory is no restored backup */
 	"short_file",				/* stage-out makes up for a missing segment */
 	"shutdown_drain",			/* files are current after a shutdown */
+	"skips_log",				/* what skips the log is not taken before its
+								 * transaction has ended */
 	"timeline",					/* a redo point is one of a timeline */
 	"through",					/* sync mode through writes to disk at once */
 	"worker_barrier",			/* the worker closes deleted files on request */
