@@ -33,6 +33,8 @@ static const char *const rules[] = {
 	"failed_write",				/* what cannot be written to flash is written
 								 * to disk */
 	"failure",					/* a failed device is noticed */
+	"files_at_rest",			/* clean pages of files that were changed
+								 * while the server was down are dropped */
 	"flush_db",					/* files are current when redo copies a
 								 * database */
 	"flush_rel",				/* files are current when a relation is synced
