@@ -150,7 +150,7 @@ unsafe fn settings(given: &MezzSettings) -> Result<(Settings, Option<FlashModel>
         sync_mode: mode.parse().map_err(Refusal::new)?,
         group_pages: given.group_pages,
         data_directory: PathBuf::from(data),
-        relation_files: (given.segment_blocks > 0).then(|| RelationFiles {
+        relation_files: (given.segment_blocks > 0).then_some(RelationFiles {
             segment_blocks: given.segment_blocks,
             tablespace_directory: tablespace,
         }),
