@@ -119,6 +119,9 @@ tier_write(SMgrRelation reln, BufferDesc *buf, const char *page, IOContext io_co
 	}
 	if (!tier_in_use())
 		return false;
+	/* The core writes it past the tier, which notes and forgets what is to be. */
+	if (mezz_skips_log(BufTagGetRelFileLocator(tag)))
+		return false;
 	mezz_follow_timeline();
 
 	/*
@@ -177,7 +180,7 @@ tier_evict(const BufferTag *tag, uint32 hash, const char *page, uint32 buf_state
 	 * The log of a clean page was forced before the page was written.  One from
 	 * behind the end of the log is damaged, and would pass for a newer history.
 	 */
-	if (!mezz_log_has(PageGetLSN((Page) page)))
+	if (!mezz_log_has(PageGetLSN((Page) page)) || mezz_skips_log(BufTagGetRelFileLocator(tag)))
 		return;
 	mezz_follow_timeline();
 	if (DataChecksumsEnabled() && !mezz_without("evict_checksum"))
@@ -335,7 +338,10 @@ tier_overwrite_begin(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum
 {
 	MezzMessage message = {0};
 
-	if (!tier_in_use() || mezz_without("overwrite"))
+	if (!tier_in_use())
+		return;
+	mezz_note_skipping(reln->smgr_rlocator.locator);
+	if (mezz_without("overwrite"))
 		return;
 	for (BlockNumber i = 0; i < nblocks; i++)
 		must(mezz_overwrite(mezz_host, page_name(reln->smgr_rlocator.locator, forknum, blocknum + i), &message),

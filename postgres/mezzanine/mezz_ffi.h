@@ -300,6 +300,14 @@ typedef struct MezzSettings {
    How many times slower than real time modelled devices are.
    */
   double time_scale;
+  /*
+   Blocks of one file of a relation; 0 if files are not looked at when the server starts and ends.
+   */
+  uint32_t segment_blocks;
+  /*
+   The directory within a tablespace that this release of the server uses.
+   */
+  const char *tablespace_directory;
 } MezzSettings;
 
 /*
@@ -543,6 +551,14 @@ typedef struct MezzStarted {
    The configured sync mode or admission takes effect only after a start with a drained tier.
    */
   bool mode_kept;
+  /*
+   Clean pages that were dropped, because their files have changed since the server ended.
+   */
+  uint64_t changed_pages;
+  /*
+   How many files that were.
+   */
+  uint64_t changed_files;
   /*
    The sizes that the tier has and those that are configured, if they differ: the latter take effect only
    after a start with a drained tier. Else empty.

@@ -15,6 +15,7 @@
 #include "access/xlog.h"
 #include "catalog/pg_control.h"
 #include "common/file_perm.h"
+#include "common/relpath.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
@@ -315,6 +316,8 @@ open_devices(void)
 			.group_pages = group_pages,
 			.flash_model = flash_model,
 			.time_scale = model_time_scale,
+			.segment_blocks = mezz_without("files_at_rest") ? 0 : RELSEG_SIZE,
+			.tablespace_directory = TABLESPACE_VERSION_DIRECTORY,
 		};
 
 		mezz_host = mezz_open(&settings, &mezz_callbacks, &message);
@@ -377,6 +380,8 @@ shmem_startup(void)
 			pg_atomic_init_u64(&mezz_shared->flash_ios[io], 0);
 			pg_atomic_init_u64(&mezz_shared->flash_ns[io], 0);
 		}
+		for (int place = 0; place < MEZZ_SKIP_PLACES; place++)
+			pg_atomic_init_u32(&mezz_shared->skipping[place], 0);
 		mezz_shared->stats_reset = GetCurrentTimestamp();
 		name_wait_events();
 		LWLockInitialize(&mezz_shared->superblock, LWLockNewTrancheId());
@@ -528,6 +533,10 @@ mezz_tier_start(const BufferTierStartup *info)
 					 errhint("Check the flash device and the kernel's log. Restart the server when the device works again, or with another one in mezzanine.flash_path: the tier is then made anew.")));
 			break;
 	}
+	if (found->changed_pages > 0)
+		ereport(LOG,
+				(errmsg("flash tier: " UINT64_FORMAT " pages of " UINT64_FORMAT " files were dropped, because the files were changed while the server was down",
+						found->changed_pages, found->changed_files)));
 	if (found->mode_kept)
 		ereport(WARNING,
 				(errmsg("the flash tier keeps the sync mode and admission that it was used with"),
@@ -565,6 +574,7 @@ _PG_init(void)
 	if (mezz_host)
 	{
 		mezz_register_workers();
+		mezz_register_skipping();
 		mezz_register_explain();
 	}
 }

@@ -8,6 +8,7 @@
  * disk.c		what the tier calls: pages to relations, syncs, waiting
  * worker.c		the background workers
  * log.c		how far the log reaches
+ * skipping.c	relations that skip the log
  * model.c		modelled devices: their time scale, what they have done
  * stat.c		views and functions
  * explain.c	lines of EXPLAIN
@@ -82,6 +83,9 @@ typedef struct MezzReads
 	uint64		flash_ns;		/* with track_io_timing */
 } MezzReads;
 
+/* Places in which relations that skip the log are counted */
+#define MEZZ_SKIP_PLACES 16384
+
 /* The extension's own shared memory; the tier's lies beside it */
 typedef struct MezzShared
 {
@@ -102,6 +106,9 @@ typedef struct MezzShared
 	/* by kind: what the flash device was asked for, and how long that took with track_io_timing */
 	pg_atomic_uint64 flash_ios[MEZZ_FLASH_IOS];
 	pg_atomic_uint64 flash_ns[MEZZ_FLASH_IOS];
+
+	/* processes whose transaction has made relations that skip the log, by a hash of these */
+	pg_atomic_uint32 skipping[MEZZ_SKIP_PLACES];
 
 	/* held by whoever replaces the tier's superblock */
 	LWLock		superblock;
@@ -177,6 +184,11 @@ extern MezzLogPosition mezz_log_position(void);
 extern XLogRecPtr mezz_known_position(XLogRecPtr lsn);
 extern bool mezz_log_has(XLogRecPtr lsn);
 extern void mezz_follow_timeline(void);
+
+/* skipping.c */
+extern void mezz_note_skipping(RelFileLocator rlocator);
+extern bool mezz_skips_log(RelFileLocator rlocator);
+extern void mezz_register_skipping(void);
 
 /* explain.c */
 extern bool mezz_explain;

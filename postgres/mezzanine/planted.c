@@ -35,6 +35,8 @@ static const char *const rules[] = {
 	"failed_write",				/* what cannot be written to flash is written
 								 * to disk */
 	"failure",					/* a failed device is noticed */
+	"files_at_rest",			/* clean pages of files that were changed
+								 * while the server was down are dropped */
 	"flush_db",					/* files are current when redo copies a
 								 * database */
 	"flush_rel",				/* files are current when a relation is synced
@@ -65,6 +67,8 @@ static const char *const rules[] = {
 	"short_file",				/* stage-out makes up for a missing segment in
 								 * recovery */
 	"shutdown_drain",			/* files are current after a shutdown */
+	"skips_log",				/* what skips the log is not taken before its
+								 * transaction has ended */
 	"timeline",					/* a redo point is one of a timeline */
 	"through",					/* sync mode through writes to disk at once */
 	"worker_barrier",			/* the worker closes deleted files on request */

@@ -434,6 +434,18 @@ bugs! {
         SyncMarkUnchecked,
         /// A data directory is not marked when the disk has what stage-out wrote. It was so once. (The part of `crates/ffi`.)
         SyncUnmarked,
+        /// Under a server with files: clean pages of files that were changed while it was down are believed.
+        ChangedFilesTrusted,
+        /// A file that was changed at the very moment noted when the server was left counts as unchanged.
+        RestTickTrusted,
+        /// A moment of a clock that was set back since says something of files.
+        ClockTrusted,
+        /// A directory that was put in the place of one that was noted counts as that one.
+        ReplacedDirectoryTrusted,
+        /// The marker forgets what was noted before the pages of changed files are durably gone.
+        RestForgottenEarly,
+        /// A start that follows one that was cut off keeps pages of changed files that were on disk, because their records do not say so.
+        CurrentPageKept,
     }
     11: {
         /// A failed flash flush counts as done.

@@ -325,7 +325,7 @@ impl Host {
 
     /// Leaves the tier in order after the last checkpoint: nothing is taken any more. With `drain` the disk
     /// is made current first; the pages stay in the tier for the next start. If the disk is current, the
-    /// marker and the control file say so too.
+    /// marker and the control file say so too. Nothing changes files of relations after this.
     ///
     /// Pages that are lost, or that disk does not take, keep it from being current, and nothing else: the tier
     /// is left with them as one that was not drained.
@@ -352,10 +352,15 @@ impl Host {
         while self.work() {}
         let superblock = self.replace_superblock(|superblock| tier.closed(superblock))?;
         let current = superblock.state == TierState::Drained;
-        if current {
+        let noted = self.note_files();
+        if current || noted.is_some() {
+            let only_copies = !current && tier.sync_mode() == SyncMode::Durable && !self.is_provably_clean();
             let alone = self.lock_superblock();
-            self.marker_of(&superblock, false).write(&*self.marker)?;
+            let marker = self.marker_of(&superblock, only_copies);
+            marker.resting(noted, current).write(&*self.marker)?;
             drop(alone);
+        }
+        if current {
             self.server.mark_control_file(false)?;
         }
         let lost = lost.map(|refusal| {

@@ -43,6 +43,8 @@ mod session;
 
 mod sync_mark;
 
+pub mod at_rest;
+
 mod foreign;
 
 pub mod startup;

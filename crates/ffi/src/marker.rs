@@ -20,6 +20,7 @@ use mezzanine_engine::format::Nonce;
 use mezzanine_engine::planted::{self, Bug};
 use serde::{Deserialize, Serialize};
 
+use crate::at_rest::Noted;
 use crate::message::Refusal;
 
 /// The file's name in the data directory.
@@ -127,6 +128,13 @@ pub struct Marker {
     /// one of them, whole or in part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forming: Vec<String>,
+    /// The directories of relations as the server left them in order: see [`crate::at_rest`]. `None` while it
+    /// runs and after a crash.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    at_rest: Option<Vec<String>>,
+    /// Whether no page was newer in the tier than on disk then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    at_rest_current: Option<bool>,
 }
 
 impl Marker {
@@ -143,6 +151,33 @@ impl Marker {
             mark: format!("{:016x}", 0),
             restored: restored_at(RedoPoint::default()),
             forming: Vec::new(),
+            at_rest: None,
+            at_rest_current: None,
+        }
+    }
+
+    /// The same, of a server that was left in order with these directories, if that was looked at.
+    #[must_use]
+    pub(crate) fn resting(self, noted: Option<Vec<Noted>>, current: bool) -> Self {
+        let at_rest_current = noted.is_some().then_some(current);
+        let at_rest = noted.map(|noted| noted.iter().map(Noted::shown).collect());
+        Self { at_rest, at_rest_current, ..self }
+    }
+
+    /// The directories that were noted, and whether no page was newer in the tier; `None` if nothing was
+    /// noted.
+    pub(crate) fn at_rest(&self) -> Option<(Vec<Noted>, bool)> {
+        let noted = self.at_rest.as_ref()?.iter().filter_map(|text| Noted::parse(text)).collect();
+        Some((noted, self.at_rest_current.unwrap_or_default()))
+    }
+
+    /// The same, with what another one has noted.
+    #[must_use]
+    pub(crate) fn rested_as(self, other: Option<&Self>) -> Self {
+        Self {
+            at_rest: other.and_then(|other| other.at_rest.clone()),
+            at_rest_current: other.and_then(|other| other.at_rest_current),
+            ..self
         }
     }
 

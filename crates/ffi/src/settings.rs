@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use mezzanine_engine::{Admission, ConfigError, Design, FRAMES_MAX, SyncMode, TierConfig};
 
+use crate::at_rest::RelationFiles;
 use crate::message::Refusal;
 
 const MB: u64 = 1 << 20;
@@ -35,6 +36,8 @@ pub struct Settings {
     pub group_pages: u32,
     /// The server's data directory, which must not hold the flash file.
     pub data_directory: PathBuf,
+    /// How relations lie there; `None` if their files are not looked at.
+    pub relation_files: Option<RelationFiles>,
 }
 
 impl Settings {
@@ -256,6 +259,7 @@ mod tests {
             sync_mode: SyncMode::Durable,
             group_pages,
             data_directory: "/data".into(),
+            relation_files: None,
         }
     }
 

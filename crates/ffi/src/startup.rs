@@ -13,7 +13,9 @@
 //!    (`foreign.rs`).
 //! 6. Recovery's writes and then the superblock of the new epoch are durable (invariant 7); then, if need be,
 //!    the control file says that the files lack pages.
-//! 7. The tier is published. From now on other processes of the server may use it.
+//! 7. What is not to be believed of it, because files were changed while the server was down, is dropped,
+//!    durably (`at_rest.rs`); the marker, which has said until then what the files were, says it no more.
+//! 8. The tier is published. From now on other processes of the server may use it.
 
 use mezzanine_engine::format::{
     ClusterName, FormatError, Nonce, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Sessions, Superblock, TierState,
@@ -25,6 +27,7 @@ use mezzanine_engine::{
     Tier, TierConfig, WriteFlash,
 };
 
+use crate::at_rest::Changed;
 use crate::foreign::{Contents, claim, contents, is_own, refuse_cache, refuse_foreign, refuse_zeros};
 use crate::host::{Flash, Host, describe, reshapes};
 use crate::marker::Marker;
@@ -88,6 +91,10 @@ pub struct Started {
     /// The configuration asks for other sizes than the tier can be made anew with before it is drained: both,
     /// in a sentence. Else empty.
     pub sizes_kept: String,
+    /// Clean pages that were dropped, because their files have changed since the server ended,
+    pub changed_pages: u64,
+    /// and how many files that were.
+    pub changed_files: u64,
 }
 
 /// Whether a tier of this configuration never holds the only copy of a page.
@@ -296,6 +303,8 @@ impl Host {
             recovery: RecoveryReport::default(),
             mode_kept: false,
             sizes_kept: String::new(),
+            changed_pages: 0,
+            changed_files: 0,
         })
     }
 
@@ -384,18 +393,28 @@ impl Host {
         if only_copies && planted::is(Bug::ControlFileBeforeMarker) {
             self.server.mark_control_file(true)?;
         }
-        let (recovered, older) = self.recover_checked(memory, &superblock, marker, start.owner)?;
+        let as_left = marker.filter(|_| announced.is_some() && adoption == Adoption::Adopted);
+        let (recovered, older, changed) =
+            self.recover_checked(memory, &superblock, marker, as_left, start.owner)?;
         if let Some(announced) = announced.filter(|_| !planted::is(Bug::SessionUnannounced)) {
             self.put_superblock(&announced)?;
         }
         let mark = marker.filter(|marker| marker.names(&superblock.tier_uuid)).map_or(0, Marker::mark);
-        // Before any page may be newer in the tier than on disk.
-        self.marker_of_start(start, &superblock.tier_uuid, only_copies)
+        let in_use = self
+            .marker_of_start(start, &superblock.tier_uuid, only_copies)
             .of_session(&start.new_session, recovered.superblock.epoch)
-            .marked(mark)
-            .write(&*self.marker)?;
+            .marked(mark);
+        // Before any page may be newer in the tier than on disk. A start that is cut off has changed no file.
+        let is_dropped = changed.everything || !changed.ranges.is_empty();
+        let noted = as_left.filter(|_| is_dropped && !planted::is(Bug::RestForgottenEarly));
+        in_use.clone().rested_as(noted).write(&*self.marker)?;
         sync_mark::go_on(&recovered.tier, mark);
-        let recovery = self.begin_epoch(recovered, start, only_copies)?;
+        let mut recovery = self.begin_epoch(recovered, start, only_copies)?;
+        if is_dropped {
+            self.drop_changed(&changed)?;
+            in_use.write(&*self.marker)?;
+            (recovery.valid, recovery.dirty) = self.tier().valid_and_dirty();
+        }
         if !only_copies {
             self.server.mark_control_file(false)?;
         }
@@ -408,7 +427,8 @@ impl Host {
             }
             _ => reason,
         };
-        Ok(Started { adoption, reason, recovery, mode_kept, sizes_kept })
+        let Changed { pages: changed_pages, files: changed_files, .. } = changed;
+        Ok(Started { adoption, reason, recovery, mode_kept, sizes_kept, changed_pages, changed_files })
     }
 
     /// Takes the space for so many frames, so that a full file system is noticed now and not when pages are
@@ -480,26 +500,38 @@ impl Host {
         Ok(superblock)
     }
 
-    /// [`Self::recover`]s the tier; with the reason, if it is emptied since its directory is older.
+    /// [`Self::recover`]s the tier; with the reason, if it is emptied since its directory is older, and with
+    /// what is to be dropped of it, if it is `as_left`, by the marker of then.
     fn recover_checked(
         &self,
         memory: Blank,
         superblock: &Superblock,
         marker: Option<&Marker>,
+        as_left: Option<&Marker>,
         owner: u32,
-    ) -> Result<(Recovered, Option<String>), Refusal> {
+    ) -> Result<(Recovered, Option<String>, Changed), Refusal> {
         let recovered = self.recover(memory, superblock, owner)?;
         let ours = marker.filter(|marker| marker.names(&superblock.tier_uuid));
         let older = match sync_mark::is_ahead(&recovered, ours) {
             None => self.log_ends_before(recovered.log)?,
             ahead => ahead,
         };
-        let Some(why) = older else { return Ok((recovered, None)) };
+        let Some(why) = older else {
+            let changed = as_left.map(|marker| self.changed_at_rest(&recovered.tier, marker));
+            let changed = changed.unwrap_or_default();
+            if !changed.everything {
+                return Ok((recovered, None, changed));
+            }
+            let why = "every file of which it held pages was changed while the server was down";
+            drop(recovered);
+            let changed = Changed { everything: true, ..Changed::default() };
+            return Ok((self.emptied(superblock, owner)?, Some(why.to_owned()), changed));
+        };
         let needed = marker.is_some_and(|marker| marker.only_copies);
         let shown = self.flash_path().display().to_string();
         let why = session::apart(superblock, needed, &shown, why)?;
         drop(recovered);
-        Ok((self.emptied(superblock, owner)?, Some(why)))
+        Ok((self.emptied(superblock, owner)?, Some(why), Changed::default()))
     }
 
     /// A log that ends before the newest page of the tier is of an earlier moment, and so are the files: what

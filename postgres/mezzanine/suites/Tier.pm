@@ -5,9 +5,6 @@
 # The tests know nothing of it: before a server starts, its configuration gets a tier of its own, and so few shared
 # buffers that pages really pass through it. Servers that are made from a backup of another one inherit its configuration,
 # so what is said here comes last, and again at every start.
-#
-# With MEZZ_COLD set the tier is removed before a start if the files are current: for tests that damage files of a stopped
-# server and want the damage to be seen, where a warm tier would answer with the page as it was.
 package Tier;
 
 use strict;
@@ -17,8 +14,8 @@ sub configure
 {
 	my ($node) = @_;
 	my $flash = $node->basedir . '/flash';
-	unlink $flash if $ENV{MEZZ_COLD} && !needs_tier($node);
 	my $text = "\n# a tier under this server\n"
+	  . "dynamic_library_path = '$ENV{MEZZ_LIBRARY}:\$libdir'\n"
 	  . "shared_preload_libraries = '" . preload($node) . "'\n"
 	  . "mezzanine.flash_path = '$flash'\n"
 	  . "mezzanine.flash_size = '" . ($ENV{MEZZ_FLASH_SIZE} // '24MB') . "'\n"
@@ -29,14 +26,6 @@ sub configure
 	open my $conf, '>>', $file or die "$file: $!";
 	print $conf $text;
 	close $conf;
-}
-
-# Whether the tier may hold pages that are newer than the files.
-sub needs_tier
-{
-	my ($node) = @_;
-	open my $marker, '<', $node->data_dir . '/mezzanine.tier' or return 0;
-	return grep { /^only_copies = true/ } <$marker>;
 }
 
 # What the test itself wants preloaded, and the tier.

@@ -1,6 +1,8 @@
 # Databases are copied as files: CREATE DATABASE, and ALTER DATABASE SET TABLESPACE. The files have to be current by then.
 #
-# Rules: checkpoint_all
+# So has that of a relation whose storage is copied, for whoever reads it as a file.
+#
+# Rules: checkpoint_all, flush_rel
 use strict;
 use warnings FATAL => 'all';
 
@@ -49,7 +51,6 @@ $node->safe_psql('postgres', 'ALTER DATABASE original SET TABLESPACE pg_default'
 is(whole($node, 't', 'original'), "5000|12502500|$ver", 'and back');
 
 change();
-$node->safe_psql('original', 'ALTER TABLE t SET TABLESPACE elsewhere');
 is(whole($node, 't', 'original'), "5000|12502500|$ver", 'a table in another tablespace');
 change();
 $node->safe_psql('original', 'ALTER TABLE t SET TABLESPACE pg_default');
@@ -57,5 +58,15 @@ $node->safe_psql('postgres', 'CHECKPOINT');
 crash($node);
 $node->start;
 is(whole($node, 't', 'original'), "5000|12502500|$ver", 'and back, after a crash');
+
+$node->safe_psql('original', 'CREATE TABLE r AS SELECT g AS id, 1 AS ver FROM generate_series(1, 5000) g');
+evict($node, 'r', 'original');
+my ($file, $newest) = (relation_path($node, 'r', 'original'), page_lsn($node, 'r', 0, 'original'));
+isnt(file_lsn($file, 0), $newest, 'a file is older than the tier');
+my $session = $node->background_psql('original');
+$session->query_safe('BEGIN; ALTER TABLE r SET TABLESPACE elsewhere');
+is(file_lsn($file, 0), $newest, 'and current when its relation is copied');
+$session->query_safe('COMMIT');
+$session->quit;
 $node->stop;
 done_testing();

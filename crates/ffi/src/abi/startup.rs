@@ -6,6 +6,7 @@ use std::ptr::{self, NonNull};
 
 use mezzanine_engine::RedoPoint;
 
+use crate::at_rest::RelationFiles;
 use crate::host::Host;
 use crate::message::Refusal;
 use crate::modelled::FlashModel;
@@ -44,6 +45,10 @@ pub struct MezzSettings {
     pub flash_model: *const c_char,
     /// How many times slower than real time modelled devices are.
     pub time_scale: f64,
+    /// Blocks of one file of a relation; 0 if files are not looked at when the server starts and ends.
+    pub segment_blocks: u32,
+    /// The directory within a tablespace that this release of the server uses.
+    pub tablespace_directory: *const c_char,
 }
 
 /// What the server knows when it starts.
@@ -98,6 +103,10 @@ pub struct MezzStarted {
     pub bytes_read: u64,
     /// The configured sync mode or admission takes effect only after a start with a drained tier.
     pub mode_kept: bool,
+    /// Clean pages that were dropped, because their files have changed since the server ended.
+    pub changed_pages: u64,
+    /// How many files that were.
+    pub changed_files: u64,
     /// The sizes that the tier has and those that are configured, if they differ: the latter take effect only
     /// after a start with a drained tier. Else empty.
     pub sizes_kept: [c_char; MEZZ_TEXT_BYTES],
@@ -120,13 +129,14 @@ pub struct MezzSizes {
 /// As for [`text`], for every text.
 unsafe fn settings(given: &MezzSettings) -> Result<(Settings, Option<FlashModel>), Refusal> {
     // SAFETY: the caller's promise, for all of these.
-    let [path, data, design, admission, mode, model] = [
+    let [path, data, design, admission, mode, model, tablespace] = [
         given.flash_path,
         given.data_directory,
         given.design,
         given.admission,
         given.sync_mode,
         given.flash_model,
+        given.tablespace_directory,
     ]
     .map(|given| unsafe { text(given) });
     let settings = Settings {
@@ -140,6 +150,10 @@ unsafe fn settings(given: &MezzSettings) -> Result<(Settings, Option<FlashModel>
         sync_mode: mode.parse().map_err(Refusal::new)?,
         group_pages: given.group_pages,
         data_directory: PathBuf::from(data),
+        relation_files: (given.segment_blocks > 0).then_some(RelationFiles {
+            segment_blocks: given.segment_blocks,
+            tablespace_directory: tablespace,
+        }),
     };
     let model = if model.is_empty() { None } else { Some(FlashModel::open(&model, given.time_scale)?) };
     Ok((settings, model))
@@ -242,6 +256,8 @@ pub extern "C" fn mezz_start(
         out.dirty = started.recovery.dirty;
         out.bytes_read = started.recovery.bytes_read;
         out.mode_kept = started.mode_kept;
+        out.changed_pages = started.changed_pages;
+        out.changed_files = started.changed_files;
         put_text(&started.sizes_kept, &mut out.sizes_kept);
     });
     told(done, message)

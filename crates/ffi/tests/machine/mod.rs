@@ -117,6 +117,7 @@ impl Machine {
             sync_mode: self.mode,
             group_pages: 0,
             data_directory: self.root.join("data"),
+            relation_files: None,
         }
     }
 

@@ -110,6 +110,7 @@ fn settings(terms: &Terms, random: &mut Random) -> Settings {
         sync_mode: SyncMode::Durable,
         group_pages: random.between(1, 4) as u32,
         data_directory: "/simulated/data".into(),
+        relation_files: None,
     };
     let in_place = random.chance(1, 4);
     let designs: Vec<_> =
