@@ -51,6 +51,11 @@ impl Configuration {
         self.sync_mode != "durable" || self.admission == "clean"
     }
 
+    /// Whether the tier never has a page that is newer than on disk.
+    pub(crate) fn holds_clean_alone(&self) -> bool {
+        self.sync_mode == "through" || self.admission == "clean"
+    }
+
     /// The settings for postgresql.conf.
     pub(crate) fn settings(&self, directory: &Path) -> String {
         let switch = |on: bool| if on { "on" } else { "off" };

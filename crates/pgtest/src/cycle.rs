@@ -8,6 +8,10 @@ use std::time::{Duration, Instant};
 
 use crate::configuration::Configuration;
 use crate::failure::{Checked, Failure, While as _, demand};
+use crate::histories::copies::Known;
+use crate::histories::outcome::Tally;
+use crate::histories::trouble;
+use crate::histories::{Histories, Kind, Plan, When};
 use crate::journal::{self, Journal};
 use crate::load::{self, Shared};
 use crate::oracle::Oracle;
@@ -74,6 +78,8 @@ pub(crate) struct Statistics {
     pub(crate) commits: u64,
     /// Blocks whose position was compared, counted at every check.
     pub(crate) blocks: u64,
+    /// What was drawn of histories, and what became of it.
+    pub(crate) histories: Tally,
 }
 
 impl Statistics {
@@ -93,6 +99,7 @@ impl Statistics {
         for (sum, more) in pairs {
             *sum += more;
         }
+        self.histories.add(&other.histories);
     }
 }
 
@@ -118,12 +125,13 @@ impl fmt::Display for Statistics {
 
 /// A cluster and what is known of it.
 pub(crate) struct Life {
-    server: Server,
-    configuration: Configuration,
+    pub(crate) server: Server,
+    pub(crate) configuration: Configuration,
     clients: i32,
-    shared: Shared,
-    side: Side,
-    oracle: Oracle,
+    pub(crate) shared: Shared,
+    pub(crate) side: Side,
+    pub(crate) oracle: Oracle,
+    pub(crate) histories: Histories,
     /// The last commit of each client that is in the database, from client 1 on.
     last: Vec<i32>,
     /// How long a checkpoint takes.
@@ -133,9 +141,18 @@ pub(crate) struct Life {
 
 impl Life {
     /// Starts a new cluster with a tier, and creates the tables.
-    pub(crate) fn begin(mut server: Server, configuration: Configuration, clients: u32) -> Checked<Self> {
+    pub(crate) fn begin(
+        mut server: Server,
+        configuration: Configuration,
+        clients: u32,
+        histories: &[Kind],
+    ) -> Checked<Self> {
         server.configure(&configuration.settings(&server.directory))?;
         server.kills_tear = configuration.full_page_writes;
+        if !histories.is_empty() {
+            // In the directory itself: where one goes, nobody would clean up what its server has elsewhere.
+            server.configure("dynamic_shared_memory_type = mmap")?;
+        }
         server.start()?;
         let mut db = server.connect()?;
         let mut oracle = Oracle::default();
@@ -143,8 +160,11 @@ impl Life {
         db.batch_execute(load::SCHEMA)?;
         db.batch_execute(side::SCHEMA)?;
         let journal = Journal::open(&Self::journal(&server))?;
+        let mut histories = Histories::new(histories, &server.directory);
+        histories.started(server.sessions);
         Ok(Self {
             server,
+            histories,
             side: Side::new(!configuration.full_page_writes && configuration.consistency_checking),
             configuration,
             clients: clients as i32,
@@ -156,14 +176,27 @@ impl Life {
         })
     }
 
-    fn journal(server: &Server) -> PathBuf {
+    /// The journal of a life's commits.
+    pub(crate) fn journal(server: &Server) -> PathBuf {
         server.directory.join("commits")
     }
 
-    /// Load, kill, recovery, checks. Says what was killed.
-    pub(crate) fn cycle(&mut self, random: &mut Random, all: bool) -> Result<Kill, (Kill, Failure)> {
+    /// Load, kill, recovery, checks, and the histories that are drawn. Says what was killed.
+    pub(crate) fn cycle(
+        &mut self,
+        random: &mut Random,
+        of_histories: Random,
+        all: bool,
+    ) -> Result<Kill, (Kill, Failure)> {
         let kill = Kill::draw(random);
-        let done = self.load_and_kill(kill, random).and_then(|()| self.recover(kill, random));
+        let mut plan = self.histories.plan(of_histories);
+        // With trouble everything is killed: what is left of the server is unknown.
+        let kill = if plan.trouble.is_some() { Kill::Anytime } else { kill };
+        let done = self
+            .before_load(&mut plan)
+            .and_then(|()| self.load_and_kill(kill, random, &mut plan))
+            .and_then(|()| self.recover(kill, random, &mut plan));
+        self.statistics.histories = self.histories.tally.clone();
         let crashed = kill != Kill::InStop;
         done.and_then(|()| self.check(all, crashed)).map_err(|failure| (kill, failure))?;
         self.statistics.cycles += 1;
@@ -173,6 +206,8 @@ impl Life {
     /// Stops the server in order; then the files alone must be the database.
     pub(crate) fn end(&mut self) -> Checked {
         let databases = side::databases(&mut self.server.connect()?)?;
+        // It may be as it was drawn for a copy.
+        self.server.set("mezzanine.drain_on_shutdown", None)?;
         self.server.stop()?;
         // A kill in the middle of CREATE DATABASE leaves files that no database has, and that may end within
         // a block.
@@ -189,8 +224,10 @@ impl Life {
         self.server.stop()
     }
 
-    fn load_and_kill(&mut self, kill: Kill, random: &mut Random) -> Checked {
-        let Self { server, shared, side, last, clients, checkpoint_time, statistics, .. } = self;
+    fn load_and_kill(&mut self, kill: Kill, random: &mut Random, plan: &mut Plan) -> Checked {
+        let Self {
+            server, shared, side, last, clients, checkpoint_time, statistics, histories, oracle, ..
+        } = self;
         shared.leave.store(false, Ordering::Relaxed);
         let connections = (0..*clients).map(|_| server.connect()).collect::<Checked<Vec<_>>>()?;
         let (keeper, checkpointer) = (server.connect()?, server.connect()?);
@@ -203,11 +240,25 @@ impl Life {
                 workers.push(scope.spawn(move || load::run(db, number, seq, seed, shared)));
             }
             let keeper_numbers = Random::new(random.next(), 0);
-            let shared = &*shared;
+            let (shared, side) = (&*shared, &*side);
             let keeper = scope.spawn(move || side.run(keeper, keeper_numbers, shared).map(|()| 0));
             workers.push(keeper);
+            let copied = if plan.copy == Some(When::Running) {
+                thread::sleep(Duration::from_millis(50 + plan.random.below(500)));
+                histories.copy_running(&Known { server, shared, side, oracle })
+            } else {
+                Ok(())
+            };
             let mut strike = Strike { server, random, statistics, checkpoint_time };
-            let struck = strike.run(kill, scope, checkpointer, &returned).and_then(|()| {
+            let struck = copied.and_then(|()| match plan.trouble {
+                None => strike.run(kill, scope, checkpointer, &returned),
+                Some(trouble) => {
+                    shared.trouble.store(true, Ordering::Relaxed);
+                    let come = histories.trouble(trouble, strike.server, checkpointer, plan);
+                    come.and_then(|()| strike.everything())
+                }
+            });
+            let struck = struck.and_then(|()| {
                 if kill.leaves_postmaster() { wait_all(&workers, strike.server) } else { Ok(()) }
             });
             shared.leave.store(true, Ordering::Relaxed);
@@ -221,38 +272,72 @@ impl Life {
         })
     }
 
-    fn recover(&mut self, kill: Kill, random: &mut Random) -> Checked {
-        let lost = self.configuration.flash_may_be_lost() && random.below(8) == 0;
+    fn recover(&mut self, kill: Kill, random: &mut Random, plan: &mut Plan) -> Checked {
+        let lost = self.configuration.flash_may_be_lost() && random.below(8) == 0 && plan.trouble.is_none();
         if kill.leaves_postmaster() {
-            return self.server.wait_ready();
+            self.server.wait_ready()?;
+            self.histories.started(self.server.sessions);
+            if plan.is_over() {
+                return Ok(());
+            }
+            // What comes now is done to a server that is down.
+            self.server.kill(random.below(2) == 0)?;
+            self.statistics.kills += 1;
+        }
+        let lost = lost && !kill.leaves_postmaster();
+        let later = plan.after_cut_starts && kill == Kill::InRecovery && !lost;
+        if plan.copy == Some(When::Crashed) && !later {
+            self.copy_crashed()?;
+        }
+        if !later {
+            self.while_down(plan)?;
         }
         if lost {
             std::fs::remove_file(self.server.flash())?;
+            self.histories.flash_was_lost();
             self.statistics.flash_lost += 1;
         }
         if kill == Kill::InRecovery {
-            for _ in 0..1 + random.below(2) {
-                let longest = self.server.started_in / 2;
-                self.server.launch()?;
-                // Mostly within recovery itself, sometimes before it.
-                let begin = Instant::now();
-                let aimed = random.below(4) > 0;
-                while aimed && !self.server.is_recovering() && begin.elapsed() < longest * 10 {
-                    thread::sleep(Duration::from_millis(1));
-                }
-                thread::sleep(Duration::from_micros(random.below(longest.as_micros().max(1_000) as u64)));
-                let early = self.server.is_recovering();
-                self.server.kill(random.below(2) == 0)?;
-                self.statistics.in_recovery += u64::from(early);
-                self.statistics.kills += 1;
-            }
+            self.cut_starts(random)?;
         }
-        self.server.start()
+        if plan.copy == Some(When::Crashed) && later {
+            self.copy_crashed()?;
+        }
+        self.while_down(plan)?;
+        self.server.start()?;
+        self.histories.started(self.server.sessions);
+        if plan.trouble.is_some() {
+            self.shared.trouble.store(false, Ordering::Relaxed);
+            self.server.log.check_but(&trouble::OF_FILES)?;
+            self.server.set("restart_after_crash", None)?;
+        }
+        self.compare_with_rotten()
+    }
+
+    /// Kills one or two starts.
+    fn cut_starts(&mut self, random: &mut Random) -> Checked {
+        for _ in 0..1 + random.below(2) {
+            let longest = self.server.started_in / 2;
+            self.server.launch()?;
+            // Mostly within recovery itself, sometimes before it.
+            let begin = Instant::now();
+            let aimed = random.below(4) > 0;
+            while aimed && !self.server.is_recovering() && begin.elapsed() < longest * 10 {
+                thread::sleep(Duration::from_millis(1));
+            }
+            thread::sleep(Duration::from_micros(random.below(longest.as_micros().max(1_000) as u64)));
+            let early = self.server.is_recovering();
+            self.server.kill(random.below(2) == 0)?;
+            self.histories.start_was_cut();
+            self.statistics.in_recovery += u64::from(early);
+            self.statistics.kills += 1;
+        }
+        Ok(())
     }
 
     /// Everything, of a server that runs and has no clients. Blocks first: reading a page may move its
     /// position.
-    fn check(&mut self, all: bool, crashed: bool) -> Checked {
+    pub(crate) fn check(&mut self, all: bool, crashed: bool) -> Checked {
         self.server.log.check()?;
         let mut db = self.server.connect()?;
         self.statistics.blocks += self.oracle.check(&mut db)?;
@@ -312,7 +397,7 @@ impl Strike<'_> {
             _ => None,
         };
         match single {
-            None => self.server.kill(self.random.below(2) == 0)?,
+            None => return self.everything(),
             Some(title) => {
                 let named: Vec<u32> = self
                     .server
@@ -327,6 +412,13 @@ impl Strike<'_> {
             }
         }
         drop(idle);
+        self.statistics.kills += 1;
+        Ok(())
+    }
+
+    /// Kills every process.
+    fn everything(&mut self) -> Checked {
+        self.server.kill(self.random.below(2) == 0)?;
         self.statistics.kills += 1;
         Ok(())
     }

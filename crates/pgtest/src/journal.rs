@@ -32,6 +32,21 @@ impl Journal {
         Ok(Self(Mutex::new(file.during(|| format!("\"{}\" cannot be opened", path.display()))?)))
     }
 
+    /// Begins anew with what stood in it at another moment.
+    pub(crate) fn go_back(&self, text: &str) -> Checked {
+        let mut file =
+            self.0.lock().map_err(|_| Failure("a client died while it wrote the journal".into()))?;
+        file.set_len(0)?;
+        Ok(file.write_all(text.as_bytes())?)
+    }
+
+    /// What stands in it at this moment, in whole lines.
+    pub(crate) fn text(&self, path: &Path) -> Checked<String> {
+        let _nobody_writes =
+            self.0.lock().map_err(|_| Failure("a client died while it wrote the journal".into()))?;
+        Ok(fs::read_to_string(path)?)
+    }
+
     fn add(&self, line: &str) -> Checked {
         let mut file =
             self.0.lock().map_err(|_| Failure("a client died while it wrote the journal".into()))?;

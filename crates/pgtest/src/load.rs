@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 use postgres::{Client, Statement};
 
 use crate::failure::{Checked, Failure, demand, words};
+use crate::histories::trouble;
 use crate::journal::{Journal, Transfer};
 use crate::random::Random;
 
@@ -48,13 +49,27 @@ pub(crate) struct Shared {
     pub(crate) versions: Vec<AtomicI32>,
     /// Clients leave off when this is set.
     pub(crate) leave: AtomicBool,
+    /// Files are away or cannot grow, or were so a moment ago: statements may fail of that.
+    pub(crate) trouble: AtomicBool,
 }
 
 impl Shared {
     /// At the beginning of a life.
     pub(crate) fn new(journal: Journal) -> Self {
         let versions = (0..=ACCOUNTS).map(|_| AtomicI32::new(0)).collect();
-        Self { journal, versions, leave: AtomicBool::new(false) }
+        Self { journal, versions, leave: AtomicBool::new(false), trouble: AtomicBool::new(false) }
+    }
+}
+
+impl Shared {
+    /// What an error means for a client.
+    pub(crate) fn meaning(&self, error: &postgres::Error) -> Meaning {
+        match meaning(error) {
+            Meaning::Wrong if self.trouble.load(Ordering::Relaxed) && trouble::may_cause(error) => {
+                Meaning::Again
+            }
+            meaning => meaning,
+        }
     }
 }
 
@@ -69,8 +84,8 @@ pub(crate) enum Meaning {
     Wrong,
 }
 
-/// What an error means for a client.
-pub(crate) fn meaning(error: &postgres::Error) -> Meaning {
+/// What an error means for a client of a server without trouble.
+fn meaning(error: &postgres::Error) -> Meaning {
     match error.code().map(|code| code.code()) {
         None => Meaning::Gone,
         Some(code) if code.starts_with("57P") || code.starts_with("08") => Meaning::Gone,
@@ -106,8 +121,10 @@ pub(crate) fn run(
     let mut acknowledged = 0;
     let mut session = match Session::new(db) {
         Ok(session) => session,
-        Err(error) if meaning(&error) == Meaning::Gone => return Ok(0),
-        Err(error) => return Err(error.into()),
+        Err(error) => match shared.meaning(&error) {
+            Meaning::Wrong => return Err(error.into()),
+            Meaning::Gone | Meaning::Again => return Ok(0),
+        },
     };
     while !shared.leave.load(Ordering::Relaxed) {
         match transfer(&mut session, client, seq + 1, &mut random, shared) {
@@ -154,7 +171,7 @@ fn transfer(
     let known = [from, to].map(|id| shared.versions[id as usize].load(Ordering::Acquire));
     let mut t = Transfer { client, seq, from, to, amount, versions: (0, 0) };
     if let Err(error) = change(session, &mut t) {
-        return refused(session, error, "a transfer");
+        return refused(session, error, "a transfer", shared);
     }
     for ((id, version), known) in [(from, t.versions.0), (to, t.versions.1)].into_iter().zip(known) {
         demand(version > known, || {
@@ -164,10 +181,10 @@ fn transfer(
     shared.journal.doubt(&t)?;
     match session.db.batch_execute("COMMIT") {
         Ok(()) => shared.journal.done(&t)?,
-        Err(error) if meaning(&error) == Meaning::Gone => return Err(Stop::Gone),
+        Err(error) if shared.meaning(&error) == Meaning::Gone => return Err(Stop::Gone),
         Err(error) => {
             shared.journal.refused(&t)?;
-            return refused(session, error, "a commit");
+            return refused(session, error, "a commit", shared);
         }
     }
     for (id, version) in [(from, t.versions.0), (to, t.versions.1)] {
@@ -198,8 +215,8 @@ fn change(session: &mut Session, t: &mut Transfer) -> Result<(), postgres::Error
     Ok(())
 }
 
-fn refused(session: &mut Session, error: postgres::Error, what: &str) -> Result<bool, Stop> {
-    match meaning(&error) {
+fn refused(session: &mut Session, error: postgres::Error, what: &str, shared: &Shared) -> Result<bool, Stop> {
+    match shared.meaning(&error) {
         Meaning::Gone => Err(Stop::Gone),
         Meaning::Wrong => Err(Stop::Failed(Failure(format!("{what} failed: {}", words(&error))))),
         Meaning::Again => match session.db.batch_execute("ROLLBACK") {

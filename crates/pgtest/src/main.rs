@@ -17,6 +17,9 @@
 //! 5. Every block that the log names has at least the version of its newest record ([`oracle`]).
 //! 6. Indexes have every row, and heaps are sound, by amcheck ([`structure`]); after the stop also by
 //!    `pg_checksums`.
+//!
+//! With histories, directory and flash of several moments are put together between kills, and more is
+//! checked: see [`histories`].
 #![forbid(unsafe_code)]
 
 mod failure;
@@ -37,12 +40,17 @@ mod oracle;
 mod structure;
 
 mod cycle;
+
+mod histories;
+
 mod run;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::{Parser, value_parser};
+
+use crate::histories::Kind;
 
 /// Kills a PostgreSQL server with the flash tier again and again, and checks what it had acknowledged.
 ///
@@ -86,6 +94,20 @@ struct Arguments {
     /// fail.
     #[arg(long)]
     planted: Option<String>,
+    /// Draw histories as well, of these kinds. Without a value: copies,rot. Lives with more cycles than four
+    /// have more to put together; each takes up to five times the room.
+    #[arg(
+        long,
+        value_name = "KINDS",
+        num_args = 0..=1,
+        require_equals = true,
+        value_delimiter = ',',
+        default_missing_value = "copies,rot"
+    )]
+    histories: Vec<Kind>,
+    /// The library made of postgres/mezzanine/t/faults.c (cc -shared -fPIC faults.c -ldl), for a full disk.
+    #[arg(long, value_name = "LIBRARY")]
+    faults: Option<PathBuf>,
     /// Clients that transfer between accounts.
     #[arg(long, default_value_t = 4, value_parser = value_parser!(u32).range(1..))]
     clients: u32,

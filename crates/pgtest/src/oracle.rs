@@ -55,7 +55,7 @@ struct Truncation {
 }
 
 /// What the log of a life demands.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Oracle {
     /// Where reading goes on, as text.
     read_to: Option<String>,

@@ -57,6 +57,16 @@ pub(crate) fn stop(pid: u32) {
     }
 }
 
+/// Asks a postmaster to end all at once, and to leave the files as they are.
+pub(crate) fn quit(pid: u32) {
+    signal(pid, Signal::QUIT);
+}
+
+/// Lets a stopped process go on.
+pub(crate) fn go_on(pid: u32) {
+    signal(pid, Signal::CONT);
+}
+
 fn signal(pid: u32, signal: Signal) {
     if let Some(pid) = Pid::from_raw(pid as i32) {
         let _ = kill_process(pid, signal);

@@ -5,10 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use clap::ValueEnum as _;
+
 use crate::Arguments;
 use crate::configuration::Configuration;
 use crate::cycle::{Kill, Life, Statistics};
-use crate::failure::{Checked, Failure, While as _};
+use crate::failure::{Checked, Failure, While as _, demand};
+use crate::histories::Kind as History;
 use crate::processes;
 use crate::random::Random;
 use crate::server::{Installation, Server};
@@ -18,6 +21,7 @@ use crate::server::{Installation, Server};
 /// # Errors
 /// If the test could not be run.
 pub(crate) fn run(arguments: &Arguments) -> Checked<bool> {
+    check_faults(arguments)?;
     processes::adopt_orphans()?;
     let variable = std::env::var_os("MEZZANINE_PG_BINDIR").map(PathBuf::from);
     let bindir = arguments.bindir.clone().or(variable).map_or_else(built, Ok)?;
@@ -58,11 +62,23 @@ pub(crate) fn run(arguments: &Arguments) -> Checked<bool> {
         fs::remove_dir_all(&directory)?;
     }
     fs::remove_dir_all(&scratch)?;
-    for line in tabulate(&by_setting) {
+    for line in tabulate(&by_setting).into_iter().chain(total.histories.lines()) {
         println!("{line}");
     }
     println!("{total}, none lost, {} s", begin.elapsed().as_secs());
     Ok(true)
+}
+
+/// A full disk is a library's doing, which has to be there.
+fn check_faults(arguments: &Arguments) -> Checked {
+    let Some(library) = &arguments.faults else {
+        return demand(!arguments.histories.contains(&History::Full), || {
+            "--histories=full needs --faults, a library made of postgres/mezzanine/t/faults.c".into()
+        });
+    };
+    demand(library.is_absolute() && library.is_file(), || {
+        format!("--faults: \"{}\" is no file with an absolute path", library.display())
+    })
 }
 
 /// What a life of some ten cycles takes, with all of its log, twice.
@@ -101,14 +117,22 @@ fn report_failure(
     what: &str,
     directory: &Path,
 ) {
-    let Arguments { seed, cycles, cycles_per_life, .. } = arguments;
+    let Arguments { seed, cycles, cycles_per_life, histories, .. } = arguments;
     let kill = kill.map_or(String::new(), |kill| format!(" ({kill:?})"));
     println!(
         "FAILED: seed {seed}, life {life}, {cycle}{kill}: {}; kept in {}; again: mezz-pgtest --seed {seed} --cycles {cycles} \
-         --cycles-per-life {cycles_per_life} --life {life}",
+         --cycles-per-life {cycles_per_life} --life {life}{}",
         what.replace('\n', " "),
-        directory.display()
+        directory.display(),
+        asked_for(histories)
     );
+}
+
+/// The option that asks for these histories.
+fn asked_for(histories: &[History]) -> String {
+    let name = |history: &History| history.to_possible_value().map(|value| value.get_name().to_owned());
+    let names: Vec<String> = histories.iter().filter_map(name).collect();
+    if names.is_empty() { String::new() } else { format!(" --histories={}", names.join(",")) }
 }
 
 /// A cluster with the extensions that are needed for checking, made once and copied for each life.
@@ -179,16 +203,26 @@ fn live(
     // environment.
     let is_setting = |rule: &&str| !rule.contains(char::is_uppercase);
     let planted = arguments.planted.as_deref();
-    let server = Server::new(installation, directory, planted.filter(|rule| !is_setting(rule)));
+    let mut server = Server::new(installation, directory, planted.filter(|rule| !is_setting(rule)));
+    server.faults.clone_from(&arguments.faults);
     if let Some(rule) = planted.filter(is_setting) {
         server.configure(&format!("mezzanine.planted = '{rule}'")).map_err(at("begin"))?;
     }
-    let mut lived = Life::begin(server, configuration.clone(), arguments.clients).map_err(at("begin"))?;
+    let mut lived = Life::begin(server, configuration.clone(), arguments.clients, &arguments.histories)
+        .map_err(at("begin"))?;
     for cycle in 0..cycles {
         let mut random = Random::new(arguments.seed, life << 8 | (cycle + 1) << 32);
-        let done = lived.cycle(&mut random, cycle + 1 == cycles);
+        // Apart, so that what is killed and when is the same without histories.
+        let of_histories = Random::new(arguments.seed, 1 << 63 | life << 8 | (cycle + 1) << 32);
+        lived.histories.note(format!("cycle {cycle}")).map_err(at("histories"))?;
+        let done = lived.cycle(&mut random, of_histories, cycle + 1 == cycles);
         *statistics = lived.statistics.clone();
-        done.map_err(|(kill, failure)| (format!("cycle {cycle}"), Some(kill), failure))?;
+        done.map_err(|(kill, Failure(what))| {
+            let steps = &lived.histories.steps;
+            let steps =
+                if steps.is_empty() { String::new() } else { format!("; steps: {}", steps.join("; ")) };
+            (format!("cycle {cycle}"), Some(kill), Failure(what + &steps))
+        })?;
     }
     let ended = lived.end();
     *statistics = lived.statistics.clone();

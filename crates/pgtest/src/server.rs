@@ -106,6 +106,8 @@ pub(crate) struct Server {
     pub(crate) directory: PathBuf,
     /// A rule of the engine that is taken out, by the postmaster's environment.
     planted: Option<String>,
+    /// A library that has writes fail as the file `faults` says (`postgres/mezzanine/t/faults.c`).
+    pub(crate) faults: Option<PathBuf>,
     postmaster: Option<Child>,
     /// Whether a kill may tear a write of a block. Without images of blocks in its log PostgreSQL survives
     /// no torn block, with a tier or without.
@@ -114,6 +116,8 @@ pub(crate) struct Server {
     pub(crate) log: Log,
     /// How long the last start took until connections were accepted.
     pub(crate) started_in: Duration,
+    /// Starts and restarts that came to accept connections: each is a session of the tier.
+    pub(crate) sessions: u64,
 }
 
 impl Server {
@@ -123,10 +127,12 @@ impl Server {
             installation: installation.clone(),
             directory: directory.to_path_buf(),
             planted: planted.map(str::to_owned),
+            faults: None,
             postmaster: None,
             kills_tear: true,
             log: Log::new(directory.join("log")),
             started_in: Duration::from_millis(300),
+            sessions: 0,
         }
     }
 
@@ -147,6 +153,35 @@ impl Server {
         Ok(writeln!(file, "{settings}")?)
     }
 
+    /// Sets a parameter, or sets it back, and waits until the postmaster has it: a shutdown that is asked for
+    /// before it has looked at its files goes first.
+    pub(crate) fn set(&self, parameter: &str, value: Option<&str>) -> Checked {
+        let mut db = self.connect()?;
+        match value {
+            Some(value) => db.batch_execute(&format!("ALTER SYSTEM SET {parameter} = {value}"))?,
+            None => db.batch_execute(&format!("ALTER SYSTEM RESET {parameter}"))?,
+        }
+        let sql = "SELECT coalesce($1, boot_val) FROM pg_settings WHERE name = $2";
+        let wanted: String = db.query_one(sql, &[&value, &parameter])?.try_get(0)?;
+        db.batch_execute("SELECT pg_reload_conf()")?;
+        let begin = Instant::now();
+        loop {
+            let is: String =
+                self.connect()?.query_one("SELECT current_setting($1)", &[&parameter])?.try_get(0)?;
+            if is == wanted {
+                return Ok(());
+            }
+            demand(begin.elapsed().as_secs() < START_SECONDS_MAX, || format!("{parameter} stays {is}"))?;
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    /// Has relation files not grow any more, or grow again.
+    pub(crate) fn fill_disk(&self, full: bool) -> Checked {
+        let faults = if full { "full /base/\n" } else { "" };
+        Ok(fs::write(self.directory.join("faults"), faults)?)
+    }
+
     /// Whether the start that is under way has begun to recover and is not done.
     pub(crate) fn is_recovering(&self) -> bool {
         let log = self.log.of_start();
@@ -162,6 +197,9 @@ impl Server {
         if let Some(rule) = &self.planted {
             command.env("MEZZANINE_PLANTED", rule);
         }
+        if let Some(library) = &self.faults {
+            command.env("LD_PRELOAD", library).env("MEZZ_FAULTS", self.directory.join("faults"));
+        }
         self.postmaster = Some(command.spawn().during(|| "the server cannot be started".into())?);
         Ok(())
     }
@@ -175,15 +213,34 @@ impl Server {
         Ok(())
     }
 
+    /// Starts the server, and waits until it accepts connections or has refused to. How it ended, if it has.
+    pub(crate) fn try_start(&mut self) -> Checked<Option<String>> {
+        self.launch()?;
+        self.wait_ready_or_ended()
+    }
+
     /// Waits until connections are accepted, after a start or while the postmaster restarts its processes.
     pub(crate) fn wait_ready(&mut self) -> Checked {
+        match self.wait_ready_or_ended()? {
+            None => Ok(()),
+            Some(status) => Err(Failure(format!("the server did not start ({status}): {}", self.log.tail()))),
+        }
+    }
+
+    /// Waits until connections are accepted, or the server has ended. How it ended, if it has.
+    pub(crate) fn wait_ready_or_ended(&mut self) -> Checked<Option<String>> {
         let begin = Instant::now();
         loop {
             if let Some(status) = self.ended()? {
-                return Err(Failure(format!("the server did not start ({status}): {}", self.log.tail())));
+                return Ok(Some(status));
             }
             match self.connect().and_then(|mut client| Ok(client.simple_query("SELECT 1").map(|_| ())?)) {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    self.sessions += 1;
+                    return Ok(None);
+                }
+                // A page of the catalogs: it accepts connections, and has nothing to say to them.
+                Err(Failure(why)) if why.contains("cannot be read from the flash tier") => return Ok(None),
                 Err(error) => demand(begin.elapsed().as_secs() < START_SECONDS_MAX, || {
                     format!("the server accepts no connections: {error}: {}", self.log.tail())
                 })?,
@@ -210,14 +267,33 @@ impl Server {
 
     /// A new connection to another database.
     pub(crate) fn connect_to(&self, database: &str) -> Checked<Client> {
+        Ok(self.try_connect_to(database)?)
+    }
+
+    /// A new connection, or what the server says instead.
+    pub(crate) fn try_connect_to(&self, database: &str) -> Result<Client, postgres::Error> {
         let mut config = Config::new();
         config.host_path(&self.directory).user("postgres").dbname(database);
-        Ok(config.connect(NoTls)?)
+        config.connect(NoTls)
     }
 
     /// The postmaster's children.
     pub(crate) fn children(&self) -> Vec<(u32, String)> {
         self.postmaster.as_ref().map_or_else(Vec::new, |postmaster| processes::children(postmaster.id()))
+    }
+
+    /// Stops every process where it is, each when the system call that it is in is complete, and does
+    /// something meanwhile.
+    pub(crate) fn while_frozen<T>(&self, what: impl FnOnce() -> T) -> Option<T> {
+        let postmaster = self.postmaster.as_ref()?.id();
+        // The postmaster first: it begets no more of them then.
+        processes::stop(postmaster);
+        let children = processes::children(postmaster);
+        children.iter().for_each(|(pid, _)| processes::stop(*pid));
+        let done = what();
+        children.iter().for_each(|(pid, _)| processes::go_on(*pid));
+        processes::go_on(postmaster);
+        Some(done)
     }
 
     /// Kills every process, the postmaster before or after the others.
@@ -272,6 +348,21 @@ impl Server {
             })?;
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    /// Stops the server as a crash does, but for the shared memory, which nobody would clean up if its
+    /// directory went.
+    pub(crate) fn stop_at_once(&mut self) -> Checked {
+        let Some(postmaster) = &self.postmaster else { return Ok(()) };
+        processes::quit(postmaster.id());
+        let begin = Instant::now();
+        while self.ended()?.is_none() {
+            demand(begin.elapsed().as_secs() < START_SECONDS_MAX, || {
+                format!("the server does not stop at once: {}", self.log.tail())
+            })?;
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Ok(())
     }
 
     /// Compares the checksums of all files of the stopped cluster.

@@ -10,11 +10,12 @@
 //! zeros, with the image in the log, and gives up with "invalid page pd_lower 0".
 
 use std::sync::atomic::Ordering;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use postgres::Client;
 
 use crate::failure::{Checked, Failure, demand, words};
-use crate::load::{Meaning, Shared, meaning};
+use crate::load::{Meaning, Shared};
 use crate::random::Random;
 
 const TABLES: usize = 3;
@@ -34,13 +35,19 @@ struct Part {
 /// What a table holds; `None` if there is no such table.
 type Content = Option<Vec<Part>>;
 
-/// What is known of the tables beside the ledger.
+/// What the tables beside the ledger hold at a moment.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Side {
+pub(crate) struct Contents {
     tables: [Content; TABLES],
     /// A change whose outcome is in doubt: the table, and what it would hold.
     in_doubt: Option<(usize, Content)>,
     generation: i64,
+}
+
+/// What is known of the tables beside the ledger. It may be asked while they are being changed.
+#[derive(Debug, Default)]
+pub(crate) struct Side {
+    known: Mutex<Contents>,
     /// Files are neither dropped nor cut.
     keeps_files: bool,
 }
@@ -68,16 +75,31 @@ impl Side {
         Self { keeps_files, ..Self::default() }
     }
 
-    fn new_part(&mut self, random: &mut Random) -> Part {
-        self.generation += 1;
-        Part { generation: self.generation, rows: 20 + random.below(400) as i64 }
+    fn lock(&self) -> MutexGuard<'_, Contents> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What is known at this moment.
+    pub(crate) fn contents(&self) -> Contents {
+        self.lock().clone()
+    }
+
+    /// The tables went back to a moment at which this was known.
+    pub(crate) fn go_back(&self, contents: &Contents) {
+        *self.lock() = contents.clone();
+    }
+
+    fn new_part(&self, random: &mut Random) -> Part {
+        let mut known = self.lock();
+        known.generation += 1;
+        Part { generation: known.generation, rows: 20 + random.below(400) as i64 }
     }
 
     /// Draws a change of a table.
-    fn draw(&mut self, table: usize, random: &mut Random) -> Change {
+    fn draw(&self, table: usize, random: &mut Random) -> Change {
         let part = self.new_part(random);
         let fill = insert(table, part);
-        let Some(content) = self.tables[table].clone() else {
+        let Some(content) = self.lock().tables[table].clone() else {
             return Change { sql: create(table, "") + &fill, content: Some(vec![part]) };
         };
         let kind = if self.keeps_files { 4 + random.below(2) } else { random.below(6) };
@@ -108,19 +130,20 @@ impl Side {
     }
 
     /// Makes one change in one transaction. False if the server is gone.
-    fn change(&mut self, db: &mut Client, random: &mut Random) -> Checked<bool> {
+    fn change(&self, db: &mut Client, random: &mut Random, shared: &Shared) -> Checked<bool> {
         let table = random.below(TABLES as u64) as usize;
         let Change { sql, content } = self.draw(table, random);
-        self.in_doubt = Some((table, content.clone()));
+        self.lock().in_doubt = Some((table, content.clone()));
         match db.batch_execute(&format!("BEGIN; {sql} COMMIT")) {
             Ok(()) => {
-                self.tables[table] = content;
-                self.in_doubt = None;
+                let mut known = self.lock();
+                known.tables[table] = content;
+                known.in_doubt = None;
                 Ok(true)
             }
-            Err(error) if meaning(&error) == Meaning::Gone => Ok(false),
-            Err(error) if meaning(&error) == Meaning::Again => {
-                self.in_doubt = None;
+            Err(error) if shared.meaning(&error) == Meaning::Gone => Ok(false),
+            Err(error) if shared.meaning(&error) == Meaning::Again => {
+                self.lock().in_doubt = None;
                 Ok(db.batch_execute("ROLLBACK").is_ok())
             }
             Err(error) => Err(Failure(format!("{sql} failed: {}", words(&error)))),
@@ -128,14 +151,14 @@ impl Side {
     }
 
     /// Works until the server is gone.
-    pub(crate) fn run(&mut self, mut db: Client, mut random: Random, shared: &Shared) -> Checked {
+    pub(crate) fn run(&self, mut db: Client, mut random: Random, shared: &Shared) -> Checked {
         if db.batch_execute("SET lock_timeout = '1s'").is_err() {
             return Ok(());
         }
         while !shared.leave.load(Ordering::Relaxed) {
             let going = match random.below(5) {
-                0 | 1 => self.change(&mut db, &mut random)?,
-                _ => self.upkeep(&mut db, &mut random)?,
+                0 | 1 => self.change(&mut db, &mut random, shared)?,
+                _ => self.upkeep(&mut db, &mut random, shared)?,
             };
             if !going {
                 return Ok(());
@@ -146,32 +169,33 @@ impl Side {
     }
 
     /// One statement that leaves all contents as they are. False if the server is gone.
-    fn upkeep(&self, db: &mut Client, random: &mut Random) -> Checked<bool> {
+    fn upkeep(&self, db: &mut Client, random: &mut Random, shared: &Shared) -> Checked<bool> {
         let number = random.below(TABLES as u64) as usize;
-        let side = self.tables[number].as_ref().map(|_| format!("side{number}"));
+        let side = self.lock().tables[number].as_ref().map(|_| format!("side{number}"));
         let rewrite = if self.keeps_files { None } else { rewriting(side.as_deref(), random) };
         let statement = rewrite.unwrap_or_else(|| keeping(side.as_deref(), self.keeps_files, random));
         match db.batch_execute(&statement) {
             Ok(()) => Ok(true),
-            Err(error) if meaning(&error) == Meaning::Gone => Ok(false),
-            Err(error) if meaning(&error) == Meaning::Again || is_expected(&error) => Ok(true),
+            Err(error) if shared.meaning(&error) == Meaning::Gone => Ok(false),
+            Err(error) if shared.meaning(&error) == Meaning::Again || is_expected(&error) => Ok(true),
             Err(error) => Err(Failure(format!("{statement} failed: {}", words(&error)))),
         }
     }
 
     /// Checks that each table holds what it should, and settles what was in doubt.
-    pub(crate) fn check(&mut self, db: &mut Client) -> Checked {
+    pub(crate) fn check(&self, db: &mut Client) -> Checked {
+        let mut known = self.lock();
         for table in 0..TABLES {
             let found = content(db, table)?;
             let doubt =
-                self.in_doubt.clone().filter(|(number, _)| *number == table).map(|(_, content)| content);
-            demand(found == self.tables[table] || Some(&found) == doubt.as_ref(), || {
+                known.in_doubt.clone().filter(|(number, _)| *number == table).map(|(_, content)| content);
+            demand(found == known.tables[table] || Some(&found) == doubt.as_ref(), || {
                 let or = doubt.map_or(String::new(), |content| format!(", or in doubt {content:?}"));
-                format!("table side{table} holds {found:?} instead of {:?}{or}", self.tables[table])
+                format!("table side{table} holds {found:?} instead of {:?}{or}", known.tables[table])
             })?;
-            self.tables[table] = found;
+            known.tables[table] = found;
         }
-        self.in_doubt = None;
+        known.in_doubt = None;
         Ok(())
     }
 }

@@ -24,3 +24,27 @@ fn a_folder_without_a_server_is_named() {
     assert_eq!(done.status.code(), Some(2), "{said}");
     assert!(said.contains("/no/such/folder"), "{said}");
 }
+
+#[test]
+fn histories_of_no_known_kind_are_refused_and_those_that_are_known_named() {
+    let done = pgtest(&["--histories=copies,earthquakes"]);
+    let said = String::from_utf8(done.stderr).unwrap();
+    assert_eq!(done.status.code(), Some(2), "{said}");
+    for word in ["earthquakes", "copies", "rot", "absent", "full"] {
+        assert!(said.contains(word), "{word}: {said}");
+    }
+}
+
+#[test]
+fn a_full_disk_needs_the_library_that_makes_it() {
+    for (arguments, word) in [
+        (&["--histories=full"][..], "--faults"),
+        (&["--histories=full", "--faults", "/no/such/library"][..], "/no/such/library"),
+        (&["--histories=full", "--faults", "relative.so"][..], "absolute"),
+    ] {
+        let done = pgtest(arguments);
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(done.status.code(), Some(2), "{said}");
+        assert!(said.contains(word), "{said}");
+    }
+}

@@ -4,9 +4,10 @@
  *	  remembers how long files were when they were synced.
  *
  * MEZZ_FAULTS names a file of lines "write TEXT", "sync TEXT" or "read TEXT":
- * that call fails with EIO for files whose path has TEXT in it; with "full TEXT"
- * a write fails with ENOSPC.  It is looked
- * up at each call, so faults come and go while the server runs.
+ * that call fails with EIO for files whose path has TEXT in it; "full TEXT":
+ * what would make such a file longer fails with ENOSPC; "thin TEXT": every write
+ * does, as where a write in place needs new space.  It is looked up at each
+ * call, so faults come and go while the server runs.
  *
  * MEZZ_SYNCED names a file to which every sync that succeeded adds the line
  * "LENGTH PATH".
@@ -70,7 +71,7 @@ write_fails(int fd)
 {
 	if (fails("write", fd))
 		return 1;
-	if (!fails("full", fd))
+	if (!fails("thin", fd))
 		return 0;
 	errno = ENOSPC;
 	return 1;
@@ -94,6 +95,28 @@ remember(int fd)
 	if (write(log, line, strlen(line)) < 0)
 		abort();
 	close(log);
+}
+
+/* Whether a disk is full that would have to hold a file up to here. */
+static int
+is_full(int fd, off64_t end)
+{
+	struct stat status;
+
+	if (fstat(fd, &status) != 0 || end <= status.st_size || !fails("full", fd))
+		return 0;
+	errno = ENOSPC;
+	return 1;
+}
+
+static off64_t
+length_of(const struct iovec *iov, int count)
+{
+	off64_t		length = 0;
+
+	for (int i = 0; i < count; i++)
+		length += iov[i].iov_len;
+	return length;
 }
 
 #define REAL(name) ((__typeof__(&name)) dlsym(RTLD_NEXT, #name))
@@ -121,19 +144,31 @@ fdatasync(int fd)
 ssize_t
 pwrite(int fd, const void *bytes, size_t count, off_t offset)
 {
-	return write_fails(fd) ? -1 : REAL(pwrite) (fd, bytes, count, offset);
+	if (write_fails(fd) || is_full(fd, offset + count))
+		return -1;
+	return REAL(pwrite) (fd, bytes, count, offset);
 }
 
 ssize_t
 pwrite64(int fd, const void *bytes, size_t count, off64_t offset)
 {
-	return write_fails(fd) ? -1 : REAL(pwrite64) (fd, bytes, count, offset);
+	if (write_fails(fd) || is_full(fd, offset + count))
+		return -1;
+	return REAL(pwrite64) (fd, bytes, count, offset);
 }
 
 ssize_t
 pwritev(int fd, const struct iovec *iov, int count, off_t offset)
 {
-	return write_fails(fd) ? -1 : REAL(pwritev) (fd, iov, count, offset);
+	if (write_fails(fd) || is_full(fd, offset + length_of(iov, count)))
+		return -1;
+	return REAL(pwritev) (fd, iov, count, offset);
+}
+
+int
+posix_fallocate(int fd, off_t offset, off_t length)
+{
+	return is_full(fd, offset + length) ? ENOSPC : REAL(posix_fallocate) (fd, offset, length);
 }
 
 ssize_t

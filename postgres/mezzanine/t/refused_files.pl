@@ -89,7 +89,7 @@ for my $mode (qw(durable drained))
 	$is_whole->('missing');
 
 	# A full disk, and one that reports an error.
-	for my $fault (['full', 'No space left on device'], ['write', 'Input/output error'])
+	for my $fault (['thin', 'No space left on device'], ['write', 'Input/output error'])
 	{
 		my ($call, $reason) = @$fault;
 
@@ -111,7 +111,7 @@ for my $mode (qw(durable drained))
 	}
 
 	# Nothing takes pages any more: who writes is told, sooner or later, and nothing is lost.
-	append_to_file($faults, "full base/\n");
+	append_to_file($faults, "thin base/\n");
 	my ($status, $out, $error) = (0, '', '');
 	for (1 .. 8)
 	{
