@@ -435,23 +435,25 @@ mezz_ensure_attached(void)
 }
 
 /*
- * Whether backup_label, which the core has just read and renames later, is that
- * of a base backup: its files are complete, whatever tier they had.
+ * Whether backup_label, which the core has just read and renames later, says
+ * that the files are complete, whatever tier they had.
  *
- * pg_rewind leaves one as well, for redo to begin at the last common
- * checkpoint, in a directory of which it has replaced what the source has
- * changed, and nothing else: pages that only a tier had are missing still.  It
- * writes "BACKUP METHOD: pg_rewind", where pg_basebackup and pg_backup_start()
- * have "streamed".  The control file does not tell them apart: a rewound one is
+ * That of a base backup does: pg_basebackup and pg_backup_start() write "BACKUP
+ * METHOD: streamed".  pg_rewind leaves a label as well, for redo to begin at
+ * the last common checkpoint, in a directory of which it has replaced what the
+ * source has changed, and nothing else: pages that only a tier had are missing
+ * still.  It adds "BUFFER TIER: none" if it had the source's server bring the
+ * files up to date.
+ *
+ * The control file does not tell them apart: a rewound one is
  * DB_IN_ARCHIVE_RECOVERY, and so is that of a backup from a standby, which has
  * "BACKUP FROM: standby" in common with it, too.
  */
 static bool
-label_is_of_base_backup(void)
+label_needs_no_tier(void)
 {
-	static const char method[] = "BACKUP METHOD: ";
 	char		line[MAXPGPATH];
-	bool		streamed = false;
+	bool		complete = mezz_without("rewind_label");
 	FILE	   *file = AllocateFile(BACKUP_LABEL_FILE, "r");
 
 	if (!file)
@@ -459,14 +461,11 @@ label_is_of_base_backup(void)
 				(errcode_for_file_access(),
 				 errmsg("could not read file \"%s\": %m", BACKUP_LABEL_FILE)));
 	while (fgets(line, sizeof(line), file))
-	{
-		if (strncmp(line, method, strlen(method)) != 0)
-			continue;
-		streamed = strcmp(line + strlen(method), "streamed\n") == 0;
-		break;
-	}
+		if (strcmp(line, "BACKUP METHOD: streamed\n") == 0 ||
+			(strcmp(line, "BUFFER TIER: none\n") == 0 && !mezz_without("rewind_running")))
+			complete = true;
 	FreeFile(file);
-	return streamed || mezz_without("rewind_label");
+	return complete;
 }
 
 /* Before redo: judges the tier that is found, and recovers it. */
@@ -481,7 +480,7 @@ mezz_tier_start(const BufferTierStartup *info)
 		.owner = owner_number(),
 		.files_lack_pages = info->tier_dirty && !mezz_without("control_mark"),
 		.checksums = DataChecksumsEnabled() && !mezz_without("checksum_version"),
-		.from_backup = info->have_backup_label && !mezz_without("backup_label") && label_is_of_base_backup(),
+		.from_backup = info->have_backup_label && !mezz_without("backup_label") && label_needs_no_tier(),
 	};
 	MezzStarted *found = &mezz_shared->found;
 	instr_time	begin,

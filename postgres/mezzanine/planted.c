@@ -64,6 +64,8 @@ static const char *const rules[] = {
 	"relation_sync",			/* files of absorbed pages are synced at the
 								 * next checkpoint */
 	"rewind_label",				/* a rewound directory is no restored backup */
+	"rewind_running",			/* what pg_rewind had brought up to date needs
+								 * no tier */
 	"short_file",				/* stage-out makes up for a missing segment in
 								 * recovery */
 	"shutdown_drain",			/* files are current after a shutdown */

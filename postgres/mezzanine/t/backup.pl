@@ -32,7 +32,7 @@ END
 
 for my $mode (qw(durable drained through))
 {
-	my $node = tier_node("backup_$mode", mode => $mode, init => { allows_streaming => 1 });
+	my $node = tier_node("backup_$mode", mode => $mode, init => { allows_streaming => 1 }, conf => "summarize_wal = on\n");
 	$node->start;
 	$node->safe_psql('postgres', 'CREATE EXTENSION amcheck');
 	$node->safe_psql('postgres', 'CREATE TABLE t AS SELECT g AS id, 0 AS ver FROM generate_series(1, 5000) g');
@@ -46,6 +46,12 @@ for my $mode (qw(durable drained through))
 	sleep 1;
 	$node->backup('base', backup_options => [ '--checkpoint=fast' ]);
 	command_ok([ 'pg_verifybackup', $node->backup_dir . '/base' ], "$mode: the manifest holds");
+
+	if ($mode eq 'durable')
+	{
+		$node->backup('increment',
+			backup_options => [ '--checkpoint=fast', '--incremental', $node->backup_dir . '/base/backup_manifest' ]);
+	}
 
 	# The low-level way: a copy of the files between two calls.
 	my $copied = $node->backup_dir . '/copied';
@@ -61,7 +67,7 @@ for my $mode (qw(durable drained through))
 	unlink "$copied/postmaster.pid", "$copied/postmaster.opts";
 	append_to_file("$copied/backup_label", "$label\n");
 
-	for my $way ($mode eq 'durable' ? qw(base copied) : qw(base))
+	for my $way ($mode eq 'durable' ? qw(base increment copied) : qw(base))
 	{
 		if ($way eq 'copied')
 		{
@@ -69,13 +75,13 @@ for my $mode (qw(durable drained through))
 			system('cp', '-a', '-u', glob($node->data_dir . '/pg_wal/0*'), "$copied/pg_wal/");
 		}
 		my $without = PostgreSQL::Test::Cluster->new("without_${mode}_$way");
-		$without->init_from_backup($node, $way);
+		$without->init_from_backup($node, $way, $way eq 'increment' ? (combine_with_prior => ['base']) : ());
 		without_tier($without);
 		$without->start;
 		verified($without, "$mode, $way, restored without a tier");
 		$without->stop;
 		command_ok([ 'pg_checksums', '--check', '-D', $without->data_dir ], "$mode, $way: every checksum is right");
-		next if $mode ne 'durable' && !$ENV{MEZZ_FULL};
+		next if $way eq 'increment' || $mode ne 'durable' && !$ENV{MEZZ_FULL};
 
 		my $new = PostgreSQL::Test::Cluster->new("new_${mode}_$way");
 		$new->init_from_backup($node, $way);

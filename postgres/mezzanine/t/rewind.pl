@@ -37,7 +37,7 @@ for my $mode (qw(durable drained))
 	{
 		crash($new);
 		$old->stop;
-		command_fails_like(\@rewind, qr/clusters are not compatible with this version of pg_rewind/, 'durable: a source that lacks pages is refused');
+		command_fails_like(\@rewind, qr/the newest pages of the source server are in a buffer tier/, 'durable: a source that lacks pages is refused');
 		$new->start;
 		$new->stop;
 		$old->start;
@@ -50,12 +50,12 @@ for my $mode (qw(durable drained))
 		evict($old);
 		$old->stop;
 		like(log_since($old, 0), qr/flash tier closed; it holds the newest version of some pages/, 'durable: stopped without a drain');
-		command_fails_like([ @rewind, '--no-ensure-shutdown' ], qr/clusters are not compatible with this version of pg_rewind/,
+		command_fails_like([ @rewind, '--no-ensure-shutdown' ], qr/the newest pages of the target server are in a buffer tier/,
 			'durable: nor may the target lack pages');
 		$old->append_conf('postgresql.conf', 'mezzanine.drain_on_shutdown = on');
 		$old->start;
 		crash($old);
-		command_fails_like([ @rewind, '--no-ensure-shutdown' ], qr/clusters are not compatible/, 'durable: so is a target that was not shut down');
+		command_fails_like([ @rewind, '--no-ensure-shutdown' ], qr/the newest pages of the target server are/, 'durable: so is a target that was not shut down');
 		$old->start;
 	}
 	$old->stop;
@@ -102,6 +102,12 @@ BACKUP METHOD: pg_rewind
 BACKUP FROM: primary
 START TIME: 2026-11-24 00:00:00 GMT
 END
+my $settings = slurp_file($marked->data_dir . '/postgresql.conf');
+without_tier($marked);
+like(start_fails($marked, 'nor does it lift the mark, where no tier is loaded'), qr/are in a buffer tier, and none is loaded/, 'that is said');
+open my $file, '>', $marked->data_dir . '/postgresql.conf' or die;
+print $file $settings;
+close $file;
 rename flash_path($marked), flash_path($marked) . '.away' or die;
 like(start_fails($marked, 'the label of pg_rewind does not lift the marker'), qr/may hold the only copy of pages/, 'it says why');
 unlink flash_path($marked);
