@@ -10,7 +10,7 @@
 /*
  Changes with every change of what is declared here.
  */
-#define MEZZ_FFI_VERSION 15
+#define MEZZ_FFI_VERSION 16
 
 /*
  Bytes of each text in a `MezzMessage`, the end mark included.

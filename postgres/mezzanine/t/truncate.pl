@@ -9,6 +9,7 @@ use Test::More;
 
 my $node = tier_node('truncate', mode => 'durable');
 $node->start;
+create_extension($node);
 $node->safe_psql('postgres', <<'END');
 CREATE EXTENSION pg_visibility;
 CREATE EXTENSION amcheck;
@@ -40,6 +41,9 @@ END
 }
 
 right('truncated', '2000|2001000|2000');
+# What was cut off and is still in the tier would be written behind the end of the file.
+is($node->safe_psql('postgres', 'SELECT mezzanine_drain() > 0; SELECT disk_writes_refused FROM pg_stat_mezzanine'), "t\n0",
+	'truncated: nothing is left to be written behind the end');
 crash($node);
 $node->start;
 right('truncated and crashed', '2000|2001000|2000');
