@@ -80,6 +80,9 @@ bugs! {
         GivenUpThoughWritten,
         /// Metadata segments from before the tier was discarded are believed.
         DiscardedSegmentsBelieved,
+        /// An epoch that the superblock does not know, though groups or segments of it lie on flash, is given again, and they count then. It was so
+        /// once.
+        LostEpochReused,
     }
     3: {
         /// A sync is acknowledged when its groups are written, not flushed.

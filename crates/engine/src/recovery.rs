@@ -32,7 +32,7 @@ use crate::blank::Blank;
 use crate::bounds::{UsedUp, can_be_opened};
 use crate::config::{ConfigError, Geometry};
 use crate::control::NONE;
-use crate::format::{LogPosition, SegmentHeader, Superblock, TierState};
+use crate::format::{LogPosition, SEGMENT_HEADER_BYTES, SegmentHeader, Superblock, TierState};
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
 use crate::ring::Ring;
@@ -217,6 +217,10 @@ struct Scan<'s, 'f> {
     segment_missing: Option<u64>,
     /// The first of the reads that failed and were done without.
     unread: Option<ReadError>,
+    /// The latest epoch of a segment or group of this tier that was come across, whether or not it is used.
+    epoch_seen: u32,
+    /// Byte offsets of metadata segments of epochs that the superblock does not know.
+    unknown_segments: Vec<u64>,
 }
 
 impl Tier {
@@ -284,6 +288,8 @@ impl Tier {
             segments_end: 0,
             segment_missing: None,
             unread: None,
+            epoch_seen: 0,
+            unknown_segments: Vec::new(),
         };
         scan.run(tier).map_err(|error| scan.excused(error))
     }
@@ -343,15 +349,24 @@ impl Scan<'_, '_> {
         }
 
         let raised = !planted::is(Bug::EpochNotRaised);
+        let latest = self.latest_epoch();
+        can_be_opened(latest, self.superblock.generation).map_err(RecoveryError::UsedUp)?;
+        let epoch = latest + u32::from(raised);
+        let origin_epoch = self.origin_epoch(epoch);
         let superblock = Superblock {
             generation: self.superblock.generation + 1,
-            epoch: self.superblock.epoch + u32::from(raised),
-            nonces: self.superblock.nonces.after(raised.into()),
+            epoch,
+            origin_epoch,
+            nonces: self.superblock.nonces.after(epoch - self.superblock.epoch),
             epoch_sequence: if raised { chain.sequence } else { self.superblock.epoch_sequence },
             state: TierState::Open,
             front,
             redone_from: tier.redoes(self.superblock, chain.position),
             ..self.superblock.clone()
+        };
+        let chain = match chain.sequence {
+            0 => Chain { checksum: superblock.chain_origin(), ..chain },
+            _ => chain,
         };
         tier.start(&superblock, chain, front, next_version);
         self.load_segments(&tier, &segments, front)?;
@@ -361,7 +376,9 @@ impl Scan<'_, '_> {
         control.segment_number.set(newest.map_or(0, |header| header.number + 1));
         control.segment_durable_end.set(newest.map_or(0, |header| header.end_position));
         control.segment_durable_sequence.set(newest.map_or(0, |header| header.end_sequence));
-        let mut writes = Vec::new();
+        // Before the superblock has a later epoch, by which they would count.
+        let unknown = std::mem::take(&mut self.unknown_segments).into_iter();
+        let mut writes: Vec<_> = unknown.map(|offset| (offset, vec![0; SEGMENT_HEADER_BYTES])).collect();
         for group in &found {
             next_version = self.replay_found(&tier, group, front, next_version, &mut writes)?;
         }
@@ -391,6 +408,23 @@ impl Scan<'_, '_> {
         }
         (self.report.valid, self.report.dirty) = tier.valid_and_dirty();
         Ok(Recovered { tier, writes, superblock, report: std::mem::take(&mut self.report), note, log })
+    }
+
+    /// The latest epoch that was ever begun, as far as flash shows. The superblock does not know one whose own
+    /// superblock the device has lost, after it had said that it was durable.
+    fn latest_epoch(&self) -> u32 {
+        match planted::is(Bug::LostEpochReused) {
+            true => self.superblock.epoch,
+            false => self.superblock.epoch.max(self.epoch_seen),
+        }
+    }
+
+    /// From which epoch on groups and segments are part of the tier, when `epoch` begins. One that holds nothing
+    /// begins with that, where something lies there that its superblock would have count.
+    fn origin_epoch(&self, epoch: u32) -> u32 {
+        let origin = self.superblock.origin_epoch;
+        let counts = self.epoch_seen >= origin && self.superblock.holds_nothing();
+        if counts && !planted::is(Bug::LostEpochReused) { epoch } else { origin }
     }
 
     /// The segments that recovery goes by and the groups behind them: of the runs of segments the newest that

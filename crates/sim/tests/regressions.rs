@@ -8,7 +8,7 @@ use mezzanine_sim::crash::{CUTS_PER_WORLD, Terms, World};
 use mezzanine_sim::server;
 
 /// Seed, and what happened. All were found in version 0.1.0 before its release.
-const STORIES: [(u64, &str); 40] = [
+const STORIES: [(u64, &str); 43] = [
     (
         15,
         "power failed after the tier's table knew a new file and before its sidecar was written: nobody could attach it again",
@@ -164,6 +164,21 @@ const STORIES: [(u64, &str); 40] = [
           homes become free: no page came in any more",
     ),
     (714_150_817, "the same in a tier of 20 frames"),
+    (
+        40_716_301_005,
+        "not a bug of the volume: the power failed between the cut of the disk and the sidecar that names what is left, and the group with \
+          the new length rotted: a disk that is ahead of its sidecar, with a tier that knows nothing newer, as in 915",
+    ),
+    (
+        40_716_325_445,
+        "not a bug of the volume: a replacement that failed left it without a tier, the next one wiped the spare device and failed, too, and \
+          then a disk failed: the world took the tier for in use, because writing had ended before the last attempt",
+    ),
+    (
+        40_716_400_932,
+        "not a bug of the volume: a queue of 55 frames, which must have 54, has no room for the name of a third lost page beside two others, \
+          and took no more changes",
+    ),
 ];
 
 /// As above, in worlds whose devices report errors.
@@ -259,7 +274,7 @@ fn worlds_with_runners_that_were_wrong_once_are_right() {
 }
 
 /// As above, in worlds of servers.
-const STORIES_OF_SERVERS: [(u64, &str); 6] = [
+const STORIES_OF_SERVERS: [(u64, &str); 7] = [
     (
         21,
         "a start in sync mode durable with a new tier had the power fail between the control file, which then said that the files lack \
@@ -283,6 +298,11 @@ const STORIES_OF_SERVERS: [(u64, &str); 6] = [
           version before to disk; the world excused that where a page was read, and not where disks are compared",
     ),
     (20_374_833, "the same"),
+    (
+        40_716_318_317,
+        "both copies of a superblock were lost after flash had said that they were durable; the tier was to be emptied, and took the metadata \
+          segments of the epoch that nobody knew for those of its next one: refused as damaged, with all on disk and in the log",
+    ),
 ];
 
 #[test]

@@ -282,7 +282,7 @@ impl Shared {
             if !candidate.has_checksum(&mut page, block * size, checksum)? {
                 let reason = format!(
                     "the page there is not what was written there last: the file is older than its sidecar {}, or was changed by somebody \
-                     else, while its newest pages were in the tier {}, or the tier has lost a newer version of that page",
+                     else, while its newest pages were in the tier {}, or the tier has lost a newer version of that page, or that it was cut off",
                     candidate.store.describe(),
                     host.flash_name
                 );

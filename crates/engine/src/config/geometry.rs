@@ -54,6 +54,12 @@ impl Geometry {
         self.config.page_size as usize
     }
 
+    /// The fewest frames with which a queue of these groups, bands and segments can work; `None` of a design that
+    /// writes in place.
+    pub fn least_queue(&self) -> Option<u64> {
+        self.placed.is_none().then_some(self.least_frames)
+    }
+
     /// Frames of the queue.
     #[inline]
     pub fn frames(&self) -> u64 {

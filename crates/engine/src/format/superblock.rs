@@ -172,6 +172,11 @@ impl Superblock {
         }
     }
 
+    /// Whether nothing on flash is part of the tier: it is new, or was discarded, or was closed with nothing in it.
+    pub(crate) fn holds_nothing(&self) -> bool {
+        self.state != TierState::Open && self.end_sequence == 0
+    }
+
     /// The superblock with the nonce of the epoch that begins with it, which the host has drawn.
     #[must_use]
     pub fn with_nonce(&self, nonce: Nonce) -> Self {

@@ -20,6 +20,16 @@ impl Scan<'_, '_> {
         Ok(self.summary_where(position, sequence)?.filter(|found| found.position == position))
     }
 
+    /// Something whole was read that names a tier and an epoch. True if that is one of this tier that its
+    /// superblock does not know: it is no part of it, and must not become one. So the next epoch is a later one
+    /// still, by which no group fits that was written before it, and segments are made none.
+    pub(super) fn came_across(&mut self, named: Option<([u8; 16], u32)>) -> bool {
+        let own = named.filter(|(tier_uuid, _)| *tier_uuid == self.superblock.tier_uuid);
+        let epoch = own.map_or(0, |(_, epoch)| epoch);
+        self.epoch_seen = self.epoch_seen.max(epoch);
+        epoch > self.superblock.epoch && !planted::is(Bug::LostEpochReused)
+    }
+
     /// [`Self::summary_at`], of any position where pages are written in place.
     fn summary_where(&mut self, position: u64, sequence: u64) -> Result<Option<Found>, RecoveryError> {
         let mut summary = std::mem::take(&mut self.summary);
@@ -34,6 +44,7 @@ impl Scan<'_, '_> {
         }
         self.summary = summary;
         let Some((header, checksum)) = decoded? else { return Ok(None) };
+        self.came_across(Some((header.tier_uuid, header.epoch)));
         let fits = header.tier_uuid == self.superblock.tier_uuid
             && u64::from(header.pages) <= self.geometry.group_pages()
             && header.epoch >= self.superblock.origin_epoch
@@ -291,6 +302,10 @@ impl Scan<'_, '_> {
         found: &[Found],
     ) -> Result<(), RecoveryError> {
         if planted::is(Bug::DamageNotRefused) {
+            return Ok(());
+        }
+        if self.superblock.holds_nothing() && !planted::is(Bug::LostEpochReused) {
+            // What lies here is nobody's.
             return Ok(());
         }
         let offset = self.offset_of(end.position);

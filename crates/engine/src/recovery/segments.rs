@@ -26,7 +26,19 @@ impl Scan<'_, '_> {
             }
             // A newer format version in it is damage as any other, here and in summaries: a newer build would
             // have written a newer superblock first, and that would have been refused.
-            all.extend(SegmentHeader::decode(&bytes).ok().filter(|header| self.belongs(header, slot)));
+            let header = SegmentHeader::decode(&bytes).ok();
+            if self.came_across(header.as_ref().map(|header| (header.tier_uuid, header.epoch))) {
+                self.unknown_segments.push(offset);
+            }
+            all.extend(header.filter(|header| self.belongs(header, slot)));
+        }
+        if self.superblock.holds_nothing() && !planted::is(Bug::LostEpochReused) {
+            all.clear();
+            // Groups of an epoch that the superblock does not know begin where those of the next one will.
+            match self.summary_at(0, 0) {
+                Ok(_) | Err(RecoveryError::Read(_)) => {}
+                Err(error) => return Err(error),
+            }
         }
         all.sort_by_key(|header| header.number);
         // The newest may be torn, header whole and records not: then the one before is the newest.

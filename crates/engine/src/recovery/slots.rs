@@ -16,6 +16,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use super::{Chain, ReadFlash, Recovered, RecoveryError, RecoveryReport, damaged, read_patiently};
+use crate::bounds::can_be_opened;
 use crate::config::SlotGeometry;
 use crate::directory::GroupHead;
 use crate::format::{
@@ -43,6 +44,8 @@ struct Found {
     wrong_heads: Vec<u64>,
     wrong: Vec<u32>,
     bytes_read: u64,
+    /// The latest epoch that a head or slot of this tier names, current or not.
+    epoch_seen: u32,
 }
 
 pub(super) fn recover(
@@ -53,10 +56,17 @@ pub(super) fn recover(
     let mut found = read(&tier, superblock, flash)?;
     let outdated = keep_newest(&mut found.slots);
     found.slots.sort_unstable_by_key(|(_, slot)| slot.version);
+    // As where groups and segments are: a later epoch than the superblock knows is not given again.
+    let reused = planted::is(Bug::LostEpochReused);
+    let latest = superblock.epoch.max(if reused { 0 } else { found.epoch_seen });
+    can_be_opened(latest, superblock.generation).map_err(RecoveryError::UsedUp)?;
+    let epoch = latest + 1;
+    let counts = is_empty(superblock) && found.epoch_seen >= superblock.origin_epoch && !reused;
     let superblock = Superblock {
         generation: superblock.generation + 1,
-        epoch: superblock.epoch + 1,
-        nonces: superblock.nonces.after(1),
+        epoch,
+        origin_epoch: if counts { epoch } else { superblock.origin_epoch },
+        nonces: superblock.nonces.after(epoch - superblock.epoch),
         epoch_sequence: 0,
         front: 0,
         state: TierState::Open,
@@ -94,9 +104,14 @@ pub(super) fn recover(
 fn read(tier: &Tier, superblock: &Superblock, flash: &mut dyn ReadFlash) -> Result<Found, RecoveryError> {
     let mut found = Found::default();
     let Some(directory) = tier.geometry.slot_directory() else { return Ok(found) };
-    if superblock.epoch == superblock.origin_epoch && !planted::is(Bug::UnreadableEndsStart) {
-        // New, or just discarded: whoever writes does so in an epoch of his own. So nothing here is current,
-        // and nobody asks whether it can be read.
+    if is_empty(superblock) && !planted::is(Bug::UnreadableEndsStart) {
+        // Whoever writes does so in an epoch of his own. So nothing here is current, and nobody asks whether
+        // it can be read; only that epoch is to be one that nothing here has.
+        let mut there = Found::default();
+        let frames = tier.geometry.frames() as u32;
+        let _ = read_heads(&mut there, directory, superblock, flash);
+        let _ = read_slots(&mut there, directory, frames, superblock, flash);
+        found.epoch_seen = there.epoch_seen;
         return Ok(found);
     }
     read_heads(&mut found, directory, superblock, flash)?;
@@ -106,6 +121,16 @@ fn read(tier: &Tier, superblock: &Superblock, flash: &mut dyn ReadFlash) -> Resu
         (found.wrong, found.wrong_heads) = (Vec::new(), Vec::new());
     }
     Ok(found)
+}
+
+/// Whether the tier is new, or was just discarded.
+fn is_empty(superblock: &Superblock) -> bool {
+    superblock.epoch == superblock.origin_epoch
+}
+
+/// Whether the superblock knows of an epoch. What is of a later one would count by the next superblock.
+fn is_known(superblock: &Superblock, epoch: u32) -> bool {
+    epoch <= superblock.epoch || planted::is(Bug::LostEpochReused)
 }
 
 fn is_current(superblock: &Superblock, epoch: u32) -> bool {
@@ -125,11 +150,15 @@ fn read_heads(
     let mut bytes = vec![0; SLOT_BLOCK_BYTES];
     let decode = |bytes: &[u8]| SlotHead::decode(bytes, &superblock.tier_uuid);
     for copy in 0..SLOT_HEADS {
-        let whole = |bytes: &[u8]| decode(bytes).is_some() || is_zeros(bytes);
+        let whole = |bytes: &[u8]| {
+            decode(bytes).is_some_and(|head| is_known(superblock, head.epoch)) || is_zeros(bytes)
+        };
         if !read_patiently(flash, directory.head_offset(copy), &mut bytes, whole)? {
             found.wrong_heads.push(copy);
         }
-        let head = decode(&bytes).filter(|head| is_current(superblock, head.epoch));
+        let head = decode(&bytes);
+        found.epoch_seen = found.epoch_seen.max(head.as_ref().map_or(0, |head| head.epoch));
+        let head = head.filter(|head| is_current(superblock, head.epoch));
         let best = found.head.as_ref().map_or(0, |(_, head)| head.number);
         found.head = head.filter(|head| head.number > best).map(|head| (copy, head)).or(found.head.take());
     }
@@ -155,7 +184,8 @@ fn read_slots(
         };
         let whole = |bytes: &[u8]| {
             wrong.retain(|&index| {
-                let (slots, whole) = block_of(bytes, index);
+                let (slots, whole, latest) = block_of(bytes, index);
+                found.epoch_seen = found.epoch_seen.max(latest);
                 found.slots.extend(slots.into_iter().filter(|_| whole));
                 !whole
             });
@@ -170,20 +200,22 @@ fn read_slots(
     Ok(())
 }
 
-/// The valid slots of a block, and whether all others are zeros, or valid ones of before the tier was discarded.
+/// The valid slots of a block, whether all others are zeros, or valid ones of before the tier was discarded, and
+/// the latest epoch of all.
 fn decode_block(
     block: &[u8],
     first_home: u32,
     homes: u32,
     superblock: &Superblock,
-) -> (Vec<(u32, SlotEntry)>, bool) {
-    let (mut slots, mut whole) = (Vec::new(), true);
+) -> (Vec<(u32, SlotEntry)>, bool, u32) {
+    let (mut slots, mut whole, mut latest) = (Vec::new(), true, 0);
     for (home, bytes) in (first_home..homes).zip(block.chunks_exact(SLOT_BYTES)) {
         let slot = bytes.first_chunk().and_then(|slot| SlotEntry::decode(slot, &superblock.tier_uuid, home));
-        whole &= slot.is_some() || is_zeros(bytes);
+        whole &= slot.as_ref().is_some_and(|slot| is_known(superblock, slot.epoch)) || is_zeros(bytes);
+        latest = latest.max(slot.as_ref().map_or(0, |slot| slot.epoch));
         slots.extend(slot.filter(|slot| is_current(superblock, slot.epoch)).map(|slot| (home, slot)));
     }
-    (slots, whole)
+    (slots, whole, latest)
 }
 
 /// Leaves the newest slot of each page, and returns the homes of the others: a crash came between two writes,

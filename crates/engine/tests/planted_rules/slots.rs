@@ -47,3 +47,30 @@ fn a_slot_is_not_valid_before_disk_has_its_page() {
         host.flash.recover(&host.superblock).unwrap().tier.holds(&id(0)).is_none()
     });
 }
+
+/// A session whose superblock the device lost, both copies of it, after it had said that they were durable, with a
+/// page in a slot: the superblock of the session before is found, discarded or not, and the next session writes
+/// nothing. Its slot counted after that, though disk may have a newer page.
+#[test]
+fn slots_of_an_epoch_whose_superblock_was_lost_stay_away() {
+    let stays_away = |discarded: bool| {
+        let host = Host::new(&TierConfig::of(Design::Tac, 4096, 512), 1);
+        let known = host.superblock.clone();
+        let mut host = host.reopen(false);
+        host.disk.insert(id(0), page(4096, 1));
+        host.read(id(0));
+        // The page is durable, and then its slot.
+        host.sync();
+        host.sync();
+        assert!(host.flash.recover(&host.superblock).unwrap().tier.holds(&id(0)).is_some());
+        host.superblock = if discarded { known.discarded() } else { known };
+        (0..3).all(|_| {
+            let recovered = host.flash.recover(&host.superblock).unwrap();
+            recovered.writes.iter().for_each(|(offset, bytes)| host.flash.write(*offset, bytes));
+            host.superblock = recovered.superblock;
+            recovered.tier.holds(&id(0)).is_none()
+        })
+    };
+    only_with(&[Bug::LostEpochReused], || stays_away(false) && stays_away(true));
+    only_with(&[Bug::LostEpochReused], || stays_away(true));
+}

@@ -3,9 +3,10 @@
 //! A sidecar that says `dirty` names pages as stage-out wrote them last. The disk may be ahead of that: the
 //! next version of a page is there when the power fails, and the sidecar has not been replaced since. Then
 //! the tier has that version too, and nothing is looked at; but if the tier has lost it, the disk looks like
-//! an older one that was put back. That is the only history in which the right file may be refused as a
-//! changed one, and it begins with a write to the disk of the page that is named. Those writes are noted
-//! here, by what goes to the disk and without a word from the software.
+//! an older one that was put back. So it is where the disk was cut, and the tier has lost the length to which
+//! it was. These are the only histories in which the right file may be refused as a changed one, and they begin
+//! with a write to the disk of the page that is named, or a cut of it. Those are noted here, by what goes to the
+//! disk and without a word from the software.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -33,7 +34,7 @@ struct Noted {
     pieces: Pieces,
 }
 
-/// Where a disk was written since it was as its sidecar names it.
+/// Where a disk was written or cut since it was as its sidecar names it.
 #[derive(Clone, Default)]
 pub(super) struct Overwritten(Arc<Mutex<Noted>>);
 
@@ -60,6 +61,16 @@ impl Overwritten {
 
     fn wrote(&self, range: &Range<u64>) {
         self.noted().pieces.extend(pieces(range));
+    }
+
+    /// What lies in the hole is named by no sidecar.
+    fn cut(&self, range: &Range<u64>) {
+        let hole = self.noted().hole;
+        for part in [range.start..range.end.min(hole.at), range.start.max(hole.at + hole.bytes)..range.end] {
+            if !part.is_empty() {
+                self.wrote(&part);
+            }
+        }
     }
 
     /// The sidecar was replaced: what it names, if the disk has it so now, and what it does not name need not
@@ -104,7 +115,7 @@ fn checksum_at(image: &Image, hole: Hole, page: &Range<u64>) -> u32 {
     crc32c::crc32c_append(crc32c::crc32c(&kept), &vec![0; len - kept.len()])
 }
 
-/// A disk whose writes are noted.
+/// A disk whose writes and cuts are noted.
 pub(super) struct NotedDisk {
     pub(super) inner: Arc<dyn Device>,
     pub(super) overwritten: Overwritten,
@@ -135,6 +146,7 @@ impl Device for NotedDisk {
     }
 
     fn set_len(&self, len: u64) -> Result<(), DeviceError> {
+        self.overwritten.cut(&(len..self.inner.len()));
         self.inner.set_len(len)
     }
 

@@ -32,8 +32,10 @@ pub(super) fn replace(world: &mut World, session: &Session) -> Result<(), Stop> 
         identity_seed: Some(splitmix(world.scenario.seed ^ world.formats)),
         ..ReplaceOptions::new(world.scenario.tier.clone())
     };
+    // One that fails leaves it without, whatever else fails before the next one.
+    let already = world.replacing && world.without_tier;
+    world.without_tier = already || matches!(session.volume.state(), VolumeState::Bypass { .. });
     world.replacing = true;
-    world.without_tier = matches!(session.volume.state(), VolumeState::Bypass { .. });
     let spare = world.machine.connect(&world.machine.spare);
     if let Err(error) = session.volume.replace_flash(spare, &options) {
         return Err(failed(world, session, struck_before, &error));

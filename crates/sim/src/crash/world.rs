@@ -109,7 +109,7 @@ pub struct World {
     pub(super) formats: u64,
     /// The flash device is being replaced, or was when the power failed.
     pub(super) replacing: bool,
-    /// The volume had no tier in use when the last replacement began.
+    /// The volume had no tier in use when the last replacement began, or one before it that failed in this session.
     pub(super) without_tier: bool,
     pub(super) formatted: bool,
     /// The last session closed the volume in order.

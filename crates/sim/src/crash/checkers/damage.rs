@@ -13,7 +13,7 @@
 //! The machine itself is not touched.
 
 use mezzanine_device::memory::{Fault, Injection, Operation};
-use mezzanine_volume::{VolumeError, VolumeErrorKind};
+use mezzanine_volume::{TierConfig, VolumeError, VolumeErrorKind};
 
 use super::recovery::{Contents, contents};
 use crate::crash::harm;
@@ -79,8 +79,9 @@ pub(in crate::crash) fn check(world: &mut World, closed: bool) -> Result<(), Sto
 /// that was closed in order says where it ends.
 ///
 /// With a group that is gone a page may be gone that stage-out has written since the sidecar was replaced:
-/// then the disk is ahead of the sidecar and nothing is ahead of the disk, as if another file lay there. So a
-/// file is refused as a changed one, but by no other page than one that was written since.
+/// then the disk is ahead of the sidecar and nothing is ahead of the disk, as if another file lay there. With it
+/// the length may be gone to which the disk has been cut. So a file is refused as a changed one, but by no other
+/// page than one that was written or cut off since.
 pub(super) fn refusal(
     world: &World,
     machine: &Machine,
@@ -102,7 +103,8 @@ pub(super) fn refusal(
     Err(Stop::Violated(Invariant::DamageNoticed, text))
 }
 
-/// Whether a refusal names a page that was written to disk since it was there as the sidecar says.
+/// Whether a refusal names a page that was written to disk, or cut off there, since it was there as the sidecar
+/// says.
 fn is_by_overwritten(world: &World, machine: &Machine, error: &VolumeError) -> bool {
     let named = |file: &usize| Machine::path(*file).display().to_string() == error.subject();
     let file = (0..machine.sidecars.len()).find(named);
@@ -127,10 +129,24 @@ fn plan_bad_writes(world: &mut World, copy: &Machine) {
 }
 
 /// Whether as many pages are lost as a tier carries: one more ends writing (docs/reliability.md, *What an
-/// error may cost*).
-pub(super) fn carries_no_more(session: &Session) -> bool {
-    let frames = session.volume.tier_config().map_or(0, |config| config.frames);
-    session.volume.lost_pages().len() as u64 >= (frames / 16).max(1)
+/// error may cost*). A queue of hardly more frames than it must have finds no room for as many names side by side.
+pub(super) fn carries_no_more(session: &Session, bad_frames: usize) -> bool {
+    let config = session.volume.tier_config();
+    let frames = config.as_ref().map_or(0, |config| config.frames);
+    let hardly_suffices = config.is_some_and(|config| has_no_room_for_names(&config, bad_frames));
+    session.volume.lost_pages().len() as u64 >= (frames / 16).max(1) || hardly_suffices
+}
+
+/// Whether the frames that a queue has beyond those that it must have are fewer than what the names of all pages
+/// that it may carry take, in groups of their own with one more for each, and as many again; or than what the bad
+/// frames cost, and as many again.
+fn has_no_room_for_names(config: &TierConfig, bad_frames: usize) -> bool {
+    let Ok(geometry) = config.geometry() else { return false };
+    let Some(least) = geometry.least_queue() else { return false };
+    let (spare, summary) = (config.frames.saturating_sub(least) / 2, geometry.summary_frames());
+    let names = (config.frames / 16).min(256);
+    let groups = names.div_ceil(u64::from(config.group_pages));
+    spare < names + 2 * groups * summary || spare < bad_frames as u64 * (1 + summary)
 }
 
 /// Writes whole pages and carries out jobs, until something fails that may.
@@ -153,7 +169,7 @@ fn write_some(
         let written = session.files[file].write_at(&bytes, offset);
         if let Err(error) = written {
             // Whole pages are written, so none for being lost.
-            let excused = error.kind() == VolumeErrorKind::ReadOnly && carries_no_more(session);
+            let excused = error.kind() == VolumeErrorKind::ReadOnly && carries_no_more(session, 0);
             if !excused || tolerance == Tolerance::None {
                 let text = format!("a write to a damaged tier failed: {error}");
                 return Err(Stop::Violated(Invariant::DamageNoticed, text));
@@ -222,10 +238,30 @@ fn read_everything(
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
-    use mezzanine_volume::SidecarStore;
+    use mezzanine_volume::{Design, SidecarStore};
 
     use super::*;
     use crate::crash::holes::Hole;
+
+    /// A queue of 55 frames that needs 54 found no room for the third name (seed 40716400932). A larger one has
+    /// it, and no smaller number of lost pages than a sixteenth is an excuse there.
+    #[test]
+    fn a_queue_has_room_for_names_unless_it_hardly_suffices() {
+        let queue = |frames| TierConfig {
+            group_pages: 1,
+            staging_groups: 3,
+            band_frames: 2,
+            segment_frames: 13,
+            survivors_max: 0,
+            ..TierConfig::new(4096, frames)
+        };
+        assert!(has_no_room_for_names(&queue(55), 0));
+        assert!(!has_no_room_for_names(&queue(128), 0));
+        assert!(!has_no_room_for_names(&queue(128), 18));
+        assert!(has_no_room_for_names(&queue(128), 19), "bad frames take it");
+        let in_place = TierConfig { design: Design::Lru, ..queue(128) };
+        assert!(!has_no_room_for_names(&in_place, 128), "homes need none");
+    }
 
     /// A lost write to flash and a power cut made the right file look like an older one (seed 915). What
     /// excuses the refusal is that the page was written to disk since the sidecar was right about it; no
@@ -258,6 +294,13 @@ mod tests {
         disk.write_at(&vec![2; page as usize], at).unwrap();
         names(1);
         assert!(!refused(at, false), "it names the page as it was before");
+        names(2);
+        assert!(refused(at, false), "it names the page as it is");
+        // The power fails before the sidecar can name what is left, and the group with the new length rots (seed
+        // 40716301005).
+        disk.set_len(at).unwrap();
+        assert!(!refused(at, false), "it was cut off");
+        assert!(refused(at - page, false), "it was not");
         let copy = Machine::from_snapshot(&machine.snapshot(), false);
         assert!(copy.sidecars[0].names_overwritten(&(at..at + page)), "a copy knows that as well");
     }

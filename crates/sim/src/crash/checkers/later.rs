@@ -264,7 +264,7 @@ impl Later<'_> {
         trace!(self.world, "later, on a copy: a change is refused, {} pages are lost: {text}", lost.len());
         // Each page that is lost lay in a frame of its own, and so does the one that is too many.
         let enough = self.damaged || self.pages_that_may_be_lost() > lost.len();
-        let too_many = damage::carries_no_more(session) && enough;
+        let too_many = damage::carries_no_more(session, self.bad_frames()) && enough;
         if kind == VolumeErrorKind::ReadOnly && too_many && !self.clean {
             return Ok(());
         }
