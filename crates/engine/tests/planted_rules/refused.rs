@@ -189,12 +189,12 @@ fn stage_out_rests_when_too_much_is_refused() {
         let frames = 2048;
         let mut config = TierConfig::new(4096, frames);
         (config.design, config.group_pages, config.survivors_max) = (Design::FaceGr, 16, 0);
-        let many = u64::from(frames) / 2 + 8;
+        let many = frames / 2 + 8;
         let mut disk = Refusing::new(&config, 0..many);
         for block in 0..many {
             assert!(disk.write(block, 1));
         }
-        let told = !(many..4 * u64::from(frames)).all(|block| disk.write(block, 1));
+        let told = !(many..4 * frames).all(|block| disk.write(block, 1));
         let all = disk.host.tier.rests_for_disk() && disk.has_all(1);
         told && all && disk.recovers()
     });
