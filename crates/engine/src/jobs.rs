@@ -174,7 +174,7 @@ impl WriteDisk<'_> {
     /// Disk does not take this page, for a reason of its file: it is missing, its file system is full. The
     /// page stays dirty in the tier and is tried again later; the job is completed with the others.
     ///
-    /// A host that can go on without any page of its disk completes the job with an error instead.
+    /// A host whose disk fails as a whole completes the job with an error instead.
     pub fn refuse(&mut self, page: &PageId) {
         self.refused.insert(*page);
     }

@@ -138,7 +138,7 @@ impl Host {
             "{consequence}: pages in the flash tier on \"{}\" cannot be written to their files",
             self.flash_path().display()
         ))
-        .detail("They stay in the tier. Everything else that was asked for was written.")
+        .detail("They stay in the tier, and nothing is lost.")
         .hint("See the messages before this one: put files back that are missing, make room where a file system is full, and try again. To drop a relation needs no file of it.")
         .of_refused_pages()
     }
