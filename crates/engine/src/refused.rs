@@ -177,7 +177,10 @@ impl Tier {
         }
         let flags = state & !(VALID | REFERENCED | HEAD);
         match self.append_again(&shard, page, &Again { kind, version, flags }, Reserve::Refused) {
-            true => Carried::Done,
+            true => {
+                self.control().carried.add(1);
+                Carried::Done
+            }
             false => Carried::NoRoom,
         }
     }
@@ -212,7 +215,7 @@ impl Tier {
         true
     }
 
-    /// Whether one more refused page may be appended again within this revolution of the queue; counts it.
+    /// Whether one more refused page may be appended again within this revolution of the queue.
     fn may_carry(&self) -> bool {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
@@ -221,10 +224,6 @@ impl Tier {
             control.carried_from.set(rear);
             control.carried.set(0);
         }
-        if control.carried.get() >= frames / 2 && !planted::is(Bug::RefusedForEver) {
-            return false;
-        }
-        control.carried.bump(1);
-        true
+        control.carried.get() < frames / 2 || planted::is(Bug::RefusedForEver)
     }
 }
