@@ -23,6 +23,7 @@ use crate::lane::{DRAIN, GROUP, LanePage};
 use crate::planted::{self, Bug};
 use crate::staging::Reserve;
 use crate::tier::Tier;
+use crate::unreadable::version_of;
 
 /// Stage-out goes on.
 const GOES_ON: u64 = 0;
@@ -59,7 +60,7 @@ impl Tier {
         let control = self.control();
         if self.rests_for_disk() {
             let _guard = control.lock.lock(self.owner);
-            control.resting.set(GOES_ON);
+            self.front_goes_on();
         }
     }
 
@@ -163,13 +164,8 @@ impl Tier {
         if shard.find(&id) != Some(frame) || !needs_disk(state) {
             return Carried::Done;
         }
-        // Its version is kept if it is known; under the shard's lock it is the newest anyway.
-        let (version, lsn, checksum) = match record.map(|record| (record, &record.kind)) {
-            Some((record, RecordKind::Page { id: recorded, lsn, checksum, .. })) if *recorded == id => {
-                (Some((record.epoch, record.version)), *lsn, *checksum)
-            }
-            _ => (None, 0, directory.checksum(frame)),
-        };
+        let (version, lsn) = version_of(record, &id);
+        let checksum = directory.checksum(frame);
         let dirty = !planted::is(Bug::RefusedCarriedClean);
         let kind = RecordKind::Page { id, dirty, second_chance: true, lost: false, lsn, checksum, home: 0 };
         if !self.may_carry() {

@@ -70,6 +70,17 @@ enum Carried {
     NoRoom,
 }
 
+/// Version and log position of a page that is appended again: those of its record, if that is known and is the
+/// page's; else it gets the next version. Under the lock of its shard it is the newest anyway.
+pub(crate) fn version_of(record: Option<&Record>, id: &PageId) -> (Option<(u32, u64)>, u64) {
+    match record.map(|record| (record, &record.kind)) {
+        Some((record, RecordKind::Page { id: recorded, lsn, .. })) if recorded == id => {
+            (Some((record.epoch, record.version)), *lsn)
+        }
+        _ => (None, 0),
+    }
+}
+
 impl Tier {
     /// Whether what was read is what is put in the frame of a page that is lost.
     pub(crate) fn holds_nothing(&self, page: LanePage) -> bool {
@@ -230,12 +241,7 @@ impl Tier {
         let directory = self.directory();
         let frame = self.frame_of(position);
         let (id, state, checksum) = (directory.id(frame), directory.state(frame), directory.checksum(frame));
-        let (version, lsn) = match record.map(|record| (record, &record.kind)) {
-            Some((record, RecordKind::Page { id: recorded, lsn, .. })) if *recorded == id => {
-                (Some((record.epoch, record.version)), *lsn)
-            }
-            _ => (None, 0),
-        };
+        let (version, lsn) = version_of(record, &id);
         let kind =
             RecordKind::Page { id, dirty: true, second_chance: true, lost: true, lsn, checksum, home: 0 };
         let Some(place) = self.append(kind, version, Reserve::Lost, None) else {
