@@ -47,8 +47,11 @@ pub(crate) const OF_FILES: [&str; 6] = [
 /// Whether an error of a statement may be the trouble's doing.
 pub(crate) fn may_cause(error: &postgres::Error) -> bool {
     let Some(said) = error.as_db_error() else { return false };
-    let of_blocks = said.code().code() == "XX001" && said.message().starts_with("could not read block");
-    of_blocks || ["58P01", "58030", "53100"].contains(&said.code().code())
+    let begins = |code, words| said.code().code() == code && said.message().starts_with(words);
+    // A checkpoint writes to every file and says in the log which of them failed it.
+    let of_checkpoint = begins("XX000", "checkpoint request failed");
+    let of_blocks = begins("XX001", "could not read block");
+    of_blocks || of_checkpoint || ["58P01", "58030", "53100"].contains(&said.code().code())
 }
 
 /// Relations of which a file goes away.
