@@ -107,19 +107,31 @@ fn complaint(
     killed: &[(u64, u64)],
     excused: &dyn Fn(&str) -> bool,
 ) -> Option<String> {
+    // Processes whose panic was excused: their postmaster says that they are gone.
+    let mut gone: Vec<String> = Vec::new();
     for line in lines.split_inclusive(|byte| *byte == b'\n') {
         let begin = place;
         place += line.len() as u64;
         let line = String::from_utf8_lossy(line);
+        if !BAD.iter().any(|word| line.contains(word)) {
+            continue;
+        }
         let dying = killed.iter().any(|(from, to)| (*from..*to).contains(&begin));
-        if BAD.iter().any(|word| line.contains(word))
-            && !(dying && line.contains(LEFT_IN_COMMIT))
-            && !excused(&line)
-        {
+        let may_be = dying && line.contains(LEFT_IN_COMMIT) || excused(&line);
+        if may_be && line.contains("PANIC:") {
+            gone.extend(process_of(&line).map(|pid| format!("(PID {pid}) was terminated by signal 6")));
+        }
+        if !may_be && !gone.iter().any(|words| line.contains(words)) {
             return Some(line.trim_end().to_owned());
         }
     }
     None
+}
+
+/// The process that wrote a line, as `log_line_prefix` puts it.
+fn process_of(line: &str) -> Option<&str> {
+    let (_, from) = line.split_once('[')?;
+    from.split_once(']').map(|(pid, _)| pid)
 }
 
 #[cfg(test)]
@@ -151,6 +163,18 @@ mod tests {
             );
         }
         assert_eq!(complaint(b"FATAL:  the database system is starting up\n", 0, &[], &|_| false), None);
+    }
+
+    #[test]
+    fn whoever_panicked_with_an_excuse_is_gone_with_it() {
+        let excused = |line: &str| line.contains("could not fsync file");
+        let panicked = "[7] checkpointer PANIC:  could not fsync file \"base/5/1\"\n";
+        let gone = "[5] postmaster LOG:  checkpointer process (PID 7) was terminated by signal 6: Aborted\n";
+        let other = "[5] postmaster LOG:  server process (PID 77) was terminated by signal 6: Aborted\n";
+        let said = |lines: &[&str]| complaint(lines.concat().as_bytes(), 0, &[], &excused);
+        assert_eq!(said(&[panicked, gone]), None);
+        assert_eq!(said(&[gone]).as_deref(), Some(gone.trim_end()));
+        assert_eq!(said(&[panicked, gone, other]).as_deref(), Some(other.trim_end()));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::moment::Origin;
+use super::moment::{Origin, Taken};
 
 /// What a start came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,6 +40,9 @@ const REASONS: [&str; 7] = [
 
 /// Why a tier that can hold no only copies is emptied after a crash, with whatever directory.
 const NOT_CLOSED: &str = "it was not left in order, and the disk is newer";
+
+/// Why a tier is emptied with a copy of a directory that was left in order: a copied file has changed since.
+const CHANGED: &str = "every file of which it held pages was changed while the server was down";
 
 /// The words of a refusal of damaged metadata.
 pub(super) const DAMAGED: &str = "cannot be recovered";
@@ -80,7 +83,7 @@ impl Outcome {
         let reason = |text: &str| {
             let known = REASONS
                 .iter()
-                .chain([&NOT_CLOSED, &OTHERS, &DAMAGED])
+                .chain([&NOT_CLOSED, &CHANGED, &OTHERS, &DAMAGED])
                 .filter(|reason| text.contains(**reason));
             known.copied().collect::<Vec<_>>().join("; ")
         };
@@ -120,6 +123,12 @@ pub(crate) fn objection(
         }
         Outcome::Adopted if directory.tier != flash.tier => Some("it is another tier, and it is used".into()),
         Outcome::Adopted => None,
+        Outcome::Emptied(why) if why.contains(CHANGED) => {
+            let copied = directory.stopping && directory.taken != Taken::Now;
+            let files_suffice = directory.drained || !holds.only_copies;
+            (!copied || !files_suffice)
+                .then(|| "its files are no copies, or the tier may have the only copy of pages".into())
+        }
         Outcome::Emptied(why) | Outcome::Formatted(why) if together => {
             (!holds.clean_alone || why != NOT_CLOSED_SENTENCE).then(|| "they are of one moment".into())
         }
@@ -197,7 +206,6 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::histories::moment::Taken;
 
     const DURABLE: Holds = Holds { only_copies: true, clean_alone: false };
     const DRAINED: Holds = Holds { only_copies: false, clean_alone: false };
@@ -264,6 +272,21 @@ mod tests {
         let crashed = Outcome::Emptied(NOT_CLOSED_SENTENCE.into());
         assert!(objection(&crashed, &of(3, 1), &of(3, 1), THROUGH).is_none());
         assert!(objection(&crashed, &of(3, 1), &of(3, 1), DRAINED).is_some());
+    }
+
+    #[test]
+    fn copied_files_count_as_changed_where_they_were_left_in_order() {
+        let changed = Outcome::Emptied(format!("{CHANGED}."));
+        let cold = Origin { taken: Taken::Cold, stopping: true, drained: true, ..of(3, 1) };
+        for holds in [DURABLE, DRAINED, THROUGH] {
+            assert!(objection(&changed, &cold, &cold, holds).is_none());
+            assert!(objection(&changed, &of(3, 1), &of(3, 1), holds).is_some());
+            let in_place = Origin { taken: Taken::Now, ..cold };
+            assert!(objection(&changed, &in_place, &in_place, holds).is_some());
+        }
+        let undrained = Origin { drained: false, ..cold };
+        assert!(objection(&changed, &undrained, &undrained, DURABLE).is_some());
+        assert!(objection(&changed, &undrained, &undrained, DRAINED).is_none());
     }
 
     #[test]
