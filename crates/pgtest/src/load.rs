@@ -11,6 +11,7 @@ use postgres::{Client, Statement};
 use crate::failure::{Checked, Failure, demand, words};
 use crate::histories::trouble;
 use crate::journal::{Journal, Transfer};
+use crate::log::LEFT_IN_COMMIT;
 use crate::random::Random;
 
 /// Accounts are 1 to this.
@@ -84,8 +85,22 @@ pub(crate) enum Meaning {
     Wrong,
 }
 
+/// Whether a process that finds its postmaster dead says this in place of that, as in any PostgreSQL. One that
+/// leaves while it waits for a buffer still holds its pins, and what then tidies up after its CREATE DATABASE
+/// meets them; for the other see [`LEFT_IN_COMMIT`]. The log says whether the server was being killed.
+fn leaves(severity: &str, message: &str) -> bool {
+    match severity {
+        "FATAL" => message == "buffer is pinned in InvalidateBuffer",
+        "PANIC" => message.contains(LEFT_IN_COMMIT),
+        _ => false,
+    }
+}
+
 /// What an error means for a client of a server without trouble.
 fn meaning(error: &postgres::Error) -> Meaning {
+    if error.as_db_error().is_some_and(|said| leaves(said.severity(), said.message())) {
+        return Meaning::Gone;
+    }
     match error.code().map(|code| code.code()) {
         None => Meaning::Gone,
         Some(code) if code.starts_with("57P") || code.starts_with("08") => Meaning::Gone,

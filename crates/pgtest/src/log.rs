@@ -20,7 +20,7 @@ const BAD: [&str; 8] = [
 /// What a process says that finds its postmaster dead while it waits between its commit record and the end of
 /// its commit. Any PostgreSQL does: it waits there for room in the checkpointer's queue to unlink the files
 /// that it dropped (`RegisterSyncRequest`), and is told to leave when the postmaster is dead.
-const LEFT_IN_COMMIT: &str = "it was already committed";
+pub(crate) const LEFT_IN_COMMIT: &str = "it was already committed";
 
 /// The log of all starts of one cluster.
 pub(crate) struct Log {
