@@ -107,6 +107,91 @@ fn a_server_that_kept_its_tier_undrained_at_its_shutdown_is_drained() {
     assert_eq!(rows_without_tier(&cluster), ROWS);
 }
 
+/// Stopped with its newest pages on flash; the table `v` has one, with these words in it.
+fn with_victim(name: &str) -> (Cluster, String) {
+    let cluster = cluster(name, &["mezzanine.drain_on_shutdown=off"]);
+    cluster.sql("CREATE TABLE v AS SELECT 'the only' || ' victim' AS a");
+    cluster.sql("CHECKPOINT");
+    let path = cluster.sql("SELECT pg_relation_filepath('v')");
+    mezz(&["pg", "stop", "--pgdata", &cluster.directory]).expect(0);
+    (cluster, path)
+}
+
+#[test]
+#[ignore = "needs a PostgreSQL build, and makes it if there is none"]
+fn a_drain_saves_all_but_the_page_that_is_lost_and_names_it() {
+    use std::os::unix::fs::FileExt as _;
+    build();
+    let (cluster, path) = with_victim("drain-lost");
+    let bytes = std::fs::read(&cluster.flash).unwrap();
+    let found: Vec<usize> =
+        (0..bytes.len() - 15).filter(|at| bytes[*at..].starts_with(b"the only victim")).collect();
+    assert!(!found.is_empty(), "the page is on flash");
+    let flash = std::fs::File::options().write(true).open(&cluster.flash).unwrap();
+    for at in found {
+        flash.write_all_at(b"rot", at as u64).unwrap();
+    }
+
+    // In both forms: what is lost is lost the second time as well.
+    let arguments = ["pg", "drain", "--pgdata", &cluster.directory];
+    let said = mezz(&arguments).expect(1);
+    let said = said.complains(&["1 of its pages could not be written", "mezzanine_give_up"]);
+    assert!(
+        said.stdout.contains(&format!(
+            "lost: only flash had them, and it does not give them back\n  block 0, in file {path}\n"
+        )),
+        "{}",
+        said.stdout
+    );
+    let drained = mezz(&[&arguments[..], &["--json"]].concat()).expect(1).json();
+    let lost = &drained["unsaved"];
+    assert_eq!(
+        (lost.as_array().unwrap().len(), text(&lost[0], "why"), text(&lost[0], "path"), &lost[0]["block"]),
+        (1, "lost", path.as_str(), &0.into()),
+        "{drained}"
+    );
+    assert_eq!(drained["files_out_of_date"], true);
+
+    // So it is of a server that runs.
+    cluster.start();
+    let drained = mezz(&[&arguments[..], &["--json"]].concat()).expect(1).json();
+    assert_eq!((&drained["running"], text(&drained["unsaved"][0], "path")), (&true.into(), path.as_str()));
+    cluster.sql("SELECT mezzanine_give_up('v', 0)");
+    assert!(drain(&cluster)["unsaved"].as_array().unwrap().is_empty());
+    cluster.sql("DROP TABLE v");
+    mezz(&["pg", "stop", "--pgdata", &cluster.directory]).expect(0);
+    assert!(drain(&cluster)["unsaved"].as_array().unwrap().is_empty());
+    assert_eq!(rows_without_tier(&cluster), ROWS);
+}
+
+#[test]
+#[ignore = "needs a PostgreSQL build, and makes it if there is none"]
+fn a_drain_saves_all_but_the_pages_of_a_file_that_is_missing_and_names_them() {
+    build();
+    let (cluster, path) = with_victim("drain-missing");
+    let (file, away) = (Path::new(&cluster.directory).join(&path), cluster.file("away"));
+    std::fs::rename(&file, &away).unwrap();
+    let arguments = ["pg", "drain", "--json", "--pgdata", &cluster.directory];
+    let said = mezz(&arguments).expect(1).complains(&["could not be written", "bring them back"]);
+    let drained = said.json();
+    assert_eq!(
+        (text(&drained["unsaved"][0], "why"), text(&drained["unsaved"][0], "path")),
+        ("not_taken", path.as_str()),
+        "{drained}"
+    );
+    assert!(drained["pages"].as_u64().unwrap() > 500, "{drained}");
+    assert!(!file.exists(), "nothing was made in its place");
+
+    std::fs::rename(&away, &file).unwrap();
+    let drained = drain(&cluster);
+    assert!(drained["unsaved"].as_array().unwrap().is_empty(), "{drained}");
+    assert_eq!(drained["files_out_of_date"], false);
+    let rows = rows_without_tier(&cluster);
+    assert_eq!(rows, ROWS);
+    cluster.start();
+    assert_eq!(cluster.sql("SELECT a FROM v"), "the only victim");
+}
+
 #[test]
 #[ignore = "needs a PostgreSQL build, and makes it if there is none"]
 fn a_running_server_is_drained_and_goes_on() {

@@ -16,6 +16,7 @@ use serde::Serialize;
 use super::cluster::{Cluster, ClusterArgs, Running};
 use super::start::{self, default_log};
 use super::status::{control_file, marker};
+use super::unsaved::{self, Unsaved};
 use crate::benchmark::{leave_to_handler, when_interrupted};
 use crate::failure::Failure;
 use crate::output::{self, facts};
@@ -27,7 +28,11 @@ pub(crate) const EXAMPLES: &str = "Examples:
 A running server makes a checkpoint, writes every page that is newer in the tier than on disk to \
 disk, and goes on. One that was stopped or killed is started for the drain without connections from \
 outside, recovers, and is stopped again: then the data files are complete without the tier, and a \
-stock server may use them. The tier must be there as it was left.";
+stock server may use them. The tier must be there as it was left.
+
+Pages that cannot be saved stop nothing else from being: they are listed, by file and block, and the \
+exit code is 1. Those that flash does not give back are lost; those whose file is missing or takes \
+nothing stay in the tier.";
 
 /// How long after the failure of what was interrupted this process may learn of it.
 const SIGNAL_LATE_MAX: Duration = Duration::from_millis(200);
@@ -70,6 +75,8 @@ struct Drained {
     cluster_state: String,
     /// pg_control says that the data files alone may be out of date.
     files_out_of_date: bool,
+    /// Pages that could not be written to disk; every other one was.
+    unsaved: Vec<Unsaved>,
     seconds: f64,
 }
 
@@ -93,12 +100,20 @@ pub(crate) fn run(args: &DrainArgs, json: bool) -> Result<(), Failure> {
         pages_unknown,
         cluster_state,
         files_out_of_date,
+        unsaved: done.unsaved,
         seconds: began.elapsed().as_secs_f64(),
     };
     if json {
         output::json(&drained)?;
     } else {
         output::print(&text(&drained))?;
+    }
+    if !drained.unsaved.is_empty() {
+        let reason =
+            format!("{} of its pages could not be written to disk; all others were", drained.unsaved.len());
+        return Err(
+            Failure::check(drained.pgdata.display(), reason).next(unsaved::next_steps(&drained.unsaved))
+        );
     }
     if running || (!drained.files_out_of_date && is_in_order(&drained.cluster_state)) {
         return Ok(());
@@ -126,14 +141,15 @@ fn text(drained: &Drained) -> String {
         (Some(pages), _) => pages.to_string(),
         (None, reason) => format!("not counted: {}", reason.as_deref().unwrap_or("the server was not asked")),
     };
-    facts(&[
+    let facts = facts(&[
         ("data directory", drained.pgdata.display().to_string()),
         ("server", server.to_owned()),
         ("pages written", pages),
         ("state", drained.cluster_state.clone()),
         ("files", files.to_owned()),
         ("took", format!("{:.1} s", drained.seconds)),
-    ])
+    ]);
+    facts + &unsaved::lines(&drained.unsaved)
 }
 
 /// Whether the server was stopped in order, by the state that pg_control names.
@@ -146,6 +162,13 @@ struct Done {
     started: bool,
     /// How many pages were written, or why nobody knows.
     pages: Result<u64, String>,
+    unsaved: Vec<Unsaved>,
+}
+
+/// What a server answered that was asked to drain.
+struct Answer {
+    pages: u64,
+    unsaved: Vec<Unsaved>,
 }
 
 fn drain_running(cluster: &Cluster, server: &Running) -> Result<Done, Failure> {
@@ -156,23 +179,31 @@ fn drain_running(cluster: &Cluster, server: &Running) -> Result<Done, Failure> {
         )
         .next("wait until it has done that"));
     }
-    let pages = ask_for_drain(cluster, server).map_err(|said| {
+    let answer = ask_for_drain(cluster, server, false).map_err(|said| {
         Failure::refused(cluster.directory.display(), format!("its server cannot drain the tier: {said}"))
             .next("it needs a tier, and CREATE EXTENSION mezzanine in the database postgres; ask as a superuser")
     })?;
-    Ok(Done { started: false, pages: Ok(pages) })
+    Ok(Done { started: false, pages: Ok(answer.pages), unsaved: answer.unsaved })
 }
 
-/// A checkpoint, because pages that only shared buffers have are not the tier's to write; then the drain.
-/// Returns the pages written.
-fn ask_for_drain(cluster: &Cluster, server: &Running) -> Result<u64, String> {
+/// A checkpoint, because pages that only shared buffers have are not the tier's to write; then the drain. A
+/// page that cannot be saved fails either, and only once all others are on disk. `alone`: nobody else uses the
+/// server.
+fn ask_for_drain(cluster: &Cluster, server: &Running, alone: bool) -> Result<Answer, String> {
     let bar = output::spinner("draining the tier");
     let before = pages_drained(cluster, server)?;
-    cluster.query(server, "CHECKPOINT")?;
-    cluster.query(server, "SELECT mezzanine_drain()")?;
+    let said: Vec<String> = ["CHECKPOINT", "SELECT mezzanine_drain()"]
+        .into_iter()
+        .filter_map(|command| cluster.query(server, command).err())
+        .collect();
+    let unsaved = if said.is_empty() { Vec::new() } else { unsaved::ask(cluster, server, alone)? };
+    match said.into_iter().next() {
+        Some(said) if unsaved.is_empty() => return Err(said),
+        _ => {}
+    }
     let pages = pages_drained(cluster, server)?.saturating_sub(before);
     bar.finish_and_clear();
-    Ok(pages)
+    Ok(Answer { pages, unsaved })
 }
 
 fn drain_stopped(cluster: &Cluster, timeout: u32) -> Result<Done, Failure> {
@@ -184,7 +215,7 @@ fn drain_stopped(cluster: &Cluster, timeout: u32) -> Result<Done, Failure> {
     }
     let only_copies = marker.is_some_and(|marker| marker.only_copies);
     if is_in_order(&state) && !files_out_of_date && !only_copies {
-        return Ok(Done { started: false, pages: Ok(0) });
+        return Ok(Done { started: false, pages: Ok(0), unsaved: Vec::new() });
     }
     refuse_recovery_to_come(cluster)?;
     let private = Private::create(cluster)?;
@@ -197,9 +228,18 @@ fn drain_alone(cluster: &Cluster, private: &Private, timeout: u32) -> Result<Don
     let server = start::bring_up_with(cluster, &default_log(cluster), timeout, Some(&options))
         .inspect_err(|_| end_what_recovers(cluster))?;
     // Whatever the answer is: the shutdown drains as well.
-    let pages = ask_since_start(cluster, &server);
-    start::bring_down(cluster, "fast", timeout)?;
-    Ok(Done { started: true, pages })
+    let answer = ask_since_start(cluster, &server);
+    let stopped = start::bring_down(cluster, "fast", timeout);
+    let (pages, unsaved) = match answer {
+        Ok(answer) => (Ok(answer.pages), answer.unsaved),
+        Err(said) => (Err(said), Vec::new()),
+    };
+    // In the mode `drained` a server whose files do not take their pages ends as after a crash: what it could
+    // not save says more than that.
+    if unsaved.is_empty() {
+        stopped?;
+    }
+    Ok(Done { started: true, pages, unsaved })
 }
 
 /// A server that did not come up in time must not stay behind, where nobody can connect. It goes on from its
@@ -228,10 +268,10 @@ fn refuse_recovery_to_come(cluster: &Cluster) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Pages written since the server was started, recovery included.
-fn ask_since_start(cluster: &Cluster, server: &Running) -> Result<u64, String> {
-    ask_for_drain(cluster, server)?;
-    pages_drained(cluster, server)
+/// The same of a server that was started for it, with the pages that it wrote in its recovery.
+fn ask_since_start(cluster: &Cluster, server: &Running) -> Result<Answer, String> {
+    let answer = ask_for_drain(cluster, server, true)?;
+    Ok(Answer { pages: pages_drained(cluster, server)?, ..answer })
 }
 
 /// Pages that drains have written since the server was started.

@@ -13,6 +13,7 @@ mod start;
 mod status;
 
 mod drain;
+mod unsaved;
 
 use clap::Subcommand;
 

@@ -12,6 +12,8 @@ mod verify;
 
 use clap::Subcommand;
 
+pub(crate) use postgres::{file_of, page_name};
+
 use crate::failure::Failure;
 
 #[derive(Debug, Subcommand)]

@@ -140,13 +140,13 @@ fn path(database: u32, tablespace: u32, relation: u32, fork: u32, block: u32) ->
 }
 
 /// The file that a page lies in.
-pub(super) fn file_of(id: &PageId) -> String {
+pub(crate) fn file_of(id: &PageId) -> String {
     let [database, tablespace, relation, fork, block] = id.relation_parts();
     path(database, tablespace, relation, fork, block)
 }
 
 /// A page as PostgreSQL's messages name it, with the file that it lies in.
-pub(super) fn page_name(id: &PageId) -> String {
+pub(crate) fn page_name(id: &PageId) -> String {
     let [.., block] = id.relation_parts();
     format!("block {block}, in file {}", file_of(id))
 }
