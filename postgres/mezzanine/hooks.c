@@ -122,7 +122,7 @@ tier_write(SMgrRelation reln, BufferDesc *buf, const char *page, IOContext io_co
 	/* The core writes it past the tier, which notes and forgets what is to be. */
 	if (mezz_skips_log(BufTagGetRelFileLocator(tag)))
 		return false;
-	mezz_follow_timeline();
+	mezz_follow_log();
 
 	/*
 	 * In this order: if the buffer is marked for a checkpoint after we looked,
@@ -182,7 +182,7 @@ tier_evict(const BufferTag *tag, uint32 hash, const char *page, uint32 buf_state
 	 */
 	if (!mezz_log_has(PageGetLSN((Page) page)) || mezz_skips_log(BufTagGetRelFileLocator(tag)))
 		return;
-	mezz_follow_timeline();
+	mezz_follow_log();
 	if (DataChecksumsEnabled() && !mezz_without("evict_checksum"))
 	{
 		/* Hint bits may have been set without a new checksum. */

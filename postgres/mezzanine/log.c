@@ -176,13 +176,15 @@ log_reaches(const MezzLogPosition *log)
 		pfree(control);
 		/*
 		 * Redo goes as far as this whatever it is told; pages and drops were taken
-		 * no earlier than the control file said so (XLogFlush()).
+		 * no earlier than the control file said so (XLogFlush()).  Behind it queries
+		 * begin, though pg_wal may have more, and redo may wait or end.
 		 */
 		if (log->lsn <= redone)
 			return true;
-		/* And then it may end before the log does. */
-		if (!XLogRecPtrIsInvalid(redone) && recoveryTarget != RECOVERY_TARGET_UNSET)
+		if (!XLogRecPtrIsInvalid(redone) &&
+			(recoveryTarget != RECOVERY_TARGET_UNSET || !mezz_without("log_redone")))
 			return false;
+		/* It has not come to the end of what pg_wal has: that is redone first. */
 	}
 	return pg_wal_reaches(log->lsn);
 }
@@ -272,23 +274,45 @@ mezz_log_has(XLogRecPtr lsn)
  * Tells the tier which timeline pages come in from: that of what is redone, and
  * after a promotion the one that has begun.
  */
-void
-mezz_follow_timeline(void)
+static void
+follow_timeline(bool recovered)
 {
 	static TimeLineID told = 0;
-	static bool recovered = false;
+	static bool recovered_before = false;
 	TimeLineID	tli = 0;
 
-	if (recovered || mezz_without("follow_timeline"))
+	if (recovered_before || mezz_without("follow_timeline"))
 		return;
-	if (RecoveryInProgress())
-		(void) GetCurrentReplayRecPtr(&tli);
-	else
-	{
+	recovered_before = recovered;
+	if (recovered)
 		tli = GetWALInsertionTimeLine();
-		recovered = true;
-	}
+	else
+		(void) GetCurrentReplayRecPtr(&tli);
 	if (tli != 0 && tli != told)
 		mezz_follows_timeline(mezz_host, tli);
 	told = tli;
+}
+
+/*
+ * Before a page comes in: tells the tier what it may depend on.
+ *
+ * That is more than the page's own position.  A hint bit, or an index tuple that
+ * is marked dead, says what became of a transaction, and is there only when the
+ * log is durable up to the record that says so (SetHintBits()); the page's
+ * position does not change with it.  A log that ends before that record makes
+ * another thing of the transaction.
+ *
+ * Not in recovery: there the page's position will do.  What is redone is another
+ * server's, who ends such a transaction in the same way wherever this one begins
+ * again, and minRecoveryPoint, which must have the record, goes forward only with
+ * a page from behind it.
+ */
+void
+mezz_follow_log(void)
+{
+	bool		recovered = !RecoveryInProgress();
+
+	follow_timeline(recovered);
+	if (recovered && !mezz_without("log_flushed"))
+		mezz_log_flushed(mezz_host, GetFlushRecPtr(NULL));
 }

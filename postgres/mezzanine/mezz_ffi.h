@@ -10,7 +10,7 @@
 /*
  Changes with every change of what is declared here.
  */
-#define MEZZ_FFI_VERSION 16
+#define MEZZ_FFI_VERSION 17
 
 /*
  Bytes of each text in a `MezzMessage`, the end mark included.
@@ -1058,6 +1058,12 @@ bool mezz_checkpoint_written(const struct MezzHost *host, bool all, struct MezzM
  The server's log goes on on this timeline: pages that come in from now on are of it.
  */
 void mezz_follows_timeline(const struct MezzHost *host, uint32_t timeline);
+
+/*
+ The server's log is durable up to this position: before a page comes in that may tell of what lies there.
+ */
+void mezz_log_flushed(const struct MezzHost *host,
+                      uint64_t lsn);
 
 /*
  A checkpoint has synced its files; the control file will name this redo pointer.

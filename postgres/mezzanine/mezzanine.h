@@ -183,7 +183,7 @@ extern MezzLogReach mezz_log_reaches(MezzLogPosition log);
 extern MezzLogPosition mezz_log_position(void);
 extern XLogRecPtr mezz_known_position(XLogRecPtr lsn);
 extern bool mezz_log_has(XLogRecPtr lsn);
-extern void mezz_follow_timeline(void);
+extern void mezz_follow_log(void);
 
 /* skipping.c */
 extern void mezz_note_skipping(RelFileLocator rlocator);

@@ -46,6 +46,10 @@ static const char *const rules[] = {
 								 * reach when redo is done */
 	"log_end",					/* a log that ends before the tier's newest
 								 * page is of another moment */
+	"log_flushed",				/* a page that comes in says how far the log is
+								 * durable */
+	"log_redone",				/* a standby's tier has nothing from behind the
+								 * point where queries begin */
 	"log_page",					/* the log may end within a record, where a
 								 * page does */
 	"give_up_buffers",			/* a page that shared buffers have is not lost */

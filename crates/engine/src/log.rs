@@ -5,7 +5,9 @@
 //! that came in had its log forced before (invariant 1), so a log that ends before the newest of them is an
 //! older one. So each group carries the largest position that the tier has been told of, and a start
 //! compares it with the end of the log, before redo. It may be larger than that of any page in the group and
-//! those before it: the log reached it all the same.
+//! those before it: the log reached it all the same. And it must be: a page tells not only of changes of its
+//! own. A hint bit of PostgreSQL's says that a transaction has committed, by a record that lies behind the
+//! page's position, and where the log lacks that record the transaction has not.
 //!
 //! Where the log reaches so far, disk may still be of an earlier moment than the tier, within what is
 //! redone: then it lacks changes from behind the redo point that the tier's records call clean, because they
@@ -20,13 +22,21 @@ use crate::planted::{self, Bug};
 use crate::tier::Tier;
 
 impl Tier {
-    /// A page from this position of the log comes in. Under the control lock.
+    /// A page from this position of the log comes in.
     #[inline]
     pub(crate) fn log_reaches(&self, lsn: u64) {
         let log_lsn = &self.control().log_lsn;
         if lsn > log_lsn.get() {
-            log_lsn.set(lsn);
+            log_lsn.raise(lsn);
         }
+    }
+
+    /// The host's log is durable up to this position of the timeline that was told last. For each page, before
+    /// it comes in, where a page may say what the log has behind the page's own position: which transactions
+    /// have ended. The page is added to its group under the control lock, and so the group states this, too.
+    #[inline]
+    pub fn log_flushed(&self, lsn: u64) {
+        self.log_reaches(lsn);
     }
 
     pub(crate) fn log_position(&self) -> LogPosition {
@@ -42,7 +52,7 @@ impl Tier {
         let _guard = control.lock.lock(self.owner);
         let reached = self.log_position();
         control.log_timeline.set(u64::from(reached.timeline.max(log.timeline)));
-        control.log_lsn.set(reached.lsn.max(log.lsn));
+        control.log_lsn.raise(log.lsn);
     }
 
     /// Has recovery count what is redone from `found` on as dirty, in a queue that ends here. Returns what
@@ -52,7 +62,7 @@ impl Tier {
             return 0;
         }
         let durable = found.config.sync_mode == SyncMode::Durable;
-        let kept = if durable && !planted::is(Bug::RedoneForgotten) { found.redone_from } else { 0 };
+        let kept = if planted::is(Bug::RedoneForgotten) { 0 } else { found.redone_from };
         let now = if found.state == TierState::Open { found.confirmed.redo } else { 0 };
         let from = match found.state {
             // Every page is on disk.

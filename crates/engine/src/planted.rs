@@ -416,6 +416,12 @@ bugs! {
         LogEndUnchecked,
         /// Drops do not say how far the log reached, pages alone do. (The part of `crates/ffi`.)
         DropsOutrunLog,
+        /// A page that comes in says how far the log reached by its own position alone, not by what it may tell of transactions that have ended since. It
+        /// was so once. (The part of `crates/ffi`.)
+        HintsOutrunLog,
+        /// A tier that was left in order is taken as it was left although the data directory was not: it is of an earlier moment, or a crash came between. It
+        /// was so once. (The part of `crates/ffi`.)
+        ClosedAlone,
         /// How far the log reached is forgotten in a recovery.
         LogForgotten,
         /// What is redone since a crash is clean if its record says so, though disk may be of before that.
@@ -443,6 +449,9 @@ bugs! {
         RestTickTrusted,
         /// A moment of a clock that was set back since says something of files.
         ClockTrusted,
+        /// A directory whose last change of its own lies before the moment noted counts as the one that was noted: its file system was put back to an
+        /// earlier moment. It was so once.
+        OlderDirectoryTrusted,
         /// A directory that was put in the place of one that was noted counts as that one.
         ReplacedDirectoryTrusted,
         /// The marker forgets what was noted before the pages of changed files are durably gone.

@@ -144,6 +144,12 @@ impl Word {
         self.0.store(value, Ordering::Release);
     }
 
+    /// The larger of this and what is there: it never goes back, whoever else raises it.
+    #[inline]
+    pub(crate) fn raise(&self, value: u64) {
+        self.0.fetch_max(value, Ordering::AcqRel);
+    }
+
     #[inline]
     pub(crate) fn add(&self, value: u64) -> u64 {
         self.0.fetch_add(value, Ordering::AcqRel)

@@ -4,11 +4,14 @@
 //! order, the marker notes each directory with files of relations, by its inode and a moment of its file
 //! system's clock; and a start drops the clean pages of every file that has changed since, or that it does not
 //! find. Whatever writes a file, replaces it or gives it another name moves its ctime, and no program sets
-//! that back; a directory that takes the place of another one has another inode.
+//! that back; a directory that takes the place of another one has another inode, or, if it is on another file
+//! system or on that one as it was earlier, no change of its own since.
 //!
 //! - *The moment* is later than any change of the server's own: it is taken after the last of them, and not
 //!   before the clock has moved on from there. So a ctime at that moment or later is a change by somebody
-//!   else; and what was noted by a clock that has been set back since says nothing.
+//!   else; and what was noted by a clock that has been set back since says nothing. The directory itself is
+//!   changed at that moment, for that is how the clock is read, so one that was not is another one: a volume
+//!   with a tablespace was put back to an earlier moment, and with it the times of its files.
 //! - *At the start, and not at the first use of each file*: there is one process then, and no page has been
 //!   asked for. It costs a pass over the directories, one `lstat` for each file. At the first use, every
 //!   process would have to know of every file whether it was looked at.
@@ -175,9 +178,9 @@ impl Host {
     }
 
     /// Notes the directories as they are left, after the last change of the server's own. One that cannot be
-    /// looked at is left out: its files count as changed. `None` if files are not looked at.
-    pub(crate) fn note_files(&self) -> Option<Vec<Noted>> {
-        let files = self.settings.relation_files.as_ref()?;
+    /// looked at is left out: its files count as changed. None of them if files are not looked at.
+    pub(crate) fn note_files(&self) -> Vec<Noted> {
+        let Some(files) = &self.settings.relation_files else { return Vec::new() };
         let place = |directory: &Directory| self.settings.data_directory.join(&directory.path);
         let looked: Vec<_> = self
             .directories(files)
@@ -192,7 +195,7 @@ impl Host {
             }
             thread::sleep(LOOK_AGAIN);
         };
-        Some(looked.into_iter().filter_map(settle).collect())
+        looked.into_iter().filter_map(settle).collect()
     }
 
     /// The files that have not changed since they were noted, each as its first page.
@@ -201,9 +204,12 @@ impl Host {
         for directory in self.directories(files) {
             let Some(noted) = noted.iter().find(|noted| noted.path == directory.path) else { continue };
             let path = self.settings.data_directory.join(&directory.path);
+            // Its own last change, which was the note, and what the clock says now.
+            let Ok(last) = fs::metadata(&path).map(|metadata| changed_at(&metadata)) else { continue };
             let Ok((now, inode)) = look(&path) else { continue };
+            let earliest = if planted::is(Bug::OlderDirectoryTrusted) { now } else { last.min(now) };
             let same = inode == noted.inode || planted::is(Bug::ReplacedDirectoryTrusted);
-            let goes_on = now >= noted.moment || planted::is(Bug::ClockTrusted);
+            let goes_on = earliest >= noted.moment || planted::is(Bug::ClockTrusted);
             let Ok(entries) = fs::read_dir(&path) else { continue };
             if !same || !goes_on {
                 continue;

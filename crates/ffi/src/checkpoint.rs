@@ -285,6 +285,14 @@ impl Host {
         self.tier().log_reached(LogPosition { timeline, lsn: 0 });
     }
 
+    /// The server's log is durable up to here. Told before a page comes in: see
+    /// [`mezzanine_engine::Tier::log_flushed`].
+    pub fn log_flushed(&self, lsn: u64) {
+        if !planted::is(Bug::HintsOutrunLog) {
+            self.tier().log_flushed(lsn);
+        }
+    }
+
     /// Step 3 of a checkpoint with this redo pointer.
     ///
     /// # Errors
@@ -353,13 +361,11 @@ impl Host {
         let superblock = self.replace_superblock(|superblock| tier.closed(superblock))?;
         let current = superblock.state == TierState::Drained;
         let noted = self.note_files();
-        if current || noted.is_some() {
-            let only_copies = !current && tier.sync_mode() == SyncMode::Durable && !self.is_provably_clean();
-            let alone = self.lock_superblock();
-            let marker = self.marker_of(&superblock, only_copies);
-            marker.resting(noted, current).write(&*self.marker)?;
-            drop(alone);
-        }
+        let only_copies = !current && tier.sync_mode() == SyncMode::Durable && !self.is_provably_clean();
+        let alone = self.lock_superblock();
+        let marker = self.marker_of(&superblock, only_copies);
+        marker.resting(&noted, current).write(&*self.marker)?;
+        drop(alone);
         if current {
             self.server.mark_control_file(false)?;
         }

@@ -156,12 +156,16 @@ impl Marker {
         }
     }
 
-    /// The same, of a server that was left in order with these directories, if that was looked at.
+    /// The same, of a server that was left in order with these directories.
     #[must_use]
-    pub(crate) fn resting(self, noted: Option<Vec<Noted>>, current: bool) -> Self {
-        let at_rest_current = noted.is_some().then_some(current);
-        let at_rest = noted.map(|noted| noted.iter().map(Noted::shown).collect());
-        Self { at_rest, at_rest_current, ..self }
+    pub(crate) fn resting(self, noted: &[Noted], current: bool) -> Self {
+        let at_rest = Some(noted.iter().map(Noted::shown).collect());
+        Self { at_rest, at_rest_current: Some(current), ..self }
+    }
+
+    /// Whether the server was left in order, and has not been started since.
+    pub(crate) fn rests(&self) -> bool {
+        self.at_rest.is_some()
     }
 
     /// The directories that were noted, and whether no page was newer in the tier; `None` if nothing was

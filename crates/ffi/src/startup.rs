@@ -247,6 +247,14 @@ fn knows(found: &Superblock, redo: RedoPoint) -> bool {
     found.knows(redo) || found.knows(RedoPoint { timeline: 0, ..redo })
 }
 
+/// Whether a tier was left in order, and the directory of its marker was not. A crash came between the two; or
+/// the directory is of an earlier moment, and lacks what the server has written to it since: then redo is to
+/// bring that. A primary server that is left in order moves redo past everything, a standby does not.
+fn closed_alone(found: &Superblock, marker: Option<&Marker>) -> bool {
+    let closed = found.state != TierState::Open && !planted::is(Bug::ClosedAlone);
+    closed && marker.is_some_and(|marker| !marker.rests())
+}
+
 fn point(point: RedoPoint) -> String {
     format!("{:X}/{:X} on timeline {}", point.redo >> 32, point.redo as u32, point.timeline)
 }
@@ -510,8 +518,8 @@ impl Host {
         as_left: Option<&Marker>,
         owner: u32,
     ) -> Result<(Recovered, Option<String>, Changed), Refusal> {
-        let recovered = self.recover(memory, superblock, owner)?;
         let ours = marker.filter(|marker| marker.names(&superblock.tier_uuid));
+        let recovered = self.recover(memory, superblock, ours, owner)?;
         let older = match sync_mark::is_ahead(&recovered, ours) {
             None => self.log_ends_before(recovered.log)?,
             ahead => ahead,
@@ -548,8 +556,25 @@ impl Host {
     }
 
     /// Recovers the tier in memory. Nothing on flash has changed then.
-    fn recover(&self, memory: Blank, superblock: &Superblock, owner: u32) -> Result<Recovered, Refusal> {
+    fn recover(
+        &self,
+        memory: Blank,
+        superblock: &Superblock,
+        marker: Option<&Marker>,
+        owner: u32,
+    ) -> Result<Recovered, Refusal> {
         let mut flash = Flash(&*self.flash);
+        let alone = closed_alone(superblock, marker);
+        if alone && provably_clean(&superblock.config) {
+            return self.emptied(superblock, owner);
+        }
+        // Damage is told as in a tier that was closed; its records, as after a crash.
+        let redone = Superblock {
+            state: TierState::Closed,
+            redone_from: superblock.confirmed.redo,
+            ..superblock.clone()
+        };
+        let believed = if alone { &redone } else { superblock };
         let nobody_needs = |error: &RecoveryError| match error {
             RecoveryError::Damaged { .. } => expendable(superblock),
             RecoveryError::Read(_) | RecoveryError::Silent(_) => {
@@ -557,7 +582,7 @@ impl Host {
             }
             _ => false,
         };
-        let recovered = match Tier::recover(memory, superblock, owner, &mut flash) {
+        let recovered = match Tier::recover(memory, believed, owner, &mut flash) {
             // Invariant 8: what is damaged can be had from disk, or redone from the log; and so can what
             // cannot be read.
             Err(error) if nobody_needs(&error) => return self.emptied(superblock, owner),

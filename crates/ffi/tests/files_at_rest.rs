@@ -267,6 +267,23 @@ fn a_clock_that_was_set_back_says_nothing() {
     });
 }
 
+/// The file system of a tablespace is put back to an earlier moment, with all times that it had then.
+#[test]
+fn a_directory_that_was_not_there_when_it_was_noted_is_an_older_one() {
+    only_with(&[Bug::OlderDirectoryTrusted, Bug::ChangedFilesTrusted], || {
+        let resting = Resting::left(SyncMode::Durable);
+        let noted = resting.noted_moment();
+        let clock = || {
+            fs::write(resting.path("clock"), "").unwrap();
+            let metadata = fs::metadata(resting.path("clock")).unwrap();
+            (metadata.ctime(), metadata.ctime_nsec())
+        };
+        while clock() <= noted {}
+        resting.edit_note(|_| clock());
+        held(&resting.start().0) == [0; 3]
+    });
+}
+
 #[test]
 fn what_is_newer_than_a_changed_file_stays() {
     let (resting, host) = Resting::in_use(SyncMode::Durable);

@@ -102,6 +102,19 @@ fn a_drop_reaches_as_far_as_the_log_that_it_is_in() {
     });
 }
 
+/// A page says of a transaction that it has committed, by a record that lies behind its own position.
+#[test]
+fn a_page_reaches_as_far_as_the_log_that_it_tells_of() {
+    only_with(&[Bug::HintsOutrunLog], || {
+        let hinted = |_: &Machine, host: &Host| {
+            host.log_flushed(130);
+            write_at(host, 1, 105);
+        };
+        assert_eq!(put_back(SyncMode::Durable, on_first(130), hinted), Ok(Adoption::Adopted));
+        put_back(SyncMode::Durable, on_first(129), hinted).is_err()
+    });
+}
+
 /// The newest page came in a life before the last, and has left the tier since.
 #[test]
 fn how_far_the_log_reached_outlives_pages_and_recoveries() {

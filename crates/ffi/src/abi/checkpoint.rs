@@ -22,6 +22,12 @@ pub extern "C" fn mezz_follows_timeline(host: &MezzHost, timeline: u32) {
     host.0.follows_timeline(timeline);
 }
 
+/// The server's log is durable up to this position: before a page comes in that may tell of what lies there.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezz_log_flushed(host: &MezzHost, lsn: u64) {
+    host.0.log_flushed(lsn);
+}
+
 /// A checkpoint has synced its files; the control file will name this redo pointer.
 #[unsafe(no_mangle)]
 pub extern "C" fn mezz_checkpoint_synced(
