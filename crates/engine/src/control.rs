@@ -100,7 +100,7 @@ pub(crate) struct Control {
     /// and no frame was needed yet; 0 if none was.
     pub(crate) lane_left: Word,
     /// Whether stage-out rests until disk is tried again; how many pages that disk has refused were appended
-    /// again since the rear was here (see `refused`).
+    /// again, or stayed in place, since the rear, or the next version, was here (see `refused`).
     pub(crate) resting: Word,
     pub(crate) carried: Word,
     pub(crate) carried_from: Word,

@@ -90,3 +90,33 @@ fn who_finds_no_room_is_told() {
         matches!(told_and_helped, Ok(Some(())))
     });
 }
+
+/// A server whose tier is full of pages that disk refuses, and which was asked for files that are current: the disk
+/// was synced for that, and the mark of the sync waits for a group that finds no room. Do a checkpoint, another such
+/// request and a stop end all the same, with everything there afterwards?
+fn a_full_tier_is_left(drain: bool) -> Option<()> {
+    let machine = Machine::new(SyncMode::Durable);
+    let (host, _) = machine.start(10).unwrap();
+    machine.disk.refused.lock().unwrap().extend((0..20_000).map(id));
+    let write = |block| host.write(&id(block), &page(1), 1, Some(host.tier().mark()));
+    let taken = (0..20_000).find(|&block| write(block).is_err())?;
+    let told = |refusal: Refusal| refusal.is_of_refused_pages().then_some(());
+    host.drain_all().err().and_then(told)?;
+    // To wait for others, who do not exist, is a panic here.
+    let ends = std::panic::AssertUnwindSafe(|| {
+        host.checkpoint_written(false).unwrap();
+        host.flush_range(&IdRange::relation(5, 1663, 1000)).err().and_then(told)?;
+        (!host.close(drain).unwrap().current).then_some(())
+    });
+    std::panic::catch_unwind(ends).ok()??;
+    drop(host);
+    let (host, _) = machine.start(10).unwrap();
+    (0..taken).all(|block| read(&host, &machine, block) == Some(1)).then_some(())
+}
+
+#[test]
+fn a_full_tier_is_checkpointed_and_stopped() {
+    only_with(&[Bug::NoteAwaitedAtRest], || {
+        [false, true].into_iter().all(|drain| a_full_tier_is_left(drain).is_some())
+    });
+}

@@ -59,13 +59,17 @@ pub(super) fn recover(
     // As where groups and segments are: a later epoch than the superblock knows is not given again.
     let reused = planted::is(Bug::LostEpochReused);
     let latest = superblock.epoch.max(if reused { 0 } else { found.epoch_seen });
-    can_be_opened(latest, superblock.generation).map_err(RecoveryError::UsedUp)?;
-    let epoch = latest + 1;
     let counts = is_empty(superblock) && found.epoch_seen >= superblock.origin_epoch && !reused;
+    // Then the tier begins with an epoch behind all that is there, in which nobody writes: in use it is never in
+    // the epoch that it began with, which is how one is told that holds nothing.
+    let origin_epoch = if counts { latest + 1 } else { superblock.origin_epoch };
+    let apart = counts && !planted::is(Bug::UsedTakenForEmpty);
+    let epoch = latest + 1 + u32::from(apart);
+    can_be_opened(epoch - 1, superblock.generation).map_err(RecoveryError::UsedUp)?;
     let superblock = Superblock {
         generation: superblock.generation + 1,
         epoch,
-        origin_epoch: if counts { epoch } else { superblock.origin_epoch },
+        origin_epoch,
         nonces: superblock.nonces.after(epoch - superblock.epoch),
         epoch_sequence: 0,
         front: 0,
@@ -123,7 +127,7 @@ fn read(tier: &Tier, superblock: &Superblock, flash: &mut dyn ReadFlash) -> Resu
     Ok(found)
 }
 
-/// Whether the tier is new, or was just discarded.
+/// Whether the tier is new, or was just discarded: no epoch has followed the one that it began with.
 fn is_empty(superblock: &Superblock) -> bool {
     superblock.epoch == superblock.origin_epoch
 }

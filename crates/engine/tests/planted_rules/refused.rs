@@ -227,3 +227,15 @@ fn a_long_row_of_refused_pages_stops_nobody() {
         assert!(disk.recovers());
     }
 }
+
+/// A third of the pages is refused where pages are written in place: others leave in their stead. It was the end for
+/// all when as many were refused as are on their way out at a time.
+#[test]
+fn refused_pages_in_place_stop_nobody() {
+    only_with(&[Bug::RefusedLeavesStill], || {
+        let config = TierConfig { design: Design::Lc, ..TierConfig::new(4096, 512) };
+        let mut disk = Refusing::new(&config, 0..170);
+        let taken = (0..8 * 512).all(|block| disk.write(block, 1));
+        taken && disk.has_all(1) && disk.recovers()
+    });
+}
