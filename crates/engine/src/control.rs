@@ -128,7 +128,7 @@ pub(crate) struct Control {
     /// The drain under way has met a page that is lost; number of the last one that did.
     pub(crate) drain_lost: Word,
     pub(crate) drains_lost: Word,
-    /// The same of a page that disk has refused.
+    /// The same of a page that disk has refused; a bit for each of the last drains, by its number.
     pub(crate) drain_refused: Word,
     pub(crate) drains_refused: Word,
     pub(crate) drain_before: Word,

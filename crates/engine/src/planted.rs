@@ -645,6 +645,8 @@ bugs! {
         RefusedCountsAsDrained,
         /// Where pages are written in place, one that disk has refused is to leave still, and no other in its place. It was so once.
         RefusedLeavesStill,
+        /// A drain counts as refused because a later one was. It was so once.
+        LaterDrainMeant,
         /// Pages that disk refuses are appended again however many they are.
         RefusedForEver,
         /// Pages that disk refuses are appended again though nobody needs their frames.
