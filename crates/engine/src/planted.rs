@@ -657,6 +657,9 @@ bugs! {
         RefusedAwaited,
         /// A sync waits for room for its note while stage-out rests because disk refuses pages, and nothing makes any. It was so once.
         NoteAwaitedAtRest,
+        /// Who reads a clean page that flash does not give back waits for room for its tombstone while stage-out rests, and nothing makes any. It was so
+        /// once. (A server's part.)
+        ReaderAwaitsRoom,
         /// One page that disk refuses is the end of stage-out for all. It was so once. (A server's part.)
         RefusedEndsServer,
         /// A page that a drain, or stage-out ahead of need, cannot read is lost, though its frame is not needed. It was so once.

@@ -7,7 +7,7 @@
 
 mod machine;
 
-use machine::{Machine, id, page, read, write};
+use machine::{Machine, flash_offset, id, page, read, write};
 use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_engine::{IdRange, SyncMode};
 use mezzanine_ffi::host::Host;
@@ -118,5 +118,34 @@ fn a_full_tier_is_left(drain: bool) -> Option<()> {
 fn a_full_tier_is_checkpointed_and_stopped() {
     only_with(&[Bug::NoteAwaitedAtRest], || {
         [false, true].into_iter().all(|drain| a_full_tier_is_left(drain).is_some())
+    });
+}
+
+/// A clean page that flash does not give back, in a tier that is full of pages that disk refuses: its reader does not
+/// wait for room for a tombstone, for which nothing makes any.
+#[test]
+fn a_reader_does_not_wait_for_room() {
+    only_with(&[Bug::ReaderAwaitsRoom], || {
+        const CLEAN: u32 = 30_000;
+        // Fills a tier, with one clean page before this block; up to which block it goes.
+        let fill = |clean_before: u32| {
+            let machine = Machine::new(SyncMode::Durable);
+            let (host, _) = machine.start(10).unwrap();
+            machine.disk.pages.lock().unwrap().insert(*id(CLEAN).as_bytes(), page(7));
+            machine.disk.refused.lock().unwrap().extend((0..20_000).map(id));
+            let end = (0..20_000).find(|&block| {
+                assert!(block != clean_before || host.offer(&id(CLEAN), &page(7), 1));
+                host.write(&id(block), &page(1), 1, Some(host.tier().mark())).is_err()
+            });
+            (machine, host, end.unwrap())
+        };
+        let (_, _, end) = fill(20_000);
+        let (machine, host, _) = fill(end - 200);
+        let flash = std::fs::File::options().write(true).open(machine.root.join("flash")).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&flash, &[0xEE; 512], flash_offset(&host, CLEAN) + 1024)
+            .unwrap();
+        // To wait for others, who do not exist, is a panic here.
+        let found = std::panic::AssertUnwindSafe(|| read(&host, &machine, CLEAN));
+        std::panic::catch_unwind(found).is_ok_and(|found| found == Some(7))
     });
 }
