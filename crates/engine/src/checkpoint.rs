@@ -182,8 +182,8 @@ impl Tier {
         }
     }
 
-    /// Whether disk has refused pages of a drain that is over. Of one that is long ago nobody knows any more, and
-    /// it is to be asked for again.
+    /// Whether disk has refused pages of a drain that is over. Of one that is long ago nobody knows any more,
+    /// and it is to be asked for again.
     fn was_refused(&self, ticket: &DrainTicket) -> bool {
         let control = self.control();
         let refused = control.drains_refused.get();

@@ -10,10 +10,11 @@
 //!    policy names another one.
 //! 4. A drain that meets one ends as [`DrainState::Refused`](crate::DrainState::Refused).
 //!
-//! That could go round for ever. So at most half of the frames are appended again within one revolution of the
-//! queue, or stay in place while as many pages come in as there are frames. When that is used up, or nothing will
-//! make room at the rear, stage-out *rests* until somebody asks for another attempt, [`Tier::retry_disk`]: who
-//! waits for room, and the host now and then. Who finds it at rest again after that has waited in vain.
+//! That could go round for ever. So at most half of the frames are appended again within one revolution of
+//! the queue, or stay in place while as many pages come in as there are frames. When that is used up, or
+//! nothing will make room at the rear, stage-out *rests* until somebody asks for another attempt,
+//! [`Tier::retry_disk`]: who waits for room, and the host now and then. Who finds it at rest again after that
+//! has waited in vain.
 
 use std::collections::BTreeSet;
 
@@ -66,7 +67,8 @@ impl Tier {
     }
 
     /// The room of tombstones. Where stage-out rests because nothing finds any at the rear, to drop what disk
-    /// refuses is what helps: so they take the last there is, and leave that of a group that carries the front.
+    /// refuses is what helps: so they take the last there is, and leave that of a group that carries the
+    /// front.
     pub(crate) fn reserve_of_drops(&self) -> Reserve {
         let rests = self.rests_for_disk() && !planted::is(Bug::RefusedCannotBeDropped);
         if rests { Reserve::Lost } else { Reserve::Foreground }
@@ -123,8 +125,8 @@ impl Tier {
         }
     }
 
-    /// Refused pages of groups at the front: appends them again, if their frames are needed and as far as that
-    /// goes. The groups behind stay.
+    /// Refused pages of groups at the front: appends them again, if their frames are needed and as far as
+    /// that goes. The groups behind stay.
     fn carry_refused(&self, refused: &[LanePage]) {
         // Before anything is appended: what makes room from now on is not missed.
         let room = self.room();
@@ -219,9 +221,9 @@ impl Tier {
         !self.too_many_carried(0)
     }
 
-    /// Counts refused pages that stay. Whether that was too much for one revolution: half of the frames, while as
-    /// many are filled as there are, at the rear or, where pages are written in place, by what comes in. Under the
-    /// control lock.
+    /// Counts refused pages that stay. Whether that was too much for one revolution: half of the frames,
+    /// while as many are filled as there are, at the rear or, where pages are written in place, by what comes
+    /// in. Under the control lock.
     pub(crate) fn too_many_carried(&self, more: u64) -> bool {
         let control = self.control();
         let (filled, frames) = match &self.geometry.placed {

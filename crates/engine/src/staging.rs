@@ -513,9 +513,9 @@ impl Tier {
 
     /// Asks that everything staged in so far becomes durable. The open group is closed as it is.
     ///
-    /// If nothing was staged in since the last sync, the ticket is durable at once. A changed note that finds no
-    /// room while stage-out rests ([`Tier::rests_for_disk`]) is left to the next group: nothing makes room then, and
-    /// the note tells of nothing that flash states before that group.
+    /// If nothing was staged in since the last sync, the ticket is durable at once. A changed note that finds
+    /// no room while stage-out rests ([`Tier::rests_for_disk`]) is left to the next group: nothing makes room
+    /// then, and the note tells of nothing that flash states before that group.
     ///
     /// # Errors
     /// [`NoRoom`] if a changed note found no group to travel in otherwise.

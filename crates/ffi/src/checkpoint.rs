@@ -307,8 +307,8 @@ impl Host {
     }
 
     /// Ends stage-out, with the last sync mark in a group: the superblock that closes the tier may say that
-    /// every page in it is on disk, and has no mark of its own. Where it cannot say so, because disk refuses some,
-    /// and these leave no room for a group, the marker alone has the last mark, as after a crash.
+    /// every page in it is on disk, and has no mark of its own. Where it cannot say so, because disk refuses
+    /// some, and these leave no room for a group, the marker alone has the last mark, as after a crash.
     fn settle(&self) -> Result<(), Refusal> {
         let tier = self.tier();
         let mut asked = false;

@@ -195,8 +195,8 @@ impl Host {
         let mut buried = None;
         let appended = self.work_until(|| {
             buried = tier.bury_clean(id, flash).ok();
-            // At rest nothing makes room. Disk has the page all the same: that costs something only if a crash
-            // follows.
+            // At rest nothing makes room. Disk has the page all the same: that costs something only if a
+            // crash follows.
             buried.is_some() || tier.rests_for_disk() && !planted::is(Bug::ReaderAwaitsRoom)
         });
         // A device that fails now is given up, and then nothing is found on it.

@@ -91,9 +91,9 @@ fn who_finds_no_room_is_told() {
     });
 }
 
-/// A server whose tier is full of pages that disk refuses, and which was asked for files that are current: the disk
-/// was synced for that, and the mark of the sync waits for a group that finds no room. Do a checkpoint, another such
-/// request and a stop end all the same, with everything there afterwards?
+/// A server whose tier is full of pages that disk refuses, and which was asked for files that are current:
+/// the disk was synced for that, and the mark of the sync waits for a group that finds no room. Do a
+/// checkpoint, another such request and a stop end all the same, with everything there afterwards?
 fn a_full_tier_is_left(drain: bool) -> Option<()> {
     let machine = Machine::new(SyncMode::Durable);
     let (host, _) = machine.start(10).unwrap();
@@ -121,8 +121,8 @@ fn a_full_tier_is_checkpointed_and_stopped() {
     });
 }
 
-/// A clean page that flash does not give back, in a tier that is full of pages that disk refuses: its reader does not
-/// wait for room for a tombstone, for which nothing makes any.
+/// A clean page that flash does not give back, in a tier that is full of pages that disk refuses: its reader
+/// does not wait for room for a tombstone, for which nothing makes any.
 #[test]
 fn a_reader_does_not_wait_for_room() {
     only_with(&[Bug::ReaderAwaitsRoom], || {

@@ -113,8 +113,8 @@ impl Tier {
         false
     }
 
-    /// The page of a LEAVING home stays for now: it is a page like others again, which the policy names in its
-    /// turn. Under the lock of the homes.
+    /// The page of a LEAVING home stays for now: it is a page like others again, which the policy names in
+    /// its turn. Under the lock of the homes.
     pub(super) fn stays(&self, homes: &Homes<'_>, home: u32) {
         let entry = homes.home(home).entry.load(Relaxed);
         let directory = self.directory();

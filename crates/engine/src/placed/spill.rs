@@ -57,8 +57,8 @@ impl Homes<'_> {
     }
 
     /// The page of a home, which leaves or was to be cleaned, is on disk already: the next sync is to make it
-    /// clean. One that waits for that is not listed again: the sync under way may cover it, and a drain counts
-    /// on that.
+    /// clean. One that waits for that is not listed again: the sync under way may cover it, and a drain
+    /// counts on that.
     fn await_sync(&self, home: u32) {
         if !self.is_unsynced(home) || planted::is(Bug::WrittenListedAgain) {
             self.push_written(home);
@@ -195,9 +195,9 @@ impl Tier {
         }
     }
 
-    /// Disk has refused these pages of the lane: they stay, and others are to leave in the place of those that
-    /// were to leave. They are not listed as LEAVING again, for these count as homes that come, and the list has
-    /// places for all homes but not for what was superseded in it meanwhile as well.
+    /// Disk has refused these pages of the lane: they stay, and others are to leave in the place of those
+    /// that were to leave. They are not listed as LEAVING again, for these count as homes that come, and the
+    /// list has places for all homes but not for what was superseded in it meanwhile as well.
     pub(crate) fn spill_refused(&self, refused: &[LanePage]) {
         let Some(homes) = self.homes() else { return };
         let _control = self.control().lock.lock(self.owner);
@@ -292,8 +292,8 @@ impl Tier {
             planted::inside("spill: one page marked clean");
         }
         let leaves = {
-            // Under the lock, under which somebody else who sees it still unsynced has taken it off the list of
-            // those that leave.
+            // Under the lock, under which somebody else who sees it still unsynced has taken it off the list
+            // of those that leave.
             let _guard = homes.lock(self.owner);
             if homes.state(home) == USED {
                 homes.was_cleaned(home);

@@ -5,10 +5,10 @@
 //! `placed::slots`). So nothing is scanned or verified here: a page that was damaged is noticed when it is
 //! read, and then disk answers. A slot that is damaged is one that is not valid.
 //!
-//! It must be so on flash as well. A page whose slot is invalid may change on disk without a word to flash. If
-//! the slot was not damaged, and only came so on its way from the device, the next recovery would believe it, and
-//! an older page would come back. So what is neither valid nor zeros is read again, and its block is written anew
-//! if it stays so, before any page can change.
+//! It must be so on flash as well. A page whose slot is invalid may change on disk without a word to flash.
+//! If the slot was not damaged, and only came so on its way from the device, the next recovery would believe
+//! it, and an older page would come back. So what is neither valid nor zeros is read again, and its block is
+//! written anew if it stays so, before any page can change.
 //!
 //! The queue of records begins anew, in memory, with the pages in the order of their versions. Nothing on
 //! flash refers to it.
@@ -60,8 +60,8 @@ pub(super) fn recover(
     let reused = planted::is(Bug::LostEpochReused);
     let latest = superblock.epoch.max(if reused { 0 } else { found.epoch_seen });
     let counts = is_empty(superblock) && found.epoch_seen >= superblock.origin_epoch && !reused;
-    // Then the tier begins with an epoch behind all that is there, in which nobody writes: in use it is never in
-    // the epoch that it began with, which is how one is told that holds nothing.
+    // Then the tier begins with an epoch behind all that is there, in which nobody writes: in use it is never
+    // in the epoch that it began with, which is how one is told that holds nothing.
     let origin_epoch = if counts { latest + 1 } else { superblock.origin_epoch };
     let apart = counts && !planted::is(Bug::UsedTakenForEmpty);
     let epoch = latest + 1 + u32::from(apart);
@@ -204,8 +204,8 @@ fn read_slots(
     Ok(())
 }
 
-/// The valid slots of a block, whether all others are zeros, or valid ones of before the tier was discarded, and
-/// the latest epoch of all.
+/// The valid slots of a block, whether all others are zeros, or valid ones of before the tier was discarded,
+/// and the latest epoch of all.
 fn decode_block(
     block: &[u8],
     first_home: u32,

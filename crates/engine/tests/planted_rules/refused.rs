@@ -260,8 +260,8 @@ fn a_long_row_of_refused_pages_stops_nobody() {
     }
 }
 
-/// A third of the pages is refused where pages are written in place: others leave in their stead. It was the end for
-/// all when as many were refused as are on their way out at a time.
+/// A third of the pages is refused where pages are written in place: others leave in their stead. It was the
+/// end for all when as many were refused as are on their way out at a time.
 #[test]
 fn refused_pages_in_place_stop_nobody() {
     only_with(&[Bug::RefusedLeavesStill], || {

@@ -48,9 +48,9 @@ fn a_slot_is_not_valid_before_disk_has_its_page() {
     });
 }
 
-/// A session whose superblock the device lost, both copies of it, after it had said that they were durable, with a
-/// page in a slot: the superblock of the session before is found, discarded or not, and the next session writes
-/// nothing. Its slot counted after that, though disk may have a newer page.
+/// A session whose superblock the device lost, both copies of it, after it had said that they were durable,
+/// with a page in a slot: the superblock of the session before is found, discarded or not, and the next
+/// session writes nothing. Its slot counted after that, though disk may have a newer page.
 #[test]
 fn slots_of_an_epoch_whose_superblock_was_lost_stay_away() {
     let stays_away = |discarded: bool| {
@@ -75,8 +75,8 @@ fn slots_of_an_epoch_whose_superblock_was_lost_stay_away() {
     only_with(&[Bug::LostEpochReused], || stays_away(true));
 }
 
-/// The same, after which a page comes to a slot in each session: it is there after the next crash. An emptied tier
-/// that had begun with the epoch in use counted as empty each time.
+/// The same, after which a page comes to a slot in each session: it is there after the next crash. An emptied
+/// tier that had begun with the epoch in use counted as empty each time.
 #[test]
 fn slots_count_after_a_lost_epoch() {
     only_with(&[Bug::UsedTakenForEmpty], || {
