@@ -45,6 +45,14 @@ pub(crate) enum Sweep {
 /// Frames looked at before the lane can be used for something else.
 const SCAN_FRAMES: u64 = 16 * 1024;
 
+/// Of so many drains it is known whether disk has refused pages of theirs.
+const DRAINS_KNOWN: u64 = u64::BITS as u64;
+
+/// The bit of a drain's number among those of the last [`DRAINS_KNOWN`].
+fn bit_of(number: u64) -> u64 {
+    1 << (number % DRAINS_KNOWN)
+}
+
 /// The moment at which a database chose a redo pointer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark(u64);
@@ -161,9 +169,9 @@ impl Tier {
     pub fn drain_state(&self, ticket: &DrainTicket) -> DrainState {
         let control = self.control();
         if control.drains_done.get() >= ticket.0 {
-            // One that came later may be meant; then this one is asked for again, and finds out.
             match () {
-                () if control.drains_refused.get() >= ticket.0 => DrainState::Refused,
+                () if self.was_refused(ticket) => DrainState::Refused,
+                // One that came later may be meant; then this one is asked for again, and finds out.
                 () if control.drains_lost.get() >= ticket.0 => DrainState::Lost,
                 () => DrainState::Done,
             }
@@ -172,6 +180,17 @@ impl Tier {
         } else {
             DrainState::Pending
         }
+    }
+
+    /// Whether disk has refused pages of a drain that is over. Of one that is long ago nobody knows any more,
+    /// and it is to be asked for again.
+    fn was_refused(&self, ticket: &DrainTicket) -> bool {
+        let control = self.control();
+        let refused = control.drains_refused.get();
+        if planted::is(Bug::LaterDrainMeant) {
+            return refused != 0;
+        }
+        refused & bit_of(ticket.0) != 0 || control.drains_done.get() - ticket.0 >= DRAINS_KNOWN
     }
 
     fn set_drain_range(&self, range: Option<&IdRange>) {
@@ -427,9 +446,9 @@ impl Tier {
         if control.drain_lost.get() != 0 && !planted::is(Bug::LostCountsAsDrained) {
             control.drains_lost.set(control.drain_number.get());
         }
-        if control.drain_refused.get() != 0 {
-            control.drains_refused.set(control.drain_number.get());
-        }
+        let (bit, others) = (bit_of(control.drain_number.get()), control.drains_refused.get());
+        let refused = control.drain_refused.get() != 0;
+        control.drains_refused.set(if refused { others | bit } else { others & !bit });
         control.drains_done.set(control.drain_number.get());
     }
 

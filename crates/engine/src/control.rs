@@ -100,7 +100,7 @@ pub(crate) struct Control {
     /// and no frame was needed yet; 0 if none was.
     pub(crate) lane_left: Word,
     /// Whether stage-out rests until disk is tried again; how many pages that disk has refused were appended
-    /// again since the rear was here (see `refused`).
+    /// again, or stayed in place, since the rear, or the next version, was here (see `refused`).
     pub(crate) resting: Word,
     pub(crate) carried: Word,
     pub(crate) carried_from: Word,
@@ -128,7 +128,7 @@ pub(crate) struct Control {
     /// The drain under way has met a page that is lost; number of the last one that did.
     pub(crate) drain_lost: Word,
     pub(crate) drains_lost: Word,
-    /// The same of a page that disk has refused.
+    /// The same of a page that disk has refused; a bit for each of the last drains, by its number.
     pub(crate) drain_refused: Word,
     pub(crate) drains_refused: Word,
     pub(crate) drain_before: Word,

@@ -83,6 +83,9 @@ bugs! {
         /// An epoch that the superblock does not know, though groups or segments of it lie on flash, is given again, and they count then. It was so
         /// once.
         LostEpochReused,
+        /// A tier with a slot directory that was emptied for slots of an epoch that its superblock did not know counts as empty at each opening from then on.
+        /// It was so once.
+        UsedTakenForEmpty,
     }
     3: {
         /// A sync is acknowledged when its groups are written, not flushed.
@@ -649,6 +652,10 @@ bugs! {
         RefusedCarriedClean,
         /// A drain that has met pages which disk refuses is over as if they were there.
         RefusedCountsAsDrained,
+        /// Where pages are written in place, one that disk has refused is to leave still, and no other in its place. It was so once.
+        RefusedLeavesStill,
+        /// A drain counts as refused because a later one was. It was so once.
+        LaterDrainMeant,
         /// Pages that disk refuses are appended again however many they are.
         RefusedForEver,
         /// Pages that disk refuses are appended again though nobody needs their frames.
@@ -657,6 +664,11 @@ bugs! {
         RefusedCannotBeDropped,
         /// Who finds no room while disk refuses pages waits for ever. (A server's part.)
         RefusedAwaited,
+        /// A sync waits for room for its note while stage-out rests because disk refuses pages, and nothing makes any. It was so once.
+        NoteAwaitedAtRest,
+        /// Who reads a clean page that flash does not give back waits for room for its tombstone while stage-out rests, and nothing makes any. It was so
+        /// once. (A server's part.)
+        ReaderAwaitsRoom,
         /// One page that disk refuses is the end of stage-out for all. It was so once. (A server's part.)
         RefusedEndsServer,
         /// A page that a drain, or stage-out ahead of need, cannot read is lost, though its frame is not needed. It was so once.

@@ -6,13 +6,15 @@
 //! 1. A refused page stays dirty, and is the newest version still.
 //! 2. In the queue its group stays at the front until the frame is needed. Then the page is appended at the
 //!    rear once more, as a second chance is, and the front moves on with the pages of other files.
-//! 3. Where pages are written in place it stays where it is, and is listed again behind the others.
+//! 3. Where pages are written in place it stays where it is, as a page like others: if it was to leave, the
+//!    policy names another one.
 //! 4. A drain that meets one ends as [`DrainState::Refused`](crate::DrainState::Refused).
 //!
-//! That could go round for ever. So at most half of the frames are appended again within one revolution of the
-//! queue. When that is used up, or nothing will make room at the rear, or disk has taken nothing of a batch in
-//! place, stage-out *rests* until somebody asks for another attempt, [`Tier::retry_disk`]: who waits for room,
-//! and the host now and then. Who finds it at rest again after that has waited in vain.
+//! That could go round for ever. So at most half of the frames are appended again within one revolution of
+//! the queue, or stay in place while as many pages come in as there are frames. When that is used up, or
+//! nothing will make room at the rear, stage-out *rests* until somebody asks for another attempt,
+//! [`Tier::retry_disk`]: who waits for room, and the host now and then. Who finds it at rest again after that
+//! has waited in vain.
 
 use std::collections::BTreeSet;
 
@@ -65,7 +67,8 @@ impl Tier {
     }
 
     /// The room of tombstones. Where stage-out rests because nothing finds any at the rear, to drop what disk
-    /// refuses is what helps: so they take the last there is, and leave that of a group that carries the front.
+    /// refuses is what helps: so they take the last there is, and leave that of a group that carries the
+    /// front.
     pub(crate) fn reserve_of_drops(&self) -> Reserve {
         let rests = self.rests_for_disk() && !planted::is(Bug::RefusedCannotBeDropped);
         if rests { Reserve::Lost } else { Reserve::Foreground }
@@ -122,8 +125,8 @@ impl Tier {
         }
     }
 
-    /// Refused pages of groups at the front: appends them again, if their frames are needed and as far as that
-    /// goes. The groups behind stay.
+    /// Refused pages of groups at the front: appends them again, if their frames are needed and as far as
+    /// that goes. The groups behind stay.
     fn carry_refused(&self, refused: &[LanePage]) {
         // Before anything is appended: what makes room from now on is not missed.
         let room = self.room();
@@ -174,7 +177,8 @@ impl Tier {
         let flags = state & !(VALID | REFERENCED | HEAD);
         match self.append_again(&shard, page, &Again { kind, version, flags }, Reserve::Refused) {
             true => {
-                self.control().carried.add(1);
+                let _guard = self.control().lock.lock(self.owner);
+                self.too_many_carried(1);
                 Carried::Done
             }
             false => Carried::NoRoom,
@@ -213,13 +217,24 @@ impl Tier {
 
     /// Whether one more refused page may be appended again within this revolution of the queue.
     fn may_carry(&self) -> bool {
+        let _guard = self.control().lock.lock(self.owner);
+        !self.too_many_carried(0)
+    }
+
+    /// Counts refused pages that stay. Whether that was too much for one revolution: half of the frames,
+    /// while as many are filled as there are, at the rear or, where pages are written in place, by what comes
+    /// in. Under the control lock.
+    pub(crate) fn too_many_carried(&self, more: u64) -> bool {
         let control = self.control();
-        let _guard = control.lock.lock(self.owner);
-        let (rear, frames) = (control.rear.get(), self.frames_wanted());
-        if rear.saturating_sub(control.carried_from.get()) >= frames {
-            control.carried_from.set(rear);
+        let (filled, frames) = match &self.geometry.placed {
+            Some(placed) => (control.next_version.get(), placed.homes.into()),
+            None => (control.rear.get(), self.frames_wanted()),
+        };
+        if filled.saturating_sub(control.carried_from.get()) >= frames {
+            control.carried_from.set(filled);
             control.carried.set(0);
         }
-        control.carried.get() < frames / 2 || planted::is(Bug::RefusedForEver)
+        control.carried.add(more);
+        control.carried.get() >= frames / 2 && !planted::is(Bug::RefusedForEver)
     }
 }

@@ -513,15 +513,20 @@ impl Tier {
 
     /// Asks that everything staged in so far becomes durable. The open group is closed as it is.
     ///
-    /// If nothing was staged in since the last sync, the ticket is durable at once.
+    /// If nothing was staged in since the last sync, the ticket is durable at once. A changed note that finds
+    /// no room while stage-out rests ([`Tier::rests_for_disk`]) is left to the next group: nothing makes room
+    /// then, and the note tells of nothing that flash states before that group.
     ///
     /// # Errors
-    /// [`NoRoom`] if a changed note found no group to travel in.
+    /// [`NoRoom`] if a changed note found no group to travel in otherwise.
     pub fn request_sync(&self) -> Result<SyncTicket, NoRoom> {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
         if control.note_changed.get() != 0 && !planted::is(Bug::NoteLeftBehind) {
-            self.open_group(Reserve::Note).ok_or(NoRoom)?;
+            let found = self.open_group(Reserve::Note).is_some();
+            if !found && (!self.rests_for_disk() || planted::is(Bug::NoteAwaitedAtRest)) {
+                return Err(NoRoom);
+            }
         }
         let open = control.open.get();
         if open != NONE {

@@ -315,19 +315,26 @@ impl Host {
     }
 
     /// Ends stage-out, with the last sync mark in a group: the superblock that closes the tier may say that
-    /// every page in it is on disk, and has no mark of its own.
+    /// every page in it is on disk, and has no mark of its own. Where it cannot say so, because disk refuses
+    /// some, and these leave no room for a group, the marker alone has the last mark, as after a crash.
     fn settle(&self) -> Result<(), Refusal> {
         let tier = self.tier();
+        let mut asked = false;
         loop {
             tier.begin_drain();
             while self.work() {}
             self.work_until(|| tier.stage_out_idle())?;
-            if tier.note_is_carried() {
+            let no_room = asked && tier.rests_for_disk() && tier.valid_and_dirty().1 > 0;
+            if tier.note_is_carried() || no_room {
                 return Ok(());
             }
             // The group finds room only where stage-out may make some.
             tier.end_drain();
+            if asked {
+                tier.retry_disk();
+            }
             self.sync()?;
+            asked = true;
         }
     }
 

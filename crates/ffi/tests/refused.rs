@@ -7,7 +7,7 @@
 
 mod machine;
 
-use machine::{Machine, id, page, read, write};
+use machine::{Machine, flash_offset, id, page, read, write};
 use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_engine::{IdRange, SyncMode};
 use mezzanine_ffi::host::Host;
@@ -88,5 +88,64 @@ fn who_finds_no_room_is_told() {
             (kept && write(30_000) == Ok(Written::Taken)).then_some(())
         }));
         matches!(told_and_helped, Ok(Some(())))
+    });
+}
+
+/// A server whose tier is full of pages that disk refuses, and which was asked for files that are current:
+/// the disk was synced for that, and the mark of the sync waits for a group that finds no room. Do a
+/// checkpoint, another such request and a stop end all the same, with everything there afterwards?
+fn a_full_tier_is_left(drain: bool) -> Option<()> {
+    let machine = Machine::new(SyncMode::Durable);
+    let (host, _) = machine.start(10).unwrap();
+    machine.disk.refused.lock().unwrap().extend((0..20_000).map(id));
+    let write = |block| host.write(&id(block), &page(1), 1, Some(host.tier().mark()));
+    let taken = (0..20_000).find(|&block| write(block).is_err())?;
+    let told = |refusal: Refusal| refusal.is_of_refused_pages().then_some(());
+    host.drain_all().err().and_then(told)?;
+    // To wait for others, who do not exist, is a panic here.
+    let ends = std::panic::AssertUnwindSafe(|| {
+        host.checkpoint_written(false).unwrap();
+        host.flush_range(&IdRange::relation(5, 1663, 1000)).err().and_then(told)?;
+        (!host.close(drain).unwrap().current).then_some(())
+    });
+    std::panic::catch_unwind(ends).ok()??;
+    drop(host);
+    let (host, _) = machine.start(10).unwrap();
+    (0..taken).all(|block| read(&host, &machine, block) == Some(1)).then_some(())
+}
+
+#[test]
+fn a_full_tier_is_checkpointed_and_stopped() {
+    only_with(&[Bug::NoteAwaitedAtRest], || {
+        [false, true].into_iter().all(|drain| a_full_tier_is_left(drain).is_some())
+    });
+}
+
+/// A clean page that flash does not give back, in a tier that is full of pages that disk refuses: its reader
+/// does not wait for room for a tombstone, for which nothing makes any.
+#[test]
+fn a_reader_does_not_wait_for_room() {
+    only_with(&[Bug::ReaderAwaitsRoom], || {
+        const CLEAN: u32 = 30_000;
+        // Fills a tier, with one clean page before this block; up to which block it goes.
+        let fill = |clean_before: u32| {
+            let machine = Machine::new(SyncMode::Durable);
+            let (host, _) = machine.start(10).unwrap();
+            machine.disk.pages.lock().unwrap().insert(*id(CLEAN).as_bytes(), page(7));
+            machine.disk.refused.lock().unwrap().extend((0..20_000).map(id));
+            let end = (0..20_000).find(|&block| {
+                assert!(block != clean_before || host.offer(&id(CLEAN), &page(7), 1));
+                host.write(&id(block), &page(1), 1, Some(host.tier().mark())).is_err()
+            });
+            (machine, host, end.unwrap())
+        };
+        let (_, _, end) = fill(20_000);
+        let (machine, host, _) = fill(end - 200);
+        let flash = std::fs::File::options().write(true).open(machine.root.join("flash")).unwrap();
+        std::os::unix::fs::FileExt::write_all_at(&flash, &[0xEE; 512], flash_offset(&host, CLEAN) + 1024)
+            .unwrap();
+        // To wait for others, who do not exist, is a panic here.
+        let found = std::panic::AssertUnwindSafe(|| read(&host, &machine, CLEAN));
+        std::panic::catch_unwind(found).is_ok_and(|found| found == Some(7))
     });
 }

@@ -108,14 +108,19 @@ impl Tier {
         }
         let _guard = homes.lock(self.owner);
         if homes.state(home) == LEAVING && !homes.push_leaving(home) {
-            // Nothing was done for it yet: it is a page like others again.
-            let entry = homes.home(home).entry.load(Relaxed);
-            let directory = self.directory();
-            let (id, dirty) = (directory.id(entry), directory.state(entry) & DIRTY != 0);
-            homes.set_state(home, USED);
-            homes.came(home, homes.key(&id), dirty);
+            self.stays(homes, home);
         }
         false
+    }
+
+    /// The page of a LEAVING home stays for now: it is a page like others again, which the policy names in
+    /// its turn. Under the lock of the homes.
+    pub(super) fn stays(&self, homes: &Homes<'_>, home: u32) {
+        let entry = homes.home(home).entry.load(Relaxed);
+        let directory = self.directory();
+        let (id, dirty) = (directory.id(entry), directory.state(entry) & DIRTY != 0);
+        homes.set_state(home, USED);
+        homes.came(home, homes.key(&id), dirty);
     }
 
     /// Unlinks the page of a LEAVING home if it is clean and its tombstone finds room.
@@ -167,7 +172,8 @@ impl Tier {
             let entry = homes.home(home).entry.load(Relaxed);
             match homes.state(home) {
                 LEAVING => {
-                    homes.push_leaving(home);
+                    let listed = homes.push_leaving(home);
+                    assert!(listed, "the list, which was emptied, has a place for each home");
                 }
                 USED if directory.state(entry) & DIRTY != 0 => {
                     homes.came_dirty(home, homes.key(&directory.id(entry)));

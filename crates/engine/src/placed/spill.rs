@@ -57,8 +57,8 @@ impl Homes<'_> {
     }
 
     /// The page of a home, which leaves or was to be cleaned, is on disk already: the next sync is to make it
-    /// clean. One that waits for that is not listed again: the sync under way may cover it, and a drain counts
-    /// on that.
+    /// clean. One that waits for that is not listed again: the sync under way may cover it, and a drain
+    /// counts on that.
     fn await_sync(&self, home: u32) {
         if !self.is_unsynced(home) || planted::is(Bug::WrittenListedAgain) {
             self.push_written(home);
@@ -126,7 +126,11 @@ impl Tier {
                 Step::Sync => homes.await_sync(home),
                 // Others behind it may be durable.
                 Step::Wait => {
-                    homes.push_leaving(home);
+                    let listed = homes.push_leaving(home);
+                    assert!(
+                        listed,
+                        "a page that has just left the list, under this lock, fits into it again"
+                    );
                     continue;
                 }
                 Step::Clean => {
@@ -191,13 +195,24 @@ impl Tier {
         }
     }
 
-    /// Disk has refused these pages of the lane: they are listed again behind the others. If it has taken
-    /// nothing else, there is nothing to be gained by that now.
+    /// Disk has refused these pages of the lane: they stay, and others are to leave in the place of those
+    /// that were to leave. They are not listed as LEAVING again, for these count as homes that come, and the
+    /// list has places for all homes but not for what was superseded in it meanwhile as well.
     pub(crate) fn spill_refused(&self, refused: &[LanePage]) {
         let Some(homes) = self.homes() else { return };
-        let control = self.control();
-        let _control = control.lock.lock(self.owner);
-        let _guard = homes.lock(self.owner);
+        let _control = self.control().lock.lock(self.owner);
+        {
+            let _guard = homes.lock(self.owner);
+            self.keep_unwritten(&homes, refused);
+        }
+        let all = refused.len() as u64 == self.control().lane_pages.get();
+        if self.too_many_carried(refused.len() as u64) || all && planted::is(Bug::RefusedLeavesStill) {
+            self.rest();
+        }
+    }
+
+    /// [`Self::spill_refused`] under the lock of the homes.
+    fn keep_unwritten(&self, homes: &Homes<'_>, refused: &[LanePage]) {
         let directory = self.directory();
         for page in refused {
             let frame = self.frame_of(page.position);
@@ -207,16 +222,13 @@ impl Tier {
             }
             let home = homes.of_entry(frame);
             match homes.state(home) {
-                LEAVING => {
-                    let listed = homes.push_leaving(home);
-                    debug_assert!(listed, "a page that left the list fits into it again");
+                LEAVING if planted::is(Bug::RefusedLeavesStill) => {
+                    homes.push_leaving(home);
                 }
+                LEAVING => self.stays(homes, home),
                 USED => homes.came_dirty(home, homes.key(&directory.id(frame))),
                 _ => {}
             }
-        }
-        if refused.len() as u64 == control.lane_pages.get() {
-            self.rest();
         }
     }
 
@@ -280,8 +292,8 @@ impl Tier {
             planted::inside("spill: one page marked clean");
         }
         let leaves = {
-            // Under the lock, under which somebody else who sees it still unsynced has taken it off the list of
-            // those that leave.
+            // Under the lock, under which somebody else who sees it still unsynced has taken it off the list
+            // of those that leave.
             let _guard = homes.lock(self.owner);
             if homes.state(home) == USED {
                 homes.was_cleaned(home);

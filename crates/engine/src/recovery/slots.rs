@@ -5,10 +5,10 @@
 //! `placed::slots`). So nothing is scanned or verified here: a page that was damaged is noticed when it is
 //! read, and then disk answers. A slot that is damaged is one that is not valid.
 //!
-//! It must be so on flash as well. A page whose slot is invalid may change on disk without a word to flash. If
-//! the slot was not damaged, and only came so on its way from the device, the next recovery would believe it, and
-//! an older page would come back. So what is neither valid nor zeros is read again, and its block is written anew
-//! if it stays so, before any page can change.
+//! It must be so on flash as well. A page whose slot is invalid may change on disk without a word to flash.
+//! If the slot was not damaged, and only came so on its way from the device, the next recovery would believe
+//! it, and an older page would come back. So what is neither valid nor zeros is read again, and its block is
+//! written anew if it stays so, before any page can change.
 //!
 //! The queue of records begins anew, in memory, with the pages in the order of their versions. Nothing on
 //! flash refers to it.
@@ -59,13 +59,17 @@ pub(super) fn recover(
     // As where groups and segments are: a later epoch than the superblock knows is not given again.
     let reused = planted::is(Bug::LostEpochReused);
     let latest = superblock.epoch.max(if reused { 0 } else { found.epoch_seen });
-    can_be_opened(latest, superblock.generation).map_err(RecoveryError::UsedUp)?;
-    let epoch = latest + 1;
     let counts = is_empty(superblock) && found.epoch_seen >= superblock.origin_epoch && !reused;
+    // Then the tier begins with an epoch behind all that is there, in which nobody writes: in use it is never
+    // in the epoch that it began with, which is how one is told that holds nothing.
+    let origin_epoch = if counts { latest + 1 } else { superblock.origin_epoch };
+    let apart = counts && !planted::is(Bug::UsedTakenForEmpty);
+    let epoch = latest + 1 + u32::from(apart);
+    can_be_opened(epoch - 1, superblock.generation).map_err(RecoveryError::UsedUp)?;
     let superblock = Superblock {
         generation: superblock.generation + 1,
         epoch,
-        origin_epoch: if counts { epoch } else { superblock.origin_epoch },
+        origin_epoch,
         nonces: superblock.nonces.after(epoch - superblock.epoch),
         epoch_sequence: 0,
         front: 0,
@@ -123,7 +127,7 @@ fn read(tier: &Tier, superblock: &Superblock, flash: &mut dyn ReadFlash) -> Resu
     Ok(found)
 }
 
-/// Whether the tier is new, or was just discarded.
+/// Whether the tier is new, or was just discarded: no epoch has followed the one that it began with.
 fn is_empty(superblock: &Superblock) -> bool {
     superblock.epoch == superblock.origin_epoch
 }
@@ -200,8 +204,8 @@ fn read_slots(
     Ok(())
 }
 
-/// The valid slots of a block, whether all others are zeros, or valid ones of before the tier was discarded, and
-/// the latest epoch of all.
+/// The valid slots of a block, whether all others are zeros, or valid ones of before the tier was discarded,
+/// and the latest epoch of all.
 fn decode_block(
     block: &[u8],
     first_home: u32,

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 
 use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_engine::{
-    Design, DrainScope, DrainState, Job, PageId, StageIn, StageKind, SyncMode, TierConfig,
+    Design, DrainScope, DrainState, DrainTicket, IdRange, Job, PageId, StageIn, StageKind, SyncMode,
+    TierConfig,
 };
 
 use crate::common::{Host, carry_out, page};
@@ -67,11 +68,17 @@ impl Refusing {
     }
 
     fn drain(&mut self) -> DrainState {
-        let ticket = self.host.tier.request_drain(&DrainScope::default()).unwrap();
+        let ticket = self.drain_of(&DrainScope::default());
+        self.host.tier.drain_state(&ticket)
+    }
+
+    /// A drain, when it is over.
+    fn drain_of(&mut self, scope: &DrainScope) -> DrainTicket {
+        let ticket = self.host.tier.request_drain(scope).unwrap();
         while self.host.tier.drain_state(&ticket) == DrainState::Pending {
             assert!(self.step(), "a drain must have a job");
         }
-        self.host.tier.drain_state(&ticket)
+        ticket
     }
 
     /// The reason passes: whether everything goes on after another attempt.
@@ -164,6 +171,31 @@ fn a_drain_tells_of_refused_pages() {
     });
 }
 
+/// Who has asked for a drain may look when the next ones are over, too.
+#[test]
+fn a_later_drain_says_nothing_of_an_earlier_one() {
+    only_with(&[Bug::LaterDrainMeant], || {
+        let mut disk = Refusing::new(&pairs(), [3].into_iter());
+        for block in 0..8 {
+            assert!(disk.write(block, 1));
+        }
+        let only = |block| DrainScope {
+            before: None,
+            range: Some(IdRange { start: id(block), count: 1, shift: 0 }),
+        };
+        let earlier = disk.drain_of(&only(5));
+        let refused = disk.drain_of(&only(3));
+        let later = disk.drain_of(&only(6));
+        let states = [earlier, refused, later].map(|ticket| disk.host.tier.drain_state(&ticket));
+        // Long after, nobody knows, and asks again.
+        for _ in 0..64 {
+            disk.drain_of(&only(7));
+        }
+        states == [DrainState::Done, DrainState::Refused, DrainState::Done]
+            && disk.host.tier.drain_state(&later) == DrainState::Refused
+    });
+}
+
 /// Nobody needs frames: what is refused ahead of need stays where it is.
 #[test]
 fn refused_pages_are_not_carried_ahead_of_need() {
@@ -226,4 +258,16 @@ fn a_long_row_of_refused_pages_stops_nobody() {
         assert!(disk.has_all(1));
         assert!(disk.recovers());
     }
+}
+
+/// A third of the pages is refused where pages are written in place: others leave in their stead. It was the
+/// end for all when as many were refused as are on their way out at a time.
+#[test]
+fn refused_pages_in_place_stop_nobody() {
+    only_with(&[Bug::RefusedLeavesStill], || {
+        let config = TierConfig { design: Design::Lc, ..TierConfig::new(4096, 512) };
+        let mut disk = Refusing::new(&config, 0..170);
+        let taken = (0..8 * 512).all(|block| disk.write(block, 1));
+        taken && disk.has_all(1) && disk.recovers()
+    });
 }

@@ -48,9 +48,9 @@ fn a_slot_is_not_valid_before_disk_has_its_page() {
     });
 }
 
-/// A session whose superblock the device lost, both copies of it, after it had said that they were durable, with a
-/// page in a slot: the superblock of the session before is found, discarded or not, and the next session writes
-/// nothing. Its slot counted after that, though disk may have a newer page.
+/// A session whose superblock the device lost, both copies of it, after it had said that they were durable,
+/// with a page in a slot: the superblock of the session before is found, discarded or not, and the next
+/// session writes nothing. Its slot counted after that, though disk may have a newer page.
 #[test]
 fn slots_of_an_epoch_whose_superblock_was_lost_stay_away() {
     let stays_away = |discarded: bool| {
@@ -73,4 +73,37 @@ fn slots_of_an_epoch_whose_superblock_was_lost_stay_away() {
     };
     only_with(&[Bug::LostEpochReused], || stays_away(false) && stays_away(true));
     only_with(&[Bug::LostEpochReused], || stays_away(true));
+}
+
+/// The same, after which a page comes to a slot in each session: it is there after the next crash. An emptied
+/// tier that had begun with the epoch in use counted as empty each time.
+#[test]
+fn slots_count_after_a_lost_epoch() {
+    only_with(&[Bug::UsedTakenForEmpty], || {
+        let in_a_slot = |host: &mut Host| {
+            host.disk.insert(id(0), page(4096, 1));
+            host.read(id(0));
+            // The page is durable, and then its slot.
+            host.sync();
+            host.sync();
+        };
+        let host = Host::new(&TierConfig::of(Design::Tac, 4096, 512), 1);
+        let known = host.superblock.clone();
+        let mut host = host.reopen(false);
+        in_a_slot(&mut host);
+        host.superblock = known.discarded();
+        (0..3).all(|_| {
+            host.superblock = host
+                .flash
+                .recover(&host.superblock)
+                .map(|recovered| {
+                    recovered.writes.iter().for_each(|(offset, bytes)| host.flash.write(*offset, bytes));
+                    host.tier = recovered.tier;
+                    recovered.superblock
+                })
+                .unwrap();
+            in_a_slot(&mut host);
+            host.flash.recover(&host.superblock).unwrap().tier.holds(&id(0)).is_some()
+        })
+    });
 }
