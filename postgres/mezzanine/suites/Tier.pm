@@ -62,6 +62,15 @@ sub hook
 		configure($_[0]);
 		return @result;
 	};
+	# From a server in mode durable, pg_rewind needs two functions more (docs/postgresql.md): its user gets them here.
+	my $safe_psql = \&PostgreSQL::Test::Cluster::safe_psql;
+	*{'PostgreSQL::Test::Cluster::safe_psql'} = sub {
+		my ($node, $database, $sql, @more) = @_;
+		$sql .= ';' . <<'END' if $ENV{MEZZ_SYNC_MODE} eq 'durable' && $sql =~ /CREATE ROLE rewind_user/;
+GRANT EXECUTE ON FUNCTION pg_backup_start(text, boolean), pg_backup_stop(boolean) TO rewind_user;
+END
+		return $safe_psql->($node, $database, $sql, @more);
+	};
 	# A copy of the files of a server that was not shut down is none without its tier.
 	my $copy = \&PostgreSQL::Test::Cluster::backup_fs_cold;
 	*{'PostgreSQL::Test::Cluster::backup_fs_cold'} = sub {
