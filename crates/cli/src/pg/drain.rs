@@ -179,7 +179,7 @@ fn drain_running(cluster: &Cluster, server: &Running) -> Result<Done, Failure> {
         )
         .next("wait until it has done that"));
     }
-    let answer = ask_for_drain(cluster, server, false).map_err(|said| {
+    let answer = ask_for_drain(cluster, server).map_err(|said| {
         Failure::refused(cluster.directory.display(), format!("its server cannot drain the tier: {said}"))
             .next("it needs a tier, and CREATE EXTENSION mezzanine in the database postgres; ask as a superuser")
     })?;
@@ -187,16 +187,15 @@ fn drain_running(cluster: &Cluster, server: &Running) -> Result<Done, Failure> {
 }
 
 /// A checkpoint, because pages that only shared buffers have are not the tier's to write; then the drain. A
-/// page that cannot be saved fails either, and only once all others are on disk. `alone`: nobody else uses the
-/// server.
-fn ask_for_drain(cluster: &Cluster, server: &Running, alone: bool) -> Result<Answer, String> {
+/// page that cannot be saved fails either, and only once all others are on disk.
+fn ask_for_drain(cluster: &Cluster, server: &Running) -> Result<Answer, String> {
     let bar = output::spinner("draining the tier");
     let before = pages_drained(cluster, server)?;
     let said: Vec<String> = ["CHECKPOINT", "SELECT mezzanine_drain()"]
         .into_iter()
         .filter_map(|command| cluster.query(server, command).err())
         .collect();
-    let unsaved = if said.is_empty() { Vec::new() } else { unsaved::ask(cluster, server, alone)? };
+    let unsaved = if said.is_empty() { Vec::new() } else { unsaved::ask(cluster, server)? };
     match said.into_iter().next() {
         Some(said) if unsaved.is_empty() => return Err(said),
         _ => {}
@@ -213,26 +212,34 @@ fn drain_stopped(cluster: &Cluster, timeout: u32) -> Result<Done, Failure> {
         return Err(Failure::refused(cluster.directory.display(), "no tier was ever used with it")
             .next("set mezzanine.flash_path, or use the files as they are: they are complete"));
     }
-    let only_copies = marker.is_some_and(|marker| marker.only_copies);
+    let only_copies = marker.as_ref().is_some_and(|marker| marker.only_copies);
     if is_in_order(&state) && !files_out_of_date && !only_copies {
         return Ok(Done { started: false, pages: Ok(0), unsaved: Vec::new() });
     }
     refuse_recovery_to_come(cluster)?;
     let private = Private::create(cluster)?;
     // Ctrl-C ends what runs for us as well; then the handler has the last word.
-    drain_alone(cluster, &private, timeout).inspect_err(|_| leave_to_handler(SIGNAL_LATE_MAX))
+    let done = drain_alone(cluster, &private, timeout, marker.as_ref().map(|marker| &*marker.flash_path));
+    done.inspect_err(|_| leave_to_handler(SIGNAL_LATE_MAX))
 }
 
-fn drain_alone(cluster: &Cluster, private: &Private, timeout: u32) -> Result<Done, Failure> {
+/// `flash`: where the tier is, if that is known before.
+fn drain_alone(
+    cluster: &Cluster,
+    private: &Private,
+    timeout: u32,
+    flash: Option<&Path>,
+) -> Result<Done, Failure> {
     let options = private.options(cluster);
     let server = start::bring_up_with(cluster, &default_log(cluster), timeout, Some(&options))
         .inspect_err(|_| end_what_recovers(cluster))?;
     // Whatever the answer is: the shutdown drains as well.
-    let answer = ask_since_start(cluster, &server);
+    let pages = ask_since_start(cluster, &server);
     let stopped = start::bring_down(cluster, "fast", timeout);
-    let (pages, unsaved) = match answer {
-        Ok(answer) => (Ok(answer.pages), answer.unsaved),
-        Err(said) => (Err(said), Vec::new()),
+    let (state, files_out_of_date) = control_file(cluster)?;
+    let unsaved = match flash {
+        Some(flash) if files_out_of_date || !is_in_order(&state) => unsaved::at_rest(flash)?,
+        _ => Vec::new(),
     };
     // In the mode `drained` a server whose files do not take their pages ends as after a crash: what it could
     // not save says more than that.
@@ -268,10 +275,13 @@ fn refuse_recovery_to_come(cluster: &Cluster) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The same of a server that was started for it, with the pages that it wrote in its recovery.
-fn ask_since_start(cluster: &Cluster, server: &Running) -> Result<Answer, String> {
-    let answer = ask_for_drain(cluster, server, true)?;
-    Ok(Answer { pages: pages_drained(cluster, server)?, ..answer })
+/// Pages written since the server was started for it, recovery included.
+fn ask_since_start(cluster: &Cluster, server: &Running) -> Result<u64, String> {
+    // What it could not write shows once it is stopped.
+    if let Err(said) = ask_for_drain(cluster, server) {
+        return pages_drained(cluster, server).map_err(|_| said);
+    }
+    pages_drained(cluster, server)
 }
 
 /// Pages that drains have written since the server was started.

@@ -1,11 +1,14 @@
 //! The pages that a drain has not brought to disk: those that flash does not give back, and those that their
 //! files do not take.
 
+use std::path::Path;
+
 use mezzanine_engine::PageId;
 use serde::Serialize;
 
 use super::cluster::{Cluster, Running};
-use crate::tier::{file_of, page_name};
+use crate::failure::Failure;
+use crate::tier::{OnlyCopy, file_of, only_copies, page_name};
 
 /// Pages that are shown to people; a script gets all.
 const SHOWN: usize = 20;
@@ -33,16 +36,25 @@ pub(super) struct Unsaved {
     path: String,
 }
 
-/// What there is after a drain. Of a server that others use only what is lost: they make new pages all the
-/// time, which are not on disk either.
-pub(super) fn ask(cluster: &Cluster, server: &Running, alone: bool) -> Result<Vec<Unsaved>, String> {
-    let which = if alone { "isdirty OR islost" } else { "islost" };
+/// Those of a tier at rest: everything that it has and disk has not.
+pub(super) fn at_rest(flash: &Path) -> Result<Vec<Unsaved>, Failure> {
+    let named = |page: &OnlyCopy| {
+        let [database, tablespace, relfilenode, fork, block] = page.id.relation_parts();
+        let why = if page.damaged { Why::Lost } else { Why::NotTaken };
+        Unsaved { why, database, tablespace, relfilenode, fork, block, path: file_of(&page.id) }
+    };
+    let mut unsaved: Vec<Unsaved> = only_copies(flash)?.iter().map(named).collect();
+    unsaved.sort_by_key(|page| (page.database, page.tablespace, page.relfilenode, page.fork, page.block));
+    Ok(unsaved)
+}
+
+/// Those of a server that goes on: what it knows to be lost. It has new pages all the time that are not on disk
+/// either.
+pub(super) fn ask(cluster: &Cluster, server: &Running) -> Result<Vec<Unsaved>, String> {
     let answer = cluster.query(
         server,
-        &format!(
-            "SELECT islost, reldatabase, reltablespace, relfilenode, relforknumber, relblocknumber \
-             FROM pg_mezzanine_frames WHERE {which} ORDER BY 2, 3, 4, 5, 6"
-        ),
+        "SELECT islost, reldatabase, reltablespace, relfilenode, relforknumber, relblocknumber \
+         FROM pg_mezzanine_frames WHERE islost ORDER BY 2, 3, 4, 5, 6",
     )?;
     answer
         .lines()

@@ -6,12 +6,14 @@ mod give_up;
 mod in_use;
 mod inspect;
 mod lost;
+mod only_copies;
 mod open;
 mod postgres;
 mod verify;
 
 use clap::Subcommand;
 
+pub(crate) use only_copies::{OnlyCopy, only_copies};
 pub(crate) use postgres::{file_of, page_name};
 
 use crate::failure::Failure;

@@ -3,15 +3,15 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use mezzanine_device::Device as _;
 use mezzanine_engine::{DrainCursor, FlashPage, PageId, Tier};
 use serde::Serialize;
 
 use super::inspect::state_name;
 use super::lost::{self, LostPage, Names};
+use super::only_copies::damage;
 use super::open::Flash;
 use super::postgres::can_be_redone;
-use crate::failure::{Failure, chain};
+use crate::failure::Failure;
 use crate::output::{self, facts};
 use crate::size::Size;
 
@@ -178,13 +178,7 @@ impl Look<'_> {
     }
 
     fn read(&self, id: &PageId, at: &FlashPage, buffer: &mut [u8], seen: &mut Seen) {
-        let mut look = || match self.flash.device.read_at(buffer, at.offset) {
-            Ok(()) if self.tier.verify(at, buffer) => None,
-            Ok(()) => Some("its checksum does not fit".to_owned()),
-            Err(error) => Some(chain(&error)),
-        };
-        // Once more, before a good page is called damaged: a bit may flip on its way.
-        let reason = look().and_then(|_| look());
+        let reason = damage(self.flash, self.tier, at, buffer);
         seen.read += 1;
         if let Some(reason) = reason {
             seen.damaged += 1;

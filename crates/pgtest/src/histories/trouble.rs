@@ -55,7 +55,11 @@ pub(crate) fn may_cause(error: &postgres::Error) -> bool {
 }
 
 /// Relations of which a file goes away.
-const RELATIONS: [&str; 5] = ["account", "ledger", "account_pkey", "ledger_key", "ledger_a"];
+const RELATIONS: [&str; 5] = ["ledger", "ledger_key", "account", "account_pkey", "ledger_a"];
+
+/// Those, from the first on, that no upkeep replaces by another: a file that is dropped while it is away and
+/// comes back is too old for redo without full page images (docs/reliability.md, "Not covered").
+const KEPT: usize = 2;
 
 impl Histories {
     /// Has trouble come and go, under load.
@@ -96,7 +100,8 @@ impl Histories {
 
 /// Whether the server made a file of its own in the place of the one that was away.
 fn file_away(server: &Server, mut db: Client, random: &mut Random, lasts: Duration) -> Checked<bool> {
-    let relation = random.of(&RELATIONS);
+    // Where kills tear writes, there are full page images.
+    let relation = random.of(&RELATIONS[..if server.kills_tear { RELATIONS.len() } else { KEPT }]);
     let path: String =
         db.query_one("SELECT pg_relation_filepath($1::text::regclass)", &[&relation])?.try_get(0)?;
     drop(db);
