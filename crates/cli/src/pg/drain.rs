@@ -34,6 +34,10 @@ Pages that cannot be saved stop nothing else from being: they are listed, by fil
 exit code is 1. Those that flash does not give back are lost; those whose file is missing or takes \
 nothing stay in the tier.";
 
+/// What the server says of pages that it cannot save.
+const OF_LOST_PAGES: &str = "cannot be read";
+const OF_REFUSED_PAGES: &str = "cannot be written to their files";
+
 /// How long after the failure of what was interrupted this process may learn of it.
 const SIGNAL_LATE_MAX: Duration = Duration::from_millis(200);
 /// How often the handler looks for a server to stop, and the pause between.
@@ -180,8 +184,13 @@ fn drain_running(cluster: &Cluster, server: &Running) -> Result<Done, Failure> {
         .next("wait until it has done that"));
     }
     let answer = ask_for_drain(cluster, server).map_err(|said| {
+        let next = if said.contains(OF_LOST_PAGES) || said.contains(OF_REFUSED_PAGES) {
+            "every other page was written; stop the server and drain it then, which lists those that could not be"
+        } else {
+            "it needs a tier, and CREATE EXTENSION mezzanine in the database postgres; ask as a superuser"
+        };
         Failure::refused(cluster.directory.display(), format!("its server cannot drain the tier: {said}"))
-            .next("it needs a tier, and CREATE EXTENSION mezzanine in the database postgres; ask as a superuser")
+            .next(next)
     })?;
     Ok(Done { started: false, pages: Ok(answer.pages), unsaved: answer.unsaved })
 }
@@ -238,7 +247,9 @@ fn drain_alone(
     let stopped = start::bring_down(cluster, "fast", timeout);
     let (state, files_out_of_date) = control_file(cluster)?;
     let unsaved = match flash {
-        Some(flash) if files_out_of_date || !is_in_order(&state) => unsaved::at_rest(flash)?,
+        Some(flash) if files_out_of_date || !is_in_order(&state) => {
+            unsaved::at_rest(flash, &cluster.directory)?
+        }
         _ => Vec::new(),
     };
     // In the mode `drained` a server whose files do not take their pages ends as after a crash: what it could

@@ -36,14 +36,14 @@ pub(super) struct Unsaved {
     path: String,
 }
 
-/// Those of a tier at rest: everything that it has and disk has not.
-pub(super) fn at_rest(flash: &Path) -> Result<Vec<Unsaved>, Failure> {
+/// Those of a tier at rest: everything that it has and the files of this data directory have not.
+pub(super) fn at_rest(flash: &Path, data: &Path) -> Result<Vec<Unsaved>, Failure> {
     let named = |page: &OnlyCopy| {
         let [database, tablespace, relfilenode, fork, block] = page.id.relation_parts();
         let why = if page.damaged { Why::Lost } else { Why::NotTaken };
         Unsaved { why, database, tablespace, relfilenode, fork, block, path: file_of(&page.id) }
     };
-    let mut unsaved: Vec<Unsaved> = only_copies(flash)?.iter().map(named).collect();
+    let mut unsaved: Vec<Unsaved> = only_copies(flash, data)?.iter().map(named).collect();
     unsaved.sort_by_key(|page| (page.database, page.tablespace, page.relfilenode, page.fork, page.block));
     Ok(unsaved)
 }

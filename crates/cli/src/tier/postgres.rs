@@ -25,7 +25,7 @@ const TABLESPACE_VERSION: &str = "PG_17_202406281";
 /// Names of a relation's files after its number, by fork.
 const FORKS: [&str; 4] = ["", "_fsm", "_vm", "_init"];
 /// Blocks of one file of a relation: 1 GiB.
-const SEGMENT_BLOCKS: u32 = 131_072;
+pub(super) const SEGMENT_BLOCKS: u32 = 131_072;
 
 /// What a tier says of its cluster.
 #[derive(Serialize)]
