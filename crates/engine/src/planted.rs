@@ -380,6 +380,12 @@ bugs! {
         CutPageCompared,
         /// Nor is it compared where no attachment has cut it: an older disk is accepted. It was so once. (The volume's part.)
         CutPageUncompared,
+        /// A sidecar that comes to say `dirty` names what stage-out wrote while it said `current`, also where the disk was written past the tier since: the file is
+        /// refused from then on. It was so once. (The volume's part.)
+        NamedWhileCurrent,
+        /// A guard is put up while stage-out may be writing the first page as it is: that takes the guard away, and the file is refused as another one. It was so
+        /// once. (The volume's part.)
+        GuardBesideStageOut,
         /// A disk that has the guard of a sidecar which says `current`, and another length than that says, is cut to it: it is of another moment. It was so
         /// once. (The volume's part.)
         GuardedLengthUncompared,

@@ -9,6 +9,8 @@
 //!    the rest is current. The next attachment puts the head back.
 //! 3. sidecar `dirty`: unreadable for others, as it must be, for from now on the tier takes dirty pages.
 //!
+//! Nothing is staged out meanwhile: a first page that is on its way to disk as it is would take the guard away.
+//!
 //! Then the first page may be staged out: guard and the rest of the page go to disk, and before the frame may
 //! be reused (that is, before the disk sync is reported as done) the sidecar gets the new head. A crash
 //! between leaves the dirty frame in the tier, which answers for the whole page, so that disk and sidecar
