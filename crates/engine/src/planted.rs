@@ -365,6 +365,9 @@ bugs! {
         /// A file that is current and whose sidecar names a number that the tier does not know is taken for a new one though the tier waits for a file of its
         /// name, which is newer. It was so once. (The volume's part.)
         OlderNumberForgotten,
+        /// A tier of which nobody needs anything goes on knowing a file by the numbers of another copy of it, and waits for those once it may hold only copies.
+        /// It was so once. (The volume's part.)
+        OrphansAwaited,
         /// A file of a tier that can hold no only copies is refused because its number was given to another file, though its sidecar is of an opening that
         /// this tier never had. It was so once. (The volume's part.)
         NumbersOfCopies,
@@ -419,6 +422,8 @@ bugs! {
         /// A server that goes on without the tier which it was about to make anew knows that one's name alone from then on, though a write that failed may have
         /// left the one before. (The part of `crates/ffi`.)
         GivenUpNameForgotten,
+        /// A whole tier that the data directory was to make is another directory's to it. It was so once. (The part of `crates/ffi`.)
+        FormingTierForeign,
         /// A tier is refused whose database has moved its redo pointer to the one announced.
         PendingRedoForgotten,
         /// A tier is used whose pages come from behind the end of the database's log. (The part of `crates/ffi`.)

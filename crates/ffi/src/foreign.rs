@@ -5,9 +5,9 @@
 //! it is, whatever the data directory says: a path may be mistyped, and it would cost whatever file of the
 //! server's user it leads to.
 //!
-//! A tier is the data directory's own if its marker names it. Where a base backup was restored, the marker that
-//! came with it is of another moment or of another server, and one that bears the cluster's system identifier
-//! counts as its own, too: a standby that is made anew finds the tier that it had. Later that does not suffice:
+//! A tier is the data directory's own if its marker names it, or says that it was to be made. Where a base backup
+//! was restored, the marker that came with it is of another moment or of another server, and one that bears the
+//! cluster's system identifier counts as its own, too: a standby that is made anew finds the tier that it had. Later that does not suffice:
 //! copies of one cluster have the identifier in common, and each its tier.
 //!
 //! Of what is no whole superblock one thing alone is known for ours: the first sector of one of the copies
@@ -148,7 +148,8 @@ fn is_of_cluster(tier: &Superblock, start: &Start) -> bool {
 
 /// Whether a tier is this data directory's own.
 pub(crate) fn is_own(tier: &Superblock, marker: Option<&Marker>, start: &Start) -> bool {
-    marker.is_some_and(|marker| marker.names(&tier.tier_uuid))
+    let forms = |marker: &Marker| marker.forms(&tier.tier_uuid) && !planted::is(Bug::FormingTierForeign);
+    marker.is_some_and(|marker| marker.names(&tier.tier_uuid) || forms(marker))
         || start.from_backup && is_of_cluster(tier, start)
 }
 

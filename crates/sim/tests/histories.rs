@@ -28,7 +28,7 @@ fn histories_that_do_not_belong_together_are_refused_or_right() {
 
 /// Seed, cuts, what is left out, what alone happens, and what it was: of version 0.1.0 before its release. As
 /// in `regressions.rs`, a seed replays its story exactly in the version that it was found in.
-const STORIES: [(u64, u64, &str, &str, &str); 5] = [
+const STORIES: [(u64, u64, &str, &str, &str); 6] = [
     (
         714_063_245,
         1,
@@ -55,6 +55,14 @@ const STORIES: [(u64, u64, &str, &str, &str); 5] = [
     ),
     (714_112_288, 1, "guards,ahead,holes", "8:7+14,9:,10:!6.2,13:,14:", "the same"),
     LATER_GUARD,
+    (
+        271_828_213_083,
+        8,
+        "guards",
+        "0:8+11+108+111+151+158,1:,5:,6:,7:,8:,9:4,36:,39:,40:!104.3,42:,44:,45:",
+        "a tier in sync mode through went on with older files that were current, and still knew them by the numbers that their newer copies had; \
+         closed, opened as durable and killed, it refused the file as older than itself",
+    ),
 ];
 
 const LATER_GUARD: (u64, u64, &str, &str, &str) = (

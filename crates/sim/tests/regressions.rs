@@ -297,7 +297,7 @@ fn parts_of_worlds_with_runners_that_were_wrong_once_are_right() {
 }
 
 /// As above, in worlds of servers.
-const STORIES_OF_SERVERS: [(u64, &str); 7] = [
+const STORIES_OF_SERVERS: [(u64, &str); 8] = [
     (
         21,
         "a start in sync mode durable with a new tier had the power fail between the control file, which then said that the files lack \
@@ -325,6 +325,11 @@ const STORIES_OF_SERVERS: [(u64, &str); 7] = [
         40_716_318_317,
         "both copies of a superblock were lost after flash had said that they were durable; the tier was to be emptied, and took the metadata \
           segments of the epoch that nobody knew for those of its next one: refused as damaged, with all on disk and in the log",
+    ),
+    (
+        271_828_255_203,
+        "a start that made a tier was cut off, and the next one made it; the directory of between was put back, whose marker names that tier as \
+          one to be made, and the start refused it as another directory's",
     ),
 ];
 

@@ -98,6 +98,17 @@ impl TierEvidence<'_> {
     fn may_hold_only_copies(&self) -> bool {
         !self.provably_clean && self.opened.found.state != TierState::Drained
     }
+
+    /// Numbers under which the tier knows a file of this name, and whose pages nobody needs: of another copy of
+    /// the file, or of the same one before its sidecar was lost. Nobody will come with them, and a tier that
+    /// goes on in a mode in which it holds only copies would wait for that.
+    fn orphans(&self, path: &Path) -> Vec<u32> {
+        if self.may_hold_only_copies() || planted::is(Bug::OrphansAwaited) {
+            return Vec::new();
+        }
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        self.waiting().filter(|number| self.opened.roster.path(*number) == Some(&path)).collect()
+    }
 }
 
 /// Decides how the file goes on, or refuses.
@@ -125,10 +136,13 @@ pub(crate) fn judge(file: &FileEvidence<'_>, tier: Option<&TierEvidence<'_>>) ->
     let Some(tier) = tier else { return Ok(Bond::New { forget: Vec::new() }) };
     if sidecar.tier_uuid != tier.opened.found.tier_uuid {
         refuse_waited_for(file, sidecar, &[], tier, VolumeErrorKind::ForeignTier)?;
-        return Ok(Bond::New { forget: Vec::new() });
+        return Ok(Bond::New { forget: tier.orphans(file.path) });
     }
     let mut forget = sidecar.former.clone();
     forget.push(sidecar.file);
+    let orphans = tier.orphans(file.path).into_iter().filter(|number| !forget.contains(number));
+    let orphans: Vec<u32> = orphans.collect();
+    forget.extend(&orphans);
     // A number that another file has got is no number of this one, whatever a sidecar of another copy says.
     forget.retain(|number| tier.table.get(*number).is_some() && !tier.is_attached(*number));
     let Some(entry) = tier.table.get(sidecar.file) else {
@@ -149,6 +163,7 @@ pub(crate) fn judge(file: &FileEvidence<'_>, tier: Option<&TierEvidence<'_>>) ->
         && tier.opened.was_closed()
         && entry.epoch == sidecar.epoch
         && (tier.nonce_of(sidecar.epoch) == Some(sidecar.nonce) || planted::is(Bug::NonceUnchecked))
+        && orphans.is_empty()
         && unchanged;
     Ok(if warm { Bond::Warm { number: sidecar.file } } else { Bond::New { forget } })
 }
@@ -191,9 +206,10 @@ fn judge_without_sidecar(
             "put the sidecar back beside the file, or restore both from a backup",
         ));
     }
-    let Some(tier) = tier.filter(|tier| !tier.provably_clean) else {
-        return Ok(Bond::New { forget: Vec::new() });
-    };
+    let Some(tier) = tier else { return Ok(Bond::New { forget: Vec::new() }) };
+    if tier.provably_clean {
+        return Ok(Bond::New { forget: tier.orphans(file.path) });
+    }
     let waiting: Vec<String> = tier.waiting().map(|number| tier.opened.roster.name(number)).collect();
     if waiting.is_empty() {
         return Ok(Bond::New { forget: Vec::new() });

@@ -642,6 +642,50 @@ fn a_file_is_older_than_a_tier_that_needs_none_of_its_files_any_more() {
     }
 }
 
+/// A tier in sync mode `through` whose file comes with an older sidecar, or without one, and so gets another
+/// number. Then the tier is opened as `durable`, with the file as it was or `changed` since, and the process dies;
+/// the next opening writes to it.
+fn a_file_that_got_another_number(sidecar_kept: bool, changed: bool) -> Result<(), VolumeError> {
+    let machine = Machine::new(&through(), false);
+    let close = || machine.open().and_then(|(volume, _file)| volume.close());
+    let change = |now: u8| *machine.backing.sidecar.fingerprint.lock().unwrap() = Some(vec![now]);
+    close()?;
+    let first = machine.backing.sidecar.read().unwrap().unwrap();
+    change(2);
+    close()?;
+    match sidecar_kept {
+        true => machine.backing.sidecar.replace(&first).unwrap(),
+        false => machine.backing.sidecar.inner_remove(),
+    }
+    close()?;
+    if changed {
+        change(3);
+    }
+    let machine = Machine { config: durable(), ..machine };
+    drop(machine.open()?);
+    let (_volume, file) = machine.open()?;
+    file.write_at(&page(0, 1), 0)?;
+    file.sync()
+}
+
+/// Found by worlds of histories (seed 271828213083): the tier went on knowing the file by a number that its
+/// sidecar did not name. Once it was `durable` it waited for that one and took no changes, and if a crash came
+/// before the first it refused the file as an older copy of itself.
+#[test]
+fn a_tier_waits_for_no_other_copy_of_a_file_that_was_current() {
+    for (sidecar_kept, changed) in [(true, true), (true, false), (false, true), (false, false)] {
+        a_file_that_got_another_number(sidecar_kept, changed).unwrap();
+        #[cfg(feature = "planted")]
+        {
+            set(Some(Bug::OrphansAwaited));
+            let refused = a_file_that_got_another_number(sidecar_kept, changed).map_err(|error| error.kind());
+            set(None);
+            let kind = if changed { VolumeErrorKind::NewerTier } else { VolumeErrorKind::FileNotAttached };
+            assert_eq!(refused, Err(kind), "{sidecar_kept}");
+        }
+    }
+}
+
 /// Flash of a tier in sync mode `through` is put back to before the last opening, in which two files got
 /// their numbers in another order.
 fn older_flash_of_a_clean_tier_is_emptied() -> Result<(), VolumeError> {
