@@ -5,10 +5,10 @@
 //! it is, whatever the data directory says: a path may be mistyped, and it would cost whatever file of the
 //! server's user it leads to.
 //!
-//! A tier is the data directory's own if its marker names it, or says that it was to be made. Where a base backup
-//! was restored, the marker that came with it is of another moment or of another server, and one that bears the
-//! cluster's system identifier counts as its own, too: a standby that is made anew finds the tier that it had. Later that does not suffice:
-//! copies of one cluster have the identifier in common, and each its tier.
+//! A tier is the data directory's own if its marker names it, or says that it was to be made. Where a base
+//! backup was restored, the marker that came with it is of another moment or of another server, and one that
+//! bears the cluster's system identifier counts as its own, too: a standby that is made anew finds the tier that
+//! it had. Later that does not suffice: copies of one cluster have the identifier in common, and each its tier.
 //!
 //! Of what is no whole superblock one thing alone is known for ours: the first sector of one of the copies
 //! names the tier that the marker names. Formatting makes it so ([`claim`]): the marker names the new tier, then

@@ -445,9 +445,9 @@ fn to_be_made(mode: SyncMode, name: [u8; 16]) -> Result<(Cut, Option<String>), R
     Ok((cut, marker))
 }
 
-/// The next start makes the tier, which is used and closed drained, or left as after a crash. Then the directory of
-/// after the cut is put back, and its server is killed before it has written to the tier that it makes anew. How
-/// many pages does the next start find there?
+/// The next start makes the tier, which is used and closed drained, or left as after a crash. Then the
+/// directory of after the cut is put back, and its server is killed before it has written to the tier that it
+/// makes anew. How many pages does the next start find there?
 fn pages_of_before_in_a_new_tier(mode: SyncMode, drained: bool) -> Result<u64, Refusal> {
     let (cut, older) = to_be_made(mode, [9; 16])?;
     let host = cut.start(u32::MAX)?;

@@ -643,8 +643,8 @@ fn a_file_is_older_than_a_tier_that_needs_none_of_its_files_any_more() {
 }
 
 /// A tier in sync mode `through` whose file comes with an older sidecar, or without one, and so gets another
-/// number. Then the tier is opened as `durable`, with the file as it was or `changed` since, and the process dies;
-/// the next opening writes to it.
+/// number. Then the tier is opened as `durable`, with the file as it was or `changed` since, and the process
+/// dies; the next opening writes to it.
 fn a_file_that_got_another_number(sidecar_kept: bool, changed: bool) -> Result<(), VolumeError> {
     let machine = Machine::new(&through(), false);
     let close = || machine.open().and_then(|(volume, _file)| volume.close());
