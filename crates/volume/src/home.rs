@@ -9,7 +9,7 @@
 //!    the rest is current. The next attachment puts the head back.
 //! 3. sidecar `dirty`: unreadable for others, as it must be, for from now on the tier takes dirty pages.
 //!
-//! Nothing is staged out meanwhile: a first page that is on its way to disk as it is would take the guard away.
+//! Nothing is staged out in step 2: a first page that is on its way to disk as it is would take the guard away.
 //!
 //! Then the first page may be staged out: guard and the rest of the page go to disk, and before the frame may
 //! be reused (that is, before the disk sync is reported as done) the sidecar gets the new head. A crash

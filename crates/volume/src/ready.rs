@@ -55,13 +55,9 @@ impl Shared {
         // The tier knows the file durably before the sidecar says that its pages are there.
         host.changed();
         self.sync_tier(host)?;
-        let guard = file.guard();
-        // The tier may have pages of a file that is current, and stage-out that has begun to write the first one
-        // as it is would put it over the guard.
-        let apart = !guard.is_empty() && !planted::is(Bug::GuardBesideStageOut);
-        let _gate = apart.then(|| exclusive(&host.disk_gate));
         // Not while the volume is settled: whoever settles it must know which files are dirty.
         let Some(_inside) = host.enter(&self.condition) else { return Ok(()) };
+        let guard = file.guard();
         if !guard.is_empty() {
             let failed = |error| VolumeError::from_device("guard the header of", &file.name, error).at(0);
             let unread = |error| {
@@ -85,6 +81,10 @@ impl Shared {
                 file.resize(physical).and_then(|()| file.flush(&self.counters)).map_err(failed)?;
             }
             self.write_sidecar(host, file, SidecarState::Current)?;
+            // The tier may have pages of a file that is current, and stage-out that has begun to write the first
+            // one as it is would put it over the guard.
+            let apart = !planted::is(Bug::GuardBesideStageOut);
+            let _gate = apart.then(|| exclusive(&host.disk_gate));
             // From now on readers put the head over what they read.
             file.set_guarded(true);
             file.write_plain(&guard, 0, &self.counters).map_err(failed)?;
