@@ -79,7 +79,7 @@ struct Drained {
     cluster_state: String,
     /// pg_control says that the data files alone may be out of date.
     files_out_of_date: bool,
-    /// Pages that could not be written to disk; every other one was.
+    /// Pages of the tier that could not be written to disk.
     unsaved: Vec<Unsaved>,
     seconds: f64,
 }
@@ -114,7 +114,7 @@ pub(crate) fn run(args: &DrainArgs, json: bool) -> Result<(), Failure> {
     }
     if !drained.unsaved.is_empty() {
         let reason =
-            format!("{} of its pages could not be written to disk; all others were", drained.unsaved.len());
+            format!("{} of its pages could not be written to disk", drained.unsaved.len());
         return Err(
             Failure::check(drained.pgdata.display(), reason).next(unsaved::next_steps(&drained.unsaved))
         );
@@ -196,7 +196,8 @@ fn drain_running(cluster: &Cluster, server: &Running) -> Result<Done, Failure> {
 }
 
 /// A checkpoint, because pages that only shared buffers have are not the tier's to write; then the drain. A
-/// page that cannot be saved fails either, and only once all others are on disk.
+/// page that cannot be saved fails the drain once all others of the tier are on disk, and in some modes the
+/// checkpoint before it, which does not keep the drain from being asked for.
 fn ask_for_drain(cluster: &Cluster, server: &Running) -> Result<Answer, String> {
     let bar = output::spinner("draining the tier");
     let before = pages_drained(cluster, server)?;
@@ -289,10 +290,8 @@ fn refuse_recovery_to_come(cluster: &Cluster) -> Result<(), Failure> {
 /// Pages written since the server was started for it, recovery included.
 fn ask_since_start(cluster: &Cluster, server: &Running) -> Result<u64, String> {
     // What it could not write shows once it is stopped.
-    if let Err(said) = ask_for_drain(cluster, server) {
-        return pages_drained(cluster, server).map_err(|_| said);
-    }
-    pages_drained(cluster, server)
+    let said = ask_for_drain(cluster, server).err();
+    pages_drained(cluster, server).map_err(|error| said.unwrap_or(error))
 }
 
 /// Pages that drains have written since the server was started.

@@ -3,7 +3,7 @@
 //!
 //! `data/planted.toml` says what finds which, and after how many power cuts; `docs/reliability.md` shows it
 //! as a table. After a change of a world or of the engine's order of jobs the numbers are others; this
-//! measures them anew (three minutes on two cores) and writes both files:
+//! measures them anew and writes both files; that takes long, for there are hundreds of switches:
 //!
 //! ```text
 //! MEZZANINE_PLANTED=write cargo test --release -p mezzanine-sim --features planted --test planted_bugs -- --ignored --nocapture
@@ -138,7 +138,7 @@ fn measured(bug: Bug, row: &Row) -> Row {
 }
 
 #[test]
-#[ignore = "three minutes on two cores"]
+#[ignore = "it takes long: hundreds of switches, each in four worlds"]
 fn the_whole_table_holds() {
     let wanted = std::env::var("MEZZANINE_PLANTED").unwrap_or_default();
     let some = !wanted.is_empty() && wanted != "write";
