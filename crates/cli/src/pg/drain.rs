@@ -113,8 +113,7 @@ pub(crate) fn run(args: &DrainArgs, json: bool) -> Result<(), Failure> {
         output::print(&text(&drained))?;
     }
     if !drained.unsaved.is_empty() {
-        let reason =
-            format!("{} of its pages could not be written to disk", drained.unsaved.len());
+        let reason = format!("{} of its pages could not be written to disk", drained.unsaved.len());
         return Err(
             Failure::check(drained.pgdata.display(), reason).next(unsaved::next_steps(&drained.unsaved))
         );
