@@ -98,6 +98,8 @@ fn the_disk_that_is_written_first() {
     check(|| written_through(Setup::of(Design::FaceGsc, SyncMode::Through, 2)));
 }
 
+/// Order 684 has the disk of one file refuse a write before the thread whose sync of it failed has said so of
+/// the volume: a sync of another file is then rightly acknowledged.
 #[test]
 fn the_disk_that_is_written_first_beside_a_slot_directory() {
     check(|| written_through(Setup::of(Design::Tac, SyncMode::Through, 2)));

@@ -1,11 +1,12 @@
 //! A volume with its devices, and what its threads do.
 
+use std::error::Error;
 use std::mem::ManuallyDrop;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use mezzanine_device::DeviceErrorKind;
+use mezzanine_device::{DeviceError, DeviceErrorKind};
 use mezzanine_device::memory::{Fault, Injection, Operation, Power};
 use mezzanine_engine::interleave::{explore, over_the_engine, rest};
 use mezzanine_volume::{
@@ -172,6 +173,8 @@ pub(crate) struct World {
     flush_fails: AtomicBool,
     /// Somebody was told that changes are refused.
     told: AtomicBool,
+    /// The volume itself has told somebody: it acknowledges nothing any more.
+    ended: AtomicBool,
 }
 
 impl World {
@@ -202,8 +205,8 @@ impl World {
         explore(false);
         let flashes = Mutex::new(vec![flash]);
         let (files, pages) = (Default::default(), Mutex::new(pages));
-        let [closed, flush_fails, told] = Default::default();
-        Self { setup, power, flashes, backings, volume, files, pages, closed, flush_fails, told }
+        let [closed, flush_fails, told, ended] = Default::default();
+        Self { setup, power, flashes, backings, volume, files, pages, closed, flush_fails, told, ended }
     }
 
     /// The power fails, when everything is durable, and the volume is opened again, with so many runners; no
@@ -260,6 +263,7 @@ impl World {
             let told = matches!(error.kind(), VolumeErrorKind::ReadOnly | VolumeErrorKind::Io);
             let refused = told && self.power.is_on() && self.flush_fails.load(Ordering::SeqCst);
             self.told.fetch_or(refused, Ordering::SeqCst);
+            self.ended.fetch_or(refused && !by_a_disk_alone(&error), Ordering::SeqCst);
             let closed = error.kind() == VolumeErrorKind::Closed && self.closed.load(Ordering::SeqCst);
             assert!(refused || closed || !self.power.is_on(), "{error}");
             Off
@@ -315,9 +319,9 @@ impl World {
 
     pub(crate) fn sync(&self, file: usize) -> Result<(), Off> {
         let promised = self.pages().complete(Some(file));
-        let told = self.told.load(Ordering::SeqCst);
+        let ended = self.ended.load(Ordering::SeqCst);
         self.done(self.file(file).sync())?;
-        assert!(!told, "a sync was acknowledged after one that had failed");
+        assert!(!ended, "a sync was acknowledged after one that had failed");
         self.pages().acknowledged(&promised);
         Ok(())
     }
@@ -476,6 +480,14 @@ impl World {
         backings.truncate(files);
         Left { setup: self.setup, power: self.power, backings }.judge(flashes, pages);
     }
+}
+
+/// Whether a disk has refused a change because a flush of it has failed, whose thread is still on its way to
+/// say so of the volume: other files go on until it has.
+fn by_a_disk_alone(error: &VolumeError) -> bool {
+    let device = error.source().and_then(|source| source.downcast_ref::<DeviceError>());
+    let latched = device.is_some_and(|error| error.kind() == DeviceErrorKind::FlushFailed);
+    latched && error.operation() != "sync"
 }
 
 fn flash_for(power: &Power, tier: &TierConfig) -> Arc<Scheduled> {
