@@ -231,8 +231,7 @@ tier_readv(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 	{
 		MezzFlashReads flash = mezz_flash_reads;
 
-		switch (mezz_read(mezz_host, page_name(reln->smgr_rlocator.locator, forknum, blocknum + i),
-						  buffers[i]))
+		switch (mezz_read_page(page_name(reln->smgr_rlocator.locator, forknum, blocknum + i), buffers[i]))
 		{
 			case MEZZ_FOUND_ON_DISK:
 				missing++;
@@ -252,6 +251,8 @@ tier_readv(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 					missing++;
 					continue;
 				}
+				if (mezz_redo_empties(forknum, buffers[i]))
+					break;
 				ereport(ERROR,
 						(errcode(ERRCODE_DATA_CORRUPTED),
 						 errmsg("the newest version of block %u in file \"%s\" cannot be read from the flash tier",
@@ -287,6 +288,13 @@ tier_readv(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 	if (here > 0)
 		pg_atomic_fetch_add_u64(&mezz_shared->reads_tier, here);
 	return true;
+}
+
+static bool
+tier_redo_skips(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum)
+{
+	return tier_is_read() &&
+		mezz_redo_skips(reln, forknum, page_name(reln->smgr_rlocator.locator, forknum, blocknum));
 }
 
 static bool
@@ -569,6 +577,7 @@ const BufferTierRoutine mezz_routine = {
 	.flush_db = tier_flush_db,
 	.checkpoint = tier_checkpoint,
 	.startup = tier_startup,
+	.redo_skips = tier_redo_skips,
 	.recovery_end = tier_recovery_end,
 	.backup_start = tier_backup_start,
 	.shutdown = tier_shutdown,

@@ -8,6 +8,7 @@
  * disk.c		what the tier calls: pages to relations, syncs, waiting
  * worker.c		the background workers
  * log.c		how far the log reaches
+ * redo.c		redo needs a page that is lost
  * skipping.c	relations that skip the log
  * model.c		modelled devices: their time scale, what they have done
  * stat.c		views and functions
@@ -184,6 +185,14 @@ extern MezzLogPosition mezz_log_position(void);
 extern XLogRecPtr mezz_known_position(XLogRecPtr lsn);
 extern bool mezz_log_has(XLogRecPtr lsn);
 extern void mezz_follow_log(void);
+
+/* redo.c */
+extern MezzFound mezz_read_page(MezzPage page, void *buffer);
+extern bool mezz_redo_skips(SMgrRelation reln, ForkNumber forknum, MezzPage page);
+extern bool mezz_redo_empties(ForkNumber forknum, void *buffer);
+
+/* stat.c */
+extern bool mezz_is_in_buffers(const RelFileLocator *rlocator, ForkNumber forknum, BlockNumber block);
 
 /* skipping.c */
 extern void mezz_note_skipping(RelFileLocator rlocator);

@@ -63,6 +63,8 @@ static const char *const rules[] = {
 								 * recovery */
 	"missing_strict",			/* and for none afterwards */
 	"overwrite",				/* what is written past the tier is forgotten */
+	"redo_lost",				/* redo passes over a page that is lost */
+	"redo_lost_map",			/* and takes a lost map for an empty one */
 	"refused_error",			/* what is refused because files do not take
 								 * pages is an error */
 	"relation_sync",			/* files of absorbed pages are synced at the

@@ -531,8 +531,8 @@ mezzanine_flush(PG_FUNCTION_ARGS)
 }
 
 /* Whether shared buffers have a page.  It leaves them only when the tier has what was changed in it. */
-static bool
-is_in_buffers(const RelFileLocator *rlocator, ForkNumber forknum, BlockNumber block)
+bool
+mezz_is_in_buffers(const RelFileLocator *rlocator, ForkNumber forknum, BlockNumber block)
 {
 	BufferTag	tag;
 	uint32		hash;
@@ -607,7 +607,7 @@ mezzanine_give_up(PG_FUNCTION_ARGS)
 	relation = open_with_pages(relid, lockmode);
 	page = block_of(relation, forknum, block);
 	path = relpath(RelationGetSmgr(relation)->smgr_rlocator, forknum);
-	if (is_in_buffers(&relation->rd_locator, forknum, page.block) && !mezz_without("give_up_buffers"))
+	if (mezz_is_in_buffers(&relation->rd_locator, forknum, page.block) && !mezz_without("give_up_buffers"))
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("block %u in file \"%s\" cannot be given up: it is not lost: shared buffers have it", page.block, path),

@@ -155,10 +155,10 @@ sub create_extension
 	return;
 }
 
-# Damages the sectors of a server's flash in which a text lies.
+# Damages the sectors of a server's flash in which a text lies; a name says what is not text.
 sub spoil
 {
-	my ($node, $text) = @_;
+	my ($node, $text, $name) = @_;
 	my $spoilt = 0;
 
 	open my $flash, '+<:raw', flash_path($node) or die;
@@ -171,7 +171,7 @@ sub spoil
 		$spoilt++;
 	}
 	close $flash or die;
-	cmp_ok($spoilt, '>', 0, "flash has \"$text\"");
+	cmp_ok($spoilt, '>', 0, "flash has " . ($name // "\"$text\""));
 	return;
 }
 

@@ -109,10 +109,6 @@ impl Life {
             return self.restart_from_log(ended, model);
         }
         let outcome = Outcome::read(&log, ended.is_some());
-        let needs_it = is_needed_by_redo(&outcome, rotten) && !self.configuration.full_page_writes;
-        if needs_it && place == Place::Dirty && holds.only_copies {
-            return Ok("refused: redo needs a page that is lost, and named".into());
-        }
         if let Some(why) = objection(place, &outcome, holds) {
             return Err(Failure(format!("the start came to {outcome:?}, but {why}")));
         }
@@ -224,13 +220,6 @@ fn objection(place: Place, outcome: &Outcome, holds: Holds) -> Option<String> {
     }
 }
 
-/// Whether a start ended at one of these pages: redo without full page images reads what it changes.
-fn is_needed_by_redo(outcome: &Outcome, rotten: &HashSet<PageName>) -> bool {
-    let Outcome::Refused(why) = outcome else { return false };
-    let message = why.split_once("FATAL:  ").map_or("", |(_, message)| message);
-    lost_page(message).is_some_and(|page| rotten.contains(&page))
-}
-
 /// The page that an error says to be lost.
 fn lost_page(message: &str) -> Option<PageName> {
     let rest = message.strip_prefix("the newest version of block ")?;
@@ -259,14 +248,6 @@ mod tests {
         assert_eq!(lost_page(&said("base/5/16384")), Some((16384, 0, 7)));
         assert_eq!(lost_page(&said("base/5/16384_vm")), Some((16384, 2, 7)));
         assert_eq!(lost_page("could not read block 7 in file \"base/5/16384\""), None);
-    }
-
-    #[test]
-    fn a_start_may_end_at_a_page_that_rots_and_at_no_other() {
-        let said = "x FATAL:  the newest version of block 7 in file \"base/5/16384\" cannot be read from the flash tier x";
-        let refused = Outcome::Refused(said.into());
-        assert!(is_needed_by_redo(&refused, &HashSet::from([(16384, 0, 7)])));
-        assert!(!is_needed_by_redo(&refused, &HashSet::from([(16384, 0, 8)])));
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub(crate) const QUEUE: &[Patch] = queue![
     "0005-Note-in-pg_control-that-data-files-alone-are-out-of-.patch",
     "0006-Give-the-workers-of-a-buffer-tier-slots-of-their-own.patch",
     "0007-Let-pg_rewind-and-pg_createsubscriber-know-of-a-buff.patch",
+    "0008-Let-redo-pass-over-pages-that-a-buffer-tier-has-lost.patch",
 ];
 
 #[cfg(test)]
