@@ -108,9 +108,8 @@ mezz_redo_skips(SMgrRelation reln, ForkNumber forknum, MezzPage page)
 
 /*
  * A page that is lost is read in redo all the same: whether redo goes on with
- * what no server takes for a page.  Maps of free space and of visibility are read
- * beside the records' pages, and by callers that take zeros for a damaged page:
- * an empty map is right.
+ * what no server takes for a page.  Redo takes zeros for a damaged map of free
+ * space or of visibility, and an empty map is right: it is then written anew.
  */
 bool
 mezz_redo_empties(ForkNumber forknum, void *buffer)

@@ -10,15 +10,22 @@ use Mezzanine;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
+my $read_map = q(SELECT get_raw_page('m', 'vm', 0));
 my $node = tier_node('redo', mode => 'durable', flash => 64, conf => "full_page_writes = off\n");
 
 sub is_lost
 {
-	my ($when, $table) = @_;
-	my ($status, $out, $error) = $node->psql('postgres', "SELECT count(*) FROM $table");
+	my ($when, $what, $sql) = @_;
+	my ($status, $out, $error) = $node->psql('postgres', $sql // "SELECT count(*) FROM $what");
 
-	like($error, qr/the newest version of block 0 in file ".*" cannot be read from the flash tier/, "$when: the page of $table is an error");
+	like($error, qr/the newest version of block 0 in file ".*" cannot be read from the flash tier/, "$when: the page of $what is an error");
 	return;
+}
+
+# What no other page begins with.
+sub map_header
+{
+	return pack 'H*', $node->safe_psql('postgres', q(SELECT encode(substr(get_raw_page('m', 'vm', 0), 1, 24), 'hex')));
 }
 
 $node->start;
@@ -36,6 +43,7 @@ $node->safe_psql('postgres', 'VACUUM (FREEZE) m');
 is($node->safe_psql('postgres', 'SELECT max(ctid) FROM v'), '(1,1)', 'the victim has two blocks');
 evict($node);
 $node->safe_psql('postgres', 'CHECKPOINT');
+my $map = map_header();
 $node->safe_psql('postgres', <<'END');
 UPDATE t SET ver = 1;
 UPDATE v SET a = 'a new row there ' || repeat('y', 1000) WHERE id = 1;
@@ -44,17 +52,21 @@ UPDATE w SET a = 'before it is emptied';
 DELETE FROM m WHERE id = 1;
 UPDATE t SET ver = 2;
 END
+$node->safe_psql('postgres', 'VACUUM m');
 is($node->safe_psql('postgres', 'SELECT ctid FROM v WHERE id = 1'), '(1,2)', 'a record is of both blocks');
 evict($node);
-my $map = $node->safe_psql('postgres', q(SELECT encode(substr(get_raw_page('m', 'vm', 0), 1, 24), 'hex')));
+my $newest_map = map_header();
 # What comes after them has them go from memory to flash, without a checkpoint.
 $node->safe_psql('postgres', 'CREATE TABLE others AS SELECT g, repeat($$o$$, 500) AS o FROM generate_series(1, 10000) g');
 evict($node);
 spoil($node, 'a row of the victim');
 spoil($node, 'before it is emptied');
-spoil($node, pack('H*', $map), 'the map of m');
+# A crash takes back what was not synced: then the versions before are the newest.
+spoil($node, $map, 'a map');
+spoil($node, $newest_map, 'its newest version');
 is_lost('at first', 'v');
 is_lost('at first', 'w');
+is_lost('at first', 'a map', $read_map);
 $node->safe_psql('postgres', "TRUNCATE w; INSERT INTO w VALUES ('afterwards')");
 
 for my $when ('after a crash', 'after another')
@@ -70,6 +82,7 @@ for my $when ('after a crash', 'after another')
 	like($node->safe_psql('postgres', q(SELECT a FROM v WHERE ctid = '(1,2)')), qr/^a new row there/, "$when: other pages of the record are changed");
 	is($node->safe_psql('postgres', 'SELECT a FROM w'), 'afterwards', "$when: what is dropped later is dropped");
 	is($node->safe_psql('postgres', 'SELECT count(*), min(id) FROM m'), '99|2', "$when: a table with a lost map is right");
+	is($node->psql('postgres', $read_map), 0, "$when: redo has made the map anew");
 	is(whole($node, 't'), '3000|4501500|6000', "$when: all others are right");
 }
 done_testing();

@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use mezzanine_device::{DeviceError, DeviceErrorKind};
 use mezzanine_device::memory::{Fault, Injection, Operation, Power};
+use mezzanine_device::{DeviceError, DeviceErrorKind};
 use mezzanine_engine::interleave::{explore, over_the_engine, rest};
 use mezzanine_volume::{
     Admission, AttachOptions, Design, HeaderGuard, Placement, SyncMode, TierConfig, Volume, VolumeConfig,
