@@ -94,15 +94,15 @@ struct Arguments {
     /// fail.
     #[arg(long)]
     planted: Option<String>,
-    /// Draw histories as well, of these kinds. Without a value: copies,rot. Lives with more cycles than four
-    /// have more to put together; each takes up to five times the room.
+    /// Draw histories as well, of these kinds. Without a value: copies,rot,absent. Lives with more cycles
+    /// than four have more to put together; each takes up to five times the room.
     #[arg(
         long,
         value_name = "KINDS",
         num_args = 0..=1,
         require_equals = true,
         value_delimiter = ',',
-        default_missing_value = "copies,rot"
+        default_missing_value = "copies,rot,absent"
     )]
     histories: Vec<Kind>,
     /// The library made of postgres/mezzanine/t/faults.c (cc -shared -fPIC faults.c -ldl), for a full disk.
