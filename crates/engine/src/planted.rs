@@ -198,6 +198,9 @@ bugs! {
         HomeReusedEarly,
         /// Where pages are written in place: a dirty page is let go without being written to disk.
         DirtyEvicted,
+        /// Where pages are written in place: naming victims that all stay, because the list of those that leave is full, counts as a step, so that
+        /// looking for a job has no end. It was so once.
+        StayingPagesEvicted,
     }
     6: {
         /// An invalidation leaves no tombstone.

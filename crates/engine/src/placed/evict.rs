@@ -9,6 +9,17 @@ use crate::planted::{self, Bug};
 use crate::staging::Reserve;
 use crate::tier::Tier;
 
+/// What became of a page that the policy has named.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Leave {
+    /// It is not in the tier any more.
+    Gone,
+    /// It leaves when it has been written to disk, or there is room for its tombstone.
+    Listed,
+    /// The list is full. It is a page like others again.
+    Stays,
+}
+
 impl Homes<'_> {
     /// Homes that are free or on their way to it.
     pub(super) fn coming(&self) -> u64 {
@@ -70,11 +81,12 @@ impl Tier {
         true
     }
 
-    /// Asks the policy for victims, and lets clean ones go. True if there were any. No lock is held.
+    /// Asks the policy for victims, and lets clean ones go. True if one of them leaves: where all stay, nothing
+    /// has changed, and only a job that is under way makes room in the list. No lock is held.
     pub(crate) fn evict(&self) -> bool {
         let Some(homes) = self.homes() else { return false };
         let most = self.geometry.lane_pages().max(self.geometry.group_pages());
-        let mut victims = 0;
+        let (mut victims, mut moved) = (0, false);
         while victims < most {
             let victim = {
                 let _guard = homes.lock(self.owner);
@@ -88,7 +100,7 @@ impl Tier {
             let Some(home) = victim else { break };
             victims += 1;
             planted::outside("evict: victim not listed");
-            self.let_go(&homes, home);
+            moved |= self.let_go(&homes, home) != Leave::Stays;
         }
         homes.control.evicting.set(0);
         if victims > 0 && homes.slots.is_some() {
@@ -97,20 +109,21 @@ impl Tier {
             let _guard = self.control().lock.lock(self.owner);
             self.free_limbo();
         }
-        victims > 0
+        moved || planted::is(Bug::StayingPagesEvicted) && victims > 0
     }
 
     /// Lets a LEAVING page go if it is clean; otherwise, or if there is no room for its tombstone, lists it.
-    pub(super) fn let_go(&self, homes: &Homes<'_>, home: u32) -> bool {
+    pub(super) fn let_go(&self, homes: &Homes<'_>, home: u32) -> Leave {
         // Nothing is appended behind the last sync of a host that leaves the tier.
         if self.control().draining.get() == 0 && self.dismiss(homes, home) {
-            return true;
+            return Leave::Gone;
         }
         let _guard = homes.lock(self.owner);
         if homes.state(home) == LEAVING && !homes.push_leaving(home) {
             self.stays(homes, home);
+            return Leave::Stays;
         }
-        false
+        Leave::Listed
     }
 
     /// The page of a LEAVING home stays for now: it is a page like others again, which the policy names in

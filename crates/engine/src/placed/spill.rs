@@ -6,6 +6,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::evict::Leave;
 use super::{Homes, LEAVING, NEVER_WRITTEN, USED};
 use crate::directory::{DIRTY, DRAINED, HOMED, VALID, WRITTEN, needs_disk};
 use crate::lane::{LANE_IDLE, LANE_SCANNING, LANE_TO_READ, LanePage, SPILL};
@@ -135,7 +136,7 @@ impl Tier {
                 }
                 Step::Clean => {
                     drop(guard);
-                    moved |= self.let_go(homes, home);
+                    moved |= self.let_go(homes, home) == Leave::Gone;
                     continue;
                 }
             }
