@@ -55,6 +55,12 @@ impl Failure {
         (self.thing.clone(), self.reason.clone(), self.next.clone())
     }
 
+    /// Ends the process with it, where nobody is left to return it to.
+    pub(crate) fn end(self) -> ! {
+        eprintln!("mezz: {self}");
+        std::process::exit(self.exit as i32)
+    }
+
     /// The code the process ends with.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.exit as u8)

@@ -220,7 +220,7 @@ impl Tier {
 
     fn next_of(&self, kinds: Kinds, owner: u32) -> Option<Job<'_>> {
         // Steps that came to nothing are not tried again before a job has changed something.
-        let mut tried = Tried::default();
+        let (mut tried, mut evictions) = (Tried::default(), 0);
         loop {
             let picked = {
                 let _guard = self.control().lock.lock(self.owner);
@@ -233,7 +233,11 @@ impl Tier {
                 Picked::Scan => self.scan_for_drain(),
                 Picked::Spill => tried.spill = !self.list_spill(),
                 Picked::Relocate => tried.relocate = !self.relocate(),
-                Picked::Evict => tried.evict = !self.evict(),
+                Picked::Evict => {
+                    evictions += 1;
+                    assert!(evictions <= self.evictions_max(), "pages are named to leave, and none does");
+                    tried.evict = !self.evict();
+                }
                 Picked::Again => {}
                 Picked::Nothing if self.release_as_needed() => {}
                 Picked::Nothing if kinds == Kinds::All && self.look_for_room() => {}

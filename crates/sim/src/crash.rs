@@ -56,6 +56,8 @@ pub mod checkers;
 
 pub mod report;
 
+mod watch;
+
 pub mod exhaustive;
 
 mod excerpt;
@@ -68,14 +70,15 @@ mod kind;
 
 mod shrink;
 
-use std::sync::Mutex;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 pub use excerpt::Excerpt;
 pub use kind::{Kind, Worlds};
 pub use report::{Coverage, Invariant, Report, VERSION, Violation};
 pub use terms::{Feature, Focus, Terms};
+pub use watch::Endless;
+use watch::{ENDLESS_AFTER, Watch};
 pub use world::{Outcome, World};
 
 /// Power cuts in the life of one world. Long enough that a tiny queue wraps many times, short enough that
@@ -102,12 +105,22 @@ pub struct Options<'a> {
     pub threads: usize,
     /// Told about the progress.
     pub progress: Option<Progress<'a>>,
+    /// Told the seed of a world that does not come to its end, once; the run cannot end then.
+    pub endless: Option<Endless<'a>>,
 }
 
 impl Options<'_> {
     /// Worlds of all kinds, one thread and no progress.
     pub fn new(seed: u64, cuts: u64) -> Self {
-        Self { seed, cuts, worlds: Worlds::All, terms: Terms::default(), threads: 1, progress: None }
+        Self {
+            seed,
+            cuts,
+            worlds: Worlds::All,
+            terms: Terms::default(),
+            threads: 1,
+            progress: None,
+            endless: None,
+        }
     }
 }
 
@@ -116,6 +129,7 @@ pub fn run(options: &Options<'_>) -> Report {
     let worlds = if options.terms.only.is_some() { 1 } else { options.cuts.div_ceil(CUTS_PER_WORLD) };
     let (next, done, enough) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let total = Mutex::new(Report { seed: options.seed, ..Report::default() });
+    let watch = Watch::new(ENDLESS_AFTER);
     let work = || {
         while !enough.load(Ordering::Relaxed) {
             let number = next.fetch_add(1, Ordering::Relaxed);
@@ -125,7 +139,7 @@ pub fn run(options: &Options<'_>) -> Report {
             let cuts = CUTS_PER_WORLD.min(options.cuts - number * CUTS_PER_WORLD);
             let seed = options.seed.wrapping_add(number);
             let kind = options.worlds.kind(seed, options.terms.focus);
-            let mut outcome = kind.run(seed, cuts, &options.terms);
+            let mut outcome = watch.over(seed, || kind.run(seed, cuts, &options.terms));
             if options.terms.only.is_none() {
                 let lived = std::mem::take(&mut outcome.lived);
                 let shrink = |violation| shrink::shrink(kind, &options.terms, violation, lived);
@@ -142,10 +156,17 @@ pub fn run(options: &Options<'_>) -> Report {
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..options.threads.max(1) {
-            scope.spawn(work);
+        if let Some(endless) = options.endless {
+            let watch = &watch;
+            scope.spawn(move || watch.watch(endless));
         }
-        work();
+        let _until_over = watch.until_over();
+        std::thread::scope(|scope| {
+            for _ in 1..options.threads.max(1) {
+                scope.spawn(work);
+            }
+            work();
+        });
     });
     let mut report = total.into_inner().unwrap_or_else(PoisonError::into_inner);
     report.violations.sort_by_key(|violation| violation.seed);

@@ -6,7 +6,7 @@
 #![allow(clippy::unwrap_used)]
 
 use mezzanine_sim::crash::scenario::Scenario;
-use mezzanine_sim::crash::{CUTS_PER_WORLD, Terms, World};
+use mezzanine_sim::crash::{CUTS_PER_WORLD, Kind, Terms, World};
 use mezzanine_sim::server;
 
 /// Seed, and what happened. All were found in version 0.1.0 before its release.
@@ -337,6 +337,21 @@ const STORIES_OF_SERVERS: [(u64, &str); 8] = [
 fn worlds_of_servers_that_were_wrong_once_are_right() {
     for (seed, story) in STORIES_OF_SERVERS {
         let outcome = server::World::run(seed, CUTS_PER_WORLD);
+        assert!(outcome.violation.is_none(), "{story}:\n{:?}", outcome.violation);
+    }
+}
+
+/// As above, in worlds of databases.
+const STORIES_OF_DATABASES: [(u64, &str); 1] = [(
+    602_214_197_404,
+    "pages were written again while they were to leave, until the list of those was full of what they had left there: looking for a job named \
+      victims and put them back, without end",
+)];
+
+#[test]
+fn worlds_of_databases_that_were_wrong_once_are_right() {
+    for (seed, story) in STORIES_OF_DATABASES {
+        let outcome = Kind::Database.run(seed, CUTS_PER_WORLD, &Terms::default());
         assert!(outcome.violation.is_none(), "{story}:\n{:?}", outcome.violation);
     }
 }

@@ -81,6 +81,12 @@ impl Tier {
         true
     }
 
+    /// Most times that victims are named before there is a job or nothing more to do. Each time a page leaves;
+    /// that others come in their places has an end, at which a group of theirs is to be written.
+    pub(crate) fn evictions_max(&self) -> u64 {
+        self.homes().map_or(0, |homes| 1024 + 4 * homes.geometry.homes as u64)
+    }
+
     /// Asks the policy for victims, and lets clean ones go. True if one of them leaves: where all stay, nothing
     /// has changed, and only a job that is under way makes room in the list. No lock is held.
     pub(crate) fn evict(&self) -> bool {

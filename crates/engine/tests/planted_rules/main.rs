@@ -12,6 +12,7 @@ mod bad_segments;
 mod drains;
 mod fronts;
 mod known_end;
+mod leaving;
 mod lost_pages;
 mod notes;
 mod owners;
