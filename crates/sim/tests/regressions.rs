@@ -10,7 +10,7 @@ use mezzanine_sim::crash::{CUTS_PER_WORLD, Kind, Terms, World};
 use mezzanine_sim::server;
 
 /// Seed, and what happened. All were found in version 0.1.0 before its release.
-const STORIES: [(u64, &str); 43] = [
+const STORIES: [(u64, &str); 44] = [
     (
         15,
         "power failed after the tier's table knew a new file and before its sidecar was written: nobody could attach it again",
@@ -180,6 +180,11 @@ const STORIES: [(u64, &str); 43] = [
         40_716_400_932,
         "not a bug of the volume: a queue of 55 frames, which must have 54, has no room for the name of a third lost page beside two others, \
           and took no more changes",
+    ),
+    (
+        137_036_130_750,
+        "not a bug of the volume: a process was killed, the flash device noted, and the next opening cut off: what was not synced was gone, and \
+          the older device, which had it, was put back within the same opening: it read as it had when it was noted",
     ),
 ];
 

@@ -12,6 +12,7 @@
 use std::sync::Arc;
 
 use mezzanine_device::memory::{Image, splitmix};
+use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
 use mezzanine_volume::{Volume, VolumeError, VolumeErrorKind};
 
 use super::recovery::{Contents, contents};
@@ -66,12 +67,41 @@ pub(in crate::crash) fn check(world: &mut World) -> Result<(), Stop> {
     let snapshot = world.machine.snapshot();
     let expected = contents(world, &world.open_on(&machine_of(world, &snapshot))?)?;
     let mix = draw(world);
+    let right = Right {
+        now: &expected,
+        then: &backup.contents,
+        may_be_then: |file| match mix {
+            Mix::OldFile(old) => old == file,
+            // A cut since then has taken from flash what was not synced, and this brings it back.
+            Mix::OldFlash => is_of_one_opening(&snapshot, &backup.snapshot),
+            _ => false,
+        },
+    };
     let checked = match mixed(world, &snapshot, &backup, mix)? {
-        Some(copy) => try_mixed(world, &copy, mix, &expected, &backup.contents),
+        Some(copy) => try_mixed(world, &copy, mix, &right),
         None => Ok(()),
     };
     world.backup = Some(backup);
     checked
+}
+
+/// What files may hold.
+struct Right<'a, F: Fn(usize) -> bool> {
+    now: &'a Contents,
+    then: &'a Contents,
+    /// Whether this one may hold what it did when the backup was made.
+    may_be_then: F,
+}
+
+/// Whether no opening has come to its end between these moments, so that nothing was acknowledged.
+fn is_of_one_opening(now: &Snapshot, then: &Snapshot) -> bool {
+    let superblocks = |snapshot: &Snapshot| {
+        SUPERBLOCK_OFFSETS.map(|at| {
+            let at = at as usize;
+            snapshot.flash.range(at..at + SUPERBLOCK_BYTES).into_owned()
+        })
+    };
+    superblocks(now) == superblocks(then) && now.sidecars == then.sidecars
 }
 
 fn draw(world: &mut World) -> Mix {
@@ -129,12 +159,11 @@ fn is_dirty(sidecar: &Option<Vec<u8>>) -> bool {
     sidecar.as_ref().is_some_and(|bytes| bytes.windows(12).any(|words| words == b"\nstate dirty"))
 }
 
-fn try_mixed(
+fn try_mixed<F: Fn(usize) -> bool>(
     world: &mut World,
     copy: &Machine,
     mix: Mix,
-    expected: &Contents,
-    old: &Contents,
+    right: &Right<'_, F>,
 ) -> Result<(), Stop> {
     trace!(world, "on a copy: {mix:?}");
     world.coverage.mixes += 1;
@@ -147,7 +176,7 @@ fn try_mixed(
     match opened {
         Ok((files, volume)) => {
             let session = Session { volume: Arc::new(volume), files };
-            judge_contents(mix, &contents(world, &session)?, expected, old)
+            judge_contents(mix, &contents(world, &session)?, right)
         }
         Err((attached, error)) => {
             trace!(world, "refused on the copy: {error}");
@@ -163,13 +192,16 @@ fn try_mixed(
     }
 }
 
-fn judge_contents(mix: Mix, found: &Contents, expected: &Contents, old: &Contents) -> Result<(), Stop> {
+fn judge_contents<F: Fn(usize) -> bool>(
+    mix: Mix,
+    found: &Contents,
+    Right { now, then, may_be_then }: &Right<'_, F>,
+) -> Result<(), Stop> {
     for (file, found) in found.iter().enumerate() {
-        let may_be_old = mix == Mix::OldFile(file);
         let may_be_other = matches!(mix, Mix::SwappedDisks | Mix::SwappedSidecars | Mix::SwappedFiles);
-        let right = (*found == expected[file] && mix != Mix::SwappedFiles)
-            || (may_be_old && *found == old[file])
-            || (may_be_other && *found == expected[1 - file]);
+        let right = (*found == now[file] && mix != Mix::SwappedFiles)
+            || (may_be_then(file) && *found == then[file])
+            || (may_be_other && *found == now[1 - file]);
         if !right {
             let text = format!("{mix:?} was accepted, and file {file} reads as it never did");
             return Err(Stop::Violated(Invariant::Pairing, text));
