@@ -302,7 +302,7 @@ fn parts_of_worlds_with_runners_that_were_wrong_once_are_right() {
 }
 
 /// As above, in worlds of servers.
-const STORIES_OF_SERVERS: [(u64, &str); 8] = [
+const STORIES_OF_SERVERS: [(u64, &str); 9] = [
     (
         21,
         "a start in sync mode durable with a new tier had the power fail between the control file, which then said that the files lack \
@@ -335,6 +335,11 @@ const STORIES_OF_SERVERS: [(u64, &str); 8] = [
         271_828_255_203,
         "a start that made a tier was cut off, and the next one made it; the directory of between was put back, whose marker names that tier as \
           one to be made, and the start refused it as another directory's",
+    ),
+    (
+        314_159_342_219,
+        "not a bug of the server: it went on without a tier whose device failed in its start, and the directory of before that was put back: \
+          the tier, which had not changed, was rightly adopted",
     ),
 ];
 

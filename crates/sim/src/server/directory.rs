@@ -17,6 +17,8 @@ pub(super) struct Directory {
     log: Log,
     control: Control,
     marker: Option<String>,
+    /// The marker says that the server has gone on without the tier.
+    given_up: bool,
     history: History,
     acknowledged: Lsn,
     dropped: Vec<Lsn>,
@@ -32,6 +34,7 @@ impl World {
             log,
             control: self.machine.control.read(),
             marker: self.machine.marker.0.read(),
+            given_up: self.given_up,
             history: self.history.clone(),
             acknowledged: self.acknowledged,
             dropped: self.dropped.clone(),
@@ -47,6 +50,7 @@ impl World {
         self.machine.log.copy_from(&directory.log);
         self.machine.control.put(directory.control);
         self.machine.marker.0.put(directory.marker);
+        self.given_up = directory.given_up;
         self.acknowledged = directory.acknowledged;
         self.dropped = directory.dropped;
     }
