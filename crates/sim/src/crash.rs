@@ -105,7 +105,7 @@ pub struct Options<'a> {
     pub threads: usize,
     /// Told about the progress.
     pub progress: Option<Progress<'a>>,
-    /// Told the seed of a world that does not come to its end, once; the run cannot end then.
+    /// Told the command that replays a world that does not come to its end, once; the run cannot end then.
     pub endless: Option<Endless<'a>>,
 }
 
@@ -158,7 +158,12 @@ pub fn run(options: &Options<'_>) -> Report {
     std::thread::scope(|scope| {
         if let Some(endless) = options.endless {
             let watch = &watch;
-            scope.spawn(move || watch.watch(endless));
+            scope.spawn(move || {
+                watch.watch(|seed| {
+                    let kind = options.worlds.kind(seed, options.terms.focus);
+                    endless(&kind.replay(seed, CUTS_PER_WORLD, &options.terms));
+                });
+            });
         }
         let _until_over = watch.until_over();
         std::thread::scope(|scope| {

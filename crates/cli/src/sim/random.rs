@@ -1,7 +1,7 @@
 //! `mezz sim crash`: worlds drawn from seeds.
 
 use mezzanine_engine::SyncMode;
-use mezzanine_sim::crash::{CUTS_PER_WORLD, Focus, Kind, Options, Report, Terms, Worlds, run as run_worlds};
+use mezzanine_sim::crash::{Focus, Kind, Options, Report, Terms, Worlds, run as run_worlds};
 use serde::Serialize;
 
 use super::{CrashArgs, verdict};
@@ -25,10 +25,8 @@ pub(super) fn run(args: &CrashArgs, json: bool) -> Result<(), Failure> {
     let started = std::time::Instant::now();
     let progress = |done| bar.set_position(done);
     // Nothing else can be done about it: the world has the thread that it runs on.
-    let endless = |seed| {
-        let found = format!(
-            "the world of seed {seed} does not come to its end, a violation of its own; replay: mezz sim crash --seed {seed} --cuts {CUTS_PER_WORLD}"
-        );
+    let endless = |replay: &str| {
+        let found = format!("a world does not come to its end, which is a violation; replay: {replay}");
         Failure::check("sim crash", found).end()
     };
     let options = Options {

@@ -14,7 +14,7 @@ use crate::tier::Tier;
 pub(super) enum Leave {
     /// It is not in the tier any more.
     Gone,
-    /// It leaves when it has been written to disk, or there is room for its tombstone.
+    /// It leaves when it has been written to disk, or there is room for its tombstone; or it has left meanwhile.
     Listed,
     /// The list is full. It is a page like others again.
     Stays,

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Is told the seed of a world that does not come to its end.
-pub type Endless<'a> = &'a (dyn Fn(u64) + Sync);
+/// Is told the command that replays a world that does not come to its end.
+pub type Endless<'a> = &'a (dyn Fn(&str) + Sync);
 
 /// Some thousand times what a world takes on a busy machine.
 pub(super) const ENDLESS_AFTER: Duration = Duration::from_secs(300);
@@ -43,8 +43,8 @@ impl Watch {
         outcome
     }
 
-    /// Returns when the run is over, or a world was found to be endless.
-    pub(super) fn watch(&self, endless: Endless<'_>) {
+    /// Returns when the run is over, or `endless` was told the seed of a world.
+    pub(super) fn watch(&self, endless: impl Fn(u64)) {
         let mut state = self.state();
         while !state.over {
             let late = state.worlds.iter().find(|(_, since)| since.elapsed() >= self.after);
@@ -85,7 +85,7 @@ mod tests {
         let watch = Watch::new(Duration::from_millis(20));
         let (found, finds) = mpsc::channel();
         std::thread::scope(|scope| {
-            scope.spawn(|| watch.watch(&|seed| found.send(seed).unwrap()));
+            scope.spawn(|| watch.watch(|seed| found.send(seed).unwrap()));
             watch.over(3, || ());
             assert_eq!(watch.over(4, || finds.recv().unwrap()), 4);
         });
@@ -95,7 +95,7 @@ mod tests {
     fn the_watch_ends_with_the_run() {
         let watch = Watch::new(Duration::from_secs(3600));
         std::thread::scope(|scope| {
-            scope.spawn(|| watch.watch(&|seed| panic!("the world of seed {seed} has ended")));
+            scope.spawn(|| watch.watch(|seed| panic!("the world of seed {seed} has ended")));
             let _until_over = watch.until_over();
             watch.over(3, || ());
         });
