@@ -100,6 +100,17 @@ fn identity(known: &str, user: Option<&str>) -> Checked<(u32, u32)> {
     })
 }
 
+/// Whether this start met an unlogged relation whose transaction aborted, and whose abort record a kill took
+/// with it. Its init fork was removed and is made again by redo, and its main fork waits, empty, for the next
+/// checkpoint: the end of recovery copies the one to the other, which must not be there
+/// (`ResetUnloggedRelations`). The next start finds the init fork from its beginning, and removes the main
+/// fork before redo. All this with a tier or without.
+fn could_not_empty_unlogged(log: &str) -> bool {
+    log.lines().any(|line| {
+        line.contains("FATAL:  could not create file \"base/") && line.trim_end().ends_with(": File exists")
+    })
+}
+
 /// A cluster in a directory of its own: `data`, `flash`, `log`, and the socket.
 pub(crate) struct Server {
     installation: Installation,
@@ -227,12 +238,19 @@ impl Server {
         }
     }
 
-    /// Waits until connections are accepted, or the server has ended. How it ended, if it has.
+    /// Waits until connections are accepted, or the server has ended. How it ended, if it has; one that could
+    /// not empty an unlogged relation is started again, once.
     pub(crate) fn wait_ready_or_ended(&mut self) -> Checked<Option<String>> {
         let begin = Instant::now();
+        let mut again = false;
         loop {
             if let Some(status) = self.ended()? {
-                return Ok(Some(status));
+                if again || !could_not_empty_unlogged(&self.log.of_start()) {
+                    return Ok(Some(status));
+                }
+                again = true;
+                self.launch()?;
+                continue;
             }
             match self.connect().and_then(|mut client| Ok(client.simple_query("SELECT 1").map(|_| ())?)) {
                 Ok(()) => {
@@ -395,5 +413,15 @@ mod tests {
         let refused = identity(fresh, Some("postgres")).unwrap_err();
         assert!(refused.0.contains("\"postgres\"") && refused.0.contains("--user"), "{}", refused.0);
         assert!(identity("", None).unwrap_err().0.contains("\"postgres\" or \"nobody\""));
+    }
+
+    #[test]
+    fn a_start_that_another_one_mends_is_told_by_its_last_words() {
+        let said = |words: &str| format!("[7] startup LOG:  redo done at 0/1\n[7] startup {words}\n");
+        let exists = |name: &str| format!("FATAL:  could not create file \"{name}\": File exists");
+        assert!(could_not_empty_unlogged(&said(&exists("base/5/16402"))));
+        assert!(!could_not_empty_unlogged(&said(&exists("pg_wal/xlogtemp.7"))));
+        let full = "FATAL:  could not create file \"base/5/16402\": No space left on device";
+        assert!(!could_not_empty_unlogged(&said(full)));
     }
 }

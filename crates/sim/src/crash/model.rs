@@ -27,6 +27,8 @@ pub enum Floor {
 struct Entry {
     version: u32,
     slot: u32,
+    /// Zeros of a discard, which change the disk before flash says so.
+    discarded: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -110,6 +112,9 @@ pub struct FileModel {
     slots: Slots,
     /// Units with more than one remembered content; may name a unit twice.
     open: Vec<u32>,
+    /// Units that were read as zeros after a crash in a discard, and what they may have had before it.
+    /// Nothing was acknowledged in this file since.
+    broken_off: Vec<(u32, UnitBytes)>,
     /// Oldest first, never empty; the last one is the present one.
     lengths: Vec<Length>,
 }
@@ -118,7 +123,7 @@ impl FileModel {
     /// An empty file that can grow to `bytes_max` bytes, a multiple of the page size.
     pub fn new(number: u8, page_bytes: u64, bytes_max: u64) -> Self {
         let unit = || Unit {
-            history: vec![Entry { version: 0, slot: 0 }],
+            history: vec![Entry { version: 0, slot: 0, discarded: false }],
             floor: Floor::New,
             in_doubt: false,
             failed: false,
@@ -130,6 +135,7 @@ impl FileModel {
             units: (0..bytes_max / UNIT_BYTES as u64).map(|_| unit()).collect(),
             slots: Slots { contents: vec![[0; UNIT_BYTES]], free: Vec::new() },
             open: Vec::new(),
+            broken_off: Vec::new(),
             lengths: vec![Length { low: 0, high: 0 }],
         }
     }
@@ -144,7 +150,7 @@ impl FileModel {
             let mut whole = [0; UNIT_BYTES];
             whole[..bytes.len()].copy_from_slice(bytes);
             let slot = if whole == [0; UNIT_BYTES] { 0 } else { found.slots.put(&whole) };
-            found.units[unit].history = vec![Entry { version, slot }];
+            found.units[unit].history = vec![Entry { version, slot, discarded: false }];
             found.units[unit].floor = Floor::Observed;
         }
         found
@@ -159,6 +165,13 @@ impl FileModel {
     pub fn unit_is_possible(&self, unit: usize, bytes: &[u8]) -> bool {
         let like = |entry: &Entry| self.slots.get(entry.slot)[..bytes.len()] == *bytes;
         self.units.get(unit).is_some_and(|unit| unit.history.iter().any(like))
+    }
+
+    /// Whether a unit may begin with `bytes` when file and sidecar are from before a discard that nobody
+    /// acknowledged: the zeros that were read there since are known to the newer ones alone.
+    pub fn was_possible_before_a_discard(&self, unit: usize, bytes: &[u8]) -> bool {
+        let mut before = self.broken_off.iter().filter(|(broken_off, _)| *broken_off as usize == unit);
+        before.any(|(_, before)| before[..bytes.len()] == *bytes)
     }
 
     /// The file's number, as it stands in the contents.
@@ -197,7 +210,7 @@ impl FileModel {
     }
 
     fn push_slot(&mut self, unit: usize, version: u32, slot: u32) {
-        self.units[unit].history.push(Entry { version, slot });
+        self.units[unit].history.push(Entry { version, slot, discarded: false });
         self.open.push(unit as u32);
     }
 
@@ -238,6 +251,16 @@ impl FileModel {
             }
             assert!(!self.units[unit].is_in_doubt(), "a unit in doubt is zeroed in part");
             self.push_zeroed(unit, version, from, to);
+        }
+    }
+
+    /// As [`Self::zero_issued`], for a discard.
+    pub fn discard_issued(&mut self, version: u32, offset: u64, len: u64) {
+        self.zero_issued(version, offset, len);
+        for unit in self.units_of(offset, len) {
+            for entry in &mut self.units[unit].history {
+                entry.discarded |= entry.version == version;
+            }
         }
     }
 
@@ -326,6 +349,9 @@ impl FileModel {
     pub fn sync_acknowledged(&mut self) {
         self.len_acknowledged();
         let open = std::mem::take(&mut self.open);
+        if !open.is_empty() {
+            self.broken_off.clear();
+        }
         for unit in &open {
             let unit = *unit as usize;
             if self.units[unit].is_in_doubt() {
@@ -341,6 +367,7 @@ impl FileModel {
         if first == 0 {
             return;
         }
+        self.broken_off.retain(|(broken_off, _)| *broken_off as usize != unit);
         let unit = &mut self.units[unit];
         for entry in unit.history.drain(..first) {
             self.slots.free(entry.slot);
@@ -431,8 +458,13 @@ impl FileModel {
         unit.is_known();
     }
 
-    fn settle(&mut self, unit: usize, entry: usize) {
-        let unit = &mut self.units[unit];
+    fn settle(&mut self, number: usize, entry: usize) {
+        let unit = &mut self.units[number];
+        if unit.history[entry].discarded {
+            let before = unit.history[..entry].iter().filter(|before| !before.discarded);
+            let before = before.map(|before| (number as u32, *self.slots.get(before.slot)));
+            self.broken_off.extend(before);
+        }
         unit.history.swap(0, entry);
         for entry in unit.history.drain(1..) {
             self.slots.free(entry.slot);

@@ -365,7 +365,7 @@ pub(super) fn discard_range(
     pages::settle(world, session, file, offset, count)?;
     let version = changing(world);
     trace!(world, "discard {version}: {count} bytes at {offset}");
-    world.models[file].zero_issued(version, offset, count);
+    world.models[file].discard_issued(version, offset, count);
     world.done("discard", session.files[file].discard(offset, count))?;
     world.models[file].zero_acknowledged(version, offset, count);
     check_len(world, session, file)

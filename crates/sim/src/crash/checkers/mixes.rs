@@ -16,6 +16,8 @@
 //! 4. Of another copy's flash that was opened more often since than it keeps nonces anything may be believed.
 //! 5. A file that got its number since its current sidecar was written is told by its name alone, which a
 //!    crash may have torn on flash.
+//! 6. A discard that a crash broke off, and that nobody acknowledged, changes the disk before flash says so:
+//!    beside a file and sidecar from before it, pages are as they were then, though zeros were read since.
 //!
 //! Where the tier has clean pages only, then and now, files that are current are not refused.
 
@@ -300,7 +302,7 @@ impl Mix {
             Relation::Same | Relation::FlashNewer => vec![&self.flash.models[file]],
             Relation::FlashOlder | Relation::Apart => vec![&of_sidecar.models[file]],
         };
-        let newest = Expected { models: models.clone(), disk: None, named: Vec::new() };
+        let newest = Expected { models: models.clone(), disk: None, named: Vec::new(), broken_off: None };
         let is_newest = newest.fits(world, found).is_ok();
         if relation == Relation::Apart && self.forgets_nonces(file) {
             return Ok(false);
@@ -324,11 +326,13 @@ impl Mix {
         let attached =
             self.sidecar(file).unwrap_or(SidecarText("")).attached(&part.disk.snapshot.disks[file]);
         let disk = as_it_is.then_some(&attached);
-        if let Err(why) = (Expected { models, disk, named }).fits(world, found) {
+        let broken_off = (relation == Relation::FlashNewer).then(|| &self.flash.models[file]);
+        if let Err(why) = (Expected { models, disk, named, broken_off }).fits(world, found) {
             return if !dirty && self.has_lost_the_name(file) { Ok(false) } else { Err(why) };
         }
         if relation == Relation::Apart && dirty && !of_same_opening {
-            let other = Expected { models: vec![&self.flash.models[file]], disk: None, named: Vec::new() };
+            let models = vec![&self.flash.models[file]];
+            let other = Expected { models, disk: None, named: Vec::new(), broken_off: None };
             if !expendable {
                 other.fits(world, found).map_err(|why| format!("{why}, with the flash of another copy"))?;
             }
@@ -420,6 +424,8 @@ struct Expected<'m> {
     disk: Option<&'m Image>,
     /// but for these pages.
     named: Vec<u64>,
+    /// Exception 6: or what was there before a discard that this one knows as broken off.
+    broken_off: Option<&'m FileModel>,
 }
 
 impl Expected<'_> {
@@ -432,7 +438,10 @@ impl Expected<'_> {
         let page_bytes = world.scenario.page_bytes();
         for (unit, bytes) in found.chunks(UNIT_BYTES).enumerate() {
             let at = unit * UNIT_BYTES;
-            if self.models.iter().any(|model| model.unit_is_possible(unit, bytes)) {
+            let broken_off = |model: &FileModel| model.was_possible_before_a_discard(unit, bytes);
+            if self.models.iter().any(|model| model.unit_is_possible(unit, bytes))
+                || self.broken_off.is_some_and(broken_off)
+            {
                 continue;
             }
             let block = world.scenario.hole.place(at as u64) / page_bytes;

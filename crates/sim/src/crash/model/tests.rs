@@ -139,3 +139,36 @@ fn the_image_of_a_disk_is_compared_without_settling_anything() {
     file.is_possible(&Image::from(&image[..PAGE as usize])).unwrap_err();
     assert!(file.is_in_doubt(0, PAGE));
 }
+
+/// Found by the world with seed 662607053259.
+#[test]
+fn what_a_broken_off_discard_zeroed_is_remembered_until_something_is_acknowledged() {
+    let seen = |version: u32, page: u64| {
+        let mut file = FileModel::new(0, PAGE, 8 * PAGE);
+        file.write_issued(1, 0, 4 * PAGE);
+        file.sync_acknowledged();
+        file.discard_issued(2, 0, PAGE);
+        file.crashed(true);
+        file.observed(0, &[0; PAGE as usize]).unwrap();
+        file.was_possible_before_a_discard(page as usize * 8, &page_of(version, page)[..UNIT_BYTES])
+            .then_some(file)
+    };
+    let mut file = seen(1, 0).unwrap();
+    assert!(seen(1, 1).is_none() && seen(3, 0).is_none());
+    assert!(!file.unit_is_possible(0, &page_of(1, 0)[..UNIT_BYTES]));
+    // A sync with nothing to do says nothing to flash.
+    file.sync_acknowledged();
+    assert!(file.was_possible_before_a_discard(0, &page_of(1, 0)[..UNIT_BYTES]));
+    file.write_issued(4, PAGE, PAGE);
+    file.sync_acknowledged();
+    assert!(!file.was_possible_before_a_discard(0, &page_of(1, 0)[..UNIT_BYTES]));
+}
+
+#[test]
+fn what_a_truncation_zeroed_is_not_remembered() {
+    let mut file = file();
+    file.zero_issued(3, 0, PAGE);
+    file.crashed(true);
+    file.observed(0, &[0; PAGE as usize]).unwrap();
+    assert!(!file.was_possible_before_a_discard(0, &page_of(1, 0)[..UNIT_BYTES]));
+}
