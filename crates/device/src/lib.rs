@@ -16,6 +16,8 @@ mod mapping;
 
 mod shared;
 
+pub mod fork;
+
 pub mod file;
 
 pub mod memory;

@@ -596,6 +596,19 @@ bugs! {
         RefusedLogKept,
         /// The log of a refused database stays where an attempt has put it that died before. It was so once. (SQLite's part.)
         DeadAttemptsLogKept,
+        /// A forked child uses the connections and the registry of its parent. It was so once. (SQLite's part.)
+        ForkUnnoticed,
+        /// A descriptor of a database is closed at once, and gives back what an SQLite without the tier in this process has locked. It was so once. (SQLite's
+        /// part.)
+        DatabaseClosedAtOnce,
+        /// Who closes the last connection has its file, and with it the tier, for a moment after the registry is free: whoever opens it then is told that it is
+        /// in use. It was so once. (SQLite's part.)
+        FileOutlivesDatabase,
+        /// A journal names a super-journal that also names databases without a tier, and whoever recovers one of those removes it. It was so once. (SQLite's
+        /// part.)
+        SuperJournalBelieved,
+        /// A flash file that is made takes the place of one that another process has made meanwhile. It was so once. (SQLite's part.)
+        FlashReplaced,
         /// In sync mode `drained` a page that cannot be read leaves its tier in use, and every restart of the server comes to it again. It was so once. (The
         /// part of `crates/ffi`.)
         UnreadableKeepsTier,

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mezzanine_engine::planted::{self, Bug};
 use mezzanine_volume::{VolumeErrorKind, VolumeFile, VolumeStatistics};
 
 use crate::error::Error;
@@ -280,7 +281,12 @@ impl Connection {
     pub(crate) fn close(mut self) -> Result<(), Error> {
         self.leave_index();
         self.unlock(Level::None);
-        crate::mount::close(self.database)
+        let Self { database, file, .. } = self;
+        let file = Some(file).filter(|_| planted::is(Bug::FileOutlivesDatabase));
+        let closed = crate::mount::close(database);
+        planted::outside("close: the registry is free");
+        drop(file);
+        closed
     }
 
     /// Lines of `name value`, for people.

@@ -21,6 +21,8 @@ pub enum ErrorKind {
     BadParameter,
     /// The database or the flash file is in use by another process, or connections are still open.
     Busy,
+    /// It belongs to a process from which this one was forked.
+    Forked,
     /// The logs beside the database do not fit together.
     StrayLog,
     /// SQLite refused to register the VFS, or is too old.

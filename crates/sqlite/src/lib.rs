@@ -33,8 +33,10 @@ mod error;
 mod params;
 mod vfs;
 
+mod database_file;
+mod flash_file;
+mod lineage;
 mod mount;
-mod process_lock;
 
 mod database;
 mod lock;

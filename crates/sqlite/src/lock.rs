@@ -12,7 +12,7 @@
 //! ```
 //! PENDING is never asked for: it is where a connection waits for readers to leave on its way to EXCLUSIVE
 //! ("File Locking And Concurrency In SQLite Version 3"). Other processes are kept out altogether, by
-//! [`ProcessLock`](crate::process_lock::ProcessLock), so these locks live in memory.
+//! [`ProcessLock`](crate::database_file::ProcessLock), so these locks live in memory.
 
 use std::collections::HashMap;
 use std::ffi::c_int;

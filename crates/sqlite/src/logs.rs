@@ -29,6 +29,7 @@
 //! directory says, for that sidecar may be put back. Where the sidecar says that disk is current, nothing is
 //! compared, as a stock SQLite compares nothing; nor where the directory says nothing.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -77,6 +78,21 @@ pub(crate) fn place(name: &Path) -> PathBuf {
     };
     let directory = with_suffix(stem, "-wal");
     if directory.is_dir() { directory.join(file) } else { name.to_owned() }
+}
+
+/// Whether a super-journal names journals of databases on a tier alone, by the names that SQLite has for them
+/// (`is_on_tier` knows those).
+///
+/// Whoever recovers a database removes its super-journal unless another database still needs it, which an
+/// SQLite without the tier looks for where it keeps journals itself ("Atomic Commit In SQLite", section 5.4). It
+/// does not find ours, and ours would then count as committed, with some of its pages written.
+pub(crate) fn is_super_journal_ours(
+    super_journal: &Path,
+    is_on_tier: impl Fn(&Path) -> bool,
+) -> io::Result<bool> {
+    let named = fs::read(super_journal)?;
+    let mut journals = named.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    Ok(journals.all(|name| is_on_tier(Path::new(OsStr::from_bytes(name)))))
 }
 
 /// The logs of `database` that hold something a database needs: a hot journal or a write-ahead log. While

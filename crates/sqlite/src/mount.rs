@@ -4,11 +4,10 @@
 //! of this is one registry behind one lock, which is held while connections open and close (recovery of a
 //! tier included), never while they read or write.
 //!
-//! Lock order: the registry, then what a [`Database`] has.
+//! Lock order: the registry, then what a [`Database`] has, then the descriptors that are parked.
 
 use std::collections::HashMap;
 use std::fs;
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -22,10 +21,12 @@ use mezzanine_volume::{
 };
 
 use crate::database::Database;
+use crate::database_file::{Acquired, FileId, ProcessLock};
 use crate::error::{Error, ErrorKind};
+use crate::flash_file::{is_fresh, make_file};
+use crate::lineage::{OfProcess, Origin};
 use crate::logs;
 use crate::params::Params;
-use crate::process_lock::{Acquired, ProcessLock};
 use crate::record;
 
 /// Opens the disk copy of a database: the path to a device, which may be a file on a modelled drive.
@@ -36,36 +37,16 @@ pub(crate) type OpenDisk = Arc<dyn Fn(&Path) -> Result<Arc<dyn Device>, DeviceEr
 const GUARD: &[u8; 100] =
     b"Mezzanine: the newest pages of this database are in its flash tier. Open it through the tier.      \n";
 
-/// A file, whatever its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct FileId {
-    device: u64,
-    inode: u64,
-}
-
-impl FileId {
-    fn of(path: &Path) -> Option<Self> {
-        let found = fs::metadata(path).ok()?;
-        Some(Self { device: found.dev(), inode: found.ino() })
-    }
-}
-
-impl FileId {
-    fn expect(path: &Path) -> Result<Self, Error> {
-        Self::of(path).ok_or_else(|| {
-            Error::new(ErrorKind::Io, "open", path.display(), "it disappeared while it was opened")
-        })
-    }
-}
-
 /// A volume in use.
 pub(crate) struct Mount {
+    origin: Origin,
     pub(crate) volume: Arc<Volume>,
     /// Names of the flash, for messages and for URIs: the last one is that of the present, those before it
     /// of what it has replaced.
     names: Mutex<Vec<String>>,
     pub(crate) page_size: u32,
-    disk: OpenDisk,
+    /// Where databases are; `None` if they are plain files.
+    disk: Option<OpenDisk>,
     /// Whether the volume was opened for a URI and is closed with its last database.
     owned: bool,
     /// Whether that is to leave ordinary files and an empty tier.
@@ -81,25 +62,16 @@ struct Attached {
     _lock: ProcessLock,
 }
 
+/// The tiers and databases that a process has in use.
 #[derive(Default)]
-struct Registry {
+pub(crate) struct Registry {
     /// By canonical path of the flash file, also of one that was replaced since.
     by_flash: HashMap<PathBuf, Arc<Mount>>,
     databases: HashMap<FileId, Attached>,
 }
 
-static REGISTRY: Mutex<Option<Registry>> = Mutex::new(None);
-
-struct Locked(MutexGuard<'static, Option<Registry>>);
-
-impl Locked {
-    fn registry(&mut self) -> &mut Registry {
-        self.0.get_or_insert_default()
-    }
-}
-
-fn lock() -> Locked {
-    Locked(REGISTRY.lock().unwrap_or_else(PoisonError::into_inner))
+fn lock() -> MutexGuard<'static, Registry> {
+    OfProcess::here().registry()
 }
 
 /// How SQLite wants a database opened.
@@ -112,8 +84,14 @@ pub(crate) struct Wish {
 
 impl Mount {
     /// A volume that its owner opened and will close.
-    pub(crate) fn of_owner(volume: Arc<Volume>, flash: String, page_size: u32, disk: OpenDisk) -> Arc<Self> {
+    pub(crate) fn of_owner(
+        volume: Arc<Volume>,
+        flash: String,
+        page_size: u32,
+        disk: Option<OpenDisk>,
+    ) -> Arc<Self> {
         Arc::new(Self {
+            origin: Origin::here(),
             volume,
             names: Mutex::new(vec![flash]),
             page_size,
@@ -121,6 +99,10 @@ impl Mount {
             owned: false,
             drained_at_close: AtomicBool::new(false),
         })
+    }
+
+    fn refuse_in_child(&self, operation: &'static str, subject: &Path) -> Result<(), Error> {
+        if self.origin.is_here() { Ok(()) } else { Err(self.origin.refuse(operation, subject.display())) }
     }
 
     /// Writes every page to its disk. A tier that was opened for a URI leaves ordinary databases behind when
@@ -153,7 +135,10 @@ impl Mount {
     }
 
     fn database(self: &Arc<Self>, path: &Path, lock: &ProcessLock) -> Result<Arc<Database>, Error> {
-        let backing = (self.disk)(path).map_err(|source| Error::device("open", path.display(), source))?;
+        let backing = match &self.disk {
+            None => lock.file() as Arc<dyn Device>,
+            Some(open) => open(path).map_err(|source| Error::device("open", path.display(), source))?,
+        };
         let sidecar = Arc::new(PathSidecar::beside(path));
         let options = AttachOptions { guard: Some(HeaderGuard { bytes: GUARD.to_vec() }) };
         // An earlier opening through a volume that its owner keeps may have left the file attached.
@@ -178,8 +163,7 @@ pub(crate) fn open(
     mount: Option<&Arc<Mount>>,
     params: &Params,
 ) -> Result<Arc<Database>, Error> {
-    let mut locked = lock();
-    let registry = locked.registry();
+    let mut registry = lock();
     if let Some(id) = FileId::of(path) {
         if let Some(attached) = registry.databases.get_mut(&id) {
             same_tier(attached, path, mount, params)?;
@@ -194,8 +178,9 @@ pub(crate) fn open(
             return Ok(Arc::clone(&attached.database));
         }
     }
-    if mount.is_none() {
-        flash_of(path, params)?;
+    match mount {
+        None => flash_of(path, params).map(|_| ())?,
+        Some(mount) => mount.refuse_in_child("open", path)?,
     }
     let existed = path.exists();
     let lock = match ProcessLock::acquire(path, wish)? {
@@ -232,8 +217,8 @@ fn belongs_to_tier(mount: &Mount, path: &Path) -> bool {
 
 /// Has a database that nobody has open here belong to the tier all the same, none of its pages read.
 pub(crate) fn attach_unopened(mount: &Arc<Mount>, path: &Path) -> Result<(), Error> {
-    let mut locked = lock();
-    let registry = locked.registry();
+    mount.refuse_in_child("attach", path)?;
+    let mut registry = lock();
     if FileId::of(path).is_some_and(|id| registry.databases.contains_key(&id)) {
         return Ok(());
     }
@@ -242,10 +227,9 @@ pub(crate) fn attach_unopened(mount: &Arc<Mount>, path: &Path) -> Result<(), Err
 
 /// A connection closes.
 pub(crate) fn close(database: Arc<Database>) -> Result<(), Error> {
-    let mut locked = lock();
+    let mut registry = lock();
     // Whoever opens the flash file next, once the registry is free, must find it free as well.
     let database = database;
-    let registry = locked.registry();
     let attached = registry.databases.values_mut().find(|a| Arc::ptr_eq(&a.database, &database));
     let Some(attached) = attached else {
         return Ok(());
@@ -275,8 +259,8 @@ pub(crate) fn release(
     mount: &Arc<Mount>,
     close: impl FnOnce(&Volume) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let mut locked = lock();
-    let registry = locked.registry();
+    mount.refuse_in_child("close the tier", Path::new(&mount.flash()))?;
+    let mut registry = lock();
     let open = registry.databases.values().find(|a| Arc::ptr_eq(&a.mount, mount) && a.connections > 0);
     if let Some(attached) = open {
         let reason = format!("{} connection(s) to it are open", attached.connections);
@@ -346,10 +330,11 @@ impl Registry {
     ) -> Result<Arc<Database>, Error> {
         let mount = match mount {
             Some(mount) => Arc::clone(mount),
-            None => self.mount_for(path, params)?,
+            None => self.mount_for(path, params, &lock)?,
         };
-        match attach(&mount, path, &lock).and_then(|database| Ok((FileId::expect(path)?, database))) {
-            Ok((id, database)) => {
+        match attach(&mount, path, &lock) {
+            Ok(database) => {
+                let id = lock.id();
                 let attached =
                     Attached { mount, database: Arc::clone(&database), connections: 1, _lock: lock };
                 self.databases.insert(id, attached);
@@ -364,12 +349,17 @@ impl Registry {
     }
 
     /// The tier that a URI names, opened or formatted if it is not yet.
-    fn mount_for(&mut self, database: &Path, params: &Params) -> Result<Arc<Mount>, Error> {
+    fn mount_for(
+        &mut self,
+        database: &Path,
+        params: &Params,
+        lock: &ProcessLock,
+    ) -> Result<Arc<Mount>, Error> {
         let flash = flash_of(database, params)?;
         if let Some(mount) = self.by_flash.get(&name_of(flash)) {
             return Ok(Arc::clone(mount));
         }
-        let mount = Arc::new(open_flash(flash, database, params)?);
+        let mount = Arc::new(open_flash(flash, database, params, lock)?);
         record::begin(&mount.volume, params.trace.as_deref())?;
         self.by_flash.insert(PathBuf::from(mount.flash()), Arc::clone(&mount));
         for other in mount.volume.unattached().iter().filter(|other| *other != database) {
@@ -383,7 +373,6 @@ impl Registry {
     /// A database that nobody has open here, but whose pages are in the tier: it must be there before any can
     /// leave it.
     fn attach_idle(&mut self, mount: &Arc<Mount>, path: &Path) -> Result<(), Error> {
-        let id = FileId::expect(path)?;
         let lock = match ProcessLock::acquire(path, Wish { writable: true, create: false, exclusive: false })?
         {
             Acquired::Locked(lock) => lock,
@@ -391,7 +380,7 @@ impl Registry {
         };
         let database = mount.database(path, &lock)?;
         self.databases
-            .insert(id, Attached { mount: Arc::clone(mount), database, connections: 0, _lock: lock });
+            .insert(lock.id(), Attached { mount: Arc::clone(mount), database, connections: 0, _lock: lock });
         Ok(())
     }
 
@@ -433,14 +422,15 @@ pub(crate) fn replace_flash(
     force: bool,
     tier: impl FnOnce(TierConfig) -> Result<TierConfig, Error>,
 ) -> Result<(), Error> {
-    let mut locked = lock();
+    let mut registry = lock();
     let present = mount.volume.tier_config().ok_or_else(|| {
         let reason = "the volume was opened without a tier";
         Error::new(ErrorKind::NoFlash, "replace the flash of", mount.flash(), reason)
     })?;
     let options = ReplaceOptions { force, ..ReplaceOptions::new(tier(present)?) };
     let fresh = is_fresh(flash);
-    let device = if fresh { make_file(flash, &options.tier)? } else { mezzanine_volume::open_flash(flash)? };
+    let made = if fresh { make_file(flash, &options.tier)? } else { None };
+    let device = made.map_or_else(|| mezzanine_volume::open_flash(flash), Ok)?;
     if let Err(error) = mount.volume.replace_flash(device, &options) {
         if fresh {
             // The error says more than one about the removal would.
@@ -451,40 +441,41 @@ pub(crate) fn replace_flash(
     let name = name_of(flash);
     mount.names().push(name.display().to_string());
     if mount.owned {
-        locked.registry().by_flash.insert(name, Arc::clone(mount));
+        registry.by_flash.insert(name, Arc::clone(mount));
     }
     Ok(())
 }
 
-/// Whether there is nothing yet in the place of a flash file. A block device says that it has no bytes, too;
-/// it is formatted by hand, if at all.
-fn is_fresh(flash: &Path) -> bool {
-    fs::metadata(flash).map_or(true, |found| found.is_file() && found.len() == 0)
-}
-
 /// Opens the tier on a flash file; a file that does not exist, or is empty, becomes one if its size is given.
-fn open_flash(flash: &Path, database: &Path, params: &Params) -> Result<Mount, Error> {
-    let (device, tier) =
-        if is_fresh(flash) { make_flash(flash, database, params)? } else { find_flash(flash, params)? };
+fn open_flash(flash: &Path, database: &Path, params: &Params, lock: &ProcessLock) -> Result<Mount, Error> {
+    let made = if is_fresh(flash) { make_flash(flash, database, params, lock)? } else { None };
+    // Another process may have made it meanwhile: then it is that one's, or free by now.
+    let (device, tier) = made.map_or_else(|| find_flash(flash, params), Ok)?;
     let volume = Arc::new(Volume::open(device, VolumeConfig::new(tier.clone()))?);
     let name =
         canonical(flash).map_err(|source| Error::io("open the flash file", flash.display(), source))?;
     Ok(Mount {
+        origin: Origin::here(),
         volume,
         names: Mutex::new(vec![name.display().to_string()]),
         page_size: tier.page_size,
-        disk: crate::vfs::plain_disk(),
+        disk: None,
         owned: true,
         drained_at_close: AtomicBool::new(false),
     })
 }
 
-/// A new flash file with an empty tier whose pages are as large as those of the database.
+/// A flash file, and the configuration of the tier that it holds.
+type Found = (Arc<dyn Device>, TierConfig);
+
+/// A new flash file with an empty tier whose pages are as large as those of the database; `None` if another
+/// process has made one meanwhile.
 fn make_flash(
     flash: &Path,
     database: &Path,
     params: &Params,
-) -> Result<(Arc<dyn Device>, TierConfig), Error> {
+    lock: &ProcessLock,
+) -> Result<Option<Found>, Error> {
     let Some(bytes) = params.flash_bytes else {
         return Err(Error::new(
             ErrorKind::NoFlash,
@@ -503,14 +494,14 @@ fn make_flash(
         return Err(Error::new(ErrorKind::NoFlash, "open the flash file", flash.display(), reason)
             .advise("put that flash file back, or name the path where it is now"));
     }
-    let page_size = params.page_size.or_else(|| page_size_of(database)).unwrap_or(DEFAULT_PAGE_SIZE);
+    let page_size = params.page_size.or_else(|| page_size_of(&*lock.file())).unwrap_or(DEFAULT_PAGE_SIZE);
     let mut tier = sized(page_size, bytes, params.flash_bytes_max)?;
     // What lies beside the pages differs where they are written in place, and such a tier keeps its size.
     if let Some(design) = params.design.filter(|design| design.writes_in_place()) {
         tier = TierConfig::for_flash_bytes_of(design, page_size, bytes);
     }
     let tier = with_wishes(tier, params);
-    Ok((make_file(flash, &tier)?, tier))
+    Ok(make_file(flash, &tier)?.map(|device| (device, tier)))
 }
 
 /// A tier that takes `bytes` bytes of flash, and can grow to `most`.
@@ -533,31 +524,8 @@ pub(crate) fn sized(page_size: u32, bytes: u64, most: Option<u64>) -> Result<Tie
     }
 }
 
-/// A flash file with an empty tier.
-fn make_file(flash: &Path, tier: &TierConfig) -> Result<Arc<dyn Device>, Error> {
-    // Under another name until it is a tier: whoever dies in between leaves no file that is neither a tier
-    // nor empty.
-    let mut unfinished = flash.as_os_str().to_owned();
-    unfinished.push(".formatting");
-    let unfinished = PathBuf::from(unfinished);
-    let failed = |source| Error::io("make the flash file", flash.display(), source);
-    logs::absent_is_fine(fs::remove_file(&unfinished)).map_err(failed)?;
-    let formatted = format_flash(&unfinished, tier);
-    if formatted.is_err() {
-        let _ = fs::remove_file(&unfinished);
-    }
-    formatted?;
-    fs::rename(&unfinished, flash).and_then(|()| logs::sync_parent(flash)).map_err(failed)?;
-    Ok(mezzanine_volume::open_flash(flash)?)
-}
-
-fn format_flash(path: &Path, tier: &TierConfig) -> Result<(), Error> {
-    let device = mezzanine_volume::create_flash(path, tier)?;
-    Ok(Volume::format(&*device, &VolumeConfig::new(tier.clone()), false)?)
-}
-
 /// The tier on an existing flash file: its shape is what it is, its policies are what the URI wants.
-fn find_flash(flash: &Path, params: &Params) -> Result<(Arc<dyn Device>, TierConfig), Error> {
+fn find_flash(flash: &Path, params: &Params) -> Result<Found, Error> {
     let device = mezzanine_volume::open_flash(flash)?;
     // Where there is no superblock to be read, opening the volume will say why.
     let found = read_superblock(&mut Reader(&*device)).map(|superblock| superblock.config);
@@ -588,23 +556,22 @@ pub(crate) fn with_wishes(mut tier: TierConfig, params: &Params) -> TierConfig {
 }
 
 /// The page size in the header of an existing database, if it is one that a tier can have.
-fn page_size_of(database: &Path) -> Option<u32> {
-    use std::io::Read as _;
+fn page_size_of(database: &dyn Device) -> Option<u32> {
     let mut header = [0; 100];
-    fs::File::open(database).ok()?.read_exact(&mut header).ok()?;
+    database.read_at(&mut header, 0).ok()?;
     crate::database::header_page_size(&header).filter(|size| (4096..=32_768).contains(size))
 }
 
 /// The open database that a log belongs to.
 pub(crate) fn database_of_log(log: &Path) -> Option<Weak<Database>> {
-    let mut locked = lock();
-    let mut databases = locked.registry().databases.values().map(|attached| &attached.database);
+    let registry = lock();
+    let mut databases = registry.databases.values().map(|attached| &attached.database);
     databases.find(|database| database.owns_log(log)).map(Arc::downgrade)
 }
 
 /// A log of an open database is kept by something that does not keep the bytes beside a write as they were.
 pub(crate) fn withdraw_powersafe(log: &Path) {
-    for attached in lock().registry().databases.values() {
+    for attached in lock().databases.values() {
         if attached.database.owns_log(log) {
             attached.database.withdraw_powersafe();
         }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use mezzanine_device::{Device, DeviceError, FileDevice, OpenOptions};
+use mezzanine_device::{Device, DeviceError};
 use mezzanine_volume::{TierConfig, Volume};
 
 use crate::error::{Error, ErrorKind};
@@ -25,16 +25,6 @@ pub(crate) struct Settings {
     pub(crate) complain: bool,
 }
 
-/// The disk copy of a database as a plain file, read and written through the operating system's cache as
-/// SQLite itself does.
-pub(crate) fn plain_disk() -> OpenDisk {
-    Arc::new(|path: &Path| {
-        let writable = !std::fs::metadata(path).is_ok_and(|found| found.permissions().readonly());
-        let options = OpenOptions { write: writable, ..OpenOptions::default() };
-        Ok(Arc::new(FileDevice::open(path, &options)?) as Arc<dyn Device>)
-    })
-}
-
 /// A registered VFS. Dropping it leaves the VFS registered for the life of the process;
 /// [`close`](Self::close) ends it.
 pub struct MezzanineVfs {
@@ -46,7 +36,7 @@ pub struct MezzanineVfs {
 /// What a VFS is to be made of; see [`MezzanineVfs::builder`].
 pub struct Builder {
     settings: Settings,
-    disk: OpenDisk,
+    disk: Option<OpenDisk>,
     volume: Option<(Arc<Volume>, String, u32)>,
 }
 
@@ -61,7 +51,7 @@ impl MezzanineVfs {
                 make_default: false,
                 complain: false,
             },
-            disk: plain_disk(),
+            disk: None,
             volume: None,
         }
     }
@@ -137,7 +127,7 @@ impl Builder {
     where
         F: Fn(&Path) -> Result<Arc<dyn Device>, DeviceError> + Send + Sync + 'static,
     {
-        self.disk = Arc::new(open);
+        self.disk = Some(Arc::new(open));
         self
     }
 

@@ -83,6 +83,23 @@ impl FileDevice {
     /// they are demanded and missing. A file that was created by a call that failed is removed again.
     pub fn open(path: impl AsRef<Path>, options: &OpenOptions) -> Result<Self, DeviceError> {
         let path = path.as_ref();
+        Self::with(path, options, || open::open(path, options))
+    }
+
+    /// The file or block device that is open as `file`; what `options` say of finding and creating it has no
+    /// meaning here.
+    ///
+    /// # Errors
+    /// As of [`open`](Self::open).
+    pub fn of_file(file: std::fs::File, path: &Path, options: &OpenOptions) -> Result<Self, DeviceError> {
+        Self::with(path, options, || open::of_file(file, path, options))
+    }
+
+    fn with(
+        path: &Path,
+        options: &OpenOptions,
+        open: impl FnOnce() -> Result<Opened, DeviceError>,
+    ) -> Result<Self, DeviceError> {
         let batches = match (options.engine, ring::unavailable()) {
             (IoEngine::Sequential, _) => Batches::OneByOne,
             (IoEngine::ThreadPool, _) | (IoEngine::Auto, Some(_)) => Batches::Pool,
@@ -93,7 +110,7 @@ impl FileDevice {
                 return Err(error.advise(format!("{reason}; use the thread pool")));
             }
         };
-        let opened = open::open(path, options)?;
+        let opened = open()?;
         let (path, writable) = (path.to_path_buf(), options.write);
         Ok(Self { path, opened, writable, batches, edges: RwLock::new(()), flush: FlushState::default() })
     }
@@ -101,6 +118,11 @@ impl FileDevice {
     /// The path that was opened.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The descriptor that has the locks, if any, and whose locks cover all others of this device.
+    pub fn file(&self) -> &std::fs::File {
+        &self.opened.buffered
     }
 
     /// Whether transfers bypass the page cache.

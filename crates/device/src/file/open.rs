@@ -7,6 +7,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::kernel;
+use crate::fork::KeptFromChildren;
 use crate::{AlignedBuf, DeviceError, DeviceErrorKind};
 
 /// Whether the page cache of the operating system lies between us and the device.
@@ -53,7 +54,8 @@ pub struct OpenOptions {
     /// How batches are carried out.
     pub engine: IoEngine,
     /// Fail with `Busy` unless nobody else, in this process or another, has the file open with this option.
-    /// A block device must not be mounted or otherwise claimed either.
+    /// A block device must not be mounted or otherwise claimed either. A child that is forked has no part in
+    /// it, unless batches are [`IoEngine::Sequential`]: then it is the same user of the file.
     pub exclusive_lock: bool,
     /// Fail with `SymbolicLink` if the last part of the path is a symbolic link.
     pub no_follow: bool,
@@ -75,14 +77,22 @@ impl OpenOptions {
 
 /// An opened file or block device.
 pub(super) struct Opened {
-    /// Through the page cache; also the one descriptor that is flushed, so that it sees every write error.
-    pub(super) buffered: File,
+    /// The descriptors with locks, where children are to have none of them.
+    _kept: Vec<KeptFromChildren>,
     /// Past the page cache, where that was wanted and possible, with its alignment in bytes.
     pub(super) direct: Option<(File, u32)>,
     /// Length of a block device in bytes; files have theirs in their metadata.
     pub(super) block_device_len: Option<u64>,
     /// Keeps a block device claimed.
-    pub(super) _claim: Option<File>,
+    _claim: Option<File>,
+    /// Through the page cache; also the one descriptor that is flushed, so that it sees every write error. The
+    /// last to be closed: locks that it has cover the others.
+    pub(super) buffered: File,
+}
+
+/// What [`open`] makes of a file that is open already.
+pub(super) fn of_file(file: File, path: &Path, options: &OpenOptions) -> Result<Opened, DeviceError> {
+    Opening { path, options }.prepare(file)
 }
 
 struct Opening<'a> {
@@ -177,13 +187,17 @@ impl Opening<'_> {
     fn prepare(&self, buffered: File) -> Result<Opened, DeviceError> {
         let is_block_device =
             buffered.metadata().map_err(|error| self.io_error(error))?.file_type().is_block_device();
-        let mut claim = None;
+        let (mut claim, mut kept) = (None, Vec::new());
+        let alone = self.options.engine != IoEngine::Sequential;
         if self.options.exclusive_lock {
+            kept.extend(alone.then(|| KeptFromChildren::new(&buffered)));
             kernel::lock_exclusively(&buffered).map_err(|error| self.busy(error, &buffered))?;
             if is_block_device {
                 let exclusive = self.reopen(&buffered, libc::O_EXCL);
-                claim =
-                    Some(exclusive.map_err(|error| self.io_error(error).advise("unmount the device first"))?);
+                let exclusive =
+                    exclusive.map_err(|error| self.io_error(error).advise("unmount the device first"))?;
+                kept.extend(alone.then(|| KeptFromChildren::new(&exclusive)));
+                claim = Some(exclusive);
             }
         }
         let block_device_len = if is_block_device {
@@ -200,7 +214,7 @@ impl Opening<'_> {
             None
         };
         let direct = self.open_direct(&buffered)?;
-        Ok(Opened { buffered, direct, block_device_len, _claim: claim })
+        Ok(Opened { _kept: kept, direct, block_device_len, _claim: claim, buffered })
     }
 
     fn busy(&self, source: io::Error, file: &File) -> DeviceError {

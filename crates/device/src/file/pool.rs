@@ -15,6 +15,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 
 use super::transfer::Transfer;
+use crate::fork::generation;
 
 /// Threads of the pool. They only wait for devices, so their number is the queue depth that a device sees at
 /// most from one batch, not a share of the processor.
@@ -24,7 +25,11 @@ const THREADS: usize = 16;
 pub(super) fn run(transfers: &mut [Transfer<'_>]) -> Vec<io::Result<()>> {
     let batch = Arc::new(Batch::new(transfers));
     let helpers = transfers.len().saturating_sub(1).min(THREADS);
-    Pool::global().offer(&batch, helpers);
+    let pool = Pool::global();
+    // A forked child has none of the threads, and one of them may have held the lock of the queue.
+    if pool.generation == generation() {
+        pool.offer(&batch, helpers);
+    }
     batch.work();
     batch.wait()
 }
@@ -100,6 +105,8 @@ impl Batch {
 }
 
 struct Pool {
+    /// Of the process that has the threads.
+    generation: u64,
     queue: Mutex<VecDeque<Arc<Batch>>>,
     offered: Condvar,
 }
@@ -108,7 +115,11 @@ impl Pool {
     fn global() -> &'static Self {
         static POOL: OnceLock<Pool> = OnceLock::new();
         static THREADS_STARTED: OnceLock<()> = OnceLock::new();
-        let pool = POOL.get_or_init(|| Self { queue: Mutex::new(VecDeque::new()), offered: Condvar::new() });
+        let pool = POOL.get_or_init(|| Self {
+            generation: generation(),
+            queue: Mutex::new(VecDeque::new()),
+            offered: Condvar::new(),
+        });
         THREADS_STARTED.get_or_init(|| {
             for number in 0..THREADS {
                 let builder = thread::Builder::new().name(format!("mezz-io-{number}")).stack_size(128 << 10);

@@ -3,16 +3,20 @@
 //! "Contract" means the list in the module above.
 
 use std::cell::Cell;
-use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::Weak;
 use std::sync::atomic::{Ordering, fence};
 
+use mezzanine_engine::planted::{self, Bug};
+
 use super::{Core, base_open, c_string, log_name, path};
 use crate::abi::{self, File, IoMethods};
 use crate::database::{Connection, Database, Fill};
 use crate::error::{Error, ErrorKind};
+use crate::lineage::Origin;
 use crate::lock::{Busy, Level};
 use crate::logs;
 use crate::mount::{self, Wish};
@@ -21,6 +25,12 @@ use crate::pragma::{self, Answer};
 use crate::record;
 use crate::report::{self, guarded, last_error};
 use crate::timing::{RealSync, Unsynced};
+
+/// Ends the name of a super-journal in a journal, and begins the headers of journals ("Database File Format",
+/// section 3).
+const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
+/// No path is longer.
+const SUPER_NAME_MAX: i64 = libc::PATH_MAX as i64;
 
 /// What SQLite has to reserve for a file of ours.
 pub(super) const SLOT_BYTES: usize = size_of::<Slot<()>>();
@@ -35,6 +45,7 @@ struct Slot<T> {
 
 struct OpenDatabase {
     core: &'static Core,
+    origin: Origin,
     connection: Option<Connection>,
 }
 
@@ -73,7 +84,8 @@ pub(super) unsafe fn open_database(
         }
     };
     let read_only = !wish.writable || !database.writable();
-    let state = OpenDatabase { core, connection: Some(Connection::new(database, powersafe)) };
+    let connection = Some(Connection::new(database, powersafe));
+    let state = OpenDatabase { core, origin: Origin::here(), connection };
     if !out.is_null() {
         let access = if read_only { abi::OPEN_READONLY } else { abi::OPEN_READWRITE };
         let other = flags & !(abi::OPEN_READONLY | abi::OPEN_READWRITE);
@@ -120,11 +132,26 @@ unsafe fn opened<'a>(file: *mut File) -> &'a mut OpenDatabase {
 }
 
 impl OpenDatabase {
-    /// Runs a method's body.
+    /// Runs a method's body. In a forked child the connection is its parent's.
     fn on(&mut self, otherwise: c_int, body: impl FnOnce(&'static Core, &mut Connection) -> c_int) -> c_int {
         let core = self.core;
-        guarded(otherwise, || {
-            self.connection.as_mut().map_or(abi::MISUSE, |connection| body(core, connection))
+        guarded(otherwise, || match &mut self.connection {
+            Some(connection) if self.origin.is_here() => body(core, connection),
+            Some(connection) => {
+                core.fail(&self.origin.refuse("use", connection.database().path().display()), otherwise)
+            }
+            None => abi::MISUSE,
+        })
+    }
+
+    /// As [`Self::on`], for what takes nothing that a child could have: there is nothing to be given back.
+    fn give_back(&mut self, body: impl FnOnce(&mut Connection)) -> c_int {
+        if !self.origin.is_here() {
+            return abi::OK;
+        }
+        self.on(abi::IOERR, |_, connection| {
+            body(connection);
+            abi::OK
         })
     }
 }
@@ -137,6 +164,11 @@ unsafe extern "C" fn db_close(file: *mut File) -> c_int {
     // SAFETY: contract 3: this was the last call for this file, so the state is ours alone.
     let mut state = unsafe { Box::from_raw(state) };
     let core = state.core;
+    if !state.origin.is_here() {
+        // It stays in the memory of the child: its end would be that of the parent's.
+        std::mem::forget(state);
+        return abi::OK;
+    }
     guarded(abi::IOERR, || core.check(state.connection.take().map_or(Ok(()), Connection::close), abi::IOERR))
 }
 
@@ -207,10 +239,7 @@ unsafe extern "C" fn db_lock(file: *mut File, wanted: c_int) -> c_int {
 unsafe extern "C" fn db_unlock(file: *mut File, wanted: c_int) -> c_int {
     let Some(wanted) = Level::asked_for(wanted) else { return abi::MISUSE };
     // SAFETY: a method of this file.
-    unsafe { opened(file) }.on(abi::IOERR, |_, connection| {
-        connection.unlock(wanted);
-        abi::OK
-    })
+    unsafe { opened(file) }.give_back(|connection| connection.unlock(wanted))
 }
 
 unsafe extern "C" fn db_check_reserved_lock(file: *mut File, out: *mut c_int) -> c_int {
@@ -333,10 +362,7 @@ unsafe extern "C" fn db_shm_barrier(_file: *mut File) {
 
 unsafe extern "C" fn db_shm_unmap(file: *mut File, _delete: c_int) -> c_int {
     // SAFETY: a method of this file.
-    unsafe { opened(file) }.on(abi::IOERR, |_, connection| {
-        connection.leave_index();
-        abi::OK
-    })
+    unsafe { opened(file) }.give_back(Connection::leave_index)
 }
 
 // ----------------------------------------------------------------------------------------------------
@@ -344,6 +370,7 @@ unsafe extern "C" fn db_shm_unmap(file: *mut File, _delete: c_int) -> c_int {
 
 struct OpenLog {
     core: &'static Core,
+    origin: Origin,
     path: PathBuf,
     /// The base VFS keeps a pointer to the name.
     _name: CString,
@@ -395,7 +422,8 @@ pub(super) unsafe fn open_log(
         return code;
     }
     let database = if flags & abi::OPEN_WAL != 0 { mount::database_of_log(path) } else { None };
-    let state = OpenLog { core, path: place, _name: name, base, unsynced: Unsynced::default(), database };
+    let (origin, unsynced) = (Origin::here(), Unsynced::default());
+    let state = OpenLog { core, origin, path: place, _name: name, base, unsynced, database };
     let slot = Slot { head: File { pMethods: &LOG_METHODS }, state: Box::into_raw(Box::new(state)) };
     // SAFETY: contract 2, and `szOsFile` is at least the size of a slot.
     unsafe { file.cast::<Slot<OpenLog>>().write(slot) };
@@ -445,6 +473,64 @@ impl OpenLog {
         }
     }
 
+    /// Whether these bytes complete the name of a super-journal that names databases without a tier as well
+    /// (see [`logs::is_super_journal_ours`]). SQLite writes the name, its length, a sum of it, and then these
+    /// by themselves (`writeSuperJournal` in `pager.c`).
+    fn names_others(&mut self, data: *const c_void, amount: c_int, offset: i64) -> Result<bool, Error> {
+        if amount as usize != JOURNAL_MAGIC.len() || planted::is(Bug::SuperJournalBelieved) {
+            return Ok(false);
+        }
+        // SAFETY: contract 4.
+        let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), JOURNAL_MAGIC.len()) };
+        if bytes != JOURNAL_MAGIC {
+            return Ok(false);
+        }
+        let mut len = [0; 4];
+        self.read_base(&mut len, offset - 8)?;
+        let len = i64::from(u32::from_be_bytes(len));
+        if !(1..=SUPER_NAME_MAX).contains(&len) {
+            return Ok(false);
+        }
+        let mut name = vec![0; len as usize];
+        self.read_base(&mut name, offset - 8 - len)?;
+        let name = Path::new(OsStr::from_bytes(&name));
+        logs::is_super_journal_ours(name, |journal| mount::database_of_log(journal).is_some())
+            .map(|ours| !ours)
+            .map_err(|source| Error::io("read the super-journal", name.display(), source))
+    }
+
+    fn read_base(&mut self, bytes: &mut [u8], offset: i64) -> Result<(), Error> {
+        let inner = self.inner();
+        // SAFETY: the base file is open.
+        let methods = unsafe { (*inner).pMethods };
+        // SAFETY: the table of an open file is static.
+        let read = unsafe { (*methods).xRead };
+        let len = bytes.len() as c_int;
+        // SAFETY: the buffer is as long as is said.
+        let code = read
+            .map_or(abi::IOERR_READ, |read| unsafe { read(inner, bytes.as_mut_ptr().cast(), len, offset) });
+        if code == abi::OK {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Io,
+            "read the log",
+            self.path.display(),
+            format!("SQLite's own VFS answers {code}"),
+        ))
+    }
+
+    fn write_base(&mut self, bytes: &[u8], offset: i64) -> c_int {
+        let inner = self.inner();
+        // SAFETY: the base file is open.
+        let methods = unsafe { (*inner).pMethods };
+        // SAFETY: the table of an open file is static.
+        let write = unsafe { (*methods).xWrite };
+        let len = bytes.len() as c_int;
+        // SAFETY: the buffer is as long as is said.
+        write.map_or(abi::IOERR_WRITE, |write| unsafe { write(inner, bytes.as_ptr().cast(), len, offset) })
+    }
+
     fn inner(&mut self) -> *mut File {
         self.base.as_mut_ptr().cast()
     }
@@ -468,6 +554,9 @@ macro_rules! log_methods {
             // SAFETY: a method of this file.
             let state = unsafe { log(file) };
             let early = guarded($otherwise, || {
+                if !state.origin.is_here() {
+                    return state.core.fail(&state.origin.refuse("use", state.path.display()), $otherwise);
+                }
                 let note: fn(&mut OpenLog, $($type),*) -> c_int = $note;
                 note(state, $($arg),*)
             });
@@ -495,6 +584,12 @@ log_methods! {
     log_write = xWrite(data: *const c_void, amount: c_int, offset: i64), else abi::IOERR_WRITE,
         first |log, data, amount, offset| {
             log.note_commit(data, amount);
+            match log.names_others(data, amount, offset) {
+                Ok(false) => {}
+                // Without these bytes the name before them is none, and the journal one of its own.
+                Ok(true) => return log.write_base(&[0; JOURNAL_MAGIC.len()], offset),
+                Err(error) => return log.core.fail(&error, abi::IOERR_WRITE),
+            }
             if let (Some((len, offset)), true) = (range(amount, offset), log.core.settings.log_timer.is_some()) {
                 log.unsynced.add(offset, len as u64);
             }

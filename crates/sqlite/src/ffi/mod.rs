@@ -445,11 +445,40 @@ pub(crate) fn set_lock(file: &OsFile, kind: c_int, (start, len): (i64, i64)) -> 
     Err(io::Error::last_os_error())
 }
 
+/// Takes the lock that whoever uses a flash file has, without waiting. It goes with the descriptor.
+pub(crate) fn lock_file(file: &OsFile) -> bool {
+    // SAFETY: takes no pointers.
+    unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) == 0 }
+}
+
+/// Whether this process may write the file at `path`, without opening it.
+pub(crate) fn can_write(path: &Path) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    // SAFETY: the path ends with a zero.
+    unsafe { libc::faccessat(libc::AT_FDCWD, path.as_ptr(), libc::W_OK, libc::AT_EACCESS) == 0 }
+}
+
 /// Exchanges two names of a directory in one step.
 pub(crate) fn exchange(one: &Path, other: &Path) -> io::Result<()> {
+    rename(one, other, libc::RENAME_EXCHANGE)
+}
+
+/// Gives a file another name, which no other file has.
+pub(crate) fn rename_to_new(file: &Path, name: &Path) -> io::Result<()> {
+    match rename(file, name, libc::RENAME_NOREPLACE) {
+        // Not every file system knows how.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            std::fs::hard_link(file, name)?;
+            std::fs::remove_file(file)
+        }
+        renamed => renamed,
+    }
+}
+
+fn rename(one: &Path, other: &Path, flag: libc::c_uint) -> io::Result<()> {
     let one = CString::new(one.as_os_str().as_bytes())?;
     let other = CString::new(other.as_os_str().as_bytes())?;
-    let (here, flag) = (libc::AT_FDCWD, libc::RENAME_EXCHANGE);
+    let here = libc::AT_FDCWD;
     // SAFETY: both names end with a zero and live for the call.
     if unsafe { libc::renameat2(here, one.as_ptr(), here, other.as_ptr(), flag) } == 0 {
         return Ok(());

@@ -1,0 +1,236 @@
+//! The descriptor of a database file, and its locks, which keep every other process away.
+//!
+//! Rules, numbered for reference:
+//! 1. A database has one descriptor in this process. The lock that keeps others out, and what is read and
+//!    written, go by the same.
+//! 2. POSIX locks, which an SQLite without the tier takes in this process as well, belong to the process and the
+//!    file: to close *any* descriptor of it gives all of them back ("How To Corrupt An SQLite Database File",
+//!    section 2.2). So a descriptor is closed only while it has our lock, beside which nobody has another. Where
+//!    that cannot be had it is *parked*: it stays open, and is the descriptor of the next opening of that file.
+//! 3. A file that cannot be written is locked by those who read it together. Nobody can be kept out there, so
+//!    its descriptor stays parked: one for each such file that was ever opened.
+//! 4. Children that are forked have no part in it.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mezzanine_device::fork::KeptFromChildren;
+use mezzanine_device::{Capabilities, Device, DeviceError, FileDevice, Request};
+use mezzanine_engine::planted::{self, Bug};
+
+use crate::error::Error;
+use crate::ffi;
+use crate::lineage::OfProcess;
+use crate::mount::Wish;
+
+/// SQLite's own lock bytes of a database file: PENDING, RESERVED and 510 of SHARED from this offset on
+/// (`os.h`).
+const LOCK_BYTES: (i64, i64) = (0x4000_0000, 512);
+/// For how long another one's descriptor may be on its way to be closed (rule 2).
+const CLOSING: Duration = Duration::from_millis(1);
+const ATTEMPTS: u32 = 3;
+
+/// A file, whatever its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct FileId {
+    device: u64,
+    inode: u64,
+}
+
+impl FileId {
+    pub(crate) fn of(path: &Path) -> Option<Self> {
+        std::fs::metadata(path).ok().map(|found| Self::from(&found))
+    }
+}
+
+impl From<&std::fs::Metadata> for FileId {
+    fn from(found: &std::fs::Metadata) -> Self {
+        Self { device: found.dev(), inode: found.ino() }
+    }
+}
+
+/// An open database file, locked or not.
+struct Descriptor {
+    id: FileId,
+    writable: bool,
+    _kept: KeptFromChildren,
+    device: FileDevice,
+}
+
+impl Descriptor {
+    /// Opens the file, for writing if that is possible.
+    fn open(path: &Path, wish: Wish) -> Result<Self, Error> {
+        let failed = |source| Error::io("open", path.display(), source);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(wish.create).create_new(wish.create && wish.exclusive);
+        let (file, writable) = match options.open(path) {
+            Ok(file) => (file, true),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(failed(error)),
+            Err(error) => match OpenOptions::new().read(true).open(path) {
+                Ok(file) => (file, false),
+                Err(_) => return Err(failed(error)),
+            },
+        };
+        let id = FileId::from(&file.metadata().map_err(failed)?);
+        let kept = KeptFromChildren::new(&file);
+        let options = mezzanine_device::OpenOptions { write: writable, ..Default::default() };
+        let device = FileDevice::of_file(file, path, &options);
+        let device = device.map_err(|source| Error::device("open", path.display(), source))?;
+        Ok(Self { id, writable, _kept: kept, device })
+    }
+
+    fn file(&self) -> &File {
+        self.device.file()
+    }
+
+    /// Takes the lock: alone if the file can be written, else together with other readers.
+    fn lock(&self) -> io::Result<bool> {
+        let kind = if self.writable { libc::F_WRLCK } else { libc::F_RDLCK };
+        match ffi::set_lock(self.file(), kind, LOCK_BYTES) {
+            Ok(()) => Ok(true),
+            Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EACCES)) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn unlock(&self) {
+        // An error says that the descriptor is none, and then it has no lock.
+        let _ = ffi::set_lock(self.file(), libc::F_UNLCK, LOCK_BYTES);
+    }
+
+    /// Whether nobody in this process can have a lock on the file, because this has it (rule 2).
+    fn can_be_closed(&self) -> bool {
+        self.writable && self.lock().unwrap_or(false) || planted::is(Bug::DatabaseClosedAtOnce)
+    }
+}
+
+/// Descriptors that could not be closed yet.
+#[derive(Default)]
+pub(crate) struct Parked(Vec<Descriptor>);
+
+impl Parked {
+    fn take(&mut self, path: &Path) -> Option<Descriptor> {
+        let id = FileId::of(path)?;
+        let here = |writable: bool| self.0.iter().position(|it| it.id == id && it.writable == writable);
+        // One that only reads will do where the file still cannot be written.
+        let place = here(true).or_else(|| here(false).filter(|_| !ffi::can_write(path)))?;
+        Some(self.0.swap_remove(place))
+    }
+
+    fn put(&mut self, descriptor: Descriptor) {
+        self.0.push(descriptor);
+        self.0.retain(|descriptor| !descriptor.can_be_closed());
+    }
+}
+
+/// The file of a database in use: a device that its volume reads and writes.
+pub(crate) struct DatabaseFile(Option<Descriptor>);
+
+impl DatabaseFile {
+    #[allow(clippy::expect_used, reason = "it is there until it is dropped")]
+    fn descriptor(&self) -> &Descriptor {
+        self.0.as_ref().expect("a file that is not dropped has its descriptor")
+    }
+}
+
+impl Drop for DatabaseFile {
+    fn drop(&mut self) {
+        if let Some(descriptor) = self.0.take() {
+            descriptor.unlock();
+            OfProcess::here().parked().put(descriptor);
+        }
+    }
+}
+
+impl Device for DatabaseFile {
+    fn capabilities(&self) -> Capabilities {
+        self.descriptor().device.capabilities()
+    }
+
+    fn run(&self, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>> {
+        self.descriptor().device.run(batch)
+    }
+
+    fn run_one(&self, request: Request<'_>) -> Result<(), DeviceError> {
+        self.descriptor().device.run_one(request)
+    }
+
+    fn set_len(&self, len: u64) -> Result<(), DeviceError> {
+        self.descriptor().device.set_len(len)
+    }
+
+    fn reserve(&self, len: u64) -> Result<(), DeviceError> {
+        self.descriptor().device.reserve(len)
+    }
+
+    fn describe(&self) -> String {
+        self.descriptor().device.describe()
+    }
+
+    fn flush_apart(&self) -> Result<(), DeviceError> {
+        self.descriptor().device.flush_apart()
+    }
+
+    fn data_from(&self, offset: u64) -> Result<Option<Range<u64>>, DeviceError> {
+        self.descriptor().device.data_from(offset)
+    }
+}
+
+/// A database that is locked against every other process.
+pub(crate) struct ProcessLock(Arc<DatabaseFile>);
+
+/// What became of an attempt to lock a database.
+pub(crate) enum Acquired {
+    Locked(ProcessLock),
+    HeldElsewhere,
+}
+
+impl ProcessLock {
+    /// Opens the database at `path`, which is made if `wish` says so, and locks it as an exclusive locker of
+    /// SQLite does it. The lock belongs to an *open file description*, so it counts against SQLite's own VFS in
+    /// this process, too. A file that cannot be written is locked together with other readers.
+    pub(crate) fn acquire(path: &Path, wish: Wish) -> Result<Acquired, Error> {
+        let parked = || OfProcess::here().parked().take(path);
+        let parked = if wish.create && wish.exclusive { None } else { parked() };
+        let descriptor = parked.map_or_else(|| Descriptor::open(path, wish), Ok)?;
+        let file = DatabaseFile(Some(descriptor));
+        for attempt in 1.. {
+            let locked = file.descriptor().lock();
+            if locked.map_err(|source| Error::io("lock", path.display(), source))? {
+                return Ok(Acquired::Locked(Self(Arc::new(file))));
+            }
+            if attempt == ATTEMPTS {
+                break;
+            }
+            std::thread::sleep(CLOSING);
+        }
+        Ok(Acquired::HeldElsewhere)
+    }
+
+    /// Whether the database can be written.
+    pub(crate) fn writable(&self) -> bool {
+        self.0.descriptor().writable
+    }
+
+    pub(crate) fn id(&self) -> FileId {
+        self.0.descriptor().id
+    }
+
+    /// The file itself.
+    pub(crate) fn file(&self) -> Arc<DatabaseFile> {
+        Arc::clone(&self.0)
+    }
+}
+
+impl Drop for ProcessLock {
+    fn drop(&mut self) {
+        // The volume may have the file for longer. And closing alone would leave the lock to a child that is
+        // being spawned and has not yet replaced itself by another program.
+        self.0.descriptor().unlock();
+    }
+}

@@ -1,0 +1,113 @@
+//! Making flash files.
+//!
+//! A file becomes a tier under another name, and gets its own in one step that replaces nothing: whoever dies
+//! in between leaves no file that is neither a tier nor empty, and of two processes that make the same one, one
+//! does. Both formatting and use lock the file, so an unfinished one that is not locked is nobody's.
+
+use std::fs::{self, File};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use mezzanine_device::{Device, FileDevice, OpenOptions};
+use mezzanine_engine::planted::{self, Bug};
+use mezzanine_volume::{TierConfig, Volume, VolumeConfig};
+
+use crate::error::Error;
+use crate::{ffi, logs};
+
+/// Stands between the name of a flash file and the process that makes it.
+const UNFINISHED: &str = ".formatting-";
+const ATTEMPTS: u32 = 3;
+
+/// Whether there is nothing yet in the place of a flash file. A block device says that it has no bytes, too;
+/// it is formatted by hand, if at all.
+pub(crate) fn is_fresh(flash: &Path) -> bool {
+    fs::metadata(flash).map_or(true, |found| found.is_file() && found.len() == 0)
+}
+
+/// A flash file with an empty tier, in the place of an empty file or of none; `None` if somebody else has made
+/// one meanwhile.
+pub(crate) fn make_file(flash: &Path, tier: &TierConfig) -> Result<Option<Arc<dyn Device>>, Error> {
+    let failed = |source| Error::io("make the flash file", flash.display(), source);
+    for attempt in 1.. {
+        remove_unfinished(flash);
+        let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let own = format!("{UNFINISHED}{}-{}", std::process::id(), since.as_nanos());
+        let unfinished = with_suffix(flash, &own);
+        let named = format_flash(&unfinished, tier).and_then(|()| give_name(&unfinished, flash));
+        if !matches!(named, Ok(true)) {
+            let _ = fs::remove_file(&unfinished);
+        }
+        match named {
+            Ok(true) => break,
+            Ok(false) => return Ok(None),
+            // Whoever makes the same file may have taken this one for one that was left, before it was locked.
+            Err(_) if attempt < ATTEMPTS && fs::metadata(flash).is_ok() => {}
+            Err(error) => return Err(error),
+        }
+    }
+    logs::sync_parent(flash).map_err(failed)?;
+    Ok(Some(mezzanine_volume::open_flash(flash)?))
+}
+
+fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
+fn format_flash(path: &Path, tier: &TierConfig) -> Result<(), Error> {
+    let device = mezzanine_volume::create_flash(path, tier)?;
+    Ok(Volume::format(&*device, &VolumeConfig::new(tier.clone()), false)?)
+}
+
+/// Has the file stand in its place. False if there is something by now.
+fn give_name(unfinished: &Path, flash: &Path) -> Result<bool, Error> {
+    let failed = |source| Error::io("make the flash file", flash.display(), source);
+    if planted::is(Bug::FlashReplaced) {
+        return fs::rename(unfinished, flash).map(|()| true).map_err(failed);
+    }
+    // An empty file is replaced while it is locked: whoever else does so finds another file afterwards.
+    let options = OpenOptions { write: true, exclusive_lock: true, ..OpenOptions::default() };
+    match fs::metadata(flash) {
+        Ok(found) => {
+            let empty = FileDevice::open(flash, &options);
+            let empty =
+                empty.map_err(|source| Error::device("make the flash file", flash.display(), source))?;
+            let locked = empty.file().metadata().map_err(failed)?;
+            if !is_fresh(flash)
+                || !is_same(&found, &locked)
+                || !is_same(&fs::metadata(flash).map_err(failed)?, &locked)
+            {
+                return Ok(false);
+            }
+            fs::rename(unfinished, flash).map(|()| true).map_err(failed)
+        }
+        Err(_) => match ffi::rename_to_new(unfinished, flash) {
+            Ok(()) => Ok(true),
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+            Err(error) => Err(failed(error)),
+        },
+    }
+}
+
+fn is_same(one: &fs::Metadata, other: &fs::Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
+/// Removes what processes left that died while they made this file.
+fn remove_unfinished(flash: &Path) {
+    let Some(name) = flash.file_name() else { return };
+    let begin = with_suffix(Path::new(name), UNFINISHED);
+    let directory = flash.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    // What cannot be seen or removed is in nobody's way.
+    let Ok(entries) = fs::read_dir(directory) else { return };
+    for entry in entries.flatten() {
+        let is_one = entry.file_name().as_encoded_bytes().starts_with(begin.as_os_str().as_encoded_bytes());
+        if is_one && File::open(entry.path()).is_ok_and(|file| ffi::lock_file(&file)) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}

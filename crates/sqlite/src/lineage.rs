@@ -1,0 +1,83 @@
+//! What belongs to this process, as opposed to one that it was forked from.
+//!
+//! A child has copies of its parent's registry, volumes and connections. Their locks may be held by threads
+//! that it does not have, their descriptors are let go of ([`mezzanine_device::fork`]), and whatever it wrote
+//! through them would be behind the back of its parent. So none of them is used or freed in a child: it has a
+//! registry of its own, in which there is nothing yet, and a connection that it inherited answers an error.
+
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use mezzanine_device::fork::generation;
+use mezzanine_engine::planted::{self, Bug};
+
+use crate::database_file::Parked;
+use crate::error::{Error, ErrorKind};
+use crate::mount::Registry;
+
+/// Everything of one process that is not behind a connection.
+pub(crate) struct OfProcess {
+    origin: Origin,
+    registry: Mutex<Registry>,
+    parked: Mutex<Parked>,
+    /// That of a child of this process, or of a child's child.
+    next: OnceLock<Box<OfProcess>>,
+}
+
+static FIRST: OnceLock<OfProcess> = OnceLock::new();
+
+impl OfProcess {
+    fn new() -> Self {
+        Self {
+            origin: Origin::here(),
+            registry: Mutex::default(),
+            parked: Mutex::default(),
+            next: OnceLock::new(),
+        }
+    }
+
+    /// That of the calling process.
+    pub(crate) fn here() -> &'static Self {
+        let mut known = FIRST.get_or_init(Self::new);
+        while !known.origin.is_here() {
+            known = known.next.get_or_init(|| Box::new(Self::new()));
+        }
+        known
+    }
+
+    pub(crate) fn registry(&self) -> MutexGuard<'_, Registry> {
+        self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn parked(&self) -> MutexGuard<'_, Parked> {
+        self.parked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The process that made something.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin {
+    generation: u64,
+    process: u32,
+}
+
+impl Origin {
+    pub(crate) fn here() -> Self {
+        Self { generation: generation(), process: std::process::id() }
+    }
+
+    /// Whether it is the calling process.
+    #[inline]
+    pub(crate) fn is_here(&self) -> bool {
+        self.generation == generation() || planted::is(Bug::ForkUnnoticed)
+    }
+
+    /// Refuses what another process has made.
+    pub(crate) fn refuse(&self, operation: &'static str, subject: impl std::fmt::Display) -> Error {
+        let reason = format!(
+            "it was opened by process {}, and this is a process that was forked from it",
+            self.process
+        );
+        Error::new(ErrorKind::Forked, operation, subject, reason)
+            .advise("open the database anew in this process, once that one has closed it; what was opened before a fork is the parent's")
+    }
+}

@@ -1,0 +1,120 @@
+//! Two processes that make one flash file: one does, and the other is told who has it.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use rusqlite::Connection;
+use support::{Folder, check, count, flags, register, uri};
+
+/// Makes a tier and commits once, as soon as the file `go` is there; then says so and stays until told to end.
+#[test]
+#[ignore = "is run by other tests in a process of its own"]
+fn making_process() {
+    let uri = std::env::var("MEZZANINE_MAKE_URI").expect("other tests set this");
+    let go = std::env::var("MEZZANINE_MAKE_GO").unwrap();
+    register();
+    #[cfg(feature = "planted")]
+    if std::env::var("MEZZANINE_PLANT").is_ok() {
+        mezzanine_engine::planted::set(Some(mezzanine_engine::planted::Bug::FlashReplaced));
+    }
+    while !Path::new(&go).exists() {
+        std::hint::spin_loop();
+    }
+    let db = Connection::open_with_flags(uri, flags())
+        .unwrap_or_else(|error| panic!("{error}: {}", mezzanine_sqlite::last_error().unwrap_or_default()));
+    db.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)").unwrap();
+    std::process::abort();
+}
+
+/// Two processes make the same flash file for databases of their own. Which of them say that they have
+/// committed: the others say that it is in use.
+fn made_by_two(folder: &Folder, planted: bool) -> Vec<usize> {
+    let go = folder.file("go");
+    let start = |number: usize| -> Child {
+        let database = folder.file(&format!("{number}.db"));
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        command
+            .args(["--ignored", "--exact", "making_process", "--nocapture", "--test-threads=1"])
+            .env("MEZZANINE_MAKE_URI", uri(&database, &folder.file("flash.mezz"), ""))
+            .env("MEZZANINE_MAKE_GO", &go)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        if planted {
+            command.env("MEZZANINE_PLANT", "yes");
+        }
+        command.spawn().unwrap()
+    };
+    let processes: Vec<Child> = (0..2).map(start).collect();
+    std::thread::sleep(std::time::Duration::from_millis(100));
+    fs::write(&go, "").unwrap();
+    let mut committed = Vec::new();
+    for (number, process) in processes.into_iter().enumerate() {
+        let output = process.wait_with_output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        if std::os::unix::process::ExitStatusExt::signal(&output.status) == Some(libc::SIGABRT) {
+            committed.push(number);
+        } else if !planted {
+            assert!(said.contains("flash.mezz") && said.contains("already open"), "{said}");
+        }
+    }
+    committed
+}
+
+fn has_row(folder: &Folder, number: usize) -> bool {
+    register();
+    let uri = uri(&folder.file(&format!("{number}.db")), &folder.file("flash.mezz"), "");
+    let Ok(db) = Connection::open_with_flags(uri, flags()) else { return false };
+    check(&db);
+    db.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0)).is_ok_and(|rows| rows == 1)
+}
+
+/// Was found by trial: both acknowledged, and one of the databases was gone.
+#[test]
+fn of_two_processes_that_make_a_flash_file_one_has_it() {
+    for round in 0..10 {
+        let folder = Folder::new();
+        if round % 2 == 1 {
+            fs::write(folder.file("flash.mezz"), "").unwrap();
+        }
+        let committed = made_by_two(&folder, false);
+        assert!(!committed.is_empty(), "neither could");
+        for number in committed {
+            assert!(has_row(&folder, number), "round {round}: the commit of {number} is gone");
+        }
+        let left = fs::read_dir(folder.path()).unwrap().flatten();
+        let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+        assert!(left.iter().all(|name| !name.to_string_lossy().contains("formatting")), "{left:?}");
+    }
+}
+
+#[test]
+fn what_a_maker_left_that_died_goes_and_what_another_makes_stays() {
+    let folder = Folder::new();
+    fs::write(folder.file("flash.mezz.formatting-1-2"), "half a tier").unwrap();
+    let other = fs::File::create(folder.file("flash.mezz.formatting-3-4")).unwrap();
+    // SAFETY: takes no pointers.
+    assert_eq!(unsafe { libc::flock(std::os::fd::AsRawFd::as_raw_fd(&other), libc::LOCK_EX) }, 0);
+    let db = support::open(&folder, "app.db");
+    db.execute_batch("CREATE TABLE t (a)").unwrap();
+    assert_eq!(count(&db, "SELECT count(*) FROM t"), 0);
+    assert!(
+        !folder.file("flash.mezz.formatting-1-2").exists()
+            && folder.file("flash.mezz.formatting-3-4").exists()
+    );
+}
+
+#[cfg(feature = "planted")]
+#[test]
+fn a_flash_file_that_is_replaced_takes_a_database_with_it() {
+    let lost = (0..20).any(|_| {
+        let folder = Folder::new();
+        let committed = made_by_two(&folder, true);
+        committed.iter().any(|number| !has_row(&folder, *number))
+    });
+    assert!(lost);
+}
