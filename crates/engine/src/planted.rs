@@ -609,6 +609,14 @@ bugs! {
         SuperJournalBelieved,
         /// A flash file that is made takes the place of one that another process has made meanwhile. It was so once. (SQLite's part.)
         FlashReplaced,
+        /// What is named as a flash file is opened and closed, or formatted, though it holds a database. It was so once. (SQLite's part.)
+        DatabaseTakenForFlash,
+        /// The word that has a file formatted whatever is in it takes a tier with pages of others as well. It was so once. (SQLite's part.)
+        ForceFormatsTiers,
+        /// What is made beside a database is for the user alone that made it. It was so once. (SQLite's and the volume's part.)
+        SidecarOfItsMaker,
+        /// A database in WAL mode that cannot be written is read though others may write it without the tier. It was so once. (SQLite's part.)
+        WalReadBesideWriters,
         /// In sync mode `drained` a page that cannot be read leaves its tier in use, and every restart of the server comes to it again. It was so once. (The
         /// part of `crates/ffi`.)
         UnreadableKeepsTier,

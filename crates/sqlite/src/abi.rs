@@ -59,10 +59,12 @@ pub(crate) const SHM_SLOTS: usize = 8;
 pub(crate) const FCNTL_LOCKSTATE: c_int = 1;
 pub(crate) const FCNTL_LAST_ERRNO: c_int = 4;
 pub(crate) const FCNTL_SIZE_HINT: c_int = 5;
+pub(crate) const FCNTL_CHUNK_SIZE: c_int = 6;
 pub(crate) const FCNTL_PERSIST_WAL: c_int = 10;
 pub(crate) const FCNTL_VFSNAME: c_int = 12;
 pub(crate) const FCNTL_POWERSAFE_OVERWRITE: c_int = 13;
 pub(crate) const FCNTL_PRAGMA: c_int = 14;
+pub(crate) const FCNTL_TEMPFILENAME: c_int = 16;
 pub(crate) const FCNTL_HAS_MOVED: c_int = 20;
 
 pub(crate) const IOCAP_POWERSAFE_OVERWRITE: c_int = 0x1000;
@@ -213,6 +215,8 @@ mod tests {
         assert_eq!(super::OPEN_SUPER_JOURNAL, theirs::SQLITE_OPEN_SUPER_JOURNAL);
         assert_eq!(super::OPEN_MAIN_JOURNAL, theirs::SQLITE_OPEN_MAIN_JOURNAL);
         assert_eq!(super::FCNTL_PRAGMA, theirs::SQLITE_FCNTL_PRAGMA);
+        assert_eq!(super::FCNTL_CHUNK_SIZE, theirs::SQLITE_FCNTL_CHUNK_SIZE);
+        assert_eq!(super::FCNTL_TEMPFILENAME, theirs::SQLITE_FCNTL_TEMPFILENAME);
         assert_eq!(super::FCNTL_HAS_MOVED, theirs::SQLITE_FCNTL_HAS_MOVED);
         assert_eq!(super::FCNTL_POWERSAFE_OVERWRITE, theirs::SQLITE_FCNTL_POWERSAFE_OVERWRITE);
         assert_eq!(super::IOCAP_POWERSAFE_OVERWRITE, theirs::SQLITE_IOCAP_POWERSAFE_OVERWRITE);

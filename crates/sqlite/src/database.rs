@@ -51,6 +51,11 @@ pub(crate) fn header_page_size(header: &[u8; HEADER_BYTES]) -> Option<u32> {
     }
 }
 
+/// Whether a header says that changes are in a write-ahead log ("Database File Format", section 1.3.3).
+pub(crate) fn is_in_wal_mode(header: &[u8; HEADER_BYTES]) -> bool {
+    header.starts_with(b"SQLite format 3\0") && header[18..20].contains(&2)
+}
+
 impl Database {
     pub(crate) fn new(path: PathBuf, file: VolumeFile, mount: Arc<Mount>, writable: bool) -> Self {
         Self {

@@ -11,10 +11,13 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use mezzanine_device::{Device, FileDevice, OpenOptions};
+use mezzanine_engine::format::{SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_volume::{TierConfig, Volume, VolumeConfig};
 
-use crate::error::Error;
+use crate::database_file::{Acquired, ProcessLock};
+use crate::error::{Error, ErrorKind};
+use crate::mount::Wish;
 use crate::{ffi, logs};
 
 /// Stands between the name of a flash file and the process that makes it.
@@ -27,16 +30,20 @@ pub(crate) fn is_fresh(flash: &Path) -> bool {
     fs::metadata(flash).map_or(true, |found| found.is_file() && found.len() == 0)
 }
 
-/// A flash file with an empty tier, in the place of an empty file or of none; `None` if somebody else has made
-/// one meanwhile.
-pub(crate) fn make_file(flash: &Path, tier: &TierConfig) -> Result<Option<Arc<dyn Device>>, Error> {
+/// A flash file with an empty tier, in the place of an empty file or of none, for those that `owner` is for; `None`
+/// if somebody else has made one meanwhile.
+pub(crate) fn make_file(
+    flash: &Path,
+    owner: &Path,
+    tier: &TierConfig,
+) -> Result<Option<Arc<dyn Device>>, Error> {
     let failed = |source| Error::io("make the flash file", flash.display(), source);
     for attempt in 1.. {
         remove_unfinished(flash);
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let own = format!("{UNFINISHED}{}-{}", std::process::id(), since.as_nanos());
         let unfinished = with_suffix(flash, &own);
-        let named = format_flash(&unfinished, tier).and_then(|()| give_name(&unfinished, flash));
+        let named = format_flash(&unfinished, owner, tier).and_then(|()| give_name(&unfinished, flash));
         if !matches!(named, Ok(true)) {
             let _ = fs::remove_file(&unfinished);
         }
@@ -52,14 +59,63 @@ pub(crate) fn make_file(flash: &Path, tier: &TierConfig) -> Result<Option<Arc<dy
     Ok(Some(mezzanine_volume::open_flash(flash)?))
 }
 
+/// A flash file that is there. One with something of a database in it is refused before it is opened: see
+/// [`crate::database_file`] for what it costs to close it.
+pub(crate) fn open_existing(flash: &Path) -> Result<Arc<dyn Device>, Error> {
+    if fs::metadata(flash).is_ok_and(|found| found.is_file()) && !planted::is(Bug::DatabaseTakenForFlash) {
+        refuse_database(flash)?;
+    }
+    Ok(mezzanine_volume::open_flash(flash)?)
+}
+
+fn refuse_database(flash: &Path) -> Result<(), Error> {
+    let refuse = |what: &str| {
+        let reason = format!("it {what}, and is no flash file");
+        let advice = "name another file; one that nobody needs any more has to be removed first";
+        Err(Error::new(ErrorKind::BadParameter, "use", flash.display(), reason).advise(advice))
+    };
+    let wish = Wish { writable: false, create: false, exclusive: false };
+    let lock = match ProcessLock::acquire(flash, wish)? {
+        Acquired::Locked(lock) => lock,
+        Acquired::HeldElsewhere => return refuse("is in use by an SQLite"),
+    };
+    let mut head = [0; 64];
+    // A shorter file ends with zeros.
+    let _ = lock.file().read_at_or_zero(&mut head, 0);
+    match IN_USE.iter().find(|(begin, _)| head.starts_with(begin)) {
+        Some((_, what)) => refuse(what),
+        None => Ok(()),
+    }
+}
+
+/// How files begin that have something of a database in them ("Database File Format", sections 1.3, 3 and 4.1).
+const IN_USE: [(&[u8], &str); 6] = [
+    (b"SQLite format 3\0", "holds a database"),
+    (b"Mezzanine: the newest pages of this database", "holds a database, whose newest pages are in a tier"),
+    (&[0x37, 0x7f, 0x06, 0x82], "holds a write-ahead log"),
+    (&[0x37, 0x7f, 0x06, 0x83], "holds a write-ahead log"),
+    (&[0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7], "holds a rollback journal"),
+    (b"mezzanine sidecar ", "is the sidecar of a database"),
+];
+
+/// Whether there is a tier, whole or not.
+pub(crate) fn holds_tier(flash: &dyn Device) -> bool {
+    SUPERBLOCK_OFFSETS.iter().any(|offset| {
+        let mut begin = [0; SUPERBLOCK_MAGIC.len()];
+        flash.read_at(&mut begin, *offset).is_ok() && begin == SUPERBLOCK_MAGIC
+    })
+}
+
 fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)
 }
 
-fn format_flash(path: &Path, tier: &TierConfig) -> Result<(), Error> {
+fn format_flash(path: &Path, owner: &Path, tier: &TierConfig) -> Result<(), Error> {
     let device = mezzanine_volume::create_flash(path, tier)?;
+    let shared = File::open(path).and_then(|made| mezzanine_volume::give_to_owner_of(owner, &made));
+    shared.map_err(|source| Error::io("make the flash file", path.display(), source))?;
     Ok(Volume::format(&*device, &VolumeConfig::new(tier.clone()), false)?)
 }
 

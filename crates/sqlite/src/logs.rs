@@ -138,23 +138,30 @@ fn take_over(database: &Path) -> Result<(), Error> {
     let directory = directory(database);
     match fs::symlink_metadata(&directory) {
         Ok(found) if found.is_dir() => {}
-        Ok(_) => adopt_wal(&directory).map_err(failed)?,
+        Ok(_) => adopt_wal(database, &directory).map_err(failed)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            fs::create_dir(&directory).map_err(failed)?
+            fs::create_dir(&directory).and_then(|()| share(database, &directory)).map_err(failed)?
         }
         Err(error) => return Err(failed(error)),
     }
     adopt_journal(database, &directory)?;
-    fs::write(directory.join(README), readme(database)).map_err(failed)?;
+    let note = directory.join(README);
+    fs::write(&note, readme(database)).and_then(|()| share(database, &note)).map_err(failed)?;
     sync_directory(&directory).map_err(failed)?;
     sync_parent(database).map_err(failed)
 }
 
+/// Has what is made beside a database be for those that the database is for.
+fn share(database: &Path, made: &Path) -> io::Result<()> {
+    mezzanine_volume::give_to_owner_of(database, &File::open(made)?)
+}
+
 /// Puts a directory holding the write-ahead log in the place of the log, in one step: a second link to the
 /// log in a new directory, then an exchange of names.
-fn adopt_wal(wal: &Path) -> io::Result<()> {
+fn adopt_wal(database: &Path, wal: &Path) -> io::Result<()> {
     let new = cleared_place_of_exchange(wal)?;
     fs::create_dir(&new)?;
+    share(database, &new)?;
     fs::hard_link(wal, new.join(WAL))?;
     sync_directory(&new)?;
     ffi::exchange(&new, wal)?;
@@ -247,16 +254,17 @@ fn openings(directory: &Path) -> io::Result<Option<Vec<String>>> {
 
 /// Notes the openings durably. Where the database cannot be written either, its tier changes nothing, and a
 /// directory that cannot be written says what it did.
-fn write_openings(directory: &Path, openings: &[String], writable: bool) -> io::Result<()> {
-    match replace_openings(directory, openings) {
+fn write_openings(database: &Path, directory: &Path, openings: &[String], writable: bool) -> io::Result<()> {
+    match replace_openings(database, directory, openings) {
         Err(error) if !writable && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
         done => done,
     }
 }
 
-fn replace_openings(directory: &Path, openings: &[String]) -> io::Result<()> {
+fn replace_openings(database: &Path, directory: &Path, openings: &[String]) -> io::Result<()> {
     let new = directory.join(OPENING_NEW);
     let mut file = File::create(&new)?;
+    mezzanine_volume::give_to_owner_of(database, &file)?;
     file.write_all(openings.iter().map(|opening| format!("{opening}\n")).collect::<String>().as_bytes())?;
     file.sync_all()?;
     fs::rename(&new, directory.join(OPENING))?;
@@ -295,7 +303,7 @@ pub(crate) fn claim(database: &Path, before: Option<Nonce>, now: Nonce, writable
         (None, None) => return Ok(()),
     };
     let both: Vec<String> = earlier.into_iter().take(OPENINGS_MAX - 1).chain([hex(&now)]).collect();
-    write_openings(&directory, &both, writable).map_err(failed)
+    write_openings(database, &directory, &both, writable).map_err(failed)
 }
 
 /// `database` is attached in the opening `now`: its logs are of that from now on.
@@ -304,7 +312,7 @@ pub(crate) fn own(database: &Path, now: Nonce, writable: bool) -> Result<(), Err
     if !directory.is_dir() {
         return Ok(());
     }
-    write_openings(&directory, &[hex(&now)], writable)
+    write_openings(database, &directory, &[hex(&now)], writable)
         .map_err(|source| Error::io("note the opening in the log directory of", database.display(), source))
 }
 

@@ -17,13 +17,14 @@ use mezzanine_engine::format::read_superblock;
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{ReadError, ReadFlash};
 use mezzanine_volume::{
-    AttachOptions, HeaderGuard, PathSidecar, ReplaceOptions, TierConfig, Volume, VolumeConfig, VolumeFile,
+    AttachOptions, HeaderGuard, PathSidecar, ReplaceOptions, TierConfig, Volume, VolumeConfig,
+    VolumeErrorKind, VolumeFile,
 };
 
 use crate::database::Database;
 use crate::database_file::{Acquired, FileId, ProcessLock};
 use crate::error::{Error, ErrorKind};
-use crate::flash_file::{is_fresh, make_file};
+use crate::flash_file::{holds_tier, is_fresh, make_file, open_existing};
 use crate::lineage::{OfProcess, Origin};
 use crate::logs;
 use crate::params::Params;
@@ -43,7 +44,7 @@ pub(crate) struct Mount {
     pub(crate) volume: Arc<Volume>,
     /// Names of the flash, for messages and for URIs: the last one is that of the present, those before it
     /// of what it has replaced.
-    names: Mutex<Vec<String>>,
+    names: Mutex<Vec<PathBuf>>,
     pub(crate) page_size: u32,
     /// Where databases are; `None` if they are plain files.
     disk: Option<OpenDisk>,
@@ -93,7 +94,7 @@ impl Mount {
         Arc::new(Self {
             origin: Origin::here(),
             volume,
-            names: Mutex::new(vec![flash]),
+            names: Mutex::new(vec![PathBuf::from(flash)]),
             page_size,
             disk,
             owned: false,
@@ -113,20 +114,23 @@ impl Mount {
         Ok(self.owned)
     }
 
-    fn names(&self) -> MutexGuard<'_, Vec<String>> {
+    fn names(&self) -> MutexGuard<'_, Vec<PathBuf>> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Names the flash in messages.
     pub(crate) fn flash(&self) -> String {
+        self.names().last().map(|name| name.display().to_string()).unwrap_or_default()
+    }
+
+    fn name(&self) -> PathBuf {
         self.names().last().cloned().unwrap_or_default()
     }
 
     /// Whether a URI with this flash file means this tier. One that the present file has replaced while the
     /// tier was in use still does: a program goes on with the URI that it was told.
     fn is_on(&self, flash: &Path) -> bool {
-        let name = name_of(flash).display().to_string();
-        self.names().contains(&name)
+        self.names().contains(&name_of(flash))
     }
 
     /// The logs of an attached database are of this opening.
@@ -197,6 +201,9 @@ pub(crate) fn open(
 }
 
 fn attach(mount: &Arc<Mount>, path: &Path, lock: &ProcessLock) -> Result<Arc<Database>, Error> {
+    if !lock.writable() {
+        refuse_wal_that_others_write(path, lock)?;
+    }
     let unused = lock.writable() && logs::enter(path)?;
     let database = mount.database(path, lock);
     if database.is_err() && lock.writable() {
@@ -207,6 +214,20 @@ fn attach(mount: &Arc<Mount>, path: &Path, lock: &ProcessLock) -> Result<Arc<Dat
         };
     }
     database
+}
+
+/// Of a database that cannot be written here, whoever may write it has only to be kept out while it is read. In
+/// WAL mode that cannot be done: a writer then needs no more than the lock of a reader.
+fn refuse_wal_that_others_write(path: &Path, lock: &ProcessLock) -> Result<(), Error> {
+    let mut header = [0; 100];
+    let read = lock.file().read_at(&mut header, 0);
+    let in_wal_mode = read.is_ok() && crate::database::is_in_wal_mode(&header);
+    if !in_wal_mode || logs::directory(path).is_dir() || planted::is(Bug::WalReadBesideWriters) {
+        return Ok(());
+    }
+    let reason = "it is in WAL mode, it cannot be written by this process, and an SQLite that writes it without the tier could not be kept out";
+    Err(Error::new(ErrorKind::Busy, "open", path.display(), reason)
+        .advise("open it as a user who may write it, or without the tier (vfs=unix)"))
 }
 
 /// Whether a stock SQLite has to be kept from the database and its logs although it could not be opened: it
@@ -361,7 +382,7 @@ impl Registry {
         }
         let mount = Arc::new(open_flash(flash, database, params, lock)?);
         record::begin(&mount.volume, params.trace.as_deref())?;
-        self.by_flash.insert(PathBuf::from(mount.flash()), Arc::clone(&mount));
+        self.by_flash.insert(mount.name(), Arc::clone(&mount));
         for other in mount.volume.unattached().iter().filter(|other| *other != database) {
             // What cannot be attached is named by the volume's error as soon as somebody wants to change a
             // file.
@@ -427,19 +448,27 @@ pub(crate) fn replace_flash(
         let reason = "the volume was opened without a tier";
         Error::new(ErrorKind::NoFlash, "replace the flash of", mount.flash(), reason)
     })?;
-    let options = ReplaceOptions { force, ..ReplaceOptions::new(tier(present)?) };
-    let fresh = is_fresh(flash);
-    let made = if fresh { make_file(flash, &options.tier)? } else { None };
-    let device = made.map_or_else(|| mezzanine_volume::open_flash(flash), Ok)?;
+    let mut options = ReplaceOptions { force, ..ReplaceOptions::new(tier(present)?) };
+    let made = if is_fresh(flash) { make_file(flash, &mount.name(), &options.tier)? } else { None };
+    let made_here = made.is_some();
+    let device = made.map_or_else(|| open_existing(flash), Ok)?;
+    // Only what nobody can need is formatted by that word alone; of a tier the volume knows.
+    options.force &= !holds_tier(&*device) || planted::is(Bug::ForceFormatsTiers);
     if let Err(error) = mount.volume.replace_flash(device, &options) {
-        if fresh {
+        if made_here {
             // The error says more than one about the removal would.
             let _ = fs::remove_file(flash);
+        }
+        if force && error.kind() == VolumeErrorKind::OnlyCopy {
+            let reason = "it holds a tier with pages that may be nowhere else, and force=yes formats none";
+            let error = Error::new(ErrorKind::Volume(error.kind()), "use", flash.display(), reason);
+            return Err(error
+                .advise("drain it, or format it with mezz tier format --force if those pages may be lost"));
         }
         return Err(error.into());
     }
     let name = name_of(flash);
-    mount.names().push(name.display().to_string());
+    mount.names().push(name.clone());
     if mount.owned {
         registry.by_flash.insert(name, Arc::clone(mount));
     }
@@ -457,7 +486,7 @@ fn open_flash(flash: &Path, database: &Path, params: &Params, lock: &ProcessLock
     Ok(Mount {
         origin: Origin::here(),
         volume,
-        names: Mutex::new(vec![name.display().to_string()]),
+        names: Mutex::new(vec![name]),
         page_size: tier.page_size,
         disk: None,
         owned: true,
@@ -501,7 +530,7 @@ fn make_flash(
         tier = TierConfig::for_flash_bytes_of(design, page_size, bytes);
     }
     let tier = with_wishes(tier, params);
-    Ok(make_file(flash, &tier)?.map(|device| (device, tier)))
+    Ok(make_file(flash, database, &tier)?.map(|device| (device, tier)))
 }
 
 /// A tier that takes `bytes` bytes of flash, and can grow to `most`.
@@ -526,7 +555,7 @@ pub(crate) fn sized(page_size: u32, bytes: u64, most: Option<u64>) -> Result<Tie
 
 /// The tier on an existing flash file: its shape is what it is, its policies are what the URI wants.
 fn find_flash(flash: &Path, params: &Params) -> Result<Found, Error> {
-    let device = mezzanine_volume::open_flash(flash)?;
+    let device = open_existing(flash)?;
     // Where there is no superblock to be read, opening the volume will say why.
     let found = read_superblock(&mut Reader(&*device)).map(|superblock| superblock.config);
     let tier = found.unwrap_or_else(|_| TierConfig::for_flash_bytes(DEFAULT_PAGE_SIZE, device.len()));

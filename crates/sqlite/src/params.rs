@@ -1,6 +1,7 @@
 //! What a database's URI says about its tier:
 //! `file:app.db?vfs=mezzanine&flash=/path/flash.mezz&flash_size=1GiB`.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -40,13 +41,14 @@ pub(crate) struct Params {
 
 impl Params {
     /// Reads the parameters through `get`, which looks one up by name.
-    pub(crate) fn read(mut get: impl FnMut(&str) -> Option<String>) -> Result<Self, Error> {
+    pub(crate) fn read(mut get: impl FnMut(&str) -> Option<OsString>) -> Result<Self, Error> {
         let mut params = Self::default();
         for name in NAMES {
-            let Some(value) = get(name) else { continue };
+            let Some(bytes) = get(name) else { continue };
+            let value = bytes.to_string_lossy().into_owned();
             match name {
-                "flash" => params.flash = Some(path(name, &value, "the flash file")?),
-                "trace" => params.trace = Some(path(name, &value, "the trace to write")?),
+                "flash" => params.flash = Some(path(name, bytes, "the flash file")?),
+                "trace" => params.trace = Some(path(name, bytes, "the trace to write")?),
                 "flash_size" => params.flash_bytes = Some(size(name, &value)?),
                 "flash_max_size" => params.flash_bytes_max = Some(size(name, &value)?),
                 "page_size" => params.page_size = Some(page_size(&value)?),
@@ -79,9 +81,10 @@ pub(crate) fn bad(name: &str, value: &str, reason: &str) -> Error {
     Error::new(ErrorKind::BadParameter, "use", format!("{name}={value}"), reason)
 }
 
-fn path(name: &str, value: &str, what: &str) -> Result<PathBuf, Error> {
+/// A path is bytes, and need not be text.
+fn path(name: &str, value: OsString, what: &str) -> Result<PathBuf, Error> {
     if value.is_empty() {
-        return Err(bad(name, value, &format!("it is empty; give the path of {what}")));
+        return Err(bad(name, "", &format!("it is empty; give the path of {what}")));
     }
     Ok(PathBuf::from(value))
 }
@@ -140,7 +143,7 @@ mod tests {
     use mezzanine_volume::TierConfig;
 
     fn read(pairs: &[(&str, &str)]) -> Result<Params, Error> {
-        Params::read(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned()))
+        Params::read(|name| pairs.iter().find(|(n, _)| *n == name).map(|(_, v)| OsString::from(*v)))
     }
 
     #[test]

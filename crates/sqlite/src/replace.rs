@@ -3,6 +3,7 @@
 //! The value is the path of the new file, and perhaps parameters as they stand in a URI:
 //! `/mnt/new/app.mezz?flash_size=2GiB&force=yes`. What is not given stays as it is.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -53,7 +54,7 @@ impl Wanted {
             Some(value) => choose("force", value, &[("yes", true), ("no", false)])?,
             None => false,
         };
-        let params = Params::read(|name| find(name).map(str::to_owned))?;
+        let params = Params::read(|name| find(name).map(OsString::from))?;
         if let (Some(most), None) = (params.flash_bytes_max, params.flash_bytes) {
             return Err(bad("flash_max_size", &most.to_string(), "give flash_size as well"));
         }

@@ -4,7 +4,7 @@
 
 mod support;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ffi};
 use support::{Folder, Random, check, count, journal_mode, open, open_with, pragma_text};
 
 const MODES: [&str; 4] = ["delete", "truncate", "persist", "wal"];
@@ -230,4 +230,29 @@ fn logs_stand_in_their_directory_and_go_with_the_last_connection() {
     assert!(folder.file("app.db-wal/journal").is_file());
     drop(db);
     assert!(!folder.file("app.db-wal").exists());
+}
+
+/// What SQLite's own VFS answers, asked as programs ask it.
+#[test]
+fn file_controls_are_answered_as_by_sqlites_own_vfs() {
+    let folder = Folder::new();
+    let db = open(&folder, "app.db");
+    let plain = Connection::open(folder.file("plain.db")).unwrap();
+    let ask = |db: &Connection, operation, argument: *mut std::ffi::c_void| {
+        // SAFETY: the argument is what the operation takes.
+        unsafe { ffi::sqlite3_file_control(db.handle(), c"main".as_ptr(), operation, argument) }
+    };
+    for db in [&db, &plain] {
+        let (mut chunk, mut hint) = (1 << 16, 1_i64 << 20);
+        assert_eq!(ask(db, ffi::SQLITE_FCNTL_CHUNK_SIZE, (&raw mut chunk).cast()), ffi::SQLITE_OK);
+        assert_eq!(ask(db, ffi::SQLITE_FCNTL_SIZE_HINT, (&raw mut hint).cast()), ffi::SQLITE_OK);
+        let mut name: *mut std::ffi::c_char = std::ptr::null_mut();
+        assert_eq!(ask(db, ffi::SQLITE_FCNTL_TEMPFILENAME, (&raw mut name).cast()), ffi::SQLITE_OK);
+        // SAFETY: the name ends with a zero.
+        let text = unsafe { std::ffi::CStr::from_ptr(name) }.to_str().unwrap().to_owned();
+        // SAFETY: SQLite's memory, which is not used any more.
+        unsafe { ffi::sqlite3_free(name.cast()) };
+        let path = std::path::Path::new(&text);
+        assert!(!path.exists() && path.parent().unwrap().is_dir() && text.contains("etilqs_"), "{text}");
+    }
 }

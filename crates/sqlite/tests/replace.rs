@@ -124,3 +124,54 @@ fn what_cannot_take_the_place_of_a_flash_file_is_refused_and_nothing_changes() {
     assert_eq!(count(&db, "SELECT count(*) FROM t"), 200);
     check(&db);
 }
+
+/// Was found by trial: the word `force` formatted the database itself.
+#[test]
+fn what_belongs_to_a_database_is_never_formatted() {
+    let refusals = || {
+        let folder = Folder::new();
+        let db = table(&folder);
+        let other = open_other(&folder);
+        let plain = Connection::open(folder.file("plain.db")).unwrap();
+        journal_mode(&plain, "wal");
+        plain.execute_batch("CREATE TABLE t (a)").unwrap();
+        // By another process: this one would give back what SQLite has locked.
+        for (from, to) in [("plain.db", "copy.db"), ("plain.db-wal", "copy.log")] {
+            let copied =
+                std::process::Command::new("cp").arg(folder.file(from)).arg(folder.file(to)).status();
+            assert!(copied.unwrap().success());
+        }
+        let all = [
+            ("app.db", "is in use by an SQLite"),
+            ("app.db.mezzanine", "is the sidecar"),
+            ("copy.log", "holds a write-ahead log"),
+            ("copy.db", "holds a database"),
+            ("plain.db", "is in use by an SQLite"),
+            ("other.mezz", "only one process"),
+        ];
+        let refused_so = |(file, part): &(&str, &str)| {
+            let asked: rusqlite::Result<String> =
+                db.query_row(&format!("PRAGMA {}", to(&folder, file, "?force=yes")), [], |row| row.get(0));
+            let said = asked.unwrap_or_else(|error| error.to_string());
+            let good = said.contains(part) && said.contains(file);
+            if !good {
+                eprintln!("{file}: {said}");
+            }
+            good
+        };
+        let held = all.iter().all(refused_so);
+        drop(other);
+        // The tier of a database that is closed, and dirty.
+        held && refused_so(&("other.mezz", "mezz tier format"))
+    };
+    use mezzanine_engine::planted::{Bug, only_with};
+    only_with(&[Bug::DatabaseTakenForFlash, Bug::ForceFormatsTiers], refusals);
+}
+
+/// A database on another tier, which has its newest pages.
+fn open_other(folder: &Folder) -> Connection {
+    let other = uri(&folder.file("other.db"), &folder.file("other.mezz"), "");
+    let db = Connection::open_with_flags(other, flags()).unwrap();
+    db.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)").unwrap();
+    db
+}

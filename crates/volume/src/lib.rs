@@ -87,6 +87,6 @@ pub use registry::OpenReport;
 pub use replace::ReplaceOptions;
 pub use resize::{ResizeProgress, ResizeWanted};
 pub use roster::known_files;
-pub use sidecar::{MemorySidecar, PathSidecar, Sidecar, SidecarState, SidecarStore};
+pub use sidecar::{MemorySidecar, PathSidecar, Sidecar, SidecarState, SidecarStore, give_to_owner_of};
 pub use statistics::VolumeStatistics;
 pub use volume::{Volume, VolumeState};

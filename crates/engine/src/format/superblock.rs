@@ -19,7 +19,8 @@ use crate::ring::Ring;
 pub const SUPERBLOCK_BYTES: usize = 4096;
 /// Where the copies lie.
 pub const SUPERBLOCK_OFFSETS: [u64; 2] = [0, 4096];
-const MAGIC: [u8; 8] = *b"MEZZTIER";
+/// How a copy of a superblock begins.
+pub const SUPERBLOCK_MAGIC: [u8; 8] = *b"MEZZTIER";
 const CHECKSUM_AT: usize = SUPERBLOCK_BYTES - 4;
 
 /// Whether a tier was left in order.
@@ -239,7 +240,7 @@ impl Superblock {
         let config = &self.config;
         let mut writer = Writer::new(&mut out);
         writer
-            .bytes(&MAGIC)
+            .bytes(&SUPERBLOCK_MAGIC)
             .u32(FORMAT_VERSION)
             .u8(self.state.code())
             .u8(config.design.code())
@@ -301,7 +302,7 @@ impl Superblock {
 
     /// Reads one copy, also of a version that can be read to drain the tier. With its version.
     fn decode_versioned(bytes: &[u8]) -> Result<(Self, u32), FormatError> {
-        if bytes.len() < SUPERBLOCK_BYTES || bytes[..8] != MAGIC {
+        if bytes.len() < SUPERBLOCK_BYTES || bytes[..8] != SUPERBLOCK_MAGIC {
             return Err(FormatError::Unrecognised);
         }
         let mut reader = Reader::new(&bytes[8..SUPERBLOCK_BYTES]);
@@ -508,7 +509,7 @@ const TIER_UUID_AT: usize = 16;
 /// of the copy may be damaged.
 pub fn tier_named_in(sector: &[u8]) -> Option<[u8; 16]> {
     let named = sector.get(TIER_UUID_AT..TIER_UUID_AT + 16)?;
-    sector.starts_with(&MAGIC).then(|| named.try_into().ok()).flatten()
+    sector.starts_with(&SUPERBLOCK_MAGIC).then(|| named.try_into().ok()).flatten()
 }
 
 /// Whether the checksum of a superblock is right. It stands at the same place in every version of the format.

@@ -3,12 +3,13 @@
 //! "Contract" means the list in the module above.
 
 use std::cell::Cell;
-use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
+use std::ffi::{CString, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::Weak;
 use std::sync::atomic::{Ordering, fence};
+use std::time::SystemTime;
 
 use mezzanine_engine::planted::{self, Bug};
 
@@ -65,7 +66,7 @@ pub(super) unsafe fn open_database(
         // demands.
         let value = unsafe { (core.api.uri_parameter)(name, key.as_ptr()) };
         // SAFETY: null or a text that lives as long as `name`.
-        (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }.to_string_lossy().into_owned())
+        (unsafe { super::path(value) }).map(|value| value.as_os_str().to_owned())
     };
     let wish = Wish {
         writable: flags & abi::OPEN_READWRITE != 0,
@@ -73,7 +74,7 @@ pub(super) unsafe fn open_database(
         exclusive: flags & abi::OPEN_EXCLUSIVE != 0,
     };
     let powersafe =
-        parameter("psow").is_none_or(|value| !matches!(value.as_str(), "0" | "no" | "off" | "false"));
+        parameter("psow").is_none_or(|value| !["0", "no", "off", "false"].iter().any(|off| value == *off));
     let opened = Params::read(parameter)
         .and_then(|params| mount::open(path, wish, core.settings.mount.as_ref(), &params));
     let database = match opened {
@@ -277,13 +278,18 @@ unsafe extern "C" fn db_file_control(file: *mut File, operation: c_int, arg: *mu
         match operation {
             abi::FCNTL_LOCKSTATE => number(&|out| *out = connection.level() as c_int),
             abi::FCNTL_LAST_ERRNO => number(&|out| *out = report::last_errno()),
-            // A volume grows page by page; the hint needs no answer.
-            abi::FCNTL_SIZE_HINT => {}
+            // A volume grows page by page: neither needs more of an answer.
+            abi::FCNTL_SIZE_HINT | abi::FCNTL_CHUNK_SIZE => {}
             abi::FCNTL_PERSIST_WAL => number(&|out| flag(out, &connection.persist_wal)),
             abi::FCNTL_POWERSAFE_OVERWRITE => number(&|out| flag(out, &connection.powersafe)),
             abi::FCNTL_HAS_MOVED => number(&|out| *out = c_int::from(!connection.database().path().exists())),
             abi::FCNTL_VFSNAME => {
                 let name = core.api.text(&format!("{}/unix", core.settings.name));
+                // SAFETY: this operation takes a pointer to a text, which SQLite frees.
+                unsafe { arg.cast::<*mut c_char>().write(name) };
+            }
+            abi::FCNTL_TEMPFILENAME => {
+                let name = core.api.text(&temporary_name());
                 // SAFETY: this operation takes a pointer to a text, which SQLite frees.
                 unsafe { arg.cast::<*mut c_char>().write(name) };
             }
@@ -293,6 +299,17 @@ unsafe extern "C" fn db_file_control(file: *mut File, operation: c_int, arg: *mu
         }
         abi::OK
     })
+}
+
+/// A name for a temporary file, where SQLite's own VFS would make it: in the first of these folders that can be
+/// written.
+fn temporary_name() -> String {
+    let named = ["SQLITE_TMPDIR", "TMPDIR"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
+    let usual = ["/var/tmp", "/usr/tmp", "/tmp", "."].into_iter().map(PathBuf::from);
+    let folder = named.chain(usual).find(|folder| folder.is_dir() && super::can_write(folder));
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let name = format!("etilqs_{:x}_{:x}", std::process::id(), since.as_nanos());
+    folder.unwrap_or_else(|| PathBuf::from(".")).join(name).display().to_string()
 }
 
 /// Answers a negative number with the flag; any other number sets it.

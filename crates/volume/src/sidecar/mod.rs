@@ -4,7 +4,7 @@ mod record;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
@@ -109,7 +109,8 @@ impl Changed {
     }
 }
 
-/// The sidecar `<path>.mezzanine` beside a file, readable by its owner only.
+/// The sidecar `<path>.mezzanine` beside a file. It belongs to the owner of the file, and is read and written by
+/// whoever may read and write that.
 #[derive(Debug)]
 pub struct PathSidecar {
     backing: PathBuf,
@@ -173,6 +174,26 @@ impl PathSidecar {
     }
 }
 
+/// Has a file or directory that stands beside `backing` belong to whom that belongs to, as far as this process
+/// may: one that is root makes files for a service that is not. What is beside a device stays its maker's.
+///
+/// # Errors
+/// Why its mode cannot be changed.
+pub fn give_to_owner_of(backing: &Path, beside: &File) -> io::Result<()> {
+    let Some(owner) = fs::metadata(backing).ok().filter(fs::Metadata::is_file) else { return Ok(()) };
+    let own = beside.metadata()?;
+    if (own.uid(), own.gid()) != (owner.uid(), owner.gid()) {
+        // Only root can give a file away, and others a group that they are in; nobody else needs to.
+        let given = fchown(beside, Some(owner.uid()), Some(owner.gid()));
+        let _ = given.or_else(|_| fchown(beside, None, Some(owner.gid())));
+    }
+    // Whoever has it writes it, also where the file itself is not to be written.
+    let mode = owner.mode() & 0o666 | 0o600;
+    // Whoever may read a directory may look into it.
+    let mode = if own.is_dir() { mode | (mode & 0o444) >> 2 } else { mode };
+    if own.mode() & 0o777 == mode { Ok(()) } else { beside.set_permissions(fs::Permissions::from_mode(mode)) }
+}
+
 fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -201,6 +222,9 @@ impl SidecarStore for PathSidecar {
         // A file of that name is the leftover of a crash: whatever it holds was never in force.
         absent_is_fine(fs::remove_file(&temporary))?;
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+        if !planted::is(Bug::SidecarOfItsMaker) {
+            give_to_owner_of(&self.backing, &file)?;
+        }
         file.write_all(bytes)?;
         file.sync_all()?;
         drop(file);
