@@ -617,6 +617,9 @@ bugs! {
         SidecarOfItsMaker,
         /// A database in WAL mode that cannot be written is read though others may write it without the tier. It was so once. (SQLite's part.)
         WalReadBesideWriters,
+        /// Pages that were written without a sync stay in the memory of the process while the log that has them as they were goes. It was so once. (SQLite's
+        /// part.)
+        PagesKeptBack,
         /// In sync mode `drained` a page that cannot be read leaves its tier in use, and every restart of the server comes to it again. It was so once. (The
         /// part of `crates/ffi`.)
         UnreadableKeepsTier,

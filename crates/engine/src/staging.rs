@@ -522,6 +522,31 @@ impl Tier {
     pub fn request_sync(&self) -> Result<SyncTicket, NoRoom> {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
+        let ticket = self.close_groups()?;
+        control.sync_wanted.set(control.sync_wanted.get().max(ticket.groups));
+        Ok(ticket)
+    }
+
+    /// As [`Self::request_sync`], for a host that fears for its process and not for power: nothing is flushed
+    /// for it, and [`Self::is_written`] says when recovery after a kill would find everything.
+    ///
+    /// # Errors
+    /// As of [`Self::request_sync`].
+    pub fn request_write(&self) -> Result<SyncTicket, NoRoom> {
+        let _guard = self.control().lock.lock(self.owner);
+        self.close_groups()
+    }
+
+    /// Whether everything that was staged in before [`Self::request_write`] has been written to flash. Changes
+    /// of a slot directory count when they are durable.
+    pub fn is_written(&self, ticket: &SyncTicket) -> bool {
+        let _guard = self.control().lock.lock(self.owner);
+        self.written_end() >= ticket.groups && self.slots_durable() >= ticket.slots
+    }
+
+    /// Closes the group that is open. Under the control lock.
+    fn close_groups(&self) -> Result<SyncTicket, NoRoom> {
+        let control = self.control();
         if control.note_changed.get() != 0 && !planted::is(Bug::NoteLeftBehind) {
             let found = self.open_group(Reserve::Note).is_some();
             if !found && (!self.rests_for_disk() || planted::is(Bug::NoteAwaitedAtRest)) {
@@ -537,7 +562,6 @@ impl Tier {
         }
         let end = self.groups_end();
         planted::inside("request sync: group closed");
-        control.sync_wanted.set(control.sync_wanted.get().max(end));
         Ok(SyncTicket { groups: end, slots: self.want_slots() })
     }
 

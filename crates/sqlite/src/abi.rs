@@ -26,6 +26,7 @@ pub(crate) const IOERR_WRITE: c_int = IOERR | (3 << 8);
 pub(crate) const IOERR_FSYNC: c_int = IOERR | (4 << 8);
 pub(crate) const IOERR_TRUNCATE: c_int = IOERR | (6 << 8);
 pub(crate) const IOERR_FSTAT: c_int = IOERR | (7 << 8);
+pub(crate) const IOERR_DELETE: c_int = IOERR | (10 << 8);
 pub(crate) const IOERR_NOMEM: c_int = IOERR | (12 << 8);
 pub(crate) const IOERR_SHMMAP: c_int = IOERR | (21 << 8);
 

@@ -1,7 +1,6 @@
 //! A database file on a volume, and one connection's handle of it.
 
 use std::cell::Cell;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,6 +29,8 @@ pub(crate) struct Database {
     /// process and pass by here, so the copy is never old.
     header: Mutex<Option<[u8; HEADER_BYTES]>>,
     warned: AtomicBool,
+    /// Something was written since the last sync, and not handed over.
+    kept_back: AtomicBool,
     /// Withdrawn when a log file is opened on something that does not keep this promise.
     logs_powersafe: AtomicBool,
     next_holder: AtomicU64,
@@ -67,6 +68,7 @@ impl Database {
             index: Mutex::default(),
             header: Mutex::new(None),
             warned: AtomicBool::new(false),
+            kept_back: AtomicBool::new(false),
             logs_powersafe: AtomicBool::new(true),
             next_holder: AtomicU64::new(0),
         }
@@ -84,15 +86,20 @@ impl Database {
         self.writable
     }
 
-    /// Whether SQLite's name of a log is that of a log of this database.
-    pub(crate) fn owns_log(&self, log: &Path) -> bool {
-        let (name, log) = (self.path.as_os_str().as_bytes(), log.as_os_str().as_bytes());
-        log.strip_prefix(name).is_some_and(|suffix| suffix == b"-wal" || suffix == b"-journal")
-    }
-
     /// A transaction was committed in the write-ahead log.
     pub(crate) fn committed(&self) {
         self.file.committed();
+    }
+
+    /// Whoever relies on the pages that were written so far is about to go: a log is emptied, or readers are let
+    /// in. A process that is killed from here on leaves those pages behind. With any `synchronous` but `OFF` a
+    /// sync has come first, and there is nothing to do.
+    pub(crate) fn hand_over(&self) -> Result<(), Error> {
+        if !self.kept_back.swap(false, Ordering::AcqRel) || planted::is(Bug::PagesKeptBack) {
+            return Ok(());
+        }
+        self.file.hand_over().inspect_err(|_| self.kept_back.store(true, Ordering::Release))?;
+        Ok(())
     }
 
     pub(crate) fn withdraw_powersafe(&self) {
@@ -181,6 +188,7 @@ impl Connection {
     /// Writes all of `buf` at `offset`.
     pub(crate) fn write(&self, buf: &[u8], offset: u64) -> Result<(), Error> {
         let db = &*self.database;
+        db.kept_back.store(true, Ordering::Release);
         if offset >= HEADER_BYTES as u64 {
             return Ok(self.file.write_at(buf, offset)?);
         }
@@ -227,11 +235,13 @@ impl Connection {
     }
 
     pub(crate) fn sync(&self) -> Result<(), Error> {
-        if self.held.is_some() {
-            // What is committed is so in the write-ahead log, which this brings the file up to.
-            return Ok(self.file.checkpoint()?);
-        }
-        Ok(self.file.sync()?)
+        let kept_back = self.database.kept_back.swap(false, Ordering::AcqRel);
+        // What is committed in WAL mode is so in the log, which this brings the file up to.
+        let synced = if self.held.is_some() { self.file.checkpoint() } else { self.file.sync() };
+        synced.inspect_err(|_| {
+            self.database.kept_back.fetch_or(kept_back, Ordering::AcqRel);
+        })?;
+        Ok(())
     }
 
     pub(crate) fn len(&self) -> u64 {

@@ -5,11 +5,14 @@
 //! through them would be behind the back of its parent. So none of them is used or freed in a child: it has a
 //! registry of its own, in which there is nothing yet, and a connection that it inherited answers an error.
 
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use mezzanine_device::fork::generation;
 use mezzanine_engine::planted::{self, Bug};
 
+use crate::database::Database;
 use crate::database_file::Parked;
 use crate::error::{Error, ErrorKind};
 use crate::mount::Registry;
@@ -19,6 +22,8 @@ pub(crate) struct OfProcess {
     origin: Origin,
     registry: Mutex<Registry>,
     parked: Mutex<Parked>,
+    /// Databases of the registry by their paths: who asks for one must not wait until another has been opened.
+    named: Mutex<HashMap<PathBuf, Weak<Database>>>,
     /// That of a child of this process, or of a child's child.
     next: OnceLock<Box<OfProcess>>,
 }
@@ -31,6 +36,7 @@ impl OfProcess {
             origin: Origin::here(),
             registry: Mutex::default(),
             parked: Mutex::default(),
+            named: Mutex::default(),
             next: OnceLock::new(),
         }
     }
@@ -46,6 +52,23 @@ impl OfProcess {
 
     pub(crate) fn registry(&self) -> MutexGuard<'_, Registry> {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The database of this path, if it is in the registry.
+    pub(crate) fn database(&self, path: &Path) -> Option<Arc<Database>> {
+        self.named.lock().unwrap_or_else(PoisonError::into_inner).get(path)?.upgrade()
+    }
+
+    /// All databases in the registry.
+    pub(crate) fn databases(&self) -> Vec<Arc<Database>> {
+        self.named.lock().unwrap_or_else(PoisonError::into_inner).values().filter_map(Weak::upgrade).collect()
+    }
+
+    /// A database comes to the registry; those that have left are forgotten.
+    pub(crate) fn name(&self, database: &Arc<Database>) {
+        let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
+        named.retain(|_, known| known.strong_count() > 0);
+        named.insert(database.path().to_owned(), Arc::downgrade(database));
     }
 
     pub(crate) fn parked(&self) -> MutexGuard<'_, Parked> {

@@ -65,6 +65,13 @@ fn with_suffix(stem: &[u8], suffix: &str) -> PathBuf {
     PathBuf::from(std::ffi::OsString::from_vec(bytes))
 }
 
+/// The path of the database whose log SQLite calls `name`.
+pub(crate) fn database_of(name: &Path) -> Option<PathBuf> {
+    let bytes = name.as_os_str().as_bytes();
+    let stem = bytes.strip_suffix(WAL_SUFFIX).or_else(|| bytes.strip_suffix(JOURNAL_SUFFIX))?;
+    Some(PathBuf::from(OsStr::from_bytes(stem)))
+}
+
 /// Where the log that SQLite calls `name` is. Logs of databases without a log directory (those that another
 /// VFS has attached and that a super-journal names) are where SQLite thinks they are.
 pub(crate) fn place(name: &Path) -> PathBuf {

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mezzanine_device::{Device, DeviceError};
 use mezzanine_engine::format::read_superblock;
@@ -356,6 +356,7 @@ impl Registry {
         match attach(&mount, path, &lock) {
             Ok(database) => {
                 let id = lock.id();
+                OfProcess::here().name(&database);
                 let attached =
                     Attached { mount, database: Arc::clone(&database), connections: 1, _lock: lock };
                 self.databases.insert(id, attached);
@@ -400,6 +401,7 @@ impl Registry {
             Acquired::HeldElsewhere => return Err(held_elsewhere(path)),
         };
         let database = mount.database(path, &lock)?;
+        OfProcess::here().name(&database);
         self.databases
             .insert(lock.id(), Attached { mount: Arc::clone(mount), database, connections: 0, _lock: lock });
         Ok(())
@@ -591,18 +593,23 @@ fn page_size_of(database: &dyn Device) -> Option<u32> {
     crate::database::header_page_size(&header).filter(|size| (4096..=32_768).contains(size))
 }
 
-/// The open database that a log belongs to.
-pub(crate) fn database_of_log(log: &Path) -> Option<Weak<Database>> {
-    let registry = lock();
-    let mut databases = registry.databases.values().map(|attached| &attached.database);
-    databases.find(|database| database.owns_log(log)).map(Arc::downgrade)
+/// The database that a log belongs to, by the name that SQLite has for the log.
+pub(crate) fn database_of_log(log: &Path) -> Option<Arc<Database>> {
+    OfProcess::here().database(&logs::database_of(log)?)
+}
+
+/// A log is about to be removed, or a super-journal, with which the logs of all databases in its transaction lose
+/// their meaning.
+pub(crate) fn hand_over_before_removal(log: &Path) -> Result<(), Error> {
+    match logs::database_of(log) {
+        Some(path) => OfProcess::here().database(&path).map_or(Ok(()), |database| database.hand_over()),
+        None => OfProcess::here().databases().iter().try_for_each(|database| database.hand_over()),
+    }
 }
 
 /// A log of an open database is kept by something that does not keep the bytes beside a write as they were.
 pub(crate) fn withdraw_powersafe(log: &Path) {
-    for attached in lock().databases.values() {
-        if attached.database.owns_log(log) {
-            attached.database.withdraw_powersafe();
-        }
+    if let Some(database) = database_of_log(log) {
+        database.withdraw_powersafe();
     }
 }

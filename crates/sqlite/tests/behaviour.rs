@@ -239,8 +239,10 @@ fn file_controls_are_answered_as_by_sqlites_own_vfs() {
     let db = open(&folder, "app.db");
     let plain = Connection::open(folder.file("plain.db")).unwrap();
     let ask = |db: &Connection, operation, argument: *mut std::ffi::c_void| {
+        // SAFETY: it is not closed meanwhile.
+        let handle = unsafe { db.handle() };
         // SAFETY: the argument is what the operation takes.
-        unsafe { ffi::sqlite3_file_control(db.handle(), c"main".as_ptr(), operation, argument) }
+        unsafe { ffi::sqlite3_file_control(handle, c"main".as_ptr(), operation, argument) }
     };
     for db in [&db, &plain] {
         let (mut chunk, mut hint) = (1 << 16, 1_i64 << 20);

@@ -225,9 +225,11 @@ fn a_refused_database_has_its_log_back() {
                 fs::copy(folder.file(name), twin.file(name)).unwrap();
             }
             mezzanine_engine::planted::set(Some(mezzanine_engine::planted::Bug::RefusedLogKept));
-            refusal(&twin);
+            let told = refusal(&twin);
             mezzanine_engine::planted::set(None);
-            assert_ne!(rows_without_a_tier(&twin), Ok(200), "the planted fault went unnoticed");
+            assert!(told.contains("app.db.mezzanine"), "{journal}: {told}");
+            let rows = rows_without_a_tier(&twin);
+            assert_ne!(rows, Ok(200), "the planted fault went unnoticed: {journal}, {told}");
         }
         fs::remove_file(&sidecar).unwrap();
         assert_eq!(rows_without_a_tier(&folder), Ok(200), "{journal}");

@@ -388,6 +388,12 @@ impl Shared {
 
     /// Tells the tier the files' present lengths if they differ from what it was told, and begins a sync.
     pub(crate) fn begin_sync(&self, host: &TierHost) -> Result<SyncTicket, NoRoom> {
+        self.table_goes_along(host);
+        host.tier.request_sync()
+    }
+
+    /// The group that is closed next carries what the table of files is by now.
+    fn table_goes_along(&self, host: &TierHost) {
         let mut note = lock(&host.table);
         for file in self.all_files() {
             if let Some(entry) = note.table.get_mut(file.number) {
@@ -399,7 +405,6 @@ impl Shared {
         if !host.is_incomplete() {
             self.tell_table(host, &mut note);
         }
-        host.tier.request_sync()
     }
 
     /// Has the tier carry the table of files in all groups from here on.
@@ -447,6 +452,37 @@ impl Shared {
         }
         host.synced.fetch_max(upto, Ordering::AcqRel);
         Ok(true)
+    }
+
+    /// Has every change that the tier holds written to flash, and waits for no flush: the process may be killed
+    /// then, the power may not fail.
+    pub(crate) fn hand_over_tier(&self, host: &TierHost) -> Result<(), VolumeError> {
+        let mut asked: Option<SyncTicket> = None;
+        loop {
+            let seen = self.signal.progress();
+            if !self.is_tier_alive(host)? {
+                // It was brought to disk.
+                return Ok(());
+            }
+            if let Some(ticket) = asked.as_ref() {
+                if host.tier.is_written(ticket) {
+                    return Ok(());
+                }
+                if host.tier.sync_state(ticket) == SyncState::Failed {
+                    self.handle_failure(host);
+                }
+            } else {
+                let Some(inside) = host.enter(&self.condition) else { continue };
+                self.table_goes_along(host);
+                asked = host.tier.request_write().ok();
+                drop(inside);
+                if asked.is_some() {
+                    self.signal.offer_work();
+                    continue;
+                }
+            }
+            self.work_or_wait(host, seen)?;
+        }
     }
 
     /// Whether a sync may go on waiting for the tier. If the tier was given up, everything is on disk and

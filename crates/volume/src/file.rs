@@ -98,6 +98,16 @@ impl VolumeFile {
         self.sync_as(Op::Commit)
     }
 
+    /// Hands every completed change of this file to the operating system, in a form that the next opening finds if
+    /// the process is killed; perhaps of other files too. Nothing is flushed: if power fails, what was written
+    /// since the last sync may be lost in part. For databases that do not sync, and yet survive a killed process.
+    ///
+    /// # Errors
+    /// The failure.
+    pub fn hand_over(&self) -> Result<(), VolumeError> {
+        self.shared.hand_over(&self.inner)
+    }
+
     /// As [`Self::sync`], for a database that keeps a log elsewhere and now brings this file up to it: a
     /// recording has a checkpoint here and not a commit.
     ///

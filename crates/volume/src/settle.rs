@@ -335,6 +335,17 @@ impl Shared {
         Ok(worked)
     }
 
+    /// See [`crate::VolumeFile::hand_over`].
+    pub(crate) fn hand_over(&self, file: &FileInner) -> Result<(), VolumeError> {
+        let _changing = shared(&self.changing);
+        self.condition.route("hand over", &file.name)?;
+        // What goes to disk first is there when it is written.
+        match self.tier_in_use().filter(|host| !host.disk_first()) {
+            Some(host) => self.hand_over_tier(&host),
+            None => Ok(()),
+        }
+    }
+
     /// Begins to settle the volume: no changes, no jobs, no disk writes of the tier under way. False if there
     /// is no tier in use, also if it has failed just now: then everything was brought to disk from
     /// memory.

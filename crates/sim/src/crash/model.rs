@@ -349,7 +349,7 @@ impl FileModel {
     pub fn sync_acknowledged(&mut self) {
         self.len_acknowledged();
         let open = std::mem::take(&mut self.open);
-        if !open.is_empty() {
+        if open.iter().any(|unit| self.units[*unit as usize].history.len() > 1) {
             self.broken_off.clear();
         }
         for unit in &open {

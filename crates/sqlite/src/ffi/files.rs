@@ -7,8 +7,8 @@ use std::ffi::{CString, OsStr, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::ptr;
-use std::sync::Weak;
 use std::sync::atomic::{Ordering, fence};
+use std::sync::{Arc, Weak};
 use std::time::SystemTime;
 
 use mezzanine_engine::planted::{self, Bug};
@@ -146,14 +146,11 @@ impl OpenDatabase {
     }
 
     /// As [`Self::on`], for what takes nothing that a child could have: there is nothing to be given back.
-    fn give_back(&mut self, body: impl FnOnce(&mut Connection)) -> c_int {
+    fn give_back(&mut self, body: impl FnOnce(&mut Connection) -> Result<(), Error>) -> c_int {
         if !self.origin.is_here() {
             return abi::OK;
         }
-        self.on(abi::IOERR, |_, connection| {
-            body(connection);
-            abi::OK
-        })
+        self.on(abi::IOERR, |core, connection| core.check(body(connection), abi::IOERR))
     }
 }
 
@@ -240,7 +237,12 @@ unsafe extern "C" fn db_lock(file: *mut File, wanted: c_int) -> c_int {
 unsafe extern "C" fn db_unlock(file: *mut File, wanted: c_int) -> c_int {
     let Some(wanted) = Level::asked_for(wanted) else { return abi::MISUSE };
     // SAFETY: a method of this file.
-    unsafe { opened(file) }.give_back(|connection| connection.unlock(wanted))
+    unsafe { opened(file) }.give_back(|connection| {
+        let handed =
+            if connection.level() == Level::Exclusive { connection.database().hand_over() } else { Ok(()) };
+        connection.unlock(wanted);
+        handed
+    })
 }
 
 unsafe extern "C" fn db_check_reserved_lock(file: *mut File, out: *mut c_int) -> c_int {
@@ -362,7 +364,12 @@ unsafe extern "C" fn db_shm_lock(file: *mut File, first: c_int, count: c_int, fl
     let Some((count, first)) = range(count, i64::from(first)) else { return abi::MISUSE };
     let (first, exclusive) = (first as usize, flags & abi::SHM_EXCLUSIVE != 0);
     // SAFETY: a method of this file.
-    unsafe { opened(file) }.on(abi::IOERR, |_, connection| {
+    unsafe { opened(file) }.on(abi::IOERR, |core, connection| {
+        // A checkpoint is about to say how far the log is not needed any more.
+        let handed = flags & abi::SHM_UNLOCK != 0 && exclusive;
+        if let Some(error) = handed.then(|| connection.database().hand_over().err()).flatten() {
+            return core.fail(&error, abi::IOERR);
+        }
         connection.with_index(|index, held| {
             if flags & abi::SHM_UNLOCK != 0 {
                 index.unlock(held, first, count);
@@ -379,7 +386,10 @@ unsafe extern "C" fn db_shm_barrier(_file: *mut File) {
 
 unsafe extern "C" fn db_shm_unmap(file: *mut File, _delete: c_int) -> c_int {
     // SAFETY: a method of this file.
-    unsafe { opened(file) }.give_back(Connection::leave_index)
+    unsafe { opened(file) }.give_back(|connection| {
+        connection.leave_index();
+        Ok(())
+    })
 }
 
 // ----------------------------------------------------------------------------------------------------
@@ -394,9 +404,10 @@ struct OpenLog {
     /// The base VFS's file; words, for its alignment.
     base: Box<[u64]>,
     unsynced: Unsynced,
-    /// Of a write-ahead log the database: recordings have its commits. Weak, so that a log that SQLite has
-    /// not closed yet keeps no tier open.
+    /// Whose it is. Weak, so that a log that SQLite has not closed yet keeps no tier open.
     database: Option<Weak<Database>>,
+    /// A write-ahead log: recordings have its commits.
+    is_wal: bool,
 }
 
 static LOG_METHODS: IoMethods = IoMethods {
@@ -438,9 +449,10 @@ pub(super) unsafe fn open_log(
         unsafe { close_base(inner) };
         return code;
     }
-    let database = if flags & abi::OPEN_WAL != 0 { mount::database_of_log(path) } else { None };
+    let database = mount::database_of_log(path).as_ref().map(Arc::downgrade);
+    let is_wal = flags & abi::OPEN_WAL != 0;
     let (origin, unsynced) = (Origin::here(), Unsynced::default());
-    let state = OpenLog { core, origin, path: place, _name: name, base, unsynced, database };
+    let state = OpenLog { core, origin, path: place, _name: name, base, unsynced, database, is_wal };
     let slot = Slot { head: File { pMethods: &LOG_METHODS }, state: Box::into_raw(Box::new(state)) };
     // SAFETY: contract 2, and `szOsFile` is at least the size of a slot.
     unsafe { file.cast::<Slot<OpenLog>>().write(slot) };
@@ -479,7 +491,7 @@ unsafe fn log<'a>(file: *mut File) -> &'a mut OpenLog {
 impl OpenLog {
     /// Tells a recording of a commit, when the frame that makes it is about to be written.
     fn note_commit(&self, data: *const c_void, amount: c_int) {
-        let Some(database) = &self.database else { return };
+        let Some(database) = self.database.as_ref().filter(|_| self.is_wal) else { return };
         let Ok(amount) = usize::try_from(amount) else { return };
         // SAFETY: contract 4.
         let bytes = unsafe { std::slice::from_raw_parts(data.cast::<u8>(), amount) };
@@ -488,6 +500,12 @@ impl OpenLog {
                 database.committed();
             }
         }
+    }
+
+    /// Before the log loses something that may still be needed for pages that were written: it ends, or begins
+    /// anew.
+    fn hand_over(&self) -> Result<(), Error> {
+        self.database.as_ref().and_then(Weak::upgrade).map_or(Ok(()), |database| database.hand_over())
     }
 
     /// Whether these bytes complete the name of a super-journal that names databases without a tier as well
@@ -601,6 +619,9 @@ log_methods! {
     log_write = xWrite(data: *const c_void, amount: c_int, offset: i64), else abi::IOERR_WRITE,
         first |log, data, amount, offset| {
             log.note_commit(data, amount);
+            if let Some(error) = (offset == 0).then(|| log.hand_over().err()).flatten() {
+                return log.core.fail(&error, abi::IOERR_WRITE);
+            }
             match log.names_others(data, amount, offset) {
                 Ok(false) => {}
                 // Without these bytes the name before them is none, and the journal one of its own.
@@ -613,6 +634,9 @@ log_methods! {
             CONTINUE
         };
     log_truncate = xTruncate(len: i64), else abi::IOERR_TRUNCATE, first |log, len| {
+        if let Err(error) = log.hand_over() {
+            return log.core.fail(&error, abi::IOERR_TRUNCATE);
+        }
         log.unsynced.truncate(u64::try_from(len).unwrap_or(0));
         CONTINUE
     };

@@ -21,6 +21,7 @@ use std::ptr;
 use crate::abi::{self, File, Symbol, Vfs, routine};
 use crate::error::{Error, ErrorKind};
 use crate::logs;
+use crate::mount::hand_over_before_removal;
 use crate::report::{self, guarded, last_error};
 use crate::vfs::Settings;
 
@@ -362,6 +363,10 @@ unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, sync_directory: 
         // SAFETY: contract 4.
         let Some(path) = (unsafe { path(name) }) else { return abi::MISUSE };
         let place = log_name(&logs::place(path));
+        // What the log has is needed until the pages that were written are safe from a kill.
+        if let Err(error) = hand_over_before_removal(path) {
+            return core.fail(&error, abi::IOERR_DELETE);
+        }
         // SAFETY: the base VFS is never freed.
         let delete = unsafe { (*core.base).xDelete };
         // SAFETY: the name ends with a zero.
