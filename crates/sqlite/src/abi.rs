@@ -129,7 +129,7 @@ impl IoMethods {
 
 pub(crate) type Symbol = Option<unsafe extern "C" fn()>;
 
-/// `sqlite3_vfs`, version 3. Ours says version 2: it has no system calls to override.
+/// `sqlite3_vfs`, version 3. What ours does not do itself it passes on to the VFS below it.
 #[repr(C)]
 pub(crate) struct Vfs {
     pub(crate) iVersion: c_int,

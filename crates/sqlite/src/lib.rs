@@ -31,6 +31,7 @@ mod abi;
 mod error;
 
 mod params;
+mod rules;
 mod vfs;
 
 mod database_file;
@@ -56,9 +57,10 @@ mod report;
 mod ffi;
 
 pub use error::{Error, ErrorKind};
-pub use ffi::extension_init;
+pub use ffi::{extension_init, extension_init_default};
 pub use logs::unfinished_logs;
 pub use record::DIRECTORY_VARIABLE;
 pub use report::last_error;
+pub use rules::{RULES_FILE, RULES_VARIABLE};
 pub use timing::{Extent, LogDrive, LogTimer, RealSync};
 pub use vfs::{Builder, DEFAULT_NAME, MezzanineVfs};

@@ -593,6 +593,11 @@ fn page_size_of(database: &dyn Device) -> Option<u32> {
     crate::database::header_page_size(&header).filter(|size| (4096..=32_768).contains(size))
 }
 
+/// Whether the database of this path is on a tier of this process.
+pub(crate) fn is_open(path: &Path) -> bool {
+    OfProcess::here().database(path).is_some()
+}
+
 /// The database that a log belongs to, by the name that SQLite has for the log.
 pub(crate) fn database_of_log(log: &Path) -> Option<Arc<Database>> {
     OfProcess::here().database(&logs::database_of(log)?)

@@ -10,6 +10,7 @@ use crate::error::{Error, ErrorKind};
 use crate::ffi::{self, Api, Registered};
 use crate::mount::{self, Mount, OpenDisk};
 use crate::record;
+use crate::rules::Rules;
 use crate::timing::LogTimer;
 
 /// The name that the VFS has unless it is given another.
@@ -19,6 +20,7 @@ pub const DEFAULT_NAME: &str = "mezzanine";
 pub(crate) struct Settings {
     pub(crate) name: String,
     pub(crate) mount: Option<Arc<Mount>>,
+    pub(crate) rules: Rules,
     pub(crate) log_timer: Option<Arc<dyn LogTimer>>,
     pub(crate) make_default: bool,
     /// Whether failures to open are written to standard error as well, for hosts that show no log.
@@ -47,6 +49,7 @@ impl MezzanineVfs {
             settings: Settings {
                 name: name.to_owned(),
                 mount: None,
+                rules: Rules::default(),
                 log_timer: None,
                 make_default: false,
                 complain: false,
@@ -138,7 +141,8 @@ impl Builder {
         self
     }
 
-    /// Makes it the VFS of every connection that names none.
+    /// Makes it the VFS of every connection that names none. A database that has no sidecar and that no rule
+    /// matches ([`RULES_VARIABLE`](crate::RULES_VARIABLE)) is opened by the VFS that was the default before.
     #[must_use]
     pub fn make_default(mut self) -> Self {
         self.settings.make_default = true;
@@ -175,6 +179,9 @@ impl Builder {
             .map(|(volume, flash, page_size)| Mount::of_owner(volume, flash, page_size, self.disk));
         if let Some(mount) = &mount {
             record::begin(&mount.volume, None)?;
+        }
+        if mount.is_none() {
+            self.settings.rules = Rules::of_machine()?;
         }
         self.settings.mount = mount.clone();
         let registered = ffi::register(api, self.settings)?;

@@ -25,6 +25,7 @@ use crate::params::Params;
 use crate::pragma::{self, Answer};
 use crate::record;
 use crate::report::{self, guarded, last_error};
+use crate::rules::Place;
 use crate::timing::{RealSync, Unsynced};
 
 /// Ends the name of a super-journal in a journal, and begins the headers of journals ("Database File Format",
@@ -75,14 +76,29 @@ pub(super) unsafe fn open_database(
     };
     let powersafe =
         parameter("psow").is_none_or(|value| !["0", "no", "off", "false"].iter().any(|off| value == *off));
-    let opened = Params::read(parameter)
-        .and_then(|params| mount::open(path, wish, core.settings.mount.as_ref(), &params));
-    let database = match opened {
+    // Of a URI that names this VFS a tier is expected, and is missed in words.
+    let by_name = parameter("vfs").is_some_and(|vfs| vfs == *core.settings.name);
+    let refused = |error: Error| {
+        let code = if error.kind() == ErrorKind::Busy { abi::BUSY } else { abi::CANTOPEN };
+        core.fail(&error, code)
+    };
+    let settings = &core.settings;
+    let placed =
+        Params::read(parameter).and_then(|given| match mount::is_open(path) || settings.mount.is_some() {
+            true => Ok(Place::Tier(Box::new(given))),
+            false => settings.rules.place(path, given),
+        });
+    let params = match placed {
+        Ok(Place::Tier(params)) => *params,
+        Ok(Place::Plain) if by_name => Params::default(),
+        // SAFETY: contract 2 and 4; the memory is large enough for the base VFS, which takes the file over for
+        // good.
+        Ok(Place::Plain) => return unsafe { base_open(core, name, file, flags, out) },
+        Err(error) => return refused(error),
+    };
+    let database = match mount::open(path, wish, settings.mount.as_ref(), &params) {
         Ok(database) => database,
-        Err(error) => {
-            let code = if error.kind() == ErrorKind::Busy { abi::BUSY } else { abi::CANTOPEN };
-            return core.fail(&error, code);
-        }
+        Err(error) => return refused(error),
     };
     let read_only = !wish.writable || !database.writable();
     let connection = Some(Connection::new(database, powersafe));

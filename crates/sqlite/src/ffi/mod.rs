@@ -21,7 +21,7 @@ use std::ptr;
 use crate::abi::{self, File, Symbol, Vfs, routine};
 use crate::error::{Error, ErrorKind};
 use crate::logs;
-use crate::mount::hand_over_before_removal;
+use crate::mount::{database_of_log, hand_over_before_removal};
 use crate::report::{self, guarded, last_error};
 use crate::vfs::Settings;
 
@@ -196,10 +196,10 @@ pub(crate) fn register(api: Api, settings: Settings) -> Result<Registered, Error
     }
     let default = c_int::from(settings.make_default);
     // SAFETY: a registered VFS is valid, and SQLite never frees or changes it but for `pNext`.
-    let Vfs { szOsFile: base_size, mxPathname: base_path, .. } = *unsafe { &*base };
+    let Vfs { iVersion: base_version, szOsFile: base_size, mxPathname: base_path, .. } = *unsafe { &*base };
     let core = Box::new(Core { api, base, settings });
     let vfs = Box::into_raw(Box::new(Vfs {
-        iVersion: 2,
+        iVersion: base_version.min(3),
         szOsFile: base_size.max(SLOT_BYTES as c_int),
         // The logs' real names are a little longer than those that SQLite makes.
         mxPathname: base_path - 8,
@@ -219,9 +219,9 @@ pub(crate) fn register(api: Api, settings: Settings) -> Result<Registered, Error
         xCurrentTime: Some(current_time),
         xGetLastError: Some(get_last_error),
         xCurrentTimeInt64: Some(current_time_int64),
-        xSetSystemCall: None,
-        xGetSystemCall: None,
-        xNextSystemCall: None,
+        xSetSystemCall: Some(set_system_call),
+        xGetSystemCall: Some(get_system_call),
+        xNextSystemCall: Some(next_system_call),
     }));
     // SAFETY: the structure is complete and stays for the life of the process.
     let result = unsafe { (api.vfs_register)(vfs, default) };
@@ -242,14 +242,35 @@ pub(crate) fn register(api: Api, settings: Settings) -> Result<Registered, Error
 /// # Safety
 /// The arguments are those that SQLite calls the entry point with.
 pub unsafe fn extension_init(message: *mut *mut c_char, routines: *const c_void) -> c_int {
+    // SAFETY: passed on.
+    unsafe { init(message, routines, false) }
+}
+
+/// As [`extension_init`], for an entry point that makes the VFS the one of every connection that names none.
+///
+/// # Safety
+/// As of [`extension_init`].
+pub unsafe fn extension_init_default(message: *mut *mut c_char, routines: *const c_void) -> c_int {
+    // SAFETY: passed on.
+    unsafe { init(message, routines, true) }
+}
+
+/// # Safety
+/// As of [`extension_init`].
+unsafe fn init(message: *mut *mut c_char, routines: *const c_void, default: bool) -> c_int {
     // SAFETY: the caller passes on SQLite's table.
     let Some(api) = (unsafe { Api::of_loader(routines.cast()) }) else { return abi::ERROR };
     let name = c_string(crate::vfs::DEFAULT_NAME);
     // SAFETY: the name ends with a zero.
-    if !unsafe { (api.vfs_find)(name.as_ptr()) }.is_null() {
-        return abi::OK_LOAD_PERMANENTLY;
+    let known = unsafe { (api.vfs_find)(name.as_ptr()) };
+    if !known.is_null() {
+        // SAFETY: it is registered, and stays; once more, it comes first in SQLite's list.
+        let first = if default { unsafe { (api.vfs_register)(known, 1) } } else { abi::OK };
+        return if first == abi::OK { abi::OK_LOAD_PERMANENTLY } else { first };
     }
-    match crate::vfs::MezzanineVfs::builder(crate::vfs::DEFAULT_NAME).complain().register_with(api) {
+    let builder = crate::vfs::MezzanineVfs::builder(crate::vfs::DEFAULT_NAME).complain();
+    let builder = if default { builder.make_default() } else { builder };
+    match builder.register_with(api) {
         // The VFS has pointers into this library: it must stay when the connection that loaded it goes.
         Ok(_) => abi::OK_LOAD_PERMANENTLY,
         Err(error) => {
@@ -330,7 +351,8 @@ unsafe extern "C" fn open(
                 open_database(core, name, path, file, flags, out)
             },
             // A journal that a super-journal names is opened as if it were one itself.
-            Some(path) if flags & LOG_KINDS != 0 => {
+            // One of a database that is not on a tier is none of ours.
+            Some(path) if flags & LOG_KINDS != 0 && is_ours(path) => {
                 // SAFETY: the arguments are passed on.
                 unsafe { open_log(core, path, file, flags, out) }
             }
@@ -339,6 +361,11 @@ unsafe extern "C" fn open(
             _ => unsafe { base_open(core, name, file, flags, out) },
         }
     })
+}
+
+/// Whether a log is that of a database on a tier, by the name that SQLite has for it.
+fn is_ours(log: &Path) -> bool {
+    database_of_log(log).is_some() || logs::place(log) != log
 }
 
 /// # Safety
@@ -414,6 +441,9 @@ pass_on! {
     sleep = xSleep(microseconds: c_int) -> c_int, else 0;
     current_time = xCurrentTime(out: *mut f64) -> c_int, else abi::ERROR;
     current_time_int64 = xCurrentTimeInt64(out: *mut i64) -> c_int, else abi::ERROR;
+    set_system_call = xSetSystemCall(name: *const c_char, call: Symbol) -> c_int, else abi::NOTFOUND;
+    get_system_call = xGetSystemCall(name: *const c_char) -> Symbol, else None;
+    next_system_call = xNextSystemCall(name: *const c_char) -> *const c_char, else ptr::null();
 }
 
 unsafe extern "C" fn get_last_error(_vfs: *mut Vfs, len: c_int, out: *mut c_char) -> c_int {

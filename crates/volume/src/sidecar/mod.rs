@@ -141,6 +141,12 @@ impl PathSidecar {
         (sidecar.state == SidecarState::Dirty).then_some(sidecar.tier_path)
     }
 
+    /// The tier that the file was last used with, by its path then, and where its newest pages were.
+    pub fn last_tier(&self) -> Option<(SidecarState, String)> {
+        let sidecar = read_sidecar(self).ok()??.ok()?;
+        Some((sidecar.state, sidecar.tier_path))
+    }
+
     /// What named the opening of the tier that the file was last used with, if its newest pages may be there:
     /// [`crate::Volume::nonce`] of then. `None` also from a build that drew none.
     pub fn opening(&self) -> Option<Nonce> {
