@@ -620,6 +620,8 @@ bugs! {
         /// Pages that were written without a sync stay in the memory of the process while the log that has them as they were goes. It was so once. (SQLite's
         /// part.)
         PagesKeptBack,
+        /// A file that took the place of a database while its tier was open is used with what the tier knows of the one before. It was so once. (SQLite's part.)
+        ReplacedFileUsed,
         /// In sync mode `drained` a page that cannot be read leaves its tier in use, and every restart of the server comes to it again. It was so once. (The
         /// part of `crates/ffi`.)
         UnreadableKeepsTier,

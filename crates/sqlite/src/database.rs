@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use mezzanine_device::Device;
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_volume::{VolumeErrorKind, VolumeFile, VolumeStatistics};
 
+use crate::database_file::FileId;
 use crate::error::Error;
 use crate::lock::{Busy, Holder, Level, LockTable};
-use crate::mount::Mount;
+use crate::mount::{GUARD, Mount};
 use crate::shm::{Held, WalIndex};
 
 /// Length of SQLite's file header in bytes ("Database File Format", section 1.3).
@@ -19,6 +21,8 @@ const HEADER_BYTES: usize = 100;
 /// What the connections of the process share of one database file.
 pub(crate) struct Database {
     path: PathBuf,
+    /// The file that had this path when it was opened.
+    id: FileId,
     file: VolumeFile,
     mount: Arc<Mount>,
     writable: bool,
@@ -58,9 +62,16 @@ pub(crate) fn is_in_wal_mode(header: &[u8; HEADER_BYTES]) -> bool {
 }
 
 impl Database {
-    pub(crate) fn new(path: PathBuf, file: VolumeFile, mount: Arc<Mount>, writable: bool) -> Self {
+    pub(crate) fn new(
+        path: PathBuf,
+        id: FileId,
+        file: VolumeFile,
+        mount: Arc<Mount>,
+        writable: bool,
+    ) -> Self {
         Self {
             path,
+            id,
             file,
             mount,
             writable,
@@ -80,6 +91,29 @@ impl Database {
 
     pub(crate) fn mount(&self) -> &Arc<Mount> {
         &self.mount
+    }
+
+    /// Whether its path leads to another file by now, or to none.
+    pub(crate) fn has_moved(&self) -> bool {
+        let moved = FileId::of(&self.path) != Some(self.id);
+        if planted::is(Bug::ReplacedFileUsed) { !self.path.exists() } else { moved }
+    }
+
+    /// Whether `disk`, the file itself, is what the tier knows it to be: nobody had it open here, and its tier
+    /// was kept by another database.
+    pub(crate) fn is_as_it_was(&self, disk: &dyn Device) -> Result<bool, Error> {
+        let mut on_disk = [0; HEADER_BYTES];
+        let read = disk.read_at_or_zero(&mut on_disk, 0);
+        read.map_err(|source| Error::device("open", self.path.display(), source))?;
+        if self.file.is_guarded() {
+            return Ok(on_disk == *GUARD);
+        }
+        let mut known = [0; HEADER_BYTES];
+        match self.file.read_at(&mut known, 0) {
+            Err(error) if !matches!(error.kind(), VolumeErrorKind::ShortRead { .. }) => Err(error.into()),
+            // The change counter is in the header ("Database File Format", section 1.3.6).
+            _ => Ok(on_disk == known && disk.len() == self.file.len()),
+        }
     }
 
     pub(crate) fn writable(&self) -> bool {

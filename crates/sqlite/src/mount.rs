@@ -35,7 +35,7 @@ pub(crate) type OpenDisk = Arc<dyn Fn(&Path) -> Result<Arc<dyn Device>, DeviceEr
 
 /// What stands in place of SQLite's header on disk while the newest pages are on flash only. It is as long as
 /// the header, so that no field of it can be read.
-const GUARD: &[u8; 100] =
+pub(crate) const GUARD: &[u8; 100] =
     b"Mezzanine: the newest pages of this database are in its flash tier. Open it through the tier.      \n";
 
 /// A volume in use.
@@ -60,7 +60,7 @@ struct Attached {
     mount: Arc<Mount>,
     database: Arc<Database>,
     connections: usize,
-    _lock: ProcessLock,
+    lock: ProcessLock,
 }
 
 /// The tiers and databases that a process has in use.
@@ -156,7 +156,7 @@ impl Mount {
             }
         };
         self.own_logs(path, lock.writable())?;
-        Ok(Arc::new(Database::new(path.to_owned(), file, Arc::clone(self), lock.writable())))
+        Ok(Arc::new(Database::new(path.to_owned(), lock.id(), file, Arc::clone(self), lock.writable())))
     }
 }
 
@@ -175,12 +175,16 @@ pub(crate) fn open(
                 return Err(Error::new(ErrorKind::Io, "create", path.display(), "it exists already"));
             }
             if attached.connections == 0 {
+                attached.refuse_changed(path)?;
                 logs::enter(path)?;
                 attached.mount.own_logs(path, true)?;
             }
             attached.connections += 1;
             return Ok(Arc::clone(&attached.database));
         }
+    }
+    if is_open(path) && !planted::is(Bug::ReplacedFileUsed) {
+        return Err(changed(path, "another file has taken its place"));
     }
     match mount {
         None => flash_of(path, params).map(|_| ())?,
@@ -198,6 +202,25 @@ pub(crate) fn open(
         let _ = fs::remove_file(path);
     }
     opened
+}
+
+impl Attached {
+    /// A database that nobody had open while another kept the tier is opened again.
+    fn refuse_changed(&self, path: &Path) -> Result<(), Error> {
+        let same = self.database.is_as_it_was(&*self.lock.file())?;
+        if same || planted::is(Bug::ReplacedFileUsed) {
+            return Ok(());
+        }
+        Err(changed(path, "it was written over by another program"))
+    }
+}
+
+/// The tier goes on with the file that it had: what it knows of that must not come into another.
+fn changed(path: &Path, what: &str) -> Error {
+    let reason = format!("{what} while it was closed here and its tier was kept open by another database");
+    Error::new(ErrorKind::Volume(VolumeErrorKind::ChangedFile), "open", path.display(), reason).advise(
+        "put the file back that was there; or close all databases of the tier first, and see then what it says",
+    )
 }
 
 fn attach(mount: &Arc<Mount>, path: &Path, lock: &ProcessLock) -> Result<Arc<Database>, Error> {
@@ -357,8 +380,7 @@ impl Registry {
             Ok(database) => {
                 let id = lock.id();
                 OfProcess::here().name(&database);
-                let attached =
-                    Attached { mount, database: Arc::clone(&database), connections: 1, _lock: lock };
+                let attached = Attached { mount, database: Arc::clone(&database), connections: 1, lock };
                 self.databases.insert(id, attached);
                 Ok(database)
             }
@@ -403,7 +425,7 @@ impl Registry {
         let database = mount.database(path, &lock)?;
         OfProcess::here().name(&database);
         self.databases
-            .insert(lock.id(), Attached { mount: Arc::clone(mount), database, connections: 0, _lock: lock });
+            .insert(lock.id(), Attached { mount: Arc::clone(mount), database, connections: 0, lock });
         Ok(())
     }
 

@@ -124,6 +124,11 @@ impl VolumeFile {
         Ok(())
     }
 
+    /// Whether the bytes on disk begin with the guard, because the newest ones may be elsewhere.
+    pub fn is_guarded(&self) -> bool {
+        self.inner.is_guarded()
+    }
+
     /// Tells a recording that a transaction was committed, in a log that is no file of the volume. Nothing
     /// else happens.
     pub fn committed(&self) {

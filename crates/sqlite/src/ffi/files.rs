@@ -300,7 +300,7 @@ unsafe extern "C" fn db_file_control(file: *mut File, operation: c_int, arg: *mu
             abi::FCNTL_SIZE_HINT | abi::FCNTL_CHUNK_SIZE => {}
             abi::FCNTL_PERSIST_WAL => number(&|out| flag(out, &connection.persist_wal)),
             abi::FCNTL_POWERSAFE_OVERWRITE => number(&|out| flag(out, &connection.powersafe)),
-            abi::FCNTL_HAS_MOVED => number(&|out| *out = c_int::from(!connection.database().path().exists())),
+            abi::FCNTL_HAS_MOVED => number(&|out| *out = c_int::from(connection.database().has_moved())),
             abi::FCNTL_VFSNAME => {
                 let name = core.api.text(&format!("{}/unix", core.settings.name));
                 // SAFETY: this operation takes a pointer to a text, which SQLite frees.
