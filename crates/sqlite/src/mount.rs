@@ -363,6 +363,14 @@ fn flash_of<'a>(database: &Path, params: &'a Params) -> Result<&'a Path, Error> 
     })
 }
 
+/// Whether a database is that of a tier which `mount` is a copy of: its sidecar names another flash file, and that
+/// is there.
+fn is_of_another_tier(mount: &Mount, database: &Path) -> bool {
+    let Some(sidecar) = PathSidecar::beside(database).found() else { return false };
+    let (other, ours) = (FileId::of(Path::new(&sidecar.tier_path)), FileId::of(&mount.name()));
+    other.is_some() && other != ours && !planted::is(Bug::CopiesTakeOriginals)
+}
+
 impl Registry {
     /// A database that this process has locked and not had open yet.
     fn add(
@@ -406,12 +414,30 @@ impl Registry {
         let mount = Arc::new(open_flash(flash, database, params, lock)?);
         record::begin(&mount.volume, params.trace.as_deref())?;
         self.by_flash.insert(mount.name(), Arc::clone(&mount));
-        for other in mount.volume.unattached().iter().filter(|other| *other != database) {
-            // What cannot be attached is named by the volume's error as soon as somebody wants to change a
-            // file.
-            let _ = self.attach_idle(&mount, other);
-        }
+        self.attach_others(&mount, database);
         Ok(mount)
+    }
+
+    /// Attaches what else has pages in the tier that `database` was opened with. What cannot be attached is named
+    /// by the volume's error as soon as somebody wants to change a file.
+    fn attach_others(&mut self, mount: &Arc<Mount>, database: &Path) {
+        let its_own = PathSidecar::beside(database).found();
+        let its_own = its_own.and_then(|sidecar| mount.volume.number_of(&sidecar));
+        for (number, known) in mount.volume.unattached_files() {
+            let is_named = *known == *database || Some(number) == its_own;
+            if is_named && !planted::is(Bug::CopiesTakeOriginals) {
+                continue;
+            }
+            if *known != *database && !is_of_another_tier(mount, &known) {
+                let _ = self.attach_idle(mount, &known);
+                continue;
+            }
+            // A copy of the tier goes with copies of its databases, which stand beside the one that was named.
+            let beside = known.file_name().map(|name| database.with_file_name(name));
+            if let Some(beside) = beside.filter(|beside| beside != database && *beside != known) {
+                let _ = self.attach_idle(mount, &beside);
+            }
+        }
     }
 
     /// A database that nobody has open here, but whose pages are in the tier: it must be there before any can

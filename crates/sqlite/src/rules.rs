@@ -93,11 +93,10 @@ impl Rules {
             return Ok(Place::Tier(Box::new(given)));
         }
         let rule = self.0.iter().find(|rule| rule.path.matches_path_with(database, MATCHING));
-        let known = match PathSidecar::beside(database).last_tier() {
-            // Its disk is current, and its tier was given up.
-            Some((SidecarState::Detached, _)) | None => None,
-            Some((_, tier)) => Some(PathBuf::from(tier)),
-        };
+        // Of one whose tier was given up the disk is current.
+        let known =
+            PathSidecar::beside(database).found().filter(|found| found.state != SidecarState::Detached);
+        let known = known.map(|found| PathBuf::from(found.tier_path));
         let mut params = match (rule, &known) {
             (None, None) => return Ok(Place::Plain),
             (Some(rule), _) => rule.params.clone(),

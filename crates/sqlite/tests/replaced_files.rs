@@ -1,4 +1,4 @@
-//! Files that are replaced, removed or written over under an open tier.
+//! Files that are replaced, removed or written over under an open tier, and copies of all that belongs together.
 
 #![allow(clippy::unwrap_used)]
 
@@ -137,4 +137,58 @@ fn a_write_after_a_rename_over_an_open_file_is_refused() {
     };
     assert_eq!(told(false), (Some(ErrorCode::ReadOnly), true));
     assert_eq!(told(true), (Some(ErrorCode::ReadOnly), true));
+}
+
+/// A folder with databases on one tier, closed, is copied, and the copy is used. Whether both are what they were.
+fn copied(mode: &str, crashed: bool, databases: &[&str]) -> bool {
+    let folder = Folder::new();
+    fs::create_dir(folder.file("original")).unwrap();
+    register();
+    let open = |place: &str, name: &str| {
+        let (database, flash) = (folder.file(place).join(name), folder.file(place).join("flash.mezz"));
+        Connection::open_with_flags(uri(&database, &flash, &format!("&sync_mode={mode}")), flags())
+    };
+    let all: Vec<Connection> = databases.iter().map(|name| open("original", name).unwrap()).collect();
+    for db in &all {
+        db.execute_batch("CREATE TABLE t (a, b)").unwrap();
+        fill(db, 0, 100);
+    }
+    let copy = || run("cp", &[Path::new("-r"), &folder.file("original"), &folder.file("copy")]);
+    if crashed {
+        copy();
+        drop(all);
+    } else {
+        drop(all);
+        copy();
+    }
+    let rows = |place: &str| -> Vec<i64> {
+        let opened = databases.iter().map(|name| open(place, name)).collect::<Result<Vec<_>, _>>();
+        let Ok(opened) = opened else { return Vec::new() };
+        opened
+            .iter()
+            .map(|db| {
+                db.execute("INSERT INTO t VALUES (1000, 0)", []).unwrap_or(0);
+                db.query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap_or(0)
+            })
+            .collect()
+    };
+    let expected = |times: i64| vec![100 + times; databases.len()];
+    let found = [rows("copy"), rows("original"), rows("copy"), rows("original")];
+    let good = found == [expected(1), expected(1), expected(2), expected(2)];
+    if !good {
+        eprintln!("{mode} {databases:?} crashed {crashed}: {found:?} {:?}", mezzanine_sqlite::last_error());
+    }
+    good
+}
+
+/// Was found by trial: the copy attached the original, whose flash was then older than that, and neither opened.
+#[test]
+fn a_copy_of_everything_is_its_own_and_the_original_stays_as_it_was() {
+    let all = || {
+        let one = ["durable", "through"].iter().all(|mode| copied(mode, false, &["app.db"]));
+        one && copied("durable", true, &["app.db"])
+            && copied("durable", false, &["app.db", "second.db"])
+            && copied("durable", true, &["app.db", "second.db"])
+    };
+    mezzanine_engine::planted::only_with(&[mezzanine_engine::planted::Bug::CopiesTakeOriginals], all);
 }

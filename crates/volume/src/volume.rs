@@ -123,10 +123,21 @@ impl Volume {
     /// Paths, as far as the tier remembers them, of files that may have newer pages there than on disk and
     /// are not attached. Until they are, no file of the volume can be changed.
     pub fn unattached(&self) -> Vec<PathBuf> {
+        self.unattached_files().into_iter().map(|(_, path)| path).collect()
+    }
+
+    /// As [`Self::unattached`], with the numbers that the tier has for these files.
+    pub fn unattached_files(&self) -> Vec<(u32, PathBuf)> {
         let registry = lock(&self.shared.registry);
         let (Some(host), Some(opened)) = (self.shared.host(), &registry.tier) else { return Vec::new() };
-        let missing = self.shared.missing_files(&host);
-        missing.iter().filter_map(|number| opened.roster.paths.get(number).cloned()).collect()
+        let missing = self.shared.missing_files(&host).into_iter();
+        missing.filter_map(|number| Some((number, opened.roster.paths.get(&number)?.clone()))).collect()
+    }
+
+    /// The number that the tier has for the file with this sidecar; `None` if the sidecar is another tier's.
+    pub fn number_of(&self, sidecar: &crate::Sidecar) -> Option<u32> {
+        let host = self.shared.host()?;
+        (sidecar.tier_uuid == host.tier.uuid()).then_some(sidecar.file)
     }
 
     /// Carries out one job of the tier in the calling thread. Returns whether there was one.

@@ -137,20 +137,19 @@ impl PathSidecar {
     /// that they are not on disk. A sidecar that cannot be read says nothing here; attaching the file
     /// will tell what is wrong with it.
     pub fn needed_tier(&self) -> Option<String> {
-        let sidecar = read_sidecar(self).ok()??.ok()?;
+        let sidecar = self.found()?;
         (sidecar.state == SidecarState::Dirty).then_some(sidecar.tier_path)
     }
 
-    /// The tier that the file was last used with, by its path then, and where its newest pages were.
-    pub fn last_tier(&self) -> Option<(SidecarState, String)> {
-        let sidecar = read_sidecar(self).ok()??.ok()?;
-        Some((sidecar.state, sidecar.tier_path))
+    /// What it says; `None` if there is none, or none that can be read.
+    pub fn found(&self) -> Option<Sidecar> {
+        read_sidecar(self).ok()??.ok()
     }
 
     /// What named the opening of the tier that the file was last used with, if its newest pages may be there:
     /// [`crate::Volume::nonce`] of then. `None` also from a build that drew none.
     pub fn opening(&self) -> Option<Nonce> {
-        let sidecar = read_sidecar(self).ok()??.ok()?;
+        let sidecar = self.found()?;
         (sidecar.state == SidecarState::Dirty && sidecar.nonce != Nonce::default()).then_some(sidecar.nonce)
     }
 
