@@ -146,3 +146,39 @@ fn a_tier_is_not_drained_into_files_of_another_moment() {
     mezz(&["tier", "drain", &flash, &db]).expect(0);
     assert_eq!(rows_without_tier(&db).unwrap(), ROWS + 1);
 }
+
+/// One of two databases on a tier is gone: the other can be drained again once that one is forgotten.
+#[test]
+fn a_database_that_is_gone_is_forgotten_by_its_name() {
+    let scratch = Scratch::new();
+    let (db, flash) = database(&scratch, "forgotten");
+    let gone = scratch.file("gone.db");
+    {
+        let registered = mezzanine_sqlite::MezzanineVfs::builder("forgotten").register().unwrap();
+        let uri = format!("file:{gone}?vfs=forgotten&flash={flash}");
+        let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_URI;
+        let connection = Connection::open_with_flags(uri, flags).unwrap();
+        connection.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (randomblob(100000))").unwrap();
+        connection.close().unwrap();
+        registered.close().unwrap();
+    }
+    // While it is there it is drained, and not forgotten without a word.
+    mezz(&["tier", "forget", &flash, &gone]).expect(3).complains(&["gone.db", "newest pages", "--force"]);
+    for file in [gone.clone(), format!("{gone}.mezzanine")] {
+        std::fs::remove_file(file).unwrap();
+    }
+    mezz(&["tier", "drain", &flash, &db]).expect(3).complains(&["gone.db"]);
+    mezz(&["tier", "forget", &flash]).expect(2).complains(&["<FILES>"]);
+    mezz(&["tier", "forget", &flash, &scratch.file("other.db")])
+        .expect(3)
+        .complains(&["other.db", "gone.db"]);
+    mezz(&["tier", "forget", &flash, &gone, "--also", &scratch.file("missing.db")])
+        .expect(3)
+        .complains(&["missing.db"]);
+    let done = mezz(&["tier", "forget", &flash, &gone, "--json"]).expect(0).json();
+    assert_eq!(done["files"][0]["file"].as_str().unwrap(), gone);
+    assert!(done["files"][0]["pages"].as_u64().unwrap() >= 20, "{done}");
+    mezz(&["tier", "forget", &flash, &gone]).expect(3).complains(&["waits for no file"]);
+    mezz(&["tier", "drain", &flash, &db]).expect(0);
+    assert_eq!(rows_without_tier(&db).unwrap(), ROWS);
+}

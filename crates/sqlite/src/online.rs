@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use mezzanine_volume::{ResizeProgress, SyncMode};
+use mezzanine_volume::{Forgotten, ResizeProgress, SyncMode};
 
 use crate::error::Error;
 use crate::mount::Mount;
-use crate::params::{choose, size, sync_mode as mode_of};
+use crate::params::{bad, choose, size, sync_mode as mode_of};
 
 /// `PRAGMA mezzanine_resize`.
 pub(crate) fn resize(mount: &Mount, argument: Option<&str>) -> Result<String, Error> {
@@ -31,6 +31,26 @@ fn words(progress: &ResizeProgress) -> String {
             wanted.bytes, wanted.frames, wanted.frames_to_go
         ),
     }
+}
+
+/// `PRAGMA mezzanine_forget`.
+pub(crate) fn forget(mount: &Mount, argument: Option<&str>) -> Result<String, Error> {
+    let Some(path) = argument else {
+        let waits_for = mount.volume.unattached();
+        let names: Vec<String> = waits_for.iter().map(|path| path.display().to_string()).collect();
+        return Ok(match names.is_empty() {
+            true => "the tier waits for no file".to_owned(),
+            false => format!("the tier waits for {}", names.join(", ")),
+        });
+    };
+    if path.is_empty() {
+        return Err(bad("mezzanine_forget", "", "it names no file; give the path of one that is gone"));
+    }
+    let forgotten = mount.volume.forget(&[path.into()])?;
+    let line = |gone: &Forgotten| {
+        format!("{} is forgotten, with {} pages that flash alone had", gone.path.display(), gone.pages)
+    };
+    Ok(forgotten.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
 /// `PRAGMA mezzanine_sync_mode`.

@@ -8,6 +8,7 @@
 //! | `PRAGMA mezzanine_sync_mode = through` | switches the sync mode while the database is in use; without a value, tells it |
 //! | `PRAGMA mezzanine_admission = off` | has the tier take no pages, or take them again (`on`); without a value, tells which |
 //! | `PRAGMA mezzanine_replace = '/mnt/new/app.mezz'` | moves the tier to another flash file while the database is in use; without a value, tells on which it is |
+//! | `PRAGMA mezzanine_forget = '/srv/old.db'` | goes on without a database that is gone for good; without a value, tells what the tier waits for |
 //! | `PRAGMA mezzanine_trace = '/tmp/app.mezztrace'` | records what the tier's databases ask of it, until `= off`; without a value, tells where to |
 //! | `PRAGMA mezzanine_error` | the newest failure in this thread, in words |
 
@@ -44,6 +45,7 @@ pub(crate) fn answer(
         },
         "mezzanine_resize" => of(online::resize(connection.database().mount(), argument)),
         "mezzanine_sync_mode" => of(online::sync_mode(connection.database().mount(), argument)),
+        "mezzanine_forget" => of(online::forget(connection.database().mount(), argument)),
         "mezzanine_admission" => of(online::admission(connection.database().mount(), argument)),
         "mezzanine_replace" => of(replace::replace(connection.database().mount(), argument)),
         "mezzanine_trace" => of(record::pragma(connection.database().mount(), argument)),

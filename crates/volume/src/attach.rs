@@ -509,7 +509,7 @@ impl Shared {
 
     /// Once every file that the tier knows is attached, jobs may run; what is not to be believed is
     /// invalidated.
-    fn completed(&self, registry: &mut Registry, host: &TierHost) -> Result<(), VolumeError> {
+    pub(crate) fn completed(&self, registry: &mut Registry, host: &TierHost) -> Result<(), VolumeError> {
         let Some(opened) = registry.tier.as_mut() else { return Ok(()) };
         let missing = self.missing_files(host);
         if missing.is_empty() && !host.provably_clean() {

@@ -54,6 +54,8 @@ mod read;
 
 mod write;
 
+mod forget;
+
 mod give_up;
 
 mod shape;
@@ -79,6 +81,7 @@ mod volume;
 pub use config::{AttachOptions, GUARD_NAME_BYTES, HeaderGuard, VolumeConfig};
 pub use error::{VolumeError, VolumeErrorKind};
 pub use file::VolumeFile;
+pub use forget::Forgotten;
 pub use mezzanine_engine::format::Nonce;
 pub use mezzanine_engine::{Admission, Design, Placement, SyncMode, TierConfig};
 pub use mezzanine_trace::Written as Recorded;

@@ -16,6 +16,7 @@ use crate::config::{AttachOptions, VolumeConfig};
 use crate::core::{Shared, lock};
 use crate::error::VolumeError;
 use crate::file::VolumeFile;
+use crate::forget::Forgotten;
 use crate::open::open_tier;
 use crate::pacing::WINDOW;
 use crate::registry::{OpenReport, Registry};
@@ -138,6 +139,17 @@ impl Volume {
     pub fn number_of(&self, sidecar: &crate::Sidecar) -> Option<u32> {
         let host = self.shared.host()?;
         (sidecar.tier_uuid == host.tier.uuid()).then_some(sidecar.file)
+    }
+
+    /// Goes on without files that the tier waits for ([`Self::unattached`]) and that are gone for good, by the
+    /// paths under which they were used with it. What flash alone had of them is lost, and when this returns that
+    /// is durable. All others have to be attached.
+    ///
+    /// # Errors
+    /// `FileNotAttached`: the tier waits for no such file, or for others as well, and nothing was changed; `NoTier`;
+    /// the failure.
+    pub fn forget(&self, paths: &[PathBuf]) -> Result<Vec<Forgotten>, VolumeError> {
+        self.shared.forget_files(paths)
     }
 
     /// Carries out one job of the tier in the calling thread. Returns whether there was one.

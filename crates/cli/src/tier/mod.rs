@@ -1,6 +1,7 @@
 //! `mezz tier`: a flash tier at rest.
 
 mod drain;
+mod forget;
 mod format;
 mod give_up;
 mod in_use;
@@ -37,6 +38,9 @@ pub(crate) enum TierVerb {
     /// Go on without a page that is lost: nothing brings it back then.
     #[command(after_help = give_up::EXAMPLES)]
     GiveUp(give_up::GiveUpArgs),
+    /// Go on without a file that is gone: what flash alone had of it is lost.
+    #[command(after_help = forget::EXAMPLES)]
+    Forget(forget::ForgetArgs),
 }
 
 pub(crate) fn run(verb: &TierVerb, json: bool) -> Result<(), Failure> {
@@ -46,5 +50,6 @@ pub(crate) fn run(verb: &TierVerb, json: bool) -> Result<(), Failure> {
         TierVerb::Verify(args) => verify::run(args, json),
         TierVerb::Drain(args) => drain::run(args, json),
         TierVerb::GiveUp(args) => give_up::run(args, json),
+        TierVerb::Forget(args) => forget::run(args, json),
     }
 }

@@ -1,0 +1,90 @@
+//! A database that is gone for good, and the others on its tier.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use std::fs;
+
+use rusqlite::Connection;
+use support::{Folder, check, count, open, open_with, pragma_text};
+
+fn table(folder: &Folder, name: &str) -> Connection {
+    let db = open(folder, name);
+    db.execute_batch(
+        "CREATE TABLE t (a, b);
+         WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 50)
+         INSERT INTO t SELECT i, randomblob(2000) FROM n",
+    )
+    .unwrap();
+    db
+}
+
+fn gone(folder: &Folder, name: &str) {
+    fs::remove_file(folder.file(name)).unwrap();
+    fs::remove_file(folder.file(&format!("{name}.mezzanine"))).unwrap();
+}
+
+fn refused(db: &Connection, pragma: &str) -> String {
+    db.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get::<_, String>(0)).unwrap_err().to_string()
+}
+
+/// Was found by trial: with one of its databases removed, those beside it could neither be changed nor drained,
+/// and formatting, which was advised, would have lost their pages.
+#[test]
+fn others_go_on_without_a_database_that_is_gone() {
+    let folder = Folder::new();
+    drop((table(&folder, "kept.db"), table(&folder, "gone.db"), table(&folder, "third.db")));
+    gone(&folder, "gone.db");
+    let db = open(&folder, "kept.db");
+    let said = db.execute_batch("DELETE FROM t WHERE a > 40").unwrap_err().to_string();
+    assert!(!said.is_empty());
+    assert!(refused(&db, "mezzanine_drain").contains("gone.db"));
+    assert_eq!(
+        pragma_text(&db, "mezzanine_forget"),
+        format!("the tier waits for {}", folder.file("gone.db").display())
+    );
+    for (named, part) in [("''", "give the path"), ("'/nowhere.db'", "gone.db"), ("'kept.db'", "gone.db")] {
+        let why = refused(&db, &format!("mezzanine_forget = {named}"));
+        assert!(why.contains(part), "{why}");
+    }
+    let told = pragma_text(&db, &format!("mezzanine_forget = '{}'", folder.file("gone.db").display()));
+    let pages: u64 = told.split(" with ").nth(1).unwrap().split(' ').next().unwrap().parse().unwrap();
+    assert!(told.contains("gone.db is forgotten") && (25..60).contains(&pages), "{told}");
+    assert_eq!(pragma_text(&db, "mezzanine_forget"), "the tier waits for no file");
+    db.execute_batch("DELETE FROM t WHERE a > 40").unwrap();
+    // Whoever is killed now comes back to the same.
+    let crashed = Folder::new();
+    for name in ["kept.db", "kept.db.mezzanine", "third.db", "third.db.mezzanine", "flash.mezz"] {
+        fs::copy(folder.file(name), crashed.file(name)).unwrap();
+    }
+    drop(db);
+    for folder in [folder, crashed] {
+        let db = open(&folder, "kept.db");
+        let third = open(&folder, "third.db");
+        check(&third);
+        assert_eq!(
+            (count(&third, "SELECT count(*) FROM t"), pragma_text(&db, "mezzanine_forget").as_str()),
+            (50, "the tier waits for no file")
+        );
+        db.execute_batch("DELETE FROM t WHERE a > 30").unwrap();
+        check(&db);
+        // A new one of the same name is another database.
+        let again = table(&folder, "gone.db");
+        assert_eq!(count(&again, "SELECT count(*) FROM t"), 50);
+        pragma_text(&db, "mezzanine_drain");
+    }
+}
+
+/// Of two that are gone one alone is not enough.
+#[test]
+fn a_tier_that_waits_for_several_says_so() {
+    let folder = Folder::new();
+    drop((table(&folder, "kept.db"), table(&folder, "one.db"), table(&folder, "two.db")));
+    gone(&folder, "one.db");
+    gone(&folder, "two.db");
+    let db = open_with(&folder, "kept.db", "").unwrap();
+    let why = refused(&db, &format!("mezzanine_forget = '{}'", folder.file("one.db").display()));
+    assert!(why.contains("two.db") && why.contains("as well"), "{why}");
+    check(&db);
+}

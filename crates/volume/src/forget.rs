@@ -1,0 +1,120 @@
+//! Going on without a file that the tier waits for.
+//!
+//! A tier that may hold only copies takes no changes before every file that it knows is attached: one may be
+//! attached later, and must find its pages. If the file is gone for good, nobody comes, and the other files cannot
+//! be changed nor drained. Only a person can know that, and says it by the file's name.
+
+use std::path::{Path, PathBuf};
+
+use mezzanine_engine::{DrainCursor, IdRange};
+
+use crate::core::{Shared, TierHost, lock};
+use crate::error::{VolumeError, VolumeErrorKind};
+use crate::registry::OpenedTier;
+
+const OPERATION: &str = "forget";
+/// Pages that are counted at once.
+const BATCH_PAGES: usize = 1024;
+
+/// A file that a tier was told to forget.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Forgotten {
+    /// The number that the tier had for it, which no other file gets.
+    pub number: u32,
+    /// Its path, as the tier remembered it.
+    pub path: PathBuf,
+    /// Pages that flash had in a newer version than disk, or that were lost on flash. They are gone for good.
+    pub pages: u64,
+}
+
+impl Shared {
+    /// See [`crate::Volume::forget`].
+    pub(crate) fn forget_files(&self, paths: &[PathBuf]) -> Result<Vec<Forgotten>, VolumeError> {
+        let mut registry = lock(&self.registry);
+        let host = self.tier_in_use();
+        let (Some(host), Some(opened)) = (host, registry.tier.as_mut()) else {
+            let reason = "the volume was opened without a tier, or has lost it";
+            return Err(VolumeError::new(VolumeErrorKind::NoTier, OPERATION, "the volume", reason));
+        };
+        let host = &host;
+        let waited_for = self.missing_files(host);
+        let named = |path: &PathBuf| self.find_waited_for(opened, &waited_for, path);
+        let numbers = paths.iter().map(named).collect::<Result<Vec<u32>, _>>()?;
+        let others: Vec<String> = waited_for
+            .iter()
+            .filter(|number| !numbers.contains(number))
+            .map(|number| opened.roster.name(*number))
+            .collect();
+        if !others.is_empty() {
+            let reason = format!("it waits for other files as well: {}", others.join(", "));
+            return Err(VolumeError::new(
+                VolumeErrorKind::FileNotAttached,
+                OPERATION,
+                &host.flash_name,
+                reason,
+            )
+            .advise("attach those first, or have it forget them as well"));
+        }
+        opened.start(host)?;
+        let mut forgotten = Vec::new();
+        for number in numbers {
+            let range = IdRange::blocks_from(u64::from(number), 0);
+            let pages = pages_in(host, &range);
+            let path = opened.roster.paths.remove(&number).unwrap_or_default();
+            let table = {
+                let mut note = lock(&host.table);
+                note.table.remove(number);
+                note.told = note.table.clone();
+                note.table.encode()
+            };
+            // Both or neither: a file that is not in the table has no pages.
+            self.with_room(host, || host.tier.truncate(&range, &table))?;
+            forgotten.push(Forgotten { number, path, pages });
+        }
+        let failed = |error| VolumeError::from_device(OPERATION, &host.flash_name, error);
+        opened.roster.write(&*host.flash).map_err(failed)?;
+        self.completed(&mut registry, host)?;
+        host.changed();
+        self.sync_tier(host)?;
+        Ok(forgotten)
+    }
+
+    fn find_waited_for(
+        &self,
+        opened: &OpenedTier,
+        waited_for: &[u32],
+        path: &Path,
+    ) -> Result<u32, VolumeError> {
+        let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        let is_it = |number: &&u32| opened.roster.path(**number) == Some(&absolute);
+        waited_for.iter().find(is_it).copied().ok_or_else(|| {
+            let reason = match waited_for.is_empty() {
+                true => "the tier waits for no file".to_owned(),
+                false => {
+                    let names: Vec<String> =
+                        waited_for.iter().map(|number| opened.roster.name(*number)).collect();
+                    format!("the tier does not wait for it, but for {}", names.join(", "))
+                }
+            };
+            VolumeError::new(
+                VolumeErrorKind::FileNotAttached,
+                OPERATION,
+                absolute.display().to_string(),
+                reason,
+            )
+            .advise("name the file by the path under which it was used with the tier")
+        })
+    }
+}
+
+/// Pages of a file that are newer on flash than on disk.
+fn pages_in(host: &TierHost, range: &IdRange) -> u64 {
+    let (mut cursor, mut pages) = (DrainCursor::default(), 0);
+    loop {
+        let batch = host.tier.drain_batch(&mut cursor, BATCH_PAGES);
+        if batch.is_empty() {
+            return pages;
+        }
+        pages += batch.iter().filter(|page| range.contains(&page.id)).count() as u64;
+    }
+}
