@@ -36,7 +36,12 @@ fn service() {
     if std::env::var("MEZZANINE_PLANT").is_ok() {
         mezzanine_engine::planted::set(Some(mezzanine_engine::planted::Bug::WalReadBesideWriters));
     }
-    let db = Connection::open_with_flags(uri, flags())
+    let flags = if uri.contains("mode=ro") {
+        OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI
+    } else {
+        flags()
+    };
+    let db = Connection::open_with_flags(uri, flags)
         .unwrap_or_else(|error| panic!("{error}: {:?}", mezzanine_sqlite::last_error()));
     match does.as_str() {
         "read" => assert_eq!(count(&db, "SELECT sum(a) FROM t"), 7),
@@ -166,6 +171,36 @@ fn who_may_not_write_reads_in_rollback_mode_and_is_refused_in_wal_mode() {
         if let Err(said) = read {
             assert!(said.contains("app.db") && said.contains("may write it"), "{said}");
         }
+    }
+}
+
+/// Was found by trial: a database that a user may only read, in a folder that he may not write, could not be opened
+/// in `durable`.
+#[test]
+fn who_may_write_nothing_reads_without_a_tier() {
+    if !is_root() {
+        return;
+    }
+    register();
+    for journal in ["delete", "wal"] {
+        let folder = Folder::new();
+        for name in ["data", "flash"] {
+            fs::create_dir(folder.file(name)).unwrap();
+        }
+        chown(folder.file("flash"), Some(SERVICE), Some(SERVICE)).unwrap();
+        let path = folder.file("data").join("app.db");
+        let db = Connection::open(&path).unwrap();
+        support::journal_mode(&db, journal);
+        db.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (7)").unwrap();
+        if journal == "delete" {
+            drop(db);
+        }
+        let uri = uri(&path, &folder.file("flash").join("app.mezz"), "");
+        // In WAL mode SQLite itself needs the files beside it, which are there as long as somebody has it open.
+        assert_eq!(service_does(&folder, &format!("{uri}&mode=ro"), "read", false), Ok(()), "{journal}");
+        assert!(!folder.file("data").join("app.db.mezzanine").exists());
+        let written = service_does(&folder, &uri, "INSERT INTO t VALUES (1)", false).unwrap_err();
+        assert!(written.contains("readonly"), "{written}");
     }
 }
 

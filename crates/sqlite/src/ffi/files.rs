@@ -12,6 +12,7 @@ use std::sync::{Arc, Weak};
 use std::time::SystemTime;
 
 use mezzanine_engine::planted::{self, Bug};
+use mezzanine_volume::{PathSidecar, SyncMode};
 
 use super::{Core, base_open, c_string, log_name, path};
 use crate::abi::{self, File, IoMethods};
@@ -89,6 +90,12 @@ pub(super) unsafe fn open_database(
             false => settings.rules.place(path, given),
         });
     let params = match placed {
+        Ok(Place::Tier(params)) if is_for_others(path, &params) && settings.mount.is_none() => {
+            let path = path.display();
+            core.api.log(abi::WARNING, &format!("{path} is opened without a tier: this process can write neither it nor what stands beside it"));
+            // SAFETY: as below.
+            return unsafe { base_open(core, name, file, flags, out) };
+        }
         Ok(Place::Tier(params)) => *params,
         Ok(Place::Plain) if by_name => Params::default(),
         // SAFETY: contract 2 and 4; the memory is large enough for the base VFS, which takes the file over for
@@ -113,6 +120,18 @@ pub(super) unsafe fn open_database(
     // SAFETY: contract 2, and `szOsFile` is at least the size of a slot.
     unsafe { file.cast::<Slot<OpenDatabase>>().write(slot) };
     abi::OK
+}
+
+/// Whether a database that is on no tier is one that this process may read alone, with no place for a sidecar. A
+/// tier that may come to hold only copies has no use for it.
+fn is_for_others(path: &Path, params: &Params) -> bool {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    path.exists()
+        && params.sync_mode != Some(SyncMode::Through)
+        && !mount::is_open(path)
+        && PathSidecar::beside(path).found().is_none()
+        && !super::can_write(path)
+        && !super::can_write(folder)
 }
 
 static DATABASE_METHODS: IoMethods = IoMethods {
