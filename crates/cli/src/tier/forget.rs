@@ -58,14 +58,17 @@ pub(crate) fn run(args: &ForgetArgs, json: bool) -> Result<(), Failure> {
     let tier = InUse::look(&args.flash, &args.also, next)?;
     let page_bytes = tier.page_size;
     let files: Vec<PathBuf> = args.files.iter().map(|file| absolute(file)).collect();
+    let (tier_uuid, known) = {
+        let mut flash = Flash::open(&args.flash)?;
+        (flash.superblock()?.tier_uuid, known_files(&flash.device))
+    };
     if !args.force {
-        files.iter().try_for_each(|file| refuse_file_that_is_there(file))?;
+        files.iter().try_for_each(|file| refuse_file_that_is_there(file, tier_uuid))?;
     }
-    let known: Vec<PathBuf> = known_files(&Flash::open(&args.flash)?.device).into_values().collect();
     let in_use = InUse::open(&args.flash, VFS, tier, false)?;
     let waits_for = |path: &&PathBuf| in_use.volume.unattached().contains(path);
     let elsewhere = args.also.iter().map(|file| absolute(file));
-    let others: Vec<PathBuf> = elsewhere.chain(known.into_iter().filter(|path| path.exists())).collect();
+    let others: Vec<PathBuf> = elsewhere.chain(known.into_values().filter(|path| path.exists())).collect();
     for other in others.iter().filter(|other| !files.contains(other)) {
         // One that is named is to be attached, and of the others those that the tier waits for.
         if args.also.iter().any(|named| absolute(named) == *other) || waits_for(&other) {
@@ -102,12 +105,14 @@ fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
 }
 
-fn refuse_file_that_is_there(file: &Path) -> Result<(), Failure> {
-    let dirty = PathSidecar::beside(file).found().is_some_and(|sidecar| sidecar.state == SidecarState::Dirty);
+fn refuse_file_that_is_there(file: &Path, tier_uuid: [u8; 16]) -> Result<(), Failure> {
+    // One that went on with another tier needs nothing of this one.
+    let sidecar = PathSidecar::beside(file).found().filter(|sidecar| sidecar.tier_uuid == tier_uuid);
+    let dirty = sidecar.is_some_and(|sidecar| sidecar.state == SidecarState::Dirty);
     if !file.exists() || !dirty {
         return Ok(());
     }
-    Err(Failure::refused(file.display(), "it is there, and its newest pages are in a tier").next(
+    Err(Failure::refused(file.display(), "it is there, and its newest pages are in this tier").next(
         "drain the tier (mezz tier drain), or remove the file first; --force forgets what the tier has of it",
     ))
 }
