@@ -280,12 +280,14 @@ impl Mix {
 
     /// Whether the disk had everything by itself at the moment of flash.
     fn is_flash_expendable(&self, world: &World, file: usize) -> bool {
-        let (model, image) = (&self.flash.models[file], &self.flash.snapshot.disks[file]);
-        let guarded = u64::from(image.starts_with(GUARD));
-        let mut image = image.clone();
+        let (model, disk) = (&self.flash.models[file], &self.flash.snapshot.disks[file]);
+        let guarded = u64::from(disk.starts_with(GUARD));
+        let mut image = disk.clone();
         image.resize(model.len() as usize);
         let _ = world;
-        is_clean(&self.flash.tier) || model.is_possible_from(guarded, &image).is_ok()
+        // A crash may have taken an extension back, in the midst of what was written there.
+        let possible = |image: &Image| model.is_possible_from(guarded, image).is_ok();
+        is_clean(&self.flash.tier) || possible(&image) || possible(disk)
     }
 
     /// Judges what a file has. Says whether it is the newest of what was put together, and stays so whatever

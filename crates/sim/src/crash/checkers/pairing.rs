@@ -231,7 +231,9 @@ fn judge_refusal(mix: Mix, error: &VolumeError) -> Result<(), Stop> {
     // Files that have changed names are told from older ones of the same names when the one with pages in the
     // tier comes first.
     let by_name = mix == Mix::SwappedFiles && error.kind() == VolumeErrorKind::NewerTier;
-    if by_name || is_clear(error.kind()) && mix != Mix::SwappedFiles {
+    // A group that is there and torn tells a damaged tier from an older copy, also in one that has both.
+    let torn = mix == Mix::OldFlash && error.kind() == VolumeErrorKind::Damaged;
+    if by_name || torn || is_clear(error.kind()) && mix != Mix::SwappedFiles {
         return Ok(());
     }
     Err(Stop::Violated(Invariant::Pairing, format!("{mix:?} was refused like this: {error}")))
