@@ -33,8 +33,10 @@ pub(crate) struct Database {
     /// process and pass by here, so the copy is never old.
     header: Mutex<Option<[u8; HEADER_BYTES]>>,
     warned: AtomicBool,
-    /// Something was written since the last sync, and not handed over.
-    kept_back: AtomicBool,
+    /// Writes so far, each counted at its end; and how many of them were synced or handed over.
+    written: AtomicU64,
+    handed: AtomicU64,
+    handing: Mutex<()>,
     /// Withdrawn when a log file is opened on something that does not keep this promise.
     logs_powersafe: AtomicBool,
     next_holder: AtomicU64,
@@ -79,7 +81,9 @@ impl Database {
             index: Mutex::default(),
             header: Mutex::new(None),
             warned: AtomicBool::new(false),
-            kept_back: AtomicBool::new(false),
+            written: AtomicU64::new(0),
+            handed: AtomicU64::new(0),
+            handing: Mutex::default(),
             logs_powersafe: AtomicBool::new(true),
             next_holder: AtomicU64::new(0),
         }
@@ -112,7 +116,8 @@ impl Database {
         match self.file.read_at(&mut known, 0) {
             Err(error) if !matches!(error.kind(), VolumeErrorKind::ShortRead { .. }) => Err(error.into()),
             // The change counter is in the header ("Database File Format", section 1.3.6).
-            _ => Ok(on_disk == known && disk.len() == self.file.len()),
+            // It may be longer: what a full disk took of a write that failed stays behind the end.
+            _ => Ok(on_disk == known && disk.len() >= self.file.len()),
         }
     }
 
@@ -129,10 +134,21 @@ impl Database {
     /// in. A process that is killed from here on leaves those pages behind. With any `synchronous` but `OFF` a
     /// sync has come first, and there is nothing to do.
     pub(crate) fn hand_over(&self) -> Result<(), Error> {
-        if !self.kept_back.swap(false, Ordering::AcqRel) || planted::is(Bug::PagesKeptBack) {
+        let written = self.written.load(Ordering::Acquire);
+        if self.handed.load(Ordering::Acquire) >= written || planted::is(Bug::PagesKeptBack) {
             return Ok(());
         }
-        self.file.hand_over().inspect_err(|_| self.kept_back.store(true, Ordering::Release))?;
+        // Whoever comes meanwhile goes on when it is done, and not when it has begun.
+        let _alone = unpoisoned(&self.handing);
+        if self.handed.load(Ordering::Acquire) >= written {
+            return Ok(());
+        }
+        match self.file.hand_over() {
+            // Closing has brought everything to where it belongs.
+            Err(error) if error.kind() != VolumeErrorKind::Closed => return Err(error.into()),
+            _ => {}
+        }
+        self.handed.fetch_max(written, Ordering::AcqRel);
         Ok(())
     }
 
@@ -222,13 +238,12 @@ impl Connection {
     /// Writes all of `buf` at `offset`.
     pub(crate) fn write(&self, buf: &[u8], offset: u64) -> Result<(), Error> {
         let db = &*self.database;
-        db.kept_back.store(true, Ordering::Release);
         if offset >= HEADER_BYTES as u64 {
-            return Ok(self.file.write_at(buf, offset)?);
+            return self.write_counted(buf, offset);
         }
         let mut header = unpoisoned(&db.header);
         let kept = header.take();
-        self.file.write_at(buf, offset)?;
+        self.write_counted(buf, offset)?;
         *header = match (buf.first_chunk(), kept) {
             (Some(first), _) if offset == 0 => Some(*first),
             (_, Some(mut known)) => {
@@ -240,6 +255,13 @@ impl Connection {
             _ => None,
         };
         Ok(())
+    }
+
+    fn write_counted(&self, buf: &[u8], offset: u64) -> Result<(), Error> {
+        let written = self.file.write_at(buf, offset);
+        // Also one that failed: it may have come half-way.
+        self.database.written.fetch_add(1, Ordering::AcqRel);
+        Ok(written?)
     }
 
     /// A sentence about a page size that is not the tier's, the first time that it is asked for.
@@ -269,12 +291,10 @@ impl Connection {
     }
 
     pub(crate) fn sync(&self) -> Result<(), Error> {
-        let kept_back = self.database.kept_back.swap(false, Ordering::AcqRel);
+        let written = self.database.written.load(Ordering::Acquire);
         // What is committed in WAL mode is so in the log, which this brings the file up to.
-        let synced = if self.held.is_some() { self.file.checkpoint() } else { self.file.sync() };
-        synced.inspect_err(|_| {
-            self.database.kept_back.fetch_or(kept_back, Ordering::AcqRel);
-        })?;
+        if self.held.is_some() { self.file.checkpoint() } else { self.file.sync() }?;
+        self.database.handed.fetch_max(written, Ordering::AcqRel);
         Ok(())
     }
 

@@ -59,7 +59,13 @@ struct Descriptor {
     id: FileId,
     writable: bool,
     _kept: KeptFromChildren,
-    device: FileDevice,
+    open: Open,
+}
+
+/// To make a device of a file opens and closes others of it, so that comes when it is locked.
+enum Open {
+    File(File),
+    Device(FileDevice),
 }
 
 impl Descriptor {
@@ -77,15 +83,28 @@ impl Descriptor {
             },
         };
         let id = FileId::from(&file.metadata().map_err(failed)?);
-        let kept = KeptFromChildren::new(&file);
-        let options = mezzanine_device::OpenOptions { write: writable, ..Default::default() };
-        let device = FileDevice::of_file(file, path, &options);
-        let device = device.map_err(|source| Error::device("open", path.display(), source))?;
-        Ok(Self { id, writable, _kept: kept, device })
+        Ok(Self { id, writable, _kept: KeptFromChildren::new(&file), open: Open::File(file) })
+    }
+
+    /// What is read and written. The lock is held.
+    fn into_device(self, path: &Path) -> Result<Self, Error> {
+        let Self { id, writable, _kept, open } = self;
+        let device = match open {
+            Open::Device(device) => device,
+            Open::File(file) => {
+                let options = mezzanine_device::OpenOptions { write: writable, ..Default::default() };
+                FileDevice::of_file(file, path, &options)
+                    .map_err(|source| Error::device("open", path.display(), source))?
+            }
+        };
+        Ok(Self { id, writable, _kept, open: Open::Device(device) })
     }
 
     fn file(&self) -> &File {
-        self.device.file()
+        match &self.open {
+            Open::File(file) => file,
+            Open::Device(device) => device.file(),
+        }
     }
 
     /// Takes the lock: alone if the file can be written, else together with other readers.
@@ -136,6 +155,13 @@ impl DatabaseFile {
     fn descriptor(&self) -> &Descriptor {
         self.0.as_ref().expect("a file that is not dropped has its descriptor")
     }
+
+    fn device(&self) -> &FileDevice {
+        match &self.descriptor().open {
+            Open::Device(device) => device,
+            Open::File(_) => unreachable!("whoever has the lock has the device"),
+        }
+    }
 }
 
 impl Drop for DatabaseFile {
@@ -149,35 +175,35 @@ impl Drop for DatabaseFile {
 
 impl Device for DatabaseFile {
     fn capabilities(&self) -> Capabilities {
-        self.descriptor().device.capabilities()
+        self.device().capabilities()
     }
 
     fn run(&self, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>> {
-        self.descriptor().device.run(batch)
+        self.device().run(batch)
     }
 
     fn run_one(&self, request: Request<'_>) -> Result<(), DeviceError> {
-        self.descriptor().device.run_one(request)
+        self.device().run_one(request)
     }
 
     fn set_len(&self, len: u64) -> Result<(), DeviceError> {
-        self.descriptor().device.set_len(len)
+        self.device().set_len(len)
     }
 
     fn reserve(&self, len: u64) -> Result<(), DeviceError> {
-        self.descriptor().device.reserve(len)
+        self.device().reserve(len)
     }
 
     fn describe(&self) -> String {
-        self.descriptor().device.describe()
+        self.device().describe()
     }
 
     fn flush_apart(&self) -> Result<(), DeviceError> {
-        self.descriptor().device.flush_apart()
+        self.device().flush_apart()
     }
 
     fn data_from(&self, offset: u64) -> Result<Option<Range<u64>>, DeviceError> {
-        self.descriptor().device.data_from(offset)
+        self.device().data_from(offset)
     }
 }
 
@@ -198,10 +224,11 @@ impl ProcessLock {
         let parked = || OfProcess::here().parked().take(path);
         let parked = if wish.create && wish.exclusive { None } else { parked() };
         let descriptor = parked.map_or_else(|| Descriptor::open(path, wish), Ok)?;
-        let file = DatabaseFile(Some(descriptor));
+        let mut file = DatabaseFile(Some(descriptor));
         for attempt in 1.. {
             let locked = file.descriptor().lock();
             if locked.map_err(|source| Error::io("lock", path.display(), source))? {
+                file.0 = file.0.take().map(|locked| locked.into_device(path)).transpose()?;
                 return Ok(Acquired::Locked(Self(Arc::new(file))));
             }
             if attempt == ATTEMPTS {

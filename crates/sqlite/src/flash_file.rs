@@ -38,20 +38,24 @@ pub(crate) fn make_file(
     tier: &TierConfig,
 ) -> Result<Option<Arc<dyn Device>>, Error> {
     let failed = |source| Error::io("make the flash file", flash.display(), source);
+    // A link leads to where the file is to be.
+    let flash = &*fs::canonicalize(flash).unwrap_or_else(|_| flash.to_owned());
     for attempt in 1.. {
         remove_unfinished(flash);
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let own = format!("{UNFINISHED}{}-{}", std::process::id(), since.as_nanos());
         let unfinished = with_suffix(flash, &own);
-        let named = format_flash(&unfinished, owner, tier).and_then(|()| give_name(&unfinished, flash));
-        if !matches!(named, Ok(true)) {
+        // Locked until it has its name.
+        let formatted = format_flash(&unfinished, owner, tier);
+        let named = formatted.and_then(|device| give_name(&unfinished, flash).map(|named| (named, device)));
+        if !matches!(named, Ok((true, _))) {
             let _ = fs::remove_file(&unfinished);
         }
         match named {
-            Ok(true) => break,
-            Ok(false) => return Ok(None),
+            Ok((true, _)) => break,
+            Ok((false, _)) => return Ok(None),
             // Whoever makes the same file may have taken this one for one that was left, before it was locked.
-            Err(_) if attempt < ATTEMPTS && fs::metadata(flash).is_ok() => {}
+            Err(_) if attempt < ATTEMPTS => {}
             Err(error) => return Err(error),
         }
     }
@@ -77,7 +81,11 @@ fn refuse_database(flash: &Path) -> Result<(), Error> {
     let wish = Wish { writable: false, create: false, exclusive: false };
     let lock = match ProcessLock::acquire(flash, wish)? {
         Acquired::Locked(lock) => lock,
-        Acquired::HeldElsewhere => return refuse("is in use by an SQLite"),
+        Acquired::HeldElsewhere => {
+            let reason = "it is in use by an SQLite, or another process opens it just now";
+            let error = Error::new(ErrorKind::Busy, "use", flash.display(), reason);
+            return Err(error.advise("try again; if it is a database, name another file"));
+        }
     };
     let mut head = [0; 64];
     // A shorter file ends with zeros.
@@ -112,11 +120,10 @@ fn with_suffix(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-fn format_flash(path: &Path, owner: &Path, tier: &TierConfig) -> Result<(), Error> {
-    let device = mezzanine_volume::create_flash(path, tier)?;
-    let shared = File::open(path).and_then(|made| mezzanine_volume::give_to_owner_of(owner, &made));
-    shared.map_err(|source| Error::io("make the flash file", path.display(), source))?;
-    Ok(Volume::format(&*device, &VolumeConfig::new(tier.clone()), false)?)
+fn format_flash(path: &Path, owner: &Path, tier: &TierConfig) -> Result<Arc<dyn Device>, Error> {
+    let device = mezzanine_volume::create_flash_for(path, Some(owner), tier)?;
+    Volume::format(&*device, &VolumeConfig::new(tier.clone()), false)?;
+    Ok(device)
 }
 
 /// Has the file stand in its place. False if there is something by now.

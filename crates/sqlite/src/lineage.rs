@@ -59,11 +59,6 @@ impl OfProcess {
         self.named.lock().unwrap_or_else(PoisonError::into_inner).get(path)?.upgrade()
     }
 
-    /// All databases in the registry.
-    pub(crate) fn databases(&self) -> Vec<Arc<Database>> {
-        self.named.lock().unwrap_or_else(PoisonError::into_inner).values().filter_map(Weak::upgrade).collect()
-    }
-
     /// A database comes to the registry; those that have left are forgotten.
     pub(crate) fn name(&self, database: &Arc<Database>) {
         let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);

@@ -33,6 +33,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use mezzanine_engine::planted::{self, Bug};
@@ -98,8 +99,19 @@ pub(crate) fn is_super_journal_ours(
     is_on_tier: impl Fn(&Path) -> bool,
 ) -> io::Result<bool> {
     let named = fs::read(super_journal)?;
-    let mut journals = named.split(|byte| *byte == 0).filter(|name| !name.is_empty());
-    Ok(journals.all(|name| is_on_tier(Path::new(OsStr::from_bytes(name)))))
+    Ok(journals_in(&named).all(is_on_tier))
+}
+
+fn journals_in(super_journal: &[u8]) -> impl Iterator<Item = &Path> {
+    let names = super_journal.split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    names.map(|name| Path::new(OsStr::from_bytes(name)))
+}
+
+/// The databases whose journals a super-journal names; none if this is no name of one, or it cannot be read.
+pub(crate) fn named_in_super_journal(file: &Path) -> Vec<PathBuf> {
+    let is_one = file.file_name().is_some_and(|name| name.as_bytes().windows(3).any(|part| part == b"-mj"));
+    let named = if is_one { fs::read(file).unwrap_or_default() } else { Vec::new() };
+    journals_in(&named).filter_map(database_of).collect()
 }
 
 /// The logs of `database` that hold something a database needs: a hot journal or a write-ahead log. While
@@ -147,20 +159,32 @@ fn take_over(database: &Path) -> Result<(), Error> {
         Ok(found) if found.is_dir() => {}
         Ok(_) => adopt_wal(database, &directory).map_err(failed)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            fs::create_dir(&directory).and_then(|()| share(database, &directory)).map_err(failed)?
+            fs::create_dir(&directory).and_then(|()| share_directory(database, &directory)).map_err(failed)?
         }
         Err(error) => return Err(failed(error)),
     }
     adopt_journal(database, &directory)?;
-    let note = directory.join(README);
-    fs::write(&note, readme(database)).and_then(|()| share(database, &note)).map_err(failed)?;
+    let note = made_anew(database, &directory.join(README));
+    note.and_then(|mut note| note.write_all(readme(database).as_bytes())).map_err(failed)?;
     sync_directory(&directory).map_err(failed)?;
     sync_parent(database).map_err(failed)
 }
 
-/// Has what is made beside a database be for those that the database is for.
-fn share(database: &Path, made: &Path) -> io::Result<()> {
-    mezzanine_volume::give_to_owner_of(database, &File::open(made)?)
+/// Has a directory that was just made beside a database be for those that the database is for.
+fn share_directory(database: &Path, made: &Path) -> io::Result<()> {
+    let options = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    let made = OpenOptions::new().read(true).custom_flags(options).open(made)?;
+    mezzanine_volume::give_to_owner_of(database, &made);
+    Ok(())
+}
+
+/// A new file in the place of whatever has this name, for those that the database is for. Who owns the directory
+/// may have put a link there, and root must not follow it.
+fn made_anew(database: &Path, path: &Path) -> io::Result<File> {
+    absent_is_fine(fs::remove_file(path))?;
+    let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    mezzanine_volume::give_to_owner_of(database, &file);
+    Ok(file)
 }
 
 /// Puts a directory holding the write-ahead log in the place of the log, in one step: a second link to the
@@ -168,7 +192,7 @@ fn share(database: &Path, made: &Path) -> io::Result<()> {
 fn adopt_wal(database: &Path, wal: &Path) -> io::Result<()> {
     let new = cleared_place_of_exchange(wal)?;
     fs::create_dir(&new)?;
-    share(database, &new)?;
+    share_directory(database, &new)?;
     fs::hard_link(wal, new.join(WAL))?;
     sync_directory(&new)?;
     ffi::exchange(&new, wal)?;
@@ -270,8 +294,7 @@ fn write_openings(database: &Path, directory: &Path, openings: &[String], writab
 
 fn replace_openings(database: &Path, directory: &Path, openings: &[String]) -> io::Result<()> {
     let new = directory.join(OPENING_NEW);
-    let mut file = File::create(&new)?;
-    mezzanine_volume::give_to_owner_of(database, &file)?;
+    let mut file = made_anew(database, &new)?;
     file.write_all(openings.iter().map(|opening| format!("{opening}\n")).collect::<String>().as_bytes())?;
     file.sync_all()?;
     fs::rename(&new, directory.join(OPENING))?;

@@ -217,7 +217,7 @@ impl Attached {
 
 /// The tier goes on with the file that it had: what it knows of that must not come into another.
 fn changed(path: &Path, what: &str) -> Error {
-    let reason = format!("{what} while it was closed here and its tier was kept open by another database");
+    let reason = format!("{what} while its tier was open");
     Error::new(ErrorKind::Volume(VolumeErrorKind::ChangedFile), "open", path.display(), reason).advise(
         "put the file back that was there; or close all databases of the tier first, and see then what it says",
     )
@@ -407,7 +407,9 @@ impl Registry {
         params: &Params,
         lock: &ProcessLock,
     ) -> Result<Arc<Mount>, Error> {
-        let flash = flash_of(database, params)?;
+        // Sidecars name it, and are read wherever a process is.
+        let flash = &*std::path::absolute(flash_of(database, params)?)
+            .map_err(|source| Error::io("open the flash file", database.display(), source))?;
         if let Some(mount) = self.by_flash.get(&name_of(flash)) {
             return Ok(Arc::clone(mount));
         }
@@ -498,6 +500,7 @@ pub(crate) fn replace_flash(
         let reason = "the volume was opened without a tier";
         Error::new(ErrorKind::NoFlash, "replace the flash of", mount.flash(), reason)
     })?;
+    let flash = &*std::path::absolute(flash).map_err(|source| Error::io("use", flash.display(), source))?;
     let mut options = ReplaceOptions { force, ..ReplaceOptions::new(tier(present)?) };
     let made = if is_fresh(flash) { make_file(flash, &mount.name(), &options.tier)? } else { None };
     let made_here = made.is_some();
@@ -654,9 +657,11 @@ pub(crate) fn database_of_log(log: &Path) -> Option<Arc<Database>> {
 /// A log is about to be removed, or a super-journal, with which the logs of all databases in its transaction lose
 /// their meaning.
 pub(crate) fn hand_over_before_removal(log: &Path) -> Result<(), Error> {
+    let hand_over =
+        |path: PathBuf| OfProcess::here().database(&path).map_or(Ok(()), |known| known.hand_over());
     match logs::database_of(log) {
-        Some(path) => OfProcess::here().database(&path).map_or(Ok(()), |database| database.hand_over()),
-        None => OfProcess::here().databases().iter().try_for_each(|database| database.hand_over()),
+        Some(path) => hand_over(path),
+        None => logs::named_in_super_journal(log).into_iter().try_for_each(hand_over),
     }
 }
 

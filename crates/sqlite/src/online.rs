@@ -1,10 +1,11 @@
 //! Changes of a tier in use, as pragmas ask for them.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
-use mezzanine_volume::{Forgotten, ResizeProgress, SyncMode};
+use mezzanine_volume::{Forgotten, PathSidecar, ResizeProgress, SidecarState, SyncMode, VolumeErrorKind};
 
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::mount::Mount;
 use crate::params::{bad, choose, size, sync_mode as mode_of};
 
@@ -45,6 +46,16 @@ pub(crate) fn forget(mount: &Mount, argument: Option<&str>) -> Result<String, Er
     };
     if path.is_empty() {
         return Err(bad("mezzanine_forget", "", "it names no file; give the path of one that is gone"));
+    }
+    let sidecar = PathSidecar::beside(Path::new(path)).found();
+    let needs_it = sidecar.filter(|sidecar| sidecar.state == SidecarState::Dirty);
+    if Path::new(path).exists() && needs_it.is_some_and(|sidecar| mount.volume.number_of(&sidecar).is_some())
+    {
+        let reason = "it is there, and its newest pages are in this tier";
+        let error = Error::new(ErrorKind::Volume(VolumeErrorKind::OnlyCopy), "forget", path, reason);
+        return Err(error.advise(
+            "open it, or remove it first; mezz tier forget --force forgets what the tier has of it",
+        ));
     }
     let forgotten = mount.volume.forget(&[path.into()])?;
     let line = |gone: &Forgotten| {

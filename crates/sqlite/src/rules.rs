@@ -88,24 +88,31 @@ impl Rules {
     }
 
     /// Where the database of this name is. `given` is what its URI says, in which a tier is named or not.
-    pub(crate) fn place(&self, database: &Path, given: Params) -> Result<Place, Error> {
+    pub(crate) fn place(&self, database: &Path, given: Params) -> Place {
         if given.flash.is_some() {
-            return Ok(Place::Tier(Box::new(given)));
+            return Place::Tier(Box::new(given));
         }
         let rule = self.0.iter().find(|rule| rule.path.matches_path_with(database, MATCHING));
-        // Of one whose tier was given up the disk is current.
-        let known =
-            PathSidecar::beside(database).found().filter(|found| found.state != SidecarState::Detached);
-        let known = known.map(|found| PathBuf::from(found.tier_path));
+        let sidecar = PathSidecar::beside(database).found();
+        let known = sidecar.and_then(|found| {
+            let tier = PathBuf::from(found.tier_path);
+            // One that is current on disk needs no tier that is gone, or that was given up.
+            let needed = match found.state {
+                SidecarState::Dirty => true,
+                SidecarState::Current => tier.exists(),
+                SidecarState::Detached => false,
+            };
+            needed.then_some(tier)
+        });
         let mut params = match (rule, &known) {
-            (None, None) => return Ok(Place::Plain),
+            (None, None) => return Place::Plain,
             (Some(rule), _) => rule.params.clone(),
             (None, Some(_)) => given,
         };
         if known.is_some() {
             params.flash = known;
         }
-        Ok(Place::Tier(Box::new(params)))
+        Place::Tier(Box::new(params))
     }
 }
 
@@ -158,7 +165,7 @@ mod tests {
     ";
 
     fn place(rules: &str, database: &str) -> Option<(PathBuf, Option<u64>)> {
-        match Rules::parse(rules).unwrap().place(Path::new(database), Params::default()).unwrap() {
+        match Rules::parse(rules).unwrap().place(Path::new(database), Params::default()) {
             Place::Tier(params) => Some((params.flash.unwrap(), params.flash_bytes)),
             Place::Plain => None,
         }
@@ -177,7 +184,7 @@ mod tests {
     #[test]
     fn what_a_uri_names_counts_before_any_rule() {
         let given = Params { flash: Some("/given".into()), ..Params::default() };
-        let placed = Rules::parse(RULES).unwrap().place(Path::new("/srv/app/a.db"), given.clone()).unwrap();
+        let placed = Rules::parse(RULES).unwrap().place(Path::new("/srv/app/a.db"), given.clone());
         assert_eq!(placed, Place::Tier(Box::new(given)));
     }
 

@@ -20,7 +20,8 @@ pub const DEFAULT_NAME: &str = "mezzanine";
 pub(crate) struct Settings {
     pub(crate) name: String,
     pub(crate) mount: Option<Arc<Mount>>,
-    pub(crate) rules: Rules,
+    /// Or why there are none: that is said when one is needed.
+    pub(crate) rules: Result<Rules, Error>,
     pub(crate) log_timer: Option<Arc<dyn LogTimer>>,
     pub(crate) make_default: bool,
     /// Whether failures to open are written to standard error as well, for hosts that show no log.
@@ -49,7 +50,7 @@ impl MezzanineVfs {
             settings: Settings {
                 name: name.to_owned(),
                 mount: None,
-                rules: Rules::default(),
+                rules: Ok(Rules::default()),
                 log_timer: None,
                 make_default: false,
                 complain: false,
@@ -60,7 +61,8 @@ impl MezzanineVfs {
     }
 
     /// The name to open databases with: `file:app.db?vfs=NAME`, or the `vfs` argument of
-    /// `Connection::open_with_flags_and_vfs`.
+    /// `Connection::open_with_flags_and_vfs`. Without a volume and without a URI, a database is on its tier only if
+    /// it has a sidecar or a rule matches it.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -181,7 +183,8 @@ impl Builder {
             record::begin(&mount.volume, None)?;
         }
         if mount.is_none() {
-            self.settings.rules = Rules::of_machine()?;
+            let rules = Rules::of_machine();
+            self.settings.rules = if self.settings.make_default { Ok(rules?) } else { rules };
         }
         self.settings.mount = mount.clone();
         let registered = ffi::register(api, self.settings)?;

@@ -51,6 +51,58 @@ fn committer() {
     }
 }
 
+/// Commits some rows, and is killed when the last commit has returned.
+#[test]
+#[ignore = "is run by other tests in a process of its own"]
+fn commits_and_is_killed() {
+    let uri = std::env::var("MEZZANINE_OFF_URI").expect("other tests set this");
+    register();
+    let db = Connection::open_with_flags(uri, flags()).unwrap();
+    let of = |name: &str| std::env::var(name).unwrap();
+    for text in [
+        format!("locking_mode = {}", of("MEZZANINE_OFF_LOCKING")),
+        format!("journal_mode = {}", of("MEZZANINE_OFF_JOURNAL")),
+    ] {
+        db.query_row(&format!("PRAGMA {text}"), [], |_| Ok(())).unwrap();
+    }
+    db.execute_batch("PRAGMA synchronous = OFF; CREATE TABLE IF NOT EXISTS t (a, b)").unwrap();
+    for number in 0..20 {
+        db.execute("INSERT INTO t VALUES (?1, randomblob(3000))", [number]).unwrap();
+    }
+    std::process::abort();
+}
+
+/// Also where there is no file of a journal whose end could tell of a commit, and where no lock falls.
+#[test]
+fn what_was_committed_is_there_after_a_kill_in_every_mode() {
+    register();
+    for journal in ["off", "memory", "delete", "truncate", "persist", "wal"] {
+        for locking in ["normal", "exclusive"] {
+            let folder = Folder::new();
+            let uri = uri(&folder.file("app.db"), &folder.file("flash.mezz"), "");
+            for times in 1..3 {
+                let output = Command::new(std::env::current_exe().unwrap())
+                    .args([
+                        "--ignored",
+                        "--exact",
+                        "commits_and_is_killed",
+                        "--nocapture",
+                        "--test-threads=1",
+                    ])
+                    .env("MEZZANINE_OFF_URI", &uri)
+                    .env("MEZZANINE_OFF_JOURNAL", journal)
+                    .env("MEZZANINE_OFF_LOCKING", locking)
+                    .output()
+                    .unwrap();
+                assert!(!output.status.success());
+                let db = Connection::open_with_flags(&uri, flags()).unwrap();
+                check(&db);
+                assert_eq!(count(&db, "SELECT count(*) FROM t"), 20 * times, "{journal} {locking}");
+            }
+        }
+    }
+}
+
 /// Kills a committer some times. What is wrong then, in words.
 fn killed(uri: &str, journal: &str, locking: &str, times: u32, planted: bool) -> Result<(), String> {
     let mut random = Random(7);

@@ -58,17 +58,11 @@ impl Shared {
         opened.start(host)?;
         let mut forgotten = Vec::new();
         for number in numbers {
-            let range = IdRange::blocks_from(u64::from(number), 0);
-            let pages = pages_in(host, &range);
+            let pages = pages_in(host, &IdRange::blocks_from(u64::from(number), 0));
             let path = opened.roster.paths.remove(&number).unwrap_or_default();
-            let table = {
-                let mut note = lock(&host.table);
-                note.table.remove(number);
-                note.told = note.table.clone();
-                note.table.encode()
-            };
-            // Both or neither: a file that is not in the table has no pages.
-            self.with_room(host, || host.tier.truncate(&range, &table))?;
+            lock(&host.table).table.remove(number);
+            // Pages of a number that is not in the table go nowhere, and nobody waits for it.
+            opened.forget.push(number);
             forgotten.push(Forgotten { number, path, pages });
         }
         let failed = |error| VolumeError::from_device(OPERATION, &host.flash_name, error);

@@ -85,7 +85,7 @@ pub use forget::Forgotten;
 pub use mezzanine_engine::format::Nonce;
 pub use mezzanine_engine::{Admission, Design, Placement, SyncMode, TierConfig};
 pub use mezzanine_trace::Written as Recorded;
-pub use open::{create_flash, open_flash};
+pub use open::{create_flash, create_flash_for, open_flash};
 pub use registry::OpenReport;
 pub use replace::ReplaceOptions;
 pub use resize::{ResizeProgress, ResizeWanted};

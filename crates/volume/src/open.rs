@@ -84,12 +84,27 @@ pub fn open_flash(path: &Path) -> Result<Arc<dyn Device>, VolumeError> {
 /// # Errors
 /// `NoSpace`, `Busy`, `InvalidConfig`, or the failure.
 pub fn create_flash(path: &Path, config: &TierConfig) -> Result<Arc<dyn Device>, VolumeError> {
+    create_flash_for(path, None, config)
+}
+
+/// As [`create_flash`], for those that the file at `owner` is for.
+///
+/// # Errors
+/// As of [`create_flash`].
+pub fn create_flash_for(
+    path: &Path,
+    owner: Option<&Path>,
+    config: &TierConfig,
+) -> Result<Arc<dyn Device>, VolumeError> {
     let name = path.display().to_string();
     let geometry = volume_geometry(config, "create", &name)?;
     let options =
         OpenOptions { create: true, len: Some(geometry.flash_bytes()), preallocate: true, ..flash_options() };
     let device =
         FileDevice::open(path, &options).map_err(|error| VolumeError::from_device("create", name, error))?;
+    if let Some(owner) = owner {
+        crate::give_to_owner_of(owner, device.file());
+    }
     Ok(Arc::new(device))
 }
 

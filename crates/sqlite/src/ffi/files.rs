@@ -84,28 +84,39 @@ pub(super) unsafe fn open_database(
         core.fail(&error, code)
     };
     let settings = &core.settings;
-    let placed =
-        Params::read(parameter).and_then(|given| match mount::is_open(path) || settings.mount.is_some() {
-            true => Ok(Place::Tier(Box::new(given))),
-            false => settings.rules.place(path, given),
-        });
-    let params = match placed {
-        Ok(Place::Tier(params)) if is_for_others(path, &params) && settings.mount.is_none() => {
-            let path = path.display();
-            core.api.log(abi::WARNING, &format!("{path} is opened without a tier: this process can write neither it nor what stands beside it"));
-            // SAFETY: as below.
-            return unsafe { base_open(core, name, file, flags, out) };
-        }
-        Ok(Place::Tier(params)) => *params,
-        Ok(Place::Plain) if by_name => Params::default(),
-        // SAFETY: contract 2 and 4; the memory is large enough for the base VFS, which takes the file over for
-        // good.
-        Ok(Place::Plain) => return unsafe { base_open(core, name, file, flags, out) },
+    let given = match Params::read(parameter) {
+        Ok(given) => given,
         Err(error) => return refused(error),
     };
-    let database = match mount::open(path, wish, settings.mount.as_ref(), &params) {
-        Ok(database) => database,
-        Err(error) => return refused(error),
+    let database = loop {
+        // One that is open is on its tier, whatever the name says of it.
+        let joins = mount::is_open(path) || settings.mount.is_some();
+        let placed = match (joins, &settings.rules) {
+            (true, _) => Ok(Place::Tier(Box::new(given.clone()))),
+            (false, Ok(rules)) => Ok(rules.place(path, given.clone())),
+            (false, Err(_)) if given.flash.is_some() => Ok(Place::Tier(Box::new(given.clone()))),
+            (false, Err(error)) => Err(error),
+        };
+        let params = match placed {
+            Ok(Place::Tier(params)) if !joins && is_for_others(path, &params) => {
+                let path = path.display();
+                core.api.log(abi::WARNING, &format!("{path} is opened without a tier: this process can write neither it nor what stands beside it"));
+                // SAFETY: as below.
+                return unsafe { base_open(core, name, file, flags, out) };
+            }
+            Ok(Place::Tier(params)) => *params,
+            Ok(Place::Plain) if by_name => Params::default(),
+            // SAFETY: contract 2 and 4; the memory is large enough for the base VFS, which takes the file over for
+            // good.
+            Ok(Place::Plain) => return unsafe { base_open(core, name, file, flags, out) },
+            Err(error) => return core.fail(error, abi::CANTOPEN),
+        };
+        match mount::open(path, wish, settings.mount.as_ref(), &params) {
+            Ok(database) => break database,
+            // It was closed meanwhile, and has to be found by its name.
+            Err(error) if error.kind() == ErrorKind::NoFlash && joins && !mount::is_open(path) => {}
+            Err(error) => return refused(error),
+        }
     };
     let read_only = !wish.writable || !database.writable();
     let connection = Some(Connection::new(database, powersafe));
@@ -319,6 +330,8 @@ unsafe extern "C" fn db_file_control(file: *mut File, operation: c_int, arg: *mu
             abi::FCNTL_SIZE_HINT | abi::FCNTL_CHUNK_SIZE => {}
             abi::FCNTL_PERSIST_WAL => number(&|out| flag(out, &connection.persist_wal)),
             abi::FCNTL_POWERSAFE_OVERWRITE => number(&|out| flag(out, &connection.powersafe)),
+            // With neither a journal file nor locks that fall, this is where a commit is done.
+            abi::FCNTL_COMMIT_PHASETWO => return core.check(connection.database().hand_over(), abi::IOERR),
             abi::FCNTL_HAS_MOVED => number(&|out| *out = c_int::from(connection.database().has_moved())),
             abi::FCNTL_VFSNAME => {
                 let name = core.api.text(&format!("{}/unix", core.settings.name));
@@ -400,10 +413,12 @@ unsafe extern "C" fn db_shm_lock(file: *mut File, first: c_int, count: c_int, fl
     let (first, exclusive) = (first as usize, flags & abi::SHM_EXCLUSIVE != 0);
     // SAFETY: a method of this file.
     unsafe { opened(file) }.on(abi::IOERR, |core, connection| {
-        // A checkpoint is about to say how far the log is not needed any more.
-        let handed = flags & abi::SHM_UNLOCK != 0 && exclusive;
-        if let Some(error) = handed.then(|| connection.database().hand_over().err()).flatten() {
-            return core.fail(&error, abi::IOERR);
+        // A checkpoint is about to say how far the log is not needed any more. If that fails, the log itself is kept
+        // (`log_write`, `log_truncate`), and the lock falls all the same.
+        if flags & abi::SHM_UNLOCK != 0 && exclusive {
+            if let Err(error) = connection.database().hand_over() {
+                core.fail(&error, abi::IOERR);
+            }
         }
         connection.with_index(|index, held| {
             if flags & abi::SHM_UNLOCK != 0 {

@@ -180,13 +180,11 @@ impl PathSidecar {
 }
 
 /// Has a file or directory that stands beside `backing` belong to whom that belongs to, as far as this process
-/// may: one that is root makes files for a service that is not. What is beside a device stays its maker's.
-///
-/// # Errors
-/// Why its mode cannot be changed.
-pub fn give_to_owner_of(backing: &Path, beside: &File) -> io::Result<()> {
-    let Some(owner) = fs::metadata(backing).ok().filter(fs::Metadata::is_file) else { return Ok(()) };
-    let own = beside.metadata()?;
+/// may: one that is root makes files for a service that is not. What is beside a device stays its maker's. To be
+/// given a descriptor of what this process has just made, and of nothing that another could have put there.
+pub fn give_to_owner_of(backing: &Path, beside: &File) {
+    let owner = fs::metadata(backing).ok().filter(fs::Metadata::is_file);
+    let (Some(owner), Ok(own)) = (owner, beside.metadata()) else { return };
     if (own.uid(), own.gid()) != (owner.uid(), owner.gid()) {
         // Only root can give a file away, and others a group that they are in; nobody else needs to.
         let given = fchown(beside, Some(owner.uid()), Some(owner.gid()));
@@ -196,7 +194,10 @@ pub fn give_to_owner_of(backing: &Path, beside: &File) -> io::Result<()> {
     let mode = owner.mode() & 0o666 | 0o600;
     // Whoever may read a directory may look into it.
     let mode = if own.is_dir() { mode | (mode & 0o444) >> 2 } else { mode };
-    if own.mode() & 0o777 == mode { Ok(()) } else { beside.set_permissions(fs::Permissions::from_mode(mode)) }
+    if own.mode() & 0o777 != mode {
+        // Some file systems have no modes; its maker can use it all the same.
+        let _ = beside.set_permissions(fs::Permissions::from_mode(mode));
+    }
 }
 
 fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
@@ -228,7 +229,7 @@ impl SidecarStore for PathSidecar {
         absent_is_fine(fs::remove_file(&temporary))?;
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
         if !planted::is(Bug::SidecarOfItsMaker) {
-            give_to_owner_of(&self.backing, &file)?;
+            give_to_owner_of(&self.backing, &file);
         }
         file.write_all(bytes)?;
         file.sync_all()?;
