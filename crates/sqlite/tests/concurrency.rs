@@ -164,8 +164,17 @@ fn threads_that_open_and_close_are_never_in_each_others_way() {
     for mode in ["durable", "through"] {
         let folder = Folder::new();
         support::register();
-        assert_eq!(opened_and_closed(&folder, mode, 60), Vec::<String>::new(), "{mode}");
+        assert_eq!(opened_and_closed(&folder, mode, 60, false), Vec::<String>::new(), "{mode}");
     }
+}
+
+/// The same by the database's name alone: whether it is open, or its sidecar tells of its tier, changes between
+/// looking and opening.
+#[test]
+fn threads_that_name_a_database_without_a_uri_find_its_tier() {
+    let folder = Folder::new();
+    support::register();
+    assert_eq!(opened_and_closed(&folder, "durable", 60, true), Vec::<String>::new());
 }
 
 /// Another thread comes where the registry is free and the call that has closed the database has not returned.
@@ -197,12 +206,15 @@ fn whoever_opens_a_database_that_is_just_closed_finds_its_tier_free() {
 }
 
 /// What was said to threads that each open and close a database so often.
-fn opened_and_closed(folder: &Folder, mode: &str, times: usize) -> Vec<String> {
+fn opened_and_closed(folder: &Folder, mode: &str, times: usize, plain: bool) -> Vec<String> {
     let uri = support::uri(&folder.file("app.db"), &folder.file("flash.mezz"), &format!("&sync_mode={mode}"));
     Connection::open_with_flags(&uri, support::flags()).unwrap().execute_batch("CREATE TABLE t (a)").unwrap();
     let once = || -> Result<(), String> {
-        let db = Connection::open_with_flags(&uri, support::flags())
-            .map_err(|error| format!("{error}: {:?}", mezzanine_sqlite::last_error()))?;
+        let opened = match plain {
+            true => Connection::open_with_flags_and_vfs(folder.file("app.db"), support::flags(), "mezzanine"),
+            false => Connection::open_with_flags(&uri, support::flags()),
+        };
+        let db = opened.map_err(|error| format!("{error}: {:?}", mezzanine_sqlite::last_error()))?;
         db.busy_timeout(Duration::from_secs(20)).unwrap();
         db.query_row("SELECT count(*) FROM t", [], |_| Ok(())).map_err(|error| error.to_string())?;
         db.close().map_err(|(_, error)| error.to_string())
