@@ -168,9 +168,12 @@ fn try_mixed<F: Fn(usize) -> bool>(
     trace!(world, "on a copy: {mix:?}");
     world.coverage.mixes += 1;
     let before = copy.snapshot();
+    // Nonces are random: an opening of older flash does not draw that of the newest by chance.
+    let mut config = world.scenario.volume();
+    config.nonce_seed = config.nonce_seed.or(config.identity_seed).map(splitmix);
     let opened = match mix {
         Mix::NoFlash => Ok(Volume::without_tier()),
-        _ => Volume::open(copy.connect(&copy.flash), world.scenario.volume()).map_err(|error| (0, error)),
+        _ => Volume::open(copy.connect(&copy.flash), config).map_err(|error| (0, error)),
     };
     let opened = opened.and_then(|volume| Ok((world.attach_all(copy, &volume)?, volume)));
     match opened {
