@@ -5,7 +5,6 @@
 //! does. Both formatting and use lock the file, so an unfinished one that is not locked is nobody's.
 
 use std::fs::{self, File};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -15,7 +14,7 @@ use mezzanine_engine::format::{SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_volume::{TierConfig, Volume, VolumeConfig};
 
-use crate::database_file::{Acquired, ProcessLock};
+use crate::database_file::{Acquired, FileId, ProcessLock};
 use crate::error::{Error, ErrorKind};
 use crate::mount::Wish;
 use crate::{ffi, logs};
@@ -55,7 +54,9 @@ pub(crate) fn make_file(
             Ok((true, _)) => break,
             Ok((false, _)) => return Ok(None),
             // Whoever makes the same file may have taken this one for one that was left, before it was locked.
-            Err(_) if attempt < ATTEMPTS => {}
+            Err(error)
+                if attempt < ATTEMPTS
+                    && (error.kind() == ErrorKind::Busy || error.errno() == libc::ENOENT) => {}
             Err(error) => return Err(error),
         }
     }
@@ -141,11 +142,8 @@ fn give_name(unfinished: &Path, flash: &Path) -> Result<bool, Error> {
             let empty = FileDevice::open(flash, &options);
             let empty =
                 empty.map_err(|source| Error::device("make the flash file", flash.display(), source))?;
-            let locked = empty.file().metadata().map_err(failed)?;
-            if !is_fresh(flash)
-                || !is_same(&found, &locked)
-                || !is_same(&fs::metadata(flash).map_err(failed)?, &locked)
-            {
+            let locked = FileId::from(&empty.file().metadata().map_err(failed)?);
+            if !is_fresh(flash) || FileId::from(&found) != locked || FileId::of(flash) != Some(locked) {
                 return Ok(false);
             }
             fs::rename(unfinished, flash).map(|()| true).map_err(failed)
@@ -156,10 +154,6 @@ fn give_name(unfinished: &Path, flash: &Path) -> Result<bool, Error> {
             Err(error) => Err(failed(error)),
         },
     }
-}
-
-fn is_same(one: &fs::Metadata, other: &fs::Metadata) -> bool {
-    (one.dev(), one.ino()) == (other.dev(), other.ino())
 }
 
 /// Removes what processes left that died while they made this file.

@@ -4,6 +4,7 @@
 //! attached later, and must find its pages. If the file is gone for good, nobody comes, and the other files cannot
 //! be changed nor drained. Only a person can know that, and says it by the file's name.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use mezzanine_engine::{DrainCursor, IdRange};
@@ -23,7 +24,7 @@ pub struct Forgotten {
     pub number: u32,
     /// Its path, as the tier remembered it.
     pub path: PathBuf,
-    /// Pages that flash had in a newer version than disk, or that were lost on flash. They are gone for good.
+    /// Pages that flash had in a newer version than disk. They are gone for good.
     pub pages: u64,
 }
 
@@ -39,7 +40,7 @@ impl Shared {
         let host = &host;
         let waited_for = self.missing_files(host);
         let named = |path: &PathBuf| self.find_waited_for(opened, &waited_for, path);
-        let numbers = paths.iter().map(named).collect::<Result<Vec<u32>, _>>()?;
+        let numbers = paths.iter().map(named).collect::<Result<BTreeSet<u32>, _>>()?;
         let others: Vec<String> = waited_for
             .iter()
             .filter(|number| !numbers.contains(number))
