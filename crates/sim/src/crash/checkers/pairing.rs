@@ -235,7 +235,9 @@ fn judge_refusal(mix: Mix, error: &VolumeError) -> Result<(), Stop> {
     // tier comes first.
     let by_name = mix == Mix::SwappedFiles && error.kind() == VolumeErrorKind::NewerTier;
     // A group that is there and torn tells a damaged tier from an older copy, also in one that has both.
-    let torn = mix == Mix::OldFlash && error.kind() == VolumeErrorKind::Damaged;
+    let torn = mix == Mix::OldFlash
+        && error.kind() == VolumeErrorKind::Damaged
+        && error.to_string().contains("whose newest groups are damaged");
     if by_name || torn || is_clear(error.kind()) && mix != Mix::SwappedFiles {
         return Ok(());
     }
