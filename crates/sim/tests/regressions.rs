@@ -10,7 +10,12 @@ use mezzanine_sim::crash::{CUTS_PER_WORLD, Kind, Terms, World};
 use mezzanine_sim::server;
 
 /// Seed, and what happened. All were found in version 0.1.0 before its release.
-const STORIES: [(u64, &str); 45] = [
+const STORIES: [(u64, &str); 46] = [
+    (
+        8_314_462_740_877,
+        "not a bug of the volume: the checker wrote a page in the middle of a job, of which it believed that there is room for it, and waited for \
+          ever for that very job: pages with a second chance had filled staging memory meanwhile",
+    ),
     (
         1_602_176_705_526,
         "not a bug of the volume: the opening of an older flash device drew the very nonce of the newest opening, as the checker gave both the same \

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use mezzanine_device::memory::Power;
+use mezzanine_engine::{Design, TierConfig};
 use mezzanine_volume::{Volume, VolumeError, VolumeErrorKind, VolumeState};
 
 use super::beside;
@@ -206,7 +207,7 @@ fn read_page_meanwhile(world: &mut World, session: &Session, file: usize, page: 
 /// written: perhaps one of those that the job has read.
 ///
 /// After all jobs are done there is room for this in staging memory, so the write does not have to wait for
-/// the job.
+/// the job: in this one thread, for ever.
 fn step_meanwhile(world: &mut World, session: &Session, file: usize) -> Result<(), Stop> {
     world.power_is_on()?;
     // A job that fails settles the volume, and a write would wait for that: in this one thread, for ever.
@@ -215,7 +216,7 @@ fn step_meanwhile(world: &mut World, session: &Session, file: usize) -> Result<(
     }
     // Where a page that flash has must not go to disk before its slot is durably invalid, a write may wait
     // for the very job.
-    if world.scenario.tier.design.has_slots() {
+    if world.scenario.tier.design.has_slots() || !has_room_during_jobs(&world.scenario.tier) {
         return Ok(());
     }
     if !world.written[file] || session.volume.state() != VolumeState::Ok {
@@ -235,13 +236,24 @@ fn step_meanwhile(world: &mut World, session: &Session, file: usize) -> Result<(
     let (at, before) =
         if world.random.chance(1, 2) { (At::Reads, 0) } else { (At::Any, world.random.below(3)) };
     world.machine.meanwhile.plan(at, before, world.random.chance(1, 2), move || work.carry_out());
-    for _ in 0..world.random.between(1, 4) {
+    for _ in 0..world.random.between(1, JOBS_AT_ONCE) {
         session.volume.step();
     }
     world.machine.meanwhile.make_up();
     let failed = failure.lock().unwrap_or_else(PoisonError::into_inner).take();
     world.coverage.jobs_interrupted += 1;
     failed.map_or(Ok(()), |error| Err(world.failed("write during a job", &error)))
+}
+
+/// Jobs in one of which a page is written.
+const JOBS_AT_ONCE: u64 = 4;
+
+/// Whether a page still finds room when a group was filled and some jobs are done. Each may have read a front
+/// of the queue whose pages get a second chance, and these lie in staging memory, too, until they are durable.
+fn has_room_during_jobs(tier: &TierConfig) -> bool {
+    let survivors = if tier.design == Design::FaceGsc { tier.survivors_max } else { 0 };
+    let filled = u64::from(tier.group_pages) + JOBS_AT_ONCE * u64::from(survivors);
+    filled < u64::from(tier.staging_groups) * u64::from(tier.group_pages)
 }
 
 /// More device operations than one job needs.
