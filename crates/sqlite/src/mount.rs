@@ -430,11 +430,12 @@ impl Registry {
             if is_named && !planted::is(Bug::CopiesTakeOriginals) {
                 continue;
             }
-            if *known != *database && !is_of_another_tier(mount, &known) {
+            if *known != *database && known.exists() && !is_of_another_tier(mount, &known) {
                 let _ = self.attach_idle(mount, &known);
                 continue;
             }
-            // A copy of the tier goes with copies of its databases, which stand beside the one that was named.
+            // A copy of the tier goes with copies of its databases, and what was moved with it was moved too: they
+            // stand beside the one that was named.
             let beside = known.file_name().map(|name| database.with_file_name(name));
             if let Some(beside) = beside.filter(|beside| beside != database && *beside != known) {
                 let _ = self.attach_idle(mount, &beside);

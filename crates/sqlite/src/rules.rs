@@ -9,9 +9,11 @@
 //! flash = "/mnt/nvme/app.mezz"
 //! flash_size = "10GiB"              # and any other parameter of a URI
 //! ```
-//! The first rule that matches counts. Every other name is none of ours.
+//! The first rule that matches counts. Every other name is none of ours. `{name}` in a flash file's path stands for
+//! the name of the database, so that each that matches has a flash file of its own.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use glob::{MatchOptions, Pattern};
@@ -25,6 +27,9 @@ use crate::params::{NAMES, Params};
 pub const RULES_VARIABLE: &str = "MEZZANINE_SQLITE_RULES";
 /// The file of rules that counts if there is one and no other is named.
 pub const RULES_FILE: &str = "/etc/mezzanine/sqlite.toml";
+
+/// Stands for the file name of a database.
+const NAME: &str = "{name}";
 
 /// `*` matches no `/`, and a name that begins with a dot is a name like others.
 const MATCHING: MatchOptions = MatchOptions {
@@ -106,7 +111,7 @@ impl Rules {
         });
         let mut params = match (rule, &known) {
             (None, None) => return Place::Plain,
-            (Some(rule), _) => rule.params.clone(),
+            (Some(rule), _) => rule.params_of(database),
             (None, Some(_)) => given,
         };
         if known.is_some() {
@@ -144,6 +149,25 @@ impl Rule {
             None => Err("it needs a flash, such as \"/mnt/nvme/app.mezz\"".to_owned()),
         }
     }
+
+    fn params_of(&self, database: &Path) -> Params {
+        let name = database.file_name().unwrap_or_default();
+        let flash = self.params.flash.as_deref().map(|flash| named_after(flash, name));
+        Params { flash, ..self.params.clone() }
+    }
+}
+
+/// The flash file of a database with this name. Names are bytes.
+fn named_after(flash: &Path, name: &OsStr) -> PathBuf {
+    let mut rest = flash.as_os_str().as_bytes();
+    let mut path = Vec::with_capacity(rest.len() + name.len());
+    while let Some(at) = rest.windows(NAME.len()).position(|window| window == NAME.as_bytes()) {
+        path.extend_from_slice(&rest[..at]);
+        path.extend_from_slice(name.as_bytes());
+        rest = &rest[at + NAME.len()..];
+    }
+    path.extend_from_slice(rest);
+    PathBuf::from(OsString::from_vec(path))
 }
 
 #[cfg(test)]
@@ -179,6 +203,19 @@ mod tests {
         assert_eq!(place(RULES, "/srv/app/a.db-journal"), None);
         assert_eq!(place(RULES, "/home/a.db"), None);
         assert_eq!(place("", "/srv/app/a.db"), None);
+    }
+
+    #[test]
+    fn a_flash_file_may_be_named_after_the_database() {
+        let rules = "[[database]]\npath = \"/srv/**/*\"\nflash = \"/mnt/{name}/of-{name}.mezz\"";
+        let flash = |database| place(rules, database).map(|(flash, _)| flash);
+        assert_eq!(flash("/srv/a/b.db"), Some("/mnt/b.db/of-b.db.mezz".into()));
+        let odd = OsStr::from_bytes(b"\xff{name");
+        assert_eq!(
+            named_after(Path::new("/mnt/{name}{name}"), odd).as_os_str().as_bytes(),
+            b"/mnt/\xff{name\xff{name"
+        );
+        assert_eq!(named_after(Path::new("/mnt/{nam"), odd), Path::new("/mnt/{nam"));
     }
 
     #[test]

@@ -10,20 +10,7 @@ use std::path::Path;
 use std::process::Command;
 
 use rusqlite::Connection;
-use support::{Folder, check, count, flags, journal_mode, open, register, uri};
-
-fn copy(from: &Path, to: &Path) {
-    let _ = fs::remove_dir_all(to);
-    fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(from).unwrap() {
-        let entry = entry.unwrap();
-        if entry.file_type().unwrap().is_dir() {
-            copy(&entry.path(), &to.join(entry.file_name()));
-        } else {
-            fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
-        }
-    }
-}
+use support::{Folder, check, copy_folder, count, flags, journal_mode, open, register, uri};
 
 /// Puts one of the four back from a copy of the folder.
 fn put_back(copy_of: &Path, folder: &Folder, name: &str) {
@@ -32,7 +19,7 @@ fn put_back(copy_of: &Path, folder: &Folder, name: &str) {
         fs::remove_dir_all(&to).unwrap();
     }
     if from.is_dir() {
-        copy(&from, &to);
+        copy_folder(&from, &to);
     } else {
         fs::copy(from, to).unwrap();
     }
@@ -86,10 +73,10 @@ fn refusal(folder: &Folder) -> String {
 fn a_hot_journal_of_an_earlier_opening_is_refused() {
     let (folder, old) = (Folder::new(), Folder::new());
     die(&folder, 1);
-    copy(folder.path(), old.path());
+    copy_folder(folder.path(), old.path());
     die(&folder, 2);
     let whole = Folder::new();
-    copy(folder.path(), whole.path());
+    copy_folder(folder.path(), whole.path());
     put_back(old.path(), &folder, "app.db-wal");
     let told = refusal(&folder);
     for part in ["journal", "another moment", "app.db", "put back"] {
@@ -107,7 +94,7 @@ fn a_hot_journal_of_an_earlier_opening_is_refused() {
         for name in ["app.db", "app.db.mezzanine", "flash.mezz"] {
             put_back(whole.path(), &folder, name);
         }
-        copy(&old.path().join("app.db-wal"), &folder.file("app.db-wal"));
+        copy_folder(&old.path().join("app.db-wal"), &folder.file("app.db-wal"));
         mezzanine_engine::planted::set(Some(mezzanine_engine::planted::Bug::LogsUncompared));
         register();
         let uri = uri(&folder.file("app.db"), &folder.file("flash.mezz"), "");
@@ -273,7 +260,7 @@ fn a_refused_database_has_its_log_back_after_an_attempt_that_died() {
         if !half_way {
             let twin = Folder::new();
             fs::copy(folder.file("app.db"), twin.file("app.db")).unwrap();
-            copy(&folder.file("app.db-wal"), &twin.file("app.db-wal"));
+            copy_folder(&folder.file("app.db-wal"), &twin.file("app.db-wal"));
             fs::write(twin.file("app.db.mezzanine"), "no sidecar").unwrap();
             mezzanine_engine::planted::set(Some(mezzanine_engine::planted::Bug::DeadAttemptsLogKept));
             refusal(&twin);
@@ -293,7 +280,7 @@ fn a_refused_database_has_its_log_back_after_an_attempt_that_died() {
 fn a_database_and_its_sidecar_of_an_earlier_moment_are_refused_with_the_newer_flash() {
     let (folder, old) = (Folder::new(), Folder::new());
     die(&folder, 1);
-    copy(folder.path(), old.path());
+    copy_folder(folder.path(), old.path());
     die(&folder, 2);
     for name in ["app.db", "app.db.mezzanine", "app.db-wal"] {
         put_back(old.path(), &folder, name);
@@ -311,10 +298,10 @@ fn a_database_and_its_sidecar_of_an_earlier_moment_are_refused_with_the_newer_fl
 fn the_flash_of_a_copy_that_was_opened_as_well_is_refused() {
     let (folder, elsewhere, twin) = (Folder::new(), Folder::new(), Folder::new());
     die(&folder, 1);
-    copy(folder.path(), elsewhere.path());
+    copy_folder(folder.path(), elsewhere.path());
     die(&folder, 2);
     die(&elsewhere, 3);
-    copy(elsewhere.path(), twin.path());
+    copy_folder(elsewhere.path(), twin.path());
     // Or it would be found at the place that its tier names.
     fs::remove_file(elsewhere.file("app.db")).unwrap();
     put_back(twin.path(), &folder, "flash.mezz");
@@ -327,4 +314,30 @@ fn the_flash_of_a_copy_that_was_opened_as_well_is_refused() {
     let db = open(&folder, "app.db");
     assert_eq!(count(&db, "SELECT count(*) FROM t WHERE n = 3"), 200);
     check(&db);
+}
+
+/// Was refused with "holds pages of files that are not attached": the tier remembers where its other databases
+/// were, and there they are no more.
+#[test]
+fn a_folder_that_has_another_name_takes_its_tier_along() {
+    let folder = Folder::new();
+    let place = folder.file("before");
+    fs::create_dir(&place).unwrap();
+    register();
+    let open_in = |place: &Path, name: &str| {
+        Connection::open_with_flags(uri(&place.join(name), &place.join("flash.mezz"), ""), flags())
+            .unwrap_or_else(|error| panic!("{error}: {:?}", mezzanine_sqlite::last_error()))
+    };
+    for name in ["a.db", "b.db"] {
+        let db = open_in(&place, name);
+        db.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)").unwrap();
+    }
+    let after = folder.file("after");
+    fs::rename(&place, &after).unwrap();
+    for name in ["b.db", "a.db", "b.db"] {
+        let db = open_in(&after, name);
+        db.execute_batch("INSERT INTO t VALUES (1)").unwrap();
+        check(&db);
+    }
+    assert_eq!(count(&open_in(&after, "b.db"), "SELECT count(*) FROM t"), 3);
 }

@@ -1,0 +1,22 @@
+# Comes into a copy of SQLite's test/tester.tcl, behind the start of the library in it: every connection that names no VFS has its
+# database on a tier of its own from then on. A test that starts the library anew goes on without.
+if {[info exists ::env(MEZZANINE_SUITE_LIBRARY)]} {
+  sqlite3 db :memory:
+  db enable_load_extension 1
+  db eval {SELECT load_extension($::env(MEZZANINE_SUITE_LIBRARY), 'mezzanine_default')}
+  db close
+
+  # The byte by which an SQLite without the tier is kept out is where it is outside of tests.
+  sqlite3_test_control_pending_byte 0x40000000
+
+  # Who deletes a database that has a tier deletes its sidecar, its logs and the flash file with it.
+  rename do_delete_file do_delete_file_alone
+  proc do_delete_file {force args} {
+    foreach name $args {
+      if {[file exists $name.mezzanine]} {
+        file delete -force $name.mezzanine $name.mezz $name-wal
+      }
+    }
+    do_delete_file_alone $force {*}$args
+  }
+}

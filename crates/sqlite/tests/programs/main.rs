@@ -1,0 +1,88 @@
+//! Programs drawn at random: several processes with connections to several databases, forks, kills, commits that
+//! are killed on their way, transactions over databases on tiers and without, all journal and sync modes, copies
+//! that are put back, and files of different moments put together. Each is run twice, without us and with databases
+//! on tiers, and the answers are the same, or a refusal from a list.
+//!
+//! `MEZZANINE_PROGRAMS` asks for more programs than the default, `MEZZANINE_PROGRAMS_SEED` is the seed of the first.
+
+#![allow(clippy::unwrap_used)]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod program;
+mod worker;
+mod world;
+
+use std::collections::BTreeMap;
+
+use program::Program;
+
+const PROGRAMS: u64 = 12;
+const STEPS: u64 = 150;
+/// A rule that none of so many programs misses is none that they need.
+#[cfg(feature = "planted")]
+const PROGRAMS_MAX: u64 = 60;
+
+#[test]
+#[ignore = "is run by other tests in a process of its own"]
+fn worker_process() {
+    // Alone it has nothing to do.
+    let Ok(without) = std::env::var("MEZZANINE_PROGRAMS_WORKER") else { return };
+    #[cfg(feature = "planted")]
+    mezzanine_engine::planted::set(
+        mezzanine_engine::planted::Bug::ALL.iter().find(|bug| format!("{bug:?}") == without).copied(),
+    );
+    #[cfg(not(feature = "planted"))]
+    assert!(without.is_empty(), "rules can be taken out with the feature `planted`");
+    worker::serve();
+}
+
+fn variable(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).map_or(otherwise, |text| text.parse().expect("a number"))
+}
+
+#[test]
+fn programs_are_answered_as_without_a_tier() {
+    let (programs, first) =
+        (variable("MEZZANINE_PROGRAMS", PROGRAMS), variable("MEZZANINE_PROGRAMS_SEED", 1));
+    let (mut steps, mut kills, mut commits, mut forks, mut trials, mut refused) = (0, 0, 0, 0, 0, 0);
+    let mut refusals = BTreeMap::new();
+    for seed in first..first + programs {
+        let told = Program::new(seed, "").run(STEPS);
+        steps += told.steps;
+        kills += told.kills;
+        commits += told.killed_commits;
+        forks += told.forks;
+        trials += told.trials;
+        refused += told.trials_refused;
+        for (words, count) in told.refusals {
+            *refusals.entry(words).or_insert(0) += count;
+        }
+    }
+    println!(
+        "{programs} programs from seed {first}: {steps} steps, {kills} kills, {commits} of them in a commit, {forks} forks, \
+         {trials} trials with files of different moments ({refused} refused); refused openings: {refusals:?}"
+    );
+}
+
+/// The programs must see what they are there to see.
+#[cfg(feature = "planted")]
+#[test]
+fn rules_that_are_taken_out_are_missed() {
+    use mezzanine_engine::planted::Bug;
+    for bug in [
+        Bug::ForkUnnoticed,
+        Bug::PagesKeptBack,
+        Bug::CopiesTakeOriginals,
+        Bug::BatchUnchecked,
+        Bug::EpochNotRaised,
+    ] {
+        let missed = (1..=PROGRAMS_MAX).find(|seed| {
+            let program = Program::new(*seed, &format!("{bug:?}"));
+            std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| program.run(STEPS))).is_err()
+        });
+        println!("{bug:?}: {missed:?}");
+        assert!(missed.is_some(), "{bug:?}");
+    }
+}
