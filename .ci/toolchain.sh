@@ -247,6 +247,16 @@ ensure_postgres_build_tools() {
     apt_install "${missing[@]}"
 }
 
+# What SQLite's own test suite is built with, where apt-get can install it; the suite says what is missing elsewhere.
+ensure_sqlite_suite_tools() {
+    local missing=()
+    command -v xz >/dev/null 2>&1 || missing+=(xz-utils)
+    command -v tclsh >/dev/null 2>&1 && [ -e /usr/include/tcl8.6/tcl.h ] || missing+=(tcl-dev)
+    [ "${#missing[@]}" -gt 0 ] && command -v apt-get >/dev/null 2>&1 && may_be_root || return 0
+    say "installing with apt-get what SQLite's own test suite is built with: ${missing[*]}"
+    apt_install "${missing[@]}" || true
+}
+
 # Whether header files can be included, one after the other.
 have_header() { printf '#include <%s>\n' "$@" | cc -fsyntax-only -x c - >/dev/null 2>&1; }
 

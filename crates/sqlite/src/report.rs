@@ -5,22 +5,28 @@ use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 thread_local! {
-    static LAST: RefCell<Option<(String, c_int)>> = const { RefCell::new(None) };
+    /// Words, if they are ours, and the operating system's number.
+    static LAST: RefCell<(Option<String>, c_int)> = const { RefCell::new((None, 0)) };
 }
 
 /// The newest failure of a VFS of this crate in the calling thread, in words. SQLite itself has only numbers
 /// for them.
 pub fn last_error() -> Option<String> {
-    LAST.with_borrow(|last| last.as_ref().map(|(message, _)| message.clone()))
+    LAST.with_borrow(|(message, _)| message.clone())
 }
 
 /// The operating system's number of that failure, or 0.
 pub(crate) fn last_errno() -> c_int {
-    LAST.with_borrow(|last| last.as_ref().map_or(0, |(_, errno)| *errno))
+    LAST.with_borrow(|(_, errno)| *errno)
 }
 
 pub(crate) fn remember(message: String, errno: c_int) {
-    LAST.set(Some((message, errno)));
+    LAST.set((Some(message), errno));
+}
+
+/// Another VFS has failed, which a file without a tier was left to.
+pub(crate) fn remember_other(errno: c_int) {
+    LAST.set((None, errno));
 }
 
 /// Runs a callback's body; a panic, which must not cross into C, becomes `otherwise`.

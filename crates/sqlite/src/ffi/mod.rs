@@ -380,7 +380,11 @@ unsafe fn base_open(
     // SAFETY: the base VFS is never freed.
     let base_open = unsafe { (*core.base).xOpen };
     // SAFETY: by the caller.
-    base_open.map_or(abi::CANTOPEN, |open| unsafe { open(core.base, name, file, flags, out) })
+    let result = base_open.map_or(abi::CANTOPEN, |open| unsafe { open(core.base, name, file, flags, out) });
+    if result != abi::OK {
+        report::remember_other(std::io::Error::last_os_error().raw_os_error().unwrap_or(0));
+    }
+    result
 }
 
 unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, sync_directory: c_int) -> c_int {
