@@ -382,7 +382,7 @@ unsafe fn base_open(
     // SAFETY: by the caller.
     let result = base_open.map_or(abi::CANTOPEN, |open| unsafe { open(core.base, name, file, flags, out) });
     if result != abi::OK {
-        report::remember_other(std::io::Error::last_os_error().raw_os_error().unwrap_or(0));
+        report::remember_other(io::Error::last_os_error().raw_os_error().unwrap_or(0));
     }
     result
 }

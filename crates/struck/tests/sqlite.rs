@@ -1,0 +1,246 @@
+//! SQLite on a tier, each call of which that changes a file is struck once: the process is killed there, or the call
+//! fails, for want of space or with an error of the device. Then what was acknowledged is there, a transaction is
+//! there as a whole or not at all, and whoever was told of an error has ended in order.
+//!
+//! `MEZZANINE_STRUCK=all` strikes every call, otherwise one in some; `MEZZANINE_STRUCK=durable,wal,0,17` one alone.
+
+#![allow(clippy::unwrap_used, unsafe_code)]
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+
+use mezzanine_sqlite::MezzanineVfs;
+use rusqlite::{Connection, OpenFlags, params};
+
+const TRANSACTIONS: i64 = 8;
+const ROWS: i64 = 6;
+/// Of so many calls one is struck, unless all are.
+const ONE_IN: u64 = 13;
+
+fn register() {
+    static VFS: OnceLock<MezzanineVfs> = OnceLock::new();
+    VFS.get_or_init(|| MezzanineVfs::builder("mezzanine").register().unwrap());
+}
+
+fn open(uri: &str) -> rusqlite::Result<Connection> {
+    let flags =
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_URI;
+    let db = Connection::open_with_flags(uri, flags)?;
+    db.pragma_update(None, "cache_size", 4)?;
+    Ok(db)
+}
+
+/// A function of the library that this process was started with.
+fn of_library(name: &std::ffi::CStr) -> *mut std::ffi::c_void {
+    // SAFETY: the name ends with a zero.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    assert!(!found.is_null(), "the library was not loaded");
+    found
+}
+
+fn say(line: &str) {
+    println!("\n@{line}");
+}
+
+fn transaction(db: &Connection, number: i64) -> rusqlite::Result<()> {
+    db.execute_batch("BEGIN")?;
+    for row in 0..ROWS {
+        db.execute("INSERT INTO t VALUES (?1, ?2, zeroblob(1500))", params![number * 100 + row, number])?;
+    }
+    db.execute_batch("UPDATE t SET b = randomblob(1400) WHERE a % 3 = 0; COMMIT")
+}
+
+fn session(uri: &str, journal: &str, numbers: std::ops::RangeInclusive<i64>) -> rusqlite::Result<()> {
+    let db = open(uri)?;
+    db.query_row(&format!("PRAGMA journal_mode = {journal}"), [], |_| Ok(()))?;
+    db.execute_batch(
+        "CREATE TABLE IF NOT EXISTS t (a INTEGER PRIMARY KEY, n, b); CREATE INDEX IF NOT EXISTS i ON t (n)",
+    )?;
+    for number in numbers {
+        match transaction(&db, number) {
+            Ok(()) => say(&format!("done {number}")),
+            Err(error) => {
+                say(&format!("failed {number}: {error}"));
+                let _ = db.execute_batch("ROLLBACK");
+            }
+        }
+        if number % 3 == 0 && journal == "wal" {
+            let _ = db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+        }
+    }
+    db.close().map_err(|(_, error)| error)
+}
+
+/// Two lives of a database; the second begins when the first has closed it.
+#[test]
+#[ignore = "is run by other tests in a process of its own"]
+fn child() {
+    let Ok(uri) = std::env::var("MEZZANINE_STRUCK_URI") else { return };
+    let [journal, call, error] =
+        ["JOURNAL", "CALL", "ERROR"].map(|name| std::env::var(format!("MEZZANINE_STRUCK_{name}")).unwrap());
+    register();
+    // SAFETY: it has this signature.
+    let strike: extern "C" fn(u64, i32) = unsafe { std::mem::transmute(of_library(c"mezzanine_strike")) };
+    // SAFETY: as above.
+    let calls: extern "C" fn() -> u64 = unsafe { std::mem::transmute(of_library(c"mezzanine_calls")) };
+    strike(call.parse().unwrap(), error.parse().unwrap());
+    let half = TRANSACTIONS / 2;
+    for numbers in [1..=half, half + 1..=TRANSACTIONS] {
+        if let Err(error) = session(&uri, &journal, numbers) {
+            say(&format!("ended: {error}"));
+        }
+    }
+    say(&format!("calls {}", calls()));
+}
+
+struct Folder(PathBuf);
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn folder(name: &str) -> Folder {
+    let base = fs::canonicalize(std::env::temp_dir()).unwrap();
+    let path = base.join(format!("mezzanine-struck-{}-{name}", std::process::id()));
+    let _ = fs::remove_dir_all(&path);
+    fs::create_dir_all(&path).unwrap();
+    Folder(path)
+}
+
+/// The library that Cargo has built for this test.
+fn library() -> PathBuf {
+    let found = std::env::current_exe().unwrap().parent().unwrap().join("libmezzanine_struck.so");
+    assert!(found.exists(), "{} was not built", found.display());
+    found
+}
+
+fn uri(folder: &Path, mode: &str) -> String {
+    let (database, flash) = (folder.join("app.db"), folder.join("flash.mezz"));
+    format!(
+        "file:{}?vfs=mezzanine&flash={}&flash_size=640KiB&sync_mode={mode}",
+        database.display(),
+        flash.display()
+    )
+}
+
+fn strike(uri: &str, journal: &str, call: u64, error: i32) -> Output {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "child", "--nocapture", "--test-threads=1"])
+        .env("LD_PRELOAD", library())
+        .env("MEZZANINE_STRUCK_URI", uri)
+        .env("MEZZANINE_STRUCK_JOURNAL", journal)
+        .env("MEZZANINE_STRUCK_CALL", call.to_string())
+        .env("MEZZANINE_STRUCK_ERROR", error.to_string())
+        .stdin(Stdio::null())
+        .output()
+        .unwrap()
+}
+
+/// What the child has said, by the first word.
+fn said(output: &Output) -> Vec<(String, String)> {
+    let text = String::from_utf8_lossy(&output.stdout);
+    let lines = text.lines().filter_map(|line| line.strip_prefix('@'));
+    lines
+        .filter_map(|line| line.split_once(' '))
+        .map(|(word, rest)| (word.to_owned(), rest.to_owned()))
+        .collect()
+}
+
+/// Looks at what is left: why it is wrong, if it is.
+fn look(uri: &str, said: &[(String, String)]) -> Result<(), String> {
+    register();
+    let failed =
+        |error: rusqlite::Error| format!("{error}: {}", mezzanine_sqlite::last_error().unwrap_or_default());
+    let db = open(uri).map_err(failed)?;
+    let check: String = db.query_row("PRAGMA integrity_check", [], |row| row.get(0)).map_err(failed)?;
+    if check != "ok" {
+        return Err(check);
+    }
+    let tables: i64 = db
+        .query_row("SELECT count(*) FROM sqlite_schema WHERE name = 't'", [], |row| row.get(0))
+        .map_err(failed)?;
+    let mut found = HashMap::new();
+    if tables > 0 {
+        let mut statement = db.prepare("SELECT n, count(*) FROM t GROUP BY n").map_err(failed)?;
+        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).map_err(failed)?;
+        found = rows.collect::<Result<HashMap<i64, i64>, _>>().map_err(failed)?;
+    }
+    if let Some((number, rows)) = found.iter().find(|(_, rows)| **rows != ROWS) {
+        return Err(format!("transaction {number} has {rows} of {ROWS} rows"));
+    }
+    let done =
+        said.iter().filter(|(word, _)| word == "done").map(|(_, number)| number.parse::<i64>().unwrap());
+    match done.into_iter().find(|number| !found.contains_key(number)) {
+        Some(lost) => Err(format!("transaction {lost} was acknowledged and is gone")),
+        None => Ok(()),
+    }
+}
+
+fn strike_and_look(
+    mode: &str,
+    journal: &str,
+    error: i32,
+    call: u64,
+) -> Result<Vec<(String, String)>, String> {
+    let folder = folder(&format!("{mode}-{journal}-{error}-{call}"));
+    let uri = uri(&folder.0, mode);
+    let output = strike(&uri, journal, call, error);
+    let said = said(&output);
+    let killed = output.status.signal() == Some(libc::SIGKILL);
+    let result = match (output.status.success(), killed && error == 0) {
+        (false, false) => Err(format!("it ended with {}", output.status)),
+        _ => look(&uri, &said),
+    };
+    result.map(|()| said.clone()).map_err(|why| {
+        let heard = String::from_utf8_lossy(&output.stderr);
+        format!("MEZZANINE_STRUCK={mode},{journal},{error},{call}: {why}\n{said:?}\n{heard}")
+    })
+}
+
+#[test]
+fn whatever_call_is_struck_nothing_acknowledged_is_lost() {
+    let wanted = std::env::var("MEZZANINE_STRUCK").unwrap_or_default();
+    if let [mode, journal, error, call] = wanted.split(',').collect::<Vec<_>>()[..] {
+        let said = strike_and_look(mode, journal, error.parse().unwrap(), call.parse().unwrap());
+        println!("{:?}", said.unwrap_or_else(|why| panic!("{why}")));
+        return;
+    }
+    let (mut struck, mut wrong) = (0, Vec::new());
+    for (mode, journal) in
+        [("durable", "wal"), ("durable", "delete"), ("through", "wal"), ("through", "persist")]
+    {
+        let whole = strike_and_look(mode, journal, libc::EIO, 0).unwrap_or_else(|why| panic!("{why}"));
+        let calls: u64 = whole.iter().find(|(word, _)| word == "calls").unwrap().1.parse().unwrap();
+        assert!(whole.iter().filter(|(word, _)| word == "done").count() as i64 == TRANSACTIONS, "{whole:?}");
+        for (nth, error) in [0, libc::EIO, libc::ENOSPC].into_iter().enumerate() {
+            let every = if wanted == "all" { 1 } else { ONE_IN };
+            for call in (1 + nth as u64 * 4..=calls).step_by(every as usize) {
+                struck += 1;
+                wrong.extend(strike_and_look(mode, journal, error, call).err());
+            }
+        }
+        println!("{mode}, {journal}: {calls} calls");
+    }
+    println!("{struck} of them struck, {} wrong", wrong.len());
+    assert!(wrong.is_empty(), "{}", wrong.iter().take(5).cloned().collect::<Vec<_>>().join("\n\n"));
+}
+
+/// A checker that sees nothing proves nothing.
+#[test]
+fn what_is_missing_is_noticed() {
+    let folder = folder("checker");
+    let uri = uri(&folder.0, "durable");
+    let mut said = said(&strike(&uri, "wal", 0, 0));
+    assert_eq!(look(&uri, &said), Ok(()));
+    said.push(("done".to_owned(), "99".to_owned()));
+    assert!(look(&uri, &said).unwrap_err().contains("99"));
+    said.pop();
+    open(&uri).unwrap().execute_batch("DELETE FROM t WHERE a = 302").unwrap();
+    assert!(look(&uri, &said).unwrap_err().contains("transaction 3 has 5 of 6 rows"));
+}
