@@ -1,5 +1,5 @@
 //! Loaded before the C library by tests (`LD_PRELOAD`): strikes one of the calls by which this process changes
-//! files. It fails, or the process is killed when it comes there.
+//! files, or all from one on. It fails, or the process is killed when it comes there.
 //!
 //! A process that wants to be struck finds [`mezzanine_strike`] by its name (`dlsym`), and says which call it is to
 //! be. Writes to standard output and error are not counted. What `io_uring` is given to do counts as one call each
@@ -8,7 +8,7 @@
 #![allow(unsafe_code, reason = "these are functions of the C library")]
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
-use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 
 /// The call that is struck, counted from 1; 0 for none.
 static STRUCK: AtomicU64 = AtomicU64::new(0);
@@ -16,12 +16,16 @@ static STRUCK: AtomicU64 = AtomicU64::new(0);
 static CALLS: AtomicU64 = AtomicU64::new(0);
 /// What it fails with; 0 for a kill.
 static ERROR: AtomicI32 = AtomicI32::new(0);
+/// Whether all calls after it fail as well.
+static LASTING: AtomicBool = AtomicBool::new(false);
 
-/// From now on calls are counted, and number `call` fails with `error`, or, if that is 0, kills the process.
+/// From now on calls are counted, and number `call` fails with `error`, and those after it if that is `lasting`; or,
+/// if `error` is 0, it kills the process.
 #[unsafe(no_mangle)]
-pub extern "C" fn mezzanine_strike(call: u64, error: c_int) {
+pub extern "C" fn mezzanine_strike(call: u64, error: c_int, lasting: bool) {
     CALLS.store(0, Ordering::SeqCst);
     ERROR.store(error, Ordering::SeqCst);
+    LASTING.store(lasting, Ordering::SeqCst);
     STRUCK.store(call, Ordering::SeqCst);
 }
 
@@ -34,7 +38,9 @@ pub extern "C" fn mezzanine_calls() -> u64 {
 /// Counts a call. Whether it is to fail: then the caller finds the reason where callers look for it.
 fn is_struck() -> bool {
     let call = CALLS.fetch_add(1, Ordering::SeqCst) + 1;
-    if call != STRUCK.load(Ordering::SeqCst) {
+    let struck = STRUCK.load(Ordering::SeqCst);
+    let lasts = struck != 0 && call > struck && LASTING.load(Ordering::SeqCst);
+    if call != struck && !lasts {
         return false;
     }
     let error = ERROR.load(Ordering::SeqCst);

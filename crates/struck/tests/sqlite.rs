@@ -1,8 +1,8 @@
 //! SQLite on a tier, each call of which that changes a file is struck once: the process is killed there, or the call
-//! fails, for want of space or with an error of the device. Then what was acknowledged is there, a transaction is
+//! fails, for want of space or with an error of the device, alone or with all that come after it. Then what was acknowledged is there, a transaction is
 //! there as a whole or not at all, and whoever was told of an error has ended in order.
 //!
-//! `MEZZANINE_STRUCK=all` strikes every call, otherwise one in some; `MEZZANINE_STRUCK=durable,wal,0,17` one alone.
+//! `MEZZANINE_STRUCK=all` strikes every call, otherwise one in some; `MEZZANINE_STRUCK=durable,wal,kill,17` one alone.
 
 #![allow(clippy::unwrap_used, unsafe_code)]
 
@@ -19,7 +19,16 @@ use rusqlite::{Connection, OpenFlags, params};
 const TRANSACTIONS: i64 = 8;
 const ROWS: i64 = 6;
 /// Of so many calls one is struck, unless all are.
-const ONE_IN: u64 = 13;
+const ONE_IN: u64 = 17;
+
+/// How a call is struck: the name, the error (0 for a kill), and whether all that come after it are, too.
+const STROKES: [(&str, i32, bool); 5] = [
+    ("kill", 0, false),
+    ("EIO", libc::EIO, false),
+    ("ENOSPC", libc::ENOSPC, false),
+    ("EIO+", libc::EIO, true),
+    ("ENOSPC+", libc::ENOSPC, true),
+];
 
 fn register() {
     static VFS: OnceLock<MezzanineVfs> = OnceLock::new();
@@ -80,14 +89,16 @@ fn session(uri: &str, journal: &str, numbers: std::ops::RangeInclusive<i64>) -> 
 #[ignore = "is run by other tests in a process of its own"]
 fn child() {
     let Ok(uri) = std::env::var("MEZZANINE_STRUCK_URI") else { return };
-    let [journal, call, error] =
-        ["JOURNAL", "CALL", "ERROR"].map(|name| std::env::var(format!("MEZZANINE_STRUCK_{name}")).unwrap());
+    let [journal, call, stroke] =
+        ["JOURNAL", "CALL", "STROKE"].map(|name| std::env::var(format!("MEZZANINE_STRUCK_{name}")).unwrap());
+    let (_, error, lasting) = *STROKES.iter().find(|(name, ..)| *name == stroke).unwrap();
     register();
     // SAFETY: it has this signature.
-    let strike: extern "C" fn(u64, i32) = unsafe { std::mem::transmute(of_library(c"mezzanine_strike")) };
+    let strike: extern "C" fn(u64, i32, bool) =
+        unsafe { std::mem::transmute(of_library(c"mezzanine_strike")) };
     // SAFETY: as above.
     let calls: extern "C" fn() -> u64 = unsafe { std::mem::transmute(of_library(c"mezzanine_calls")) };
-    strike(call.parse().unwrap(), error.parse().unwrap());
+    strike(call.parse().unwrap(), error, lasting);
     let half = TRANSACTIONS / 2;
     for numbers in [1..=half, half + 1..=TRANSACTIONS] {
         if let Err(error) = session(&uri, &journal, numbers) {
@@ -129,14 +140,14 @@ fn uri(folder: &Path, mode: &str) -> String {
     )
 }
 
-fn strike(uri: &str, journal: &str, call: u64, error: i32) -> Output {
+fn strike(uri: &str, journal: &str, call: u64, stroke: &str) -> Output {
     Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "child", "--nocapture", "--test-threads=1"])
         .env("LD_PRELOAD", library())
         .env("MEZZANINE_STRUCK_URI", uri)
         .env("MEZZANINE_STRUCK_JOURNAL", journal)
         .env("MEZZANINE_STRUCK_CALL", call.to_string())
-        .env("MEZZANINE_STRUCK_ERROR", error.to_string())
+        .env("MEZZANINE_STRUCK_STROKE", stroke)
         .stdin(Stdio::null())
         .output()
         .unwrap()
@@ -185,29 +196,29 @@ fn look(uri: &str, said: &[(String, String)]) -> Result<(), String> {
 fn strike_and_look(
     mode: &str,
     journal: &str,
-    error: i32,
+    stroke: &str,
     call: u64,
 ) -> Result<Vec<(String, String)>, String> {
-    let folder = folder(&format!("{mode}-{journal}-{error}-{call}"));
+    let folder = folder(&format!("{mode}-{journal}-{stroke}-{call}"));
     let uri = uri(&folder.0, mode);
-    let output = strike(&uri, journal, call, error);
+    let output = strike(&uri, journal, call, stroke);
     let said = said(&output);
     let killed = output.status.signal() == Some(libc::SIGKILL);
-    let result = match (output.status.success(), killed && error == 0) {
+    let result = match (output.status.success(), killed && stroke == "kill") {
         (false, false) => Err(format!("it ended with {}", output.status)),
         _ => look(&uri, &said),
     };
     result.map(|()| said.clone()).map_err(|why| {
         let heard = String::from_utf8_lossy(&output.stderr);
-        format!("MEZZANINE_STRUCK={mode},{journal},{error},{call}: {why}\n{said:?}\n{heard}")
+        format!("MEZZANINE_STRUCK={mode},{journal},{stroke},{call}: {why}\n{said:?}\n{heard}")
     })
 }
 
 #[test]
 fn whatever_call_is_struck_nothing_acknowledged_is_lost() {
     let wanted = std::env::var("MEZZANINE_STRUCK").unwrap_or_default();
-    if let [mode, journal, error, call] = wanted.split(',').collect::<Vec<_>>()[..] {
-        let said = strike_and_look(mode, journal, error.parse().unwrap(), call.parse().unwrap());
+    if let [mode, journal, stroke, call] = wanted.split(',').collect::<Vec<_>>()[..] {
+        let said = strike_and_look(mode, journal, stroke, call.parse().unwrap());
         println!("{:?}", said.unwrap_or_else(|why| panic!("{why}")));
         return;
     }
@@ -215,14 +226,14 @@ fn whatever_call_is_struck_nothing_acknowledged_is_lost() {
     for (mode, journal) in
         [("durable", "wal"), ("durable", "delete"), ("through", "wal"), ("through", "persist")]
     {
-        let whole = strike_and_look(mode, journal, libc::EIO, 0).unwrap_or_else(|why| panic!("{why}"));
+        let whole = strike_and_look(mode, journal, "kill", 0).unwrap_or_else(|why| panic!("{why}"));
         let calls: u64 = whole.iter().find(|(word, _)| word == "calls").unwrap().1.parse().unwrap();
         assert!(whole.iter().filter(|(word, _)| word == "done").count() as i64 == TRANSACTIONS, "{whole:?}");
-        for (nth, error) in [0, libc::EIO, libc::ENOSPC].into_iter().enumerate() {
+        for (nth, (stroke, ..)) in STROKES.into_iter().enumerate() {
             let every = if wanted == "all" { 1 } else { ONE_IN };
-            for call in (1 + nth as u64 * 4..=calls).step_by(every as usize) {
+            for call in (1 + nth as u64 * 3..=calls).step_by(every as usize) {
                 struck += 1;
-                wrong.extend(strike_and_look(mode, journal, error, call).err());
+                wrong.extend(strike_and_look(mode, journal, stroke, call).err());
             }
         }
         println!("{mode}, {journal}: {calls} calls");
@@ -236,7 +247,7 @@ fn whatever_call_is_struck_nothing_acknowledged_is_lost() {
 fn what_is_missing_is_noticed() {
     let folder = folder("checker");
     let uri = uri(&folder.0, "durable");
-    let mut said = said(&strike(&uri, "wal", 0, 0));
+    let mut said = said(&strike(&uri, "wal", 0, "kill"));
     assert_eq!(look(&uri, &said), Ok(()));
     said.push(("done".to_owned(), "99".to_owned()));
     assert!(look(&uri, &said).unwrap_err().contains("99"));
