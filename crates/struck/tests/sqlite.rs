@@ -116,8 +116,11 @@ impl Drop for Folder {
     }
 }
 
+/// In memory, where that can be had: nothing is lost there by a kill.
 fn folder(name: &str) -> Folder {
-    let base = fs::canonicalize(std::env::temp_dir()).unwrap();
+    let memory = Path::new("/dev/shm");
+    let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
+    let base = fs::canonicalize(base).unwrap();
     let path = base.join(format!("mezzanine-struck-{}-{name}", std::process::id()));
     let _ = fs::remove_dir_all(&path);
     fs::create_dir_all(&path).unwrap();

@@ -75,7 +75,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new(kind: Kind, without: &str) -> Self {
-        let folder = Folder::new();
+        let folder = Folder::in_memory();
         fs::create_dir(folder.file("now")).unwrap();
         Self { kind, folder, without: without.to_owned(), workers: (0..WORKERS).map(|_| None).collect() }
     }

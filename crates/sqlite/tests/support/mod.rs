@@ -16,9 +16,19 @@ pub struct Folder(PathBuf);
 
 impl Folder {
     pub fn new() -> Self {
+        Self::inside(&std::env::temp_dir())
+    }
+
+    /// In memory, where that can be had: for tests that kill processes, which lose nothing there, and sync all the time.
+    pub fn in_memory() -> Self {
+        let memory = Path::new("/dev/shm");
+        if memory.is_dir() { Self::inside(memory) } else { Self::new() }
+    }
+
+    fn inside(base: &Path) -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let base = fs::canonicalize(std::env::temp_dir()).unwrap();
+        let base = fs::canonicalize(base).unwrap();
         let path = base.join(format!("mezzanine-sqlite-{}-{number}", std::process::id()));
         let _ = fs::remove_dir_all(&path);
         fs::create_dir_all(&path).unwrap();
