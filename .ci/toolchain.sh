@@ -251,7 +251,8 @@ ensure_postgres_build_tools() {
 ensure_sqlite_suite_tools() {
     local missing=()
     command -v xz >/dev/null 2>&1 || missing+=(xz-utils)
-    command -v tclsh >/dev/null 2>&1 && [ -e /usr/include/tcl8.6/tcl.h ] || missing+=(tcl-dev)
+    # They want Tcl 8.6.
+    command -v tclsh >/dev/null 2>&1 && [ -e /usr/include/tcl8.6/tcl.h ] || missing+=(tcl tcl8.6-dev)
     [ "${#missing[@]}" -gt 0 ] && command -v apt-get >/dev/null 2>&1 && may_be_root || return 0
     say "installing with apt-get what SQLite's own test suite is built with: ${missing[*]}"
     apt_install "${missing[@]}" || true

@@ -133,6 +133,11 @@ impl Mount {
         self.names().contains(&name_of(flash))
     }
 
+    /// The number that the tier has for the database of this path, as its sidecar says.
+    fn number_of(&self, path: &Path) -> Option<u32> {
+        PathSidecar::beside(path).found().and_then(|sidecar| self.volume.number_of(&sidecar))
+    }
+
     /// The logs of an attached database are of this opening.
     fn own_logs(&self, path: &Path, writable: bool) -> Result<(), Error> {
         self.volume.nonce().map_or(Ok(()), |now| logs::own(path, now, writable))
@@ -423,21 +428,21 @@ impl Registry {
     /// Attaches what else has pages in the tier that `database` was opened with. What cannot be attached is named
     /// by the volume's error as soon as somebody wants to change a file.
     fn attach_others(&mut self, mount: &Arc<Mount>, database: &Path) {
-        let its_own = PathSidecar::beside(database).found();
-        let its_own = its_own.and_then(|sidecar| mount.volume.number_of(&sidecar));
+        let its_own = mount.number_of(database);
         for (number, known) in mount.volume.unattached_files() {
             let is_named = *known == *database || Some(number) == its_own;
             if is_named && !planted::is(Bug::CopiesTakeOriginals) {
                 continue;
             }
-            if *known != *database && known.exists() && !is_of_another_tier(mount, &known) {
-                let _ = self.attach_idle(mount, &known);
+            let is_there = *known != *database && known.exists() && !is_of_another_tier(mount, &known);
+            if is_there && self.attach_idle(mount, &known).is_ok() {
                 continue;
             }
             // A copy of the tier goes with copies of its databases, and what was moved with it was moved too: they
-            // stand beside the one that was named.
+            // stand beside the one that was named. What else has that name there is none of ours.
             let beside = known.file_name().map(|name| database.with_file_name(name));
-            if let Some(beside) = beside.filter(|beside| beside != database && *beside != known) {
+            let beside = beside.filter(|beside| beside != database && *beside != known);
+            if let Some(beside) = beside.filter(|beside| mount.number_of(beside) == Some(number)) {
                 let _ = self.attach_idle(mount, &beside);
             }
         }

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 thread_local! {
-    /// Words, if they are ours, and the operating system's number.
+    /// The newest failure of ours in words, and the operating system's number of the newest one, ours or not.
     static LAST: RefCell<(Option<String>, c_int)> = const { RefCell::new((None, 0)) };
 }
 
@@ -15,7 +15,7 @@ pub fn last_error() -> Option<String> {
     LAST.with_borrow(|(message, _)| message.clone())
 }
 
-/// The operating system's number of that failure, or 0.
+/// The operating system's number of the newest failure, also of the VFS below where it was to open a file; or 0.
 pub(crate) fn last_errno() -> c_int {
     LAST.with_borrow(|(_, errno)| *errno)
 }
@@ -24,9 +24,9 @@ pub(crate) fn remember(message: String, errno: c_int) {
     LAST.set((Some(message), errno));
 }
 
-/// Another VFS has failed, which a file without a tier was left to.
+/// The VFS below has failed to open a file.
 pub(crate) fn remember_other(errno: c_int) {
-    LAST.set((None, errno));
+    LAST.with_borrow_mut(|last| last.1 = errno);
 }
 
 /// Runs a callback's body; a panic, which must not cross into C, becomes `otherwise`.

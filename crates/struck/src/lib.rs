@@ -1,4 +1,4 @@
-//! Loaded before the C library by tests (`LD_PRELOAD`): strikes one of the calls by which this process changes
+//! Loaded before the C library by tests (`LD_PRELOAD`): strikes one of the calls below, by which this process changes
 //! files, or all from one on. It fails, or the process is killed when it comes there.
 //!
 //! A process that wants to be struck finds [`mezzanine_strike`] by its name (`dlsym`), and says which call it is to
@@ -45,7 +45,7 @@ fn is_struck() -> bool {
     }
     let error = ERROR.load(Ordering::SeqCst);
     if error == 0 {
-        // SAFETY: ends this process, and no thread of it gets any further.
+        // SAFETY: ends this process. Other threads may finish the call that they are in.
         unsafe { libc::raise(libc::SIGKILL) };
     }
     // SAFETY: the calling thread's own number.
@@ -91,7 +91,7 @@ fn is_a_file(descriptor: c_int) -> bool {
 }
 
 fn creates(flags: c_int) -> bool {
-    flags & libc::O_CREAT != 0
+    flags & (libc::O_CREAT | libc::O_TRUNC) != 0
 }
 
 in_place_of! {
@@ -131,5 +131,5 @@ in_place_of! {
     fn openat64(folder: c_int, path: *const c_char, flags: c_int, mode: libc::mode_t) -> c_int, if creates(flags);
     /// `syscall`, by which `io_uring` is given what it is to do.
     fn syscall(number: c_long, a: c_long, b: c_long, c: c_long, d: c_long, e: c_long, f: c_long) -> c_long,
-        if number == libc::SYS_io_uring_enter && b != 0;
+        if number == libc::SYS_io_uring_enter && b as c_uint != 0;
 }

@@ -236,7 +236,7 @@ fn step_meanwhile(world: &mut World, session: &Session, file: usize) -> Result<(
     let (at, before) =
         if world.random.chance(1, 2) { (At::Reads, 0) } else { (At::Any, world.random.below(3)) };
     world.machine.meanwhile.plan(at, before, world.random.chance(1, 2), move || work.carry_out());
-    for _ in 0..world.random.between(1, JOBS_AT_ONCE) {
+    for _ in 0..world.random.between(1, 4) {
         session.volume.step();
     }
     world.machine.meanwhile.make_up();
@@ -245,15 +245,10 @@ fn step_meanwhile(world: &mut World, session: &Session, file: usize) -> Result<(
     failed.map_or(Ok(()), |error| Err(world.failed("write during a job", &error)))
 }
 
-/// Jobs in one of which a page is written.
-const JOBS_AT_ONCE: u64 = 4;
-
-/// Whether a page still finds room when a group was filled and some jobs are done. Each may have read a front
-/// of the queue whose pages get a second chance, and these lie in staging memory, too, until they are durable.
+/// Whether a page still finds room when a group was filled and some jobs are done. Where pages get a second chance,
+/// those of all groups that leave may lie in staging memory, too, until they are durable.
 fn has_room_during_jobs(tier: &TierConfig) -> bool {
-    let survivors = if tier.design == Design::FaceGsc { tier.survivors_max } else { 0 };
-    let filled = u64::from(tier.group_pages) + JOBS_AT_ONCE * u64::from(survivors);
-    filled < u64::from(tier.staging_groups) * u64::from(tier.group_pages)
+    tier.design != Design::FaceGsc || tier.survivors_max == 0
 }
 
 /// More device operations than one job needs.

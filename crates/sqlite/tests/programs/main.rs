@@ -15,6 +15,8 @@ mod worker;
 mod world;
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use program::Program;
 
@@ -38,6 +40,27 @@ fn worker_process() {
     worker::serve();
 }
 
+/// Steps that were answered, of all programs.
+static ANSWERED: AtomicU64 = AtomicU64::new(0);
+
+/// A step that nobody answers is a finding, and not the end of all testing.
+fn end_if_nobody_answers() {
+    std::thread::spawn(|| {
+        let mut before = u64::MAX;
+        loop {
+            std::thread::sleep(Duration::from_secs(180));
+            let now = ANSWERED.load(Ordering::Relaxed);
+            if now == before {
+                eprintln!(
+                    "no step was answered for three minutes; the last program to begin is the newest line \"program\""
+                );
+                std::process::exit(1);
+            }
+            before = now;
+        }
+    });
+}
+
 fn variable(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |text| text.parse().expect("a number"))
 }
@@ -48,6 +71,7 @@ fn programs_are_answered_as_without_a_tier() {
         (variable("MEZZANINE_PROGRAMS", PROGRAMS), variable("MEZZANINE_PROGRAMS_SEED", 1));
     let (mut steps, mut kills, mut commits, mut forks, mut trials, mut refused) = (0, 0, 0, 0, 0, 0);
     let mut refusals = BTreeMap::new();
+    end_if_nobody_answers();
     for seed in first..first + programs {
         let told = Program::new(seed, "").run(STEPS);
         steps += told.steps;

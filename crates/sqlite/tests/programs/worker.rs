@@ -120,9 +120,12 @@ fn forked(uri: &str, sql: &str, inherited: Option<&Connection>) -> Option<Answer
         // SAFETY: ends the process, without what a test does at its end.
         unsafe { libc::_exit(0) };
     }
+    if child < 0 {
+        return Some(Answer { code: -6, autocommit: true, text: "it cannot fork".to_owned() });
+    }
     let mut status = 0;
     // SAFETY: the status is written to a number of ours.
-    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    while unsafe { libc::waitpid(child, &raw mut status, 0) } != child {}
     let died = !(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0);
     died.then(|| Answer { code: -3, autocommit: true, text: format!("a child ended with {status}") })
 }

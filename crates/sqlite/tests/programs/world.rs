@@ -5,6 +5,7 @@ use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::atomic::Ordering;
 
 use crate::support::{Folder, copy_folder};
 use crate::worker::Answer;
@@ -54,14 +55,18 @@ impl Process {
                 return Answer { code: -1, autocommit: true, text: "the process is gone".to_owned() };
             }
             if let Some(answer) = Answer::parse(line.trim_end_matches('\n')) {
+                crate::ANSWERED.fetch_add(1, Ordering::Relaxed);
                 return answer;
             }
         }
     }
 
-    fn kill(mut self) {
+    /// What it had said that nobody has heard.
+    fn kill(mut self) -> Option<Answer> {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        let rest = self.output.lines().map_while(Result::ok);
+        rest.filter_map(|line| Answer::parse(&line)).last()
     }
 }
 
@@ -117,11 +122,16 @@ impl World {
         process.hear()
     }
 
-    /// Has a worker begin a step, and kills it a little later.
-    pub(crate) fn ask_and_kill(&mut self, worker: usize, line: &str, after: std::time::Duration) {
+    /// Has a worker begin a step, and kills it a little later. What it has still answered.
+    pub(crate) fn ask_and_kill(
+        &mut self,
+        worker: usize,
+        line: &str,
+        after: std::time::Duration,
+    ) -> Option<Answer> {
         self.worker(worker).send(line);
         std::thread::sleep(after);
-        self.kill(worker);
+        self.workers[worker].take().and_then(Process::kill)
     }
 
     /// Whether there was anybody to kill.
@@ -136,7 +146,7 @@ impl World {
             let Some(process) = worker.take() else { continue };
             ended += 1;
             if kill {
-                process.kill();
+                let _ = process.kill();
                 continue;
             }
             let Process { mut child, input, output } = process;

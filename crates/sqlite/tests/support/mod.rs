@@ -22,7 +22,10 @@ impl Folder {
     /// In memory, where that can be had: for tests that kill processes, which lose nothing there, and sync all the time.
     pub fn in_memory() -> Self {
         let memory = Path::new("/dev/shm");
-        if memory.is_dir() { Self::inside(memory) } else { Self::new() }
+        // Not every machine has room there.
+        let room = rustix::fs::statvfs(memory).map_or(0, |space| space.f_bavail * space.f_frsize);
+        let writable = rustix::fs::access(memory, rustix::fs::Access::WRITE_OK).is_ok();
+        if writable && room > 512 << 20 { Self::inside(memory) } else { Self::new() }
     }
 
     fn inside(base: &Path) -> Self {
