@@ -1,21 +1,23 @@
 //! SQLite on a tier, each call of which that changes a file is struck once: the process is killed there, or the call
-//! fails, for want of space or with an error of the device, alone or with all that come after it. Then what was acknowledged is there, a transaction is
-//! there as a whole or not at all, and whoever was told of an error has ended in order.
+//! fails, for want of space or with an error of the device, alone or with all that come after it. Then what was
+//! acknowledged is there, a transaction is there as a whole or not at all, and no process has ended in another way
+//! than by its kill.
 //!
 //! `MEZZANINE_STRUCK=all` strikes every call, otherwise one in some; `MEZZANINE_STRUCK=durable,wal,kill,17` one alone.
 
 #![allow(clippy::unwrap_used, unsafe_code)]
 
+#[path = "../../sqlite/tests/support/mod.rs"]
+mod support;
+
 use std::collections::HashMap;
-use std::fs;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
-use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
-use mezzanine_sqlite::MezzanineVfs;
-use rusqlite::{Connection, OpenFlags, params};
+use rusqlite::{Connection, params};
+use support::{Folder, flags, register};
 
 const TRANSACTIONS: i64 = 8;
 const ROWS: i64 = 6;
@@ -36,15 +38,8 @@ const STROKES: [(&str, i32, bool); 5] = [
     ("ENOSPC+", libc::ENOSPC, true),
 ];
 
-fn register() {
-    static VFS: OnceLock<MezzanineVfs> = OnceLock::new();
-    VFS.get_or_init(|| MezzanineVfs::builder("mezzanine").register().unwrap());
-}
-
 fn open(uri: &str) -> rusqlite::Result<Connection> {
-    let flags =
-        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_URI;
-    let db = Connection::open_with_flags(uri, flags)?;
+    let db = Connection::open_with_flags(uri, flags())?;
     db.pragma_update(None, "cache_size", 4)?;
     Ok(db)
 }
@@ -118,25 +113,6 @@ fn child() {
     say(&format!("calls {}", calls()));
 }
 
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// In memory, where that can be had: nothing is lost there by a kill.
-fn folder(name: &str) -> Folder {
-    let memory = Path::new("/dev/shm");
-    let base = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-    let base = fs::canonicalize(base).unwrap();
-    let path = base.join(format!("mezzanine-struck-{}-{name}", std::process::id()));
-    let _ = fs::remove_dir_all(&path);
-    fs::create_dir_all(&path).unwrap();
-    Folder(path)
-}
-
 /// The library that Cargo has built for this test.
 fn library() -> PathBuf {
     let found = std::env::current_exe().unwrap().parent().unwrap().join("libmezzanine_struck.so");
@@ -144,8 +120,8 @@ fn library() -> PathBuf {
     found
 }
 
-fn uri(folder: &Path, mode: &str) -> String {
-    let (database, flash) = (folder.join("app.db"), folder.join("flash.mezz"));
+fn uri(folder: &Folder, mode: &str) -> String {
+    let (database, flash) = (folder.file("app.db"), folder.file("flash.mezz"));
     format!(
         "file:{}?vfs=mezzanine&flash={}&flash_size=640KiB&sync_mode={mode}",
         database.display(),
@@ -214,6 +190,13 @@ fn look(uri: &str, said: &[(String, String)]) -> Result<(), String> {
     if let Some((number, rows)) = found.iter().find(|(_, rows)| **rows != ROWS) {
         return Err(format!("transaction {number} has {rows} of {ROWS} rows"));
     }
+    if let Some(last) = found.keys().max() {
+        let old = "SELECT count(*) FROM t WHERE length(b) != iif(a % 3 = 0, ?1, ?2)";
+        let old: i64 = db.query_row(old, params![LAST + last, BYTES], |row| row.get(0)).map_err(failed)?;
+        if old > 0 {
+            return Err(format!("{old} rows are not as transaction {last} left them"));
+        }
+    }
     let done =
         said.iter().filter(|(word, _)| word == "done").map(|(_, number)| number.parse::<i64>().unwrap());
     match done.into_iter().find(|number| !found.contains_key(number)) {
@@ -228,8 +211,8 @@ fn strike_and_look(
     stroke: &str,
     call: u64,
 ) -> Result<Vec<(String, String)>, String> {
-    let folder = folder(&format!("{mode}-{journal}-{stroke}-{call}"));
-    let uri = uri(&folder.0, mode);
+    let folder = Folder::in_memory();
+    let uri = uri(&folder, mode);
     let output = strike(&uri, journal, call, stroke);
     let said = said(&output);
     let killed = output.status.signal() == Some(libc::SIGKILL);
@@ -287,13 +270,16 @@ fn whatever_call_is_struck_nothing_acknowledged_is_lost() {
 /// A checker that sees nothing proves nothing.
 #[test]
 fn what_is_missing_is_noticed() {
-    let folder = folder("checker");
-    let uri = uri(&folder.0, "durable");
+    let folder = Folder::in_memory();
+    let uri = uri(&folder, "durable");
     let mut said = said(&strike(&uri, "wal", 0, "kill"));
     assert_eq!(look(&uri, &said), Ok(()));
     said.push(("done".to_owned(), "99".to_owned()));
     assert!(look(&uri, &said).unwrap_err().contains("99"));
     said.pop();
-    open(&uri).unwrap().execute_batch("DELETE FROM t WHERE a = 302").unwrap();
+    let change = |sql: &str| open(&uri).unwrap().execute_batch(sql).unwrap();
+    change("UPDATE t SET b = zeroblob(1401) WHERE a = 102");
+    assert!(look(&uri, &said).unwrap_err().contains("1 rows are not as transaction 8 left them"));
+    change("DELETE FROM t WHERE a = 302");
     assert!(look(&uri, &said).unwrap_err().contains("transaction 3 has 5 of 6 rows"));
 }
