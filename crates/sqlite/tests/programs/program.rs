@@ -52,6 +52,31 @@ pub(crate) struct Program {
     pub(crate) told: Told,
 }
 
+/// What is put in the place of what belongs there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Change {
+    OlderFile,
+    OlderFlash,
+    OlderFileSidecarAndLogs,
+    LostSidecar,
+    /// After the copy and the original have both been used again.
+    FlashOfACopy,
+    Copy,
+    OtherName,
+}
+
+impl Change {
+    /// Something is older than the rest, and may be what is read.
+    fn is_older(self) -> bool {
+        matches!(self, Self::OlderFile | Self::OlderFlash | Self::OlderFileSidecarAndLogs)
+    }
+
+    /// Everything is there, and belongs together.
+    fn is_whole(self) -> bool {
+        matches!(self, Self::Copy | Self::OtherName)
+    }
+}
+
 /// The refusal of the list that this is.
 fn refusal(answer: &Answer) -> Option<&'static str> {
     REFUSALS.into_iter().find(|words| answer.code == SQLITE_BUSY && answer.text.contains(words))
@@ -75,7 +100,6 @@ impl Program {
     }
 
     fn note(&mut self, step: impl Into<String>) {
-        self.told.steps += 1;
         self.trace.push(step.into());
     }
 
@@ -361,23 +385,23 @@ impl Program {
         let elsewhere = self.tier.other_place("elsewhere");
         let _ = std::fs::remove_dir_all(&elsewhere);
         let mut place = self.tier.place();
-        let what = match self.random.below(7) {
+        let change = match self.random.below(7) {
             // A file without the log that belongs to it, or with another one, is another database to SQLite as well.
             0 if !has_logs(&self.tier.other_place("saved"), name) && !has_logs(&place, name) => {
                 self.tier.restore_parts("saved", |part| part == name);
-                "an older file"
+                Change::OlderFile
             }
             1 => {
                 self.tier.restore_parts("saved", |part| part == flash);
-                "an older flash file"
+                Change::OlderFlash
             }
             2 => {
                 self.tier.restore_parts("saved", |part| part.starts_with(name));
-                "an older file with its sidecar and logs"
+                Change::OlderFileSidecarAndLogs
             }
             3 => {
                 let _ = std::fs::remove_file(place.join(format!("{name}.mezzanine")));
-                "a lost sidecar"
+                Change::LostSidecar
             }
             4 => {
                 copy_folder(&place, &elsewhere);
@@ -390,47 +414,47 @@ impl Program {
                 }
                 now = self.digests("after both went on");
                 std::fs::copy(elsewhere.join(flash), place.join(flash)).unwrap();
-                "the flash file of a copy that went on as well"
+                Change::FlashOfACopy
             }
             5 => {
                 copy_folder(&place, &elsewhere);
                 place = elsewhere;
-                "a copy of the folder"
+                Change::Copy
             }
             _ => {
                 std::fs::rename(&place, &elsewhere).unwrap();
                 place = elsewhere;
-                "another name of the folder"
+                Change::OtherName
             }
         };
         self.told.trials += 1;
         let uri = self.tier.uri_in(&place, database);
         let found = open_and_read(&mut self.tier, &uri);
-        self.note(format!("trial with {name}, {what}: {found:?}"));
+        self.note(format!("trial with {name}, {change:?}: {found:?}"));
         // An older file alone is compared in the pages that were staged out last (docs/copies.md, "What cannot be told").
-        let untold =
-            what == "an older file" && !matches!(&found, Err(answer) if !answer.text.ends_with(" / "));
+        let refused = matches!(&found, Err(answer) if !answer.text.ends_with(" / "));
+        let untold = change == Change::OlderFile && !refused;
         match &found {
             _ if untold => self.told.untold += 1,
             Ok((digest, check)) => {
                 // Only where something older was put there may something older be read.
-                let is_older = what.starts_with("an older") && *digest == saved[&database];
+                let is_older = change.is_older() && *digest == saved[&database];
                 let is_known = is_older || *digest == now[&database];
                 if !is_known || check != "ok|" {
                     self.fail(&format!(
-                        "{what}: {digest} {check}, and there were {} and {}",
+                        "{change:?}: {digest} {check}, and there were {} and {}",
                         now[&database], saved[&database]
                     ));
                 }
             }
-            Err(answer) if what.starts_with("a copy of") || what.starts_with("another name") => {
-                self.fail(&format!("{what} is refused: {}", answer.text));
+            Err(answer) if change.is_whole() => {
+                self.fail(&format!("{change:?} is refused: {}", answer.text));
             }
             // SQLite's own words alone say nothing.
-            Err(answer) if answer.text.ends_with(" / ") => self.fail("refused without a reason"),
+            Err(_) if !refused => self.fail("refused without a reason"),
             Err(_) => self.told.trials_refused += 1,
         }
-        if what.starts_with("a copy of") || what.starts_with("another name") {
+        if change.is_whole() {
             self.change_all_in(&place);
         }
         let _ = std::fs::create_dir_all(self.tier.place());
@@ -453,6 +477,7 @@ impl Program {
     }
 
     fn step(&mut self) {
+        self.told.steps += 1;
         let (worker, slot) =
             (self.random.below(WORKERS as u64) as usize, self.random.below(SLOTS as u64) as usize);
         let database = self.random.below(DATABASES.len() as u64) as usize;
