@@ -101,6 +101,9 @@ bugs! {
         /// What was read at the start counts as durable without a flush: a process that was killed leaves it in the device's
         /// cache. (The volume's part.)
         OpenedUnflushed,
+        /// A superblock is written while the other copy of it may be in the device's cache alone: power takes both. (The
+        /// volume's part.)
+        SuperblockUnflushed,
         /// A page is called given up before that is durable: a crash finds it lost again. (The part of the volume, and of a server's host.)
         GivenUpUnsynced,
         /// An open group that nothing was put into yet counts as one that has to be durable before the tier is closed.
@@ -262,6 +265,8 @@ bugs! {
         RelocatedUnchecked,
         /// A recovery does not begin a new epoch.
         EpochNotRaised,
+        /// An opening goes on though no superblock says its epoch. (The volume's part.)
+        EpochUnwritten,
         /// Versions are counted from one again after a recovery.
         VersionsRestart,
     }
@@ -399,6 +404,8 @@ bugs! {
         LongDiskGuarded,
         /// A log that another opening of the tier has written is used with the database, though the directory of the logs says so. (SQLite's part.)
         LogsUncompared,
+        /// A log is written before the directory that it is in says whose it is. (SQLite's part.)
+        LogUnnamed,
         /// A file counts as unchanged if its size and the time of its last change are the same. It was so once. (The volume's part.)
         FingerprintOfTimes,
         /// A tier is taken for a database's without comparing redo pointers.

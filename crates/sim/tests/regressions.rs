@@ -10,7 +10,16 @@ use mezzanine_sim::crash::{CUTS_PER_WORLD, Kind, Terms, World};
 use mezzanine_sim::server;
 
 /// Seed, and what happened. All were found in version 0.1.0 before its release.
-const STORIES: [(u64, &str); 46] = [
+const STORIES: [(u64, &str); 48] = [
+    (
+        20_261_880,
+        "a superblock was written, the write reported an error, and the copy was whole in the device's cache; the next attempt took it for the better \
+          one and wrote over the other, and a cut tore both",
+    ),
+    (
+        20_261_168,
+        "an opening that had not started met a flash device that could not be written, and refused a change that the disk could have taken",
+    ),
     (
         8_314_462_740_877,
         "not a bug of the volume: the checker wrote a page in the middle of a job, of which it believed that there is room for it, and waited for \

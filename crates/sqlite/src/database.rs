@@ -12,6 +12,7 @@ use mezzanine_volume::{VolumeErrorKind, VolumeFile, VolumeStatistics};
 use crate::database_file::FileId;
 use crate::error::Error;
 use crate::lock::{Busy, Holder, Level, LockTable};
+use crate::logs::{self, Entered};
 use crate::mount::{GUARD, Mount};
 use crate::shm::{Held, WalIndex};
 
@@ -39,7 +40,17 @@ pub(crate) struct Database {
     handing: Mutex<()>,
     /// Withdrawn when a log file is opened on something that does not keep this promise.
     logs_powersafe: AtomicBool,
+    log_directory: Mutex<LogDirectory>,
     next_holder: AtomicU64,
+}
+
+/// How far the log directory of a database is.
+#[derive(Default)]
+struct LogDirectory {
+    /// A crash leaves it.
+    durable: bool,
+    /// It says this opening of the tier.
+    named: bool,
 }
 
 fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -85,6 +96,7 @@ impl Database {
             handed: AtomicU64::new(0),
             handing: Mutex::default(),
             logs_powersafe: AtomicBool::new(true),
+            log_directory: Mutex::default(),
             next_holder: AtomicU64::new(0),
         }
     }
@@ -150,6 +162,38 @@ impl Database {
         }
         self.handed.fetch_max(written, Ordering::AcqRel);
         Ok(())
+    }
+
+    /// The log directory was made, or found.
+    pub(crate) fn entered(&self, entered: Entered) {
+        *unpoisoned(&self.log_directory) = LogDirectory { durable: entered.durable, named: false };
+    }
+
+    /// Before a log is written: what says whose it is, is durable. With a log that a crash leaves the database has
+    /// to be used again, so this is a change of the tier like any other.
+    pub(crate) fn log_begins(&self) -> Result<(), Error> {
+        let mut directory = unpoisoned(&self.log_directory);
+        if directory.named || !self.writable || planted::is(Bug::LogUnnamed) {
+            return Ok(());
+        }
+        match self.mount.volume.nonce() {
+            Some(now) => {
+                self.mount.volume.begin()?;
+                logs::own(&self.path, now, true)?;
+            }
+            None => logs::keep_contents(&self.path)?,
+        }
+        if !directory.durable {
+            logs::keep(&self.path)?;
+        }
+        *directory = LogDirectory { durable: true, named: true };
+        Ok(())
+    }
+
+    /// The last connection closes: the log directory goes if no log is left.
+    pub(crate) fn leave_logs(&self) -> Result<(), Error> {
+        let directory = std::mem::take(&mut *unpoisoned(&self.log_directory));
+        logs::leave(&self.path, directory.durable).map(|_| ())
     }
 
     pub(crate) fn withdraw_powersafe(&self) {

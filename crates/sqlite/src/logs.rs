@@ -18,14 +18,15 @@
 //! something that is no file and says "unable to open database file", with nothing changed. The directory
 //! appears and goes by one atomic system call each. It goes when the last connection has closed and no log is
 //! left, or when the tier has refused the database: then the logs of a stock SQLite that it has taken in are
-//! put back ([`give_back`]), also those that an attempt before took in and died.
+//! put back ([`give_back`]), also those that an attempt before took in and died. What is in it counts from the
+//! first write of a log on: until then nothing of it is synced ([`keep`]).
 //!
 //! # Logs of another moment
 //! A log that was put back beside a newer database would roll it back, or bring old pages to it. So the
 //! directory says which opening of the tier its logs are of, by nonces, and a log that holds something is
-//! used only if that is the opening in which the database's sidecar says that it was last used. Before the
-//! sidecar says the present one, the directory says both, so that a crash between the two refuses nothing:
-//! [`claim`], then the sidecar, then [`own`]. An opening that finds no sidecar adds itself to what the
+//! used only if that is the opening in which the database's sidecar says that it was last used. While there is
+//! such a log, the directory says both before the sidecar says the present one, so that a crash between the two
+//! refuses nothing: [`claim`], then the sidecar, then, before anything more is written to a log, [`own`]. An opening that finds no sidecar adds itself to what the
 //! directory says, for that sidecar may be put back. Where the sidecar says that disk is current, nothing is
 //! compared, as a stock SQLite compares nothing; nor where the directory says nothing.
 
@@ -135,11 +136,19 @@ fn is_cold(log: &Path) -> io::Result<bool> {
     }
 }
 
+/// What [`enter`] found or made.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entered {
+    /// Nothing is in the directory but what came along: then [`give_back`] undoes all of this.
+    pub(crate) unused: bool,
+    /// The directory was there before, or logs came along: a crash leaves it.
+    pub(crate) durable: bool,
+}
+
 /// Takes the logs of `database` into their directory, which is made if need be. Logs that a stock SQLite left
 /// at their usual places come along, so that they are recovered by the next reader. The caller has locked the
-/// database against other processes. Says whether nothing is in the directory but what came along: then
-/// [`give_back`] undoes all of this. After an error that is done if the directory was made here.
-pub(crate) fn enter(database: &Path) -> Result<bool, Error> {
+/// database against other processes. After an error that is undone if the directory was made here.
+pub(crate) fn enter(database: &Path) -> Result<Entered, Error> {
     let directory = directory(database);
     let made = !directory.is_dir();
     let entered = take_over(database);
@@ -149,25 +158,37 @@ pub(crate) fn enter(database: &Path) -> Result<bool, Error> {
     }
     // One that names no opening is of an attempt that died: before a log is written there, [`own`] names it.
     let unused = || directory.join(OPENING).try_exists().is_ok_and(|named| !named);
-    entered.map(|()| made || unused() && !planted::is(Bug::DeadAttemptsLogKept))
+    entered.map(|durable| Entered {
+        unused: made || unused() && !planted::is(Bug::DeadAttemptsLogKept),
+        durable,
+    })
 }
 
-fn take_over(database: &Path) -> Result<(), Error> {
+/// Whether the directory was there before, or took something in: then it is durable.
+fn take_over(database: &Path) -> Result<bool, Error> {
     let failed = |source| Error::io("make the log directory of", database.display(), source);
     let directory = directory(database);
+    let mut made = false;
     match fs::symlink_metadata(&directory) {
         Ok(found) if found.is_dir() => {}
         Ok(_) => adopt_wal(database, &directory).map_err(failed)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            fs::create_dir(&directory).and_then(|()| share_directory(database, &directory)).map_err(failed)?
+            fs::create_dir(&directory)
+                .and_then(|()| share_directory(database, &directory))
+                .map_err(failed)?;
+            made = true;
         }
         Err(error) => return Err(failed(error)),
     }
-    adopt_journal(database, &directory)?;
+    let adopted = adopt_journal(database, &directory)?;
     let note = made_anew(database, &directory.join(README));
     note.and_then(|mut note| note.write_all(readme(database).as_bytes())).map_err(failed)?;
+    if made && !adopted {
+        return Ok(false);
+    }
     sync_directory(&directory).map_err(failed)?;
-    sync_parent(database).map_err(failed)
+    sync_parent(database).map_err(failed)?;
+    Ok(true)
 }
 
 /// Has a directory that was just made beside a database be for those that the database is for.
@@ -242,23 +263,25 @@ pub(crate) fn give_back(database: &Path) -> Result<(), Error> {
     return_wal(&directory).map_err(failed)
 }
 
-fn adopt_journal(database: &Path, directory: &Path) -> Result<(), Error> {
+/// Whether there was one.
+fn adopt_journal(database: &Path, directory: &Path) -> Result<bool, Error> {
     let usual = with_suffix(database.as_os_str().as_bytes(), "-journal");
     let ours = directory.join(JOURNAL);
     let failed = |source| Error::io("take over the journal of", database.display(), source);
     if !usual.try_exists().map_err(failed)? {
-        return Ok(());
+        return Ok(false);
     }
     if !is_cold(&ours).map_err(failed)? {
         let reason = format!("there is a second one, {}", ours.display());
         return Err(Error::new(ErrorKind::StrayLog, "take over the journal", usual.display(), reason)
             .advise("only one of them belongs to the database: find out which, and move the other away"));
     }
-    fs::rename(&usual, &ours).map_err(failed)
+    fs::rename(&usual, &ours).map_err(failed)?;
+    Ok(true)
 }
 
-/// Removes the log directory if no log is left in it. Says whether it is gone.
-pub(crate) fn leave(database: &Path) -> Result<bool, Error> {
+/// Removes the log directory if no log is left in it; durably, if it was `durable`. Says whether it is gone.
+pub(crate) fn leave(database: &Path, durable: bool) -> Result<bool, Error> {
     let failed = |source| Error::io("remove the log directory of", database.display(), source);
     let directory = directory(database);
     if !unfinished_logs(database).is_empty() {
@@ -268,7 +291,9 @@ pub(crate) fn leave(database: &Path) -> Result<bool, Error> {
         absent_is_fine(fs::remove_file(directory.join(name))).map_err(failed)?;
     }
     absent_is_fine(fs::remove_dir(&directory)).map_err(failed)?;
-    sync_parent(database).map_err(failed)?;
+    if durable {
+        sync_parent(database).map_err(failed)?;
+    }
     Ok(true)
 }
 
@@ -305,16 +330,18 @@ fn hex(nonce: &Nonce) -> String {
     nonce.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Before `database` is attached in the opening `now`: refuses its logs if they are of another one than
-/// `before`, in which its newest pages came to the tier, and has the directory name both.
+/// Before `database` is attached in the opening `now`: refuses logs that hold something if they are of another one
+/// than `before`, in which its newest pages came to the tier, and has the directory name both.
 pub(crate) fn claim(database: &Path, before: Option<Nonce>, now: Nonce, writable: bool) -> Result<(), Error> {
     let directory = directory(database);
     if !directory.is_dir() {
         return Ok(());
     }
     let failed = |source| Error::io("look at the log directory of", database.display(), source);
+    let unfinished = unfinished_logs(database);
+    let Some(log) = unfinished.first() else { return Ok(()) };
     let known = openings(&directory).map_err(failed)?;
-    if let (Some(before), Some(known), [log, ..]) = (&before, &known, unfinished_logs(database).as_slice()) {
+    if let (Some(before), Some(known)) = (&before, &known) {
         if !known.contains(&hex(before)) && !planted::is(Bug::LogsUncompared) {
             let reason = format!(
                 "it is of another moment than the database: it was written in another opening of the tier than the one in which {} was last used",
@@ -336,7 +363,18 @@ pub(crate) fn claim(database: &Path, before: Option<Nonce>, now: Nonce, writable
     write_openings(database, &directory, &both, writable).map_err(failed)
 }
 
-/// `database` is attached in the opening `now`: its logs are of that from now on.
+/// The directory is there after a crash.
+pub(crate) fn keep(database: &Path) -> Result<(), Error> {
+    sync_parent(database).map_err(|source| Error::io("keep the log directory of", database.display(), source))
+}
+
+/// What is in the directory is there after a crash. Where [`own`] has been called it is.
+pub(crate) fn keep_contents(database: &Path) -> Result<(), Error> {
+    let failed = |source| Error::io("sync the log directory of", database.display(), source);
+    sync_directory(&directory(database)).map_err(failed)
+}
+
+/// The sidecar of `database` says the opening `now`, or that disk is current: its logs are of that from now on.
 pub(crate) fn own(database: &Path, now: Nonce, writable: bool) -> Result<(), Error> {
     let directory = directory(database);
     if !directory.is_dir() {

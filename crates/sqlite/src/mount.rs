@@ -138,11 +138,6 @@ impl Mount {
         PathSidecar::beside(path).found().and_then(|sidecar| self.volume.number_of(&sidecar))
     }
 
-    /// The logs of an attached database are of this opening.
-    fn own_logs(&self, path: &Path, writable: bool) -> Result<(), Error> {
-        self.volume.nonce().map_or(Ok(()), |now| logs::own(path, now, writable))
-    }
-
     fn database(self: &Arc<Self>, path: &Path, lock: &ProcessLock) -> Result<Arc<Database>, Error> {
         let backing = match &self.disk {
             None => lock.file() as Arc<dyn Device>,
@@ -160,7 +155,6 @@ impl Mount {
                 self.volume.attach(path, backing, sidecar, options)?
             }
         };
-        self.own_logs(path, lock.writable())?;
         Ok(Arc::new(Database::new(path.to_owned(), lock.id(), file, Arc::clone(self), lock.writable())))
     }
 }
@@ -181,8 +175,7 @@ pub(crate) fn open(
             }
             if attached.connections == 0 {
                 attached.refuse_changed(path)?;
-                logs::enter(path)?;
-                attached.mount.own_logs(path, true)?;
+                attached.database.entered(logs::enter(path)?);
             }
             attached.connections += 1;
             return Ok(Arc::clone(&attached.database));
@@ -232,14 +225,21 @@ fn attach(mount: &Arc<Mount>, path: &Path, lock: &ProcessLock) -> Result<Arc<Dat
     if !lock.writable() {
         refuse_wal_that_others_write(path, lock)?;
     }
-    let unused = lock.writable() && logs::enter(path)?;
+    if !lock.writable() {
+        return mount.database(path, lock);
+    }
+    let entered = logs::enter(path)?;
     let database = mount.database(path, lock);
-    if database.is_err() && lock.writable() {
+    match &database {
+        Ok(database) => database.entered(entered),
         // The first error is the one to report.
-        let _ = match unused && !belongs_to_tier(mount, path) && !planted::is(Bug::RefusedLogKept) {
-            true => logs::give_back(path),
-            false => logs::leave(path).map(|_| ()),
-        };
+        Err(_) => {
+            let unused = entered.unused && !belongs_to_tier(mount, path);
+            let _ = match unused && !planted::is(Bug::RefusedLogKept) {
+                true => logs::give_back(path),
+                false => logs::leave(path, entered.durable).map(|_| ()),
+            };
+        }
     }
     database
 }
@@ -288,7 +288,7 @@ pub(crate) fn close(database: Arc<Database>) -> Result<(), Error> {
         return Ok(());
     }
     let mount = Arc::clone(&attached.mount);
-    let left = if database.writable() { logs::leave(database.path()).map(|_| ()) } else { Ok(()) };
+    let left = if database.writable() { database.leave_logs() } else { Ok(()) };
     if !mount.owned {
         return left;
     }

@@ -32,6 +32,10 @@ fn child_that_dies() {
     let [database, flash, number] = ["DATABASE", "FLASH", "NUMBER"]
         .map(|name| std::env::var(format!("MEZZANINE_HISTORY_{name}")).unwrap());
     register();
+    #[cfg(feature = "planted")]
+    if std::env::var_os("MEZZANINE_HISTORY_UNNAMED").is_some() {
+        mezzanine_engine::planted::set(Some(mezzanine_engine::planted::Bug::LogUnnamed));
+    }
     let db = Connection::open_with_flags(uri(database.as_ref(), flash.as_ref(), ""), flags()).unwrap();
     db.execute_batch("PRAGMA cache_size = 5; PRAGMA cache_spill = 5").unwrap();
     journal_mode(&db, "delete");
@@ -48,8 +52,13 @@ fn child_that_dies() {
 }
 
 fn die(folder: &Folder, number: u32) {
+    die_with(folder, number, &[]);
+}
+
+fn die_with(folder: &Folder, number: u32, more: &[(&str, &str)]) {
     let ended = Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "child_that_dies"])
+        .envs(more.iter().copied())
         .env("MEZZANINE_HISTORY_DATABASE", folder.file("app.db"))
         .env("MEZZANINE_HISTORY_FLASH", folder.file("flash.mezz"))
         .env("MEZZANINE_HISTORY_NUMBER", number.to_string())
@@ -103,6 +112,23 @@ fn a_hot_journal_of_an_earlier_opening_is_refused() {
         mezzanine_engine::planted::set(None);
         assert_ne!(right, Ok(200), "the planted fault went unnoticed");
     }
+}
+
+/// The same where the directory of the logs does not say whose they are.
+#[cfg(feature = "planted")]
+#[test]
+fn a_log_that_nobody_has_named_is_not_told_from_another() {
+    let (folder, old) = (Folder::new(), Folder::new());
+    let unnamed = [("MEZZANINE_HISTORY_UNNAMED", "yes")];
+    die_with(&folder, 1, &unnamed);
+    copy_folder(folder.path(), old.path());
+    die_with(&folder, 2, &unnamed);
+    put_back(old.path(), &folder, "app.db-wal");
+    register();
+    let uri = uri(&folder.file("app.db"), &folder.file("flash.mezz"), "");
+    let right = Connection::open_with_flags(uri, flags())
+        .and_then(|db| db.query_row("SELECT count(*) FROM t WHERE n = 2", [], |row| row.get(0)));
+    assert_ne!(right, Ok(200), "the planted fault went unnoticed");
 }
 
 /// The database is opened once while its sidecar is missing, or damaged, and refused; then the sidecar is put

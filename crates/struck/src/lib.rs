@@ -14,6 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
 static STRUCK: AtomicU64 = AtomicU64::new(0);
 /// Calls since the last [`mezzanine_strike`].
 static CALLS: AtomicU64 = AtomicU64::new(0);
+/// Those of them that wait until something is durable.
+static SYNCS: AtomicU64 = AtomicU64::new(0);
 /// What it fails with; 0 for a kill.
 static ERROR: AtomicI32 = AtomicI32::new(0);
 /// Whether all calls after it fail as well.
@@ -24,6 +26,7 @@ static LASTING: AtomicBool = AtomicBool::new(false);
 #[unsafe(no_mangle)]
 pub extern "C" fn mezzanine_strike(call: u64, error: c_int, lasting: bool) {
     CALLS.store(0, Ordering::SeqCst);
+    SYNCS.store(0, Ordering::SeqCst);
     ERROR.store(error, Ordering::SeqCst);
     LASTING.store(lasting, Ordering::SeqCst);
     STRUCK.store(call, Ordering::SeqCst);
@@ -33,6 +36,12 @@ pub extern "C" fn mezzanine_strike(call: u64, error: c_int, lasting: bool) {
 #[unsafe(no_mangle)]
 pub extern "C" fn mezzanine_calls() -> u64 {
     CALLS.load(Ordering::SeqCst)
+}
+
+/// Calls of `fsync` and `fdatasync` since [`mezzanine_strike`].
+#[unsafe(no_mangle)]
+pub extern "C" fn mezzanine_syncs() -> u64 {
+    SYNCS.load(Ordering::SeqCst)
 }
 
 /// Counts a call. Whether it is to fail: then the caller finds the reason where callers look for it.
@@ -90,6 +99,11 @@ fn is_a_file(descriptor: c_int) -> bool {
     descriptor > 2
 }
 
+fn counted_sync() -> bool {
+    SYNCS.fetch_add(1, Ordering::SeqCst);
+    true
+}
+
 fn creates(flags: c_int) -> bool {
     flags & (libc::O_CREAT | libc::O_TRUNC) != 0
 }
@@ -102,9 +116,9 @@ in_place_of! {
     /// `pwrite64`.
     fn pwrite64(file: c_int, bytes: *const c_void, len: usize, offset: i64) -> isize, if is_a_file(file);
     /// `fsync`.
-    fn fsync(file: c_int) -> c_int, if true;
+    fn fsync(file: c_int) -> c_int, if counted_sync();
     /// `fdatasync`.
-    fn fdatasync(file: c_int) -> c_int, if true;
+    fn fdatasync(file: c_int) -> c_int, if counted_sync();
     /// `ftruncate64`.
     fn ftruncate64(file: c_int, len: i64) -> c_int, if true;
     /// `fallocate64`.

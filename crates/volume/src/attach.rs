@@ -17,8 +17,8 @@ use crate::guard::{is_rotten, is_stretched, name_guard};
 use crate::home::{FileInner, Head};
 use crate::identity::{Bond, FileEvidence, TierEvidence, judge};
 use crate::note::{FILES_MAX, LENGTH_END};
-use crate::registry::Registry;
-use crate::sidecar::{Sidecar, SidecarError, SidecarState, SidecarStore, read_sidecar};
+use crate::registry::{OpenedTier, Registry};
+use crate::sidecar::{Sidecar, SidecarError, SidecarStore, read_sidecar};
 
 /// How often a page of a disk is read before it counts as another one than was written there.
 const CHECKSUM_READS: u32 = 3;
@@ -163,9 +163,13 @@ impl Shared {
             let reason = "it is attached to this volume already";
             return Err(VolumeError::new(VolumeErrorKind::AlreadyAttached, "attach", candidate.name, reason));
         }
-        // After a crash of the process alone its unsynced writes can still be read; what is read now must not
-        // go back.
-        candidate.backing.flush().map_err(|error| candidate.io(error))?;
+        // After a crash of the process that used it its unsynced writes can still be read; what is read now must
+        // not go back. Nothing is unsynced of a file that the tier knows and that was closed with it.
+        let closed =
+            self.tier_in_use().is_some() && registry.tier.as_ref().is_some_and(OpenedTier::was_closed);
+        if !closed {
+            candidate.backing.flush().map_err(|error| candidate.io(error))?;
+        }
         let found = candidate.read_sidecar()?;
         let guard_len = found.as_ref().map_or(0, |sidecar| sidecar.guard.len()).max(candidate.guard.len());
         let mut head = vec![0; guard_len];
@@ -180,6 +184,9 @@ impl Shared {
             return Err(VolumeError::new(VolumeErrorKind::Io, "attach", candidate.name, reason));
         }
         let bond = self.judge(&candidate, found.as_ref(), &head, &registry)?;
+        if closed && matches!(bond, Bond::New { .. }) {
+            candidate.backing.flush().map_err(|error| candidate.io(error))?;
+        }
         if let (Bond::New { .. }, Some(sidecar)) = (&bond, &found) {
             self.refuse_parting(&candidate, sidecar, &registry)?;
         }
@@ -194,8 +201,7 @@ impl Shared {
                 if let Some(sidecar) = &found {
                     candidate.restore_head(sidecar, &head)?;
                 }
-                let distrusted = found.as_ref().map_or(0, |sidecar| sidecar.distrusted);
-                self.attach_current(&mut registry, candidate, bond, distrusted)
+                self.attach_current(&mut registry, candidate, bond, found.as_ref())
             }
         }
     }
@@ -301,48 +307,82 @@ impl Shared {
         Ok(())
     }
 
-    /// Attaches a file whose disk is current; `distrusted` is what its sidecar says.
+    /// Attaches a file whose disk is current.
     fn attach_current(
         &self,
         registry: &mut Registry,
-        mut candidate: Candidate<'_>,
+        candidate: Candidate<'_>,
         bond: Bond,
-        distrusted: u64,
+        sidecar: Option<&Sidecar>,
     ) -> Result<Arc<FileInner>, VolumeError> {
-        let (Some(host), Some(opened)) = (self.tier_in_use(), registry.tier.as_mut()) else {
+        let Some(host) = self.tier_in_use().filter(|_| registry.tier.is_some()) else {
             return self.attach_without_tier(registry, candidate);
         };
-        let host = &host;
+        match bond {
+            Bond::New { forget } => self.attach_new(registry, &host, candidate, forget),
+            Bond::Warm { number } | Bond::Dirty { number } => {
+                let mut candidate = candidate;
+                name_guard(&mut candidate.guard, &host.tier.uuid(), number);
+                let file = candidate.into_file(number, Some(&host));
+                file.mark.store(sidecar.map_or(0, |sidecar| sidecar.mark), Ordering::Release);
+                self.distrust(&host, &file, sidecar.map_or(0, |sidecar| sidecar.distrusted));
+                // Where writes go to disk first, nothing has to be durable before a change.
+                file.ready.store(host.disk_first(), Ordering::Release);
+                self.attach_known(registry, &host, file)
+            }
+        }
+    }
+
+    /// Attaches a file that the tier knows, and of which nothing on disk has to be put right any more: it waits for
+    /// the start of this opening, if that is not over.
+    fn attach_known(
+        &self,
+        registry: &mut Registry,
+        host: &Arc<TierHost>,
+        file: FileInner,
+    ) -> Result<Arc<FileInner>, VolumeError> {
+        let Some(opened) = registry.tier.as_mut() else { return Ok(self.register(file)) };
+        if self.unstarted.load(Ordering::Acquire) {
+            let file = self.register(file);
+            opened.waiting.push(Arc::clone(&file));
+            return Ok(file);
+        }
+        opened.name_file(host, file.number, &file.path)?;
+        self.take_up(host, &file)?;
+        let file = self.register(file);
+        self.completed(registry, host)?;
+        Ok(file)
+    }
+
+    /// Attaches a file of which the tier knows nothing that may be believed, but perhaps these numbers.
+    fn attach_new(
+        &self,
+        registry: &mut Registry,
+        host: &Arc<TierHost>,
+        mut candidate: Candidate<'_>,
+        forget: Vec<u32>,
+    ) -> Result<Arc<FileInner>, VolumeError> {
         let length = candidate.backing.len();
         let number = {
             let note = lock(&host.table);
-            match bond {
-                Bond::Warm { number } => number,
-                Bond::New { .. } if note.table.entries.len() - forgettable(&bond) >= FILES_MAX => {
-                    let reason = format!("the volume has {FILES_MAX} files already");
-                    let error =
-                        VolumeError::new(VolumeErrorKind::TooManyFiles, "attach", candidate.name, reason);
-                    return Err(error.advise("use another tier for it"));
-                }
-                _ => note.table.next().map_err(|used_up| used_up.of(&candidate.name))?,
+            if note.table.entries.len() - forget.len() >= FILES_MAX {
+                let reason = format!("the volume has {FILES_MAX} files already");
+                let error = VolumeError::new(VolumeErrorKind::TooManyFiles, "attach", candidate.name, reason);
+                return Err(error.advise("use another tier for it"));
             }
+            note.table.next().map_err(|used_up| used_up.of(&candidate.name))?
         };
-        opened.start(host)?;
-        if opened.roster.set(number, candidate.path) {
-            let failed = |error| VolumeError::from_device("attach a file to", &host.flash_name, error);
-            opened.roster.write(&*host.flash).map_err(failed)?;
-        }
+        self.start(registry)?;
+        let Some(opened) = registry.tier.as_mut() else {
+            return self.attach_without_tier(registry, candidate);
+        };
+        opened.name_file(host, number, candidate.path)?;
         name_guard(&mut candidate.guard, &host.tier.uuid(), number);
         let mut file = candidate.into_file(number, Some(host));
-        if let Bond::Warm { .. } = bond {
-            self.distrust(host, &file, distrusted);
-        }
         if !host.provably_clean() {
             // A file that the table knows has a sidecar with its number and the epoch, so they go to the
             // sidecar first.
-            if let Bond::New { forget } = &bond {
-                file.former.clone_from(forget);
-            }
+            file.former.clone_from(&forget);
             self.replace_sidecar(&file, || self.plain_sidecar(host, &file)).inspect_err(|_| {
                 if !planted::is(Bug::FailedNumberReused) {
                     // It may be in place all the same.
@@ -352,16 +392,12 @@ impl Shared {
         }
         {
             let mut note = lock(&host.table);
-            if let Bond::New { forget } = bond {
-                for old in forget {
-                    note.table.remove(old);
-                    opened.roster.paths.remove(&old);
-                    opened.forget.push(old);
-                }
-                note.table.add(host.epoch, length);
-            } else if let Some(entry) = note.table.get_mut(number) {
-                (entry.epoch, entry.mark, entry.length) = (host.epoch, 0, length);
+            for old in forget {
+                note.table.remove(old);
+                opened.roster.paths.remove(&old);
+                opened.forget.push(old);
             }
+            note.table.add(host.epoch, length);
         }
         // Where writes go to disk first, nothing has to be durable before a change.
         file.ready.store(host.disk_first(), Ordering::Release);
@@ -404,29 +440,19 @@ impl Shared {
         number: u32,
         rotten: bool,
     ) -> Result<Arc<FileInner>, VolumeError> {
-        let (Some(host), Some(opened)) = (self.tier_in_use(), registry.tier.as_mut()) else {
+        let Some(host) = self.tier_in_use().filter(|_| registry.tier.is_some()) else {
             let reason = "the tier was given up meanwhile";
             return Err(VolumeError::new(VolumeErrorKind::OnlyCopy, "attach", candidate.name, reason));
         };
         let host = &host;
-        opened.start(host)?;
-        if opened.roster.set(number, candidate.path) {
-            let failed = |error| VolumeError::from_device("attach a file to", &host.flash_name, error);
-            opened.roster.write(&*host.flash).map_err(failed)?;
-        }
         let mut candidate = candidate;
         candidate.guard.clone_from(&sidecar.guard);
         let file = candidate.into_file(number, Some(host));
-        if rotten && !planted::is(Bug::RottenGuardLeft) {
-            // With a second rotten byte it would be known no longer.
-            let failed = |error| VolumeError::from_device("write the guard anew of", &file.name, error).at(0);
-            file.write_plain(&sidecar.guard, 0, &self.counters).map_err(failed)?;
-            file.flush(&self.counters).map_err(failed)?;
-        }
         let length = lock(&host.table).table.get(number).map_or(0, |entry| entry.length);
         for word in [&file.len, &file.clip] {
             word.store(length, Ordering::Release);
         }
+        file.mark.store(sidecar.mark, Ordering::Release);
         file.set_guarded(!sidecar.guard.is_empty());
         file.head().bytes.clone_from(&sidecar.head);
         file.head().bytes.resize(empty_head(&sidecar.guard).len(), 0);
@@ -434,7 +460,20 @@ impl Shared {
         lock(&file.batch).found(sidecar.written.clone());
         lock(&file.batch).forget(length / file.page_size, u64::MAX);
         mask_head(&file, length);
+        // A truncation was durable in the tier and not yet done on disk, or a stage-out came before its
+        // length did.
+        let physical = length.max(file.physical_min());
+        let longer = file.physical.load(Ordering::Acquire) > physical && file.resizable;
         let discarding = sidecar.discarding.filter(|_| !planted::is(Bug::DiscardNotRepeated));
+        if rotten || longer || discarding.is_some() {
+            self.start(registry)?;
+        }
+        if rotten && !planted::is(Bug::RottenGuardLeft) {
+            // With a second rotten byte it would be known no longer.
+            let failed = |error| VolumeError::from_device("write the guard anew of", &file.name, error).at(0);
+            file.write_plain(&sidecar.guard, 0, &self.counters).map_err(failed)?;
+            file.flush(&self.counters).map_err(failed)?;
+        }
         // A page that the tier had let go before it was discarded may be there again, since no durable group
         // states the front that passed it.
         let distrusted = match discarding {
@@ -442,10 +481,7 @@ impl Shared {
             _ => 0,
         };
         self.distrust(host, &file, sidecar.distrusted.max(distrusted));
-        // A truncation was durable in the tier and not yet done on disk, or a stage-out came before its
-        // length did.
-        let physical = length.max(file.physical_min());
-        if file.physical.load(Ordering::Acquire) > physical && file.resizable {
+        if longer {
             self.forget_cut_page(&file, sidecar, length)?;
             let failed = |error| VolumeError::from_device("attach", &file.name, error);
             file.resize(physical).map_err(failed)?;
@@ -469,15 +505,7 @@ impl Shared {
         // After a crash the tier may hold pages past the end that no sync covered: an extension must not find
         // them. The crash may lie some clean closes back, if nothing was changed since.
         file.trim.store(true, Ordering::Release);
-        // The sidecar confirms the epoch before the table does (see `identity`).
-        self.write_sidecar(host, &file, SidecarState::Dirty)?;
-        file.armed.store(true, Ordering::Release);
-        if let Some(entry) = lock(&host.table).table.get_mut(number) {
-            (entry.epoch, entry.mark) = (host.epoch, 0);
-        }
-        let file = self.register(file);
-        self.completed(registry, host)?;
-        Ok(file)
+        self.attach_known(registry, host, file)
     }
 
     /// Before the disk is cut at `length`: the page which that cuts through is no longer what stage-out wrote
@@ -517,7 +545,7 @@ impl Shared {
             // the tier is ahead of older copies of the files (see `identity`).
             self.tell_table(host, &mut lock(&host.table));
         }
-        host.incomplete.store(!missing.is_empty(), Ordering::Release);
+        host.held.store(!missing.is_empty(), Ordering::Release);
         if missing.is_empty() {
             // What cannot be forgotten now stays to be. The file is attached all the same: jobs may be at its pages
             // by now, and nobody has its former numbers, whose pages go nowhere.
@@ -568,11 +596,6 @@ pub(crate) fn found_sidecar(store: &dyn SidecarStore) -> Result<Option<Sidecar>,
             ))
         }
     }
-}
-
-/// Entries of the table that the new one replaces.
-fn forgettable(bond: &Bond) -> usize {
-    if let Bond::New { forget } = bond { forget.len() } else { 0 }
 }
 
 /// The head of an empty file with this guard.

@@ -33,6 +33,15 @@ fn stripe(file: u64, block: u64) -> usize {
 /// at the next look, but a thread that lost the processor in the middle of a copy needs some time.
 pub(crate) const FRUITLESS_MAX: u32 = 2_000_000;
 
+/// The lock, unless somebody has it.
+pub(crate) fn try_lock<T>(mutex: &Mutex<T>) -> Option<MutexGuard<'_, T>> {
+    match mutex.try_lock() {
+        Ok(guard) => Some(guard),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => None,
+    }
+}
+
 /// The state behind all handles of one volume. The README of the crate states who may touch what, and the
 /// lock order.
 pub(crate) struct Shared {
@@ -41,6 +50,9 @@ pub(crate) struct Shared {
     host: RwLock<Option<Arc<TierHost>>>,
     pub(crate) condition: Condition,
     pub(crate) registry: Mutex<Registry>,
+    /// The opening has not started, or not all of its files know: whoever changes something has it start first (see
+    /// `start`). Never set again.
+    pub(crate) unstarted: AtomicBool,
     pub(crate) files: RwLock<BTreeMap<u32, Arc<FileInner>>>,
     /// Held shared by everything that changes a file, from its beginning to its end; exclusively while the
     /// way that changes take is changed, and while the volume is closed.
@@ -61,15 +73,21 @@ pub(crate) struct TierHost {
     pub(crate) epoch: u32,
     /// Of that epoch.
     pub(crate) nonce: Nonce,
+    /// Epoch and nonce of the opening before.
+    before: (u32, Nonce),
+    /// The new epoch is durable.
+    pub(crate) begun: AtomicBool,
     /// The host was told to take no pages.
     pub(crate) admission_off: AtomicBool,
     pub(crate) takes_clean: bool,
     pub(crate) takes_writes: bool,
     pub(crate) workers: usize,
-    /// Files that the tier knows are not attached yet, so their pages could not be staged out: no changes,
-    /// no jobs.
-    pub(crate) incomplete: AtomicBool,
-    /// The newest that is durable, or that begins with the first attachment. Held while the next one is
+    /// No changes and no jobs yet: this opening has not started (see `start`), or files that the tier knows are not
+    /// attached, so that their pages could not be staged out.
+    pub(crate) held: AtomicBool,
+    /// Pages that were read from disk and not taken because this opening has not started.
+    pub(crate) untaken: AtomicU64,
+    /// The newest that is durable, or that of the opening which has not started. Held while the next one is
     /// written.
     pub(crate) superblock: Mutex<Superblock>,
     /// Both copies of it were written in this opening, without a failure. Changed under its lock.
@@ -126,10 +144,13 @@ impl TierHost {
             database_uuid: parts.superblock.database_uuid,
             epoch: parts.superblock.epoch,
             nonce: parts.superblock.nonce_of(parts.superblock.epoch).unwrap_or_default(),
+            before: parts.before,
+            begun: AtomicBool::new(false),
             superblock: Mutex::new(parts.superblock),
             superblocks_known: AtomicBool::new(false),
             workers: parts.workers,
-            incomplete: AtomicBool::new(false),
+            held: AtomicBool::new(true),
+            untaken: AtomicU64::new(0),
             table: Mutex::new(NoteState { told: parts.table.clone(), table: parts.table }),
             disk_gate: RwLock::new(()),
             running: AtomicUsize::new(0),
@@ -148,6 +169,11 @@ impl TierHost {
     /// Whether the tier can never hold the only copy of a page, as its superblock says: a crash empties it.
     pub(crate) fn provably_clean(&self) -> bool {
         self.tier.sync_mode() == SyncMode::Through || !self.takes_writes
+    }
+
+    /// Epoch and nonce that a sidecar may name: those of the superblock that is durable.
+    pub(crate) fn opening(&self) -> (u32, Nonce) {
+        if self.begun.load(Ordering::Acquire) { (self.epoch, self.nonce) } else { self.before }
     }
 
     /// Whether writes go to disk first. Changes only while nobody writes (`Shared::changing`).
@@ -181,9 +207,14 @@ impl TierHost {
     }
 
     /// Writes a superblock, with the lock of the last one in hand. Where that was written without a failure,
-    /// copies that cannot be read any more are written anew.
+    /// copies that cannot be read any more are written anew. Else a copy that reads as whole may be in the device's
+    /// cache alone, left there by a process that died or by a write that failed, and is made durable before the other
+    /// one is written over: the loss of power would take both.
     pub(crate) fn write_superblock(&self, next: &Superblock) -> Result<(), DeviceError> {
         let both_known = self.superblocks_known.swap(false, Ordering::AcqRel);
+        if !both_known && !planted::is(Bug::SuperblockUnflushed) {
+            self.flash.flush()?;
+        }
         write_superblock(&*self.flash, next, both_known)?;
         self.superblocks_known.store(true, Ordering::Release);
         Ok(())
@@ -225,8 +256,8 @@ impl TierHost {
         }
     }
 
-    pub(crate) fn is_incomplete(&self) -> bool {
-        self.incomplete.load(Ordering::Acquire)
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.load(Ordering::Acquire)
     }
 
     /// Ends the use of the tier: another one has taken its place.
@@ -243,8 +274,10 @@ impl TierHost {
 pub(crate) struct TierParts {
     pub(crate) tier: Tier,
     pub(crate) flash: Arc<dyn Device>,
-    /// Of the epoch that begins with the first attachment.
+    /// Of the epoch that begins when the opening starts.
     pub(crate) superblock: Superblock,
+    /// Epoch and nonce of the opening before.
+    pub(crate) before: (u32, Nonce),
     pub(crate) workers: usize,
     pub(crate) table: Table,
 }
@@ -253,6 +286,7 @@ impl Shared {
     pub(crate) fn new(host: Option<TierHost>, condition: Condition, registry: Registry) -> Self {
         Self {
             condition,
+            unstarted: AtomicBool::new(registry.tier.is_some()),
             registry: Mutex::new(registry),
             files: RwLock::new(BTreeMap::new()),
             changing: RwLock::new(()),
@@ -304,11 +338,7 @@ impl Shared {
 
     /// The lock of a page, unless somebody has it.
     pub(crate) fn try_lock_page(&self, id: &PageId) -> Option<MutexGuard<'_, ()>> {
-        match self.stripes[stripe(id.file(), id.block())].try_lock() {
-            Ok(guard) => Some(guard),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+        try_lock(&self.stripes[stripe(id.file(), id.block())])
     }
 
     /// Carries out a job, or waits until somebody else has. Returns at once when the volume is no longer in
@@ -402,7 +432,7 @@ impl Shared {
         }
         // Of a file that is not attached the table that is told would not keep the mark; and nothing changes
         // before all are.
-        if !host.is_incomplete() {
+        if !host.is_held() {
             self.tell_table(host, &mut note);
         }
     }

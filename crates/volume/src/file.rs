@@ -55,6 +55,7 @@ impl VolumeFile {
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<(), VolumeError> {
         self.shared.condition.check_readable("read", &self.inner.name)?;
         count(&self.shared.counters.reads, 1);
+        self.shared.start_if_worthwhile();
         let layout = shared(&self.inner.layout);
         let available = self.len().saturating_sub(offset).min(buf.len() as u64) as usize;
         let (bytes, beyond) = buf.split_at_mut(available);

@@ -56,7 +56,8 @@ impl Shared {
             )
             .advise("attach those first, or have it forget them as well"));
         }
-        opened.start(host)?;
+        self.start(&mut registry)?;
+        let Some(opened) = registry.tier.as_mut() else { return Ok(Vec::new()) };
         let mut forgotten = Vec::new();
         for number in numbers {
             let pages = pages_in(host, &IdRange::blocks_from(u64::from(number), 0));

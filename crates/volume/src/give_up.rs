@@ -27,8 +27,9 @@ impl Shared {
             let reason = format!("no page begins there: pages have {size} bytes");
             return Err(not_lost(file, offset, &reason));
         }
+        // As for a write.
+        self.ensure_started()?;
         {
-            // As for a write.
             let _changing = shared(&self.changing);
             self.prepare(file, OPERATION)?;
             let layout = shared(&file.layout);

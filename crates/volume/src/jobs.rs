@@ -22,7 +22,7 @@ pub(crate) const OWNER: u32 = 1;
 impl Shared {
     /// Looks for a job and carries it out. Returns whether there was one.
     pub(crate) fn run_job(&self, host: &TierHost) -> bool {
-        if host.is_incomplete() {
+        if host.is_held() {
             return false;
         }
         // Not a look that counts: who settles the volume would see somebody at work and be woken for nothing,

@@ -25,6 +25,7 @@ mod identity;
 mod condition;
 
 mod signal;
+mod start;
 
 mod batch;
 

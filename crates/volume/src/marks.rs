@@ -12,7 +12,8 @@
 //! - before the tombstone of a discard, and when its disk has been cut to a new length (`shape`);
 //! - when it is current on disk again: before writes go past the tier (`declare_current`).
 //!
-//! Marks are counted from the attachment on, and so are ordered by epoch first. Where writes go to disk first
+//! Marks are counted from the start of the opening on, or from the attachment after it, and so are ordered by epoch
+//! first. Before the start a sidecar goes on with the epoch that it has, and its marks. Where writes go to disk first
 //! the tier counts for nothing after a crash, and nothing is marked.
 //!
 //! A sidecar also says below which number the tier's groups were durable when it was written: a flash device
@@ -57,13 +58,14 @@ impl Shared {
 
     /// The sidecar of a file as it should be now.
     pub(crate) fn sidecar_of(&self, host: &TierHost, file: &FileInner, state: SidecarState) -> Sidecar {
+        let (epoch, nonce) = host.opening();
         Sidecar {
             state,
             volume_uuid: host.database_uuid,
             tier_uuid: host.tier.uuid(),
             tier_path: host.flash_name.clone(),
-            epoch: host.epoch,
-            nonce: host.nonce,
+            epoch,
+            nonce,
             mark: file.mark(),
             groups: host.tier.durable_groups(),
             file: file.number,

@@ -41,8 +41,9 @@ impl Shared {
         if host.tier.sync_mode() == mode {
             return Ok(());
         }
+        self.start_for_change(&mut registry)?;
+        let host = self.tier_for(SWITCH).map(|_| host)?;
         if let Some(opened) = registry.tier.as_mut() {
-            opened.start(&host)?;
             self.forget_unattached(&host, opened)?;
         }
         self.settled(&host, &registry, SWITCH, |files| {
@@ -74,12 +75,14 @@ impl Shared {
 
     /// See [`crate::Volume::stop_admission`] and [`crate::Volume::resume_admission`].
     pub(crate) fn set_admission(&self, on: bool) -> Result<(), VolumeError> {
-        let registry = lock(&self.registry);
+        let mut registry = lock(&self.registry);
         let _changing = exclusive(&self.changing);
         let host = self.tier_for(ADMIT)?;
         if host.admission_off.load(Ordering::Acquire) != on {
             return Ok(());
         }
+        self.refuse_incomplete(&registry, ADMIT)?;
+        self.start_for_change(&mut registry)?;
         self.settled(&host, &registry, ADMIT, |files| {
             if on {
                 self.to_tier_alone(&host, files, || Ok(()))?;

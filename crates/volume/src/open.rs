@@ -349,8 +349,8 @@ fn merged(found: &Superblock, config: &VolumeConfig, name: &str) -> Result<Super
     Ok(Superblock { config: wanted, ..base })
 }
 
-/// Opens a tier at rest. Nothing on flash changes before the first file is attached. The opening has the
-/// nonce given, or a new one.
+/// Opens a tier at rest. Nothing on flash changes before it is started. The opening has the nonce given, or a
+/// new one.
 pub(crate) fn open_tier(
     flash: Arc<dyn Device>,
     config: &VolumeConfig,
@@ -358,12 +358,14 @@ pub(crate) fn open_tier(
 ) -> Result<(TierHost, OpenedTier), VolumeError> {
     const OPERATION: &str = "open the tier on";
     let name = flash.describe();
-    // What is read back must be durable: after a crash of this process alone the last writes may still be in
-    // the cache.
-    if !planted::is(Bug::OpenedUnflushed) {
+    let found = find_superblock(&*flash, config.to_drain, OPERATION)?;
+    // What is read back must be durable: after a crash of the process that used it the last writes may still be
+    // in the cache. Of a tier that was closed all was durable before its superblock said so; if that is lost
+    // with the power, the one before it, both copies of which were durable, leads to the same pages. So there is
+    // time until the next one is written (`TierHost::write_superblock`).
+    if found.state == TierState::Open && !planted::is(Bug::OpenedUnflushed) {
         flash.flush().map_err(|error| VolumeError::from_device(OPERATION, &name, error))?;
     }
-    let found = find_superblock(&*flash, config.to_drain, OPERATION)?;
     let superblock = merged(&found, config, &name)?;
     let geometry = volume_geometry(&superblock.config, OPERATION, &name)?;
     let recover = |superblock: &Superblock| {
@@ -411,16 +413,23 @@ pub(crate) fn open_tier(
     let host = TierHost::new(TierParts {
         tier,
         superblock,
+        before: (found.epoch, found.nonce_of(found.epoch).unwrap_or_default()),
         workers: config.workers,
         table,
         flash: Arc::clone(&flash),
     });
     let roster = Roster::read_to_keep(&*flash).map_err(|error| unrecovered(&name, error))?;
-    let opened = OpenedTier { found, end, writes, started: false, forget: Vec::new(), roster, report };
-    host.incomplete.store(
-        !host.provably_clean() && !opened.report.files.is_empty(),
-        std::sync::atomic::Ordering::Release,
-    );
+    let opened = OpenedTier {
+        found,
+        end,
+        writes,
+        started: false,
+        waiting: Vec::new(),
+        forget: Vec::new(),
+        roster,
+        roster_unwritten: false,
+        report,
+    };
     Ok((host, opened))
 }
 

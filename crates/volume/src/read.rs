@@ -1,6 +1,7 @@
 //! Reading: from staging memory, from flash, or from disk, whichever holds the newest version (invariant 2).
 
 use mezzanine_device::{DeviceError, Request};
+use mezzanine_engine::interleave::sync::atomic::Ordering;
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{FlashPage, Lookup, NoRoom, PageId, StageIn, StageKind, SyncState, Token};
 
@@ -225,7 +226,7 @@ impl Shared {
     fn bury_clean(&self, host: &TierHost, id: &PageId, page: &FlashPage) {
         let mut buried = false;
         let mut ticket = None;
-        while !host.provably_clean() && !host.is_incomplete() && host.tier.failure().is_none() {
+        while !host.provably_clean() && !host.is_held() && host.tier.failure().is_none() {
             let seen = self.signal.progress();
             let Some(inside) = host.enter(&self.condition) else {
                 if planted::is(Bug::BurialWaits) && self.condition.mode() == Mode::Settling {
@@ -263,7 +264,8 @@ impl Shared {
     /// Offers a page that was read from disk. True if the tier took it, or will the next time, and so vouches
     /// that it had not changed since the miss; false says nothing.
     fn offer(&self, host: &TierHost, id: &PageId, page: &[u8], token: Token) -> bool {
-        if !host.takes_clean || host.is_incomplete() {
+        if !host.takes_clean || host.is_held() {
+            host.untaken.fetch_add(u64::from(host.takes_clean), Ordering::Relaxed);
             return false;
         }
         // While a write is on its way to disk, a page read before it must not answer those who have read the

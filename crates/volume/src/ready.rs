@@ -24,6 +24,8 @@ impl Shared {
         if file.ready.load(Ordering::Acquire) {
             return Ok(());
         }
+        // Or the sidecar would say an epoch that the superblock does not know.
+        assert!(!self.unstarted.load(Ordering::Acquire), "a file is changed only after the start");
         let missing = self.missing_files(host);
         if !missing.is_empty() {
             // From flash: the registry's is not to be waited for under a file's lock.

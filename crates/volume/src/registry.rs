@@ -1,12 +1,17 @@
 //! What attaching, draining and closing need, one caller at a time: the tier's superblock, and whether the
 //! new epoch is durable yet.
 
+use std::sync::Arc;
+
 use mezzanine_device::{Device, DeviceError, DeviceErrorKind};
 use mezzanine_engine::RecoveryReport;
 use mezzanine_engine::format::{Superblock, SuperblockError, TierState, rewrite_superblock};
+use mezzanine_engine::interleave::sync::atomic::Ordering;
+use mezzanine_engine::planted::{self, Bug};
 
 use crate::core::{TierHost, lock};
 use crate::error::VolumeError;
+use crate::home::FileInner;
 use crate::open::Reader;
 use crate::roster::Roster;
 
@@ -27,9 +32,13 @@ pub(crate) struct OpenedTier {
     pub(crate) writes: Vec<(u64, Vec<u8>)>,
     /// The new epoch is durable.
     pub(crate) started: bool,
+    /// Files that are attached and that neither their sidecars nor the tier know to be, until it starts (see `start`).
+    pub(crate) waiting: Vec<Arc<FileInner>>,
     /// Files whose pages in the tier are not to be believed, and were not yet invalidated.
     pub(crate) forget: Vec<u32>,
     pub(crate) roster: Roster,
+    /// Flash has an older one.
+    pub(crate) roster_unwritten: bool,
     pub(crate) report: OpenReport,
 }
 
@@ -63,7 +72,10 @@ impl OpenedTier {
         if !self.writes.is_empty() {
             flash.flush().map_err(failed)?;
         }
-        host.write_superblock(&lock(&host.superblock)).map_err(failed)?;
+        if !planted::is(Bug::EpochUnwritten) {
+            host.write_superblock(&lock(&host.superblock)).map_err(failed)?;
+        }
+        host.begun.store(true, Ordering::Release);
         self.started = true;
         Ok(())
     }

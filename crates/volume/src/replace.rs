@@ -97,6 +97,9 @@ impl Shared {
     ) -> Result<(), VolumeError> {
         let mut registry = lock(&self.registry);
         let old = self.replaceable(&registry)?;
+        if !old.disk_first() {
+            self.start_for_change(&mut registry)?;
+        }
         let files = self.all_files();
         let mut successor = self.prepare_successor(&old, &files, flash, options)?;
         let _changing = exclusive(&self.changing);
@@ -347,8 +350,10 @@ impl Shared {
             file.ready.store(host.disk_first(), Ordering::Release);
             *layout = Some(Arc::clone(&host));
         }
+        host.held.store(false, Ordering::Release);
         self.set_host(host);
         registry.tier = Some(opened);
+        self.unstarted.store(false, Ordering::Release);
         // Last: until now readers found their pages on disk, and nothing was given to either tier.
         if self.condition.renew(|| old.retire()) {
             return Ok(());

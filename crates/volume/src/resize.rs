@@ -101,6 +101,7 @@ impl Shared {
             return Err(refused(reason, format!("use at least {least}")));
         }
         let frames = (bytes - overhead(&host)) / host.page_size() as u64;
+        self.ensure_started()?;
         {
             // Not while a superblock of another resize is on its way.
             let _superblock = lock(&host.superblock);

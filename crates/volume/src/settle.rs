@@ -87,7 +87,7 @@ impl Shared {
     /// The flash device cannot be written: everything dirty goes to disk, the files are detached from the
     /// tier durably, and the volume goes on without it. Writers and syncs wait meanwhile, so nothing is
     /// acknowledged before it holds.
-    fn give_up_tier(&self, host: &TierHost, reason: &str) {
+    pub(crate) fn give_up_tier(&self, host: &TierHost, reason: &str) {
         let still = || !host.is_retired();
         if !self.condition.change_while(still, &[Mode::Normal], Mode::Settling, reason) {
             return;
@@ -339,6 +339,10 @@ impl Shared {
     pub(crate) fn hand_over(&self, file: &FileInner) -> Result<(), VolumeError> {
         let _changing = shared(&self.changing);
         self.condition.route("hand over", &file.name)?;
+        if self.unstarted.load(Ordering::Acquire) {
+            // Nothing was changed.
+            return Ok(());
+        }
         // What goes to disk first is there when it is written.
         match self.tier_in_use().filter(|host| !host.disk_first()) {
             Some(host) => self.hand_over_tier(&host),
@@ -482,11 +486,12 @@ impl Shared {
 
     /// See [`crate::Volume::drain`].
     pub(crate) fn drain(&self) -> Result<(), VolumeError> {
-        let registry = lock(&self.registry);
+        let mut registry = lock(&self.registry);
         // Also where the tier was given up: after a failed sync of the disk nothing is acknowledged any more.
         self.condition.route("drain", "the volume")?;
         if let Some(host) = self.tier_in_use() {
             self.refuse_incomplete(&registry, "drain")?;
+            self.start_for_change(&mut registry)?;
             let host = &*host;
             if self.begin_settling(host, "drain")? {
                 let gate = exclusive(&host.disk_gate);
@@ -504,12 +509,12 @@ impl Shared {
 
     /// See [`crate::Volume::close`] and [`crate::Volume::close_drained`].
     pub(crate) fn close(&self, drained: bool) -> Result<(), VolumeError> {
-        let registry = lock(&self.registry);
+        let mut registry = lock(&self.registry);
         // A change that is under way comes to its end first: one that had gone to disk and not to the tier
         // yet would leave an older copy in a tier that is believed, and nothing is to be written once
         // this has returned.
         let _changing = (!planted::is(Bug::ClosedOverWriters)).then(|| exclusive(&self.changing));
-        let outcome = self.close_in_order(&registry, drained);
+        let outcome = self.close_in_order(&mut registry, drained);
         let reason = "it was closed";
         self.condition.change(
             &[Mode::Normal, Mode::Settling, Mode::Bypass, Mode::ReadOnly],
@@ -520,7 +525,7 @@ impl Shared {
         outcome
     }
 
-    fn close_in_order(&self, registry: &Registry, drained: bool) -> Result<(), VolumeError> {
+    fn close_in_order(&self, registry: &mut Registry, drained: bool) -> Result<(), VolumeError> {
         let operation = if drained { "drain and close" } else { "close" };
         if drained {
             self.refuse_incomplete(registry, operation)?;
@@ -528,16 +533,19 @@ impl Shared {
         if self.condition.mode() == Mode::ReadOnly {
             return Err(self.condition.read_only(operation, "the volume"));
         }
+        let started = registry.tier.as_ref().is_some_and(|opened| opened.started);
+        if started || drained {
+            // It may have started by half.
+            self.start_for_change(registry)?;
+        } else if self.unstarted.load(Ordering::Acquire) {
+            return Ok(());
+        }
         let host = match self.tier_in_use() {
             Some(host) if self.begin_settling(&host, operation)? => host,
             _ => return self.all_files().iter().try_for_each(|file| self.flush_direct(file)),
         };
         let files = self.all_files();
         files.iter().try_for_each(|file| self.flush_direct(file))?;
-        let started = registry.tier.as_ref().is_some_and(|opened| opened.started);
-        if !started {
-            return Ok(());
-        }
         if !drained {
             return self.leave_warm(&host, &files);
         }

@@ -41,6 +41,7 @@ impl Shared {
             let reason = format!("{len} bytes are more than a file of a volume can have, {}", LENGTH_END - 1);
             return Err(VolumeError::new(VolumeErrorKind::Io, RESIZE, &file.name, reason));
         }
+        self.ensure_started()?;
         let _changing = shared(&self.changing);
         self.prepare(file, RESIZE)?;
         self.ready_to_grow(file, len, NOTHING)?;
@@ -138,6 +139,7 @@ impl Shared {
 
     /// See [`crate::VolumeFile::discard`].
     pub(crate) fn discard(&self, file: &FileInner, offset: u64, len: u64) -> Result<(), VolumeError> {
+        self.ensure_started()?;
         let _changing = shared(&self.changing);
         self.prepare(file, "discard")?;
         let layout = exclusive(&file.layout);

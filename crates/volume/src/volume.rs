@@ -52,7 +52,8 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Opens the tier on `flash`. Nothing is written before the first file is attached.
+    /// Opens the tier on `flash`. Nothing is written before the first change of a file, or the attachment of one that
+    /// the tier does not know.
     ///
     /// # Errors
     /// `Unrecognised`, `NewerFormat`, `OlderFormat`, `Damaged`, `Truncated`, `OnlyCopy` if the sync mode or
@@ -155,6 +156,16 @@ impl Volume {
     /// Carries out one job of the tier in the calling thread. Returns whether there was one.
     pub fn step(&self) -> bool {
         self.shared.host().is_some_and(|host| self.shared.run_job(&host))
+    }
+
+    /// Has this opening of the tier start now, rather than with the first change: what must be durable before a change
+    /// is so when this returns, and [`Self::nonce`] names it on flash and in the sidecars of attached files. For a host
+    /// that puts the nonce down elsewhere.
+    ///
+    /// # Errors
+    /// As for a write of a file, and nothing was changed.
+    pub fn begin(&self) -> Result<(), VolumeError> {
+        self.shared.ensure_started()
     }
 
     /// Writes every page that is newer than its disk copy to disk and syncs; the tier stays in use. Writers

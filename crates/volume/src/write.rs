@@ -26,6 +26,7 @@ impl Shared {
             let reason = format!("the device ends at byte {}", file.len());
             return Err(VolumeError::new(crate::VolumeErrorKind::Io, "write", &file.name, reason).at(offset));
         }
+        self.ensure_started()?;
         let _changing = shared(&self.changing);
         self.prepare(file, "write")?;
         self.ready_to_grow(file, end, (offset, buf))?;

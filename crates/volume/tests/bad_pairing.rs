@@ -252,11 +252,13 @@ fn a_file_changed_behind_a_clean_tier_is_read_from_disk() {
 /// alone.
 const AWAY: u32 = NONCES_MAX as u32 + 6;
 
-/// Uses the tier with another file only, again and again.
+/// Changes another file only, again and again, or tries to.
 fn opened_without(flash: &Arc<MemoryDevice>, config: &VolumeConfig, other: &Backing) {
-    for _ in 0..AWAY {
+    for round in 0..AWAY {
         let volume = open(flash, config);
-        other.attach(&volume).unwrap();
+        let file = other.attach(&volume).unwrap();
+        // Refused while the tier waits for the file that is away.
+        let _ = file.write_at(&page(7, u64::from(round)), 7 * PAGE as u64);
         volume.close().unwrap();
     }
 }

@@ -92,8 +92,8 @@ fn a_file_that_could_not_be_attached_does_not_share_its_number() {
     }
 }
 
-/// The sidecar's replacement reports a failure in an attachment, and is in place all the same. Is the file taken
-/// when it is attached again in the same volume, before or behind another one?
+/// The sidecar's replacement reports a failure in an attachment, or when the opening starts, and is in place all the
+/// same. Is the file taken when it is attached again, and when the start is gone on with?
 fn a_file_is_taken_again(design: Design, guarded: bool, closed: bool, other_first: bool) -> bool {
     let config = one_file::durable(design);
     let flash = formatted(&config);
@@ -110,13 +110,31 @@ fn a_file_is_taken_again(design: Design, guarded: bool, closed: bool, other_firs
     }
     drop((files, volume));
     let volume = open(&flash, &config);
-    *backing.sidecar.fails.lock().unwrap() = true;
-    assert!(backing.attach(&volume).is_err());
-    *backing.sidecar.fails.lock().unwrap() = false;
-    let attach_other = || other.attach(&volume).unwrap();
-    let before = other_first.then(attach_other);
-    let Ok(file) = backing.attach(&volume) else { return false };
-    let other = before.unwrap_or_else(attach_other);
+    let fails = |fails| *backing.sidecar.fails.lock().unwrap() = fails;
+    let [file, other] = if other_first {
+        let other = other.attach(&volume).unwrap();
+        // Refused, and the opening has started.
+        assert!(other.write_at(&page(3, 2), 3 * PAGE as u64).is_err());
+        fails(true);
+        assert!(backing.attach(&volume).is_err());
+        fails(false);
+        let Ok(file) = backing.attach(&volume) else { return false };
+        [file, other]
+    } else {
+        let file = backing.attach(&volume).unwrap();
+        fails(true);
+        assert!(file.write_at(&page(3, 2), 3 * PAGE as u64).is_err());
+        fails(false);
+        let other = other.attach(&volume).unwrap();
+        if !closed {
+            // The process dies before it is.
+            drop((file, other, volume));
+            let volume = open(&flash, &config);
+            let Ok(file) = backing.attach(&volume) else { return false };
+            return read(&file, 3) == Ok(page(3, 1));
+        }
+        [file, other]
+    };
     [file, other].iter().all(|file| {
         (0..12).all(|block| read(file, block) == Ok(page(block, 1))) && {
             write(file, 3, 2);

@@ -31,6 +31,8 @@ fn after_a_crash(design: Design) -> InUse {
     let volume = open(&flash, &config);
     let file = backing.attach(&volume).unwrap();
     assert_eq!(file.len(), LAST + END as u64, "the length that was synced");
+    // So that the opening has started, and the file is not ready for changes.
+    volume.forget(&[]).unwrap();
     InUse { flash, backing, volume, file }
 }
 

@@ -4,10 +4,13 @@ use std::collections::HashMap;
 
 use super::{Chain, Found, RecoveryError, Scan, damaged, reads_of_wrong};
 use crate::directory::GroupHead;
-use crate::format::{GroupSummary, RECORD_BYTES, Record, RecordKind, TierState};
+use crate::format::{GroupSummary, RECORD_BYTES, Record, RecordKind, SUMMARY_MAGIC, TierState};
 use crate::metadata::{FULL, RetiringGroup};
 use crate::planted::{self, Bug};
 use crate::tier::Tier;
+
+/// Bytes that are read at once where many frames are looked at.
+const CHUNK_BYTES: usize = 1 << 20;
 
 impl Scan<'_, '_> {
     /// The summary of the group with this position and number, if a whole one of this tier lies where it
@@ -62,6 +65,35 @@ impl Scan<'_, '_> {
             note: header.note,
             log: header.log,
         }))
+    }
+
+    /// Which of so many frames from a position on may be the first of a summary: those that begin like one, and those
+    /// of which only a read by itself tells whether they can be read. Many are read at once, since most are none.
+    fn summaries_may_be_at(&mut self, position: u64, frames: u64) -> Result<Vec<bool>, RecoveryError> {
+        let page = self.geometry.page_size();
+        let at_once = (CHUNK_BYTES / page).max(1) as u64;
+        let mut bytes = vec![0; at_once.min(frames) as usize * page];
+        let mut may_be = vec![false; frames as usize];
+        // A bit may flip on its way: what is read wrong once is no sign that nothing is there.
+        for _ in 0..reads_of_wrong() {
+            for (from, in_row) in self.ring.runs(position, frames) {
+                for first in (0..in_row).step_by(at_once as usize) {
+                    let count = at_once.min(in_row - first) as usize;
+                    let bytes = &mut bytes[..count * page];
+                    let read = self.read(self.offset_of(from + first), bytes);
+                    let begin = (from + first - position) as usize;
+                    let heads = bytes.chunks_exact(page).map(|frame| frame.starts_with(&SUMMARY_MAGIC));
+                    for (may_be, head) in may_be[begin..begin + count].iter_mut().zip(heads) {
+                        *may_be |= match &read {
+                            Ok(()) => head,
+                            Err(RecoveryError::Read(_)) => true,
+                            Err(error) => return Err(error.clone()),
+                        };
+                    }
+                }
+            }
+        }
+        Ok(may_be)
     }
 
     fn read_summary(
@@ -326,7 +358,11 @@ impl Scan<'_, '_> {
         let groups = u64::from(self.geometry.config().staging_groups);
         let window = (groups * self.geometry.group_frames).min(self.ring.frames - 1);
         let window = if self.geometry.placed.is_some() { groups + 1 } else { window };
-        for ahead in 1..window {
+        let candidates = match self.geometry.placed {
+            None => self.summaries_may_be_at(end.position + 1, window.saturating_sub(1))?,
+            Some(_) => vec![true; window.saturating_sub(1) as usize],
+        };
+        for ahead in (1..window).filter(|ahead| candidates[*ahead as usize - 1]) {
             let group = match self.geometry.placed {
                 None => self.summary_at(end.position + ahead, sequence),
                 Some(_) => self.summary_where(end.position, sequence + ahead),

@@ -123,9 +123,8 @@ impl Met {
         let silent = self.flash_is_unreadable && flash.reads > 0;
         // Between two devices no file needs either.
         let between = self.replacement_failed && self.struck.sidecar > 0;
-        between
-            || flash.writes > 0
-            || (flash.flushes > 0 || silent) && (self.clean || self.disk_first_at_times)
+        // A flush that fails when an opening starts costs the tier, a later one may cost writing.
+        between || flash.writes > 0 || flash.flushes > 0 || silent && (self.clean || self.disk_first_at_times)
     }
 
     /// Whether a page that only flash has may not be had just now, and is not lost.
@@ -194,7 +193,7 @@ mod tests {
         let rows = [
             ("flash, a read", once(|s| s.flash.reads = 1), [false, false], [false, false]),
             ("flash, a write", once(|s| s.flash.writes = 1), [true, false], [true, false]),
-            ("flash, a flush", once(|s| s.flash.flushes = 1), [true, false], [false, true]),
+            ("flash, a flush", once(|s| s.flash.flushes = 1), [true, false], [true, true]),
             ("disk, a read", once(|s| s.disk.reads = 1), [false, false], [false, false]),
             ("disk, a write", once(|s| s.disk.writes = 1), [false, false], [false, true]),
             ("disk, a sync", once(|s| s.disk.flushes = 1), [false, true], [false, true]),

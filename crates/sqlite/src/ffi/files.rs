@@ -458,6 +458,8 @@ struct OpenLog {
     database: Option<Weak<Database>>,
     /// A write-ahead log: recordings have its commits.
     is_wal: bool,
+    /// Whoever finds it after a crash knows whose it is.
+    begun: bool,
 }
 
 static LOG_METHODS: IoMethods = IoMethods {
@@ -502,7 +504,8 @@ pub(super) unsafe fn open_log(
     let database = mount::database_of_log(path).as_ref().map(Arc::downgrade);
     let is_wal = flags & abi::OPEN_WAL != 0;
     let (origin, unsynced) = (Origin::here(), Unsynced::default());
-    let state = OpenLog { core, origin, path: place, _name: name, base, unsynced, database, is_wal };
+    let begun = false;
+    let state = OpenLog { core, origin, path: place, _name: name, base, unsynced, database, is_wal, begun };
     let slot = Slot { head: File { pMethods: &LOG_METHODS }, state: Box::into_raw(Box::new(state)) };
     // SAFETY: contract 2, and `szOsFile` is at least the size of a slot.
     unsafe { file.cast::<Slot<OpenLog>>().write(slot) };
@@ -550,6 +553,18 @@ impl OpenLog {
                 database.committed();
             }
         }
+    }
+
+    /// Before the first write.
+    fn begin(&mut self) -> Result<(), Error> {
+        if !self.begun {
+            self.database
+                .as_ref()
+                .and_then(Weak::upgrade)
+                .map_or(Ok(()), |database| database.log_begins())?;
+            self.begun = true;
+        }
+        Ok(())
     }
 
     /// Before the log loses something that may still be needed for pages that were written: it ends, or begins
@@ -668,6 +683,9 @@ log_methods! {
     log_read = xRead(out: *mut c_void, amount: c_int, offset: i64), else abi::IOERR_READ, first |_, _, _, _| CONTINUE;
     log_write = xWrite(data: *const c_void, amount: c_int, offset: i64), else abi::IOERR_WRITE,
         first |log, data, amount, offset| {
+            if let Err(error) = log.begin() {
+                return log.core.fail(&error, abi::IOERR_WRITE);
+            }
             log.note_commit(data, amount);
             if let Some(error) = (offset == 0).then(|| log.hand_over().err()).flatten() {
                 return log.core.fail(&error, abi::IOERR_WRITE);

@@ -76,6 +76,8 @@ pub fn every_configuration() -> Vec<(Design, Admission, SyncMode)> {
 pub struct TestSidecar {
     inner: MemorySidecar,
     pub fingerprint: Mutex<Option<Vec<u8>>>,
+    /// The file whose bytes make up the fingerprint, instead.
+    pub file: Mutex<Option<Arc<MemoryDevice>>>,
     /// Replacements report a failure, and are in place all the same.
     pub fails: Mutex<bool>,
     /// Replacements report a failure, and what was there stays.
@@ -119,6 +121,9 @@ impl SidecarStore for TestSidecar {
         self.inner.remove()
     }
     fn fingerprint(&self) -> io::Result<Option<Vec<u8>>> {
+        if let Some(file) = &*self.file.lock().unwrap() {
+            return Ok(Some(crc32c::crc32c(&file.image()).to_le_bytes().to_vec()));
+        }
         Ok(self.fingerprint.lock().unwrap().clone())
     }
 }

@@ -1,0 +1,140 @@
+//! The start of an opening. Until something is to be changed, nothing has: opening a tier, attaching files that
+//! it knows and that need nothing done, reading them and closing writes nothing and syncs nothing.
+//!
+//! What the start makes durable, in this order (see `identity`): metadata that recovery wants on flash, the
+//! superblock with the new epoch, the roster, and of each file attached by then its sidecar, with the new epoch;
+//! then the table says the epoch too. It comes before
+//! - the first change of a file, and whatever else changes the tier or what stands beside a file;
+//! - the attachment of a file that the tier does not know, or one that needs something put right on disk;
+//! - clean pages: when as many as fill a group were read from disk, they are worth the writes.
+//!
+//! A start that fails on the way is gone on with by the next one who needs it. If it is the flash device that
+//! fails, the tier is given up.
+
+use std::path::Path;
+
+use mezzanine_engine::interleave::sync::atomic::Ordering;
+
+use crate::condition::Mode;
+use crate::core::{Shared, TierHost, lock, try_lock};
+use crate::error::VolumeError;
+use crate::home::FileInner;
+use crate::registry::{OpenedTier, Registry};
+use crate::sidecar::SidecarState;
+
+/// Pages untaken from here on: a start failed, and another one is not tried for such pages.
+const IN_VAIN: u64 = 1 << 32;
+
+impl Shared {
+    /// Before a change, and before the lock that it holds from its beginning to its end: has the opening start.
+    pub(crate) fn ensure_started(&self) -> Result<(), VolumeError> {
+        if !self.unstarted.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        self.start_for_change(&mut lock(&self.registry))
+    }
+
+    /// As [`Self::ensure_started`], for those that have the registry in hand. The tier may be given up afterwards.
+    pub(crate) fn start_for_change(&self, registry: &mut Registry) -> Result<(), VolumeError> {
+        match (self.tier_in_use(), registry.tier.as_mut()) {
+            (Some(host), Some(opened)) if self.unstarted.load(Ordering::Acquire) => {
+                match opened.begin(&host) {
+                    Ok(()) => self.start(registry),
+                    Err(error) => self.go_without(&host, error),
+                }
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The device cannot be written, and a change is to be made: the tier is given up in order, as after a failure in
+    /// use. Its superblock may be believed again, so until the end the sidecars go on with the epoch that they have.
+    fn go_without(&self, host: &TierHost, error: VolumeError) -> Result<(), VolumeError> {
+        if !self.missing_files(host).is_empty() {
+            return Err(error);
+        }
+        self.give_up_tier(host, &error.to_string());
+        self.signal.made_progress();
+        if self.condition.mode() != Mode::Bypass {
+            return Err(error);
+        }
+        self.unstarted.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    /// Before a read: has the opening start if enough pages were read from disk that the tier may take. A
+    /// failure is for those to meet who change something: reads go on as before.
+    pub(crate) fn start_if_worthwhile(&self) {
+        if !self.unstarted.load(Ordering::Acquire) {
+            return;
+        }
+        let Some(host) = self.tier_in_use() else { return };
+        let group = host.tier.geometry().group_pages();
+        if !(group..IN_VAIN).contains(&host.untaken.load(Ordering::Relaxed)) {
+            return;
+        }
+        // Not where somebody attaches or closes just now: a reader does not wait for that.
+        let Some(mut registry) = try_lock(&self.registry) else { return };
+        if self.start(&mut registry).is_err() {
+            host.untaken.store(IN_VAIN, Ordering::Relaxed);
+        }
+    }
+
+    /// Has the opening start, or goes on with a start that failed on the way.
+    pub(crate) fn start(&self, registry: &mut Registry) -> Result<(), VolumeError> {
+        if !self.unstarted.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let (Some(host), Some(opened)) = (self.tier_in_use(), registry.tier.as_mut()) else { return Ok(()) };
+        opened.begin(&host)?;
+        while let Some(file) = opened.waiting.last() {
+            self.take_up(&host, file)?;
+            opened.waiting.pop();
+        }
+        self.completed(registry, &host)?;
+        self.unstarted.store(false, Ordering::Release);
+        Ok(())
+    }
+
+    /// A file that the tier knows is used in the new epoch: its sidecar says so durably, and then the table.
+    pub(crate) fn take_up(&self, host: &TierHost, file: &FileInner) -> Result<(), VolumeError> {
+        file.mark.store(0, Ordering::Release);
+        if file.dirty.load(Ordering::Acquire) {
+            self.write_sidecar(host, file, SidecarState::Dirty)?;
+            file.armed.store(true, Ordering::Release);
+        } else if !host.provably_clean() {
+            self.replace_sidecar(file, || self.plain_sidecar(host, file))?;
+        }
+        if let Some(entry) = lock(&host.table).table.get_mut(file.number) {
+            (entry.epoch, entry.mark, entry.length) = (host.epoch, 0, file.len());
+        }
+        Ok(())
+    }
+}
+
+impl OpenedTier {
+    /// What of the start is on flash: the new epoch, and which files the tier knows by which paths.
+    fn begin(&mut self, host: &TierHost) -> Result<(), VolumeError> {
+        self.start(host)?;
+        for file in &self.waiting {
+            self.roster_unwritten |= self.roster.set(file.number, &file.path);
+        }
+        self.write_roster(host)
+    }
+
+    /// Has the tier know a file by this path.
+    pub(crate) fn name_file(&mut self, host: &TierHost, number: u32, path: &Path) -> Result<(), VolumeError> {
+        self.roster_unwritten |= self.roster.set(number, path);
+        self.write_roster(host)
+    }
+
+    /// Writes by which paths the tier knows its files, if flash says otherwise. The next flush makes it durable.
+    pub(crate) fn write_roster(&mut self, host: &TierHost) -> Result<(), VolumeError> {
+        if self.roster_unwritten {
+            let failed = |error| VolumeError::from_device("attach a file to", &host.flash_name, error);
+            self.roster.write(&*host.flash).map_err(failed)?;
+            self.roster_unwritten = false;
+        }
+        Ok(())
+    }
+}

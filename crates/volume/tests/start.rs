@@ -1,0 +1,279 @@
+//! The start of an opening: what changes nothing writes and syncs nothing, and what comes before the first change.
+
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use common::one_file::{WRITE_BACK, read, write};
+use common::{Backing, PAGE, durable, every_configuration, formatted, one_file, open, page, through};
+use mezzanine_device::memory::{Fate, Fault, Injection, MemoryDevice, Operation, Survival};
+use mezzanine_device::{Capabilities, Device, DeviceError, DeviceErrorKind, Request};
+use mezzanine_engine::format::SUPERBLOCK_BYTES;
+use mezzanine_engine::planted::{Bug, only_with};
+use mezzanine_volume::{
+    AttachOptions, SidecarStore, Volume, VolumeConfig, VolumeErrorKind, VolumeFile, VolumeState,
+};
+
+/// A device that counts everything but reads.
+struct Watched {
+    device: Arc<MemoryDevice>,
+    touched: AtomicU64,
+}
+
+impl Watched {
+    fn over(device: &Arc<MemoryDevice>) -> Arc<Self> {
+        Arc::new(Self { device: Arc::clone(device), touched: AtomicU64::new(0) })
+    }
+
+    fn touched(&self) -> u64 {
+        self.touched.load(Ordering::SeqCst)
+    }
+
+    fn see(&self, request: &Request<'_>) {
+        self.touched.fetch_add(u64::from(!matches!(request, Request::Read { .. })), Ordering::SeqCst);
+    }
+}
+
+impl Device for Watched {
+    fn capabilities(&self) -> Capabilities {
+        self.device.capabilities()
+    }
+    fn run(&self, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>> {
+        batch.iter().for_each(|request| self.see(request));
+        self.device.run(batch)
+    }
+    fn run_one(&self, request: Request<'_>) -> Result<(), DeviceError> {
+        self.see(&request);
+        self.device.run_one(request)
+    }
+    fn set_len(&self, len: u64) -> Result<(), DeviceError> {
+        self.touched.fetch_add(1, Ordering::SeqCst);
+        self.device.set_len(len)
+    }
+    fn describe(&self) -> String {
+        self.device.describe()
+    }
+}
+
+const PAGES: u64 = 12;
+
+/// A tier with two files.
+struct Machine {
+    config: VolumeConfig,
+    flash: Arc<MemoryDevice>,
+    files: [Backing; 2],
+}
+
+impl Machine {
+    fn new(config: &VolumeConfig) -> Self {
+        let files = [Backing::guarded("a"), Backing::new("b")];
+        Self { config: config.clone(), flash: formatted(config), files }
+    }
+
+    fn open(&self) -> (Volume, Vec<VolumeFile>) {
+        let volume = open(&self.flash, &self.config);
+        let files = self.files.iter().map(|file| file.attach(&volume).unwrap()).collect();
+        (volume, files)
+    }
+
+    /// Writes both files and closes the tier.
+    fn used(&self, version: u64) {
+        let (volume, files) = self.open();
+        files.iter().for_each(|file| (0..PAGES).for_each(|block| write(file, block, version)));
+        files.iter().for_each(|file| file.sync().unwrap());
+        volume.close().unwrap();
+    }
+
+    fn sidecars(&self) -> [Option<Vec<u8>>; 2] {
+        [0, 1].map(|at| self.files[at].sidecar.read().unwrap())
+    }
+}
+
+#[test]
+fn what_changes_nothing_writes_and_syncs_nothing() {
+    for (design, admission, sync_mode) in every_configuration() {
+        let machine = Machine::new(&common::config(design, admission, sync_mode, 0));
+        machine.used(1);
+        let flash = Watched::over(&machine.flash);
+        let disks = [0, 1].map(|at| Watched::over(&machine.files[at].disk));
+        let before = (machine.flash.image(), machine.sidecars());
+        let volume = Volume::open(flash.clone(), machine.config.clone()).unwrap();
+        for (backing, disk) in machine.files.iter().zip(&disks) {
+            let options = AttachOptions { guard: backing.guard.clone() };
+            let file = volume.attach(&backing.path, disk.clone(), backing.sidecar.clone(), options).unwrap();
+            assert_eq!(file.len(), PAGES * PAGE as u64);
+            // Fewer than are worth a start.
+            assert_eq!(read(&file, 3), Ok(page(3, 1)), "{design:?} {admission:?} {sync_mode:?}");
+            file.sync().unwrap();
+            file.hand_over().unwrap();
+        }
+        while volume.step() {}
+        volume.close().unwrap();
+        assert_eq!([flash.touched(), disks[0].touched(), disks[1].touched()], [0; 3]);
+        assert!(before == (machine.flash.image(), machine.sidecars()));
+        machine.used(2);
+        let (_volume, files) = machine.open();
+        files.iter().for_each(|file| assert_eq!(read(file, 1), Ok(page(1, 2))));
+    }
+}
+
+/// After a crash only what may still be in the cache is flushed.
+#[test]
+fn what_changes_nothing_after_a_crash_writes_nothing() {
+    for design in WRITE_BACK {
+        let machine = Machine::new(&one_file::durable(design));
+        let (volume, files) = machine.open();
+        files.iter().for_each(|file| (0..PAGES).for_each(|block| write(file, block, 1)));
+        files[1].sync().unwrap();
+        drop((volume, files));
+        // Leaves nothing to be put right on disk.
+        machine.open().0.forget(&[]).unwrap();
+        let before = (machine.flash.image(), machine.sidecars());
+        for _ in 0..3 {
+            let (volume, files) = machine.open();
+            files.iter().for_each(|file| assert_eq!(read(file, 5), Ok(page(5, 1))));
+            volume.close().unwrap();
+        }
+        assert!(before == (machine.flash.image(), machine.sidecars()));
+        let (_volume, files) = machine.open();
+        files.iter().for_each(|file| write(file, 5, 2));
+    }
+}
+
+/// The epoch is durable before the first change: a sidecar must not be ahead of it.
+fn the_first_change_comes_after_the_start() -> bool {
+    let machine = Machine::new(&durable());
+    machine.used(1);
+    let (volume, files) = machine.open();
+    write(&files[0], 0, 2);
+    files[0].sync().unwrap();
+    drop((volume, files));
+    let volume = open(&machine.flash, &machine.config);
+    let attached: Vec<_> = machine.files.iter().map(|file| file.attach(&volume)).collect();
+    let Ok(files) = attached.into_iter().collect::<Result<Vec<_>, _>>() else { return false };
+    read(&files[0], 0) == Ok(page(0, 2)) && read(&files[1], 0) == Ok(page(0, 1))
+}
+
+#[test]
+fn the_epoch_is_durable_before_the_first_change() {
+    only_with(&[Bug::EpochUnwritten], the_first_change_comes_after_the_start);
+}
+
+/// A file that was attached before the start is known to be newer than a copy from before it.
+fn an_older_copy_of_a_file_that_waited_is_refused() -> bool {
+    let machine = Machine::new(&durable());
+    machine.used(1);
+    let older = (machine.files[0].disk.image(), machine.sidecars()[0].clone().unwrap());
+    machine.used(2);
+    let flash = machine.flash.image();
+    machine.files[0].disk.load(&older.0);
+    machine.files[0].sidecar.replace(&older.1).unwrap();
+    machine.flash.load(&flash);
+    let volume = open(&machine.flash, &machine.config);
+    machine.files[0].attach(&volume).is_err_and(|error| error.kind() == VolumeErrorKind::NewerTier)
+}
+
+#[test]
+fn files_that_waited_for_the_start_are_taken_up() {
+    assert!(an_older_copy_of_a_file_that_waited_is_refused());
+}
+
+/// A process died when it had closed a tier but for the flush behind the first of both superblocks, which is in the
+/// device's cache alone. The next one changes something, and power fails while that writes its own. Whether the tier
+/// goes on with what was synced.
+fn goes_on_after_half_a_closing(cut: u64) -> bool {
+    let machine = Machine::new(&durable());
+    let power = machine.flash.power();
+    let (volume, files) = machine.open();
+    // So few that there is no metadata to be written, and flushed, before a superblock.
+    files.iter().for_each(|file| (0..2).for_each(|block| write(file, block, 3)));
+    let superblocks = machine.flash.inspect(|flash| flash[..2 * SUPERBLOCK_BYTES].to_vec());
+    volume.close().unwrap();
+    drop((volume, files));
+    let closed = machine.flash.inspect(|flash| flash[..SUPERBLOCK_BYTES].to_vec());
+    machine.flash.write_at(&superblocks, 0).unwrap();
+    machine.flash.flush().unwrap();
+    machine.flash.write_at(&closed, 0).unwrap();
+    let (volume, files) = machine.open();
+    power.crash_after(cut);
+    let _ = files[0].write_at(&page(0, 4), 0);
+    drop((volume, files));
+    // Of all that was not flushed by then the first sector is kept.
+    let fates = machine.flash.window().iter().map(|_| Fate::Torn(1)).collect();
+    machine.flash.power_cut_as(&Survival { fates, resizes: 0 });
+    power.restore();
+    let Ok(volume) = Volume::open(machine.flash.clone(), machine.config.clone()) else { return false };
+    machine.files.iter().all(|file| {
+        let Ok(file) = file.attach(&volume) else { return false };
+        read(&file, 1) == Ok(page(1, 3))
+    })
+}
+
+#[test]
+fn a_tier_goes_on_whose_closing_was_left_in_the_cache() {
+    only_with(&[Bug::SuperblockUnflushed], || (1..8).all(goes_on_after_half_a_closing));
+}
+
+/// Clean pages are worth a start when there are enough of them: a program that only reads has the tier fill.
+#[test]
+fn pages_that_are_read_from_disk_have_the_opening_start() {
+    for config in [through(), durable()] {
+        let machine = Machine::new(&config);
+        machine.used(1);
+        let (volume, files) = machine.open();
+        volume.stop_admission().unwrap();
+        // On disk alone.
+        (100..120).for_each(|block| write(&files[1], block, 1));
+        volume.close().unwrap();
+        let group = u64::from(config.tier.group_pages);
+        let before = machine.flash.image();
+        let (volume, files) = machine.open();
+        (100..100 + group).for_each(|block| assert_eq!(read(&files[1], block), Ok(page(block, 1))));
+        while volume.step() {}
+        assert!(before == machine.flash.image(), "a few pages are not worth it");
+        (100..120).for_each(|block| assert_eq!(read(&files[1], block), Ok(page(block, 1))));
+        while volume.step() {}
+        assert!(before != machine.flash.image());
+        let misses = volume.statistics().page_misses;
+        (110..120).for_each(|block| assert_eq!(read(&files[1], block), Ok(page(block, 1))));
+        assert!(volume.statistics().page_misses < misses + 10, "the tier has some of them now");
+    }
+}
+
+/// The flash cannot be written when the first change comes: the tier is given up with all that it has, and never
+/// believed again, though nothing on flash says so, or half of its superblock does.
+#[test]
+fn a_tier_that_cannot_start_is_given_up() {
+    for config in [through(), durable()] {
+        for (operation, after) in
+            [(Operation::Write, 0), (Operation::Write, 1), (Operation::Flush, 0), (Operation::Flush, 1)]
+        {
+            let machine = Machine::new(&config);
+            machine.used(1);
+            let (volume, files) = machine.open();
+            let fault = Fault::Error(DeviceErrorKind::Io);
+            machine.flash.inject(Injection { operation, after, count: u64::MAX, fault });
+            assert_eq!(read(&files[0], 4), Ok(page(4, 1)));
+            write(&files[0], 4, 2);
+            files[0].sync().unwrap();
+            assert!(matches!(volume.state(), VolumeState::Bypass { .. }), "{:?}", volume.state());
+            let disk = machine.files[0].disk.image();
+            assert!(disk[..PAGE] == page(0, 1) && disk[4 * PAGE..5 * PAGE] == page(4, 2));
+            volume.close().unwrap();
+            drop((volume, files));
+            machine.flash.heal();
+            machine.flash.power_cut(1);
+            let (_volume, files) = machine.open();
+            for file in &files {
+                let fourth = if file.path() == files[0].path() { 2 } else { 1 };
+                (0..PAGES).for_each(|block| {
+                    assert_eq!(read(file, block), Ok(page(block, if block == 4 { fourth } else { 1 })));
+                });
+                write(file, 5, 2);
+            }
+        }
+    }
+}
