@@ -101,8 +101,8 @@ bugs! {
         /// What was read at the start counts as durable without a flush: a process that was killed leaves it in the device's
         /// cache. (The volume's part.)
         OpenedUnflushed,
-        /// A superblock is written while the other copy of it may be in the device's cache alone: power takes both. (The
-        /// volume's part.)
+        /// A superblock is written while the other copy of it may be in the device's cache alone: power takes
+        /// both. (The volume's part.)
         SuperblockUnflushed,
         /// A page is called given up before that is durable: a crash finds it lost again. (The part of the volume, and of a server's host.)
         GivenUpUnsynced,

@@ -169,8 +169,8 @@ impl Database {
         *unpoisoned(&self.log_directory) = LogDirectory { durable: entered.durable, named: false };
     }
 
-    /// Before a log is written: what says whose it is, is durable. With a log that a crash leaves the database has
-    /// to be used again, so this is a change of the tier like any other.
+    /// Before a log is written: what says whose it is, is durable. With a log that a crash leaves the
+    /// database has to be used again, so this is a change of the tier like any other.
     pub(crate) fn log_begins(&self) -> Result<(), Error> {
         let mut directory = unpoisoned(&self.log_directory);
         if directory.named || !self.writable || planted::is(Bug::LogUnnamed) {

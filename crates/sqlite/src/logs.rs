@@ -18,17 +18,18 @@
 //! something that is no file and says "unable to open database file", with nothing changed. The directory
 //! appears and goes by one atomic system call each. It goes when the last connection has closed and no log is
 //! left, or when the tier has refused the database: then the logs of a stock SQLite that it has taken in are
-//! put back ([`give_back`]), also those that an attempt before took in and died. What is in it counts from the
-//! first write of a log on: until then nothing of it is synced ([`keep`]).
+//! put back ([`give_back`]), also those that an attempt before took in and died. What is in it counts from
+//! the first write of a log on: until then nothing of it is synced ([`keep`]).
 //!
 //! # Logs of another moment
 //! A log that was put back beside a newer database would roll it back, or bring old pages to it. So the
 //! directory says which opening of the tier its logs are of, by nonces, and a log that holds something is
-//! used only if that is the opening in which the database's sidecar says that it was last used. While there is
-//! such a log, the directory says both before the sidecar says the present one, so that a crash between the two
-//! refuses nothing: [`claim`], then the sidecar, then, before anything more is written to a log, [`own`]. An opening that finds no sidecar adds itself to what the
-//! directory says, for that sidecar may be put back. Where the sidecar says that disk is current, nothing is
-//! compared, as a stock SQLite compares nothing; nor where the directory says nothing.
+//! used only if that is the opening in which the database's sidecar says that it was last used. While there
+//! is such a log, the directory says both before the sidecar says the present one, so that a crash between
+//! the two refuses nothing: [`claim`], then the sidecar, then, before anything more is written to a log,
+//! [`own`]. An opening that finds no sidecar adds itself to what the directory says, for that sidecar may be
+//! put back. Where the sidecar says that disk is current, nothing is compared, as a stock SQLite compares
+//! nothing; nor where the directory says nothing.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -330,8 +331,8 @@ fn hex(nonce: &Nonce) -> String {
     nonce.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Before `database` is attached in the opening `now`: refuses logs that hold something if they are of another one
-/// than `before`, in which its newest pages came to the tier, and has the directory name both.
+/// Before `database` is attached in the opening `now`: refuses logs that hold something if they are of
+/// another one than `before`, in which its newest pages came to the tier, and has the directory name both.
 pub(crate) fn claim(database: &Path, before: Option<Nonce>, now: Nonce, writable: bool) -> Result<(), Error> {
     let directory = directory(database);
     if !directory.is_dir() {
@@ -374,7 +375,8 @@ pub(crate) fn keep_contents(database: &Path) -> Result<(), Error> {
     sync_directory(&directory(database)).map_err(failed)
 }
 
-/// The sidecar of `database` says the opening `now`, or that disk is current: its logs are of that from now on.
+/// The sidecar of `database` says the opening `now`, or that disk is current: its logs are of that from now
+/// on.
 pub(crate) fn own(database: &Path, now: Nonce, writable: bool) -> Result<(), Error> {
     let directory = directory(database);
     if !directory.is_dir() {

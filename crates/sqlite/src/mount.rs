@@ -224,8 +224,6 @@ fn changed(path: &Path, what: &str) -> Error {
 fn attach(mount: &Arc<Mount>, path: &Path, lock: &ProcessLock) -> Result<Arc<Database>, Error> {
     if !lock.writable() {
         refuse_wal_that_others_write(path, lock)?;
-    }
-    if !lock.writable() {
         return mount.database(path, lock);
     }
     let entered = logs::enter(path)?;

@@ -1,5 +1,5 @@
-//! What an opening of a database costs that changes nothing, in calls, and its first change: beside SQLite without a
-//! tier.
+//! What an opening of a database costs that changes nothing, in calls, and its first change: beside SQLite
+//! without a tier.
 
 #![allow(clippy::unwrap_used, unsafe_code)]
 

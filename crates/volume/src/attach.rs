@@ -163,8 +163,8 @@ impl Shared {
             let reason = "it is attached to this volume already";
             return Err(VolumeError::new(VolumeErrorKind::AlreadyAttached, "attach", candidate.name, reason));
         }
-        // After a crash of the process that used it its unsynced writes can still be read; what is read now must
-        // not go back. Nothing is unsynced of a file that the tier knows and that was closed with it.
+        // After a crash of the process that used it its unsynced writes can still be read; what is read now
+        // must not go back. Nothing is unsynced of a file that the tier knows and that was closed with it.
         let closed =
             self.tier_in_use().is_some() && registry.tier.as_ref().is_some_and(OpenedTier::was_closed);
         if !closed {
@@ -333,8 +333,8 @@ impl Shared {
         }
     }
 
-    /// Attaches a file that the tier knows, and of which nothing on disk has to be put right any more: it waits for
-    /// the start of this opening, if that is not over.
+    /// Attaches a file that the tier knows, and of which nothing on disk has to be put right any more: it
+    /// waits for the start of this opening, if that is not over.
     fn attach_known(
         &self,
         registry: &mut Registry,

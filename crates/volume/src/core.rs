@@ -50,8 +50,8 @@ pub(crate) struct Shared {
     host: RwLock<Option<Arc<TierHost>>>,
     pub(crate) condition: Condition,
     pub(crate) registry: Mutex<Registry>,
-    /// The opening has not started, or not all of its files know: whoever changes something has it start first (see
-    /// `start`). Never set again.
+    /// The opening has not started, or not all of its files know: whoever changes something has it start
+    /// first (see `start`). Never set again.
     pub(crate) unstarted: AtomicBool,
     pub(crate) files: RwLock<BTreeMap<u32, Arc<FileInner>>>,
     /// Held shared by everything that changes a file, from its beginning to its end; exclusively while the
@@ -82,8 +82,8 @@ pub(crate) struct TierHost {
     pub(crate) takes_clean: bool,
     pub(crate) takes_writes: bool,
     pub(crate) workers: usize,
-    /// No changes and no jobs yet: this opening has not started (see `start`), or files that the tier knows are not
-    /// attached, so that their pages could not be staged out.
+    /// No changes and no jobs yet: this opening has not started (see `start`), or files that the tier knows
+    /// are not attached, so that their pages could not be staged out.
     pub(crate) held: AtomicBool,
     /// Pages that were read from disk and not taken because this opening has not started.
     pub(crate) untaken: AtomicU64,
@@ -207,9 +207,9 @@ impl TierHost {
     }
 
     /// Writes a superblock, with the lock of the last one in hand. Where that was written without a failure,
-    /// copies that cannot be read any more are written anew. Else a copy that reads as whole may be in the device's
-    /// cache alone, left there by a process that died or by a write that failed, and is made durable before the other
-    /// one is written over: the loss of power would take both.
+    /// copies that cannot be read any more are written anew. Else a copy that reads as whole may be in the
+    /// device's cache alone, left there by a process that died or by a write that failed, and is made durable
+    /// before the other one is written over: the loss of power would take both.
     pub(crate) fn write_superblock(&self, next: &Superblock) -> Result<(), DeviceError> {
         let both_known = self.superblocks_known.swap(false, Ordering::AcqRel);
         if !both_known && !planted::is(Bug::SuperblockUnflushed) {

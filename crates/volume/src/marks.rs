@@ -12,9 +12,9 @@
 //! - before the tombstone of a discard, and when its disk has been cut to a new length (`shape`);
 //! - when it is current on disk again: before writes go past the tier (`declare_current`).
 //!
-//! Marks are counted from the start of the opening on, or from the attachment after it, and so are ordered by epoch
-//! first. Before the start a sidecar goes on with the epoch that it has, and its marks. Where writes go to disk first
-//! the tier counts for nothing after a crash, and nothing is marked.
+//! Marks are counted from the start of the opening on, or from the attachment after it, and so are ordered by
+//! epoch first. Before the start a sidecar goes on with the epoch that it has, and its marks. Where writes go
+//! to disk first the tier counts for nothing after a crash, and nothing is marked.
 //!
 //! A sidecar also says below which number the tier's groups were durable when it was written: a flash device
 //! that lacks them is an older copy, though it may be of the same opening.

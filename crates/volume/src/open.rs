@@ -359,10 +359,10 @@ pub(crate) fn open_tier(
     const OPERATION: &str = "open the tier on";
     let name = flash.describe();
     let found = find_superblock(&*flash, config.to_drain, OPERATION)?;
-    // What is read back must be durable: after a crash of the process that used it the last writes may still be
-    // in the cache. Of a tier that was closed all was durable before its superblock said so; if that is lost
-    // with the power, the one before it, both copies of which were durable, leads to the same pages. So there is
-    // time until the next one is written (`TierHost::write_superblock`).
+    // What is read back must be durable: after a crash of the process that used it the last writes may still
+    // be in the cache. Of a tier that was closed all was durable before its superblock said so; if that is
+    // lost with the power, the one before it, both copies of which were durable, leads to the same pages. So
+    // there is time until the next one is written (`TierHost::write_superblock`).
     if found.state == TierState::Open && !planted::is(Bug::OpenedUnflushed) {
         flash.flush().map_err(|error| VolumeError::from_device(OPERATION, &name, error))?;
     }

@@ -32,7 +32,8 @@ pub(crate) struct OpenedTier {
     pub(crate) writes: Vec<(u64, Vec<u8>)>,
     /// The new epoch is durable.
     pub(crate) started: bool,
-    /// Files that are attached and that neither their sidecars nor the tier know to be, until it starts (see `start`).
+    /// Files that are attached and that neither their sidecars nor the tier know to be, until it starts (see
+    /// `start`).
     pub(crate) waiting: Vec<Arc<FileInner>>,
     /// Files whose pages in the tier are not to be believed, and were not yet invalidated.
     pub(crate) forget: Vec<u32>,

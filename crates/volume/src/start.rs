@@ -1,9 +1,9 @@
-//! The start of an opening. Until something is to be changed, nothing has: opening a tier, attaching files that
-//! it knows and that need nothing done, reading them and closing writes nothing and syncs nothing.
+//! The start of an opening. Until something is to be changed, nothing has: opening a tier, attaching files
+//! that it knows and that need nothing done, reading them and closing writes nothing and syncs nothing.
 //!
 //! What the start makes durable, in this order (see `identity`): metadata that recovery wants on flash, the
-//! superblock with the new epoch, the roster, and of each file attached by then its sidecar, with the new epoch;
-//! then the table says the epoch too. It comes before
+//! superblock with the new epoch, the roster, and of each file attached by then its sidecar, with the new
+//! epoch; then the table says the epoch too. It comes before
 //! - the first change of a file, and whatever else changes the tier or what stands beside a file;
 //! - the attachment of a file that the tier does not know, or one that needs something put right on disk;
 //! - clean pages: when as many as fill a group were read from disk, they are worth the writes.
@@ -26,7 +26,8 @@ use crate::sidecar::SidecarState;
 const IN_VAIN: u64 = 1 << 32;
 
 impl Shared {
-    /// Before a change, and before the lock that it holds from its beginning to its end: has the opening start.
+    /// Before a change, and before the lock that it holds from its beginning to its end: has the opening
+    /// start.
     pub(crate) fn ensure_started(&self) -> Result<(), VolumeError> {
         if !self.unstarted.load(Ordering::Acquire) {
             return Ok(());
@@ -34,7 +35,8 @@ impl Shared {
         self.start_for_change(&mut lock(&self.registry))
     }
 
-    /// As [`Self::ensure_started`], for those that have the registry in hand. The tier may be given up afterwards.
+    /// As [`Self::ensure_started`], for those that have the registry in hand. The tier may be given up
+    /// afterwards.
     pub(crate) fn start_for_change(&self, registry: &mut Registry) -> Result<(), VolumeError> {
         match (self.tier_in_use(), registry.tier.as_mut()) {
             (Some(host), Some(opened)) if self.unstarted.load(Ordering::Acquire) => {
@@ -47,8 +49,9 @@ impl Shared {
         }
     }
 
-    /// The device cannot be written, and a change is to be made: the tier is given up in order, as after a failure in
-    /// use. Its superblock may be believed again, so until the end the sidecars go on with the epoch that they have.
+    /// The device cannot be written, and a change is to be made: the tier is given up in order, as after a
+    /// failure in use. Its superblock may be believed again, so until the end the sidecars go on with the
+    /// epoch that they have.
     fn go_without(&self, host: &TierHost, error: VolumeError) -> Result<(), VolumeError> {
         if !self.missing_files(host).is_empty() {
             return Err(error);
@@ -128,7 +131,8 @@ impl OpenedTier {
         self.write_roster(host)
     }
 
-    /// Writes by which paths the tier knows its files, if flash says otherwise. The next flush makes it durable.
+    /// Writes by which paths the tier knows its files, if flash says otherwise. The next flush makes it
+    /// durable.
     pub(crate) fn write_roster(&mut self, host: &TierHost) -> Result<(), VolumeError> {
         if self.roster_unwritten {
             let failed = |error| VolumeError::from_device("attach a file to", &host.flash_name, error);

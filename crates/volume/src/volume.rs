@@ -52,8 +52,8 @@ pub struct Volume {
 }
 
 impl Volume {
-    /// Opens the tier on `flash`. Nothing is written before the first change of a file, or the attachment of one that
-    /// the tier does not know.
+    /// Opens the tier on `flash`. Nothing is written before the first change of a file, or the attachment of
+    /// one that the tier does not know.
     ///
     /// # Errors
     /// `Unrecognised`, `NewerFormat`, `OlderFormat`, `Damaged`, `Truncated`, `OnlyCopy` if the sync mode or
@@ -158,9 +158,9 @@ impl Volume {
         self.shared.host().is_some_and(|host| self.shared.run_job(&host))
     }
 
-    /// Has this opening of the tier start now, rather than with the first change: what must be durable before a change
-    /// is so when this returns, and [`Self::nonce`] names it on flash and in the sidecars of attached files. For a host
-    /// that puts the nonce down elsewhere.
+    /// Has this opening of the tier start now, rather than with the first change: what must be durable before
+    /// a change is so when this returns, and [`Self::nonce`] names it on flash and in the sidecars of
+    /// attached files. For a host that puts the nonce down elsewhere.
     ///
     /// # Errors
     /// As for a write of a file, and nothing was changed.

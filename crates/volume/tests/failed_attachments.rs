@@ -92,8 +92,8 @@ fn a_file_that_could_not_be_attached_does_not_share_its_number() {
     }
 }
 
-/// The sidecar's replacement reports a failure in an attachment, or when the opening starts, and is in place all the
-/// same. Is the file taken when it is attached again, and when the start is gone on with?
+/// The sidecar's replacement reports a failure in an attachment, or when the opening starts, and is in place
+/// all the same. Is the file taken when it is attached again, and when the start is gone on with?
 fn a_file_is_taken_again(design: Design, guarded: bool, closed: bool, other_first: bool) -> bool {
     let config = one_file::durable(design);
     let flash = formatted(&config);

@@ -77,8 +77,8 @@ struct Machine {
     backing: Backing,
 }
 
-/// A file whose fingerprint is another one when it has other bytes: where the tier is provably clean, nothing else tells
-/// a file from one that was changed since the tier was closed.
+/// A file whose fingerprint is another one when it has other bytes: where the tier is provably clean, nothing
+/// else tells a file from one that was changed since the tier was closed.
 fn backing(guarded: bool) -> Backing {
     let backing = if guarded { Backing::guarded("a") } else { Backing::new("a") };
     *backing.sidecar.file.lock().unwrap() = Some(backing.disk.clone());

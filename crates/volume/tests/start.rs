@@ -1,4 +1,5 @@
-//! The start of an opening: what changes nothing writes and syncs nothing, and what comes before the first change.
+//! The start of an opening: what changes nothing writes and syncs nothing, and what comes before the first
+//! change.
 
 #![allow(clippy::unwrap_used)]
 
@@ -181,9 +182,9 @@ fn files_that_waited_for_the_start_are_taken_up() {
     assert!(an_older_copy_of_a_file_that_waited_is_refused());
 }
 
-/// A process died when it had closed a tier but for the flush behind the first of both superblocks, which is in the
-/// device's cache alone. The next one changes something, and power fails while that writes its own. Whether the tier
-/// goes on with what was synced.
+/// A process died when it had closed a tier but for the flush behind the first of both superblocks, which is
+/// in the device's cache alone. The next one changes something, and power fails while that writes its own.
+/// Whether the tier goes on with what was synced.
 fn goes_on_after_half_a_closing(cut: u64) -> bool {
     let machine = Machine::new(&durable());
     let power = machine.flash.power();
@@ -243,8 +244,8 @@ fn pages_that_are_read_from_disk_have_the_opening_start() {
     }
 }
 
-/// The flash cannot be written when the first change comes: the tier is given up with all that it has, and never
-/// believed again, though nothing on flash says so, or half of its superblock does.
+/// The flash cannot be written when the first change comes: the tier is given up with all that it has, and
+/// never believed again, though nothing on flash says so, or half of its superblock does.
 #[test]
 fn a_tier_that_cannot_start_is_given_up() {
     for config in [through(), durable()] {

@@ -67,8 +67,9 @@ impl Scan<'_, '_> {
         }))
     }
 
-    /// Which of so many frames from a position on may be the first of a summary: those that begin like one, and those
-    /// of which only a read by itself tells whether they can be read. Many are read at once, since most are none.
+    /// Which of so many frames from a position on may be the first of a summary: those that begin like one,
+    /// and those of which only a read by itself tells whether they can be read. Many are read at once, since
+    /// most are none.
     fn summaries_may_be_at(&mut self, position: u64, frames: u64) -> Result<Vec<bool>, RecoveryError> {
         let page = self.geometry.page_size();
         let at_once = (CHUNK_BYTES / page).max(1) as u64;
