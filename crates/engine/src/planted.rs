@@ -267,6 +267,8 @@ bugs! {
         EpochNotRaised,
         /// An opening goes on though no superblock says its epoch. (The volume's part.)
         EpochUnwritten,
+        /// A change that comes when the volume is closed has its opening start. (The volume's part.)
+        StartedWhenClosed,
         /// Versions are counted from one again after a recovery.
         VersionsRestart,
     }

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mezzanine_device::{AlignedBuf, Device};
+use mezzanine_engine::format::Nonce;
 use mezzanine_engine::interleave::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use mezzanine_engine::interleave::sync::{Mutex, RwLock};
 use mezzanine_engine::planted::{self, Bug};
@@ -17,7 +18,7 @@ use crate::guard::{is_rotten, is_stretched, name_guard};
 use crate::home::{FileInner, Head};
 use crate::identity::{Bond, FileEvidence, TierEvidence, judge};
 use crate::note::{FILES_MAX, LENGTH_END};
-use crate::registry::{OpenedTier, Registry};
+use crate::registry::Registry;
 use crate::sidecar::{Sidecar, SidecarError, SidecarStore, read_sidecar};
 
 /// How often a page of a disk is read before it counts as another one than was written there.
@@ -142,6 +143,7 @@ impl<'a> Candidate<'a> {
             tail: AtomicBool::new(false),
             former: Vec::new(),
             distrusted: AtomicU64::new(0),
+            opening: (0, Nonce::default()),
             mark: AtomicU64::new(0),
             batch: Mutex::default(),
             discarding: Mutex::new(None),
@@ -163,14 +165,17 @@ impl Shared {
             let reason = "it is attached to this volume already";
             return Err(VolumeError::new(VolumeErrorKind::AlreadyAttached, "attach", candidate.name, reason));
         }
+        let found = candidate.read_sidecar()?;
         // After a crash of the process that used it its unsynced writes can still be read; what is read now
-        // must not go back. Nothing is unsynced of a file that the tier knows and that was closed with it.
-        let closed =
-            self.tier_in_use().is_some() && registry.tier.as_ref().is_some_and(OpenedTier::was_closed);
+        // must not go back. Nothing is unsynced of a file that was closed together with the tier.
+        let opened = registry.tier.as_ref().filter(|_| self.tier_in_use().is_some());
+        let closed = opened.filter(|opened| opened.was_closed()).map(|opened| &opened.found);
+        let closed = closed.zip(found.as_ref()).is_some_and(|(superblock, sidecar)| {
+            sidecar.epoch == superblock.epoch && superblock.nonce_of(sidecar.epoch) == Some(sidecar.nonce)
+        });
         if !closed {
             candidate.backing.flush().map_err(|error| candidate.io(error))?;
         }
-        let found = candidate.read_sidecar()?;
         let guard_len = found.as_ref().map_or(0, |sidecar| sidecar.guard.len()).max(candidate.guard.len());
         let mut head = vec![0; guard_len];
         candidate.read_head(&mut head, found.as_ref())?;
@@ -323,8 +328,11 @@ impl Shared {
             Bond::Warm { number } | Bond::Dirty { number } => {
                 let mut candidate = candidate;
                 name_guard(&mut candidate.guard, &host.tier.uuid(), number);
-                let file = candidate.into_file(number, Some(&host));
-                file.mark.store(sidecar.map_or(0, |sidecar| sidecar.mark), Ordering::Release);
+                let mut file = candidate.into_file(number, Some(&host));
+                if let Some(sidecar) = sidecar {
+                    file.opening = (sidecar.epoch, sidecar.nonce);
+                    file.mark.store(sidecar.mark, Ordering::Release);
+                }
                 self.distrust(&host, &file, sidecar.map_or(0, |sidecar| sidecar.distrusted));
                 // Where writes go to disk first, nothing has to be durable before a change.
                 file.ready.store(host.disk_first(), Ordering::Release);
@@ -447,7 +455,8 @@ impl Shared {
         let host = &host;
         let mut candidate = candidate;
         candidate.guard.clone_from(&sidecar.guard);
-        let file = candidate.into_file(number, Some(host));
+        let mut file = candidate.into_file(number, Some(host));
+        file.opening = (sidecar.epoch, sidecar.nonce);
         let length = lock(&host.table).table.get(number).map_or(0, |entry| entry.length);
         for word in [&file.len, &file.clip] {
             word.store(length, Ordering::Release);

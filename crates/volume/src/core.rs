@@ -73,8 +73,6 @@ pub(crate) struct TierHost {
     pub(crate) epoch: u32,
     /// Of that epoch.
     pub(crate) nonce: Nonce,
-    /// Epoch and nonce of the opening before.
-    before: (u32, Nonce),
     /// The new epoch is durable.
     pub(crate) begun: AtomicBool,
     /// The host was told to take no pages.
@@ -144,7 +142,6 @@ impl TierHost {
             database_uuid: parts.superblock.database_uuid,
             epoch: parts.superblock.epoch,
             nonce: parts.superblock.nonce_of(parts.superblock.epoch).unwrap_or_default(),
-            before: parts.before,
             begun: AtomicBool::new(false),
             superblock: Mutex::new(parts.superblock),
             superblocks_known: AtomicBool::new(false),
@@ -169,11 +166,6 @@ impl TierHost {
     /// Whether the tier can never hold the only copy of a page, as its superblock says: a crash empties it.
     pub(crate) fn provably_clean(&self) -> bool {
         self.tier.sync_mode() == SyncMode::Through || !self.takes_writes
-    }
-
-    /// Epoch and nonce that a sidecar may name: those of the superblock that is durable.
-    pub(crate) fn opening(&self) -> (u32, Nonce) {
-        if self.begun.load(Ordering::Acquire) { (self.epoch, self.nonce) } else { self.before }
     }
 
     /// Whether writes go to disk first. Changes only while nobody writes (`Shared::changing`).
@@ -276,8 +268,6 @@ pub(crate) struct TierParts {
     pub(crate) flash: Arc<dyn Device>,
     /// Of the epoch that begins when the opening starts.
     pub(crate) superblock: Superblock,
-    /// Epoch and nonce of the opening before.
-    pub(crate) before: (u32, Nonce),
     pub(crate) workers: usize,
     pub(crate) table: Table,
 }

@@ -36,6 +36,7 @@
 use std::path::PathBuf;
 
 use mezzanine_device::{AlignedBuf, Device, DeviceError, Request};
+use mezzanine_engine::format::Nonce;
 use mezzanine_engine::interleave::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use mezzanine_engine::interleave::sync::{Arc, Mutex, MutexGuard, RwLock};
 use mezzanine_engine::planted::{self, Bug};
@@ -93,6 +94,8 @@ pub(crate) struct FileInner {
     /// Clean pages that the tier took before this position of its queue may differ from the disk; 0 for
     /// none.
     pub(crate) distrusted: AtomicU64,
+    /// Epoch and nonce that its sidecar had when it was attached.
+    pub(crate) opening: (u32, Nonce),
     /// How often it was marked in this epoch: see `marks`.
     pub(crate) mark: AtomicU64,
     /// What stage-out has written last, for the sidecar.

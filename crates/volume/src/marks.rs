@@ -58,7 +58,9 @@ impl Shared {
 
     /// The sidecar of a file as it should be now.
     pub(crate) fn sidecar_of(&self, host: &TierHost, file: &FileInner, state: SidecarState) -> Sidecar {
-        let (epoch, nonce) = host.opening();
+        // One that names an opening whose epoch is not durable would be ahead of its tier.
+        let begun = host.begun.load(Ordering::Acquire);
+        let (epoch, nonce) = if begun { (host.epoch, host.nonce) } else { file.opening };
         Sidecar {
             state,
             volume_uuid: host.database_uuid,

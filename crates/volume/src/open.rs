@@ -413,7 +413,6 @@ pub(crate) fn open_tier(
     let host = TierHost::new(TierParts {
         tier,
         superblock,
-        before: (found.epoch, found.nonce_of(found.epoch).unwrap_or_default()),
         workers: config.workers,
         table,
         flash: Arc::clone(&flash),

@@ -67,6 +67,10 @@ impl OpenedTier {
         }
         let flash = &*host.flash;
         let failed = |error| VolumeError::from_device("open the tier on", flash.describe(), error);
+        if !self.writes.is_empty() {
+            // The superblock that they follow from may be in the device's cache alone.
+            flash.flush().map_err(failed)?;
+        }
         for (offset, bytes) in &self.writes {
             flash.write_at(bytes, *offset).map_err(failed)?;
         }

@@ -102,6 +102,8 @@ impl Shared {
         }
         let frames = (bytes - overhead(&host)) / host.page_size() as u64;
         self.ensure_started()?;
+        // It may have been given up just now.
+        self.tier_for(RESIZE)?;
         {
             // Not while a superblock of another resize is on its way.
             let _superblock = lock(&host.superblock);

@@ -538,7 +538,7 @@ impl Shared {
             // It may have started by half.
             self.start_for_change(registry)?;
         } else if self.unstarted.load(Ordering::Acquire) {
-            return Ok(());
+            return self.all_files().iter().try_for_each(|file| self.flush_direct(file));
         }
         let host = match self.tier_in_use() {
             Some(host) if self.begin_settling(&host, operation)? => host,

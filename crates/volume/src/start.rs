@@ -14,8 +14,9 @@
 use std::path::Path;
 
 use mezzanine_engine::interleave::sync::atomic::Ordering;
+use mezzanine_engine::planted::{self, Bug};
 
-use crate::condition::Mode;
+use crate::condition::{Mode, Route};
 use crate::core::{Shared, TierHost, lock, try_lock};
 use crate::error::VolumeError;
 use crate::home::FileInner;
@@ -38,15 +39,27 @@ impl Shared {
     /// As [`Self::ensure_started`], for those that have the registry in hand. The tier may be given up
     /// afterwards.
     pub(crate) fn start_for_change(&self, registry: &mut Registry) -> Result<(), VolumeError> {
-        match (self.tier_in_use(), registry.tier.as_mut()) {
-            (Some(host), Some(opened)) if self.unstarted.load(Ordering::Acquire) => {
-                match opened.begin(&host) {
-                    Ok(()) => self.start(registry),
-                    Err(error) => self.go_without(&host, error),
-                }
-            }
-            _ => Ok(()),
+        let (Some(host), Some(opened)) = (self.tier_in_use(), registry.tier.as_mut()) else { return Ok(()) };
+        // Closing changes the mode with the registry in hand: what comes later finds it here.
+        if !self.unstarted.load(Ordering::Acquire) || self.may_not_start(&host)? {
+            return Ok(());
         }
+        match opened.begin(&host) {
+            Ok(()) => self.start(registry),
+            Err(error) => self.go_without(&host, error),
+        }
+    }
+
+    /// Whether the tier is not in use any more.
+    ///
+    /// # Errors
+    /// That of a change, where there may be none: an opening that is closed, or of which nobody knows what is
+    /// durable, must not write to flash or a sidecar either.
+    fn may_not_start(&self, host: &TierHost) -> Result<bool, VolumeError> {
+        if planted::is(Bug::StartedWhenClosed) {
+            return Ok(false);
+        }
+        Ok(self.condition.route("change", &host.flash_name)? == Route::Disk)
     }
 
     /// The device cannot be written, and a change is to be made: the tier is given up in order, as after a
@@ -78,6 +91,9 @@ impl Shared {
         }
         // Not where somebody attaches or closes just now: a reader does not wait for that.
         let Some(mut registry) = try_lock(&self.registry) else { return };
+        if self.condition.mode() != Mode::Normal {
+            return;
+        }
         if self.start(&mut registry).is_err() {
             host.untaken.store(IN_VAIN, Ordering::Relaxed);
         }
@@ -89,6 +105,9 @@ impl Shared {
             return Ok(());
         }
         let (Some(host), Some(opened)) = (self.tier_in_use(), registry.tier.as_mut()) else { return Ok(()) };
+        if self.may_not_start(&host)? {
+            return Ok(());
+        }
         opened.begin(&host)?;
         while let Some(file) = opened.waiting.last() {
             self.take_up(&host, file)?;

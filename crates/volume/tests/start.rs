@@ -278,3 +278,54 @@ fn a_tier_that_cannot_start_is_given_up() {
         }
     }
 }
+
+/// A change that comes when the volume is closed is refused, and writes nothing: somebody else may use the tier.
+fn a_change_that_comes_too_late_writes_nothing() -> bool {
+    [through(), durable()].into_iter().all(|config| {
+        let machine = Machine::new(&config);
+        machine.used(1);
+        let before = (machine.flash.image(), machine.sidecars());
+        let (volume, files) = machine.open();
+        volume.close().unwrap();
+        let late = [files[0].write_at(&page(4, 2), 4 * PAGE as u64), files[1].set_len(0), volume.begin()];
+        for late in late {
+            assert!(late.is_err_and(|error| error.kind() == VolumeErrorKind::Closed));
+        }
+        let mut found = vec![0; 9 * PAGE];
+        assert!(files[0].read_at(&mut found, 0).is_err());
+        before == (machine.flash.image(), machine.sidecars())
+    })
+}
+
+#[test]
+fn a_closed_volume_does_not_start() {
+    only_with(&[Bug::StartedWhenClosed], || {
+        // Without the rule the change is refused later, or not at all.
+        std::panic::catch_unwind(a_change_that_comes_too_late_writes_nothing).unwrap_or(false)
+    });
+}
+
+/// Giving a tier up that could not start fails as well, when the header of a file is to take its place on disk. Nothing
+/// more is written then: the sidecar has the only copy of the header.
+#[test]
+fn a_header_outlives_two_failures() {
+    for after in 0..12 {
+        let machine = Machine::new(&durable());
+        machine.used(1);
+        let (volume, files) = machine.open();
+        let fault = Fault::Error(DeviceErrorKind::Io);
+        machine.flash.inject(Injection { operation: Operation::Write, after: 0, count: 1, fault });
+        machine.files[0].disk.inject(Injection { operation: Operation::Write, after, count: 1, fault });
+        let _ = files[0].write_at(&page(5, 2), 5 * PAGE as u64);
+        let _ = files[0].write_at(&page(6, 2), 6 * PAGE as u64);
+        let _ = files[1].write_at(&page(6, 2), 6 * PAGE as u64);
+        drop((volume, files));
+        machine.files.iter().for_each(|file| file.disk.heal());
+        machine.flash.heal();
+        let (_volume, files) = machine.open();
+        for file in &files {
+            assert_eq!(read(file, 0), Ok(page(0, 1)), "after {after} writes");
+            assert_eq!(read(file, 7), Ok(page(7, 1)), "after {after} writes");
+        }
+    }
+}
