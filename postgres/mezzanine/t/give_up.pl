@@ -32,7 +32,7 @@ $node->safe_psql('postgres', 'UPDATE t SET ver = 1');
 $node->safe_psql('postgres', "CREATE TABLE v AS SELECT 'the first' || ' victim' AS a");
 $node->safe_psql('postgres', "CREATE TABLE w AS SELECT 'the second' || ' victim' AS a");
 $node->safe_psql('postgres', 'CREATE UNLOGGED TABLE u AS SELECT 1 AS a');
-$node->safe_psql('postgres', 'CREATE TABLE p (a int) PARTITION BY RANGE (a); CREATE ROLE nobody');
+$node->safe_psql('postgres', 'CREATE TABLE p (a int) PARTITION BY RANGE (a); CREATE ROLE ordinary');
 evict($node);
 $node->safe_psql('postgres', 'CHECKPOINT');
 
@@ -48,7 +48,7 @@ fails("SELECT mezzanine_give_up('v', 0, 'none')", qr/invalid fork name\nHINT/, '
 fails("SELECT mezzanine_give_up('u', 0)", qr/relation "u" is temporary or unlogged.*\nHINT/, 'an unlogged table');
 fails("SELECT mezzanine_give_up('p', 0)", qr/relation "p" has no pages\n.*\nHINT/, 'a partitioned table');
 fails("SELECT mezzanine_give_up(1::regclass, 0)", qr/could not open relation with OID 1/, 'an unknown relation');
-fails("SET ROLE nobody; SELECT mezzanine_give_up('v', 0)", qr/permission denied for function mezzanine_give_up/, 'somebody else');
+fails("SET ROLE ordinary; SELECT mezzanine_give_up('v', 0)", qr/permission denied for function mezzanine_give_up/, 'somebody else');
 is($node->safe_psql('postgres', 'SELECT a FROM v'), 'the first victim', 'nothing was changed');
 
 # What shared buffers have is not lost: it is changed there, and written anew.

@@ -75,8 +75,8 @@ is(magic("$base/timed"), 'MEZZTRC1', 'by itself');
 like($node->safe_psql('postgres', 'SELECT events > 0, lost FROM mezzanine_trace_stop()'), qr/^t\|0$/, 'with its events');
 
 # Only for those who may.
-$node->safe_psql('postgres', 'CREATE ROLE nobody');
-fails("SET ROLE nobody; SELECT mezzanine_trace_start('$base/nobody')", qr/permission denied for function mezzanine_trace_start/, 'an ordinary user');
+$node->safe_psql('postgres', 'CREATE ROLE ordinary');
+fails("SET ROLE ordinary; SELECT mezzanine_trace_start('$base/nobody')", qr/permission denied for function mezzanine_trace_start/, 'an ordinary user');
 
 # A server that is stopped completes it; one that is killed leaves it under another name.
 $node->safe_psql('postgres', "SELECT mezzanine_trace_start('$base/stopped'); SELECT count(*) FROM t");
