@@ -91,6 +91,12 @@ impl Shared {
         Sidecar { written: Vec::new(), guard: Vec::new(), head: Vec::new(), ..current }
     }
 
+    /// The sidecar of a file that has left the tier, current on disk: the tier is not to be believed for it.
+    pub(crate) fn detached_sidecar(&self, host: &TierHost, file: &FileInner, reason: &str) -> Sidecar {
+        let plain = self.plain_sidecar(host, file);
+        Sidecar { state: SidecarState::Detached, reason: reason.to_owned(), ..plain }
+    }
+
     /// Replaces the sidecar of a file, durably.
     pub(crate) fn write_sidecar(
         &self,

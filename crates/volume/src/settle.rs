@@ -101,11 +101,7 @@ impl Shared {
                     // The head is in its place. With a guard in the sidecar a file that is shorter than it
                     // would be taken for one that the guard has stretched, and be cut at
                     // the next attachment.
-                    self.replace_sidecar(file, || Sidecar {
-                        state: SidecarState::Detached,
-                        reason: reason.to_owned(),
-                        ..self.plain_sidecar(host, file)
-                    })
+                    self.replace_sidecar(file, || self.detached_sidecar(host, file, reason))
                 })
             })
         });

@@ -21,7 +21,7 @@ use crate::core::{Shared, TierHost, lock, try_lock};
 use crate::error::VolumeError;
 use crate::home::FileInner;
 use crate::registry::{OpenedTier, Registry};
-use crate::sidecar::{Sidecar, SidecarState};
+use crate::sidecar::SidecarState;
 
 /// Pages untaken from here on: a start failed, and another one is not tried for such pages.
 const IN_VAIN: u64 = 1 << 32;
@@ -73,11 +73,7 @@ impl Shared {
         if host.provably_clean() {
             // Nothing has to go to disk. If a sidecar cannot say so the change is refused, and nothing else.
             self.all_files().iter().try_for_each(|file| {
-                self.replace_sidecar(file, || Sidecar {
-                    state: SidecarState::Detached,
-                    reason: reason.clone(),
-                    ..self.plain_sidecar(host, file)
-                })
+                self.replace_sidecar(file, || self.detached_sidecar(host, file, &reason))
             })?;
             host.tier.stop_admission();
             self.condition.change(&[Mode::Normal], Mode::Bypass, &reason);

@@ -169,10 +169,8 @@ fn an_older_copy_of_a_file_that_waited_is_refused() -> bool {
     machine.used(1);
     let older = (machine.files[0].disk.image(), machine.sidecars()[0].clone().unwrap());
     machine.used(2);
-    let flash = machine.flash.image();
     machine.files[0].disk.load(&older.0);
     machine.files[0].sidecar.replace(&older.1).unwrap();
-    machine.flash.load(&flash);
     let volume = open(&machine.flash, &machine.config);
     machine.files[0].attach(&volume).is_err_and(|error| error.kind() == VolumeErrorKind::NewerTier)
 }
