@@ -11,7 +11,7 @@ const TRACES: [(Bug, &str); 12] = [
     (Bug::DirtyDroppedAtFront, "used/durable/face-gsc/both/2:f"),
     (Bug::OlderVersionWins, "used/durable/face-gsc/both/2:f"),
     (Bug::TornGroupUsed, "used/durable/face-gsc/both/1:fj"),
-    (Bug::TailNotScanned, "used/durable/face-gsc/both/1:"),
+    (Bug::TailNotScanned, "used/durable/face-gsc/both/1:f"),
     (Bug::SegmentMisnamed, "used/durable/face-gsc/both/1:f"),
     (Bug::FrontIgnored, "used/durable/face-gsc/both/2:ff"),
     (Bug::BeforeMarkIgnored, "database/new/drained/face-gsc/both/1:f"),
