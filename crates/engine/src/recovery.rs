@@ -17,6 +17,8 @@
 //! The only state that recovery changes is the region and what it returns, so it may be repeated after
 //! a crash at any point of it (invariant 9).
 
+mod ahead;
+
 mod groups;
 
 mod patient;
@@ -38,6 +40,8 @@ use crate::planted::{self, Bug};
 use crate::ring::Ring;
 use crate::tier::Tier;
 
+use ahead::Ahead;
+
 pub(crate) use patient::read_superblocks;
 use patient::{read_answered, reads_of_wrong};
 
@@ -50,6 +54,12 @@ pub trait ReadFlash {
     /// # Errors
     /// If the bytes cannot be read: the reason.
     fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError>;
+
+    /// Fills the bytes of each from its offset on; one result each, in order. A host whose device answers many
+    /// reads at once has it do so.
+    fn read_many(&mut self, reads: &mut [(u64, Vec<u8>)]) -> Vec<Result<(), ReadError>> {
+        reads.iter_mut().map(|(offset, bytes)| self.read(*offset, bytes)).collect()
+    }
 }
 
 /// A read of the flash device failed: the host's reason.
@@ -208,6 +218,7 @@ struct Scan<'s, 'f> {
     superblock: &'s Superblock,
     flash: &'f mut dyn ReadFlash,
     report: RecoveryReport,
+    ahead: Ahead,
     summary: Vec<u8>,
     /// Where pages are written in place: the number after the last group that any segment stands for,
     /// whether or not it is used.
@@ -284,6 +295,7 @@ impl Tier {
             superblock,
             flash,
             report,
+            ahead: Ahead::default(),
             summary,
             segments_end: 0,
             segment_missing: None,
@@ -406,7 +418,11 @@ impl Scan<'_, '_> {
             );
             return Err(damaged(&what, self.offset_of(position)));
         }
-        (self.report.valid, self.report.dirty) = tier.valid_and_dirty();
+        (self.report.valid, self.report.dirty) = match self.geometry.placed {
+            // Nothing lies outside of the queue.
+            None => tier.valid_and_dirty_of((front..chain.position).map(|at| self.ring.frame_of(at).into())),
+            Some(_) => tier.valid_and_dirty(),
+        };
         Ok(Recovered { tier, writes, superblock, report: std::mem::take(&mut self.report), note, log })
     }
 
@@ -465,6 +481,9 @@ impl Scan<'_, '_> {
     }
 
     fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), RecoveryError> {
+        if self.ahead.take(offset, bytes) {
+            return Ok(());
+        }
         self.report.bytes_read += bytes.len() as u64;
         read_answered(self.flash, offset, bytes)
     }
@@ -494,13 +513,45 @@ impl Scan<'_, '_> {
         bytes: &mut [u8],
         whole: impl Fn(&[u8]) -> bool,
     ) -> Result<bool, RecoveryError> {
-        match self.read_whole(offset, bytes, whole) {
+        let read = self.read_whole(offset, bytes, whole);
+        self.done_without(read)
+    }
+
+    /// False if something could not be read that may be done without.
+    fn done_without(&mut self, read: Result<bool, RecoveryError>) -> Result<bool, RecoveryError> {
+        match read {
             Err(RecoveryError::Read(error)) if !planted::is(Bug::UnreadableEndsRecovery) => {
                 self.unread.get_or_insert(error);
                 Ok(false)
             }
             read => read,
         }
+    }
+
+    /// [`Self::read_if_possible`] of several places of one length: what lies there, where it is whole.
+    fn read_each_if_possible(
+        &mut self,
+        offsets: &[u64],
+        len: usize,
+        whole: impl Fn(&[u8]) -> bool,
+    ) -> Result<Vec<Option<Vec<u8>>>, RecoveryError> {
+        let mut found = vec![None; offsets.len()];
+        let mut wanted: Vec<usize> = (0..offsets.len()).collect();
+        let mut bytes = vec![0; len];
+        for _ in 0..reads_of_wrong() {
+            self.read_ahead(&wanted.iter().map(|index| offsets[*index]).collect::<Vec<_>>(), len);
+            let mut wrong = Vec::new();
+            for index in wanted {
+                let read = self.read(offsets[index], &mut bytes).map(|()| true);
+                match self.done_without(read)? {
+                    true if whole(&bytes) => found[index] = Some(bytes.clone()),
+                    true => wrong.push(index),
+                    false => {}
+                }
+            }
+            wanted = wrong;
+        }
+        Ok(found)
     }
 }
 

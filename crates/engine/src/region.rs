@@ -9,9 +9,9 @@
 //! while its group is retired; the lookup notices by the group's state afterwards and discards what
 //! it copied. While a job holds page memory it is borrowed as a plain slice ([`Region::lease`]).
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::any::Any;
-use std::ptr::NonNull;
+use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64 as PlainU64, Ordering};
 
 use crate::interleave::{AtomicU32, AtomicU64, word_point};
@@ -37,6 +37,11 @@ pub struct Region {
 /// Where a region's bytes come from, and so how they are given back.
 enum Memory {
     Heap(Layout),
+    /// A mapping of its own: this many bytes from this address on, around the region.
+    Mapped {
+        start: *mut libc::c_void,
+        bytes: usize,
+    },
     /// The caller's own affair.
     Raw,
     /// Kept alive by its owner, which is dropped with the region.
@@ -177,22 +182,39 @@ impl Word {
 }
 
 impl Region {
-    /// A zeroed region of `bytes` bytes on the heap.
+    /// A zeroed region of `bytes` bytes of this process's memory. Of a large one the system gives only what is
+    /// touched.
     pub fn heap(bytes: usize) -> Self {
-        let alignment = if bytes < 2 * HUGE_PAGE { REGION_ALIGNMENT } else { HUGE_PAGE };
-        let layout = Layout::from_size_align(bytes.max(REGION_ALIGNMENT), alignment)
+        let layout = Layout::from_size_align(bytes.max(REGION_ALIGNMENT), REGION_ALIGNMENT)
             .expect("a region's size is computed by Geometry and fits the address space");
-        // SAFETY: the layout has a size above zero.
-        let base = unsafe { alloc(layout) };
-        let Some(base) = NonNull::new(base) else { handle_alloc_error(layout) };
-        if alignment == HUGE_PAGE {
-            // Before the first touch. Refused where the kernel has none; then small pages do.
-            // SAFETY: the range was allocated above, and the advice does not change what it holds.
-            let _ = unsafe { libc::madvise(base.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE) };
+        if bytes >= 2 * HUGE_PAGE {
+            return Self::mapped(layout);
         }
-        // SAFETY: allocated above with this size; nobody else knows of it yet.
-        unsafe { base.as_ptr().write_bytes(0, layout.size()) };
+        // SAFETY: the layout has a size above zero.
+        let base = unsafe { alloc_zeroed(layout) };
+        let Some(base) = NonNull::new(base) else { handle_alloc_error(layout) };
         Self { base, bytes: layout.size(), parts: [NOWHERE; PARTS], memory: Memory::Heap(layout) }
+    }
+
+    /// Memory of its own from the system, which is zero, in huge pages where the kernel has them.
+    fn mapped(layout: Layout) -> Self {
+        let Some(bytes) = layout.size().checked_add(HUGE_PAGE) else { handle_alloc_error(layout) };
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
+        let start = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, -1, 0) };
+        if start == libc::MAP_FAILED {
+            handle_alloc_error(layout);
+        }
+        let first = start.cast::<u8>();
+        // SAFETY: the mapping is longer than the region by a huge page, and the offset is less than that.
+        let base = unsafe { first.add(first.align_offset(HUGE_PAGE)) };
+        // Before the first touch. Refused where the kernel has none; then small pages do.
+        // SAFETY: the range lies in the mapping, and the advice does not change what it holds.
+        let _ = unsafe { libc::madvise(base.cast(), layout.size(), libc::MADV_HUGEPAGE) };
+        let base = NonNull::new(base).expect("no mapping begins at address 0");
+        let memory = Memory::Mapped { start, bytes };
+        Self { base, bytes: layout.size(), parts: [NOWHERE; PARTS], memory }
     }
 
     /// A region in memory that the caller provides, such as shared memory.
@@ -280,7 +302,7 @@ impl Region {
         if let Some(value) = self.at::<T>(index) {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
             // SAFETY: every processor of this architecture has the instruction, and it changes no memory.
-            unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) };
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(ptr::from_ref(value).cast()) };
         }
         #[cfg(not(all(target_arch = "x86_64", not(miri))))]
         let _ = (self, index);
@@ -412,7 +434,7 @@ fn store_words(words: &[PageWord], bytes: &[u8]) {
 pub fn prefetch<T>(value: &T) {
     use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
     // SAFETY: a prefetch reads nothing that the program sees, and faults at no address.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(value).cast()) };
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(ptr::from_ref(value).cast()) };
 }
 
 /// Has a value come into the processor's cache: not where we know of no instruction for it.
@@ -451,9 +473,12 @@ impl LastingMemory {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        if let Memory::Heap(layout) = self.memory {
+        match self.memory {
             // SAFETY: allocated in `heap` with this layout and not freed before.
-            unsafe { dealloc(self.base.as_ptr(), layout) }
+            Memory::Heap(layout) => unsafe { dealloc(self.base.as_ptr(), layout) },
+            // SAFETY: mapped in `mapped` with this length and not given back before.
+            Memory::Mapped { start, bytes } => drop(unsafe { libc::munmap(start, bytes) }),
+            Memory::Raw | Memory::Owned { .. } => {}
         }
     }
 }

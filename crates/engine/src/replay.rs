@@ -87,8 +87,13 @@ impl Tier {
 
     /// Pages in the tier, and how many of them are dirty. A pass over the directory.
     pub fn valid_and_dirty(&self) -> (u64, u64) {
+        self.valid_and_dirty_of(0..self.geometry.entries())
+    }
+
+    /// [`Self::valid_and_dirty`] of some entries.
+    pub(crate) fn valid_and_dirty_of(&self, entries: impl Iterator<Item = u64>) -> (u64, u64) {
         let directory = self.directory();
-        (0..self.geometry.entries() as u32).fold((0, 0), |(valid, dirty), frame| {
+        entries.map(|entry| entry as u32).fold((0, 0), |(valid, dirty), frame| {
             let state = directory.state(frame);
             let is = |flags: u32| u64::from(state & flags == flags);
             (valid + is(VALID), dirty + is(VALID | DIRTY))

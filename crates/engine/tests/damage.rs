@@ -2,12 +2,15 @@
 //! said, metadata that rots is replaced by the groups it stands for.
 #![allow(clippy::unwrap_used, missing_docs)]
 
-use common::{Host, page};
+use std::collections::HashSet;
+
+use common::{Flash, Host, page};
 use mezzanine_engine::format::{
     FormatError, SUMMARY_MAGIC, Superblock, read_superblock, read_superblock_to_drain,
 };
 use mezzanine_engine::{
-    Design, Failure, Job, JobError, Lookup, PageId, RecoveryError, StageIn, StageKind, SyncState, TierConfig,
+    Blank, Design, Failure, Job, JobError, Lookup, PageId, ReadError, ReadFlash, RecoveryError, StageIn,
+    StageKind, SyncState, Tier, TierConfig,
 };
 
 mod common;
@@ -154,6 +157,70 @@ fn recovery_can_be_repeated() {
     assert_eq!(first.superblock, second.superblock);
     assert_eq!(first.writes, second.writes);
     assert_eq!(first.tier.valid_and_dirty(), second.tier.valid_and_dirty());
+}
+
+/// A device that brings what is read together for the first time as it likes, and counts what is read alone.
+struct Together<'f> {
+    flash: &'f mut Flash,
+    brings: fn(usize, Vec<u8>) -> Result<Vec<u8>, ReadError>,
+    seen: HashSet<u64>,
+    alone: usize,
+}
+
+impl ReadFlash for Together<'_> {
+    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
+        self.alone += 1;
+        self.flash.read(offset, bytes)
+    }
+
+    fn read_many(&mut self, reads: &mut [(u64, Vec<u8>)]) -> Vec<Result<(), ReadError>> {
+        let bring = |(number, (offset, bytes)): (usize, &mut (u64, Vec<u8>))| {
+            self.flash.read(*offset, bytes)?;
+            if self.seen.insert(*offset) {
+                *bytes = (self.brings)(number, std::mem::take(bytes))?;
+            }
+            Ok(())
+        };
+        reads.iter_mut().enumerate().map(bring).collect()
+    }
+}
+
+/// Reading together saves reads, and decides nothing: what fails or is wrong in it is read again.
+#[test]
+fn what_is_read_together_may_fail_or_be_wrong() {
+    fn failed() -> Result<Vec<u8>, ReadError> {
+        Err(ReadError("it is busy".to_owned()))
+    }
+    fn flipped(mut bytes: Vec<u8>) -> Result<Vec<u8>, ReadError> {
+        bytes[8] ^= 1;
+        Ok(bytes)
+    }
+    let mut host = filled(40);
+    let superblock = host.superblock.clone();
+    let bytes = superblock.config.geometry().unwrap().region_bytes();
+    let whole = host.flash.recover(&superblock).unwrap();
+    let mut recover = |brings| {
+        let mut together = Together { flash: &mut host.flash, brings, seen: HashSet::new(), alone: 0 };
+        let found = Tier::recover(Blank::heap(bytes), &superblock, 1, &mut together).unwrap();
+        assert_eq!(found.superblock, whole.superblock);
+        assert!(found.writes == whole.writes);
+        assert_eq!(found.tier.valid_and_dirty(), whole.tier.valid_and_dirty());
+        together.alone
+    };
+    let fewest = recover(|_, bytes| Ok(bytes));
+    for brings in [
+        |_, _| failed(),
+        |number, bytes| if number % 2 == 0 { Ok(bytes) } else { failed() },
+        |_, bytes| flipped(bytes),
+        |number, bytes| if number % 3 == 0 { failed() } else { flipped(bytes) },
+    ] as [fn(usize, Vec<u8>) -> Result<Vec<u8>, ReadError>; 4]
+    {
+        let alone = recover(brings);
+        assert!(
+            alone > fewest,
+            "{alone} were read alone, and {fewest} where all that was read together served"
+        );
+    }
 }
 
 #[test]

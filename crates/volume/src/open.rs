@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mezzanine_device::memory::splitmix;
-use mezzanine_device::{Device, DeviceError, DirectIo, FileDevice, OpenOptions};
+use mezzanine_device::{Device, DeviceError, DirectIo, FileDevice, OpenOptions, Request};
 use mezzanine_engine::format::{
     FORMAT_VERSION_DRAINED, FormatError, Nonce, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, TierState,
     read_superblock, read_superblock_to_drain,
@@ -31,6 +31,13 @@ pub(crate) struct Reader<'d>(pub(crate) &'d dyn Device);
 impl ReadFlash for Reader<'_> {
     fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
         self.0.read_at(bytes, offset).map_err(|error| ReadError(error.to_string()))
+    }
+
+    fn read_many(&mut self, reads: &mut [(u64, Vec<u8>)]) -> Vec<Result<(), ReadError>> {
+        let mut requests: Vec<Request<'_>> =
+            reads.iter_mut().map(|(offset, buf)| Request::Read { offset: *offset, buf }).collect();
+        let results = self.0.run(&mut requests);
+        results.into_iter().map(|result| result.map_err(|error| ReadError(error.to_string()))).collect()
     }
 }
 

@@ -2,12 +2,16 @@
 
 use std::collections::HashMap;
 
+use super::ahead::TOGETHER_MAX;
 use super::{Chain, Found, RecoveryError, Scan, damaged, reads_of_wrong};
 use crate::directory::GroupHead;
 use crate::format::{GroupSummary, RECORD_BYTES, Record, RecordKind, SUMMARY_MAGIC, TierState};
 use crate::metadata::{FULL, RetiringGroup};
 use crate::planted::{self, Bug};
 use crate::tier::Tier;
+
+/// Memory of large reads is aligned for direct I/O: a host would have to copy otherwise.
+const ALIGNMENT: usize = 4096;
 
 /// Bytes that are read at once where many frames are looked at.
 const CHUNK_BYTES: usize = 1 << 20;
@@ -73,28 +77,57 @@ impl Scan<'_, '_> {
     fn summaries_may_be_at(&mut self, position: u64, frames: u64) -> Result<Vec<bool>, RecoveryError> {
         let page = self.geometry.page_size();
         let at_once = (CHUNK_BYTES / page).max(1) as u64;
-        let mut bytes = vec![0; at_once.min(frames) as usize * page];
+        let bytes_at_once = at_once.min(frames) as usize * page;
+        let mut bytes = vec![0; bytes_at_once + ALIGNMENT];
+        let aligned = bytes.as_ptr().align_offset(ALIGNMENT);
+        let bytes = &mut bytes[aligned..aligned + bytes_at_once];
         let mut may_be = vec![false; frames as usize];
-        // A bit may flip on its way: what is read wrong once is no sign that nothing is there.
-        for _ in 0..reads_of_wrong() {
-            for (from, in_row) in self.ring.runs(position, frames) {
-                for first in (0..in_row).step_by(at_once as usize) {
-                    let count = at_once.min(in_row - first) as usize;
-                    let bytes = &mut bytes[..count * page];
-                    let read = self.read(self.offset_of(from + first), bytes);
-                    let begin = (from + first - position) as usize;
-                    let heads = bytes.chunks_exact(page).map(|frame| frame.starts_with(&SUMMARY_MAGIC));
-                    for (may_be, head) in may_be[begin..begin + count].iter_mut().zip(heads) {
-                        *may_be |= match &read {
-                            Ok(()) => head,
-                            Err(RecoveryError::Read(_)) => true,
-                            Err(error) => return Err(error.clone()),
-                        };
-                    }
+        let mut rows = Vec::new();
+        for (from, in_row) in self.ring.runs(position, frames) {
+            let firsts = (0..in_row).step_by(at_once as usize);
+            rows.extend(firsts.map(|first| (from + first, at_once.min(in_row - first) as usize)));
+        }
+        // A bit may flip on its way: what is read wrong once is no sign that nothing is there. Behind the end of a
+        // tier that was closed something lies only if the device lost a superblock; flips besides are not
+        // looked for.
+        let reads = if self.superblock.state == TierState::Open { reads_of_wrong() } else { 1 };
+        for _ in 0..reads {
+            for (from, count) in &rows {
+                let bytes = &mut bytes[..count * page];
+                let read = self.read(self.offset_of(*from), bytes);
+                let begin = (from - position) as usize;
+                let heads = bytes.chunks_exact(page).map(|frame| frame.starts_with(&SUMMARY_MAGIC));
+                for (may_be, head) in may_be[begin..begin + count].iter_mut().zip(heads) {
+                    *may_be |= match &read {
+                        Ok(()) => head,
+                        Err(RecoveryError::Read(_)) => true,
+                        Err(error) => return Err(error.clone()),
+                    };
                 }
             }
         }
         Ok(may_be)
+    }
+
+    /// Byte offset of the summary of this group if it lies in one piece.
+    fn offset_of_summary(&self, position: u64, sequence: u64) -> Option<u64> {
+        if let Some(placed) = &self.geometry.placed {
+            return Some(self.geometry.journal_offset(placed, sequence));
+        }
+        let frames = self.geometry.summary_frames();
+        let [(_, in_row), _] = self.ring.runs(position, frames);
+        (in_row == frames).then(|| self.offset_of(position))
+    }
+
+    /// Reads the summaries of so many groups from `chain` on, if all of these are full.
+    fn read_summaries_ahead(&mut self, chain: Chain, groups: u64) {
+        let offsets: Vec<u64> = (0..groups)
+            .filter_map(|ahead| {
+                let position = chain.position + ahead * self.geometry.group_frames;
+                self.offset_of_summary(position, chain.sequence + ahead)
+            })
+            .collect();
+        self.read_ahead(&offsets, self.summary.len());
     }
 
     fn read_summary(
@@ -103,8 +136,7 @@ impl Scan<'_, '_> {
         sequence: u64,
         summary: &mut [u8],
     ) -> Result<(), RecoveryError> {
-        if let Some(placed) = &self.geometry.placed {
-            let offset = self.geometry.journal_offset(placed, sequence);
+        if let Some(offset) = self.offset_of_summary(position, sequence) {
             return self.read(offset, summary);
         }
         let page = self.geometry.page_size();
@@ -137,7 +169,12 @@ impl Scan<'_, '_> {
         let mut found = Vec::new();
         // Two segments' worth of groups and those in staging memory; a longer chain cannot be.
         let limit = chain.position + self.ring.frames;
+        let mut at_once = 1;
         while chain.position < limit && !self.was_closed_after(chain) {
+            let offset = self.offset_of_summary(chain.position, chain.sequence);
+            if offset.is_some_and(|offset| !self.ahead.has(offset)) {
+                self.read_summaries_ahead(chain, self.groups_left(chain, limit).min(at_once));
+            }
             let Some(group) = self.summary_at(chain.position, chain.sequence)? else { break };
             let follows = group.sequence == chain.sequence
                 && (group.predecessor == chain.checksum
@@ -148,10 +185,26 @@ impl Scan<'_, '_> {
                 break;
             }
             self.report.groups_scanned += 1;
+            if let Some(offset) = offset {
+                // It is wanted again when it is replayed.
+                self.ahead.keep(offset, &self.summary);
+            }
+            let full = u64::from(group.pages) == self.geometry.group_pages();
+            let told = full || self.geometry.placed.is_some();
+            at_once = if told { (2 * at_once).min(TOGETHER_MAX as u64) } else { 1 };
             chain = self.after(&group);
             found.push(group);
         }
         Ok(found)
+    }
+
+    /// How many groups may follow at most.
+    fn groups_left(&self, chain: Chain, limit: u64) -> u64 {
+        let room = (limit - chain.position).div_ceil(self.geometry.group_frames);
+        match self.superblock.state {
+            TierState::Open => room,
+            _ => room.min(self.superblock.end_sequence.saturating_sub(chain.sequence)),
+        }
     }
 
     /// Whether the tier was left in order with this end: then what lies behind it, which may be unreadable,

@@ -17,20 +17,22 @@ impl Scan<'_, '_> {
     /// groups of a gap lie on flash as long as it is in the queue, there is one run whatever is missing.
     pub(super) fn find_segments(&mut self) -> Result<(Vec<Vec<SegmentHeader>>, u64), RecoveryError> {
         let mut all = Vec::new();
-        let mut bytes = vec![0; SEGMENT_HEADER_BYTES];
-        for slot in 0..self.geometry.segment_slots {
-            // A segment that cannot be read is like one that is damaged: its groups stand in for it.
-            let offset = self.geometry.segment_offset(slot);
-            if !self.read_if_possible(offset, &mut bytes, |bytes| SegmentHeader::decode(bytes).is_ok())? {
-                continue;
-            }
+        let slots = 0..self.geometry.segment_slots;
+        let offsets: Vec<u64> = slots.map(|slot| self.geometry.segment_offset(slot)).collect();
+        // A segment that cannot be read is like one that is damaged: its groups stand in for it.
+        let headers = self.read_each_if_possible(&offsets, SEGMENT_HEADER_BYTES, |bytes| {
+            SegmentHeader::decode(bytes).is_ok()
+        })?;
+        for (slot, (offset, bytes)) in (0..).zip(offsets.into_iter().zip(headers)) {
             // A newer format version in it is damage as any other, here and in summaries: a newer build would
             // have written a newer superblock first, and that would have been refused.
-            let header = SegmentHeader::decode(&bytes).ok();
-            if self.came_across(header.as_ref().map(|header| (header.tier_uuid, header.epoch))) {
+            let Some(header) = bytes.and_then(|bytes| SegmentHeader::decode(&bytes).ok()) else { continue };
+            if self.came_across(Some((header.tier_uuid, header.epoch))) {
                 self.unknown_segments.push(offset);
             }
-            all.extend(header.filter(|header| self.belongs(header, slot)));
+            if self.belongs(&header, slot) {
+                all.push(header);
+            }
         }
         if self.superblock.holds_nothing() && !planted::is(Bug::LostEpochReused) {
             all.clear();

@@ -218,7 +218,8 @@ impl SidecarStore for PathSidecar {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(error),
         };
-        let mut bytes = Vec::new();
+        // One is rarely longer, and read at once then.
+        let mut bytes = Vec::with_capacity(4096);
         file.take(LENGTH_MAX).read_to_end(&mut bytes)?;
         Ok(Some(bytes))
     }

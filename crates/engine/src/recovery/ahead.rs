@@ -1,0 +1,63 @@
+//! What recovery will ask for is read together, as far as it can be told: the next groups lie where full ones
+//! would, the metadata segments each in its slot. A device answers many reads at once nearly as fast as one.
+//!
+//! Reading ahead decides nothing. A read that is asked for finds the bytes here or goes to the device, once each:
+//! what is read again, since it was wrong, does. Of what could not be read nothing is kept, so whoever asks
+//! finds out with all patience (see `patient`).
+
+use std::collections::HashMap;
+
+use super::Scan;
+
+/// Places that are read together at most.
+pub(super) const TOGETHER_MAX: usize = 32;
+
+/// Bytes that are read together at most, unless a single place has more.
+const TOGETHER_BYTES: usize = 4 << 20;
+
+/// What was read before it was asked for, by its byte offset on the device.
+#[derive(Default)]
+pub(super) struct Ahead {
+    kept: HashMap<u64, Vec<u8>>,
+}
+
+impl Ahead {
+    /// Fills `bytes` if exactly so many were read ahead from this offset on, and forgets them.
+    pub(super) fn take(&mut self, offset: u64, bytes: &mut [u8]) -> bool {
+        match self.kept.remove(&offset) {
+            Some(kept) if kept.len() == bytes.len() => {
+                bytes.copy_from_slice(&kept);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Keeps what was asked for once and will be again.
+    pub(super) fn keep(&mut self, offset: u64, bytes: &[u8]) {
+        self.kept.insert(offset, bytes.to_vec());
+    }
+
+    pub(super) fn has(&self, offset: u64) -> bool {
+        self.kept.contains_key(&offset)
+    }
+}
+
+impl Scan<'_, '_> {
+    /// Reads so many bytes at each of these offsets, as many together as may be.
+    pub(super) fn read_ahead(&mut self, offsets: &[u64], len: usize) {
+        let together = (TOGETHER_BYTES / len).clamp(1, TOGETHER_MAX);
+        for offsets in offsets.chunks(together) {
+            if let [_alone] = offsets {
+                // It will be read when it is asked for.
+                continue;
+            }
+            let mut reads: Vec<(u64, Vec<u8>)> =
+                offsets.iter().map(|offset| (*offset, vec![0; len])).collect();
+            let results = self.flash.read_many(&mut reads);
+            self.report.bytes_read += (reads.len() * len) as u64;
+            let read = reads.into_iter().zip(results).filter(|(_, result)| result.is_ok());
+            self.ahead.kept.extend(read.map(|(read, _)| read));
+        }
+    }
+}
