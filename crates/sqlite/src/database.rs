@@ -1,6 +1,7 @@
 //! A database file on a volume, and one connection's handle of it.
 
 use std::cell::Cell;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -51,6 +52,8 @@ struct LogDirectory {
     durable: bool,
     /// It says this opening of the tier.
     named: bool,
+    /// There is none, for want of room.
+    absent: bool,
 }
 
 fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -166,7 +169,27 @@ impl Database {
 
     /// The log directory was made, or found.
     pub(crate) fn entered(&self, entered: Entered) {
-        *unpoisoned(&self.log_directory) = LogDirectory { durable: entered.durable, named: false };
+        let Entered { durable, absent, .. } = entered;
+        *unpoisoned(&self.log_directory) = LogDirectory { durable, named: false, absent };
+    }
+
+    pub(crate) fn lacks_log_directory(&self) -> bool {
+        unpoisoned(&self.log_directory).absent
+    }
+
+    /// Before a log is made: its directory is there, also where there was no room for it when the database was
+    /// opened.
+    pub(crate) fn provide_log_directory(&self) -> Result<(), Error> {
+        let mut directory = unpoisoned(&self.log_directory);
+        if directory.absent {
+            let Entered { durable, absent, .. } = logs::enter(&self.path)?;
+            *directory = LogDirectory { durable, named: false, absent };
+        }
+        if directory.absent {
+            let full = io::Error::from(io::ErrorKind::StorageFull);
+            return Err(Error::io("make the log directory of", self.path.display(), full));
+        }
+        Ok(())
     }
 
     /// Before a log is written: what says whose it is, is durable. With a log that a crash leaves the
@@ -186,13 +209,16 @@ impl Database {
         if !directory.durable {
             logs::keep(&self.path)?;
         }
-        *directory = LogDirectory { durable: true, named: true };
+        *directory = LogDirectory { durable: true, named: true, absent: false };
         Ok(())
     }
 
     /// The last connection closes: the log directory goes if no log is left.
     pub(crate) fn leave_logs(&self) -> Result<(), Error> {
         let directory = std::mem::take(&mut *unpoisoned(&self.log_directory));
+        if directory.absent {
+            return Ok(());
+        }
         logs::leave(&self.path, directory.durable).map(|_| ())
     }
 

@@ -21,6 +21,9 @@
 //! put back ([`give_back`]), also those that an attempt before took in and died. What is in it counts from
 //! the first write of a log on: until then nothing of it is synced ([`keep`]).
 //!
+//! Where the disk is full there may be no room for the directory. If no log is left by anybody the database is
+//! opened without it: it can be read, and before SQLite makes a log the directory is made, or there is no log.
+//!
 //! # Logs of another moment
 //! A log that was put back beside a newer database would roll it back, or bring old pages to it. So the
 //! directory says which opening of the tier its logs are of, by nonces, and a log that holds something is
@@ -35,7 +38,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use mezzanine_engine::planted::{self, Bug};
@@ -78,16 +81,14 @@ pub(crate) fn database_of(name: &Path) -> Option<PathBuf> {
 /// Where the log that SQLite calls `name` is. Logs of databases without a log directory (those that another
 /// VFS has attached and that a super-journal names) are where SQLite thinks they are.
 pub(crate) fn place(name: &Path) -> PathBuf {
-    let bytes = name.as_os_str().as_bytes();
-    let (stem, file) = if let Some(stem) = bytes.strip_suffix(WAL_SUFFIX) {
-        (stem, WAL)
-    } else if let Some(stem) = bytes.strip_suffix(JOURNAL_SUFFIX) {
-        (stem, JOURNAL)
-    } else {
-        return name.to_owned();
-    };
-    let directory = with_suffix(stem, "-wal");
-    if directory.is_dir() { directory.join(file) } else { name.to_owned() }
+    let place = place_in_directory(name).filter(|place| place.parent().is_some_and(Path::is_dir));
+    place.unwrap_or_else(|| name.to_owned())
+}
+
+/// Where a log of a database with a log directory is.
+pub(crate) fn place_in_directory(name: &Path) -> Option<PathBuf> {
+    let file = if name.as_os_str().as_bytes().ends_with(WAL_SUFFIX) { WAL } else { JOURNAL };
+    Some(directory(&database_of(name)?).join(file))
 }
 
 /// Whether a super-journal names journals of databases on a tier alone, by the names that SQLite has for them
@@ -144,6 +145,16 @@ pub(crate) struct Entered {
     pub(crate) unused: bool,
     /// The directory was there before, or logs came along: a crash leaves it.
     pub(crate) durable: bool,
+    /// The disk has no room for a directory, and there is no log.
+    pub(crate) absent: bool,
+}
+
+/// How [`take_over`] left the directory.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    Absent,
+    Made,
+    Durable,
 }
 
 /// Takes the logs of `database` into their directory, which is made if need be. Logs that a stock SQLite left
@@ -159,14 +170,15 @@ pub(crate) fn enter(database: &Path) -> Result<Entered, Error> {
     }
     // One that names no opening is of an attempt that died: before a log is written there, [`own`] names it.
     let unused = || directory.join(OPENING).try_exists().is_ok_and(|named| !named);
-    entered.map(|durable| Entered {
+    entered.map(|taken| Entered {
         unused: made || unused() && !planted::is(Bug::DeadAttemptsLogKept),
-        durable,
+        durable: taken == Taken::Durable,
+        absent: taken == Taken::Absent,
     })
 }
 
-/// Whether the directory was there before, or took something in: then it is durable.
-fn take_over(database: &Path) -> Result<bool, Error> {
+/// A directory that was there before, or took something in, is durable.
+fn take_over(database: &Path) -> Result<Taken, Error> {
     let failed = |source| Error::io("make the log directory of", database.display(), source);
     let directory = directory(database);
     let mut made = false;
@@ -174,22 +186,34 @@ fn take_over(database: &Path) -> Result<bool, Error> {
         Ok(found) if found.is_dir() => {}
         Ok(_) => adopt_wal(database, &directory).map_err(failed)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
-            fs::create_dir(&directory)
-                .and_then(|()| share_directory(database, &directory))
-                .map_err(failed)?;
+            match fs::create_dir(&directory) {
+                Err(error) if is_full(&error) && !has_journal(database).map_err(failed)? => {
+                    return Ok(Taken::Absent);
+                }
+                made => made.and_then(|()| share_directory(database, &directory)).map_err(failed)?,
+            }
             made = true;
         }
         Err(error) => return Err(failed(error)),
     }
     let adopted = adopt_journal(database, &directory)?;
-    let note = made_anew(database, &directory.join(README));
-    note.and_then(|mut note| note.write_all(readme(database).as_bytes())).map_err(failed)?;
+    let note = directory.join(README);
+    match made_anew(database, &note).and_then(|mut file| file.write_all(readme(database).as_bytes())) {
+        // It is for people, who have to do without.
+        Err(error) if is_full(&error) => absent_is_fine(fs::remove_file(&note)).map_err(failed)?,
+        written => written.map_err(failed)?,
+    }
     if made && !adopted {
-        return Ok(false);
+        return Ok(Taken::Made);
     }
     sync_directory(&directory).map_err(failed)?;
     sync_parent(database).map_err(failed)?;
-    Ok(true)
+    Ok(Taken::Durable)
+}
+
+/// Whether a file could not be made or written because its disk, or what its owner may use of it, is full.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
 /// Has a directory that was just made beside a database be for those that the database is for.
@@ -258,18 +282,27 @@ pub(crate) fn give_back(database: &Path) -> Result<(), Error> {
     if !directory.is_dir() {
         return Ok(());
     }
-    let usual = with_suffix(database.as_os_str().as_bytes(), "-journal");
-    absent_is_fine(fs::rename(directory.join(JOURNAL), usual)).map_err(failed)?;
+    absent_is_fine(fs::rename(directory.join(JOURNAL), usual_journal(database))).map_err(failed)?;
     sync_parent(database).map_err(failed)?;
     return_wal(&directory).map_err(failed)
 }
 
+/// Where a stock SQLite has the journal.
+fn usual_journal(database: &Path) -> PathBuf {
+    with_suffix(database.as_os_str().as_bytes(), "-journal")
+}
+
+/// Whether a stock SQLite has left one.
+fn has_journal(database: &Path) -> io::Result<bool> {
+    usual_journal(database).try_exists()
+}
+
 /// Whether there was one.
 fn adopt_journal(database: &Path, directory: &Path) -> Result<bool, Error> {
-    let usual = with_suffix(database.as_os_str().as_bytes(), "-journal");
+    let usual = usual_journal(database);
     let ours = directory.join(JOURNAL);
     let failed = |source| Error::io("take over the journal of", database.display(), source);
-    if !usual.try_exists().map_err(failed)? {
+    if !has_journal(database).map_err(failed)? {
         return Ok(false);
     }
     if !is_cold(&ours).map_err(failed)? {
@@ -306,7 +339,7 @@ fn openings(directory: &Path) -> io::Result<Option<Vec<String>>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(error),
     };
-    Ok(Some(text.lines().map(str::to_owned).collect()))
+    Ok(Some(text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()))
 }
 
 /// Notes the openings durably. Where the database cannot be written either, its tier changes nothing, and a
@@ -325,6 +358,29 @@ fn replace_openings(database: &Path, directory: &Path, openings: &[String]) -> i
     file.sync_all()?;
     fs::rename(&new, directory.join(OPENING))?;
     sync_directory(directory)
+}
+
+/// Notes one more opening durably where there is no room for another file: in the place of one that is not
+/// `needed`, or behind the others, in the block that they have. Half a line is none.
+fn add_opening(directory: &Path, needed: Option<&str>, opening: &str) -> io::Result<()> {
+    absent_is_fine(fs::remove_file(directory.join(OPENING_NEW)))?;
+    let path = directory.join(OPENING);
+    let mut file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
+    let mut text = String::new();
+    (&mut file).take(4096).read_to_string(&mut text)?;
+    let (mut at, mut spare) = (0, None);
+    for line in text.split_inclusive('\n') {
+        if line.len() == opening.len() + 1 && needed.is_some_and(|needed| line.trim_end() != needed) {
+            spare = Some(at);
+        }
+        at += line.len();
+    }
+    let (at, lines) = match spare {
+        Some(spare) => (spare, format!("{opening}\n")),
+        None => (text.len(), format!("\n{opening}\n")),
+    };
+    file.write_all_at(lines.as_bytes(), at as u64)?;
+    file.sync_all()
 }
 
 fn hex(nonce: &Nonce) -> String {
@@ -355,13 +411,23 @@ pub(crate) fn claim(database: &Path, before: Option<Nonce>, now: Nonce, writable
     }
     // A sidecar that is missing or cannot be read says nothing, and may be put back: the logs stay what they
     // were until the database is attached.
-    let earlier = match (before, known) {
-        (Some(before), _) => vec![hex(&before)],
+    let needed = before.as_ref().map(hex);
+    let has_some = known.is_some();
+    let earlier = match (&needed, known) {
+        (Some(needed), _) => vec![needed.clone()],
         (None, Some(known)) => known,
         (None, None) => return Ok(()),
     };
     let both: Vec<String> = earlier.into_iter().take(OPENINGS_MAX - 1).chain([hex(&now)]).collect();
-    write_openings(database, &directory, &both, writable).map_err(failed)
+    let written = match write_openings(database, &directory, &both, writable) {
+        Err(error) if is_full(&error) && has_some => {
+            // Going on with the log needs a sidecar in the place of the present one, and that needs room.
+            absent_is_fine(fs::remove_file(directory.join(README))).map_err(failed)?;
+            add_opening(&directory, needed.as_deref(), &hex(&now))
+        }
+        written => written,
+    };
+    written.map_err(failed)
 }
 
 /// The directory is there after a crash.
@@ -428,5 +494,37 @@ pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => sync_directory(parent),
         _ => sync_directory(Path::new(".")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[allow(clippy::unwrap_used)]
+    fn an_opening_is_added_in_the_place_of_one_that_is_not_needed() {
+        let [needed, other, now, later] = ["a", "b", "c", "d"].map(|digit| digit.repeat(32));
+        let directory = std::env::temp_dir().join(format!("mezzanine-openings-{}", std::process::id()));
+        fs::create_dir_all(&directory).unwrap();
+        let write = |text: String| fs::write(directory.join(OPENING), text).unwrap();
+        let add = |needed: Option<&str>, opening: &str| add_opening(&directory, needed, opening).unwrap();
+        let found = || openings(&directory).unwrap().unwrap();
+
+        write(format!("{needed}\n"));
+        add(Some(&needed), &now);
+        assert_eq!(found(), [&*needed, &now]);
+        let bytes = fs::metadata(directory.join(OPENING)).unwrap().len();
+        add(Some(&needed), &later);
+        assert_eq!(found(), [&*needed, &later]);
+        assert_eq!(fs::metadata(directory.join(OPENING)).unwrap().len(), bytes);
+
+        // Where nobody knows which is needed all are, and of one that was torn nothing is taken for another.
+        write(format!("{needed}\n{other}\n{}", &now[..7]));
+        add(None, &later);
+        let found = found();
+        assert!([needed, other, later].iter().all(|opening| found.contains(opening)), "{found:?}");
+        assert!(!found.contains(&now));
+        fs::remove_dir_all(directory).unwrap();
     }
 }

@@ -658,6 +658,12 @@ pub(crate) fn database_of_log(log: &Path) -> Option<Arc<Database>> {
     OfProcess::here().database(&logs::database_of(log)?)
 }
 
+/// Where the log that SQLite calls `name` is, or would be.
+pub(crate) fn place_of_log(name: &Path) -> PathBuf {
+    let absent = database_of_log(name).is_some_and(|database| database.lacks_log_directory());
+    logs::place_in_directory(name).filter(|_| absent).unwrap_or_else(|| logs::place(name))
+}
+
 /// A log is about to be removed, or a super-journal, with which the logs of all databases in its transaction lose
 /// their meaning.
 pub(crate) fn hand_over_before_removal(log: &Path) -> Result<(), Error> {

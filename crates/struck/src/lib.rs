@@ -1,6 +1,8 @@
 //! Loaded before the C library by tests (`LD_PRELOAD`): strikes one of the calls below, by which this process changes
 //! files, or all from one on. It fails, or the process is killed when it comes there.
 //!
+//! Or the disks are full from one moment on ([`mezzanine_fill`]): what needs room fails, and nothing else.
+//!
 //! A process that wants to be struck finds [`mezzanine_strike`] by its name (`dlsym`), and says which call it is to
 //! be. Writes to standard output and error are not counted. What `io_uring` is given to do counts as one call each
 //! time that it is given something.
@@ -8,7 +10,7 @@
 #![allow(unsafe_code, reason = "these are functions of the C library")]
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_void};
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicI64, AtomicU64, Ordering};
 
 /// The call that is struck, counted from 1; 0 for none.
 static STRUCK: AtomicU64 = AtomicU64::new(0);
@@ -20,6 +22,12 @@ static SYNCS: AtomicU64 = AtomicU64::new(0);
 static ERROR: AtomicI32 = AtomicI32::new(0);
 /// Whether all calls after it fail as well.
 static LASTING: AtomicBool = AtomicBool::new(false);
+/// Whether the disks are full.
+static FULL: AtomicBool = AtomicBool::new(false);
+/// Blocks that were given up since they are.
+static ROOM: AtomicI64 = AtomicI64::new(0);
+/// Bytes of a block.
+const BLOCK: i64 = 4096;
 
 /// From now on calls are counted, and number `call` fails with `error`, and those after it if that is `lasting`; or,
 /// if `error` is 0, it kills the process.
@@ -30,6 +38,13 @@ pub extern "C" fn mezzanine_strike(call: u64, error: c_int, lasting: bool) {
     ERROR.store(error, Ordering::SeqCst);
     LASTING.store(lasting, Ordering::SeqCst);
     STRUCK.store(call, Ordering::SeqCst);
+}
+
+/// From now on, or no longer, no folder can be made and no file have more blocks than others have given up.
+#[unsafe(no_mangle)]
+pub extern "C" fn mezzanine_fill(full: bool) {
+    ROOM.store(0, Ordering::SeqCst);
+    FULL.store(full, Ordering::SeqCst);
 }
 
 /// Calls since [`mezzanine_strike`].
@@ -57,11 +72,63 @@ fn is_struck() -> bool {
         // SAFETY: ends this process. Other threads may finish the call that they are in.
         unsafe { libc::raise(libc::SIGKILL) };
     }
+    set_errno(error);
+    true
+}
+
+fn set_errno(error: c_int) {
     // SAFETY: the calling thread's own number.
     let place = unsafe { libc::__errno_location() };
     // SAFETY: as above.
     unsafe { place.write(error) };
-    true
+}
+
+/// Whether a call fails for want of room: it takes so many blocks, or gives them up if the number is below 0.
+fn lacks_room(takes: impl FnOnce() -> i64) -> bool {
+    if !FULL.load(Ordering::SeqCst) {
+        return false;
+    }
+    let takes = takes();
+    if ROOM.load(Ordering::SeqCst) < takes {
+        set_errno(libc::ENOSPC);
+        return true;
+    }
+    ROOM.fetch_sub(takes, Ordering::SeqCst);
+    false
+}
+
+fn blocks(bytes: i64) -> i64 {
+    (bytes + BLOCK - 1) / BLOCK
+}
+
+/// Bytes of a file, if `stat` is one of the functions that find that out, and it is a file.
+fn bytes_of(stat: impl FnOnce(*mut libc::stat64) -> c_int) -> Option<i64> {
+    let mut found = std::mem::MaybeUninit::<libc::stat64>::uninit();
+    if stat(found.as_mut_ptr()) != 0 {
+        return None;
+    }
+    // SAFETY: filled in without an error.
+    let found = unsafe { found.assume_init() };
+    (found.st_mode & libc::S_IFMT == libc::S_IFREG).then_some(found.st_size)
+}
+
+/// What a write takes that ends there, or so many bytes behind where the file stands.
+fn growth(file: c_int, end: Option<i64>, len: i64) -> i64 {
+    // SAFETY: there is room for what is found.
+    let Some(bytes) = bytes_of(|found| unsafe { libc::fstat64(file, found) }) else { return 0 };
+    // SAFETY: changes nothing.
+    let end = end.unwrap_or_else(|| unsafe { libc::lseek64(file, 0, libc::SEEK_CUR) } + len);
+    (blocks(end) - blocks(bytes)).max(0)
+}
+
+/// What is given up with a file that loses this name, as if it had no other.
+///
+/// # Safety
+/// The path ends with a zero.
+unsafe fn given_up(folder: c_int, path: *const c_char) -> i64 {
+    // SAFETY: by the caller, and there is room for what is found.
+    let stat = |found| unsafe { libc::fstatat64(folder, path, found, libc::AT_SYMLINK_NOFOLLOW) };
+    -bytes_of(stat).map_or(0, blocks)
 }
 
 /// The C library's function of this name.
@@ -74,13 +141,19 @@ fn next(name: &CStr) -> *mut c_void {
 
 /// Functions that take the place of the C library's. `$counts` says whether a call changes a file.
 macro_rules! in_place_of {
-    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),*) -> $result:ty, if $counts:expr;)*) => {$(
+    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $type:ty),*) -> $result:ty,
+       if $counts:expr $(, takes $blocks:expr)?;)*) => {$(
         $(#[$doc])*
         ///
         /// # Safety
         /// As of the C library's.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($arg: $type),*) -> $result {
+            $(
+                if lacks_room(|| $blocks) {
+                    return -1;
+                }
+            )?
             if $counts && is_struck() {
                 return -1;
             }
@@ -110,11 +183,13 @@ fn creates(flags: c_int) -> bool {
 
 in_place_of! {
     /// `write`.
-    fn write(file: c_int, bytes: *const c_void, len: usize) -> isize, if is_a_file(file);
+    fn write(file: c_int, bytes: *const c_void, len: usize) -> isize, if is_a_file(file),
+        takes growth(file, None, len as i64);
     /// `writev`.
     fn writev(file: c_int, parts: *const libc::iovec, count: c_int) -> isize, if is_a_file(file);
     /// `pwrite64`.
-    fn pwrite64(file: c_int, bytes: *const c_void, len: usize, offset: i64) -> isize, if is_a_file(file);
+    fn pwrite64(file: c_int, bytes: *const c_void, len: usize, offset: i64) -> isize, if is_a_file(file),
+        takes growth(file, Some(offset + len as i64), 0);
     /// `fsync`.
     fn fsync(file: c_int) -> c_int, if counted_sync();
     /// `fdatasync`.
@@ -122,19 +197,26 @@ in_place_of! {
     /// `ftruncate64`.
     fn ftruncate64(file: c_int, len: i64) -> c_int, if true;
     /// `fallocate64`.
-    fn fallocate64(file: c_int, mode: c_int, offset: i64, len: i64) -> c_int, if true;
+    fn fallocate64(file: c_int, mode: c_int, offset: i64, len: i64) -> c_int, if true,
+        takes growth(file, Some(offset + len), 0);
     /// `rename`.
-    fn rename(from: *const c_char, to: *const c_char) -> c_int, if true;
+    fn rename(from: *const c_char, to: *const c_char) -> c_int, if true, takes
+        // SAFETY: as the C library asks for.
+        unsafe { given_up(libc::AT_FDCWD, to) };
     /// `renameat2`.
     fn renameat2(from_in: c_int, from: *const c_char, to_in: c_int, to: *const c_char, flags: c_uint) -> c_int, if true;
     /// `linkat`.
     fn linkat(from_in: c_int, from: *const c_char, to_in: c_int, to: *const c_char, flags: c_int) -> c_int, if true;
     /// `unlink`.
-    fn unlink(path: *const c_char) -> c_int, if true;
+    fn unlink(path: *const c_char) -> c_int, if true, takes
+        // SAFETY: as the C library asks for.
+        unsafe { given_up(libc::AT_FDCWD, path) };
     /// `unlinkat`.
-    fn unlinkat(folder: c_int, path: *const c_char, flags: c_int) -> c_int, if true;
+    fn unlinkat(folder: c_int, path: *const c_char, flags: c_int) -> c_int, if true, takes
+        // SAFETY: as the C library asks for.
+        unsafe { given_up(folder, path) };
     /// `mkdir`.
-    fn mkdir(path: *const c_char, mode: libc::mode_t) -> c_int, if true;
+    fn mkdir(path: *const c_char, mode: libc::mode_t) -> c_int, if true, takes 1;
     /// `rmdir`.
     fn rmdir(path: *const c_char) -> c_int, if true;
     /// `open`, whose third argument is there if a file may be made.

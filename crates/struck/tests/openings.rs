@@ -3,23 +3,17 @@
 
 #![allow(clippy::unwrap_used, unsafe_code)]
 
+mod preload;
 #[path = "../../sqlite/tests/support/mod.rs"]
 mod support;
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
+use preload::{library, of_library};
 use rusqlite::Connection;
 use support::{Folder, check, count, flags, journal_mode, register};
-
-/// A function of the library that this process was started with.
-fn of_library(name: &std::ffi::CStr) -> *mut std::ffi::c_void {
-    // SAFETY: the name ends with a zero.
-    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    assert!(!found.is_null(), "the library was not loaded");
-    found
-}
 
 /// Opens a database, reads, closes; and opens it once more and changes it. Says how many calls that took.
 #[test]
@@ -47,13 +41,6 @@ fn child() {
     db.execute_batch("INSERT INTO t VALUES (3)").unwrap();
     println!("\n@second {}", syncs());
     drop(db);
-}
-
-/// The library that Cargo has built for this test.
-fn library() -> PathBuf {
-    let found = std::env::current_exe().unwrap().parent().unwrap().join("libmezzanine_struck.so");
-    assert!(found.exists(), "{} was not built", found.display());
-    found
 }
 
 /// Syncs of an opening that only reads, of the first change of another one, and of the second.

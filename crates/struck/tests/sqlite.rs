@@ -7,15 +7,16 @@
 
 #![allow(clippy::unwrap_used, unsafe_code)]
 
+mod preload;
 #[path = "../../sqlite/tests/support/mod.rs"]
 mod support;
 
 use std::collections::HashMap;
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use preload::{library, of_library};
 use rusqlite::{Connection, params};
 use support::{Folder, flags, register};
 
@@ -42,14 +43,6 @@ fn open(uri: &str) -> rusqlite::Result<Connection> {
     let db = Connection::open_with_flags(uri, flags())?;
     db.pragma_update(None, "cache_size", 4)?;
     Ok(db)
-}
-
-/// A function of the library that this process was started with.
-fn of_library(name: &std::ffi::CStr) -> *mut std::ffi::c_void {
-    // SAFETY: the name ends with a zero.
-    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
-    assert!(!found.is_null(), "the library was not loaded");
-    found
 }
 
 fn say(line: &str) {
@@ -111,13 +104,6 @@ fn child() {
         }
     }
     say(&format!("calls {}", calls()));
-}
-
-/// The library that Cargo has built for this test.
-fn library() -> PathBuf {
-    let found = std::env::current_exe().unwrap().parent().unwrap().join("libmezzanine_struck.so");
-    assert!(found.exists(), "{} was not built", found.display());
-    found
 }
 
 fn uri(folder: &Folder, mode: &str) -> String {

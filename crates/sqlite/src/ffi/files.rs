@@ -487,7 +487,13 @@ pub(super) unsafe fn open_log(
     flags: c_int,
     out: *mut c_int,
 ) -> c_int {
-    let place = logs::place(path);
+    let database = mount::database_of_log(path);
+    if let Some(database) = database.as_ref().filter(|_| flags & abi::OPEN_CREATE != 0) {
+        if let Err(error) = database.provide_log_directory() {
+            return core.fail(&error, abi::FULL);
+        }
+    }
+    let place = mount::place_of_log(path);
     let name = log_name(&place);
     // SAFETY: the base VFS is never freed.
     let bytes = usize::try_from(unsafe { (*core.base).szOsFile }).unwrap_or(0);
@@ -501,7 +507,7 @@ pub(super) unsafe fn open_log(
         unsafe { close_base(inner) };
         return code;
     }
-    let database = mount::database_of_log(path).as_ref().map(Arc::downgrade);
+    let database = database.as_ref().map(Arc::downgrade);
     let is_wal = flags & abi::OPEN_WAL != 0;
     let (origin, unsynced) = (Origin::here(), Unsynced::default());
     let begun = false;

@@ -21,7 +21,7 @@ use std::ptr;
 use crate::abi::{self, File, Symbol, Vfs, routine};
 use crate::error::{Error, ErrorKind};
 use crate::logs;
-use crate::mount::{database_of_log, hand_over_before_removal};
+use crate::mount::{database_of_log, hand_over_before_removal, place_of_log};
 use crate::report::{self, guarded, last_error};
 use crate::vfs::Settings;
 
@@ -393,7 +393,7 @@ unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, sync_directory: 
     guarded(abi::IOERR, || {
         // SAFETY: contract 4.
         let Some(path) = (unsafe { path(name) }) else { return abi::MISUSE };
-        let place = log_name(&logs::place(path));
+        let place = log_name(&place_of_log(path));
         // What the log has is needed until the pages that were written are safe from a kill.
         if let Err(error) = hand_over_before_removal(path) {
             return core.fail(&error, abi::IOERR_DELETE);
@@ -411,7 +411,7 @@ unsafe extern "C" fn access(vfs: *mut Vfs, name: *const c_char, flags: c_int, ou
     guarded(abi::IOERR, || {
         // SAFETY: contract 4.
         let Some(path) = (unsafe { path(name) }) else { return abi::MISUSE };
-        let place = log_name(&logs::place(path));
+        let place = log_name(&place_of_log(path));
         // SAFETY: the base VFS is never freed.
         let access = unsafe { (*core.base).xAccess };
         // SAFETY: the name ends with a zero; `out` is passed on.
