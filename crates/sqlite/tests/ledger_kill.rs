@@ -168,7 +168,7 @@ fn ledger_child() {
 // -----------------------------------------------------------------------------------------------------------
 
 /// What the parent knows of one client: the last commit acknowledged and the one in doubt.
-#[derive(Default, Clone, Copy)]
+#[derive(Default, Clone, Copy, Debug)]
 struct Known {
     acknowledged: i64,
     in_doubt: Option<i64>,
@@ -202,7 +202,15 @@ fn run_and_kill(uri: &str, mode: &str, seed: u64, life: Duration, known: &mut Ha
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
             ["doubt", client, seq] => {
-                known.entry(client.parse().unwrap()).or_default().in_doubt = Some(seq.parse().unwrap());
+                let (client, seq): (i64, i64) = (client.parse().unwrap(), seq.parse().unwrap());
+                let state = known.entry(client).or_default();
+                // The one before was acknowledged in this life, or this life found it: it must not go again.
+                let found = seq - 1;
+                assert!(
+                    found == state.acknowledged || Some(found) == state.in_doubt,
+                    "client {client} went on after {found} (seed {seed}, mode {mode}): {state:?}"
+                );
+                *state = Known { acknowledged: found, in_doubt: Some(seq) };
             }
             ["done", client, seq] => {
                 let client = known.entry(client.parse().unwrap()).or_default();

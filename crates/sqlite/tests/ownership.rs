@@ -56,8 +56,10 @@ fn service_changes(folder: &Folder, uri: &str) -> Result<(), String> {
 fn service_does(folder: &Folder, uri: &str, what: &str, planted: bool) -> Result<(), String> {
     // Where the service may look for it.
     let program = folder.file("service");
-    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
-    fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    // By another process: one that another thread starts meanwhile would have a copy of a descriptor that
+    // writes it, and a program that is written cannot be run.
+    let own = std::env::current_exe().unwrap();
+    assert!(Command::new("install").args(["-m", "755"]).args([&own, &program]).status().unwrap().success());
     let mut command = Command::new(program);
     if planted {
         command.env("MEZZANINE_PLANT", "yes");
