@@ -40,7 +40,7 @@ use crate::planted::{self, Bug};
 use crate::ring::Ring;
 use crate::tier::Tier;
 
-use ahead::Ahead;
+use ahead::{Ahead, TOGETHER_MAX};
 
 pub(crate) use patient::read_superblocks;
 use patient::{read_answered, reads_of_wrong};
@@ -528,25 +528,29 @@ impl Scan<'_, '_> {
         }
     }
 
-    /// [`Self::read_if_possible`] of several places of one length: what lies there, where it is whole.
-    fn read_each_if_possible(
+    /// [`Self::read_if_possible`] of several places of one length: what is decoded there, where it is whole. Some at
+    /// a time, so that a device that answers nothing is noticed at the first.
+    fn decode_each_if_possible<T: Clone>(
         &mut self,
         offsets: &[u64],
         len: usize,
-        whole: impl Fn(&[u8]) -> bool,
-    ) -> Result<Vec<Option<Vec<u8>>>, RecoveryError> {
+        decode: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<Vec<Option<T>>, RecoveryError> {
         let mut found = vec![None; offsets.len()];
         let mut wanted: Vec<usize> = (0..offsets.len()).collect();
         let mut bytes = vec![0; len];
         for _ in 0..reads_of_wrong() {
-            self.read_ahead(&wanted.iter().map(|index| offsets[*index]).collect::<Vec<_>>(), len);
             let mut wrong = Vec::new();
-            for index in wanted {
-                let read = self.read(offsets[index], &mut bytes).map(|()| true);
-                match self.done_without(read)? {
-                    true if whole(&bytes) => found[index] = Some(bytes.clone()),
-                    true => wrong.push(index),
-                    false => {}
+            for wanted in wanted.chunks(TOGETHER_MAX) {
+                self.read_ahead(&wanted.iter().map(|index| offsets[*index]).collect::<Vec<_>>(), len);
+                for index in wanted {
+                    let read = self.read(offsets[*index], &mut bytes).map(|()| true);
+                    if self.done_without(read)? {
+                        found[*index] = decode(&bytes);
+                        if found[*index].is_none() {
+                            wrong.push(*index);
+                        }
+                    }
                 }
             }
             wanted = wrong;

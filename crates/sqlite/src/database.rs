@@ -1,7 +1,6 @@
 //! A database file on a volume, and one connection's handle of it.
 
 use std::cell::Cell;
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,6 +41,7 @@ pub(crate) struct Database {
     /// Withdrawn when a log file is opened on something that does not keep this promise.
     logs_powersafe: AtomicBool,
     log_directory: Mutex<LogDirectory>,
+    log_directory_absent: AtomicBool,
     next_holder: AtomicU64,
 }
 
@@ -52,8 +52,6 @@ struct LogDirectory {
     durable: bool,
     /// It says this opening of the tier.
     named: bool,
-    /// There is none, for want of room.
-    absent: bool,
 }
 
 fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -100,6 +98,7 @@ impl Database {
             handing: Mutex::default(),
             logs_powersafe: AtomicBool::new(true),
             log_directory: Mutex::default(),
+            log_directory_absent: AtomicBool::new(false),
             next_holder: AtomicU64::new(0),
         }
     }
@@ -169,25 +168,25 @@ impl Database {
 
     /// The log directory was made, or found.
     pub(crate) fn entered(&self, entered: Entered) {
-        let Entered { durable, absent, .. } = entered;
-        *unpoisoned(&self.log_directory) = LogDirectory { durable, named: false, absent };
+        let mut directory = unpoisoned(&self.log_directory);
+        *directory = LogDirectory { durable: entered.durable, named: false };
+        self.log_directory_absent.store(entered.absent, Ordering::Release);
     }
 
+    /// Whether there is none, for want of room. Readers ask, and do not wait for those who write logs.
     pub(crate) fn lacks_log_directory(&self) -> bool {
-        unpoisoned(&self.log_directory).absent
+        self.log_directory_absent.load(Ordering::Acquire)
     }
 
     /// Before a log is made: its directory is there, also where there was no room for it when the database was
     /// opened.
     pub(crate) fn provide_log_directory(&self) -> Result<(), Error> {
-        let mut directory = unpoisoned(&self.log_directory);
-        if directory.absent {
-            let Entered { durable, absent, .. } = logs::enter(&self.path)?;
-            *directory = LogDirectory { durable, named: false, absent };
-        }
-        if directory.absent {
-            let full = io::Error::from(io::ErrorKind::StorageFull);
-            return Err(Error::io("make the log directory of", self.path.display(), full));
+        if self.lacks_log_directory() {
+            let _alone = unpoisoned(&self.log_directory);
+            if self.lacks_log_directory() {
+                logs::make_up(&self.path)?;
+                self.log_directory_absent.store(false, Ordering::Release);
+            }
         }
         Ok(())
     }
@@ -209,14 +208,14 @@ impl Database {
         if !directory.durable {
             logs::keep(&self.path)?;
         }
-        *directory = LogDirectory { durable: true, named: true, absent: false };
+        *directory = LogDirectory { durable: true, named: true };
         Ok(())
     }
 
     /// The last connection closes: the log directory goes if no log is left.
     pub(crate) fn leave_logs(&self) -> Result<(), Error> {
         let directory = std::mem::take(&mut *unpoisoned(&self.log_directory));
-        if directory.absent {
+        if self.lacks_log_directory() {
             return Ok(());
         }
         logs::leave(&self.path, directory.durable).map(|_| ())

@@ -38,7 +38,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use mezzanine_engine::planted::{self, Bug};
@@ -187,7 +187,7 @@ fn take_over(database: &Path) -> Result<Taken, Error> {
         Ok(_) => adopt_wal(database, &directory).map_err(failed)?,
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             match fs::create_dir(&directory) {
-                Err(error) if is_full(&error) && !has_journal(database).map_err(failed)? => {
+                Err(error) if is_full(&error) && is_cold(&usual_journal(database)).map_err(failed)? => {
                     return Ok(Taken::Absent);
                 }
                 made => made.and_then(|()| share_directory(database, &directory)).map_err(failed)?,
@@ -197,18 +197,42 @@ fn take_over(database: &Path) -> Result<Taken, Error> {
         Err(error) => return Err(failed(error)),
     }
     let adopted = adopt_journal(database, &directory)?;
-    let note = directory.join(README);
-    match made_anew(database, &note).and_then(|mut file| file.write_all(readme(database).as_bytes())) {
-        // It is for people, who have to do without.
-        Err(error) if is_full(&error) => absent_is_fine(fs::remove_file(&note)).map_err(failed)?,
-        written => written.map_err(failed)?,
-    }
+    write_readme(database, &directory).map_err(failed)?;
     if made && !adopted {
         return Ok(Taken::Made);
     }
     sync_directory(&directory).map_err(failed)?;
     sync_parent(database).map_err(failed)?;
     Ok(Taken::Durable)
+}
+
+fn write_readme(database: &Path, directory: &Path) -> io::Result<()> {
+    let note = directory.join(README);
+    match made_anew(database, &note).and_then(|mut file| file.write_all(readme(database).as_bytes())) {
+        // It is for people, who have to do without.
+        Err(error) if is_full(&error) => absent_is_fine(fs::remove_file(&note)),
+        written => written,
+    }
+}
+
+/// Makes the directory of a database that was opened without one. Nothing is taken in: what stands at the usual
+/// place of a log by now has nothing to do with the database as it is open.
+pub(crate) fn make_up(database: &Path) -> Result<(), Error> {
+    let directory = directory(database);
+    for log in [usual_journal(database), directory.clone()] {
+        if !log.is_dir() && !is_cold(&log).unwrap_or(false) {
+            let reason = "it has come to be there while the database was open";
+            return Err(Error::new(ErrorKind::StrayLog, "begin a log beside", log.display(), reason)
+                .advise("move it away: it is of another moment than the database"));
+        }
+    }
+    let made = match fs::create_dir(&directory) {
+        // An attempt before this one has made it.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && directory.is_dir() => Ok(()),
+        made => made.and_then(|()| share_directory(database, &directory)),
+    };
+    made.and_then(|()| write_readme(database, &directory))
+        .map_err(|source| Error::io("make the log directory of", database.display(), source))
 }
 
 /// Whether a file could not be made or written because its disk, or what its owner may use of it, is full.
@@ -360,18 +384,32 @@ fn replace_openings(database: &Path, directory: &Path, openings: &[String]) -> i
     sync_directory(directory)
 }
 
-/// Notes one more opening durably where there is no room for another file: in the place of one that is not
-/// `needed`, or behind the others, in the block that they have. Half a line is none.
-fn add_opening(directory: &Path, needed: Option<&str>, opening: &str) -> io::Result<()> {
+/// The file that names openings, to be written in place, in the block that it has. Half a line in it names none.
+fn openings_in_place(directory: &Path) -> io::Result<(File, String)> {
     absent_is_fine(fs::remove_file(directory.join(OPENING_NEW)))?;
     let path = directory.join(OPENING);
-    let mut file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
+    let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
+    let found = file.metadata()?;
+    // Who owns the directory may have put something else there, and root must not write that.
+    if !found.is_file() || found.nlink() != 1 {
+        return Err(io::Error::from(io::ErrorKind::InvalidInput));
+    }
     let mut text = String::new();
-    (&mut file).take(4096).read_to_string(&mut text)?;
-    let (mut at, mut spare) = (0, None);
+    (&file).take(4096).read_to_string(&mut text)?;
+    Ok((file, text))
+}
+
+/// Notes one more opening durably where there is no room for another file: in the place of one that is not
+/// `needed`, or behind the others. Where all may be needed the first ones are kept, as always.
+fn add_opening(directory: &Path, needed: Option<&str>, opening: &str) -> io::Result<()> {
+    let (file, text) = openings_in_place(directory)?;
+    let (mut at, mut lines, mut spare) = (0, 0, None);
     for line in text.split_inclusive('\n') {
-        if line.len() == opening.len() + 1 && needed.is_some_and(|needed| line.trim_end() != needed) {
-            spare = Some(at);
+        if line.len() == opening.len() + 1 {
+            lines += 1;
+            if needed.is_some_and(|needed| line.trim_end() != needed) || lines >= OPENINGS_MAX {
+                spare = Some(at);
+            }
         }
         at += line.len();
     }
@@ -380,6 +418,18 @@ fn add_opening(directory: &Path, needed: Option<&str>, opening: &str) -> io::Res
         None => (text.len(), format!("\n{opening}\n")),
     };
     file.write_all_at(lines.as_bytes(), at as u64)?;
+    file.sync_all()
+}
+
+/// Has the directory name this opening alone, which it names already, where there is no room for another file.
+fn leave_opening(directory: &Path, opening: &str) -> io::Result<()> {
+    let (file, text) = openings_in_place(directory)?;
+    let line = format!("{opening}\n");
+    if !text.contains(&line) {
+        return Err(io::Error::from(io::ErrorKind::StorageFull));
+    }
+    let whole = line.repeat(text.len().div_ceil(line.len()));
+    file.write_all_at(&whole.as_bytes()[..text.len().max(line.len())], 0)?;
     file.sync_all()
 }
 
@@ -448,7 +498,11 @@ pub(crate) fn own(database: &Path, now: Nonce, writable: bool) -> Result<(), Err
     if !directory.is_dir() {
         return Ok(());
     }
-    write_openings(database, &directory, &[hex(&now)], writable)
+    let written = match write_openings(database, &directory, &[hex(&now)], writable) {
+        Err(error) if is_full(&error) => leave_opening(&directory, &hex(&now)).map_err(|_| error),
+        written => written,
+    };
+    written
         .map_err(|source| Error::io("note the opening in the log directory of", database.display(), source))
 }
 
@@ -523,8 +577,23 @@ mod tests {
         write(format!("{needed}\n{other}\n{}", &now[..7]));
         add(None, &later);
         let found = found();
-        assert!([needed, other, later].iter().all(|opening| found.contains(opening)), "{found:?}");
+        assert!([&needed, &other, &later].iter().all(|opening| found.contains(*opening)), "{found:?}");
         assert!(!found.contains(&now));
+
+        write(format!("{needed}\n{other}\n"));
+        assert!(leave_opening(&directory, &now).is_err(), "it was not named");
+        leave_opening(&directory, &other).unwrap();
+        assert_eq!(openings(&directory).unwrap().unwrap(), [&*other, &other]);
+        for number in 0..100 {
+            add_opening(&directory, None, &format!("{number:032}")).unwrap();
+        }
+        let found = openings(&directory).unwrap().unwrap();
+        assert_eq!(
+            (found.len(), &found[0], &*found[OPENINGS_MAX - 1]),
+            (OPENINGS_MAX, &other, &*format!("{:032}", 99))
+        );
+        fs::hard_link(directory.join(OPENING), directory.join("another")).unwrap();
+        assert!(add_opening(&directory, None, &now).is_err());
         fs::remove_dir_all(directory).unwrap();
     }
 }

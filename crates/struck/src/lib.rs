@@ -89,12 +89,12 @@ fn lacks_room(takes: impl FnOnce() -> i64) -> bool {
         return false;
     }
     let takes = takes();
-    if ROOM.load(Ordering::SeqCst) < takes {
+    let left = |room| (takes <= 0 || takes <= room).then_some(room - takes);
+    let lacks = ROOM.fetch_update(Ordering::SeqCst, Ordering::SeqCst, left).is_err();
+    if lacks {
         set_errno(libc::ENOSPC);
-        return true;
     }
-    ROOM.fetch_sub(takes, Ordering::SeqCst);
-    false
+    lacks
 }
 
 fn blocks(bytes: i64) -> i64 {

@@ -12,8 +12,8 @@ use super::Scan;
 /// Places that are read together at most.
 pub(super) const TOGETHER_MAX: usize = 32;
 
-/// Bytes that are read together at most, unless a single place has more.
-const TOGETHER_BYTES: usize = 4 << 20;
+/// Bytes that are kept at most. Of a longer chain of groups the rest is read once more.
+const KEPT_BYTES_MAX: usize = 16 << 20;
 
 /// What was read before it was asked for, by its byte offset on the device.
 #[derive(Default)]
@@ -33,9 +33,11 @@ impl Ahead {
         }
     }
 
-    /// Keeps what was asked for once and will be again.
+    /// Keeps what was asked for once and will be again, as long as there is not too much of it.
     pub(super) fn keep(&mut self, offset: u64, bytes: &[u8]) {
-        self.kept.insert(offset, bytes.to_vec());
+        if self.kept.len() < KEPT_BYTES_MAX / bytes.len() {
+            self.kept.insert(offset, bytes.to_vec());
+        }
     }
 
     pub(super) fn has(&self, offset: u64) -> bool {
@@ -44,20 +46,15 @@ impl Ahead {
 }
 
 impl Scan<'_, '_> {
-    /// Reads so many bytes at each of these offsets, as many together as may be.
+    /// Reads so many bytes at each of these offsets together. A single one is read when it is asked for.
     pub(super) fn read_ahead(&mut self, offsets: &[u64], len: usize) {
-        let together = (TOGETHER_BYTES / len).clamp(1, TOGETHER_MAX);
-        for offsets in offsets.chunks(together) {
-            if let [_alone] = offsets {
-                // It will be read when it is asked for.
-                continue;
-            }
-            let mut reads: Vec<(u64, Vec<u8>)> =
-                offsets.iter().map(|offset| (*offset, vec![0; len])).collect();
-            let results = self.flash.read_many(&mut reads);
-            self.report.bytes_read += (reads.len() * len) as u64;
-            let read = reads.into_iter().zip(results).filter(|(_, result)| result.is_ok());
-            self.ahead.kept.extend(read.map(|(read, _)| read));
+        if offsets.len() < 2 {
+            return;
         }
+        let mut reads: Vec<(u64, Vec<u8>)> = offsets.iter().map(|offset| (*offset, vec![0; len])).collect();
+        let results = self.flash.read_many(&mut reads);
+        self.report.bytes_read += (reads.len() * len) as u64;
+        let read = reads.into_iter().zip(results).filter(|(_, result)| result.is_ok());
+        self.ahead.kept.extend(read.map(|(read, _)| read));
     }
 }

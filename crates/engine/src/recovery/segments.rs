@@ -20,13 +20,12 @@ impl Scan<'_, '_> {
         let slots = 0..self.geometry.segment_slots;
         let offsets: Vec<u64> = slots.map(|slot| self.geometry.segment_offset(slot)).collect();
         // A segment that cannot be read is like one that is damaged: its groups stand in for it.
-        let headers = self.read_each_if_possible(&offsets, SEGMENT_HEADER_BYTES, |bytes| {
-            SegmentHeader::decode(bytes).is_ok()
-        })?;
-        for (slot, (offset, bytes)) in (0..).zip(offsets.into_iter().zip(headers)) {
+        let decode = |bytes: &[u8]| SegmentHeader::decode(bytes).ok();
+        let headers = self.decode_each_if_possible(&offsets, SEGMENT_HEADER_BYTES, decode)?;
+        for (slot, (offset, header)) in (0..).zip(offsets.into_iter().zip(headers)) {
             // A newer format version in it is damage as any other, here and in summaries: a newer build would
             // have written a newer superblock first, and that would have been refused.
-            let Some(header) = bytes.and_then(|bytes| SegmentHeader::decode(&bytes).ok()) else { continue };
+            let Some(header) = header else { continue };
             if self.came_across(Some((header.tier_uuid, header.epoch))) {
                 self.unknown_segments.push(offset);
             }

@@ -490,7 +490,8 @@ pub(super) unsafe fn open_log(
     let database = mount::database_of_log(path);
     if let Some(database) = database.as_ref().filter(|_| flags & abi::OPEN_CREATE != 0) {
         if let Err(error) = database.provide_log_directory() {
-            return core.fail(&error, abi::FULL);
+            let full = matches!(error.errno(), libc::ENOSPC | libc::EDQUOT);
+            return core.fail(&error, if full { abi::FULL } else { abi::CANTOPEN });
         }
     }
     let place = mount::place_of_log(path);
