@@ -252,7 +252,7 @@ impl Shared {
         let tier = TierEvidence {
             name: &host.flash_name,
             opened,
-            begun: opened.started.then_some((host.epoch, host.nonce)),
+            begun: host.has_begun().then_some((host.epoch, host.nonce)),
             table: &note.table,
             attached: self.all_files().iter().map(|file| (file.number, file.name.clone())).collect(),
             provably_clean: host.provably_clean(),

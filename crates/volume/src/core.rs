@@ -163,6 +163,11 @@ impl TierHost {
         }
     }
 
+    /// Whether the epoch of this opening is durable (see `OpenedTier::begin_epoch`).
+    pub(crate) fn has_begun(&self) -> bool {
+        self.begun.load(Ordering::Acquire)
+    }
+
     /// Whether the tier can never hold the only copy of a page, as its superblock says: a crash empties it.
     pub(crate) fn provably_clean(&self) -> bool {
         self.tier.sync_mode() == SyncMode::Through || !self.takes_writes

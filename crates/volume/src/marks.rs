@@ -59,8 +59,7 @@ impl Shared {
     /// The sidecar of a file as it should be now.
     pub(crate) fn sidecar_of(&self, host: &TierHost, file: &FileInner, state: SidecarState) -> Sidecar {
         // One that names an opening whose epoch is not durable would be ahead of its tier.
-        let begun = host.begun.load(Ordering::Acquire);
-        let (epoch, nonce) = if begun { (host.epoch, host.nonce) } else { file.opening };
+        let (epoch, nonce) = if host.has_begun() { (host.epoch, host.nonce) } else { file.opening };
         Sidecar {
             state,
             volume_uuid: host.database_uuid,

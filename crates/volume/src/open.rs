@@ -429,7 +429,6 @@ pub(crate) fn open_tier(
         found,
         end,
         writes,
-        started: false,
         waiting: Vec::new(),
         forget: Vec::new(),
         roster,

@@ -30,8 +30,6 @@ pub(crate) struct OpenedTier {
     pub(crate) end: u64,
     /// Metadata that recovery wants written before the superblock.
     pub(crate) writes: Vec<(u64, Vec<u8>)>,
-    /// The new epoch is durable.
-    pub(crate) started: bool,
     /// Files that are attached and that neither their sidecars nor the tier know to be, until it starts (see
     /// `start`).
     pub(crate) waiting: Vec<Arc<FileInner>>,
@@ -61,8 +59,8 @@ impl OpenedTier {
 
     /// Makes the new epoch durable (invariant 7): once, before anything depends on it. Until then opening a
     /// tier has changed nothing on it.
-    pub(crate) fn start(&mut self, host: &TierHost) -> Result<(), VolumeError> {
-        if self.started {
+    pub(crate) fn begin_epoch(&mut self, host: &TierHost) -> Result<(), VolumeError> {
+        if host.has_begun() {
             return Ok(());
         }
         let flash = &*host.flash;
@@ -81,7 +79,6 @@ impl OpenedTier {
             host.write_superblock(&lock(&host.superblock)).map_err(failed)?;
         }
         host.begun.store(true, Ordering::Release);
-        self.started = true;
         Ok(())
     }
 }

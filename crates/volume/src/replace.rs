@@ -80,7 +80,7 @@ impl Successor {
     /// Has the device say that its tier is in use: before a sidecar names its epoch (see `identity`). If it
     /// cannot, it says that nobody needs it, if it can.
     fn start(&mut self) -> Result<(), VolumeError> {
-        let ready = self.opened.start(&self.host);
+        let ready = self.opened.begin_epoch(&self.host);
         if planted::is(Bug::SuccessorUnready) {
             return Ok(());
         }
@@ -116,7 +116,7 @@ impl Shared {
                 self.stop_settling(&old);
                 return Err(error);
             }
-            self.mark_drained(&old, &registry);
+            mark_drained(&old);
         } else {
             self.sync_all(&files)?;
             successor.start()?;
@@ -250,7 +250,7 @@ impl Shared {
             opened.roster.write(&*flash).map_err(failed)?;
         }
         if planted::is(Bug::SuccessorStartedEarly) {
-            opened.start(&host)?;
+            opened.begin_epoch(&host)?;
         }
         {
             let next_file = lock(&old.table).table.next_file;
@@ -315,15 +315,6 @@ impl Shared {
         files.iter().try_for_each(|file| self.flush_direct(file))
     }
 
-    /// Has the old device say that nobody needs it, so that it can be formatted like any other. One that
-    /// cannot does not matter: the sidecars do not name it.
-    fn mark_drained(&self, old: &TierHost, registry: &Registry) {
-        let started = registry.tier.as_ref().is_some_and(|opened| opened.started);
-        if started && !old.provably_clean() {
-            leave_empty(old);
-        }
-    }
-
     /// The new tier takes the place of the old one.
     fn switch(
         &self,
@@ -359,6 +350,14 @@ impl Shared {
             return Ok(());
         }
         Err(self.condition.read_only(REPLACE, &old.flash_name))
+    }
+}
+
+/// Has the old device say that nobody needs it, so that it can be formatted like any other. One that cannot does
+/// not matter: the sidecars do not name it.
+fn mark_drained(old: &TierHost) {
+    if old.has_begun() && !old.provably_clean() {
+        leave_empty(old);
     }
 }
 

@@ -529,8 +529,8 @@ impl Shared {
         if self.condition.mode() == Mode::ReadOnly {
             return Err(self.condition.read_only(operation, "the volume"));
         }
-        let started = registry.tier.as_ref().is_some_and(|opened| opened.started);
-        if started || drained {
+        let begun = self.tier_in_use().is_some_and(|host| host.has_begun());
+        if begun || drained {
             // It may have started by half.
             self.start_for_change(registry)?;
         } else if self.unstarted.load(Ordering::Acquire) {

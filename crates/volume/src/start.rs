@@ -44,7 +44,7 @@ impl Shared {
         if !self.unstarted.load(Ordering::Acquire) || self.may_not_start(&host)? {
             return Ok(());
         }
-        match opened.begin(&host) {
+        match opened.start_on_flash(&host) {
             Ok(()) => self.start(registry),
             Err(error) => self.go_without(&host, error),
         }
@@ -118,7 +118,7 @@ impl Shared {
         if self.may_not_start(&host)? {
             return Ok(());
         }
-        opened.begin(&host)?;
+        opened.start_on_flash(&host)?;
         while let Some(file) = opened.waiting.last() {
             self.take_up(&host, file)?;
             opened.waiting.pop();
@@ -146,8 +146,8 @@ impl Shared {
 
 impl OpenedTier {
     /// What of the start is on flash: the new epoch, and which files the tier knows by which paths.
-    fn begin(&mut self, host: &TierHost) -> Result<(), VolumeError> {
-        self.start(host)?;
+    fn start_on_flash(&mut self, host: &TierHost) -> Result<(), VolumeError> {
+        self.begin_epoch(host)?;
         for file in &self.waiting {
             self.roster_unwritten |= self.roster.set(file.number, &file.path);
         }
