@@ -316,17 +316,12 @@ fn usual_journal(database: &Path) -> PathBuf {
     with_suffix(database.as_os_str().as_bytes(), "-journal")
 }
 
-/// Whether a stock SQLite has left one.
-fn has_journal(database: &Path) -> io::Result<bool> {
-    usual_journal(database).try_exists()
-}
-
 /// Whether there was one.
 fn adopt_journal(database: &Path, directory: &Path) -> Result<bool, Error> {
     let usual = usual_journal(database);
     let ours = directory.join(JOURNAL);
     let failed = |source| Error::io("take over the journal of", database.display(), source);
-    if !has_journal(database).map_err(failed)? {
+    if !usual.try_exists().map_err(failed)? {
         return Ok(false);
     }
     if !is_cold(&ours).map_err(failed)? {
