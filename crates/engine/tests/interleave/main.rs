@@ -8,6 +8,9 @@
 
 mod orders;
 
+/// Of an order of a model here.
+const COST: u64 = 1;
+
 mod schedules;
 
 mod world;

@@ -8,9 +8,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use mezzanine_engine::planted::{Bug, set};
 use shuttle::{Config, FailurePersistence, MaxSteps, Runner};
 
+use crate::COST;
 use crate::orders::Orders;
 
-/// Orders tried of every model, unless `MEZZANINE_ORDERS` says otherwise.
+/// Orders tried of every model of [`COST`] 1, unless `MEZZANINE_ORDERS` says otherwise.
 const ORDERS: u64 = 1000;
 /// A model that takes more points than this does not end.
 const POINTS_MAX: usize = 1_000_000;
@@ -44,7 +45,7 @@ fn run(model: fn(), seeds: Range<u64>) -> Result<(), (u64, Box<dyn std::any::Any
 /// Runs `model` in many orders: from seed 1 on, or from `MEZZANINE_ORDER_SEED`.
 pub(crate) fn check(model: fn()) {
     let first = number("MEZZANINE_ORDER_SEED").unwrap_or(1);
-    let count = number("MEZZANINE_ORDERS").unwrap_or(ORDERS);
+    let count = number("MEZZANINE_ORDERS").unwrap_or(ORDERS).div_ceil(COST);
     set(None);
     if let Err((seed, panic)) = run(model, first..first + count) {
         eprintln!("order {seed}: replay with MEZZANINE_ORDER_SEED={seed} MEZZANINE_ORDERS=1 and this test");
