@@ -631,6 +631,8 @@ bugs! {
         PagesKeptBack,
         /// A file that took the place of a database while its tier was open is used with what the tier knows of the one before. It was so once. (SQLite's part.)
         ReplacedFileUsed,
+        /// At the end of a tier the sidecar of a file that was replaced meanwhile, or written over, vouches for what stands in its place. It was so once.
+        ReplacedFileVouched,
         /// A copy of a tier, opened with a copy of a database, attaches the databases that the original is of. It was so once. (SQLite's part.)
         CopiesTakeOriginals,
         /// In sync mode `drained` a page that cannot be read leaves its tier in use, and every restart of the server comes to it again. It was so once. (The

@@ -117,6 +117,11 @@ impl Database {
         if planted::is(Bug::ReplacedFileUsed) { !self.path.exists() } else { moved }
     }
 
+    /// Nothing that the tier knows of it is to be believed once that is closed.
+    pub(crate) fn changed_by_others(&self) {
+        self.file.changed_by_others();
+    }
+
     /// Whether `disk`, the file itself, is what the tier knows it to be: nobody had it open here, and its tier
     /// was kept by another database.
     pub(crate) fn is_as_it_was(&self, disk: &dyn Device) -> Result<bool, Error> {

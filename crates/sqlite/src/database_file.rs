@@ -46,6 +46,11 @@ impl FileId {
     pub(crate) fn of(path: &Path) -> Option<Self> {
         std::fs::metadata(path).ok().map(|found| Self::from(&found))
     }
+
+    /// Device and inode.
+    pub(crate) fn numbers(self) -> (u64, u64) {
+        (self.device, self.inode)
+    }
 }
 
 impl From<&std::fs::Metadata> for FileId {

@@ -143,7 +143,7 @@ impl Mount {
             None => lock.file() as Arc<dyn Device>,
             Some(open) => open(path).map_err(|source| Error::device("open", path.display(), source))?,
         };
-        let sidecar = Arc::new(PathSidecar::beside(path));
+        let sidecar = Arc::new(PathSidecar::of(path, lock.id().numbers()));
         let options = AttachOptions { guard: Some(HeaderGuard { bytes: GUARD.to_vec() }) };
         // An earlier opening through a volume that its owner keeps may have left the file attached.
         let file: VolumeFile = match self.volume.file(path) {
@@ -319,6 +319,7 @@ pub(crate) fn release(
         )
         .advise("close the connections first"));
     }
+    registry.look_before_closing(mount);
     let closed = close(&mount.volume);
     registry.databases.retain(|_, attached| !Arc::ptr_eq(&attached.mount, mount));
     let recorded = record::end(&mount.volume);
@@ -469,10 +470,23 @@ impl Registry {
         Ok(())
     }
 
+    /// Whether anybody has written over a database of the tier that was closed before the others: nothing of it
+    /// is to be believed at the next opening.
+    fn look_before_closing(&self, mount: &Arc<Mount>) {
+        for attached in self.databases.values().filter(|attached| Arc::ptr_eq(&attached.mount, mount)) {
+            // What cannot be read is no better.
+            let same = attached.database.is_as_it_was(&*attached.lock.file()).unwrap_or(false);
+            if !same && !planted::is(Bug::ReplacedFileVouched) {
+                attached.database.changed_by_others();
+            }
+        }
+    }
+
     /// Closes a tier that was opened for a URI. What cannot be closed cleanly is recovered at the next
     /// opening.
     fn close(&mut self, mount: &Arc<Mount>) -> Result<(), Error> {
         let drained = mount.drained_at_close.load(Ordering::Relaxed);
+        self.look_before_closing(mount);
         let closed = if drained { mount.volume.close_drained() } else { mount.volume.close() };
         self.by_flash.retain(|_, known| !Arc::ptr_eq(known, mount));
         self.databases.retain(|_, attached| !Arc::ptr_eq(&attached.mount, mount));

@@ -143,6 +143,7 @@ impl<'a> Candidate<'a> {
             tail: AtomicBool::new(false),
             former: Vec::new(),
             distrusted: AtomicU64::new(0),
+            foreign: AtomicBool::new(false),
             opening: (0, Nonce::default()),
             mark: AtomicU64::new(0),
             batch: Mutex::default(),

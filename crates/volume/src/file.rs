@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use mezzanine_engine::interleave::sync::atomic::Ordering;
 use mezzanine_trace::Op;
 
 use crate::core::{Shared, shared};
@@ -128,6 +129,12 @@ impl VolumeFile {
     /// Whether the bytes on disk begin with the guard, because the newest ones may be elsewhere.
     pub fn is_guarded(&self) -> bool {
         self.inner.is_guarded()
+    }
+
+    /// Tells the volume that another program may have changed the file on disk. The tier is closed without a
+    /// word for it then: at the next opening nothing that it knows of the file is believed.
+    pub fn changed_by_others(&self) {
+        self.inner.foreign.store(true, Ordering::Release);
     }
 
     /// Tells a recording that a transaction was committed, in a log that is no file of the volume. Nothing

@@ -94,6 +94,8 @@ pub(crate) struct FileInner {
     /// Clean pages that the tier took before this position of its queue may differ from the disk; 0 for
     /// none.
     pub(crate) distrusted: AtomicU64,
+    /// Another program may have changed it on disk: its sidecar is not to vouch for that.
+    pub(crate) foreign: AtomicBool,
     /// Epoch and nonce that its sidecar had when it was attached.
     pub(crate) opening: (u32, Nonce),
     /// How often it was marked in this epoch: see `marks`.

@@ -26,7 +26,7 @@ use crate::core::{Shared, TierHost, lock};
 use crate::error::VolumeError;
 use crate::home::FileInner;
 use crate::note::MARK_MAX;
-use crate::sidecar::{Sidecar, SidecarState};
+use crate::sidecar::{Sidecar, SidecarState, read_sidecar};
 
 impl FileInner {
     /// The newest mark that the sidecar has, or may have: a replacement that failed may be in place.
@@ -117,8 +117,20 @@ impl Shared {
     ) -> Result<(), VolumeError> {
         let failed = |error| VolumeError::from_io("write the sidecar", file.sidecar.describe(), error);
         let alone = (!planted::is(Bug::SidecarsAtOnce)).then(|| lock(&file.replacing));
-        let replaced = file.sidecar.replace(&make().encode()).map_err(failed);
+        let sidecar = make();
+        let replaced = match self.is_sidecar_of(file, &sidecar) {
+            true => file.sidecar.replace(&sidecar.encode()).map_err(failed),
+            false => Ok(()),
+        };
         drop(alone);
         replaced
+    }
+
+    /// Whether the place of this sidecar is the file's. Where another file has taken the file's place, that
+    /// may have brought its own.
+    pub(crate) fn is_sidecar_of(&self, file: &FileInner, ours: &Sidecar) -> bool {
+        file.sidecar.is_beside_its_file()
+            || matches!(read_sidecar(&*file.sidecar), Ok(Some(Ok(there)))
+                if (there.tier_uuid, there.file) == (ours.tier_uuid, ours.file))
     }
 }

@@ -583,7 +583,11 @@ impl Shared {
             // Making it ready for changes may have failed when its guard stood there already.
             self.restore_head(file)?;
             let failed = |error| VolumeError::from_io("close", &file.name, error);
-            let fingerprint = file.sidecar.fingerprint().map_err(failed)?.unwrap_or_default();
+            let known = match file.foreign.load(Ordering::Acquire) {
+                true => None,
+                false => file.sidecar.fingerprint().map_err(failed)?,
+            };
+            let fingerprint = known.unwrap_or_default();
             self.replace_sidecar(file, || Sidecar { fingerprint, ..self.plain_sidecar(host, file) })?;
         }
         Ok(())
@@ -602,8 +606,11 @@ impl Shared {
         host.put_superblock("close the tier on", emptied)?;
         for file in files {
             self.restore_head(file)?;
-            let failed = |error| VolumeError::from_io("remove the sidecar", file.sidecar.describe(), error);
-            file.sidecar.remove().map_err(failed)?;
+            if self.is_sidecar_of(file, &self.plain_sidecar(host, file)) {
+                let failed =
+                    |error| VolumeError::from_io("remove the sidecar", file.sidecar.describe(), error);
+                file.sidecar.remove().map_err(failed)?;
+            }
         }
         if !planted::is(Bug::DrainedRosterKept) {
             // Nor is it to ask for files of long ago before it takes another one (see `parted`). Nothing is

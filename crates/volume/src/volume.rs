@@ -113,7 +113,9 @@ impl Volume {
         let open = OpenOptions { exclusive_lock: true, ..OpenOptions::read_write_create() };
         let failed = |error| VolumeError::from_device("attach", path.display().to_string(), error);
         let backing = FileDevice::open(path, &open).map_err(failed)?;
-        self.attach(path, Arc::new(backing), Arc::new(PathSidecar::beside(path)), options)
+        let sidecar = PathSidecar::of_device(&backing)
+            .map_err(|error| VolumeError::from_io("attach", path.display().to_string(), error))?;
+        self.attach(path, Arc::new(backing), Arc::new(sidecar), options)
     }
 
     /// The attached file of that path.

@@ -56,8 +56,9 @@ impl InUse {
     pub(super) fn attach_plain(&self, path: &Path) -> Result<VolumeFile, Failure> {
         let options = OpenOptions { exclusive_lock: true, ..OpenOptions::read_write() };
         let backing = FileDevice::open(path, &options).map_err(|error| open_failure(path, &error))?;
+        let sidecar = PathSidecar::of_device(&backing);
+        let sidecar = Arc::new(sidecar.map_err(|error| Failure::refused(path.display(), error))?);
         let backing: Arc<dyn Device> = Arc::new(backing);
-        let sidecar = Arc::new(PathSidecar::beside(path));
         self.volume
             .attach(path, backing, sidecar, AttachOptions::default())
             .map_err(|error| failure(&self.flash, &error))

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use mezzanine_device::FileDevice;
 use mezzanine_engine::format::Nonce;
 use mezzanine_engine::planted::{self, Bug};
 
@@ -49,6 +50,12 @@ pub trait SidecarStore: Send + Sync {
     /// The failure to ask.
     fn fingerprint(&self) -> io::Result<Option<Vec<u8>>> {
         Ok(None)
+    }
+
+    /// Whether the file that it was made for is still where it is looked for, or nothing is. Where another
+    /// file stands, whatever sidecar is beside that may be that one's.
+    fn is_beside_its_file(&self) -> bool {
+        true
     }
 
     /// The sidecar of the file at `path`, kept in the same way as this one. It is only read: before a tier takes
@@ -115,6 +122,8 @@ impl Changed {
 pub struct PathSidecar {
     backing: PathBuf,
     path: PathBuf,
+    /// Device and inode of the file, if they are known.
+    file: Option<(u64, u64)>,
 }
 
 /// No sidecar is nearly as long; more is not read.
@@ -123,7 +132,22 @@ const LENGTH_MAX: u64 = 1 << 20;
 impl PathSidecar {
     /// The sidecar of the file at `backing`.
     pub fn beside(backing: &Path) -> Self {
-        Self { backing: backing.to_owned(), path: Self::path_beside(backing) }
+        Self { backing: backing.to_owned(), path: Self::path_beside(backing), file: None }
+    }
+
+    /// The sidecar of the file with this device and inode, which is open as `backing`: of no other that gets into
+    /// its place.
+    pub fn of(backing: &Path, file: (u64, u64)) -> Self {
+        Self { file: Some(file), ..Self::beside(backing) }
+    }
+
+    /// As [`Self::of`], of a file that is open.
+    ///
+    /// # Errors
+    /// Its metadata cannot be read.
+    pub fn of_device(backing: &FileDevice) -> io::Result<Self> {
+        let file = backing.file().metadata()?;
+        Ok(Self::of(backing.path(), (file.dev(), file.ino())))
     }
 
     /// `<path>.mezzanine`.
@@ -247,7 +271,16 @@ impl SidecarStore for PathSidecar {
         }
     }
 
+    fn is_beside_its_file(&self) -> bool {
+        let Some(file) = self.file else { return true };
+        let there = fs::metadata(&self.backing).map(|there| (there.dev(), there.ino()));
+        there.map_or(true, |there| there == file) || planted::is(Bug::ReplacedFileVouched)
+    }
+
     fn fingerprint(&self) -> io::Result<Option<Vec<u8>>> {
+        if !self.is_beside_its_file() {
+            return Ok(None);
+        }
         let found = Changed::of(&self.backing)?;
         if planted::is(Bug::FingerprintOfTimes) {
             return Ok(Some(found.bytes()[..24].to_vec()));
