@@ -54,17 +54,23 @@ fn fill(db: &Connection, from: i64, rows: i64) {
     db.execute_batch("COMMIT").unwrap();
 }
 
+/// One that keeps the tier, and one with rows of its own.
+fn two_on_one_tier(folder: &Folder, more: &str) -> (Connection, Connection) {
+    let kept = open_with(folder, "kept.db", more).unwrap();
+    kept.execute_batch("CREATE TABLE t (a, b)").unwrap();
+    let app = open_with(folder, "app.db", more).unwrap();
+    journal_mode(&app, "delete");
+    app.execute_batch("CREATE TABLE t (a, b)").unwrap();
+    fill(&app, 0, 100);
+    (kept, app)
+}
+
 /// Two databases on one tier; one is closed, and replaced while the other keeps the tier. Whether it is refused,
 /// with nothing changed, and the other goes on.
 fn refused(mode: &str, way: Way) -> bool {
     let folder = Folder::new();
     let more = format!("&sync_mode={mode}");
-    let kept = open_with(&folder, "kept.db", &more).unwrap();
-    kept.execute_batch("CREATE TABLE t (a, b)").unwrap();
-    let app = open_with(&folder, "app.db", &more).unwrap();
-    journal_mode(&app, "delete");
-    app.execute_batch("CREATE TABLE t (a, b)").unwrap();
-    fill(&app, 0, 100);
+    let (kept, app) = two_on_one_tier(&folder, &more);
     app.close().unwrap();
     let (path, other) = (folder.file("app.db"), other_database(&folder, 150));
     let expected = fs::read(&other).unwrap();
@@ -96,12 +102,7 @@ fn a_database_that_is_replaced_while_its_tier_is_open_is_refused() {
 fn is_left_alone(mode: &str, way: Way, open: bool) -> bool {
     let folder = Folder::new();
     let more = format!("&sync_mode={mode}");
-    let kept = open_with(&folder, "kept.db", &more).unwrap();
-    kept.execute_batch("CREATE TABLE t (a, b)").unwrap();
-    let app = open_with(&folder, "app.db", &more).unwrap();
-    journal_mode(&app, "delete");
-    app.execute_batch("CREATE TABLE t (a, b)").unwrap();
-    fill(&app, 0, 100);
+    let (kept, app) = two_on_one_tier(&folder, &more);
     let mut app = Some(app);
     if !open {
         app.take().unwrap().close().unwrap();
