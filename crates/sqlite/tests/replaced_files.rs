@@ -152,6 +152,30 @@ fn what_stands_in_the_place_of_a_database_is_left_alone() {
     }
 }
 
+/// Another database takes the place of an open one, with the sidecar that it has of its own tier. Whether that is
+/// as it was when all are closed.
+fn leaves_sidecar(mode: &str) -> bool {
+    let (folder, elsewhere) = (Folder::new(), Folder::new());
+    let more = format!("&sync_mode={mode}");
+    two_on_one_tier(&elsewhere, &more);
+    let (kept, app) = two_on_one_tier(&folder, &more);
+    for name in ["app.db", "app.db.mezzanine"] {
+        fs::rename(elsewhere.file(name), folder.file(name)).unwrap();
+    }
+    let sidecar = || fs::read(folder.file("app.db.mezzanine")).unwrap();
+    let expected = sidecar();
+    drop((app, kept));
+    sidecar() == expected
+}
+
+#[test]
+fn a_sidecar_that_came_with_another_file_is_left_alone() {
+    for mode in ["durable", "through"] {
+        let bugs = [mezzanine_engine::planted::Bug::ReplacedFileVouched];
+        mezzanine_engine::planted::only_with(&bugs, || leaves_sidecar(mode));
+    }
+}
+
 /// One that was only closed, or is removed with nothing in its place.
 #[test]
 fn a_database_that_was_only_closed_is_opened_again_and_one_that_is_gone_is_not_made_anew() {
