@@ -633,6 +633,8 @@ bugs! {
         ReplacedFileUsed,
         /// At the end of a tier the sidecar of a file that was replaced meanwhile, or written over, vouches for what stands in its place. It was so once.
         ReplacedFileVouched,
+        /// Pages leave a tier for the file of a closed database, whatever stands there by now. It was so once. (SQLite's part.)
+        CopiedOverUnnoticed,
         /// A copy of a tier, opened with a copy of a database, attaches the databases that the original is of. It was so once. (SQLite's part.)
         CopiesTakeOriginals,
         /// In sync mode `drained` a page that cannot be read leaves its tier in use, and every restart of the server comes to it again. It was so once. (The

@@ -10,19 +10,23 @@
 //! 3. A file that cannot be written is locked by those who read it together. Nobody can be kept out there, so
 //!    its descriptor stays parked: one for each such file that was ever opened.
 //! 4. Children that are forked have no part in it.
+//! 5. Who writes over a file without SQLite asks for no lock. Where nobody has the database open here, and its tier
+//!    is kept by another one, that is a restore: what the tier has of the file before must not come into it. So
+//!    its first bytes are remembered when it is closed, and looked at before each change.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::MetadataExt as _;
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use mezzanine_device::fork::KeptFromChildren;
 use mezzanine_device::{Capabilities, Device, DeviceError, FileDevice, Request};
 use mezzanine_engine::planted::{self, Bug};
 
+use crate::database::HEADER_BYTES;
 use crate::error::Error;
 use crate::ffi;
 use crate::lineage::OfProcess;
@@ -152,13 +156,81 @@ impl Parked {
     }
 }
 
+/// How often the first bytes are read before they count as those of another file.
+const READS_OF_OTHER: usize = 2;
+
 /// The file of a database in use: a device that its volume reads and writes.
-pub(crate) struct DatabaseFile(Option<Descriptor>);
+pub(crate) struct DatabaseFile {
+    descriptor: Option<Descriptor>,
+    /// The first bytes that it has to have (rule 5).
+    left: RwLock<Option<[u8; HEADER_BYTES]>>,
+}
 
 impl DatabaseFile {
+    fn new(descriptor: Descriptor) -> Self {
+        Self { descriptor: Some(descriptor), left: RwLock::default() }
+    }
+
     #[allow(clippy::expect_used, reason = "it is there until it is dropped")]
     fn descriptor(&self) -> &Descriptor {
-        self.0.as_ref().expect("a file that is not dropped has its descriptor")
+        self.descriptor.as_ref().expect("a file that is not dropped has its descriptor")
+    }
+
+    /// Nobody has the database open here from now on, and its tier goes on.
+    pub(crate) fn leave(&self) {
+        let mut left = self.left.write().unwrap_or_else(PoisonError::into_inner);
+        *left = self.first_bytes().ok().filter(|_| !planted::is(Bug::CopiedOverUnnoticed));
+    }
+
+    /// The database is opened again.
+    pub(crate) fn take_up(&self) {
+        *self.left.write().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Through the page cache, where another program's write is at once. A shorter file ends with zeros.
+    fn first_bytes(&self) -> io::Result<[u8; HEADER_BYTES]> {
+        let mut bytes = [0; HEADER_BYTES];
+        let mut read = 0;
+        while read < bytes.len() {
+            match self.descriptor().file().read_at(&mut bytes[read..], read as u64) {
+                Ok(0) => break,
+                Ok(count) => read += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Whether there is something else by now than what was left. What cannot be read is not known to be.
+    fn is_other(&self, left: Option<[u8; HEADER_BYTES]>) -> bool {
+        let other = |left| self.first_bytes().is_ok_and(|found| found != left);
+        left.is_some_and(|left| (0..READS_OF_OTHER).all(|_| other(left)))
+    }
+
+    /// Carries out a change of the file from this offset on, if it is what was left.
+    fn change<R>(&self, from: u64, change: impl FnOnce() -> R) -> Option<R> {
+        if from >= HEADER_BYTES as u64 {
+            let left = self.left.read().unwrap_or_else(PoisonError::into_inner);
+            return (!self.is_other(*left)).then(change);
+        }
+        let mut left = self.left.write().unwrap_or_else(PoisonError::into_inner);
+        if self.is_other(*left) {
+            return None;
+        }
+        let changed = change();
+        if left.is_some() {
+            *left = self.first_bytes().ok();
+        }
+        Some(changed)
+    }
+
+    fn written_over(&self) -> DeviceError {
+        let source = io::Error::other("another program has written over it while its tier was open");
+        DeviceError::from_io("write", self.describe(), source).advise(
+            "what the tier has of it stays there: close the tier's databases and put the file back that was there, \
+             or give that up with `mezz tier forget --force`",
+        )
     }
 
     fn device(&self) -> &FileDevice {
@@ -171,7 +243,7 @@ impl DatabaseFile {
 
 impl Drop for DatabaseFile {
     fn drop(&mut self) {
-        if let Some(descriptor) = self.0.take() {
+        if let Some(descriptor) = self.descriptor.take() {
             descriptor.unlock();
             OfProcess::here().parked().put(descriptor);
         }
@@ -184,19 +256,30 @@ impl Device for DatabaseFile {
     }
 
     fn run(&self, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>> {
-        self.device().run(batch)
+        match batch.iter().filter_map(first_changed).min() {
+            None => self.device().run(batch),
+            Some(from) => match self.change(from, || self.device().run(batch)) {
+                Some(results) => results,
+                None => batch.iter().map(|_| Err(self.written_over())).collect(),
+            },
+        }
     }
 
     fn run_one(&self, request: Request<'_>) -> Result<(), DeviceError> {
-        self.device().run_one(request)
+        match first_changed(&request) {
+            None => self.device().run_one(request),
+            Some(from) => self
+                .change(from, || self.device().run_one(request))
+                .unwrap_or_else(|| Err(self.written_over())),
+        }
     }
 
     fn set_len(&self, len: u64) -> Result<(), DeviceError> {
-        self.device().set_len(len)
+        self.change(len, || self.device().set_len(len)).unwrap_or_else(|| Err(self.written_over()))
     }
 
     fn reserve(&self, len: u64) -> Result<(), DeviceError> {
-        self.device().reserve(len)
+        self.change(len, || self.device().reserve(len)).unwrap_or_else(|| Err(self.written_over()))
     }
 
     fn describe(&self) -> String {
@@ -209,6 +292,14 @@ impl Device for DatabaseFile {
 
     fn data_from(&self, offset: u64) -> Result<Option<Range<u64>>, DeviceError> {
         self.device().data_from(offset)
+    }
+}
+
+/// The first byte that a request changes.
+fn first_changed(request: &Request<'_>) -> Option<u64> {
+    match request {
+        Request::Write { offset, .. } | Request::Discard { offset, .. } => Some(*offset),
+        Request::Read { .. } | Request::Flush => None,
     }
 }
 
@@ -229,11 +320,12 @@ impl ProcessLock {
         let parked = || OfProcess::here().parked().take(path);
         let parked = if wish.create && wish.exclusive { None } else { parked() };
         let descriptor = parked.map_or_else(|| Descriptor::open(path, wish), Ok)?;
-        let mut file = DatabaseFile(Some(descriptor));
+        let mut file = DatabaseFile::new(descriptor);
         for attempt in 1.. {
             let locked = file.descriptor().lock();
             if locked.map_err(|source| Error::io("lock", path.display(), source))? {
-                file.0 = file.0.take().map(|locked| locked.into_device(path)).transpose()?;
+                file.descriptor =
+                    file.descriptor.take().map(|locked| locked.into_device(path)).transpose()?;
                 return Ok(Acquired::Locked(Self(Arc::new(file))));
             }
             if attempt == ATTEMPTS {

@@ -13,9 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mezzanine_device::{Device, DeviceError};
-use mezzanine_engine::format::read_superblock;
 use mezzanine_engine::planted::{self, Bug};
-use mezzanine_engine::{ReadError, ReadFlash};
 use mezzanine_volume::{
     AttachOptions, HeaderGuard, PathSidecar, ReplaceOptions, TierConfig, Volume, VolumeConfig,
     VolumeErrorKind, VolumeFile,
@@ -176,6 +174,7 @@ pub(crate) fn open(
             if attached.connections == 0 {
                 attached.refuse_changed(path)?;
                 attached.database.entered(logs::enter(path)?);
+                attached.lock.file().take_up();
             }
             attached.connections += 1;
             return Ok(Arc::clone(&attached.database));
@@ -285,18 +284,17 @@ pub(crate) fn close(database: Arc<Database>) -> Result<(), Error> {
     if attached.connections > 0 {
         return Ok(());
     }
-    let mount = Arc::clone(&attached.mount);
+    let (mount, file) = (Arc::clone(&attached.mount), attached.lock.file());
     let left = if database.writable() { database.leave_logs() } else { Ok(()) };
-    if !mount.owned {
-        return left;
-    }
     // Other databases of the tier may still be open; only together do they close it, so this one stays
     // attached, and locked, until then.
     let unused = |attached: &Attached| !Arc::ptr_eq(&attached.mount, &mount) || attached.connections == 0;
-    if registry.databases.values().all(unused) {
+    if mount.owned && registry.databases.values().all(unused) {
+        drop(file);
         let closed = registry.close(&mount);
         return left.and(closed);
     }
+    file.leave();
     left
 }
 
@@ -456,6 +454,7 @@ impl Registry {
             Acquired::HeldElsewhere => return Err(held_elsewhere(path)),
         };
         let database = mount.database(path, &lock)?;
+        lock.file().leave();
         OfProcess::here().name(&database);
         self.databases
             .insert(lock.id(), Attached { mount: Arc::clone(mount), database, connections: 0, lock });
@@ -550,23 +549,25 @@ pub(crate) fn replace_flash(
 fn open_flash(flash: &Path, database: &Path, params: &Params, lock: &ProcessLock) -> Result<Mount, Error> {
     let made = if is_fresh(flash) { make_flash(flash, database, params, lock)? } else { None };
     // Another process may have made it meanwhile: then it is that one's, or free by now.
-    let (device, tier) = made.map_or_else(|| find_flash(flash, params), Ok)?;
-    let volume = Arc::new(Volume::open(device, VolumeConfig::new(tier.clone()))?);
+    let device = made.map_or_else(|| open_existing(flash), Ok)?;
+    // Its shape is what it is, its policies are what the URI wants.
+    let mut page_size = DEFAULT_PAGE_SIZE;
+    let volume = Volume::open_as_found(device, |found| {
+        page_size = found.page_size;
+        VolumeConfig::new(with_wishes(found.clone(), params))
+    })?;
     let name =
         canonical(flash).map_err(|source| Error::io("open the flash file", flash.display(), source))?;
     Ok(Mount {
         origin: Origin::here(),
-        volume,
+        volume: Arc::new(volume),
         names: Mutex::new(vec![name]),
-        page_size: tier.page_size,
+        page_size,
         disk: None,
         owned: true,
         drained_at_close: AtomicBool::new(false),
     })
 }
-
-/// A flash file, and the configuration of the tier that it holds.
-type Found = (Arc<dyn Device>, TierConfig);
 
 /// A new flash file with an empty tier whose pages are as large as those of the database; `None` if another
 /// process has made one meanwhile.
@@ -575,7 +576,7 @@ fn make_flash(
     database: &Path,
     params: &Params,
     lock: &ProcessLock,
-) -> Result<Option<Found>, Error> {
+) -> Result<Option<Arc<dyn Device>>, Error> {
     let Some(bytes) = params.flash_bytes else {
         return Err(Error::new(
             ErrorKind::NoFlash,
@@ -600,8 +601,7 @@ fn make_flash(
     if let Some(design) = params.design.filter(|design| design.writes_in_place()) {
         tier = TierConfig::for_flash_bytes_of(design, page_size, bytes);
     }
-    let tier = with_wishes(tier, params);
-    Ok(make_file(flash, database, &tier)?.map(|device| (device, tier)))
+    make_file(flash, database, &with_wishes(tier, params))
 }
 
 /// A tier that takes `bytes` bytes of flash, and can grow to `most`.
@@ -621,23 +621,6 @@ pub(crate) fn sized(page_size: u32, bytes: u64, most: Option<u64>) -> Result<Tie
         }
         Some(most) => Ok(fitted.with_room_in(most)),
         None => Ok(fitted),
-    }
-}
-
-/// The tier on an existing flash file: its shape is what it is, its policies are what the URI wants.
-fn find_flash(flash: &Path, params: &Params) -> Result<Found, Error> {
-    let device = open_existing(flash)?;
-    // Where there is no superblock to be read, opening the volume will say why.
-    let found = read_superblock(&mut Reader(&*device)).map(|superblock| superblock.config);
-    let tier = found.unwrap_or_else(|_| TierConfig::for_flash_bytes(DEFAULT_PAGE_SIZE, device.len()));
-    Ok((device, with_wishes(tier, params)))
-}
-
-struct Reader<'d>(&'d dyn Device);
-
-impl ReadFlash for Reader<'_> {
-    fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError> {
-        self.0.read_at(bytes, offset).map_err(|error| ReadError(error.to_string()))
     }
 }
 

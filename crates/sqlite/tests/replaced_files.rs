@@ -152,6 +152,53 @@ fn what_stands_in_the_place_of_a_database_is_left_alone() {
     }
 }
 
+/// A closed database is written over, and then its pages have to leave the tier that another one keeps. Whether what
+/// was written there stays, the other loses nothing, and goes on when the tier forgets that file.
+fn keeps_what_was_copied(mode: &str) -> bool {
+    let folder = Folder::in_memory();
+    let more = format!("&sync_mode={mode}");
+    let (kept, app) = two_on_one_tier(&folder, &more);
+    app.close().unwrap();
+    let (path, other) = (folder.file("app.db"), other_database(&folder, 150));
+    let expected = fs::read(&other).unwrap();
+    Way::CopiedOver.replace(&other, &path);
+    let insert = |row: i64| kept.execute("INSERT INTO t VALUES (?1, randomblob(3000))", [row]);
+    let failed = (0..1000).find_map(|row| insert(row).err().map(|error| (row, error)));
+    if fs::read(&path).unwrap() != expected {
+        return false;
+    }
+    let Some((row, _)) = failed else { return mode == "through" };
+    let said = mezzanine_sqlite::last_error().unwrap_or_default();
+    assert!(said.contains("app.db") && said.contains("written over it"), "{said}");
+    drop(kept);
+    assert_eq!(fs::read(&path).unwrap(), expected, "nor at the end");
+    let kept = open_with(&folder, "kept.db", &more).unwrap();
+    let waits_for = support::pragma_text(&kept, "mezzanine_forget");
+    assert!(waits_for.contains("app.db"), "{waits_for}");
+    let aside = folder.file("aside.db");
+    fs::rename(&path, &aside).unwrap();
+    support::pragma_text(&kept, &format!("mezzanine_forget = '{}'", path.display()));
+    fs::rename(&aside, &path).unwrap();
+    assert_eq!(count(&kept, "SELECT count(*) FROM t"), row);
+    fill(&kept, 0, 1000);
+    check(&kept);
+    let stock = Connection::open(&path).unwrap();
+    check(&stock);
+    count(&stock, "SELECT count(*) FROM t") == 150
+}
+
+/// Was found by reading: pages of the database before came into the one that was copied there.
+#[test]
+fn what_is_copied_over_a_closed_database_stays_while_another_keeps_its_tier() {
+    for mode in ["durable", "through"] {
+        let bugs = [mezzanine_engine::planted::Bug::CopiedOverUnnoticed];
+        match mode {
+            "durable" => mezzanine_engine::planted::only_with(&bugs, || keeps_what_was_copied(mode)),
+            _ => assert!(keeps_what_was_copied(mode)),
+        }
+    }
+}
+
 /// Another database takes the place of an open one, with the sidecar that it has of its own tier. Whether that is
 /// as it was when all are closed.
 fn leaves_sidecar(mode: &str) -> bool {

@@ -356,16 +356,19 @@ fn merged(found: &Superblock, config: &VolumeConfig, name: &str) -> Result<Super
     Ok(Superblock { config: wanted, ..base })
 }
 
-/// Opens a tier at rest. Nothing on flash changes before it is started. The opening has the nonce given, or a
-/// new one.
+/// Opens a tier at rest, with what `choose` makes of the configuration that it was used with last; one of an older
+/// version of the format only `to_drain` it. Nothing on flash changes before it is started. The opening has the
+/// nonce given, or a new one.
 pub(crate) fn open_tier(
     flash: Arc<dyn Device>,
-    config: &VolumeConfig,
+    to_drain: bool,
+    choose: impl FnOnce(&TierConfig) -> VolumeConfig,
     given: Option<Nonce>,
 ) -> Result<(TierHost, OpenedTier), VolumeError> {
     const OPERATION: &str = "open the tier on";
     let name = flash.describe();
-    let found = find_superblock(&*flash, config.to_drain, OPERATION)?;
+    let found = find_superblock(&*flash, to_drain, OPERATION)?;
+    let config = &choose(&found.config);
     // What is read back must be durable: after a crash of the process that used it the last writes may still
     // be in the cache. Of a tier that was closed all was durable before its superblock said so; if that is
     // lost with the power, the one before it, both copies of which were durable, leads to the same pages. So

@@ -237,7 +237,7 @@ impl Shared {
             origin_epoch: old.epoch,
             ..first
         })?;
-        let (host, mut opened) = open_tier(Arc::clone(&flash), &config, Some(old.nonce))?;
+        let (host, mut opened) = open_tier(Arc::clone(&flash), false, |_| config, Some(old.nonce))?;
         if host.tier.uuid() != made && !planted::is(Bug::OlderSuccessorUsed) {
             let reason =
                 "it says that it has written a new tier, and holds an older one, whose pages are old";

@@ -59,11 +59,31 @@ impl Volume {
     /// `Unrecognised`, `NewerFormat`, `OlderFormat`, `Damaged`, `Truncated`, `OnlyCopy` if the sync mode or
     /// admission wanted cannot take over what the tier holds, `InvalidConfig`, or the device's failure.
     pub fn open(flash: Arc<dyn Device>, config: VolumeConfig) -> Result<Self, VolumeError> {
-        let (host, opened) = open_tier(flash, &config, None)?;
+        Self::open_tier(flash, config.to_drain, |_| config)
+    }
+
+    /// As [`Self::open`], with what `choose` makes of the configuration that the tier was used with last.
+    ///
+    /// # Errors
+    /// As of [`Self::open`].
+    pub fn open_as_found(
+        flash: Arc<dyn Device>,
+        choose: impl FnOnce(&TierConfig) -> VolumeConfig,
+    ) -> Result<Self, VolumeError> {
+        Self::open_tier(flash, false, choose)
+    }
+
+    fn open_tier(
+        flash: Arc<dyn Device>,
+        to_drain: bool,
+        choose: impl FnOnce(&TierConfig) -> VolumeConfig,
+    ) -> Result<Self, VolumeError> {
+        let (host, opened) = open_tier(flash, to_drain, choose, None)?;
+        let workers = host.workers;
         let registry = Registry { tier: Some(opened), next_number: 1 };
         let shared = Arc::new(Shared::new(Some(host), Condition::new(Mode::Normal, ""), registry));
         let mut volume = Self { shared, workers: Vec::new() };
-        for number in 0..config.workers {
+        for number in 0..workers {
             let shared = Arc::clone(&volume.shared);
             let work = move || {
                 // Looked up for each job: the flash device may be replaced between two.

@@ -8,10 +8,6 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Alignment that is safe for direct I/O where the kernel does not say: no block device has larger logical
-/// blocks.
-const DIRECT_ALIGNMENT_DEFAULT: u32 = 4096;
-
 fn check(result: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
@@ -103,10 +99,18 @@ pub(super) fn unlock(file: &File) {
     unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_UN) };
 }
 
-/// The alignment in bytes of memory, offset and length that direct I/O on this file asks for, or `None` if
-/// the file system says that it has no direct I/O. Kernels before 6.1 do not tell, and get the alignment that
-/// suits all.
-pub(super) fn direct_alignment(file: &File) -> Option<u32> {
+/// What a file system says about direct I/O on a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DirectTransfers {
+    /// It has none.
+    None,
+    /// It has them, with this alignment in bytes of memory, offset and length.
+    Aligned(u32),
+    /// Kernels before 6.1, and some file systems, do not tell.
+    Untold,
+}
+
+pub(super) fn direct_transfers(file: &File) -> DirectTransfers {
     let mut status = MaybeUninit::<libc::statx>::zeroed();
     let (fd, flags, mask) = (file.as_raw_fd(), libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN);
     // SAFETY: the path is a NUL-terminated literal, and the kernel fills at most one `statx` behind the
@@ -115,8 +119,10 @@ pub(super) fn direct_alignment(file: &File) -> Option<u32> {
     // SAFETY: all bytes zero is a valid `statx`, so it is initialised whatever the kernel has written.
     let status = unsafe { status.assume_init() };
     if told.is_err() || status.stx_mask & libc::STATX_DIOALIGN == 0 {
-        return Some(DIRECT_ALIGNMENT_DEFAULT);
+        return DirectTransfers::Untold;
     }
-    let alignment = status.stx_dio_mem_align.max(status.stx_dio_offset_align);
-    (alignment != 0).then(|| alignment.next_power_of_two())
+    match status.stx_dio_mem_align.max(status.stx_dio_offset_align) {
+        0 => DirectTransfers::None,
+        alignment => DirectTransfers::Aligned(alignment.next_power_of_two()),
+    }
 }

@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
-use super::kernel;
+use super::kernel::{self, DirectTransfers};
 use crate::fork::KeptFromChildren;
 use crate::{AlignedBuf, DeviceError, DeviceErrorKind};
 
@@ -252,8 +252,12 @@ impl Opening<'_> {
             return Ok(None);
         }
         let opened = self.reopen(buffered, libc::O_DIRECT).and_then(|direct| {
-            let Some(alignment) = kernel::direct_alignment(&direct) else { return Ok(None) };
-            // Some file systems take the flag and refuse the transfers.
+            let alignment = match kernel::direct_transfers(&direct) {
+                DirectTransfers::None => return Ok(None),
+                DirectTransfers::Aligned(alignment) => return Ok(Some((direct, alignment))),
+                DirectTransfers::Untold => DIRECT_ALIGNMENT_DEFAULT,
+            };
+            // Of those that do not tell some take the flag and refuse the transfers.
             let mut block = AlignedBuf::zeroed(alignment as usize);
             match direct.read_at(&mut block, 0) {
                 Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Err(error),
@@ -303,6 +307,10 @@ impl Opening<'_> {
         }
     }
 }
+
+/// Alignment that is safe for direct I/O where the kernel does not say: no block device has larger logical
+/// blocks.
+const DIRECT_ALIGNMENT_DEFAULT: u32 = 4096;
 
 const NO_DIRECT_IO: &str =
     "this file system has no direct I/O; use another file system, or go through the page cache";
