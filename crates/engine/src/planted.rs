@@ -633,6 +633,11 @@ bugs! {
         ReplacedFileUsed,
         /// At the end of a tier the sidecar of a file that was replaced meanwhile, or written over, vouches for what stands in its place. It was so once.
         ReplacedFileVouched,
+        /// A change of a file that fails while the volume is being settled, which waits for it, leaves that in order. It was so once. (The volume's part.)
+        SettledOverRefusal,
+        /// Files are forgotten before their names are off flash: if that fails, nobody waits for them, and no job is carried out. It was so once. (The
+        /// volume's part.)
+        ForgottenBeforeWritten,
         /// Pages leave a tier for the file of a closed database, whatever stands there by now. It was so once. (SQLite's part.)
         CopiedOverUnnoticed,
         /// A copy of a tier, opened with a copy of a database, attaches the databases that the original is of. It was so once. (SQLite's part.)

@@ -399,7 +399,9 @@ impl Shared {
                 }
             })?;
         }
-        {
+        // Where writes go to disk first, nothing has to be durable before a change.
+        file.ready.store(host.disk_first(), Ordering::Release);
+        let file = {
             let mut note = lock(&host.table);
             for old in forget {
                 note.table.remove(old);
@@ -407,10 +409,9 @@ impl Shared {
                 opened.forget.push(old);
             }
             note.table.add(host.epoch, length);
-        }
-        // Where writes go to disk first, nothing has to be durable before a change.
-        file.ready.store(host.disk_first(), Ordering::Release);
-        let file = self.register(file);
+            // At once: nobody is to see a number that no file has, and wait for it.
+            self.register(file)
+        };
         self.completed(registry, host)?;
         Ok(file)
     }

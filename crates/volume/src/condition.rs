@@ -4,8 +4,8 @@
 //!            drain, close, or a failure being handled       done
 //!   Normal ----------------------------------> Settling ---------> Normal | Bypass | Closed
 //!     |                                            |
-//!     | a sync failed, a disk failed               | a page could not be saved
-//!     +--------------------> ReadOnly <------------+
+//!     | a sync failed, a disk failed               | a page could not be saved, or a change
+//!     +--------------------> ReadOnly <------------+ that was waited for has failed
 //!                               |
 //!   Bypass ---------------------+---> Closed
 //! ```

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{DrainCursor, IdRange};
 
 use crate::core::{Shared, TierHost, lock};
@@ -58,6 +59,14 @@ impl Shared {
         }
         self.start(&mut registry)?;
         let Some(opened) = registry.tier.as_mut() else { return Ok(Vec::new()) };
+        // First: what is not written has changed nothing, and can be tried again.
+        let mut roster = opened.roster.clone();
+        numbers.iter().for_each(|number| drop(roster.paths.remove(number)));
+        let failed = |error| VolumeError::from_device(OPERATION, &host.flash_name, error);
+        let written = roster.write(&*host.flash).map_err(failed);
+        if written.is_err() && !planted::is(Bug::ForgottenBeforeWritten) {
+            return written.map(|()| Vec::new());
+        }
         let mut forgotten = Vec::new();
         for number in numbers {
             let pages = pages_in(host, &IdRange::blocks_from(u64::from(number), 0));
@@ -67,8 +76,7 @@ impl Shared {
             opened.forget.push(number);
             forgotten.push(Forgotten { number, path, pages });
         }
-        let failed = |error| VolumeError::from_device(OPERATION, &host.flash_name, error);
-        opened.roster.write(&*host.flash).map_err(failed)?;
+        written?;
         self.completed(&mut registry, host)?;
         host.changed();
         self.sync_tier(host)?;

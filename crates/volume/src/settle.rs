@@ -70,9 +70,14 @@ impl Shared {
         self.signal.made_progress();
     }
 
-    /// Refuses changes from now on: what is durable on disk is no longer known.
+    /// Refuses changes from now on: what is durable on disk is no longer known, or a file was left half changed.
+    /// Also while somebody settles the volume, who waits for that change: he leaves it read-only then.
     pub(crate) fn refuse_changes(&self, error: &VolumeError) {
-        self.condition.change(&[Mode::Normal, Mode::Bypass], Mode::ReadOnly, &error.to_string());
+        let from = match planted::is(Bug::SettledOverRefusal) {
+            true => &[Mode::Normal, Mode::Bypass][..],
+            false => &[Mode::Normal, Mode::Settling, Mode::Bypass],
+        };
+        self.condition.change(from, Mode::ReadOnly, &error.to_string());
         self.signal.made_progress();
     }
 
@@ -95,6 +100,10 @@ impl Shared {
         host.wait_outside();
         host.tier.stop_admission();
         let gate = exclusive(&host.disk_gate);
+        if self.condition.mode() != Mode::Settling {
+            // A change that was waited for has left its file half changed. No sidecar may call that current.
+            return;
+        }
         let given_up = self.distrust_clean(host).and_then(|()| self.drain_pages(host)).and_then(|()| {
             self.all_files().iter().try_for_each(|file| {
                 self.leave_tier(host, file, || {
@@ -429,6 +438,10 @@ impl Shared {
             }
             if done() {
                 return Ok(());
+            }
+            if self.condition.mode() == Mode::ReadOnly {
+                // A change that was waited for has failed.
+                return Err(self.condition.read_only(operation, &host.flash_name));
             }
             fruitless += 1;
             if self.run_one(host, Mode::Settling) {

@@ -105,36 +105,35 @@ impl Shared {
             Ok(room)
         })?;
         host.changed();
-        self.sync_tier(host)?;
+        // From here on the disk is to be cut as well, before anybody goes on.
+        self.sync_tier(host).inspect_err(|error| self.refuse_half_done(error))?;
         self.cut_disk(host, file, len)
     }
 
     /// The tier has forgotten, durably, what lies past `len`: now the disk does.
     fn cut_disk(&self, host: &TierHost, file: &FileInner, len: u64) -> Result<(), VolumeError> {
         let failed = |error| VolumeError::from_device(RESIZE, &file.name, error);
-        let result = (|| {
-            if file.is_guarded() && len < GUARD_BYTES_MAX as u64 {
-                mask_head(file, len);
-                self.note(host, file, RESIZE, || {})?;
-            }
-            let gate = exclusive(&host.disk_gate);
-            file.len.store(len, Ordering::Release);
-            file.clip.store(len, Ordering::Release);
-            let physical = len.max(file.physical_min());
-            if file.physical.load(Ordering::Acquire) <= physical {
-                return Ok(());
-            }
-            file.resize(physical).map_err(failed)?;
-            file.flush(&self.counters).map_err(failed)?;
-            lock(&file.batch).forget(len / file.page_size, u64::MAX);
-            drop(gate);
-            // Before the file grows again: an older one may have other bytes there than zeros.
-            if !planted::is(Bug::CutUnmarked) {
-                self.note(host, file, RESIZE, || {})?;
-            }
-            Ok(())
-        })();
-        result.inspect_err(|error: &VolumeError| self.refuse_changes(error))
+        if file.is_guarded() && len < GUARD_BYTES_MAX as u64 {
+            mask_head(file, len);
+            self.note(host, file, RESIZE, || {})?;
+        }
+        let gate = exclusive(&host.disk_gate);
+        file.len.store(len, Ordering::Release);
+        file.clip.store(len, Ordering::Release);
+        let physical = len.max(file.physical_min());
+        if file.physical.load(Ordering::Acquire) <= physical {
+            return Ok(());
+        }
+        let cut = file.resize(physical).and_then(|()| file.flush(&self.counters)).map_err(failed);
+        // While the gate is held: who waits for it is not to go on with a disk that is half cut.
+        cut.inspect_err(|error| self.refuse_changes(error))?;
+        lock(&file.batch).forget(len / file.page_size, u64::MAX);
+        drop(gate);
+        // Before the file grows again: an older one may have other bytes there than zeros.
+        if !planted::is(Bug::CutUnmarked) {
+            self.note(host, file, RESIZE, || {})?;
+        }
+        Ok(())
     }
 
     /// See [`crate::VolumeFile::discard`].
@@ -190,16 +189,18 @@ impl Shared {
             self.zero_held(host, file, first, last)?;
             let noted = self.note_discarding(host, file, Some((first, last)))?;
             let forgotten = noted
-                && self.reshape(host, || {
-                    // Again at each attempt: a disk job may have written to the range meanwhile.
-                    if !planted::is(Bug::SyncedBatchRemembered) {
-                        lock(&file.batch).forget(first, last);
-                    }
-                    let zeroed =
-                        file.zero(inner, outer, &self.counters).and_then(|()| file.flush(&self.counters));
-                    zeroed.map_err(failed).inspect_err(|error| self.refuse_changes(error))?;
-                    Ok(host.tier.invalidate_range(&range).is_ok())
-                })?;
+                && self
+                    .reshape(host, || {
+                        // Again at each attempt: a disk job may have written to the range meanwhile.
+                        if !planted::is(Bug::SyncedBatchRemembered) {
+                            lock(&file.batch).forget(first, last);
+                        }
+                        let zeroed =
+                            file.zero(inner, outer, &self.counters).and_then(|()| file.flush(&self.counters));
+                        zeroed.map_err(failed).inspect_err(|error| self.refuse_changes(error))?;
+                        Ok(host.tier.invalidate_range(&range).is_ok())
+                    })
+                    .inspect_err(|error| self.refuse_half_done(error))?;
             if !forgotten {
                 *lock(&file.discarding) = None;
                 file.zero(inner, outer, &self.counters).map_err(failed)?;
@@ -207,16 +208,31 @@ impl Shared {
             }
         }
         host.changed();
-        self.sync_tier(host)?;
+        let discarding = lock(&file.discarding).is_some();
+        let synced = self.sync_tier(host);
+        if discarding {
+            // What is written there while the sidecar says so is zero after the next attachment.
+            synced.inspect_err(|error| self.refuse_half_done(error))?;
+        } else {
+            synced?;
+        }
         if !planted::is(Bug::DiscardUnflushed) {
             // If the tier was given up meanwhile, zeros went to disk.
             self.flush_direct(file)?;
         }
         // Before anything new is written there, or a crash would zero that.
-        if lock(&file.discarding).is_some() {
+        if discarding {
             self.note_discarding(host, file, None)?;
         }
         Ok(())
+    }
+
+    /// Between the steps of a change, for whatever reason it ends there: nobody goes on with the file as it is.
+    fn refuse_half_done(&self, error: &VolumeError) {
+        // Of a disk that fails they were refused before: see the others.
+        if !planted::is(Bug::SettledOverRefusal) {
+            self.refuse_changes(error);
+        }
     }
 
     /// Has the sidecar say what is being discarded. False if the tier was given up: then nothing is.
@@ -231,8 +247,7 @@ impl Shared {
             if let Some((first, end)) = pages {
                 lock(&file.batch).forget(first, end);
             }
-        });
-        let noted = noted.inspect_err(|error| self.refuse_changes(error))?;
+        })?;
         if !noted {
             *lock(&file.discarding) = None;
         }
@@ -241,7 +256,7 @@ impl Shared {
 
     /// Makes a change that stands in the sidecar, and replaces that, with the next mark. False if the tier
     /// was given up meanwhile: then the sidecar says so, and a file that is dirty again would never be
-    /// believed.
+    /// believed. If the sidecar cannot be replaced the volume is read-only, before anybody settles it.
     fn note(
         &self,
         host: &TierHost,
@@ -255,10 +270,11 @@ impl Shared {
             }
             let Some(_inside) = host.enter(&self.condition) else { continue };
             change();
-            if planted::is(Bug::DiscardUnmarked) && operation != RESIZE {
-                return self.write_sidecar(host, file, SidecarState::Dirty).map(|()| true);
-            }
-            return self.mark(host, file, SidecarState::Dirty).map(|()| true);
+            let noted = match planted::is(Bug::DiscardUnmarked) && operation != RESIZE {
+                true => self.write_sidecar(host, file, SidecarState::Dirty),
+                false => self.mark(host, file, SidecarState::Dirty),
+            };
+            return noted.inspect_err(|error| self.refuse_changes(error)).map(|()| true);
         }
     }
 
@@ -300,3 +316,6 @@ impl Shared {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -33,13 +33,13 @@ impl Shared {
         let layout = shared(&file.layout);
         match (self.condition.route("write", &file.name)?, layout.as_deref()) {
             (Route::Tier, Some(host)) if host.disk_first() => self.write_through(host, file, buf, offset),
-            (Route::Tier, Some(host)) => {
+            (Route::Tier, Some(host)) => host.writing(|| {
                 // The length first: what is staged in past the end would not be written to disk.
                 for word in [&file.len, &file.clip] {
                     word.fetch_max(end, Ordering::AcqRel);
                 }
-                host.writing(|| self.write_back(host, file, buf, offset))
-            }
+                self.write_back(host, file, buf, offset)
+            }),
             _ => self.write_past_tier(file, buf, offset),
         }
     }
