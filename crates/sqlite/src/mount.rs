@@ -22,7 +22,7 @@ use mezzanine_volume::{
 use crate::database::Database;
 use crate::database_file::{Acquired, FileId, ProcessLock};
 use crate::error::{Error, ErrorKind};
-use crate::flash_file::{holds_tier, is_fresh, make_file, open_existing};
+use crate::flash_file::{holds_tier, is_fresh, make_file, open_existing, refuse_place_of_database};
 use crate::lineage::{OfProcess, Origin};
 use crate::logs;
 use crate::params::Params;
@@ -412,6 +412,7 @@ impl Registry {
         // Sidecars name it, and are read wherever a process is.
         let flash = &*std::path::absolute(flash_of(database, params)?)
             .map_err(|source| Error::io("open the flash file", database.display(), source))?;
+        refuse_place_of_database(flash, |file| file == lock.id() || self.databases.contains_key(&file))?;
         if let Some(mount) = self.by_flash.get(&name_of(flash)) {
             return Ok(Arc::clone(mount));
         }
@@ -518,6 +519,7 @@ pub(crate) fn replace_flash(
         Error::new(ErrorKind::NoFlash, "replace the flash of", mount.flash(), reason)
     })?;
     let flash = &*std::path::absolute(flash).map_err(|source| Error::io("use", flash.display(), source))?;
+    refuse_place_of_database(flash, |file| registry.databases.contains_key(&file))?;
     let mut options = ReplaceOptions { force, ..ReplaceOptions::new(tier(present)?) };
     let made = if is_fresh(flash) { make_file(flash, &mount.name(), &options.tier)? } else { None };
     let made_here = made.is_some();

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use rusqlite::Connection;
-use support::{Folder, check, count, flags, register, uri};
+use support::{Folder, check, count, flags, open_with, register, uri};
 
 /// Makes a tier and commits once, as soon as the file `go` is there; then says so and stays until told to end.
 #[test]
@@ -118,4 +118,63 @@ fn a_flash_file_that_is_replaced_takes_a_database_with_it() {
         committed.iter().any(|number| !has_row(&folder, *number))
     });
     assert!(lost);
+}
+
+/// Whether what is acknowledged is there at the next opening, or the first one is refused and has changed nothing.
+fn keeps_commits(there: bool, name: &str) -> bool {
+    let folder = Folder::new();
+    let path = folder.file("app.db");
+    let insert =
+        |db: &Connection| db.execute_batch("CREATE TABLE IF NOT EXISTS t (a); INSERT INTO t VALUES (1)");
+    if there {
+        insert(&Connection::open(&path).unwrap()).unwrap();
+    }
+    let before = fs::read(&path).ok();
+    register();
+    let open = || Connection::open_with_flags(uri(&path, &folder.file(name), ""), flags());
+    match open().and_then(|db| insert(&db)) {
+        Ok(()) => open().is_ok_and(|db| count(&db, "SELECT count(*) FROM t") == 1 + i64::from(there)),
+        Err(_) => {
+            let said = mezzanine_sqlite::last_error().unwrap_or_default();
+            let left = name != "app.db" && folder.file(name).exists();
+            fs::read(&path).ok() == before && !left && said.contains(name)
+        }
+    }
+}
+
+/// Was found by reading: the flash file was taken for a log, removed by whoever looked for one, or renamed over the
+/// database.
+#[test]
+fn a_flash_file_with_the_name_of_a_part_of_a_database_is_refused() {
+    let all = || {
+        let names = ["app.db", "app.db-wal", "app.db-journal", "app.db-shm", "app.db.mezzanine"];
+        [true, false].iter().all(|&there| names.iter().all(|name| keeps_commits(there, name)))
+    };
+    mezzanine_engine::planted::only_with(&[mezzanine_engine::planted::Bug::FlashInPlaceOfLog], all);
+}
+
+/// The same, of a database that is on another tier, or on none yet.
+#[test]
+fn nor_may_it_be_in_the_place_of_a_part_of_another_database() {
+    let folder = Folder::new();
+    let other = open_with(&folder, "other.db", "").unwrap();
+    other.execute_batch("CREATE TABLE t (a)").unwrap();
+    fs::write(folder.file("plain.db"), "").unwrap();
+    let empty = open_with(&folder, "empty.db", "").unwrap();
+    for name in ["other.db-journal", "other.db-wal/flash.mezz", "plain.db-journal", "empty.db"] {
+        let uri = uri(&folder.file("app.db"), &folder.file(name), "");
+        Connection::open_with_flags(&uri, flags()).unwrap_err();
+        let said = mezzanine_sqlite::last_error().unwrap();
+        assert!(said.contains(name) && said.contains("name of its own"), "{said}");
+        assert!(!folder.file("app.db").exists());
+    }
+    // One that was there before the database has that name.
+    let first = uri(&folder.file("app.db"), &folder.file("late.db-journal"), "");
+    drop((other, empty));
+    Connection::open_with_flags(&first, flags()).unwrap().execute_batch("CREATE TABLE t (a)").unwrap();
+    open_with(&folder, "late.db", "").unwrap_err();
+    let said = mezzanine_sqlite::last_error().unwrap();
+    assert!(said.contains("late.db-journal") && said.contains("is a flash file"), "{said}");
+    let app = Connection::open_with_flags(&first, flags()).unwrap();
+    assert_eq!(count(&app, "SELECT count(*) FROM t"), 0);
 }
