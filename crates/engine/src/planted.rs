@@ -622,6 +622,8 @@ bugs! {
         DatabaseTakenForFlash,
         /// A flash file may have the name of a database's log, and is taken for one at the next opening. It was so once. (SQLite's part.)
         FlashInPlaceOfLog,
+        /// An opening that is refused leaves the flash file that it has made. It was so once. (SQLite's part.)
+        UnusedFlashLeft,
         /// The word that has a file formatted whatever is in it takes a tier with pages of others as well. It was so once. (SQLite's part.)
         ForceFormatsTiers,
         /// What is made beside a database is for the user alone that made it. It was so once. (SQLite's and the volume's part.)

@@ -192,13 +192,24 @@ pub(crate) fn open(
         Acquired::Locked(lock) => lock,
         Acquired::HeldElsewhere => return Err(held_elsewhere(path)),
     };
-    let opened = registry.add(path, mount, params, lock);
-    if opened.is_err() && !existed && fs::metadata(path).is_ok_and(|found| found.len() == 0) {
-        // Leave no empty file behind that was not there; the error says more than one about its removal
-        // would.
-        let _ = fs::remove_file(path);
+    match registry.add(path, mount, params, &lock) {
+        Ok((mount, database)) => {
+            let id = lock.id();
+            OfProcess::here().name(&database);
+            let attached = Attached { mount, database: Arc::clone(&database), connections: 1, lock };
+            registry.databases.insert(id, attached);
+            Ok(database)
+        }
+        Err(error) => {
+            let empty = |found: fs::Metadata| found.len() == 0 && FileId::from(&found) == lock.id();
+            if !existed && fs::metadata(path).is_ok_and(empty) {
+                // Leave no empty file behind that was not there, as long as nobody else can have it; the error says
+                // more than one about its removal would.
+                let _ = fs::remove_file(path);
+            }
+            Err(error)
+        }
     }
-    opened
 }
 
 impl Attached {
@@ -374,53 +385,56 @@ fn is_of_another_tier(mount: &Mount, database: &Path) -> bool {
 }
 
 impl Registry {
-    /// A database that this process has locked and not had open yet.
+    /// Attaches a database that this process has locked and not had open yet.
     fn add(
         &mut self,
         path: &Path,
         mount: Option<&Arc<Mount>>,
         params: &Params,
-        lock: ProcessLock,
-    ) -> Result<Arc<Database>, Error> {
-        let mount = match mount {
-            Some(mount) => Arc::clone(mount),
-            None => self.mount_for(path, params, &lock)?,
+        lock: &ProcessLock,
+    ) -> Result<(Arc<Mount>, Arc<Database>), Error> {
+        let (mount, made) = match mount {
+            Some(mount) => (Arc::clone(mount), false),
+            None => self.mount_for(path, params, lock)?,
         };
-        match attach(&mount, path, &lock) {
-            Ok(database) => {
-                let id = lock.id();
-                OfProcess::here().name(&database);
-                let attached = Attached { mount, database: Arc::clone(&database), connections: 1, lock };
-                self.databases.insert(id, attached);
-                Ok(database)
-            }
+        match attach(&mount, path, lock) {
+            Ok(database) => Ok((mount, database)),
             Err(error) => {
                 // The first error is the one to report.
                 let _ = self.unmount_if_unused(&mount);
+                if made {
+                    remove_unused_flash(&mount, path);
+                }
                 Err(error)
             }
         }
     }
 
-    /// The tier that a URI names, opened or formatted if it is not yet.
+    /// The tier that a URI names, opened or formatted if it is not yet; and whether its flash file was made for that.
     fn mount_for(
         &mut self,
         database: &Path,
         params: &Params,
         lock: &ProcessLock,
-    ) -> Result<Arc<Mount>, Error> {
+    ) -> Result<(Arc<Mount>, bool), Error> {
         // Sidecars name it, and are read wherever a process is.
         let flash = &*std::path::absolute(flash_of(database, params)?)
             .map_err(|source| Error::io("open the flash file", database.display(), source))?;
         refuse_place_of_database(flash, |file| file == lock.id() || self.databases.contains_key(&file))?;
         if let Some(mount) = self.by_flash.get(&name_of(flash)) {
-            return Ok(Arc::clone(mount));
+            return Ok((Arc::clone(mount), false));
         }
-        let mount = Arc::new(open_flash(flash, database, params, lock)?);
-        record::begin(&mount.volume, params.trace.as_deref())?;
+        let (mount, made) = open_flash(flash, database, params, lock)?;
+        let mount = Arc::new(mount);
+        if let Err(error) = record::begin(&mount.volume, params.trace.as_deref()) {
+            if made {
+                remove_unused_flash(&mount, database);
+            }
+            return Err(error);
+        }
         self.by_flash.insert(mount.name(), Arc::clone(&mount));
         self.attach_others(&mount, database);
-        Ok(mount)
+        Ok((mount, made))
     }
 
     /// Attaches what else has pages in the tier that `database` was opened with. What cannot be attached is named
@@ -547,9 +561,25 @@ pub(crate) fn replace_flash(
     Ok(())
 }
 
-/// Opens the tier on a flash file; a file that does not exist, or is empty, becomes one if its size is given.
-fn open_flash(flash: &Path, database: &Path, params: &Params, lock: &ProcessLock) -> Result<Mount, Error> {
+/// Removes the flash file that an opening has made which was refused, unless the database has come to need it. It is
+/// in use until then, so nobody else has anything in it.
+fn remove_unused_flash(mount: &Mount, database: &Path) {
+    if PathSidecar::beside(database).needed_tier().is_none() && !planted::is(Bug::UnusedFlashLeft) {
+        // The error of the opening says more than one about the removal would.
+        let _ = fs::remove_file(mount.name());
+    }
+}
+
+/// Opens the tier on a flash file; a file that does not exist, or is empty, becomes one if its size is given. Says
+/// whether it was made.
+fn open_flash(
+    flash: &Path,
+    database: &Path,
+    params: &Params,
+    lock: &ProcessLock,
+) -> Result<(Mount, bool), Error> {
     let made = if is_fresh(flash) { make_flash(flash, database, params, lock)? } else { None };
+    let made_here = made.is_some();
     // Another process may have made it meanwhile: then it is that one's, or free by now.
     let device = made.map_or_else(|| open_existing(flash), Ok)?;
     // Its shape is what it is, its policies are what the URI wants.
@@ -560,7 +590,7 @@ fn open_flash(flash: &Path, database: &Path, params: &Params, lock: &ProcessLock
     })?;
     let name =
         canonical(flash).map_err(|source| Error::io("open the flash file", flash.display(), source))?;
-    Ok(Mount {
+    let mount = Mount {
         origin: Origin::here(),
         volume: Arc::new(volume),
         names: Mutex::new(vec![name]),
@@ -568,7 +598,8 @@ fn open_flash(flash: &Path, database: &Path, params: &Params, lock: &ProcessLock
         disk: None,
         owned: true,
         drained_at_close: AtomicBool::new(false),
-    })
+    };
+    Ok((mount, made_here))
 }
 
 /// A new flash file with an empty tier whose pages are as large as those of the database; `None` if another

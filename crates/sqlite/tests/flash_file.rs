@@ -178,3 +178,25 @@ fn nor_may_it_be_in_the_place_of_a_part_of_another_database() {
     let app = Connection::open_with_flags(&first, flags()).unwrap();
     assert_eq!(count(&app, "SELECT count(*) FROM t"), 0);
 }
+
+/// An opening is refused, for its logs or for the recording that it is to make.
+#[test]
+fn a_refused_opening_leaves_no_flash_file_and_no_database() {
+    let nothing_left = |trace: &str| {
+        let folder = Folder::new();
+        let path = folder.file("app.db");
+        if trace.is_empty() {
+            fs::write(&path, "").unwrap();
+            fs::create_dir(folder.file("app.db-wal")).unwrap();
+            fs::write(folder.file("app.db-wal/journal"), "one").unwrap();
+            fs::write(folder.file("app.db-journal"), "two").unwrap();
+        }
+        register();
+        let uri = uri(&path, &folder.file("new.mezz"), trace);
+        assert!(Connection::open_with_flags(uri, flags()).is_err());
+        assert_eq!(path.exists(), trace.is_empty());
+        !folder.file("new.mezz").exists()
+    };
+    let all = || ["", "&trace=/nowhere/app.mezztrace"].iter().all(|trace| nothing_left(trace));
+    mezzanine_engine::planted::only_with(&[mezzanine_engine::planted::Bug::UnusedFlashLeft], all);
+}
