@@ -39,7 +39,11 @@ pub(crate) fn make_file(
     tier: &TierConfig,
 ) -> Result<Option<Arc<dyn Device>>, Error> {
     let failed = |source| Error::io("make the flash file", flash.display(), source);
-    // A link leads to where the file is to be.
+    if fs::symlink_metadata(flash).is_ok_and(|found| found.is_symlink()) {
+        // It is not followed when the tier is opened either, and that says so.
+        mezzanine_volume::open_flash(flash)?;
+    }
+    // The way there may be by links.
     let flash = &*fs::canonicalize(flash).unwrap_or_else(|_| flash.to_owned());
     for attempt in 1.. {
         remove_unfinished(flash);

@@ -200,3 +200,28 @@ fn a_refused_opening_leaves_no_flash_file_and_no_database() {
     let all = || ["", "&trace=/nowhere/app.mezztrace"].iter().all(|trace| nothing_left(trace));
     mezzanine_engine::planted::only_with(&[mezzanine_engine::planted::Bug::UnusedFlashLeft], all);
 }
+
+/// Was found by trial: the first opening made a tier where the link leads, and the second refused the link.
+#[test]
+fn a_link_is_no_flash_file_wherever_it_leads() {
+    for there in [true, false] {
+        let folder = Folder::new();
+        register();
+        if there {
+            fs::write(folder.file("real.mezz"), "").unwrap();
+        }
+        std::os::unix::fs::symlink(folder.file("real.mezz"), folder.file("link.mezz")).unwrap();
+        let uri = uri(&folder.file("app.db"), &folder.file("link.mezz"), "");
+        for _ in 0..2 {
+            assert!(Connection::open_with_flags(&uri, flags()).is_err());
+            let said = mezzanine_sqlite::last_error().unwrap();
+            assert!(said.contains("link.mezz") && said.contains("name the file itself"), "{said}");
+        }
+        assert_eq!(fs::metadata(folder.file("real.mezz")).map_or(0, |found| found.len()), 0);
+        let db = open_with(&folder, "app.db", "").unwrap();
+        let pragma = format!("PRAGMA mezzanine_replace = '{}'", folder.file("link.mezz").display());
+        assert!(
+            db.query_row(&pragma, [], |_| Ok(())).unwrap_err().to_string().contains("name the file itself")
+        );
+    }
+}
