@@ -639,6 +639,8 @@ bugs! {
         ReplacedFileVouched,
         /// Pages leave a tier for the file of a closed database, whatever stands there by now. It was so once. (SQLite's part.)
         CopiedOverUnnoticed,
+        /// A file that is copied over a closed database is told by its first bytes alone, which an older copy has as well. It was so once. (SQLite's part.)
+        OlderCopyUnnoticed,
         /// A copy of a tier, opened with a copy of a database, attaches the databases that the original is of. It was so once. (SQLite's part.)
         CopiesTakeOriginals,
         /// In sync mode `drained` a page that cannot be read leaves its tier in use, and every restart of the server comes to it again. It was so once. (The

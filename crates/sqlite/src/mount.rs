@@ -137,10 +137,6 @@ impl Mount {
     }
 
     fn database(self: &Arc<Self>, path: &Path, lock: &ProcessLock) -> Result<Arc<Database>, Error> {
-        let backing = match &self.disk {
-            None => lock.file() as Arc<dyn Device>,
-            Some(open) => open(path).map_err(|source| Error::device("open", path.display(), source))?,
-        };
         let sidecar = Arc::new(PathSidecar::of(path, lock.id().numbers()));
         let options = AttachOptions { guard: Some(HeaderGuard { bytes: GUARD.to_vec() }) };
         // An earlier opening through a volume that its owner keeps may have left the file attached.
@@ -150,6 +146,12 @@ impl Mount {
                 if let Some(now) = self.volume.nonce() {
                     logs::claim(path, sidecar.opening(), now, lock.writable())?;
                 }
+                let backing = match &self.disk {
+                    None => lock.file().disk(),
+                    Some(open) => {
+                        open(path).map_err(|source| Error::device("open", path.display(), source))?
+                    }
+                };
                 self.volume.attach(path, backing, sidecar, options)?
             }
         };
@@ -172,9 +174,7 @@ pub(crate) fn open(
                 return Err(Error::new(ErrorKind::Io, "create", path.display(), "it exists already"));
             }
             if attached.connections == 0 {
-                attached.refuse_changed(path)?;
-                attached.database.entered(logs::enter(path)?);
-                attached.lock.file().take_up();
+                attached.enter_again(path)?;
             }
             attached.connections += 1;
             return Ok(Arc::clone(&attached.database));
@@ -214,12 +214,19 @@ pub(crate) fn open(
 
 impl Attached {
     /// A database that nobody had open while another kept the tier is opened again.
-    fn refuse_changed(&self, path: &Path) -> Result<(), Error> {
-        let same = self.database.is_as_it_was(&*self.lock.file())?;
-        if same || planted::is(Bug::ReplacedFileUsed) {
-            return Ok(());
+    fn enter_again(&self, path: &Path) -> Result<(), Error> {
+        if !self.is_as_it_was()? && !planted::is(Bug::ReplacedFileUsed) {
+            return Err(changed(path, "it was written over by another program"));
         }
-        Err(changed(path, "it was written over by another program"))
+        self.database.entered(logs::enter(path)?);
+        self.lock.file().take_up();
+        Ok(())
+    }
+
+    /// Whether the file is what the tier knows it to be.
+    fn is_as_it_was(&self) -> Result<bool, Error> {
+        let file = self.lock.file();
+        Ok(file.is_as_left() && self.database.is_as_it_was(&*file)?)
     }
 }
 
@@ -227,7 +234,7 @@ impl Attached {
 fn changed(path: &Path, what: &str) -> Error {
     let reason = format!("{what} while its tier was open");
     Error::new(ErrorKind::Volume(VolumeErrorKind::ChangedFile), "open", path.display(), reason).advise(
-        "put the file back that was there; or close all databases of the tier first, and see then what it says",
+        "close all databases of the tier; then put the file back that was there, or see what opening this one says",
     )
 }
 
@@ -489,7 +496,7 @@ impl Registry {
     fn look_before_closing(&self, mount: &Arc<Mount>) {
         for attached in self.databases.values().filter(|attached| Arc::ptr_eq(&attached.mount, mount)) {
             // What cannot be read is no better.
-            let same = attached.database.is_as_it_was(&*attached.lock.file()).unwrap_or(false);
+            let same = attached.is_as_it_was().unwrap_or(false);
             if !same && !planted::is(Bug::ReplacedFileVouched) {
                 attached.database.changed_by_others();
             }
