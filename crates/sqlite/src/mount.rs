@@ -218,7 +218,11 @@ impl Attached {
         if !self.is_as_it_was()? && !planted::is(Bug::ReplacedFileUsed) {
             return Err(changed(path, "it was written over by another program"));
         }
-        self.database.entered(logs::enter(path)?);
+        if self.lock.writable() {
+            self.database.entered(logs::enter(path)?);
+        } else {
+            refuse_wal_that_others_write(path, &self.lock)?;
+        }
         self.lock.file().take_up();
         Ok(())
     }
