@@ -320,10 +320,11 @@ pub(crate) fn close(database: Arc<Database>) -> Result<(), Error> {
     left
 }
 
-/// Gives back a volume that its owner closes: its databases are no longer locked against other processes.
-/// Refused while connections are open.
+/// Gives back a volume that its owner closes, `drained` or not: its databases are no longer locked against other
+/// processes. Refused while connections are open.
 pub(crate) fn release(
     mount: &Arc<Mount>,
+    drained: bool,
     close: impl FnOnce(&Volume) -> Result<(), Error>,
 ) -> Result<(), Error> {
     mount.refuse_in_child("close the tier", Path::new(&mount.flash()))?;
@@ -340,7 +341,8 @@ pub(crate) fn release(
         .advise("close the connections first"));
     }
     registry.look_before_closing(mount);
-    let closed = close(&mount.volume);
+    let closed =
+        close(&mount.volume).and_then(|()| if drained { registry.give_back_logs(mount) } else { Ok(()) });
     registry.databases.retain(|_, attached| !Arc::ptr_eq(&attached.mount, mount));
     let recorded = record::end(&mount.volume);
     closed.and(recorded)
@@ -512,12 +514,25 @@ impl Registry {
     fn close(&mut self, mount: &Arc<Mount>) -> Result<(), Error> {
         let drained = mount.drained_at_close.load(Ordering::Relaxed);
         self.look_before_closing(mount);
-        let closed = if drained { mount.volume.close_drained() } else { mount.volume.close() };
+        let closed = match drained {
+            true => {
+                mount.volume.close_drained().map_err(Error::from).and_then(|()| self.give_back_logs(mount))
+            }
+            false => mount.volume.close().map_err(Error::from),
+        };
         self.by_flash.retain(|_, known| !Arc::ptr_eq(known, mount));
         self.databases.retain(|_, attached| !Arc::ptr_eq(&attached.mount, mount));
         let recorded = record::end(&mount.volume);
-        closed?;
-        recorded
+        closed.and(recorded)
+    }
+
+    /// Puts the logs that are left where an SQLite without the tier looks for them, when its databases are ordinary
+    /// ones: as long as a log directory stands it opens none. What stands in the place of one has logs of its own.
+    fn give_back_logs(&self, mount: &Arc<Mount>) -> Result<(), Error> {
+        let ours = self.databases.values().filter(|attached| Arc::ptr_eq(&attached.mount, mount));
+        let writable = ours.map(|attached| &attached.database).filter(|database| database.writable());
+        let theirs = writable.filter(|database| !database.has_moved() && !planted::is(Bug::DrainedLogsKept));
+        theirs.map(|database| logs::give_back(database.path())).fold(Ok(()), Result::and)
     }
 }
 
