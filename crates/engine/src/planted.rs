@@ -635,6 +635,8 @@ bugs! {
         PagesKeptBack,
         /// A drained tier leaves logs that hold something where no SQLite but its own looks for them. It was so once. (SQLite's part.)
         DrainedLogsKept,
+        /// A database that is there is forgotten where nobody can read the sidecar that says whether it needs its tier. It was so once. (SQLite's part.)
+        UnreadSidecarForgotten,
         /// A file that took the place of a database while its tier was open is used with what the tier knows of the one before. It was so once. (SQLite's part.)
         ReplacedFileUsed,
         /// At the end of a tier the sidecar of a file that was replaced meanwhile, or written over, vouches for what stands in its place. It was so once.
