@@ -641,6 +641,8 @@ bugs! {
         ReplacedFileUsed,
         /// At the end of a tier the sidecar of a file that was replaced meanwhile, or written over, vouches for what stands in its place. It was so once.
         ReplacedFileVouched,
+        /// At the end of a tier a file that was removed with its sidecar gets another one. It was so once. (SQLite's and the volume's part.)
+        SidecarOfNothing,
         /// Pages leave a tier for the file of a closed database, whatever stands there by now. It was so once. (SQLite's part.)
         CopiedOverUnnoticed,
         /// A file that is copied over a closed database is told by its first bytes alone, which an older copy has as well. It was so once. (SQLite's part.)

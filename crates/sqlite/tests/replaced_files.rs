@@ -363,6 +363,38 @@ fn a_database_that_was_only_closed_is_opened_again_and_one_that_is_gone_is_not_m
     }
 }
 
+/// A closed database is removed with its sidecar. Whether nothing of it comes back, and the other is as it was.
+fn nothing_comes_back(mode: &str) -> bool {
+    let folder = Folder::new();
+    let (kept, app) = two_on_one_tier(&folder, &format!("&sync_mode={mode}"));
+    fill(&kept, 0, 100);
+    app.close().unwrap();
+    fs::remove_file(folder.file("app.db")).unwrap();
+    // In `through` there is none yet.
+    let _ = fs::remove_file(folder.file("app.db.mezzanine"));
+    kept.close().unwrap();
+    let gone = ["app.db", "app.db.mezzanine", "app.db-wal"].iter().all(|name| !folder.file(name).exists());
+    let kept = open_with(&folder, "kept.db", "").unwrap();
+    check(&kept);
+    let waits_for = support::pragma_text(&kept, "mezzanine_forget");
+    if waits_for.contains("app.db") {
+        support::pragma_text(&kept, &format!("mezzanine_forget = '{}'", folder.file("app.db").display()));
+    }
+    assert_eq!(count(&kept, "SELECT count(*) FROM t"), 100);
+    fill(&kept, 0, 10);
+    gone
+}
+
+/// Was found by trial: its sidecar came back when the tier was closed, and kept a new database of that name from
+/// being opened.
+#[test]
+fn a_database_that_is_removed_with_its_sidecar_stays_away() {
+    for mode in ["durable", "through"] {
+        let bugs = [mezzanine_engine::planted::Bug::SidecarOfNothing];
+        mezzanine_engine::planted::only_with(&bugs, || nothing_comes_back(mode));
+    }
+}
+
 /// As SQLite does: a write after another file was renamed over an open one is refused.
 #[test]
 fn a_write_after_a_rename_over_an_open_file_is_refused() {
