@@ -620,6 +620,10 @@ bugs! {
         FlashReplaced,
         /// What is named as a flash file is opened and closed, or formatted, though it holds a database. It was so once. (SQLite's part.)
         DatabaseTakenForFlash,
+        /// A flash file may have the name of a database's log, and is taken for one at the next opening. It was so once. (SQLite's part.)
+        FlashInPlaceOfLog,
+        /// An opening that is refused leaves the flash file that it has made. It was so once. (SQLite's part.)
+        UnusedFlashLeft,
         /// The word that has a file formatted whatever is in it takes a tier with pages of others as well. It was so once. (SQLite's part.)
         ForceFormatsTiers,
         /// What is made beside a database is for the user alone that made it. It was so once. (SQLite's and the volume's part.)
@@ -629,6 +633,10 @@ bugs! {
         /// Pages that were written without a sync stay in the memory of the process while the log that has them as they were goes. It was so once. (SQLite's
         /// part.)
         PagesKeptBack,
+        /// A drained tier leaves logs that hold something where no SQLite but its own looks for them. It was so once. (SQLite's part.)
+        DrainedLogsKept,
+        /// A database that is there is forgotten where nobody can read the sidecar that says whether it needs its tier. It was so once. (SQLite's part.)
+        UnreadSidecarForgotten,
         /// A file that took the place of a database while its tier was open is used with what the tier knows of the one before. It was so once. (SQLite's part.)
         ReplacedFileUsed,
         /// At the end of a tier the sidecar of a file that was replaced meanwhile, or written over, vouches for what stands in its place. It was so once.
@@ -638,8 +646,12 @@ bugs! {
         /// Files are forgotten before their names are off flash: if that fails, nobody waits for them, and no job is carried out. It was so once. (The
         /// volume's part.)
         ForgottenBeforeWritten,
+        /// At the end of a tier a file that was removed with its sidecar gets another one. It was so once. (SQLite's and the volume's part.)
+        SidecarOfNothing,
         /// Pages leave a tier for the file of a closed database, whatever stands there by now. It was so once. (SQLite's part.)
         CopiedOverUnnoticed,
+        /// A file that is copied over a closed database is told by its first bytes alone, which an older copy has as well. It was so once. (SQLite's part.)
+        OlderCopyUnnoticed,
         /// A copy of a tier, opened with a copy of a database, attaches the databases that the original is of. It was so once. (SQLite's part.)
         CopiesTakeOriginals,
         /// In sync mode `drained` a page that cannot be read leaves its tier in use, and every restart of the server comes to it again. It was so once. (The

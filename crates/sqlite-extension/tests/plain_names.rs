@@ -200,3 +200,19 @@ fn rules_that_cannot_be_used_are_named() {
         assert!(why.contains("rules.toml") && why.contains(part), "{why}");
     }
 }
+
+/// Was found by reading: the extension was loaded without a word, and then every database failed to open.
+#[test]
+fn rules_that_cannot_be_used_are_named_also_when_the_extension_becomes_the_default_later() {
+    let Some(shell) = shell() else { return };
+    let folder = Folder::new("later");
+    let rules = folder.file("rules.toml");
+    fs::write(&rules, "colour = 1\n").unwrap();
+    let script =
+        format!(".load {} mezzanine_default\n.open plain.db\n{FILL} SELECT a FROM t;\n", library().display());
+    let output = folder.run(&shell, "sqlite3_extension_init", Some(&rules), &script);
+    let why = String::from_utf8_lossy(&output.stderr);
+    assert!(why.contains("rules.toml") && why.contains("[[database]]"), "{why}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "7\n", "{why}");
+    assert_eq!(plain(&shell, &folder.file("plain.db"), "SELECT a FROM t"), "7");
+}

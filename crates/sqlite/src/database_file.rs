@@ -11,14 +11,17 @@
 //!    its descriptor stays parked: one for each such file that was ever opened.
 //! 4. Children that are forked have no part in it.
 //! 5. Who writes over a file without SQLite asks for no lock. Where nobody has the database open here, and its tier
-//!    is kept by another one, that is a restore: what the tier has of the file before must not come into it. So
-//!    its first bytes are remembered when it is closed, and looked at before each change.
+//!    is kept by another one, that is a restore: what the tier has of the file before must not come into it, nor may
+//!    what it knows of that one be read. So its first bytes, its length and the time of its last change are remembered
+//!    when it is closed, and again after each change of our own; and looked at before each, and before it is used
+//!    again. Of another file, and of an older copy of the same one, the first bytes alone may be the same.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -26,7 +29,6 @@ use mezzanine_device::fork::KeptFromChildren;
 use mezzanine_device::{Capabilities, Device, DeviceError, FileDevice, Request};
 use mezzanine_engine::planted::{self, Bug};
 
-use crate::database::HEADER_BYTES;
 use crate::error::Error;
 use crate::ffi;
 use crate::lineage::OfProcess;
@@ -156,19 +158,42 @@ impl Parked {
     }
 }
 
-/// How often the first bytes are read before they count as those of another file.
-const READS_OF_OTHER: usize = 2;
+/// How often a file is looked at before it counts as another one.
+const LOOKS_AT_OTHER: usize = 2;
+
+/// The first bytes that are remembered: SQLite's header, or a guard with the name of its tier and file.
+const HEAD_BYTES: usize = 128;
+
+/// What tells a file that nobody has open here from another that gets into its place (rule 5).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Left {
+    head: [u8; HEAD_BYTES],
+    len: u64,
+    /// When its contents were changed last, in seconds and nanoseconds. Whoever changes an owner, a mode or a name
+    /// leaves that as it was.
+    changed: (i64, i64),
+}
+
+impl Left {
+    fn is_same(&self, left: &Self) -> bool {
+        let times =
+            (self.len, self.changed) == (left.len, left.changed) || planted::is(Bug::OlderCopyUnnoticed);
+        times && self.head == left.head
+    }
+}
 
 /// The file of a database in use: a device that its volume reads and writes.
 pub(crate) struct DatabaseFile {
     descriptor: Option<Descriptor>,
-    /// The first bytes that it has to have (rule 5).
-    left: RwLock<Option<[u8; HEADER_BYTES]>>,
+    /// What it has to be (rule 5).
+    left: RwLock<Option<Left>>,
+    /// Whether all changes that the volume makes come by here.
+    is_disk: AtomicBool,
 }
 
 impl DatabaseFile {
     fn new(descriptor: Descriptor) -> Self {
-        Self { descriptor: Some(descriptor), left: RwLock::default() }
+        Self { descriptor: Some(descriptor), left: RwLock::default(), is_disk: AtomicBool::new(false) }
     }
 
     #[allow(clippy::expect_used, reason = "it is there until it is dropped")]
@@ -176,10 +201,20 @@ impl DatabaseFile {
         self.descriptor.as_ref().expect("a file that is not dropped has its descriptor")
     }
 
+    /// The device for the volume that the database is attached to.
+    pub(crate) fn disk(self: Arc<Self>) -> Arc<dyn Device> {
+        self.is_disk.store(true, Ordering::Relaxed);
+        self
+    }
+
     /// Nobody has the database open here from now on, and its tier goes on.
     pub(crate) fn leave(&self) {
+        if !self.is_disk.load(Ordering::Relaxed) {
+            return;
+        }
+        // What is under way comes to its end first.
         let mut left = self.left.write().unwrap_or_else(PoisonError::into_inner);
-        *left = self.first_bytes().ok().filter(|_| !planted::is(Bug::CopiedOverUnnoticed));
+        *left = self.look().ok().filter(|_| !planted::is(Bug::CopiedOverUnnoticed));
     }
 
     /// The database is opened again.
@@ -187,40 +222,50 @@ impl DatabaseFile {
         *self.left.write().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
+    /// Whether it is what was left, or nobody has left it.
+    pub(crate) fn is_as_left(&self) -> bool {
+        !self.is_other(self.left.read().unwrap_or_else(PoisonError::into_inner).as_ref())
+    }
+
     /// Through the page cache, where another program's write is at once. A shorter file ends with zeros.
-    fn first_bytes(&self) -> io::Result<[u8; HEADER_BYTES]> {
-        let mut bytes = [0; HEADER_BYTES];
+    fn look(&self) -> io::Result<Left> {
+        let file = self.descriptor().file();
+        let found = file.metadata()?;
+        let mut head = [0; HEAD_BYTES];
         let mut read = 0;
-        while read < bytes.len() {
-            match self.descriptor().file().read_at(&mut bytes[read..], read as u64) {
+        while read < head.len() {
+            match file.read_at(&mut head[read..], read as u64) {
                 Ok(0) => break,
                 Ok(count) => read += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(bytes)
+        Ok(Left { head, len: found.len(), changed: (found.mtime(), found.mtime_nsec()) })
     }
 
     /// Whether there is something else by now than what was left. What cannot be read is not known to be.
-    fn is_other(&self, left: Option<[u8; HEADER_BYTES]>) -> bool {
-        let other = |left| self.first_bytes().is_ok_and(|found| found != left);
-        left.is_some_and(|left| (0..READS_OF_OTHER).all(|_| other(left)))
+    fn is_other(&self, left: Option<&Left>) -> bool {
+        let other = |left: &Left| self.look().is_ok_and(|found| !found.is_same(left));
+        left.is_some_and(|left| (0..LOOKS_AT_OTHER).all(|_| other(left)))
     }
 
-    /// Carries out a change of the file from this offset on, if it is what was left.
-    fn change<R>(&self, from: u64, change: impl FnOnce() -> R) -> Option<R> {
-        if from >= HEADER_BYTES as u64 {
+    /// Carries out a change of the file, if it is what was left.
+    fn change<R>(&self, change: impl FnOnce() -> R) -> Option<R> {
+        {
             let left = self.left.read().unwrap_or_else(PoisonError::into_inner);
-            return (!self.is_other(*left)).then(change);
+            if left.is_none() {
+                return Some(change());
+            }
         }
+        // One at a time, since each is followed by another look.
         let mut left = self.left.write().unwrap_or_else(PoisonError::into_inner);
-        if self.is_other(*left) {
+        if self.is_other(left.as_ref()) {
             return None;
         }
         let changed = change();
         if left.is_some() {
-            *left = self.first_bytes().ok();
+            *left = self.look().ok();
         }
         Some(changed)
     }
@@ -256,30 +301,28 @@ impl Device for DatabaseFile {
     }
 
     fn run(&self, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>> {
-        match batch.iter().filter_map(first_changed).min() {
-            None => self.device().run(batch),
-            Some(from) => match self.change(from, || self.device().run(batch)) {
-                Some(results) => results,
-                None => batch.iter().map(|_| Err(self.written_over())).collect(),
-            },
+        if !batch.iter().any(is_change) {
+            return self.device().run(batch);
+        }
+        match self.change(|| self.device().run(batch)) {
+            Some(results) => results,
+            None => batch.iter().map(|_| Err(self.written_over())).collect(),
         }
     }
 
     fn run_one(&self, request: Request<'_>) -> Result<(), DeviceError> {
-        match first_changed(&request) {
-            None => self.device().run_one(request),
-            Some(from) => self
-                .change(from, || self.device().run_one(request))
-                .unwrap_or_else(|| Err(self.written_over())),
+        if !is_change(&request) {
+            return self.device().run_one(request);
         }
+        self.change(|| self.device().run_one(request)).unwrap_or_else(|| Err(self.written_over()))
     }
 
     fn set_len(&self, len: u64) -> Result<(), DeviceError> {
-        self.change(len, || self.device().set_len(len)).unwrap_or_else(|| Err(self.written_over()))
+        self.change(|| self.device().set_len(len)).unwrap_or_else(|| Err(self.written_over()))
     }
 
     fn reserve(&self, len: u64) -> Result<(), DeviceError> {
-        self.change(len, || self.device().reserve(len)).unwrap_or_else(|| Err(self.written_over()))
+        self.change(|| self.device().reserve(len)).unwrap_or_else(|| Err(self.written_over()))
     }
 
     fn describe(&self) -> String {
@@ -295,11 +338,10 @@ impl Device for DatabaseFile {
     }
 }
 
-/// The first byte that a request changes.
-fn first_changed(request: &Request<'_>) -> Option<u64> {
+fn is_change(request: &Request<'_>) -> bool {
     match request {
-        Request::Write { offset, .. } | Request::Discard { offset, .. } => Some(*offset),
-        Request::Read { .. } | Request::Flush => None,
+        Request::Write { .. } | Request::Discard { .. } => true,
+        Request::Read { .. } | Request::Flush => false,
     }
 }
 

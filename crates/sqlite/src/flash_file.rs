@@ -5,6 +5,8 @@
 //! does. Both formatting and use lock the file, so an unfinished one that is not locked is nobody's.
 
 use std::fs::{self, File};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -37,7 +39,11 @@ pub(crate) fn make_file(
     tier: &TierConfig,
 ) -> Result<Option<Arc<dyn Device>>, Error> {
     let failed = |source| Error::io("make the flash file", flash.display(), source);
-    // A link leads to where the file is to be.
+    if fs::symlink_metadata(flash).is_ok_and(|found| found.is_symlink()) {
+        // It is not followed when the tier is opened either, and that says so.
+        mezzanine_volume::open_flash(flash)?;
+    }
+    // The way there may be by links.
     let flash = &*fs::canonicalize(flash).unwrap_or_else(|_| flash.to_owned());
     for attempt in 1.. {
         remove_unfinished(flash);
@@ -63,6 +69,44 @@ pub(crate) fn make_file(
     logs::sync_parent(flash).map_err(failed)?;
     Ok(Some(mezzanine_volume::open_flash(flash)?))
 }
+
+/// Refuses a flash file in a place where SQLite or a tier looks for something of a database that is there: it would
+/// be taken for a log, and what is acknowledged would go with it. `is_open` knows the files of databases in use, also
+/// of those that are still empty.
+pub(crate) fn refuse_place_of_database(flash: &Path, is_open: impl Fn(FileId) -> bool) -> Result<(), Error> {
+    let reason = match FileId::of(flash).is_some_and(is_open) {
+        true => Some("it is a database that is open here".to_owned()),
+        false => place_beside_database(flash),
+    };
+    let Some(reason) = reason.filter(|_| !planted::is(Bug::FlashInPlaceOfLog)) else { return Ok(()) };
+    Err(Error::new(ErrorKind::BadParameter, "use", flash.display(), reason)
+        .advise("give the flash file a name of its own, which is that of no part of a database"))
+}
+
+/// What has this name, if it is that of something beside a database.
+fn place_beside_database(flash: &Path) -> Option<String> {
+    let name = flash.file_name()?;
+    let folder = flash.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = fs::canonicalize(folder).ok()?;
+    if let Some(database) = logs::database_of(&folder) {
+        if logs::directory(&database) == folder && database.is_file() {
+            return Some(format!("it is in the log directory of {}", database.display()));
+        }
+    }
+    let stem_of = |suffix: &str| name.as_bytes().strip_suffix(suffix.as_bytes());
+    PARTS.iter().find_map(|(suffix, what)| {
+        let database = folder.join(std::ffi::OsStr::from_bytes(stem_of(suffix)?));
+        database.is_file().then(|| format!("it has the name of the {what} of {}", database.display()))
+    })
+}
+
+/// What the files beside a database are called, by what follows its name.
+const PARTS: [(&str, &str); 4] = [
+    ("-wal", "write-ahead log"),
+    ("-journal", "rollback journal"),
+    ("-shm", "shared memory"),
+    (".mezzanine", "sidecar"),
+];
 
 /// A flash file that is there. One with something of a database in it is refused before it is opened: see
 /// [`crate::database_file`] for what it costs to close it.
@@ -111,9 +155,18 @@ const IN_USE: [(&[u8], &str); 6] = [
 
 /// Whether there is a tier, whole or not.
 pub(crate) fn holds_tier(flash: &dyn Device) -> bool {
+    is_tier(|begin, offset| flash.read_at(begin, offset).is_ok())
+}
+
+/// As [`holds_tier`], of a file that is not open.
+pub(crate) fn is_flash_file(path: &Path) -> bool {
+    File::open(path).is_ok_and(|file| is_tier(|begin, offset| file.read_exact_at(begin, offset).is_ok()))
+}
+
+fn is_tier(read: impl Fn(&mut [u8], u64) -> bool) -> bool {
     SUPERBLOCK_OFFSETS.iter().any(|offset| {
         let mut begin = [0; SUPERBLOCK_MAGIC.len()];
-        flash.read_at(&mut begin, *offset).is_ok() && begin == SUPERBLOCK_MAGIC
+        read(&mut begin, *offset) && begin == SUPERBLOCK_MAGIC
     })
 }
 

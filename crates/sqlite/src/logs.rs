@@ -46,6 +46,7 @@ use mezzanine_volume::Nonce;
 
 use crate::error::{Error, ErrorKind};
 use crate::ffi;
+use crate::flash_file::is_flash_file;
 
 const WAL: &str = "wal";
 const JOURNAL: &str = "journal";
@@ -181,6 +182,9 @@ pub(crate) fn enter(database: &Path) -> Result<Entered, Error> {
 fn take_over(database: &Path) -> Result<Taken, Error> {
     let failed = |source| Error::io("make the log directory of", database.display(), source);
     let directory = directory(database);
+    for log in [&directory, &usual_journal(database)] {
+        refuse_flash_file(log)?;
+    }
     let mut made = false;
     match fs::symlink_metadata(&directory) {
         Ok(found) if found.is_dir() => {}
@@ -204,6 +208,17 @@ fn take_over(database: &Path) -> Result<Taken, Error> {
     sync_directory(&directory).map_err(failed)?;
     sync_parent(database).map_err(failed)?;
     Ok(Taken::Durable)
+}
+
+/// A flash file that somebody has given the name of a log, before there was a database of that name.
+fn refuse_flash_file(log: &Path) -> Result<(), Error> {
+    if !is_flash_file(log) || planted::is(Bug::FlashInPlaceOfLog) {
+        return Ok(());
+    }
+    let reason = "it is a flash file, and no log";
+    Err(Error::new(ErrorKind::StrayLog, "take over the log", log.display(), reason).advise(
+        "give the flash file a name that is that of no log, and name it so when its databases are opened",
+    ))
 }
 
 fn write_readme(database: &Path, directory: &Path) -> io::Result<()> {

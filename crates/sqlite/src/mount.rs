@@ -22,7 +22,7 @@ use mezzanine_volume::{
 use crate::database::Database;
 use crate::database_file::{Acquired, FileId, ProcessLock};
 use crate::error::{Error, ErrorKind};
-use crate::flash_file::{holds_tier, is_fresh, make_file, open_existing};
+use crate::flash_file::{holds_tier, is_fresh, make_file, open_existing, refuse_place_of_database};
 use crate::lineage::{OfProcess, Origin};
 use crate::logs;
 use crate::params::Params;
@@ -137,10 +137,6 @@ impl Mount {
     }
 
     fn database(self: &Arc<Self>, path: &Path, lock: &ProcessLock) -> Result<Arc<Database>, Error> {
-        let backing = match &self.disk {
-            None => lock.file() as Arc<dyn Device>,
-            Some(open) => open(path).map_err(|source| Error::device("open", path.display(), source))?,
-        };
         let sidecar = Arc::new(PathSidecar::of(path, lock.id().numbers()));
         let options = AttachOptions { guard: Some(HeaderGuard { bytes: GUARD.to_vec() }) };
         // An earlier opening through a volume that its owner keeps may have left the file attached.
@@ -150,6 +146,12 @@ impl Mount {
                 if let Some(now) = self.volume.nonce() {
                     logs::claim(path, sidecar.opening(), now, lock.writable())?;
                 }
+                let backing = match &self.disk {
+                    None => lock.file().disk(),
+                    Some(open) => {
+                        open(path).map_err(|source| Error::device("open", path.display(), source))?
+                    }
+                };
                 self.volume.attach(path, backing, sidecar, options)?
             }
         };
@@ -172,9 +174,7 @@ pub(crate) fn open(
                 return Err(Error::new(ErrorKind::Io, "create", path.display(), "it exists already"));
             }
             if attached.connections == 0 {
-                attached.refuse_changed(path)?;
-                attached.database.entered(logs::enter(path)?);
-                attached.lock.file().take_up();
+                attached.enter_again(path)?;
             }
             attached.connections += 1;
             return Ok(Arc::clone(&attached.database));
@@ -192,23 +192,45 @@ pub(crate) fn open(
         Acquired::Locked(lock) => lock,
         Acquired::HeldElsewhere => return Err(held_elsewhere(path)),
     };
-    let opened = registry.add(path, mount, params, lock);
-    if opened.is_err() && !existed && fs::metadata(path).is_ok_and(|found| found.len() == 0) {
-        // Leave no empty file behind that was not there; the error says more than one about its removal
-        // would.
-        let _ = fs::remove_file(path);
+    match registry.add(path, mount, params, &lock) {
+        Ok((mount, database)) => {
+            let id = lock.id();
+            OfProcess::here().name(&database);
+            let attached = Attached { mount, database: Arc::clone(&database), connections: 1, lock };
+            registry.databases.insert(id, attached);
+            Ok(database)
+        }
+        Err(error) => {
+            let empty = |found: fs::Metadata| found.len() == 0 && FileId::from(&found) == lock.id();
+            if !existed && fs::metadata(path).is_ok_and(empty) {
+                // Leave no empty file behind that was not there, as long as nobody else can have it; the error says
+                // more than one about its removal would.
+                let _ = fs::remove_file(path);
+            }
+            Err(error)
+        }
     }
-    opened
 }
 
 impl Attached {
     /// A database that nobody had open while another kept the tier is opened again.
-    fn refuse_changed(&self, path: &Path) -> Result<(), Error> {
-        let same = self.database.is_as_it_was(&*self.lock.file())?;
-        if same || planted::is(Bug::ReplacedFileUsed) {
-            return Ok(());
+    fn enter_again(&self, path: &Path) -> Result<(), Error> {
+        if !self.is_as_it_was()? && !planted::is(Bug::ReplacedFileUsed) {
+            return Err(changed(path, "it was written over by another program"));
         }
-        Err(changed(path, "it was written over by another program"))
+        if self.lock.writable() {
+            self.database.entered(logs::enter(path)?);
+        } else {
+            refuse_wal_that_others_write(path, &self.lock)?;
+        }
+        self.lock.file().take_up();
+        Ok(())
+    }
+
+    /// Whether the file is what the tier knows it to be.
+    fn is_as_it_was(&self) -> Result<bool, Error> {
+        let file = self.lock.file();
+        Ok(file.is_as_left() && self.database.is_as_it_was(&*file)?)
     }
 }
 
@@ -216,7 +238,7 @@ impl Attached {
 fn changed(path: &Path, what: &str) -> Error {
     let reason = format!("{what} while its tier was open");
     Error::new(ErrorKind::Volume(VolumeErrorKind::ChangedFile), "open", path.display(), reason).advise(
-        "put the file back that was there; or close all databases of the tier first, and see then what it says",
+        "close all databases of the tier; then put the file back that was there, or see what opening this one says",
     )
 }
 
@@ -298,10 +320,11 @@ pub(crate) fn close(database: Arc<Database>) -> Result<(), Error> {
     left
 }
 
-/// Gives back a volume that its owner closes: its databases are no longer locked against other processes.
-/// Refused while connections are open.
+/// Gives back a volume that its owner closes, `drained` or not: its databases are no longer locked against other
+/// processes. Refused while connections are open.
 pub(crate) fn release(
     mount: &Arc<Mount>,
+    drained: bool,
     close: impl FnOnce(&Volume) -> Result<(), Error>,
 ) -> Result<(), Error> {
     mount.refuse_in_child("close the tier", Path::new(&mount.flash()))?;
@@ -318,7 +341,8 @@ pub(crate) fn release(
         .advise("close the connections first"));
     }
     registry.look_before_closing(mount);
-    let closed = close(&mount.volume);
+    let closed =
+        close(&mount.volume).and_then(|()| if drained { registry.give_back_logs(mount) } else { Ok(()) });
     registry.databases.retain(|_, attached| !Arc::ptr_eq(&attached.mount, mount));
     let recorded = record::end(&mount.volume);
     closed.and(recorded)
@@ -374,52 +398,56 @@ fn is_of_another_tier(mount: &Mount, database: &Path) -> bool {
 }
 
 impl Registry {
-    /// A database that this process has locked and not had open yet.
+    /// Attaches a database that this process has locked and not had open yet.
     fn add(
         &mut self,
         path: &Path,
         mount: Option<&Arc<Mount>>,
         params: &Params,
-        lock: ProcessLock,
-    ) -> Result<Arc<Database>, Error> {
-        let mount = match mount {
-            Some(mount) => Arc::clone(mount),
-            None => self.mount_for(path, params, &lock)?,
+        lock: &ProcessLock,
+    ) -> Result<(Arc<Mount>, Arc<Database>), Error> {
+        let (mount, made) = match mount {
+            Some(mount) => (Arc::clone(mount), false),
+            None => self.mount_for(path, params, lock)?,
         };
-        match attach(&mount, path, &lock) {
-            Ok(database) => {
-                let id = lock.id();
-                OfProcess::here().name(&database);
-                let attached = Attached { mount, database: Arc::clone(&database), connections: 1, lock };
-                self.databases.insert(id, attached);
-                Ok(database)
-            }
+        match attach(&mount, path, lock) {
+            Ok(database) => Ok((mount, database)),
             Err(error) => {
                 // The first error is the one to report.
                 let _ = self.unmount_if_unused(&mount);
+                if made {
+                    remove_unused_flash(&mount, path);
+                }
                 Err(error)
             }
         }
     }
 
-    /// The tier that a URI names, opened or formatted if it is not yet.
+    /// The tier that a URI names, opened or formatted if it is not yet; and whether its flash file was made for that.
     fn mount_for(
         &mut self,
         database: &Path,
         params: &Params,
         lock: &ProcessLock,
-    ) -> Result<Arc<Mount>, Error> {
+    ) -> Result<(Arc<Mount>, bool), Error> {
         // Sidecars name it, and are read wherever a process is.
         let flash = &*std::path::absolute(flash_of(database, params)?)
             .map_err(|source| Error::io("open the flash file", database.display(), source))?;
+        refuse_place_of_database(flash, |file| file == lock.id() || self.databases.contains_key(&file))?;
         if let Some(mount) = self.by_flash.get(&name_of(flash)) {
-            return Ok(Arc::clone(mount));
+            return Ok((Arc::clone(mount), false));
         }
-        let mount = Arc::new(open_flash(flash, database, params, lock)?);
-        record::begin(&mount.volume, params.trace.as_deref())?;
+        let (mount, made) = open_flash(flash, database, params, lock)?;
+        let mount = Arc::new(mount);
+        if let Err(error) = record::begin(&mount.volume, params.trace.as_deref()) {
+            if made {
+                remove_unused_flash(&mount, database);
+            }
+            return Err(error);
+        }
         self.by_flash.insert(mount.name(), Arc::clone(&mount));
         self.attach_others(&mount, database);
-        Ok(mount)
+        Ok((mount, made))
     }
 
     /// Attaches what else has pages in the tier that `database` was opened with. What cannot be attached is named
@@ -474,7 +502,7 @@ impl Registry {
     fn look_before_closing(&self, mount: &Arc<Mount>) {
         for attached in self.databases.values().filter(|attached| Arc::ptr_eq(&attached.mount, mount)) {
             // What cannot be read is no better.
-            let same = attached.database.is_as_it_was(&*attached.lock.file()).unwrap_or(false);
+            let same = attached.is_as_it_was().unwrap_or(false);
             if !same && !planted::is(Bug::ReplacedFileVouched) {
                 attached.database.changed_by_others();
             }
@@ -486,12 +514,25 @@ impl Registry {
     fn close(&mut self, mount: &Arc<Mount>) -> Result<(), Error> {
         let drained = mount.drained_at_close.load(Ordering::Relaxed);
         self.look_before_closing(mount);
-        let closed = if drained { mount.volume.close_drained() } else { mount.volume.close() };
+        let closed = match drained {
+            true => {
+                mount.volume.close_drained().map_err(Error::from).and_then(|()| self.give_back_logs(mount))
+            }
+            false => mount.volume.close().map_err(Error::from),
+        };
         self.by_flash.retain(|_, known| !Arc::ptr_eq(known, mount));
         self.databases.retain(|_, attached| !Arc::ptr_eq(&attached.mount, mount));
         let recorded = record::end(&mount.volume);
-        closed?;
-        recorded
+        closed.and(recorded)
+    }
+
+    /// Puts the logs that are left where an SQLite without the tier looks for them, when its databases are ordinary
+    /// ones: as long as a log directory stands it opens none. What stands in the place of one has logs of its own.
+    fn give_back_logs(&self, mount: &Arc<Mount>) -> Result<(), Error> {
+        let ours = self.databases.values().filter(|attached| Arc::ptr_eq(&attached.mount, mount));
+        let writable = ours.map(|attached| &attached.database).filter(|database| database.writable());
+        let theirs = writable.filter(|database| !database.has_moved() && !planted::is(Bug::DrainedLogsKept));
+        theirs.map(|database| logs::give_back(database.path())).fold(Ok(()), Result::and)
     }
 }
 
@@ -518,6 +559,7 @@ pub(crate) fn replace_flash(
         Error::new(ErrorKind::NoFlash, "replace the flash of", mount.flash(), reason)
     })?;
     let flash = &*std::path::absolute(flash).map_err(|source| Error::io("use", flash.display(), source))?;
+    refuse_place_of_database(flash, |file| registry.databases.contains_key(&file))?;
     let mut options = ReplaceOptions { force, ..ReplaceOptions::new(tier(present)?) };
     let made = if is_fresh(flash) { make_file(flash, &mount.name(), &options.tier)? } else { None };
     let made_here = made.is_some();
@@ -545,9 +587,25 @@ pub(crate) fn replace_flash(
     Ok(())
 }
 
-/// Opens the tier on a flash file; a file that does not exist, or is empty, becomes one if its size is given.
-fn open_flash(flash: &Path, database: &Path, params: &Params, lock: &ProcessLock) -> Result<Mount, Error> {
+/// Removes the flash file that an opening has made which was refused, unless the database has come to need it. It is
+/// in use until then, so nobody else has anything in it.
+fn remove_unused_flash(mount: &Mount, database: &Path) {
+    if PathSidecar::beside(database).needed_tier().is_none() && !planted::is(Bug::UnusedFlashLeft) {
+        // The error of the opening says more than one about the removal would.
+        let _ = fs::remove_file(mount.name());
+    }
+}
+
+/// Opens the tier on a flash file; a file that does not exist, or is empty, becomes one if its size is given. Says
+/// whether it was made.
+fn open_flash(
+    flash: &Path,
+    database: &Path,
+    params: &Params,
+    lock: &ProcessLock,
+) -> Result<(Mount, bool), Error> {
     let made = if is_fresh(flash) { make_flash(flash, database, params, lock)? } else { None };
+    let made_here = made.is_some();
     // Another process may have made it meanwhile: then it is that one's, or free by now.
     let device = made.map_or_else(|| open_existing(flash), Ok)?;
     // Its shape is what it is, its policies are what the URI wants.
@@ -558,7 +616,7 @@ fn open_flash(flash: &Path, database: &Path, params: &Params, lock: &ProcessLock
     })?;
     let name =
         canonical(flash).map_err(|source| Error::io("open the flash file", flash.display(), source))?;
-    Ok(Mount {
+    let mount = Mount {
         origin: Origin::here(),
         volume: Arc::new(volume),
         names: Mutex::new(vec![name]),
@@ -566,7 +624,8 @@ fn open_flash(flash: &Path, database: &Path, params: &Params, lock: &ProcessLock
         disk: None,
         owned: true,
         drained_at_close: AtomicBool::new(false),
-    })
+    };
+    Ok((mount, made_here))
 }
 
 /// A new flash file with an empty tier whose pages are as large as those of the database; `None` if another

@@ -3,10 +3,13 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use mezzanine_device::Device as _;
+use mezzanine_engine::planted::{self, Bug};
 use mezzanine_volume::{Forgotten, PathSidecar, ResizeProgress, SidecarState, SyncMode, VolumeErrorKind};
 
+use crate::database_file::{Acquired, ProcessLock};
 use crate::error::{Error, ErrorKind};
-use crate::mount::Mount;
+use crate::mount::{GUARD, Mount, Wish};
 use crate::params::{bad, choose, size, sync_mode as mode_of};
 
 /// `PRAGMA mezzanine_resize`.
@@ -47,11 +50,7 @@ pub(crate) fn forget(mount: &Mount, argument: Option<&str>) -> Result<String, Er
     if path.is_empty() {
         return Err(bad("mezzanine_forget", "", "it names no file; give the path of one that is gone"));
     }
-    let sidecar = PathSidecar::beside(Path::new(path)).found();
-    let needs_it = sidecar.filter(|sidecar| sidecar.state == SidecarState::Dirty);
-    if Path::new(path).exists() && needs_it.is_some_and(|sidecar| mount.volume.number_of(&sidecar).is_some())
-    {
-        let reason = "it is there, and its newest pages are in this tier";
+    if let Some(reason) = needs_tier(mount, Path::new(path))? {
         let error = Error::new(ErrorKind::Volume(VolumeErrorKind::OnlyCopy), "forget", path, reason);
         return Err(error.advise(
             "open it, or remove it first; mezz tier forget --force forgets what the tier has of it",
@@ -62,6 +61,47 @@ pub(crate) fn forget(mount: &Mount, argument: Option<&str>) -> Result<String, Er
         format!("{} is forgotten, with {} pages that flash alone had", gone.path.display(), gone.pages)
     };
     Ok(forgotten.iter().map(line).collect::<Vec<_>>().join("\n"))
+}
+
+/// Why a file is not to be forgotten: it is there, and may need what the tier has of it.
+fn needs_tier(mount: &Mount, path: &Path) -> Result<Option<&'static str>, Error> {
+    if !path.exists() {
+        return Ok(None);
+    }
+    match PathSidecar::beside(path).found() {
+        Some(found) if found.state == SidecarState::Dirty => {
+            let ours = mount.volume.number_of(&found).is_some();
+            return Ok(ours.then_some("it is there, and its newest pages are in this tier"));
+        }
+        None if PathSidecar::path_beside(path).try_exists().unwrap_or(true)
+            && !planted::is(Bug::UnreadSidecarForgotten) =>
+        {
+            return Ok(Some(
+                "it is there, and its sidecar, which says whether its newest pages are in this tier, cannot be read",
+            ));
+        }
+        _ => {}
+    }
+    // Of others the volume says that it does not wait for them, and nobody's lock is to be in the way of that.
+    let waited_for = std::path::absolute(path).is_ok_and(|path| mount.volume.unattached().contains(&path));
+    let guarded = waited_for && begins_with_guard(path)? && !planted::is(Bug::UnreadSidecarForgotten);
+    Ok(guarded.then_some("it is there, and begins with the words of a file whose newest pages are in a tier"))
+}
+
+/// Asked of a file that is locked: see [`crate::database_file`] for what it costs to close another one.
+fn begins_with_guard(path: &Path) -> Result<bool, Error> {
+    match ProcessLock::acquire(path, Wish { writable: false, create: false, exclusive: false })? {
+        Acquired::Locked(lock) => {
+            let mut head = [0; GUARD.len()];
+            let read = lock.file().read_at_or_zero(&mut head, 0);
+            read.map_err(|source| Error::device("forget", path.display(), source))?;
+            Ok(head == *GUARD)
+        }
+        Acquired::HeldElsewhere => {
+            let reason = "it is there, and in use without this tier";
+            Err(Error::new(ErrorKind::Busy, "forget", path.display(), reason).advise("close it there first"))
+        }
+    }
 }
 
 /// `PRAGMA mezzanine_sync_mode`.

@@ -87,7 +87,7 @@ impl MezzanineVfs {
     /// `Busy` while connections are open, or the volume's failure to close; the VFS is registered still in
     /// the first case only.
     pub fn close(self) -> Result<(), Error> {
-        self.end(|volume| Ok(volume.close()?))
+        self.end(false, |volume| Ok(volume.close()?))
     }
 
     /// As [`close`](Self::close), with every page written to the disk first: the files are then ordinary
@@ -96,14 +96,14 @@ impl MezzanineVfs {
     /// # Errors
     /// As those of [`close`](Self::close).
     pub fn close_drained(self) -> Result<(), Error> {
-        self.end(|volume| Ok(volume.close_drained()?))
+        self.end(true, |volume| Ok(volume.close_drained()?))
     }
 
-    fn end(self, close: impl FnOnce(&Volume) -> Result<(), Error>) -> Result<(), Error> {
+    fn end(self, drained: bool, close: impl FnOnce(&Volume) -> Result<(), Error>) -> Result<(), Error> {
         match &self.mount {
             Some(mount) => {
                 let registered = self.registered;
-                mount::release(mount, |volume| {
+                mount::release(mount, drained, |volume| {
                     registered.unregister();
                     close(volume)
                 })

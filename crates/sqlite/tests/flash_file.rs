@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use rusqlite::Connection;
-use support::{Folder, check, count, flags, register, uri};
+use support::{Folder, check, count, flags, open_with, register, uri};
 
 /// Makes a tier and commits once, as soon as the file `go` is there; then says so and stays until told to end.
 #[test]
@@ -118,4 +118,110 @@ fn a_flash_file_that_is_replaced_takes_a_database_with_it() {
         committed.iter().any(|number| !has_row(&folder, *number))
     });
     assert!(lost);
+}
+
+/// Whether what is acknowledged is there at the next opening, or the first one is refused and has changed nothing.
+fn keeps_commits(there: bool, name: &str) -> bool {
+    let folder = Folder::new();
+    let path = folder.file("app.db");
+    let insert =
+        |db: &Connection| db.execute_batch("CREATE TABLE IF NOT EXISTS t (a); INSERT INTO t VALUES (1)");
+    if there {
+        insert(&Connection::open(&path).unwrap()).unwrap();
+    }
+    let before = fs::read(&path).ok();
+    register();
+    let open = || Connection::open_with_flags(uri(&path, &folder.file(name), ""), flags());
+    match open().and_then(|db| insert(&db)) {
+        Ok(()) => open().is_ok_and(|db| count(&db, "SELECT count(*) FROM t") == 1 + i64::from(there)),
+        Err(_) => {
+            let said = mezzanine_sqlite::last_error().unwrap_or_default();
+            let left = name != "app.db" && folder.file(name).exists();
+            fs::read(&path).ok() == before && !left && said.contains(name)
+        }
+    }
+}
+
+/// Was found by reading: the flash file was taken for a log, removed by whoever looked for one, or renamed over the
+/// database.
+#[test]
+fn a_flash_file_with_the_name_of_a_part_of_a_database_is_refused() {
+    let all = || {
+        let names = ["app.db", "app.db-wal", "app.db-journal", "app.db-shm", "app.db.mezzanine"];
+        [true, false].iter().all(|&there| names.iter().all(|name| keeps_commits(there, name)))
+    };
+    mezzanine_engine::planted::only_with(&[mezzanine_engine::planted::Bug::FlashInPlaceOfLog], all);
+}
+
+/// The same, of a database that is on another tier, or on none yet.
+#[test]
+fn nor_may_it_be_in_the_place_of_a_part_of_another_database() {
+    let folder = Folder::new();
+    let other = open_with(&folder, "other.db", "").unwrap();
+    other.execute_batch("CREATE TABLE t (a)").unwrap();
+    fs::write(folder.file("plain.db"), "").unwrap();
+    let empty = open_with(&folder, "empty.db", "").unwrap();
+    for name in ["other.db-journal", "other.db-wal/flash.mezz", "plain.db-journal", "empty.db"] {
+        let uri = uri(&folder.file("app.db"), &folder.file(name), "");
+        Connection::open_with_flags(&uri, flags()).unwrap_err();
+        let said = mezzanine_sqlite::last_error().unwrap();
+        assert!(said.contains(name) && said.contains("name of its own"), "{said}");
+        assert!(!folder.file("app.db").exists());
+    }
+    // One that was there before the database has that name.
+    let first = uri(&folder.file("app.db"), &folder.file("late.db-journal"), "");
+    drop((other, empty));
+    Connection::open_with_flags(&first, flags()).unwrap().execute_batch("CREATE TABLE t (a)").unwrap();
+    open_with(&folder, "late.db", "").unwrap_err();
+    let said = mezzanine_sqlite::last_error().unwrap();
+    assert!(said.contains("late.db-journal") && said.contains("is a flash file"), "{said}");
+    let app = Connection::open_with_flags(&first, flags()).unwrap();
+    assert_eq!(count(&app, "SELECT count(*) FROM t"), 0);
+}
+
+/// An opening is refused, for its logs or for the recording that it is to make.
+#[test]
+fn a_refused_opening_leaves_no_flash_file_and_no_database() {
+    let nothing_left = |trace: &str| {
+        let folder = Folder::new();
+        let path = folder.file("app.db");
+        if trace.is_empty() {
+            fs::write(&path, "").unwrap();
+            fs::create_dir(folder.file("app.db-wal")).unwrap();
+            fs::write(folder.file("app.db-wal/journal"), "one").unwrap();
+            fs::write(folder.file("app.db-journal"), "two").unwrap();
+        }
+        register();
+        let uri = uri(&path, &folder.file("new.mezz"), trace);
+        assert!(Connection::open_with_flags(uri, flags()).is_err());
+        assert_eq!(path.exists(), trace.is_empty());
+        !folder.file("new.mezz").exists()
+    };
+    let all = || ["", "&trace=/nowhere/app.mezztrace"].iter().all(|trace| nothing_left(trace));
+    mezzanine_engine::planted::only_with(&[mezzanine_engine::planted::Bug::UnusedFlashLeft], all);
+}
+
+/// Was found by trial: the first opening made a tier where the link leads, and the second refused the link.
+#[test]
+fn a_link_is_no_flash_file_wherever_it_leads() {
+    for there in [true, false] {
+        let folder = Folder::new();
+        register();
+        if there {
+            fs::write(folder.file("real.mezz"), "").unwrap();
+        }
+        std::os::unix::fs::symlink(folder.file("real.mezz"), folder.file("link.mezz")).unwrap();
+        let uri = uri(&folder.file("app.db"), &folder.file("link.mezz"), "");
+        for _ in 0..2 {
+            assert!(Connection::open_with_flags(&uri, flags()).is_err());
+            let said = mezzanine_sqlite::last_error().unwrap();
+            assert!(said.contains("link.mezz") && said.contains("name the file itself"), "{said}");
+        }
+        assert_eq!(fs::metadata(folder.file("real.mezz")).map_or(0, |found| found.len()), 0);
+        let db = open_with(&folder, "app.db", "").unwrap();
+        let pragma = format!("PRAGMA mezzanine_replace = '{}'", folder.file("link.mezz").display());
+        assert!(
+            db.query_row(&pragma, [], |_| Ok(())).unwrap_err().to_string().contains("name the file itself")
+        );
+    }
 }

@@ -88,3 +88,38 @@ fn a_tier_that_waits_for_several_says_so() {
     assert!(why.contains("two.db") && why.contains("as well"), "{why}");
     check(&db);
 }
+
+/// A database that is there, whose sidecar is rotten or away for a moment. Whether it has its rows when that is back.
+fn stays(rotten: bool) -> bool {
+    let folder = Folder::new();
+    drop((table(&folder, "kept.db"), table(&folder, "app.db")));
+    let (path, sidecar) = (folder.file("app.db"), folder.file("app.db.mezzanine"));
+    let whole = fs::read(&sidecar).unwrap();
+    if rotten {
+        let mut bytes = whole.clone();
+        bytes[60] ^= 1;
+        fs::write(&sidecar, bytes).unwrap();
+    } else {
+        fs::remove_file(&sidecar).unwrap();
+    }
+    let kept = open(&folder, "kept.db");
+    let pragma = format!("PRAGMA mezzanine_forget = '{}'", path.display());
+    let forgotten: rusqlite::Result<String> = kept.query_row(&pragma, [], |row| row.get(0));
+    drop(kept);
+    if let Err(error) = &forgotten {
+        let said = error.to_string();
+        assert!(said.contains("app.db") && said.contains("it is there"), "{said}");
+    }
+    fs::write(&sidecar, whole).unwrap();
+    let rows = |db: Connection| db.query_row("SELECT count(*) FROM t", [], |row| row.get(0));
+    forgotten.is_err() && open_with(&folder, "app.db", "").and_then(rows) == Ok(50)
+}
+
+/// Was found by reading: a sidecar that could not be read counted as one that needs nothing.
+#[test]
+fn a_database_that_is_there_is_not_forgotten_because_its_sidecar_cannot_be_read() {
+    for rotten in [true, false] {
+        let bugs = [mezzanine_engine::planted::Bug::UnreadSidecarForgotten];
+        mezzanine_engine::planted::only_with(&bugs, || stays(rotten));
+    }
+}

@@ -111,3 +111,55 @@ fn admission_is_stopped_and_resumed_by_pragma() {
     let message = refused(&db, "mezzanine_admission = maybe");
     assert!(message.contains("use one of on, off"), "{message}");
 }
+
+/// How a log is left behind that holds something.
+#[derive(Clone, Copy)]
+enum LeftBehind {
+    NoCheckpoint,
+    PersistentLog,
+}
+
+/// Whether an SQLite without a tier reads what was committed, once a tier was drained and closed.
+fn is_ordinary_once_drained(how: LeftBehind) -> bool {
+    let folder = Folder::new();
+    let (db, second) =
+        (open_with(&folder, "app.db", "").unwrap(), open_with(&folder, "second.db", "").unwrap());
+    for db in [&db, &second] {
+        journal_mode(db, "wal");
+        db.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (7)").unwrap();
+    }
+    match how {
+        LeftBehind::NoCheckpoint => {
+            db.set_db_config(rusqlite::config::DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true).unwrap();
+        }
+        LeftBehind::PersistentLog => {
+            use rusqlite::ffi;
+            let mut on: std::ffi::c_int = 1;
+            // SAFETY: it is not closed meanwhile.
+            let handle = unsafe { db.handle() };
+            let operation = ffi::SQLITE_FCNTL_PERSIST_WAL;
+            // SAFETY: this operation takes a number.
+            let code = unsafe {
+                ffi::sqlite3_file_control(handle, c"main".as_ptr(), operation, (&raw mut on).cast())
+            };
+            assert_eq!(code, ffi::SQLITE_OK);
+        }
+    }
+    assert!(pragma_text(&db, "mezzanine_drain").contains("ordinary databases once they are closed"));
+    db.close().unwrap();
+    second.close().unwrap();
+    ["app.db", "second.db"].iter().all(|name| {
+        let stock = Connection::open(folder.file(name)).unwrap();
+        stock.query_row("SELECT a FROM t", [], |row| row.get::<_, i64>(0)) == Ok(7)
+    })
+}
+
+/// Was found by trial: SQLite without the tier was unable to open such a database file.
+#[test]
+fn drained_databases_are_ordinary_files_whatever_log_is_left() {
+    let all = || {
+        is_ordinary_once_drained(LeftBehind::NoCheckpoint)
+            && is_ordinary_once_drained(LeftBehind::PersistentLog)
+    };
+    mezzanine_engine::planted::only_with(&[mezzanine_engine::planted::Bug::DrainedLogsKept], all);
+}

@@ -44,6 +44,15 @@ fn service() {
     let db = Connection::open_with_flags(uri, flags)
         .unwrap_or_else(|error| panic!("{error}: {:?}", mezzanine_sqlite::last_error()));
     match does.as_str() {
+        "read twice" => {
+            // While another database keeps the tier.
+            let at = std::env::var("MEZZANINE_SERVICE_URI").unwrap();
+            let kept = Connection::open_with_flags(at.replace("app.db", "kept.db"), flags).unwrap();
+            db.close().unwrap();
+            let again = Connection::open_with_flags(at, flags).unwrap();
+            assert_eq!(count(&again, "SELECT sum(a) FROM t"), 7);
+            kept.close().unwrap();
+        }
         "read" => assert_eq!(count(&db, "SELECT sum(a) FROM t"), 7),
         sql => db.execute_batch(sql).unwrap(),
     }
@@ -174,6 +183,24 @@ fn who_may_not_write_reads_in_rollback_mode_and_is_refused_in_wal_mode() {
             assert!(said.contains("app.db") && said.contains("may write it"), "{said}");
         }
     }
+}
+
+/// Was found by trial: the second opening made a log directory that nobody removed, and no SQLite without the tier
+/// could open the database.
+#[test]
+fn nothing_is_left_beside_a_database_that_was_only_read() {
+    if !is_root() {
+        return;
+    }
+    let folder = Folder::new();
+    let path = folder.file("app.db");
+    Connection::open(&path).unwrap().execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (7)").unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+    chown(folder.path(), Some(SERVICE), Some(SERVICE)).unwrap();
+    let uri = uri(&path, &folder.file("flash.mezz"), "");
+    assert_eq!(service_does(&folder, &uri, "read twice", false), Ok(()));
+    assert!(!folder.file("app.db-wal").exists());
+    assert_eq!(count(&Connection::open(&path).unwrap(), "SELECT a FROM t"), 7);
 }
 
 /// Was found by trial: a database that a user may only read, in a folder that he may not write, could not be opened

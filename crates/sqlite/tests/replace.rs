@@ -142,8 +142,9 @@ fn what_belongs_to_a_database_is_never_formatted() {
             assert!(copied.unwrap().success());
         }
         let all = [
-            ("app.db", "is in use by an SQLite"),
-            ("app.db.mezzanine", "is the sidecar"),
+            ("app.db", "is a database that is open here"),
+            ("app.db.mezzanine", "has the name of the sidecar"),
+            ("app.db-wal/flash.mezz", "is in the log directory"),
             ("copy.log", "holds a write-ahead log"),
             ("copy.db", "holds a database"),
             ("plain.db", "is in use by an SQLite"),
@@ -174,4 +175,25 @@ fn open_other(folder: &Folder) -> Connection {
     let db = Connection::open_with_flags(other, flags()).unwrap();
     db.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)").unwrap();
     db
+}
+
+/// Was found by reading: the tier moved to where SQLite looks for a journal, and was gone at the second opening.
+#[test]
+fn a_tier_does_not_move_to_where_a_log_is_looked_for() {
+    let stays = || {
+        let folder = Folder::new();
+        let (db, place) = (table(&folder), folder.file("app.db-journal"));
+        let pragma = format!("PRAGMA {}", to(&folder, "app.db-journal", ""));
+        let moved: rusqlite::Result<String> = db.query_row(&pragma, [], |row| row.get(0));
+        fill(&db, 100, 50);
+        drop(db);
+        let flash = if moved.is_ok() { place } else { folder.file("flash.mezz") };
+        let rows = || {
+            let db = Connection::open_with_flags(uri(&folder.file("app.db"), &flash, ""), flags())?;
+            db.query_row("SELECT count(*) FROM t", [], |row| row.get::<_, i64>(0))
+        };
+        [rows(), rows()] == [Ok(150), Ok(150)]
+    };
+    use mezzanine_engine::planted::{Bug, only_with};
+    only_with(&[Bug::FlashInPlaceOfLog], stays);
 }

@@ -199,6 +199,114 @@ fn what_is_copied_over_a_closed_database_stays_while_another_keeps_its_tier() {
     }
 }
 
+/// Rows that all say `value`.
+fn all_say(db: &Connection, value: i64) -> rusqlite::Result<bool> {
+    db.query_row("SELECT min(CAST(b AS INTEGER)), max(CAST(b AS INTEGER)) FROM t", [], |row| {
+        Ok((row.get(0)?, row.get(1)?))
+    })
+    .map(|found: (i64, i64)| found == (value, value))
+}
+
+fn say(db: &Connection, value: i64) {
+    db.execute("UPDATE t SET b = printf('%-900d', ?1)", [value]).unwrap();
+}
+
+/// So much is written that everything else leaves the tier.
+fn push_out(kept: &Connection) {
+    for _ in 0..12 {
+        kept.execute_batch("DELETE FROM t").unwrap();
+        fill(kept, 0, 2500);
+    }
+}
+
+/// A backup is put back whose first bytes are those of the closed file, as in WAL mode after an `UPDATE`. Whether it
+/// is refused, or read.
+fn backup_counts(tier_stays_open: bool) -> bool {
+    let (folder, more) = (Folder::new(), "&sync_mode=through");
+    let (kept, app) = two_on_one_tier(&folder, more);
+    let (path, backup) = (folder.file("app.db"), folder.file("backup.db"));
+    journal_mode(&app, "wal");
+    say(&app, 1);
+    drop(app);
+    run("cp", &[&path, &backup]);
+    let app = open_with(&folder, "app.db", more).unwrap();
+    say(&app, 2);
+    drop(app);
+    run("cp", &[&backup, &path]);
+    let _kept = Some(kept).filter(|_| tier_stays_open);
+    open_with(&folder, "app.db", more).map_or(true, |app| all_say(&app, 1) == Ok(true))
+}
+
+/// Was found by trial: the rows of the file before came back, also at the next opening of the tier.
+#[test]
+fn a_backup_is_told_though_it_has_the_same_header() {
+    for tier_stays_open in [true, false] {
+        let bugs = [mezzanine_engine::planted::Bug::OlderCopyUnnoticed];
+        mezzanine_engine::planted::only_with(&bugs, || backup_counts(tier_stays_open));
+    }
+}
+
+/// An older copy of a file whose pages have left the tier, guard and all. Whether it is refused.
+fn older_is_refused() -> bool {
+    let folder = Folder::in_memory();
+    let (kept, app) = two_on_one_tier(&folder, "");
+    push_out(&kept);
+    let (path, older) = (folder.file("app.db"), folder.file("older.db"));
+    run("cp", &[&path, &older]);
+    say(&app, 2);
+    push_out(&kept);
+    app.close().unwrap();
+    run("cp", &[&older, &path]);
+    open_with(&folder, "app.db", "").is_err()
+}
+
+/// Was found by trial: it was malformed.
+#[test]
+fn an_older_copy_of_a_file_with_a_guard_is_refused_while_its_tier_is_open() {
+    mezzanine_engine::planted::only_with(
+        &[mezzanine_engine::planted::Bug::OlderCopyUnnoticed],
+        older_is_refused,
+    );
+}
+
+/// All guards begin with the same words: whose one is stands behind them.
+#[test]
+fn a_file_with_the_guard_of_another_database_is_refused_while_its_tier_is_open() {
+    let is_refused = || {
+        let folder = Folder::in_memory();
+        let (kept, app) = two_on_one_tier(&folder, "");
+        push_out(&kept);
+        app.close().unwrap();
+        run("cp", &[&folder.file("kept.db"), &folder.file("app.db")]);
+        let refused = open_with(&folder, "app.db", "").is_err();
+        check(&kept);
+        refused
+    };
+    let bugs = [mezzanine_engine::planted::Bug::CopiedOverUnnoticed];
+    mezzanine_engine::planted::only_with(&bugs, is_refused);
+}
+
+/// What leaves the contents as they are is no reason to refuse a file.
+#[test]
+fn a_closed_database_whose_owner_mode_or_names_change_is_opened_again() {
+    for mode in ["durable", "through"] {
+        let folder = Folder::in_memory();
+        let more = format!("&sync_mode={mode}");
+        let (kept, app) = two_on_one_tier(&folder, &more);
+        say(&app, 1);
+        app.close().unwrap();
+        let path = folder.file("app.db");
+        run("chmod", &[Path::new("640"), &path]);
+        fs::hard_link(&path, folder.file("second-name.db")).unwrap();
+        // Its pages leave the tier, and its own changes are no other program's.
+        push_out(&kept);
+        let app = open_with(&folder, "app.db", &more).unwrap();
+        assert_eq!(all_say(&app, 1), Ok(true));
+        say(&app, 2);
+        check(&app);
+    }
+}
+
 /// Another database takes the place of an open one, with the sidecar that it has of its own tier. Whether that is
 /// as it was when all are closed.
 fn leaves_sidecar(mode: &str) -> bool {
@@ -252,6 +360,38 @@ fn a_database_that_was_only_closed_is_opened_again_and_one_that_is_gone_is_not_m
         assert!(!folder.file("app.db").exists());
         fill(&kept, 400, 100);
         check(&kept);
+    }
+}
+
+/// A closed database is removed with its sidecar. Whether nothing of it comes back, and the other is as it was.
+fn nothing_comes_back(mode: &str) -> bool {
+    let folder = Folder::new();
+    let (kept, app) = two_on_one_tier(&folder, &format!("&sync_mode={mode}"));
+    fill(&kept, 0, 100);
+    app.close().unwrap();
+    fs::remove_file(folder.file("app.db")).unwrap();
+    // In `through` there is none yet.
+    let _ = fs::remove_file(folder.file("app.db.mezzanine"));
+    kept.close().unwrap();
+    let gone = ["app.db", "app.db.mezzanine", "app.db-wal"].iter().all(|name| !folder.file(name).exists());
+    let kept = open_with(&folder, "kept.db", "").unwrap();
+    check(&kept);
+    let waits_for = support::pragma_text(&kept, "mezzanine_forget");
+    if waits_for.contains("app.db") {
+        support::pragma_text(&kept, &format!("mezzanine_forget = '{}'", folder.file("app.db").display()));
+    }
+    assert_eq!(count(&kept, "SELECT count(*) FROM t"), 100);
+    fill(&kept, 0, 10);
+    gone
+}
+
+/// Was found by trial: its sidecar came back when the tier was closed, and kept a new database of that name from
+/// being opened.
+#[test]
+fn a_database_that_is_removed_with_its_sidecar_stays_away() {
+    for mode in ["durable", "through"] {
+        let bugs = [mezzanine_engine::planted::Bug::SidecarOfNothing];
+        mezzanine_engine::planted::only_with(&bugs, || nothing_comes_back(mode));
     }
 }
 

@@ -272,9 +272,10 @@ fn judge_dirty(
             "it was replaced or rewritten while its newest pages were in the tier".to_owned(),
             &format!(
                 "put the file back that belongs to the tier, or, if its first {} bytes alone are others, write there what the sidecar {} calls \
-                 `guard`, in hexadecimal digits; or, to go on with the new file, delete its sidecar and format the tier",
+                 `guard`, in hexadecimal digits; or, to go on with the new file, {}",
                 sidecar.guard.len(),
-                file.sidecar_name
+                file.sidecar_name,
+                forget_and_delete(file, tier)
             ),
         ));
     }
@@ -380,9 +381,21 @@ fn refuse_older_file(
              the file or its sidecar was restored from a backup",
             tier.name, entry.epoch, entry.mark, sidecar.epoch, sidecar.mark
         ),
-        "put the newest file and sidecar back; or, to go on with the backup, delete its sidecar after restoring a \
-         drained copy, and format the tier",
+        &format!(
+            "put the newest file and sidecar back; or, to go on with the backup, restore a drained copy, and {}",
+            forget_and_delete(file, tier)
+        ),
     ))
+}
+
+/// What to do before a file is used that is not the one which the tier has pages of. Formatting the tier would
+/// lose the pages of all others.
+fn forget_and_delete(file: &FileEvidence<'_>, tier: &TierEvidence<'_>) -> String {
+    let path = file.path.display();
+    format!(
+        "have the tier forget what it holds of it (`mezz tier forget --force {} {path}`), then delete its sidecar",
+        tier.name
+    )
 }
 
 /// The tier ends before groups of which the sidecar says that they were durable.
@@ -431,8 +444,8 @@ fn refuse_unknown(file: &FileEvidence<'_>, sidecar: &Sidecar, tier: &TierEvidenc
                  or its sidecar was restored from a backup",
                 tier.name
             ),
-            "put the newest file and sidecar back; or, to go on with the backup, delete its sidecar after restoring a \
-             drained copy, and format the tier",
+            "put the newest file and sidecar back; or, to go on with the backup, restore a drained copy, and delete its \
+             sidecar",
         );
     }
     if tier.opened.report.recovery.groups_torn > 0 {
@@ -479,8 +492,11 @@ fn refuse_waited_for(
              another one, which is current; the file or its sidecar was restored from a backup",
             tier.name, file.sidecar_name
         ),
-        "put the newest file and sidecar back; or, if files have changed names, attach the one first that had this name; or, to go on with \
-         the backup, delete its sidecar after restoring a drained copy, and format the tier",
+        &format!(
+            "put the newest file and sidecar back; or, if files have changed names, attach the one first that had this name; or, to go on with \
+             the backup, restore a drained copy, and {}",
+            forget_and_delete(file, tier)
+        ),
     ))
 }
 

@@ -263,7 +263,19 @@ unsafe fn init(message: *mut *mut c_char, routines: *const c_void, default: bool
     let name = c_string(crate::vfs::DEFAULT_NAME);
     // SAFETY: the name ends with a zero.
     let known = unsafe { (api.vfs_find)(name.as_ptr()) };
+    let complain = |error: &Error| {
+        if !message.is_null() {
+            // SAFETY: SQLite frees the text that it finds here.
+            unsafe { message.write(api.text(&error.to_string())) };
+        }
+        abi::ERROR
+    };
     if !known.is_null() {
+        // SAFETY: it is registered, and stays.
+        if let Some(error) = unsafe { rules_error(known) }.filter(|_| default) {
+            // Every connection would fail by it that names no VFS.
+            return complain(error);
+        }
         // SAFETY: it is registered, and stays; once more, it comes first in SQLite's list.
         let first = if default { unsafe { (api.vfs_register)(known, 1) } } else { abi::OK };
         return if first == abi::OK { abi::OK_LOAD_PERMANENTLY } else { first };
@@ -273,14 +285,22 @@ unsafe fn init(message: *mut *mut c_char, routines: *const c_void, default: bool
     match builder.register_with(api) {
         // The VFS has pointers into this library: it must stay when the connection that loaded it goes.
         Ok(_) => abi::OK_LOAD_PERMANENTLY,
-        Err(error) => {
-            if !message.is_null() {
-                // SAFETY: SQLite frees the text that it finds here.
-                unsafe { message.write(api.text(&error.to_string())) };
-            }
-            abi::ERROR
-        }
+        Err(error) => complain(&error),
     }
+}
+
+/// What is wrong with the rules of a VFS that is registered, if it is one of this library.
+///
+/// # Safety
+/// It stays registered.
+unsafe fn rules_error<'a>(vfs: *mut Vfs) -> Option<&'a Error> {
+    let ours = open as *const () as usize;
+    // SAFETY: a registered VFS is valid.
+    if unsafe { (*vfs).xOpen }.is_none_or(|opens| opens as usize != ours) {
+        return None;
+    }
+    // SAFETY: what opens files by our function was made by `register`.
+    unsafe { core(vfs) }.settings.rules.as_ref().err()
 }
 
 impl Core {

@@ -52,8 +52,8 @@ pub trait SidecarStore: Send + Sync {
         Ok(None)
     }
 
-    /// Whether the file that it was made for is still where it is looked for, or nothing is. Where another
-    /// file stands, whatever sidecar is beside that may be that one's.
+    /// Whether the file that it was made for is still where it is looked for. Where another file stands, whatever
+    /// sidecar is beside that may be that one's; where nothing does, file and sidecar may have been removed together.
     fn is_beside_its_file(&self) -> bool {
         true
     }
@@ -273,8 +273,12 @@ impl SidecarStore for PathSidecar {
 
     fn is_beside_its_file(&self) -> bool {
         let Some(file) = self.file else { return true };
-        let there = fs::metadata(&self.backing).map(|there| (there.dev(), there.ino()));
-        there.map_or(true, |there| there == file) || planted::is(Bug::ReplacedFileVouched)
+        let beside = match fs::metadata(&self.backing) {
+            Ok(there) => (there.dev(), there.ino()) == file,
+            // What cannot be looked at may be there.
+            Err(error) => error.kind() != io::ErrorKind::NotFound || planted::is(Bug::SidecarOfNothing),
+        };
+        beside || planted::is(Bug::ReplacedFileVouched)
     }
 
     fn fingerprint(&self) -> io::Result<Option<Vec<u8>>> {
