@@ -164,6 +164,11 @@ fn a_database_that_is_gone_is_forgotten_by_its_name() {
     }
     // While it is there it is drained, and not forgotten without a word.
     mezz(&["tier", "forget", &flash, &gone]).expect(3).complains(&["gone.db", "newest pages", "--force"]);
+    let sidecar = scratch.file("gone.db.mezzanine");
+    let whole = std::fs::read(&sidecar).unwrap();
+    std::fs::write(&sidecar, &whole[..whole.len() / 2]).unwrap();
+    mezz(&["tier", "forget", &flash, &gone]).expect(3).complains(&["gone.db", "cannot be read", "--force"]);
+    std::fs::write(&sidecar, whole).unwrap();
     for file in [gone.clone(), format!("{gone}.mezzanine")] {
         std::fs::remove_file(file).unwrap();
     }

@@ -106,13 +106,19 @@ fn absolute(path: &Path) -> PathBuf {
 }
 
 fn refuse_file_that_is_there(file: &Path, tier_uuid: [u8; 16]) -> Result<(), Failure> {
-    // One that went on with another tier needs nothing of this one.
-    let sidecar = PathSidecar::beside(file).found().filter(|sidecar| sidecar.tier_uuid == tier_uuid);
-    let dirty = sidecar.is_some_and(|sidecar| sidecar.state == SidecarState::Dirty);
-    if !file.exists() || !dirty {
+    if !file.exists() {
         return Ok(());
     }
-    Err(Failure::refused(file.display(), "it is there, and its newest pages are in this tier").next(
+    let why = match PathSidecar::beside(file).found() {
+        // One that went on with another tier needs nothing of this one.
+        Some(found) if found.tier_uuid != tier_uuid || found.state != SidecarState::Dirty => return Ok(()),
+        Some(_) => "it is there, and its newest pages are in this tier",
+        None if !PathSidecar::path_beside(file).try_exists().unwrap_or(true) => return Ok(()),
+        None => {
+            "it is there, and its sidecar, which says whether its newest pages are in this tier, cannot be read"
+        }
+    };
+    Err(Failure::refused(file.display(), why).next(
         "drain the tier (mezz tier drain), or remove the file first; --force forgets what the tier has of it",
     ))
 }
