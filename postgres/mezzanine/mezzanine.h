@@ -96,6 +96,9 @@ typedef struct MezzShared
 	MezzWorker	workers[MEZZ_WORKERS_MAX];
 	/* the tier was started: others may attach */
 	pg_atomic_uint32 started;
+	/* where the redo of this start begins, and on which timeline; written before that */
+	XLogRecPtr	redo_begins;
+	TimeLineID	redo_timeline;
 	/* pages taken by the tier: now and then a worker is woken */
 	pg_atomic_uint64 staged;
 
@@ -181,6 +184,7 @@ extern MezzFlashReads mezz_flash_reads;
 /* log.c */
 extern void mezz_log_found(const BufferTierStartup *info);
 extern MezzLogReach mezz_log_reaches(MezzLogPosition log);
+extern bool mezz_log_drops(RelFileLocator rlocator, ForkNumber forknum, BlockNumber block);
 extern MezzLogPosition mezz_log_position(void);
 extern XLogRecPtr mezz_known_position(XLogRecPtr lsn);
 extern bool mezz_log_has(XLogRecPtr lsn);
