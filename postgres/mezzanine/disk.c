@@ -21,6 +21,7 @@
 #include <limits.h>
 
 #include "access/xlog.h"
+#include "access/xlogrecovery.h"
 #include "access/xlogutils.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
@@ -153,14 +154,23 @@ typedef struct BlockRun
  * Whether the files of relations may still be made as long as the tier's pages
  * need them.
  *
- * From the end of recovery on (see mezz_restore_lengths()) a file that is missing
- * or short is an error, as it is without a tier: it may lie on a file system that
- * is not mounted.
+ * From mezz_restore_lengths() on a file that is missing or short is an error, as
+ * it is without a tier: it may lie on a file system that is not mounted.  That is
+ * when redo has come past all that the tier had before the crash: a standby goes
+ * on with recovery for the rest of its life, but has by then redone where the
+ * files of its pages are made, and has a file before it has pages of it.  Only the
+ * process that redoes can see that, with its next page; that queries have begun,
+ * which comes after it, all can.
  */
 static bool
 files_are_repaired(void)
 {
-	return RecoveryInProgress() || mezz_without("missing_strict");
+	if (mezz_without("missing_strict"))
+		return true;
+	if (!RecoveryInProgress())
+		return false;
+	return mezz_without("missing_standby") ||
+		(pg_atomic_read_u32(&mezz_shared->lengths_restored) == 0 && !HotStandbyActive());
 }
 
 /*
@@ -331,14 +341,28 @@ restore_length_of(MezzPage last)
 }
 
 /*
- * Redo is done: files get the length that the tier's pages reach.  From then on
- * one that is shorter, or missing, has lost something.
+ * Redo is done, or consistent: files get the length that the tier's pages reach.
+ * From then on one that is shorter, or missing, has lost something.
  */
 void
 mezz_restore_lengths(void)
 {
-	if (!mezz_without("lengths"))
+	if (pg_atomic_exchange_u32(&mezz_shared->lengths_restored, 1) == 0 && !mezz_without("lengths"))
 		mezz_dirty_forks(mezz_host, restore_length_of);
+}
+
+/*
+ * The process that redoes is about to read a page, or to give one up.  Recovery
+ * from an archive or from a primary is consistent when it has come to
+ * minRecoveryPoint, which no page in the tier was ahead of.  One from the log that
+ * is there never says so before its end (tier_recovery_end()).
+ */
+void
+mezz_follow_redo(void)
+{
+	/* Never true in another process. */
+	if (reachedConsistency && pg_atomic_read_u32(&mezz_shared->lengths_restored) == 0)
+		mezz_restore_lengths();
 }
 
 /*

@@ -99,6 +99,8 @@ typedef struct MezzShared
 	/* where the redo of this start begins, and on which timeline; written before that */
 	XLogRecPtr	redo_begins;
 	TimeLineID	redo_timeline;
+	/* redo is past all that the tier had: files are as long as its pages reach, or have lost something */
+	pg_atomic_uint32 lengths_restored;
 	/* pages taken by the tier: now and then a worker is woken */
 	pg_atomic_uint64 staged;
 
@@ -177,6 +179,7 @@ extern uint64 mezz_disk_address(RelFileLocator rlocator, ForkNumber forknum,
 								BlockNumber blocknum);
 extern bool mezz_without_errors(bool (*work) (const void *), const void *what, bool log_only);
 extern void mezz_restore_lengths(void);
+extern void mezz_follow_redo(void);
 extern void mezz_wake_writer(void);
 extern void mezz_wake_workers(void);
 extern MezzFlashReads mezz_flash_reads;

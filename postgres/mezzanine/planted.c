@@ -65,7 +65,8 @@ static const char *const rules[] = {
 								 * recovery */
 	"missing_old",				/* but for none of pages from before the redo
 								 * point */
-	"missing_strict",			/* and for none afterwards */
+	"missing_standby",			/* and for none once redo is consistent */
+	"missing_strict",			/* or over */
 	"overwrite",				/* what is written past the tier is forgotten */
 	"redo_lost",				/* redo passes over a page that is lost */
 	"redo_lost_map",			/* and takes a lost map for an empty one */
