@@ -252,7 +252,7 @@ tier_readv(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 					missing++;
 					continue;
 				}
-				if (mezz_redo_empties(forknum, buffers[i]))
+				if (mezz_map_is_empty(reln, forknum, blocknum + i, buffers[i]))
 					break;
 				ereport(ERROR,
 						(errcode(ERRCODE_DATA_CORRUPTED),

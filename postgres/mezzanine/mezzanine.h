@@ -196,7 +196,7 @@ extern void mezz_follow_log(void);
 /* redo.c */
 extern MezzFound mezz_read_page(MezzPage page, void *buffer);
 extern bool mezz_redo_skips(SMgrRelation reln, ForkNumber forknum, MezzPage page);
-extern bool mezz_redo_empties(ForkNumber forknum, void *buffer);
+extern bool mezz_map_is_empty(SMgrRelation reln, ForkNumber forknum, BlockNumber block, void *buffer);
 
 /* stat.c */
 extern bool mezz_is_in_buffers(const RelFileLocator *rlocator, ForkNumber forknum, BlockNumber block);

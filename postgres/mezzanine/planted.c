@@ -69,7 +69,7 @@ static const char *const rules[] = {
 	"missing_strict",			/* or over */
 	"overwrite",				/* what is written past the tier is forgotten */
 	"redo_lost",				/* redo passes over a page that is lost */
-	"redo_lost_map",			/* and takes a lost map for an empty one */
+	"lost_map",			/* a lost map counts as empty */
 	"refused_error",			/* what is refused because files do not take
 								 * pages is an error */
 	"relation_sync",			/* files of absorbed pages are synced at the
