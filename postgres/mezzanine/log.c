@@ -474,10 +474,16 @@ follow_timeline(bool recovered)
  * position does not change with it.  A log that ends before that record makes
  * another thing of the transaction.
  *
- * Not in recovery: there the page's position will do.  What is redone is another
+ * Not in recovery: there the page's position has to do.  What is redone is another
  * server's, who ends such a transaction in the same way wherever this one begins
- * again, and minRecoveryPoint, which must have the record, goes forward only with
- * a page from behind it.
+ * again.  The record must lie before minRecoveryPoint, and that goes forward with a
+ * page from behind it, which tells the tier how far, as a rule.  But it also does
+ * with commits that are forced (ForceSyncCommit()) and with pages of init forks,
+ * of which the tier has none.  So a standby's directory of an earlier moment that
+ * is put back beside its newest flash, and promoted in another history, may not be
+ * noticed by hint bits alone.  The core tells nobody what minRecoveryPoint is, and
+ * a position from behind it must not be noted: the standby's next start would take
+ * its own directory for the older one.
  */
 void
 mezz_follow_log(void)

@@ -6,9 +6,7 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
-use mezzanine_device::{
-    Device, DeviceError, DeviceErrorKind, FileDevice, IoEngine, NullDevice, OpenOptions,
-};
+use mezzanine_device::{Device, DeviceError, DeviceErrorKind, FileDevice, IoEngine, NullDevice, OpenOptions};
 use mezzanine_engine::format::{
     FormatError, Superblock, SuperblockError, TierState, read_superblock, write_superblock,
 };
@@ -465,9 +463,14 @@ fn unless_dispensable(
 ) -> Result<Refusal, Refusal> {
     let marker = Marker::read(store).ok().flatten();
     match marker.filter(|marker| refusal.device_absent && marker.flash_path == settings.flash_path) {
-        Some(marker) if marker.only_copies => Err(refusal
-            .detail("The data directory says that the tier there may hold the only copy of pages.")),
+        Some(marker) if marker.only_copies => {
+            Err(refusal
+                .detail("The data directory says that the tier there may hold the only copy of pages."))
+        }
         Some(_) => Ok(refusal),
+        None if refusal.device_absent && refusal.detail.is_empty() => {
+            Err(refusal.detail("No tier of this data directory that can be done without was there before."))
+        }
         None => Err(refusal),
     }
 }

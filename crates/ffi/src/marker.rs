@@ -411,6 +411,7 @@ impl Marker {
                 "the marker \"{}\" of the flash tier cannot be written: {error}",
                 store.describe()
             ))
+            .detail("It says which tier the data directory has, and whether that may hold the only copy of pages.")
             .hint("Check free space, owner and mode of the data directory.")
         })
     }
