@@ -21,12 +21,14 @@
 #include <limits.h>
 
 #include "access/xlog.h"
+#include "access/xlogrecovery.h"
 #include "access/xlogutils.h"
 #include "common/hashfn.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
 #include "postmaster/postmaster.h"
 #include "storage/bufmgr.h"
+#include "storage/bufpage.h"
 #include "storage/fd.h"
 #include "storage/latch.h"
 #include "storage/md.h"
@@ -149,13 +151,55 @@ typedef struct BlockRun
 } BlockRun;
 
 /*
+ * Whether the files of relations may still be made as long as the tier's pages
+ * need them.
+ *
+ * From mezz_restore_lengths() on a file that is missing or short is an error, as
+ * it is without a tier: it may lie on a file system that is not mounted.  That is
+ * when redo has come past all that the tier had before the crash: a standby goes
+ * on with recovery for the rest of its life, but has by then redone where the
+ * files of its pages are made, and has a file before it has pages of it.  Only the
+ * process that redoes can see that, with its next page; that queries have begun,
+ * which comes after it, all can.
+ */
+static bool
+files_are_repaired(void)
+{
+	if (mezz_without("missing_strict"))
+		return true;
+	if (!RecoveryInProgress())
+		return false;
+	return mezz_without("missing_standby") ||
+		(pg_atomic_read_u32(&mezz_shared->lengths_restored) == 0 && !HotStandbyActive());
+}
+
+/*
+ * Whether a block can have been in its file before redo began and still may be
+ * missing there.  What a page from behind the redo point needs was made since: redo
+ * may not have come there yet, or a power cut has taken it back.  A page from
+ * before it had its place when that checkpoint was made, durably.  If it has none
+ * now, either the log drops it, or somebody has taken the file away, or what it
+ * lies on is not mounted.  In its place nothing must be made: redo may have nothing
+ * for it, so all that the tier does not have would be holes, from which rows are
+ * read as missing without an error, and the tier would forget the rest.
+ *
+ * Pages that were not logged say nothing of when they were made: maps of free
+ * space, and pages that were formatted and not used yet.  They wait as well,
+ * because they are few, and have their place at the end of recovery.
+ */
+static bool
+may_be_made(SMgrRelation reln, const MezzDiskPage *page)
+{
+	return PageGetLSN((Page) page->bytes) >= mezz_shared->redo_begins || mezz_without("missing_old") ||
+		mezz_log_drops(reln->smgr_rlocator.locator, page->page.fork, page->page.block);
+}
+
+/*
  * Writes a run of blocks.
  *
  * In recovery a file may be missing, because redo has not come to where it is
  * created or deleted, or be shorter than the tier's pages reach: the storage
- * manager makes up for that then.  From the end of recovery on (see
- * mezz_restore_lengths()) a file that is missing is an error, as it is without
- * a tier: it may lie on a file system that is not mounted.
+ * manager makes up for that then.
  */
 static bool
 write_run(const void *what)
@@ -165,10 +209,16 @@ write_run(const void *what)
 	SMgrRelation reln = smgropen(page_locator(first), INVALID_PROC_NUMBER);
 	const void *bytes[RUN_BLOCKS_MAX];
 	bool		was_in_recovery = InRecovery;
-	bool		repairs = RecoveryInProgress() || mezz_without("missing_strict");
+	bool		repairs = files_are_repaired();
 
-	if (repairs && !smgrexists(reln, first->fork) && !mezz_without("missing_file"))
-		smgrcreate(reln, first->fork, true);
+	if (repairs && (!smgrexists(reln, first->fork) ||
+					first->block + blocks->count > smgrnblocks(reln, first->fork)))
+	{
+		for (size_t i = 0; i < blocks->count && repairs; i++)
+			repairs = may_be_made(reln, &blocks->pages[i]);
+		if (repairs && !mezz_without("missing_file"))
+			smgrcreate(reln, first->fork, true);
+	}
 	if (first->block + blocks->count > smgrnblocks(reln, first->fork))
 	{
 		if (repairs)
@@ -291,14 +341,28 @@ restore_length_of(MezzPage last)
 }
 
 /*
- * Redo is done: files get the length that the tier's pages reach.  From then on
- * one that is shorter, or missing, has lost something.
+ * Redo is done, or consistent: files get the length that the tier's pages reach.
+ * From then on one that is shorter, or missing, has lost something.
  */
 void
 mezz_restore_lengths(void)
 {
-	if (!mezz_without("lengths"))
+	if (pg_atomic_exchange_u32(&mezz_shared->lengths_restored, 1) == 0 && !mezz_without("lengths"))
 		mezz_dirty_forks(mezz_host, restore_length_of);
+}
+
+/*
+ * The process that redoes is about to read a page, or to give one up.  Recovery
+ * from an archive or from a primary is consistent when it has come to
+ * minRecoveryPoint, which no page in the tier was ahead of.  One from the log that
+ * is there never says so before its end (tier_recovery_end()).
+ */
+void
+mezz_follow_redo(void)
+{
+	/* Never true in another process. */
+	if (reachedConsistency && pg_atomic_read_u32(&mezz_shared->lengths_restored) == 0)
+		mezz_restore_lengths();
 }
 
 /*

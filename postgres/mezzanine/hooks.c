@@ -122,6 +122,7 @@ tier_write(SMgrRelation reln, BufferDesc *buf, const char *page, IOContext io_co
 	/* The core writes it past the tier, which notes and forgets what is to be. */
 	if (mezz_skips_log(BufTagGetRelFileLocator(tag)))
 		return false;
+	mezz_follow_redo();
 	mezz_follow_log();
 
 	/*
@@ -251,7 +252,7 @@ tier_readv(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 					missing++;
 					continue;
 				}
-				if (mezz_redo_empties(forknum, buffers[i]))
+				if (mezz_map_is_empty(reln, forknum, blocknum + i, buffers[i]))
 					break;
 				ereport(ERROR,
 						(errcode(ERRCODE_DATA_CORRUPTED),
@@ -293,8 +294,10 @@ tier_readv(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 static bool
 tier_redo_skips(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum)
 {
-	return tier_is_read() &&
-		mezz_redo_skips(reln, forknum, page_name(reln->smgr_rlocator.locator, forknum, blocknum));
+	if (!tier_is_read())
+		return false;
+	mezz_follow_redo();
+	return mezz_redo_skips(reln, forknum, page_name(reln->smgr_rlocator.locator, forknum, blocknum));
 }
 
 static bool

@@ -8,33 +8,41 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "access/rmgr.h"
 #include "access/timeline.h"
+#include "access/xact.h"
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
 #include "access/xlogreader.h"
 #include "access/xlogrecovery.h"
 #include "access/xlogutils.h"
 #include "catalog/pg_control.h"
+#include "catalog/storage_xlog.h"
+#include "commands/dbcommands_xlog.h"
 #include "common/controldata_utils.h"
 #include "miscadmin.h"
 #include "postmaster/startup.h"
 #include "storage/fd.h"
+#include "utils/hsearch.h"
 #include "utils/memutils.h"
 
 #include "mezzanine.h"
 
-/* Where the redo that is about to come begins, and whether it goes beyond what pg_wal has. */
-static XLogRecPtr redo_begins;
+/* Whether the redo that is about to come goes beyond what pg_wal has. */
 static bool archive_recovery;
 
 /* The timelines of the log that is read, newest first */
 static List *timelines;
 
-/* Notes what the log that is about to be redone is, for mezz_log_reaches(). */
+/*
+ * Notes what the log that is about to be redone is, for mezz_log_reaches(), and
+ * for whoever writes pages while it is redone.
+ */
 void
 mezz_log_found(const BufferTierStartup *info)
 {
-	redo_begins = info->start_redo;
+	mezz_shared->redo_begins = info->start_redo;
+	mezz_shared->redo_timeline = recoveryTargetTLI;
 	archive_recovery = info->archive_recovery;
 }
 
@@ -109,24 +117,33 @@ read_log_page(XLogReaderState *state, XLogRecPtr page, int wanted, XLogRecPtr re
 	return got == XLOG_BLCKSZ ? XLOG_BLCKSZ : -1;
 }
 
-/* Whether pg_wal has valid records from where redo begins up to a position. */
-static bool
-pg_wal_reaches(XLogRecPtr lsn)
+/* Reads what pg_wal has from where redo begins. */
+static XLogReaderState *
+begin_reading(void)
 {
-	XLogReaderState *reader;
-	XLogRecPtr	end = redo_begins;
-	char	   *error;
+	XLogReaderState *reader = XLogReaderAllocate(wal_segment_size, NULL,
+												 XL_ROUTINE(.page_read = read_log_page, .segment_close = close_segment), NULL);
 
-	if (lsn <= end)
-		return true;
-	reader = XLogReaderAllocate(wal_segment_size, NULL,
-								XL_ROUTINE(.page_read = read_log_page, .segment_close = close_segment), NULL);
 	if (reader == NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_OUT_OF_MEMORY),
 				 errmsg("out of memory"),
 				 errdetail("Failed while allocating a WAL reading processor.")));
-	XLogBeginRead(reader, redo_begins);
+	XLogBeginRead(reader, mezz_shared->redo_begins);
+	return reader;
+}
+
+/* Whether pg_wal has valid records from where redo begins up to a position. */
+static bool
+pg_wal_reaches(XLogRecPtr lsn)
+{
+	XLogReaderState *reader;
+	XLogRecPtr	end = mezz_shared->redo_begins;
+	char	   *error;
+
+	if (lsn <= end)
+		return true;
+	reader = begin_reading();
 	/* What cannot be read as a record is the end, here as in redo. */
 	while (end < lsn && XLogReadRecord(reader, &error) != NULL)
 	{
@@ -221,6 +238,161 @@ mezz_log_reaches(MezzLogPosition log)
 	return reaches ? MEZZ_LOG_REACH_REACHES : MEZZ_LOG_REACH_ENDS_BEFORE;
 }
 
+/* What the log that is redone drops: a relation, or what a tablespace has of a database */
+typedef struct DroppedKey
+{
+	Oid			database;
+	Oid			tablespace;
+	RelFileNumber relation;		/* 0: all of it */
+} DroppedKey;
+
+typedef struct Dropped
+{
+	DroppedKey	key;
+	/* the first block of the main fork that is cut off; 0: all forks are dropped */
+	BlockNumber first;
+} Dropped;
+
+/* NULL until this process has read the log for it */
+static HTAB *dropped = NULL;
+
+static void
+note_dropped(HTAB *table, DroppedKey key, BlockNumber first)
+{
+	bool		known;
+	Dropped    *entry = hash_search(table, &key, HASH_ENTER, &known);
+
+	entry->first = known ? Min(entry->first, first) : first;
+}
+
+static void
+note_dropped_relations(HTAB *table, const RelFileLocator *rlocators, int count)
+{
+	for (int i = 0; i < count; i++)
+		note_dropped(table, (DroppedKey)
+					 {
+						 rlocators[i].dbOid, rlocators[i].spcOid, rlocators[i].relNumber
+					 }, 0);
+}
+
+static void
+note_what_it_drops(HTAB *table, XLogReaderState *record)
+{
+	uint8		info = XLogRecGetInfo(record) & ~XLR_INFO_MASK;
+
+	switch (XLogRecGetRmid(record))
+	{
+		case RM_XACT_ID:
+			{
+				xl_xact_parsed_commit commit;
+				xl_xact_parsed_abort abort;
+
+				info &= XLOG_XACT_OPMASK;
+				if (info == XLOG_XACT_COMMIT || info == XLOG_XACT_COMMIT_PREPARED)
+				{
+					ParseCommitRecord(XLogRecGetInfo(record), (xl_xact_commit *) XLogRecGetData(record), &commit);
+					note_dropped_relations(table, commit.xlocators, commit.nrels);
+				}
+				else if (info == XLOG_XACT_ABORT || info == XLOG_XACT_ABORT_PREPARED)
+				{
+					ParseAbortRecord(XLogRecGetInfo(record), (xl_xact_abort *) XLogRecGetData(record), &abort);
+					note_dropped_relations(table, abort.xlocators, abort.nrels);
+				}
+				break;
+			}
+		case RM_SMGR_ID:
+			if (info == XLOG_SMGR_TRUNCATE)
+			{
+				xl_smgr_truncate *cut = (xl_smgr_truncate *) XLogRecGetData(record);
+
+				if (cut->flags & SMGR_TRUNCATE_HEAP)
+					note_dropped(table, (DroppedKey)
+								 {
+									 cut->rlocator.dbOid, cut->rlocator.spcOid, cut->rlocator.relNumber
+								 }, cut->blkno);
+			}
+			break;
+		case RM_DBASE_ID:
+			if (info == XLOG_DBASE_DROP)
+			{
+				xl_dbase_drop_rec *drop = (xl_dbase_drop_rec *) XLogRecGetData(record);
+
+				for (int i = 0; i < drop->ntablespaces; i++)
+					note_dropped(table, (DroppedKey)
+								 {
+									 drop->db_id, drop->tablespace_ids[i], 0
+								 }, 0);
+			}
+			break;
+		default:
+			break;
+	}
+}
+
+/* Reads the log that is redone, as far as pg_wal has it, for what it drops. */
+static HTAB *
+read_what_is_dropped(void)
+{
+	static MemoryContext context = NULL;
+	HASHCTL		control = {.keysize = sizeof(DroppedKey), .entrysize = sizeof(Dropped)};
+	MemoryContext before;
+	XLogReaderState *reader;
+	HTAB	   *table;
+	char	   *error;
+
+	/* An error may have cut off an earlier attempt. */
+	if (context == NULL)
+		context = AllocSetContextCreate(TopMemoryContext, "what the log drops", ALLOCSET_DEFAULT_SIZES);
+	else
+		MemoryContextReset(context);
+	control.hcxt = context;
+	table = hash_create("what the log drops", 64, &control, HASH_ELEM | HASH_BLOBS | HASH_CONTEXT);
+	before = MemoryContextSwitchTo(context);
+	timelines = readTimeLineHistory(mezz_shared->redo_timeline);
+	reader = begin_reading();
+	while (XLogReadRecord(reader, &error) != NULL)
+	{
+		if (AmStartupProcess())
+			HandleStartupProcInterrupts();
+		note_what_it_drops(table, reader);
+	}
+	XLogReaderFree(reader);
+	list_free_deep(timelines);
+	timelines = NIL;
+	MemoryContextSwitchTo(before);
+	return table;
+}
+
+/*
+ * Whether the log that is redone drops this block.  A standby's pg_wal has what
+ * it has redone since its last restartpoint, also where that came from an
+ * archive; so it has whatever may have changed the files already.
+ *
+ * The log is read when this is first asked, which only happens where files are
+ * missing or short.
+ */
+bool
+mezz_log_drops(RelFileLocator rlocator, ForkNumber forknum, BlockNumber block)
+{
+	const DroppedKey keys[] = {
+		{rlocator.dbOid, rlocator.spcOid, rlocator.relNumber},
+		{rlocator.dbOid, rlocator.spcOid, 0},
+	};
+
+	if (mezz_without("log_drops"))
+		return false;
+	if (dropped == NULL)
+		dropped = read_what_is_dropped();
+	for (int i = 0; i < lengthof(keys); i++)
+	{
+		const Dropped *entry = hash_search(dropped, &keys[i], HASH_FIND, NULL);
+
+		if (entry && (entry->first == 0 || (forknum == MAIN_FORKNUM && block >= entry->first)))
+			return true;
+	}
+	return false;
+}
+
 /*
  * How far the log is durable.  In recovery: up to the end of the record that is
  * redone, and a server that starts again redoes that much, whatever else it is
@@ -302,10 +474,16 @@ follow_timeline(bool recovered)
  * position does not change with it.  A log that ends before that record makes
  * another thing of the transaction.
  *
- * Not in recovery: there the page's position will do.  What is redone is another
+ * Not in recovery: there the page's position has to do.  What is redone is another
  * server's, who ends such a transaction in the same way wherever this one begins
- * again, and minRecoveryPoint, which must have the record, goes forward only with
- * a page from behind it.
+ * again.  The record must lie before minRecoveryPoint, and that goes forward with a
+ * page from behind it, which tells the tier how far, as a rule.  But it also does
+ * with commits that are forced (ForceSyncCommit()) and with pages of init forks,
+ * of which the tier has none.  So a standby's directory of an earlier moment that
+ * is put back beside its newest flash, and promoted in another history, may not be
+ * noticed by hint bits alone.  The core tells nobody what minRecoveryPoint is, and
+ * a position from behind it must not be noted: the standby's next start would take
+ * its own directory for the older one.
  */
 void
 mezz_follow_log(void)

@@ -370,6 +370,7 @@ shmem_startup(void)
 			pg_atomic_init_u32(&mezz_shared->workers[i].idle, 0);
 		}
 		pg_atomic_init_u32(&mezz_shared->started, 0);
+		pg_atomic_init_u32(&mezz_shared->lengths_restored, 0);
 		pg_atomic_init_u32(&mezz_shared->given_up, 0);
 		pg_atomic_init_u64(&mezz_shared->staged, 0);
 		pg_atomic_init_u64(&mezz_shared->disk_wait_ns, 0);

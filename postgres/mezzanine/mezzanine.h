@@ -96,6 +96,11 @@ typedef struct MezzShared
 	MezzWorker	workers[MEZZ_WORKERS_MAX];
 	/* the tier was started: others may attach */
 	pg_atomic_uint32 started;
+	/* where the redo of this start begins, and on which timeline; written before that */
+	XLogRecPtr	redo_begins;
+	TimeLineID	redo_timeline;
+	/* redo is past all that the tier had: files are as long as its pages reach, or have lost something */
+	pg_atomic_uint32 lengths_restored;
 	/* pages taken by the tier: now and then a worker is woken */
 	pg_atomic_uint64 staged;
 
@@ -174,6 +179,7 @@ extern uint64 mezz_disk_address(RelFileLocator rlocator, ForkNumber forknum,
 								BlockNumber blocknum);
 extern bool mezz_without_errors(bool (*work) (const void *), const void *what, bool log_only);
 extern void mezz_restore_lengths(void);
+extern void mezz_follow_redo(void);
 extern void mezz_wake_writer(void);
 extern void mezz_wake_workers(void);
 extern MezzFlashReads mezz_flash_reads;
@@ -181,6 +187,7 @@ extern MezzFlashReads mezz_flash_reads;
 /* log.c */
 extern void mezz_log_found(const BufferTierStartup *info);
 extern MezzLogReach mezz_log_reaches(MezzLogPosition log);
+extern bool mezz_log_drops(RelFileLocator rlocator, ForkNumber forknum, BlockNumber block);
 extern MezzLogPosition mezz_log_position(void);
 extern XLogRecPtr mezz_known_position(XLogRecPtr lsn);
 extern bool mezz_log_has(XLogRecPtr lsn);
@@ -189,7 +196,7 @@ extern void mezz_follow_log(void);
 /* redo.c */
 extern MezzFound mezz_read_page(MezzPage page, void *buffer);
 extern bool mezz_redo_skips(SMgrRelation reln, ForkNumber forknum, MezzPage page);
-extern bool mezz_redo_empties(ForkNumber forknum, void *buffer);
+extern bool mezz_map_is_empty(SMgrRelation reln, ForkNumber forknum, BlockNumber block, void *buffer);
 
 /* stat.c */
 extern bool mezz_is_in_buffers(const RelFileLocator *rlocator, ForkNumber forknum, BlockNumber block);

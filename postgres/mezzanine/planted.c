@@ -44,6 +44,8 @@ static const char *const rules[] = {
 	"follow_timeline",			/* pages come in from a timeline */
 	"lengths",					/* files have the length that the tier's pages
 								 * reach when redo is done */
+	"log_drops",				/* pages whose file is missing because the log
+								 * drops it do not wait for it */
 	"log_end",					/* a log that ends before the tier's newest
 								 * page is of another moment */
 	"log_flushed",				/* a page that comes in says how far the log is
@@ -61,10 +63,13 @@ static const char *const rules[] = {
 	"lost_shutdown",			/* a server with lost pages can be stopped */
 	"missing_file",				/* stage-out makes up for a missing file in
 								 * recovery */
-	"missing_strict",			/* and for none afterwards */
+	"missing_old",				/* but for none of pages from before the redo
+								 * point */
+	"missing_standby",			/* and for none once redo is consistent */
+	"missing_strict",			/* or over */
 	"overwrite",				/* what is written past the tier is forgotten */
 	"redo_lost",				/* redo passes over a page that is lost */
-	"redo_lost_map",			/* and takes a lost map for an empty one */
+	"lost_map",			/* a lost map counts as empty */
 	"refused_error",			/* what is refused because files do not take
 								 * pages is an error */
 	"relation_sync",			/* files of absorbed pages are synced at the

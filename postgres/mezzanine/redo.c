@@ -1,6 +1,6 @@
 /*
  * redo.c
- *	  Redo needs a page that is lost.
+ *	  Redo needs a page that is lost; and lost maps.
  *
  * In sync mode durable only flash may have a page that redo is to change. If
  * flash does not give it back, and the log has no image of it (full_page_writes
@@ -107,17 +107,29 @@ mezz_redo_skips(SMgrRelation reln, ForkNumber forknum, MezzPage page)
 }
 
 /*
- * A page that is lost is read in redo all the same: whether redo goes on with
- * what no server takes for a page.  Redo takes zeros for a damaged map of free
- * space or of visibility, and an empty map is right: it is then written anew.
+ * A page that is lost is read all the same: whether that goes on, with what no
+ * server takes for a page.
+ *
+ * The core takes zeros for a damaged map of free space or of visibility, with a
+ * warning, and an empty map is right: it says that nothing is known.  It reads
+ * maps so everywhere (RBM_ZERO_ON_ERROR), in redo and elsewhere; who reads one in
+ * another way gets an error from the core.  Zeros do not come back here: the
+ * buffer may differ from its storage, so it is not handed over as a clean page,
+ * and the page stays lost until the map is written anew.
  */
 bool
-mezz_redo_empties(ForkNumber forknum, void *buffer)
+mezz_map_is_empty(SMgrRelation reln, ForkNumber forknum, BlockNumber block, void *buffer)
 {
 	bool		is_map = forknum == FSM_FORKNUM || forknum == VISIBILITYMAP_FORKNUM;
 
-	if (!InRecovery || !is_map || !mezz_is_durable(mezz_host) || mezz_without("redo_lost_map"))
+	if (!is_map || !mezz_is_durable(mezz_host) || mezz_without("lost_map"))
 		return false;
 	memset(buffer, 0xFF, BLCKSZ);
+	ereport(LOG,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("the newest version of block %u in file \"%s\" cannot be read from the flash tier",
+					block, relpath(reln->smgr_rlocator, forknum)),
+			 errdetail("It is a part of a map of the table, and counts as empty."),
+			 errhint("VACUUM of the table writes it anew. Check the flash device and the kernel's log.")));
 	return true;
 }

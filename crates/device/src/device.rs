@@ -178,7 +178,8 @@ pub trait Device: Send + Sync {
     /// success that is none. Devices that are no file of the system's have nothing to do.
     ///
     /// # Errors
-    /// If the file cannot be opened once more.
+    /// If the file cannot be opened once more. Then the next flush tries that again, and fails if it cannot:
+    /// whoever never flushes may go on without.
     fn flush_apart(&self) -> Result<(), DeviceError> {
         Ok(())
     }

@@ -343,7 +343,7 @@ impl Host {
     /// marker and the control file say so too. Nothing changes files of relations after this.
     ///
     /// Pages that are lost, or that disk does not take, keep it from being current, and nothing else: the tier
-    /// is left with them as one that was not drained.
+    /// is left with them as one that was not drained. A marker that cannot be written stays as it is.
     ///
     /// # Errors
     /// If a device has failed.
@@ -371,10 +371,14 @@ impl Host {
         let only_copies = !current && tier.sync_mode() == SyncMode::Durable && !self.is_provably_clean();
         let alone = self.lock_superblock();
         let marker = self.marker_of(&superblock, only_copies);
-        marker.resting(&noted, current).write(&*self.marker)?;
+        let marked = marker.resting(&noted, current).write(&*self.marker);
         drop(alone);
-        if current {
-            self.server.mark_control_file(false)?;
+        match marked {
+            Ok(()) if current => self.server.mark_control_file(false)?,
+            Ok(()) => {}
+            // The marker of before, and the control file with it, say what they say while the server runs: a crash
+            // here would leave the same.
+            Err(refusal) => self.server.flash_failed(&refusal.detail("The flash tier is left as after a crash, and nothing is lost: the next start needs it, if the sync mode is durable, and looks at no files.").to_string()),
         }
         let lost = lost.map(|refusal| {
             refusal.detail("Everything else was written to disk. The tier is left in order, as a part of the database: start the server with it.")

@@ -1,10 +1,12 @@
 //! One process's view of the tier: the inherited flash device, the region, and the callbacks into the server.
 
+use std::error::Error;
+use std::io::ErrorKind;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
-use mezzanine_device::{Device, DeviceError, DeviceErrorKind, FileDevice, IoEngine, OpenOptions};
+use mezzanine_device::{Device, DeviceError, DeviceErrorKind, FileDevice, IoEngine, NullDevice, OpenOptions};
 use mezzanine_engine::format::{
     FormatError, Superblock, SuperblockError, TierState, read_superblock, write_superblock,
 };
@@ -14,7 +16,7 @@ use mezzanine_engine::{
     ReadFlash, Region, Tier, TierConfig, WriteFlash,
 };
 
-use crate::marker::{DataDirectory, MarkerStore};
+use crate::marker::{DataDirectory, Marker, MarkerStore};
 use crate::message::Refusal;
 use crate::modelled::FlashModel;
 use crate::settings::Settings;
@@ -112,6 +114,8 @@ pub struct Host {
     /// The device gave back no superblock when the sizes were computed.
     guessed: bool,
     locked: bool,
+    /// Why there is no flash device, if nobody needs what it holds.
+    pub(crate) absent: Option<Refusal>,
     flash_model: Option<FlashModel>,
     pub(crate) server: Box<dyn Server>,
     memory: Option<Memory>,
@@ -172,7 +176,9 @@ impl Host {
     }
 
     /// Opens the flash device, creating the file if there is none, and computes what memory the tier needs.
-    /// Another server may be using it: nothing is written before [`Self::lock_device`].
+    /// Another server may be using it: nothing is written before [`Self::lock_device`]. A device that is not
+    /// where the data directory's tier was, and that nobody needs by the marker, is refused by
+    /// [`Self::start`] only, which knows whether the server can do without.
     ///
     /// # Errors
     /// Why it cannot be used.
@@ -181,16 +187,27 @@ impl Host {
         model: Option<FlashModel>,
         server: Box<dyn Server>,
     ) -> Result<Self, Refusal> {
-        settings.check_path()?;
-        let file = open_flash(&settings.flash_path, false)?;
-        let (geometry, guessed) = shape(&file, &settings)?;
+        let marker = DataDirectory(settings.data_directory.clone());
+        let (flash, (geometry, guessed), absent) = match find_flash(&settings) {
+            Ok(file) => {
+                let shape = shape(&file, &settings)?;
+                (attached(model.as_ref(), file), shape, None)
+            }
+            Err(refusal) => {
+                let refusal = unless_dispensable(refusal, &settings, &marker)?;
+                // What is never asked for anything.
+                let nothing: Arc<dyn Device> = Arc::new(NullDevice { len: 0 });
+                (nothing, (shape_of(None, &settings)?, true), Some(refusal))
+            }
+        };
         Ok(Self {
             geometry,
             guessed,
-            flash: attached(model.as_ref(), file),
-            marker: Box::new(DataDirectory(settings.data_directory.clone())),
+            flash,
+            marker: Box::new(marker),
             settings,
-            locked: false,
+            locked: absent.is_some(),
+            absent,
             flash_model: model,
             server,
             memory: None,
@@ -217,6 +234,7 @@ impl Host {
             flash,
             marker,
             locked: true,
+            absent: None,
             flash_model: None,
             server,
             memory: None,
@@ -341,15 +359,11 @@ impl Host {
             return Ok(());
         }
         // Other processes of the server have the device from the same parent, and would share the reports of
-        // their flushes.
-        let apart = if planted::is(Bug::FlushesShared) { Ok(()) } else { self.flash.flush_apart() };
-        apart.map_err(|error| {
-            Refusal::new(format!(
-                "the flash device \"{}\" cannot be used: {error}",
-                self.flash_path().display()
-            ))
-            .hint("Check that it is still where it was when the server started.")
-        })?;
+        // their flushes. A device that has gone is noticed by whoever needs it, and then given up: most
+        // processes never flush it.
+        if !planted::is(Bug::FlushesShared) {
+            let _ = self.flash.flush_apart();
+        }
         let tier = Tier::attach(self.region()?, owner).map_err(|error| match error {
             AttachError::Poisoned => Refusal::new("a process died while it changed the flash tier")
                 .hint("The server restarts and rebuilds the tier from flash."),
@@ -435,6 +449,42 @@ fn attached(model: Option<&FlashModel>, file: FileDevice) -> Arc<dyn Device> {
     }
 }
 
+fn find_flash(settings: &Settings) -> Result<FileDevice, Refusal> {
+    settings.check_path()?;
+    open_flash(&settings.flash_path, false)
+}
+
+/// The refusal of a flash device that is not there, if the data directory says that its tier was there and that
+/// nobody needs it: a start may do without. A path that no tier of it was at is a slip of the pen.
+fn unless_dispensable(
+    refusal: Refusal,
+    settings: &Settings,
+    store: &dyn MarkerStore,
+) -> Result<Refusal, Refusal> {
+    let marker = Marker::read(store).ok().flatten();
+    match marker.filter(|marker| refusal.device_absent && marker.flash_path == settings.flash_path) {
+        Some(marker) if marker.only_copies => {
+            Err(refusal
+                .detail("The data directory says that the tier there may hold the only copy of pages."))
+        }
+        Some(_) => Ok(refusal),
+        None if refusal.device_absent && refusal.detail.is_empty() => {
+            Err(refusal.detail("No tier of this data directory that can be done without was there before."))
+        }
+        None => Err(refusal),
+    }
+}
+
+/// Whether a device cannot be opened because there is none: its node leads to nothing, or nothing is there and
+/// no file can be made, as where a file system is not mounted.
+fn is_absent(path: &Path, error: &DeviceError) -> bool {
+    let reason = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
+    let gone = reason.and_then(std::io::Error::raw_os_error);
+    let nothing = std::fs::symlink_metadata(path).is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    let unmade = [DeviceErrorKind::NotFound, DeviceErrorKind::PermissionDenied, DeviceErrorKind::ReadOnly];
+    matches!(gone, Some(libc::ENXIO | libc::ENODEV)) || nothing && unmade.contains(&error.kind())
+}
+
 fn open_flash(path: &Path, lock: bool) -> Result<FileDevice, Refusal> {
     let shown = path.display();
     refuse_open_modes(path)?;
@@ -445,7 +495,9 @@ fn open_flash(path: &Path, lock: bool) -> Result<FileDevice, Refusal> {
         ..OpenOptions::read_write_create()
     };
     FileDevice::open(path, &options).map_err(|error| {
-        let refusal = Refusal::new(format!("the flash device \"{shown}\" cannot be opened")).detail(&error);
+        let refusal = Refusal::new(format!("the flash device \"{shown}\" cannot be opened"))
+            .detail(&error)
+            .of_absent_device(is_absent(path, &error));
         match error.kind() {
             DeviceErrorKind::Busy => refusal.hint(
                 "Another server uses it. Stop that one, or give each its own device in mezzanine.flash_path.",

@@ -18,6 +18,7 @@ use std::path::{Path, PathBuf};
 use mezzanine_engine::RedoPoint;
 use mezzanine_engine::format::Nonce;
 use mezzanine_engine::planted::{self, Bug};
+use rustix::fs::{CWD, RenameFlags, renameat_with};
 use serde::{Deserialize, Serialize};
 
 use crate::at_rest::Noted;
@@ -25,6 +26,12 @@ use crate::message::Refusal;
 
 /// The file's name in the data directory.
 pub const MARKER_FILE: &str = "mezzanine.tier";
+/// What keeps the space of one more marker, beside it: a server whose file system is full goes on, and can be
+/// stopped and started. Nobody reads it.
+const ROOM_FILE: &str = "mezzanine.tier.room";
+/// Most markers are shorter. A longer one, of a server left in order that has many databases, can be done
+/// without.
+const ROOM_BYTES: usize = 4096;
 const FORMAT: u32 = 2;
 /// The last without a checksum.
 const FORMAT_UNCHECKED: u32 = 1;
@@ -66,6 +73,63 @@ impl DataDirectory {
         let for_group = fs::metadata(&self.0)?.permissions().mode() & 0o750 == 0o750;
         Ok(if for_group { 0o640 } else { 0o600 })
     }
+
+    fn room(&self) -> PathBuf {
+        self.0.join(ROOM_FILE)
+    }
+
+    /// Writes a file that nobody reads yet, durably.
+    fn put(&self, path: &Path, anew: bool, bytes: &[u8]) -> io::Result<()> {
+        let mode = self.file_mode()?;
+        let mut options = fs::OpenOptions::new();
+        let mut file = options.write(true).create(anew).truncate(anew).mode(mode).open(path)?;
+        // Apart from opening it: then neither the process's mask counts, nor what a crash has left here.
+        file.set_permissions(fs::Permissions::from_mode(mode))?;
+        file.write_all(bytes)?;
+        file.set_len(bytes.len() as u64)?;
+        file.sync_all()
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        File::open(&self.0)?.sync_all()
+    }
+
+    /// Takes the space of one more marker, unless it has it: whoever is to need it sees that it is not there.
+    fn keep_room(&self) {
+        let room = self.room();
+        if room.exists() {
+            return;
+        }
+        if self.put(&room, true, &[0; ROOM_BYTES]).is_err() {
+            let _ = fs::remove_file(&room);
+        }
+    }
+
+    /// Replaces the marker where the file system is full, by the file that was kept for that: it is written in
+    /// place, which takes no space, and exchanged with the marker, which is what is kept from then on. Neither
+    /// is ever missing, so a power cut leaves the old text or the new one.
+    ///
+    /// It may have been the marker until an exchange that is not durable yet, because a process died before
+    /// it had synced the directory: then it would be again after a power cut. So that comes first.
+    ///
+    /// A file system that knows no exchange takes it in place of the marker, and what that had is free for
+    /// the next one. Not the ordinary way, because a backup that has opened the marker could see it change.
+    fn replace_from_room(&self, text: &str) -> io::Result<()> {
+        let (room, marker) = (self.room(), self.0.join(MARKER_FILE));
+        self.sync()?;
+        self.put(&room, false, text.as_bytes())?;
+        if renameat_with(CWD, &room, CWD, &marker, RenameFlags::EXCHANGE).is_err() {
+            fs::rename(&room, &marker)?;
+        }
+        self.sync()?;
+        self.keep_room();
+        Ok(())
+    }
+}
+
+/// Whether there was no space for what was to be written.
+fn is_full(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT))
 }
 
 impl MarkerStore for DataDirectory {
@@ -83,15 +147,18 @@ impl MarkerStore for DataDirectory {
 
     fn replace(&self, text: &str) -> io::Result<()> {
         let temporary = self.0.join(format!("{MARKER_FILE}.tmp"));
-        let mode = self.file_mode()?;
-        let mut file =
-            fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-        // Apart from opening it: then neither the process's mask counts, nor what a crash has left here.
-        file.set_permissions(fs::Permissions::from_mode(mode))?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
+        match self.put(&temporary, true, text.as_bytes()) {
+            Err(error) if is_full(&error) => {
+                // Nobody reads it; what it has taken is free again.
+                let _ = fs::remove_file(&temporary);
+                return self.replace_from_room(text).map_err(|_| error);
+            }
+            put => put?,
+        }
         fs::rename(&temporary, self.0.join(MARKER_FILE))?;
-        File::open(&self.0)?.sync_all()
+        self.sync()?;
+        self.keep_room();
+        Ok(())
     }
 }
 
@@ -344,6 +411,7 @@ impl Marker {
                 "the marker \"{}\" of the flash tier cannot be written: {error}",
                 store.describe()
             ))
+            .detail("It says which tier the data directory has, and whether that may hold the only copy of pages.")
             .hint("Check free space, owner and mode of the data directory.")
         })
     }

@@ -14,6 +14,8 @@ pub struct Refusal {
     pub hint: String,
     /// The flash device did not do what it was asked for: a server that does not need it may go on without.
     pub(crate) device_failed: bool,
+    /// The flash device is not where it is to be.
+    pub(crate) device_absent: bool,
     /// What was asked for cannot be done because pages are lost that it needs. Nothing has failed, and the
     /// tier is in use as before.
     pub(crate) lost_pages: bool,
@@ -29,6 +31,7 @@ impl Refusal {
             detail: String::new(),
             hint: String::new(),
             device_failed: false,
+            device_absent: false,
             lost_pages: false,
             disk_refuses: false,
         }
@@ -38,6 +41,13 @@ impl Refusal {
     #[must_use]
     pub(crate) fn of_failed_device(mut self) -> Self {
         self.device_failed = true;
+        self
+    }
+
+    /// Of a flash device that is not there, if that is so.
+    #[must_use]
+    pub(crate) fn of_absent_device(mut self, absent: bool) -> Self {
+        self.device_absent = absent;
         self
     }
 

@@ -1,6 +1,7 @@
 //! What the server is configured to use: checked before anything is touched.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use mezzanine_engine::{Admission, ConfigError, Design, FRAMES_MAX, SyncMode, TierConfig};
@@ -206,7 +207,8 @@ impl Settings {
                 "the directory \"{}\" of the flash device cannot be used: {error}",
                 parent.display()
             ))
-            .hint("Create it, readable and writable by the server's user.")
+            .hint("Create it, readable and writable by the server's user, or mount what it lies on.")
+            .of_absent_device(error.kind() == ErrorKind::NotFound)
         })?;
         for (place, real) in self.places_of_the_server() {
             if real_parent.starts_with(&real) {

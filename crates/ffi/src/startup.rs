@@ -307,7 +307,11 @@ impl Host {
         }
         Ok(Started {
             adoption: Adoption::Unusable,
-            reason: refusal.message,
+            reason: [refusal.message, refusal.detail]
+                .into_iter()
+                .filter(|part| !part.is_empty())
+                .collect::<Vec<_>>()
+                .join(": "),
             recovery: RecoveryReport::default(),
             mode_kept: false,
             sizes_kept: String::new(),
@@ -345,6 +349,9 @@ impl Host {
         let flash = self.flash_path().display().to_string();
         // Before anything can go wrong: whatever comes of this start, no process joins a tier of before.
         let memory = self.blank()?;
+        if let Some(absent) = &self.absent {
+            return Err(absent.clone().of_failed_device());
+        }
         self.flash.flush().map_err(|error| self.device_failed(&error))?;
         let found = read_superblock(&mut Flash(&*self.flash));
         if let (Ok(found), false) = (&found, planted::is(Bug::SilentShapeKept)) {

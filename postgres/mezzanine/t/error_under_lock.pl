@@ -1,7 +1,8 @@
 # What stage-out meets under a lightweight lock (the directory of a tablespace that is gone and cannot be made) ends in the extension: no
 # error jumps over the library, and the lock is given back. A server with assertions checks that it is.
 #
-# Redo makes what is missing, as it does without a tier; from its end on a missing directory is an error like a missing file, and takes no lock.
+# While redo runs stage-out makes the file of what the log drops; for what the tier had before the redo point it makes none, and from the end
+# of redo on a missing directory is an error like a missing file, and takes no lock.
 #
 # Kept by disk.c (without_errors()).
 use strict;
@@ -19,14 +20,16 @@ my $space = PostgreSQL::Test::Utils::tempdir;
 $node->start;
 $node->safe_psql('postgres', "CREATE TABLESPACE s LOCATION '$space'");
 $node->safe_psql('postgres', 'CREATE TABLE t TABLESPACE s AS SELECT g AS id, 1 AS ver FROM generate_series(1, 5000) g');
+$node->safe_psql('postgres', 'CREATE TABLE dropped TABLESPACE s AS SELECT g AS id, 1 AS ver FROM generate_series(1, 5000) g');
 $node->safe_psql('postgres', 'CHECKPOINT');
-$node->safe_psql('postgres', 'UPDATE t SET ver = 2');
-evict($node, 't');
+$node->safe_psql('postgres', "UPDATE $_ SET ver = 2") for 't', 'dropped';
+evict($node, $_) for 't', 'dropped';
 # A server that has not opened the files: redo from here is short, and what it needs is on flash.
 $node->safe_psql('postgres', 'CHECKPOINT');
 # Larger than the tier, so that redo has the pages that are on flash go to disk.
 $node->safe_psql('postgres', 'CREATE TABLE u (id integer, ver integer)');
 $node->safe_psql('postgres', 'INSERT INTO u SELECT g, g FROM generate_series(1, 200000) g');
+$node->safe_psql('postgres', 'DROP TABLE dropped');
 crash($node);
 my ($directory) = glob "$space/PG_*/*";
 my ($parent) = $directory =~ m{^(.*)/};

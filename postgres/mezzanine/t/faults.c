@@ -6,7 +6,8 @@
  * MEZZ_FAULTS names a file of lines "write TEXT", "sync TEXT" or "read TEXT":
  * that call fails with EIO for files whose path has TEXT in it; "full TEXT":
  * what would make such a file longer fails with ENOSPC; "thin TEXT": every write
- * does, as where a write in place needs new space.  It is looked up at each
+ * does, as where a write in place needs new space; "open TEXT": it cannot be
+ * opened, with ENODEV, as where a device has gone.  It is looked up at each
  * call, so faults come and go while the server runs.
  *
  * MEZZ_SYNCED names a file to which every sync that succeeded adds the line
@@ -17,6 +18,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,10 +41,9 @@ path_of(int fd, char *path)
 }
 
 static int
-fails(const char *call, int fd)
+fails_on(const char *call, const char *path)
 {
 	const char *name = getenv("MEZZ_FAULTS");
-	char		path[PATH_MAX];
 	char		line[PATH_MAX + 16];
 	size_t		length = strlen(call);
 	int			found = 0;
@@ -54,16 +55,37 @@ fails(const char *call, int fd)
 		errno = saved;
 		return 0;
 	}
-	if (path_of(fd, path))
-		while (!found && fgets(line, sizeof(line), faults))
-		{
-			line[strcspn(line, "\n")] = '\0';
-			found = strncmp(line, call, length) == 0 && line[length] == ' ' &&
-				strstr(path, line + length + 1) != NULL;
-		}
+	while (!found && fgets(line, sizeof(line), faults))
+	{
+		line[strcspn(line, "\n")] = '\0';
+		found = strncmp(line, call, length) == 0 && line[length] == ' ' &&
+			strstr(path, line + length + 1) != NULL;
+	}
 	fclose(faults);
 	errno = found ? EIO : saved;
 	return found;
+}
+
+static int
+fails(const char *call, int fd)
+{
+	char		path[PATH_MAX];
+
+	return path_of(fd, path) && fails_on(call, path);
+}
+
+static int
+has_gone(const char *path)
+{
+	char		target[PATH_MAX];
+	ssize_t		length = readlink(path, target, sizeof(target) - 1);
+
+	/* Also by the descriptor that it is open as. */
+	target[length < 0 ? 0 : length] = '\0';
+	if (!fails_on("open", path) && !fails_on("open", target))
+		return 0;
+	errno = ENODEV;
+	return 1;
 }
 
 static int
@@ -120,6 +142,19 @@ length_of(const struct iovec *iov, int count)
 }
 
 #define REAL(name) ((__typeof__(&name)) dlsym(RTLD_NEXT, #name))
+
+int
+open64(const char *path, int flags,...)
+{
+	va_list		more;
+	mode_t		mode = 0;
+
+	va_start(more, flags);
+	if (flags & (O_CREAT | O_TMPFILE))
+		mode = va_arg(more, mode_t);
+	va_end(more);
+	return has_gone(path) ? -1 : REAL(open64) (path, flags, mode);
+}
 
 int
 fsync(int fd)

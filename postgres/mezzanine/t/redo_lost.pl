@@ -2,7 +2,7 @@
 # they stay lost. Other pages of the same records are changed, and a lost map of visibility counts as empty. The start failed, again
 # and again, over one page.
 #
-# Rules: redo_lost, redo_lost_map
+# Rules: redo_lost, lost_map
 use strict;
 use warnings FATAL => 'all';
 
@@ -66,7 +66,9 @@ spoil($node, $map, 'a map');
 spoil($node, $newest_map, 'its newest version');
 is_lost('at first', 'v');
 is_lost('at first', 'w');
-is_lost('at first', 'a map', $read_map);
+# The core takes a map that is lost for an empty one, but for who asks for the page itself.
+my ($status, $out, $error) = $node->psql('postgres', $read_map);
+like($error, qr/ERROR:  invalid page in block 0 of relation/, 'at first: the page of a map is an error');
 $node->safe_psql('postgres', "TRUNCATE w; INSERT INTO w VALUES ('afterwards')");
 
 for my $when ('after a crash', 'after another')

@@ -97,6 +97,13 @@ struct Made {
     flash: Option<PathBuf>,
 }
 
+/// Whether a server runs, or may: where that cannot be told, its lock file says so. One that was killed leaves
+/// that file, too.
+fn runs(cluster: &Cluster) -> bool {
+    let locked = || cluster.directory.join("postmaster.pid").exists();
+    cluster.running().map_or_else(|_| locked(), |running| running.is_some())
+}
+
 pub(crate) fn run(args: &InitArgs, json: bool) -> Result<(), Failure> {
     let directory = data_directory(args.pgdata.as_deref())?;
     let flash = args.flash.as_deref().map(std::path::absolute).transpose();
@@ -113,10 +120,8 @@ pub(crate) fn run(args: &InitArgs, json: bool) -> Result<(), Failure> {
     let file = match make(&cluster, args, flash.as_deref(), &mut making) {
         Ok(file) => file,
         // As long as a server runs in it, it needs it.
-        Err(failure) if !cluster.directory.join("postmaster.pid").exists() => {
-            return Err(making.undo(failure));
-        }
-        Err(failure) => return Err(failure),
+        Err(failure) if runs(&cluster) => return Err(failure),
+        Err(failure) => return Err(making.undo(failure)),
     };
     let made = Made {
         pgdata: cluster.directory,

@@ -67,8 +67,10 @@ struct FlushState {
     /// Number of the last flush that succeeded; held while flushing.
     succeeded: Mutex<u64>,
     failed: AtomicBool,
-    /// The file as this process alone has opened it.
+    /// The file as this process alone has opened it,
     apart: OnceLock<std::fs::File>,
+    /// and that it was to: without it no flush succeeds.
+    apart_wanted: AtomicBool,
     /// The next flush fails, and those after it would not: as the kernel reports a lost write.
     #[cfg(test)]
     fails_once: AtomicBool,
@@ -269,7 +271,20 @@ impl FileDevice {
         if self.flush.fails_once.swap(false, Ordering::SeqCst) {
             return Err(io::Error::from_raw_os_error(libc::EIO));
         }
+        if self.flush.apart_wanted.load(Ordering::Acquire) {
+            self.open_apart()?;
+        }
         self.flush.apart.get().unwrap_or(&self.opened.buffered).sync_data()
+    }
+
+    /// Opens the file once more for the flushes of this process, unless it has.
+    fn open_apart(&self) -> io::Result<()> {
+        if self.flush.apart.get().is_none() {
+            let file = kernel::open_again(&self.opened.buffered, &self.path)?;
+            // Another thread may have done it meanwhile; then that one's serves.
+            let _ = self.flush.apart.set(file);
+        }
+        Ok(())
     }
 
     fn discard_range(&self, offset: u64, len: u64) -> Result<(), DeviceError> {
@@ -466,14 +481,11 @@ impl Device for FileDevice {
     }
 
     fn flush_apart(&self) -> Result<(), DeviceError> {
-        if self.flush.apart.get().is_some() || !self.writable {
+        if !self.writable {
             return Ok(());
         }
-        let file = kernel::open_again(&self.opened.buffered, &self.path);
-        let file = file.map_err(|error| self.io_error("open once more", error))?;
-        // Another thread may have done it meanwhile; then that one's serves.
-        let _ = self.flush.apart.set(file);
-        Ok(())
+        self.flush.apart_wanted.store(true, Ordering::Release);
+        self.open_apart().map_err(|error| self.io_error("open once more", error))
     }
 
     fn describe(&self) -> String {

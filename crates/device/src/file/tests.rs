@@ -3,6 +3,7 @@
 
 use std::io::{Seek, SeekFrom};
 use std::os::fd::{AsRawFd, RawFd};
+use std::os::unix::net::UnixStream;
 
 use super::*;
 
@@ -13,6 +14,16 @@ struct Swapped {
 }
 
 impl Swapped {
+    /// What it leads to then cannot be opened by any name.
+    fn by_a_socket(descriptor: RawFd) -> Self {
+        let (socket, _) = UnixStream::pair().unwrap();
+        // SAFETY: all descriptors are open; the original stays open under a new number.
+        let original = unsafe { libc::dup(descriptor) };
+        // SAFETY: as above.
+        assert_eq!(unsafe { libc::dup2(socket.as_raw_fd(), descriptor) }, descriptor);
+        Self { descriptor, original }
+    }
+
     fn by_a_pipe(descriptor: RawFd) -> Self {
         let mut pipe = [0; 2];
         // SAFETY: the call writes two descriptors through the pointer.
@@ -111,6 +122,29 @@ fn a_failed_flush_is_seen_by_all_who_waited_for_it() {
     std::fs::remove_file(&path).unwrap();
     assert!(!device.flush.fails_once.load(Ordering::SeqCst));
     assert!(outcomes.iter().all(Result::is_err), "{outcomes:?}");
+}
+
+/// A device that has gone cannot be opened once more: that is a failure of who flushes it, and of nobody else.
+#[test]
+fn a_file_that_cannot_be_opened_once_more_fails_the_flush() {
+    let path = std::env::temp_dir().join(format!("mezzanine-apart-gone-{}", std::process::id()));
+    let device = FileDevice::open(&path, &OpenOptions::read_write_create()).unwrap();
+    device.write_at(&[5; 4096], 0).unwrap();
+    {
+        let _gone = Swapped::by_a_socket(device.opened.buffered.as_raw_fd());
+        assert!(device.flush_apart().is_err());
+    }
+    assert!(device.flush.apart.get().is_none());
+    device.flush().unwrap();
+    assert!(device.flush.apart.get().is_some(), "it is there again by the first flush");
+    std::fs::remove_file(&path).unwrap();
+
+    let path = std::env::temp_dir().join(format!("mezzanine-apart-lost-{}", std::process::id()));
+    let device = FileDevice::open(&path, &OpenOptions::read_write_create()).unwrap();
+    let _gone = Swapped::by_a_socket(device.opened.buffered.as_raw_fd());
+    assert!(device.flush_apart().is_err());
+    assert_eq!(device.flush().unwrap_err().operation(), "flush");
+    std::fs::remove_file(&path).unwrap();
 }
 
 /// Processes that were forked share an open file, and with it the one report of a lost write.
