@@ -37,7 +37,7 @@ use crate::sync_mark::mark_of;
 /// How the tier was left.
 #[derive(Debug)]
 pub struct Closed {
-    /// Whether the disk is current.
+    /// Whether the disk is current, and everybody is told so.
     pub current: bool,
     /// Why it is not, although it was to be: pages are lost, or disk does not take them.
     pub lost: Option<Refusal>,
@@ -373,6 +373,7 @@ impl Host {
         let marker = self.marker_of(&superblock, only_copies);
         let marked = marker.resting(&noted, current).write(&*self.marker);
         drop(alone);
+        let told = marked.is_ok();
         match marked {
             Ok(()) if current => self.server.mark_control_file(false)?,
             Ok(()) => {}
@@ -380,9 +381,9 @@ impl Host {
             // here would leave the same.
             Err(refusal) => self.server.flash_failed(&refusal.detail("The flash tier is left as after a crash, and nothing is lost: the next start needs it, if the sync mode is durable, and looks at no files.").to_string()),
         }
-        let lost = lost.map(|refusal| {
+        let lost = lost.filter(|_| !current).map(|refusal| {
             refusal.detail("Everything else was written to disk. The tier is left in order, as a part of the database: start the server with it.")
         });
-        Ok(Closed { current, lost: lost.filter(|_| !current) })
+        Ok(Closed { current: current && told, lost })
     }
 }
