@@ -17,7 +17,7 @@ use crate::mount::{GUARD, Mount};
 use crate::shm::{Held, WalIndex};
 
 /// Length of SQLite's file header in bytes ("Database File Format", section 1.3).
-pub(crate) const HEADER_BYTES: usize = 100;
+const HEADER_BYTES: usize = 100;
 
 /// What the connections of the process share of one database file.
 pub(crate) struct Database {
