@@ -89,7 +89,7 @@ impl Left {
         for page in pages.all() {
             let found = look(&files[page.0], &[page])?.remove(0);
             if self.setup.torn_is_right {
-                pages.judge_torn(page, &found);
+                pages.judge_torn_left(page, &found);
             } else {
                 pages.judge_left(page, whole(page, &found));
             }

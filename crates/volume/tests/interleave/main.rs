@@ -54,6 +54,8 @@ mod failures;
 
 mod flushes;
 
+mod disks;
+
 mod attaches;
 
 mod closes;

@@ -123,14 +123,21 @@ impl Pages {
         history.seen = history.seen.max(first);
     }
 
-    /// Judges a page that was on disk alone, unsynced, when the power failed: each of its sectors is of a
-    /// right version.
-    pub(crate) fn judge_torn(&mut self, page: Page, found: &Found) {
+    /// Judges a page that was on disk alone, unsynced, when the power failed.
+    pub(crate) fn judge_torn_left(&mut self, page: Page, found: &Found) {
+        let durable = self.0.entry(page).or_default().durable;
+        self.judge_torn(page, durable, found);
+    }
+
+    /// Judges a page that is not whole, and may be so: each of its sectors is of a right version, none older than
+    /// `floor`.
+    pub(crate) fn judge_torn(&mut self, page: Page, floor: usize, found: &Found) {
         let history = self.0.entry(page).or_default();
-        for version in found {
-            let right = history.places(*version, history.durable).is_some();
-            assert!(right, "{page:?}: sectors of versions {found:?} after the power failed, of {history:?}");
-        }
+        let right = found.iter().all(|version| history.places(*version, floor).is_some());
+        assert!(
+            right,
+            "{page:?}: sectors of versions {found:?}, where {floor} is the oldest right one of {history:?}"
+        );
     }
 
     /// Judges what a page holds after the power has failed. From then on it stays that.

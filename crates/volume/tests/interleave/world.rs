@@ -34,6 +34,9 @@ const REQUESTS: std::ops::Range<u64> = 2..9;
 const WRITES_LEFT: u64 = 32;
 /// The same of flushes.
 const FLUSHES_LEFT: u64 = 6;
+/// Most changes of one kind that a disk makes before it refuses some, and most that it refuses then.
+const CHANGES_LEFT: u64 = 4;
+const REFUSED: u64 = 2;
 
 /// One of several threads that run side by side. It ends early where the power has failed.
 pub(crate) type Thread = fn(&World) -> Result<(), Off>;
@@ -171,6 +174,8 @@ pub(crate) struct World {
     closed: AtomicBool,
     /// A flush is about to fail.
     flush_fails: AtomicBool,
+    /// A disk is about to refuse changes.
+    disk_fails: AtomicBool,
     /// Somebody was told that changes are refused.
     told: AtomicBool,
     /// The volume itself has told somebody: it acknowledges nothing any more.
@@ -205,8 +210,21 @@ impl World {
         explore(false);
         let flashes = Mutex::new(vec![flash]);
         let (files, pages) = (Default::default(), Mutex::new(pages));
-        let [closed, flush_fails, told, ended] = Default::default();
-        Self { setup, power, flashes, backings, volume, files, pages, closed, flush_fails, told, ended }
+        let [closed, flush_fails, disk_fails, told, ended] = Default::default();
+        Self {
+            setup,
+            power,
+            flashes,
+            backings,
+            volume,
+            files,
+            pages,
+            closed,
+            flush_fails,
+            disk_fails,
+            told,
+            ended,
+        }
     }
 
     /// The power fails, when everything is durable, and the volume is opened again, with so many runners; no
@@ -256,14 +274,17 @@ impl World {
         &self.volume
     }
 
-    /// Only a loss of power excuses an error, a volume that the model has closed, and a flush that it had
-    /// fail.
+    /// Only a loss of power excuses an error, a volume that the model has closed, and a flush or a disk that it
+    /// had fail.
     pub(crate) fn done<T>(&self, outcome: Result<T, VolumeError>) -> Result<T, Off> {
         outcome.map_err(|error| {
             let told = matches!(error.kind(), VolumeErrorKind::ReadOnly | VolumeErrorKind::Io);
-            let refused = told && self.power.is_on() && self.flush_fails.load(Ordering::SeqCst);
+            let told = told && self.power.is_on();
+            let [of_flush, of_change] =
+                [&self.flush_fails, &self.disk_fails].map(|fails| told && fails.load(Ordering::SeqCst));
+            let refused = of_flush || of_change;
             self.told.fetch_or(refused, Ordering::SeqCst);
-            self.ended.fetch_or(refused && !by_a_disk_alone(&error), Ordering::SeqCst);
+            self.ended.fetch_or(of_flush && !by_a_disk_alone(&error), Ordering::SeqCst);
             let closed = error.kind() == VolumeErrorKind::Closed && self.closed.load(Ordering::SeqCst);
             assert!(refused || closed || !self.power.is_on(), "{error}");
             Off
@@ -312,7 +333,13 @@ impl World {
             assert!(excused, "a flush that fails excuses no read: {error}");
         });
         for ((page, floor), found) in run.iter().zip(floors).zip(self.done(read)?) {
-            self.pages().judge_read(*page, floor, whole(*page, &found));
+            let torn = found.iter().any(|version| *version != found[0]);
+            if torn && self.disk_fails.load(Ordering::SeqCst) {
+                // A change that failed may have been made in part.
+                self.pages().judge_torn(*page, floor, &found);
+            } else {
+                self.pages().judge_read(*page, floor, whole(*page, &found));
+            }
         }
         Ok(())
     }
@@ -393,6 +420,15 @@ impl World {
     /// The same of the disk of a file.
     pub(crate) fn disk_flush_fails(&self, file: usize) {
         self.flush_fails(&self.backings[file].disk);
+    }
+
+    /// Has the disk of a file refuse some changes of one kind, soon.
+    pub(crate) fn disk_fails(&self, file: usize) {
+        let operation = if draw(2) == 0 { Operation::SetLen } else { Operation::Write };
+        let (after, count) = (draw(CHANGES_LEFT), 1 + draw(REFUSED));
+        let fault = Fault::Error(DeviceErrorKind::Io);
+        self.backings[file].disk.0.inject(Injection { operation, after, count, fault });
+        self.disk_fails.store(true, Ordering::SeqCst);
     }
 
     fn flush_fails(&self, device: &Scheduled) {
