@@ -730,12 +730,23 @@ bugs! {
         LaterDrainMeant,
         /// Pages that disk refuses are appended again however many they are.
         RefusedForEver,
+        /// A revolution of the queue, within which half of the frames may be appended again, is over when as many were filled as there are, though some are
+        /// always free. It was so once: with two pages in five refused stage-out came to rest for ever.
+        RevolutionByFrames,
+        /// In sync mode `drained` nothing is kept free at the rear for pages that disk refuses. It was so once: a fifth of a small tier, side by side, brought
+        /// stage-out to rest for ever.
+        RefusedWithoutRoom,
         /// Pages that disk refuses are appended again though nobody needs their frames.
         RefusedAheadOfNeed,
         /// Where pages that disk refuses take all room, none is left for dropping them.
         RefusedCannotBeDropped,
         /// Who finds no room while disk refuses pages waits for ever. (A server's part.)
         RefusedAwaited,
+        /// Who waits for room while stage-out rests gives up though others have jobs in hand that make some. It was so once: a standby ended. (A server's
+        /// part.)
+        OthersUnawaited,
+        /// A process whose error ends the server gets no more room than others while stage-out rests. It was so once. (A server's part.)
+        RoomRefusedToRedo,
         /// A sync waits for room for its note while stage-out rests because disk refuses pages, and nothing makes any. It was so once.
         NoteAwaitedAtRest,
         /// Who reads a clean page that flash does not give back waits for room for its tombstone while stage-out rests, and nothing makes any. It was so
