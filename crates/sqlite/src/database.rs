@@ -9,7 +9,7 @@ use mezzanine_device::Device;
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_volume::{VolumeErrorKind, VolumeFile, VolumeStatistics};
 
-use crate::database_file::FileId;
+use crate::database_file::{DatabaseFile, FileId, ProcessLock};
 use crate::error::Error;
 use crate::lock::{Busy, Holder, Level, LockTable};
 use crate::logs::{self, Entered};
@@ -25,6 +25,8 @@ pub(crate) struct Database {
     /// The file that had this path when it was opened.
     id: FileId,
     file: VolumeFile,
+    /// Where the file's pages are when they are not in the tier.
+    disk: Arc<DatabaseFile>,
     mount: Arc<Mount>,
     writable: bool,
     locks: Mutex<LockTable>,
@@ -76,17 +78,13 @@ pub(crate) fn is_in_wal_mode(header: &[u8; HEADER_BYTES]) -> bool {
 }
 
 impl Database {
-    pub(crate) fn new(
-        path: PathBuf,
-        id: FileId,
-        file: VolumeFile,
-        mount: Arc<Mount>,
-        writable: bool,
-    ) -> Self {
+    pub(crate) fn new(path: PathBuf, lock: &ProcessLock, file: VolumeFile, mount: Arc<Mount>) -> Self {
+        let (id, disk, writable) = (lock.id(), lock.file(), lock.writable());
         Self {
             path,
             id,
             file,
+            disk,
             mount,
             writable,
             locks: Mutex::default(),
@@ -244,6 +242,14 @@ pub(crate) enum Fill {
     Short,
 }
 
+/// Why a connection does not get a lock.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    Busy,
+    /// The file is another one by now.
+    WrittenOver,
+}
+
 /// One connection's open file.
 pub(crate) struct Connection {
     database: Arc<Database>,
@@ -376,12 +382,25 @@ impl Connection {
         self.file.len()
     }
 
-    pub(crate) fn lock(&self, level: Level) -> Result<(), Busy> {
-        unpoisoned(&self.database.locks).lock(self.holder, level)
+    /// Takes a lock. Whoever takes the first one sees what another program has done to the file meanwhile, as with
+    /// SQLite alone, which reads the change counter then.
+    pub(crate) fn lock(&self, level: Level) -> Result<(), Refused> {
+        let db = &*self.database;
+        let mut locks = unpoisoned(&db.locks);
+        if locks.is_free() && !db.disk.rouse() {
+            return Err(Refused::WrittenOver);
+        }
+        locks.lock(self.holder, level).map_err(|Busy| Refused::Busy)
     }
 
     pub(crate) fn unlock(&self, level: Level) {
-        unpoisoned(&self.database.locks).unlock(self.holder, level);
+        let db = &*self.database;
+        let mut locks = unpoisoned(&db.locks);
+        let was_free = locks.is_free();
+        locks.unlock(self.holder, level);
+        if locks.is_free() && !was_free {
+            db.disk.rest();
+        }
     }
 
     pub(crate) fn level(&self) -> Level {

@@ -155,7 +155,7 @@ impl Mount {
                 self.volume.attach(path, backing, sidecar, options)?
             }
         };
-        Ok(Arc::new(Database::new(path.to_owned(), lock.id(), file, Arc::clone(self), lock.writable())))
+        Ok(Arc::new(Database::new(path.to_owned(), lock, file, Arc::clone(self))))
     }
 }
 
@@ -216,7 +216,7 @@ impl Attached {
     /// A database that nobody had open while another kept the tier is opened again.
     fn enter_again(&self, path: &Path) -> Result<(), Error> {
         if !self.is_as_it_was()? && !planted::is(Bug::ReplacedFileUsed) {
-            return Err(changed(path, "it was written over by another program"));
+            return Err(written_over(path));
         }
         if self.lock.writable() {
             self.database.entered(logs::enter(path)?);
@@ -232,6 +232,10 @@ impl Attached {
         let file = self.lock.file();
         Ok(file.is_as_left() && self.database.is_as_it_was(&*file)?)
     }
+}
+
+pub(crate) fn written_over(path: &Path) -> Error {
+    changed(path, "it was written over by another program")
 }
 
 /// The tier goes on with the file that it had: what it knows of that must not come into another.
