@@ -382,8 +382,8 @@ impl Connection {
         self.file.len()
     }
 
-    /// Takes a lock. Whoever takes the first one sees what another program has done to the file meanwhile, as with
-    /// SQLite alone, which reads the change counter then.
+    /// Takes a lock. Whoever takes the first one sees what another program has done to the file meanwhile, as
+    /// with SQLite alone, which reads the change counter then.
     pub(crate) fn lock(&self, level: Level) -> Result<(), Refused> {
         let db = &*self.database;
         let mut locks = unpoisoned(&db.locks);

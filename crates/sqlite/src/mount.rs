@@ -25,6 +25,7 @@ use crate::error::{Error, ErrorKind};
 use crate::flash_file::{holds_tier, is_fresh, make_file, open_existing, refuse_place_of_database};
 use crate::lineage::{OfProcess, Origin};
 use crate::logs;
+use crate::online;
 use crate::params::Params;
 use crate::record;
 
@@ -50,6 +51,8 @@ pub(crate) struct Mount {
     owned: bool,
     /// Whether that is to leave ordinary files and an empty tier.
     drained_at_close: AtomicBool,
+    /// Whether somebody was told which databases are missing.
+    told: AtomicBool,
 }
 
 /// A database that is attached to a volume, and keeps other processes out as long as it is: the tier may hold
@@ -97,6 +100,7 @@ impl Mount {
             disk,
             owned: false,
             drained_at_close: AtomicBool::new(false),
+            told: AtomicBool::new(false),
         })
     }
 
@@ -110,6 +114,12 @@ impl Mount {
         self.volume.drain()?;
         self.drained_at_close.store(self.owned, Ordering::Relaxed);
         Ok(self.owned)
+    }
+
+    /// A sentence about databases that the tier waits for, for the first who opens another one.
+    pub(crate) fn warning(&self) -> Option<String> {
+        // An owner attaches one after the other.
+        if !self.owned || self.told.swap(true, Ordering::Relaxed) { None } else { online::waits_for(self) }
     }
 
     fn names(&self) -> MutexGuard<'_, Vec<PathBuf>> {
@@ -628,6 +638,7 @@ fn open_flash(
         disk: None,
         owned: true,
         drained_at_close: AtomicBool::new(false),
+        told: AtomicBool::new(false),
     };
     Ok((mount, made_here))
 }

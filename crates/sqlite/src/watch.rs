@@ -1,23 +1,24 @@
 //! What tells a database file from another that gets into its place.
 //!
-//! Who writes over a file without SQLite asks for no lock. Where nobody uses the database here and its tier is open,
-//! that is a restore: what the tier has of the file before must not come into it, nor may what it knows of that one
-//! be read. So the file is remembered when its last user leaves, and again after each change of our own; and looked
-//! at before each, and before it is used again. SQLite alone reads the change counter there, which says nothing on a
-//! tier: the newest one is in memory.
+//! Who writes over a file without SQLite asks for no lock. Where nobody uses the database here and its tier
+//! is open, that is a restore: what the tier has of the file before must not come into it, nor may what it
+//! knows of that one be read. So the file is remembered when its last user leaves, and again after each
+//! change of our own; and looked at before each, and before it is used again. SQLite alone reads the change
+//! counter there, which says nothing on a tier: the newest one is in memory.
 //!
 //! ```text
-//!   USED    a connection has a lock, or nothing is remembered yet    changes go by, and what was remembered is void
-//!   IDLE    connections, none with a lock                            a look before the first change, one after the last
-//!   CLOSED  no connections; another database keeps the tier          as IDLE, one change at a time
+//!   USED    a connection has a lock, or nobody has looked yet: changes go by, and void what was remembered
+//!   IDLE    connections, none with a lock: a look before the first change, and one after the last
+//!   CLOSED  no connections, another database keeps the tier: as IDLE, one change at a time
 //!
 //!   USED -> IDLE `rest`    IDLE -> USED `rouse`    USED, IDLE -> CLOSED `leave`    CLOSED -> IDLE `take_up`
 //! ```
 //! What counts as another file:
-//! 1. CLOSED: any other length, first bytes or time of the last change. Of an older copy the first bytes alone may be
-//!    the same.
-//! 2. IDLE: a refusal there ends work that goes on, so a time alone is no reason, which `touch` sets as well: the file
-//!    is another one if its length, its first bytes, or one of the pages that came there last differ too.
+//! 1. CLOSED: any other length, first bytes or time of the last change. Of an older copy the first bytes
+//!    alone may be the same.
+//! 2. IDLE: a refusal there ends work that goes on, so a time alone is no reason, which `touch` sets as well:
+//!    the file is another one if its length, its first bytes, or one of the pages that came there last differ
+//!    too.
 //! 3. While changes of our own are under way nobody can tell, and nobody is refused.
 
 use std::fs::{File, Metadata};
@@ -37,13 +38,13 @@ const HEAD_BYTES: usize = 128;
 /// Pages that came last and are remembered, and how many bytes of each.
 const PIECES: usize = 8;
 const PIECE_BYTES: usize = 4096;
-/// Two changes that are less than this apart may say the same time: ticks of a kernel's clock, and of a file system
-/// that counts whole seconds or two.
+/// Two changes that are less than this apart may say the same time: ticks of a kernel's clock, and of a file
+/// system that counts whole seconds or two.
 const TICK: Duration = Duration::from_millis(20);
 const COARSE_TICK: Duration = Duration::from_secs(2);
 
-/// When the contents were changed last, in seconds and nanoseconds. Whoever changes an owner, a mode or a name leaves
-/// that as it was.
+/// When the contents were changed last, in seconds and nanoseconds. Whoever changes an owner, a mode or a
+/// name leaves that as it was.
 type Changed = (i64, i64);
 
 /// What is asked of the system without reading.
@@ -152,7 +153,7 @@ impl Change {
 
     /// The file is to end there.
     pub(crate) fn length(len: u64) -> Self {
-        Self { touched: vec![len..u64::MAX], pieces: Vec::new() }
+        Self { touched: std::iter::once(len..u64::MAX).collect(), pieces: Vec::new() }
     }
 
     fn touches(&self, piece: &Piece) -> bool {
@@ -287,8 +288,8 @@ impl Watch {
         }
     }
 
-    /// Whether `file` is what was left, or nobody has left it: by rule 1, since nothing is interrupted by what
-    /// comes of it.
+    /// Whether `file` is what was left, or nobody has left it: by rule 1, since nothing is interrupted by
+    /// what comes of it.
     pub(crate) fn is_as_left(&self, file: &File) -> bool {
         let state = unpoisoned(&self.state);
         let other = |left: &Left| seen_twice(|| Left::look(file).is_ok_and(|found| !found.is_same(left)));

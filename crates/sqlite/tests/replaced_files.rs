@@ -154,9 +154,9 @@ fn what_stands_in_the_place_of_a_database_is_left_alone() {
     }
 }
 
-/// A database that is closed, or `open` with nothing under way, is written over, and then its pages have to leave the
-/// tier that another one keeps. Whether what was written there stays, the other loses nothing, and goes on when the
-/// tier forgets that file.
+/// A database that is closed, or `open` with nothing under way, is written over, and then its pages have to
+/// leave the tier that another one keeps. Whether what was written there stays, the other loses nothing, and
+/// goes on when the tier forgets that file.
 fn keeps_what_was_copied(mode: &str, open: bool) -> bool {
     let folder = Folder::in_memory();
     let more = format!("&sync_mode={mode}");
@@ -230,7 +230,8 @@ fn sees_after_copy(tier: Option<&str>, alone: bool) -> (Option<i64>, Option<i64>
     (seen, open().ok().and_then(|db| rows(&db).ok()))
 }
 
-/// Was known for long: the rows from before came back, and commits went into the file that had been copied there.
+/// Was known for long: the rows from before came back, and commits went into the file that had been copied
+/// there.
 #[test]
 fn what_is_copied_over_an_open_database_is_seen_at_its_next_transaction() {
     for alone in [true, false] {
@@ -245,7 +246,8 @@ fn what_is_copied_over_an_open_database_is_seen_at_its_next_transaction() {
     }
 }
 
-/// An open database is touched, or a copy of it put over it, also while its pages leave the tier. Whether it goes on.
+/// An open database is touched, or a copy of it put over it, also while its pages leave the tier. Whether it
+/// goes on.
 fn goes_on_when_touched(mode: &str) -> bool {
     let folder = Folder::in_memory();
     let (kept, app) = two_on_one_tier(&folder, &format!("&sync_mode={mode}"));
@@ -274,8 +276,8 @@ fn an_open_database_that_was_only_touched_goes_on() {
     }
 }
 
-/// An older copy of a file whose pages have left the tier, guard and all, is put over it while it is open. Whether it
-/// is refused.
+/// An older copy of a file whose pages have left the tier, guard and all, is put over it while it is open.
+/// Whether it is refused.
 fn older_is_refused_while_open() -> bool {
     let folder = Folder::in_memory();
     let (kept, app) = two_on_one_tier(&folder, "");
@@ -294,8 +296,8 @@ fn an_older_copy_of_a_file_with_a_guard_is_told_while_it_is_open() {
     planted::only_with(&[Bug::OlderCopyExcused], older_is_refused_while_open);
 }
 
-/// Connections read and write one database, and another one of the tier pushes its pages out: all changes are the
-/// tier's own.
+/// Connections read and write one database, and another one of the tier pushes its pages out: all changes are
+/// the tier's own.
 #[test]
 fn a_database_in_use_is_never_taken_for_another() {
     for mode in ["durable", "through"] {

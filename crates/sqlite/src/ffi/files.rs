@@ -118,6 +118,9 @@ pub(super) unsafe fn open_database(
             Err(error) => return refused(error),
         }
     };
+    if let Some(warning) = database.mount().warning() {
+        core.warn(&warning);
+    }
     let read_only = !wish.writable || !database.writable();
     let connection = Some(Connection::new(database, powersafe));
     let state = OpenDatabase { core, origin: Origin::here(), connection };
