@@ -29,7 +29,7 @@ use crate::error::Error;
 use crate::ffi;
 use crate::lineage::OfProcess;
 use crate::mount::Wish;
-use crate::watch::{Change, Outcome, Watch, is_change};
+use crate::watch::{self, Change, Outcome, Watch, is_change};
 
 /// SQLite's own lock bytes of a database file: PENDING, RESERVED and 510 of SHARED from this offset on
 /// (`os.h`).
@@ -207,6 +207,14 @@ impl DatabaseFile {
     /// The database is opened again.
     pub(crate) fn take_up(&self) {
         self.watch.take_up();
+    }
+
+    /// The first bytes, with zeros past the end: through the page cache, where they are when they were looked at
+    /// before, and where another program's write is at once.
+    pub(crate) fn head<const LEN: usize>(&self) -> io::Result<[u8; LEN]> {
+        let mut head = [0; LEN];
+        watch::read(self.descriptor().file(), &mut head, 0)?;
+        Ok(head)
     }
 
     /// Whether it is what was left, or nobody has left it.

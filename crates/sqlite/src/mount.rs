@@ -162,10 +162,10 @@ impl Mount {
                         open(path).map_err(|source| Error::device("open", path.display(), source))?
                     }
                 };
-                self.volume.attach(path, backing, sidecar, options)?
+                self.volume.attach(path, backing, Arc::<PathSidecar>::clone(&sidecar), options)?
             }
         };
-        Ok(Arc::new(Database::new(path.to_owned(), lock, file, Arc::clone(self))))
+        Ok(Arc::new(Database::new(path.to_owned(), lock, file, sidecar, Arc::clone(self))))
     }
 }
 
@@ -239,8 +239,7 @@ impl Attached {
 
     /// Whether the file is what the tier knows it to be.
     fn is_as_it_was(&self) -> Result<bool, Error> {
-        let file = self.lock.file();
-        Ok(file.is_as_left() && self.database.is_as_it_was(&*file)?)
+        Ok(self.lock.file().is_as_left() && self.database.is_as_it_was()?)
     }
 }
 

@@ -86,7 +86,7 @@ impl Left {
 }
 
 /// As much as there is of `bytes` from `offset` on; the rest stays as it was.
-fn read(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
+pub(crate) fn read(file: &File, bytes: &mut [u8], offset: u64) -> io::Result<()> {
     let mut read = 0;
     while read < bytes.len() {
         match file.read_at(&mut bytes[read..], offset + read as u64) {
