@@ -652,6 +652,12 @@ bugs! {
         CopiedOverUnnoticed,
         /// A file that is copied over a closed database is told by its first bytes alone, which an older copy has as well. It was so once. (SQLite's part.)
         OlderCopyUnnoticed,
+        /// What another program writes over a database that is open, while nobody is in a transaction, is not looked at. It was so once. (SQLite's part.)
+        OpenFileUnwatched,
+        /// An open database whose file says another time is another one, also if somebody has only set that. (SQLite's part.)
+        TouchedTakenForOther,
+        /// Of what is copied over an open database the first bytes and the length are looked at alone, which an older copy has as well. (SQLite's part.)
+        OlderCopyExcused,
         /// A copy of a tier, opened with a copy of a database, attaches the databases that the original is of. It was so once. (SQLite's part.)
         CopiesTakeOriginals,
         /// In sync mode `drained` a page that cannot be read leaves its tier in use, and every restart of the server comes to it again. It was so once. (The
