@@ -610,6 +610,9 @@ bugs! {
         /// A descriptor of a database is closed at once, and gives back what an SQLite without the tier in this process has locked. It was so once. (SQLite's
         /// part.)
         DatabaseClosedAtOnce,
+        /// Who opens a database waits two milliseconds for a descriptor that is being closed, though a program that is being started has a copy of it for longer. It
+        /// was so once. (SQLite's part.)
+        ClosingHurried,
         /// Who closes the last connection has its file, and with it the tier, for a moment after the registry is free: whoever opens it then is told that it is
         /// in use. It was so once. (SQLite's part.)
         FileOutlivesDatabase,
