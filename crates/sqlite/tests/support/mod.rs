@@ -125,9 +125,10 @@ pub fn stock_shell() -> Option<PathBuf> {
     found
 }
 
-/// Runs the stock shell on a database file.
+/// Runs the stock shell on a database file. It waits for a lock a while, as programs do: another test may be starting
+/// a program just now, whose process has for a moment what this one has closed.
 pub fn stock(shell: &Path, database: &Path, sql: &str) -> Output {
-    Command::new(shell).arg("-batch").arg(database).arg(sql).output().unwrap()
+    Command::new(shell).args(["-batch", "-cmd", ".timeout 2000"]).arg(database).arg(sql).output().unwrap()
 }
 
 /// A generator of repeatable numbers (SplitMix64).
