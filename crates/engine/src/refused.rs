@@ -59,6 +59,12 @@ impl Tier {
         self.control().resting.get() == RESTS
     }
 
+    /// Says that disk may refuse pages while this tier is open: room is kept for them, also where none is kept
+    /// for the names of lost pages.
+    pub fn keep_room_for_refused(&self) {
+        self.control().keeps_room.set(1);
+    }
+
     /// Has stage-out try once more what disk has refused.
     pub fn retry_disk(&self) {
         let control = self.control();

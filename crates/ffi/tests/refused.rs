@@ -137,7 +137,8 @@ fn who_waits_for_room_waits_for_others() {
 fn redo_finds_room_where_others_are_told() {
     only_with(&[Bug::RoomRefusedToRedo], || {
         [SyncMode::Durable, SyncMode::Drained].into_iter().all(|mode| {
-            let machine = Machine::new(mode);
+            let mut machine = Machine::new(mode);
+            machine.flash_mb = 4;
             let (host, _) = machine.start(10).unwrap();
             let refused = (host.tier().geometry().frames() * 7 / 10) as u32;
             machine.disk.refused.lock().unwrap().extend((0..refused).map(id));
@@ -145,7 +146,7 @@ fn redo_finds_room_where_others_are_told() {
             let told = (0..30_000).find_map(|block| write(block).err()).unwrap();
             assert!(told.is_of_refused_pages());
             machine.disk.error_ends_server.store(true, Ordering::SeqCst);
-            let redone = (30_000..40_000).all(|block| write(block) == Ok(Written::Taken));
+            let redone = (30_000..32_000).all(|block| write(block) == Ok(Written::Taken));
             let kept = (0..refused).all(|block| read(&host, &machine, block) == Some(1));
             // Nothing else could be done where all of it is refused.
             machine.disk.refused.lock().unwrap().extend((40_000..60_000).map(id));

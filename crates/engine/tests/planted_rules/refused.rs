@@ -22,12 +22,9 @@ struct Refusing {
 
 impl Refusing {
     fn new(config: &TierConfig, refused: impl Iterator<Item = u64>) -> Self {
-        Self {
-            host: Host::new(config, 1),
-            refused: refused.map(id).collect(),
-            refusals: 0,
-            at_any_cost: false,
-        }
+        let host = Host::new(config, 1);
+        host.tier.keep_room_for_refused();
+        Self { host, refused: refused.map(id).collect(), refusals: 0, at_any_cost: false }
     }
 
     /// Carries out a job; false if there was none.
