@@ -140,13 +140,13 @@ fn redo_finds_room_where_others_are_told() {
             let mut machine = Machine::new(mode);
             machine.flash_mb = 4;
             let (host, _) = machine.start(10).unwrap();
-            let refused = (host.tier().geometry().frames() * 7 / 10) as u32;
+            let refused = (host.tier().geometry().frames() * 3 / 5) as u32;
             machine.disk.refused.lock().unwrap().extend((0..refused).map(id));
             let write = |block| host.write(&id(block), &page(1), 1, Some(host.tier().mark()));
             let told = (0..30_000).find_map(|block| write(block).err()).unwrap();
             assert!(told.is_of_refused_pages());
             machine.disk.error_ends_server.store(true, Ordering::SeqCst);
-            let redone = (30_000..32_000).all(|block| write(block) == Ok(Written::Taken));
+            let redone = (30_000..30_400).all(|block| write(block) == Ok(Written::Taken));
             let kept = (0..refused).all(|block| read(&host, &machine, block) == Some(1));
             // Nothing else could be done where all of it is refused.
             machine.disk.refused.lock().unwrap().extend((40_000..60_000).map(id));
