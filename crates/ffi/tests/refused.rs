@@ -94,9 +94,9 @@ fn who_finds_no_room_is_told() {
     });
 }
 
-/// Other processes carry out the jobs: one takes his time to sync the disk, so that frames can leave, and another
-/// brings stage-out to rest meanwhile. Who waits for room waits for both: he is told when there is none to come.
-/// A standby ended while there was.
+/// Other processes carry out the jobs: one takes his time to sync the disk, so that frames can leave, and
+/// another brings stage-out to rest meanwhile. Who waits for room waits for both: he is told when there is
+/// none to come. A standby ended while there was.
 #[test]
 fn who_waits_for_room_waits_for_others() {
     only_with(&[Bug::OthersUnawaited], || {
@@ -131,8 +131,8 @@ fn who_waits_for_room_waits_for_others() {
     });
 }
 
-/// Redo, whose error ends the server, finds room until the tier is full of pages that disk refuses; others are
-/// told before that, for it costs many writes.
+/// Redo, whose error ends the server, finds room until the tier is full of pages that disk refuses; others
+/// are told before that, for it costs many writes.
 #[test]
 fn redo_finds_room_where_others_are_told() {
     only_with(&[Bug::RoomRefusedToRedo], || {

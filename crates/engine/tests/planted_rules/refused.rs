@@ -304,8 +304,8 @@ fn others_find_room(mode: SyncMode, side_by_side: bool, percent: u64, at_any_cos
     told.is_none()
 }
 
-/// Nearly half of the frames: it was the end when two pages in five were refused, and in `drained` with one in
-/// five, if they lay side by side.
+/// Nearly half of the frames: it was the end when two pages in five were refused, and in `drained` with one
+/// in five, if they lay side by side.
 #[test]
 fn half_of_the_tier_may_be_refused() {
     only_with(&[Bug::RevolutionByFrames, Bug::RefusedWithoutRoom], || {
