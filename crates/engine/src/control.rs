@@ -104,6 +104,8 @@ pub(crate) struct Control {
     pub(crate) resting: Word,
     pub(crate) carried: Word,
     pub(crate) carried_from: Word,
+    /// Whether the host lets its disk refuse pages, so that room is kept for them.
+    pub(crate) keeps_room: Word,
     /// Pages that were lost, by the last count and since.
     pub(crate) lost: Word,
     /// State of the disk sync (see `release`): what it covers and what must be durable first.

@@ -13,10 +13,10 @@
 //! That could go round for ever. So at most half of the frames are appended again within one revolution of
 //! the queue, or stay in place while as many pages come in as there are frames. When that is used up, or
 //! nothing will make room at the rear, stage-out *rests* until somebody asks for another attempt,
-//! [`Tier::retry_disk`]: who waits for room, and the host now and then. Who finds it at rest again after that,
-//! and nobody has a job in hand that makes room ([`Tier::may_make_room`]), has waited in vain. Who cannot do
-//! without room has as much appended again once more, [`Tier::retry_disk_at_any_cost`]: after a whole
-//! revolution all that disk takes has left.
+//! [`Tier::retry_disk`]: who waits for room, and the host now and then. Who finds it at rest again after
+//! that, and nobody has a job in hand that makes room ([`Tier::may_make_room`]), has waited in vain. Who
+//! cannot do without room has as much appended again once more, [`Tier::retry_disk_at_any_cost`]: after a
+//! whole revolution all that disk takes has left.
 
 use std::collections::BTreeSet;
 
@@ -59,6 +59,12 @@ impl Tier {
         self.control().resting.get() == RESTS
     }
 
+    /// Says that disk may refuse pages while this tier is open: room is kept for them, also where none is
+    /// kept for the names of lost pages.
+    pub fn keep_room_for_refused(&self) {
+        self.control().keeps_room.set(1);
+    }
+
     /// Has stage-out try once more what disk has refused.
     pub fn retry_disk(&self) {
         let control = self.control();
@@ -68,8 +74,8 @@ impl Tier {
         }
     }
 
-    /// The same, and has as many refused pages appended again as within another revolution. Each page that comes
-    /// in may then cost writes of nearly all that is in the tier.
+    /// The same, and has as many refused pages appended again as within another revolution. Each page that
+    /// comes in may then cost writes of nearly all that is in the tier.
     pub fn retry_disk_at_any_cost(&self) {
         let control = self.control();
         if self.rests_for_disk() {
@@ -79,8 +85,8 @@ impl Tier {
         }
     }
 
-    /// Whether there may be more room soon though stage-out rests: somebody has a job in hand, or something is
-    /// on its way out of the tier.
+    /// Whether there may be more room soon though stage-out rests: somebody has a job in hand, or something
+    /// is on its way out of the tier.
     pub fn may_make_room(&self) -> bool {
         let _guard = self.control().lock.lock(self.owner);
         match self.geometry.placed {
@@ -245,8 +251,8 @@ impl Tier {
         !self.too_many_carried(0, position)
     }
 
-    /// Counts refused pages that stay. Whether that was too much for one revolution: half of the frames. One is
-    /// over when the front has `reached` what was the rear at its beginning; where pages are written in
+    /// Counts refused pages that stay. Whether that was too much for one revolution: half of the frames. One
+    /// is over when the front has `reached` what was the rear at its beginning; where pages are written in
     /// place, when as many have come in as there are frames. Under the control lock.
     ///
     /// Some frames are always free, so the front comes to a page again before as many were filled as there

@@ -34,7 +34,9 @@ impl Tier {
         let kept = match self.sync_mode() {
             SyncMode::Through => false,
             // No page is lost there, since the tier is given up; it is what refused pages take.
-            SyncMode::Drained => !planted::is(Bug::RefusedWithoutRoom),
+            SyncMode::Drained => {
+                self.control().keeps_room.get() != 0 && !planted::is(Bug::RefusedWithoutRoom)
+            }
             SyncMode::Durable => true,
         };
         if self.geometry.placed.is_some() || !kept || off {

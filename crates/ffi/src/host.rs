@@ -340,6 +340,7 @@ impl Host {
     }
 
     pub(crate) fn set_tier(&self, tier: Tier) {
+        tier.keep_room_for_refused();
         assert!(self.tier.set(tier).is_ok(), "a process recovers the tier once");
     }
 

@@ -94,9 +94,9 @@ fn who_finds_no_room_is_told() {
     });
 }
 
-/// Other processes carry out the jobs: one takes his time to sync the disk, so that frames can leave, and another
-/// brings stage-out to rest meanwhile. Who waits for room waits for both: he is told when there is none to come.
-/// A standby ended while there was.
+/// Other processes carry out the jobs: one takes his time to sync the disk, so that frames can leave, and
+/// another brings stage-out to rest meanwhile. Who waits for room waits for both: he is told when there is
+/// none to come. A standby ended while there was.
 #[test]
 fn who_waits_for_room_waits_for_others() {
     only_with(&[Bug::OthersUnawaited], || {
@@ -131,21 +131,22 @@ fn who_waits_for_room_waits_for_others() {
     });
 }
 
-/// Redo, whose error ends the server, finds room until the tier is full of pages that disk refuses; others are
-/// told before that, for it costs many writes.
+/// Redo, whose error ends the server, finds room until the tier is full of pages that disk refuses; others
+/// are told before that, for it costs many writes.
 #[test]
 fn redo_finds_room_where_others_are_told() {
     only_with(&[Bug::RoomRefusedToRedo], || {
         [SyncMode::Durable, SyncMode::Drained].into_iter().all(|mode| {
-            let machine = Machine::new(mode);
+            let mut machine = Machine::new(mode);
+            machine.flash_mb = 4;
             let (host, _) = machine.start(10).unwrap();
-            let refused = (host.tier().geometry().frames() * 7 / 10) as u32;
+            let refused = (host.tier().geometry().frames() * 3 / 5) as u32;
             machine.disk.refused.lock().unwrap().extend((0..refused).map(id));
             let write = |block| host.write(&id(block), &page(1), 1, Some(host.tier().mark()));
             let told = (0..30_000).find_map(|block| write(block).err()).unwrap();
             assert!(told.is_of_refused_pages());
             machine.disk.error_ends_server.store(true, Ordering::SeqCst);
-            let redone = (30_000..40_000).all(|block| write(block) == Ok(Written::Taken));
+            let redone = (30_000..30_400).all(|block| write(block) == Ok(Written::Taken));
             let kept = (0..refused).all(|block| read(&host, &machine, block) == Some(1));
             // Nothing else could be done where all of it is refused.
             machine.disk.refused.lock().unwrap().extend((40_000..60_000).map(id));

@@ -22,12 +22,9 @@ struct Refusing {
 
 impl Refusing {
     fn new(config: &TierConfig, refused: impl Iterator<Item = u64>) -> Self {
-        Self {
-            host: Host::new(config, 1),
-            refused: refused.map(id).collect(),
-            refusals: 0,
-            at_any_cost: false,
-        }
+        let host = Host::new(config, 1);
+        host.tier.keep_room_for_refused();
+        Self { host, refused: refused.map(id).collect(), refusals: 0, at_any_cost: false }
     }
 
     /// Carries out a job; false if there was none.
@@ -307,8 +304,8 @@ fn others_find_room(mode: SyncMode, side_by_side: bool, percent: u64, at_any_cos
     told.is_none()
 }
 
-/// Nearly half of the frames: it was the end when two pages in five were refused, and in `drained` with one in
-/// five, if they lay side by side.
+/// Nearly half of the frames: it was the end when two pages in five were refused, and in `drained` with one
+/// in five, if they lay side by side.
 #[test]
 fn half_of_the_tier_may_be_refused() {
     only_with(&[Bug::RevolutionByFrames, Bug::RefusedWithoutRoom], || {
