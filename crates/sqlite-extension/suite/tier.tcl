@@ -1,15 +1,19 @@
 # Comes into a copy of SQLite's test/tester.tcl, behind the start of the library in it: every connection that names no VFS has its
 # database on a tier of its own from then on. A test that starts the library anew goes on without.
 if {[info exists ::env(MEZZANINE_SUITE_LIBRARY)]} {
-  sqlite3 db :memory:
-  db enable_load_extension 1
-  db eval {SELECT load_extension($::env(MEZZANINE_SUITE_LIBRARY), 'mezzanine_default')}
-  db close
+  # A process that is made to crash (crashsql) does the same before it wraps the default VFS.
+  set ::suite_load {
+    sqlite3 db :memory:
+    db enable_load_extension 1
+    db eval {SELECT load_extension($::env(MEZZANINE_SUITE_LIBRARY), 'mezzanine_default')}
+    db close
+  }
+  eval $::suite_load
 
-  # A process that a test starts has no tier, and is kept out by a lock where SQLite has its own outside of tests.
+  # Any other process that a test starts has no tier, and is kept out by a lock where SQLite has its own outside of tests.
   # Other tests fill databases up to that byte, and it lies early in the file for them.
   set suite_test [open $argv0]
-  if {[regexp {lock_common|launch_testfixture|nameofexec|tf_main} [read $suite_test]]} {
+  if {[regexp {launch_testfixture|nameofexec|tf_main} [read $suite_test]]} {
     sqlite3_test_control_pending_byte 0x40000000
   }
   close $suite_test
