@@ -1,14 +1,30 @@
 # Comes into a copy of SQLite's test/tester.tcl, behind the start of the library in it: every connection that names no VFS has its
 # database on a tier of its own from then on. A test that starts the library anew goes on without.
 if {[info exists ::env(MEZZANINE_SUITE_LIBRARY)]} {
-  # A process that is made to crash (crashsql) does the same before it wraps the default VFS.
-  set ::suite_load {
+  set suite_script {
     sqlite3 db :memory:
     db enable_load_extension 1
     db eval {SELECT load_extension($::env(MEZZANINE_SUITE_LIBRARY), 'mezzanine_default')}
     db close
   }
-  eval $::suite_load
+  eval $suite_script
+
+  # A process that is made to crash (crashsql) has tiers as long as its parent has them, and crashes above them. The one database
+  # that the parent has open is closed meanwhile.
+  proc suite_load {} { expr {[lindex [sqlite3_vfs_list] 0] eq "unix" ? "" : $::suite_script} }
+  proc suite_crash {} {
+    rename crashsql crashsql_beside
+    proc crashsql {args} {
+      set file {}
+      if {[suite_load] ne ""} {
+        catch { set file [db one {SELECT file FROM pragma_database_list GROUP BY NULL HAVING count(*) = 1}] }
+      }
+      if {$file ne ""} { db close }
+      set result [crashsql_beside {*}$args]
+      if {$file ne ""} { sqlite3 db $file }
+      set result
+    }
+  }
 
   # Any other process that a test starts has no tier, and is kept out by a lock where SQLite has its own outside of tests.
   # Other tests fill databases up to that byte, and it lies early in the file for them.
