@@ -17,7 +17,7 @@ if {[info exists ::env(MEZZANINE_SUITE_LIBRARY)]} {
     proc crashsql {args} {
       set file {}
       if {[suite_load] ne ""} {
-        catch { set file [db one {SELECT file FROM pragma_database_list GROUP BY NULL HAVING count(*) = 1}] }
+        catch { set file [db one {SELECT file FROM pragma_database_list WHERE name <> 'temp' GROUP BY NULL HAVING count(*) = 1}] }
       }
       if {$file ne ""} { db close }
       set result [crashsql_beside {*}$args]
