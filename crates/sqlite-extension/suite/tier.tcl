@@ -9,19 +9,21 @@ if {[info exists ::env(MEZZANINE_SUITE_LIBRARY)]} {
   }
   eval $suite_script
 
-  # A process that is made to crash (crashsql) has tiers as long as its parent has them, and crashes above them. The one database
-  # that the parent has open is closed meanwhile.
+  # A process that is made to crash (crashsql) has tiers as long as its parent has them, and crashes above them. The databases
+  # that the parent has open are closed meanwhile.
   proc suite_load {} { expr {[lindex [sqlite3_vfs_list] 0] eq "unix" ? "" : $::suite_script} }
   proc suite_crash {} {
     rename crashsql crashsql_beside
     proc crashsql {args} {
-      set file {}
+      set files {}
       if {[suite_load] ne ""} {
-        catch { set file [db one {SELECT file FROM pragma_database_list WHERE name <> 'temp' GROUP BY NULL HAVING count(*) = 1}] }
+        catch { set files [db eval {SELECT name, file FROM pragma_database_list WHERE name <> 'temp'}] }
       }
-      if {$file ne ""} { db close }
+      if {[lindex $files 1] eq ""} { return [crashsql_beside {*}$args] }
+      db close
       set result [crashsql_beside {*}$args]
-      if {$file ne ""} { sqlite3 db $file }
+      sqlite3 db [lindex $files 1]
+      foreach {name file} [lrange $files 2 end] { db eval "ATTACH \$file AS \"$name\"" }
       set result
     }
   }
