@@ -18,6 +18,8 @@ rustup_sha256_aarch64=9732d6c5e2a098d3521fca8145d826ae0aaa067ef2385ead08e6feac88
 # What this shellcheck finds is an error; what another one finds besides is shown and no more. It is Debian 12's and Ubuntu 24.04's.
 # shellcheck disable=SC2034 # ./test reads it.
 shellcheck_pinned=0.9.0
+# What looks at licences, sources and advisories of dependencies. Another one reads its own configuration otherwise.
+deny_pinned=0.20.2
 
 # rustup installs no toolchain by itself, not because of rust-toolchain.toml either: ensure_toolchain does, and says so.
 export RUSTUP_AUTO_INSTALL=0
@@ -283,4 +285,20 @@ ensure_shellcheck() {
         say "installing shellcheck with apt-get"
         apt_install shellcheck || true
     fi
+}
+
+# Finds or makes the pinned cargo-deny, outside of the tree; takes some minutes once. Leaves its path in $cargo_deny, or nothing.
+# shellcheck disable=SC2034 # ./test reads it.
+ensure_cargo_deny() {
+    local root
+    if [ -n "${MEZZANINE_CACHE:-}" ]; then root=$MEZZANINE_CACHE
+    elif [ -n "${XDG_CACHE_HOME:-}" ]; then root=$XDG_CACHE_HOME/mezzanine
+    elif [ "$(id -u)" -eq 0 ]; then root=/var/cache/mezzanine
+    else root=$HOME/.cache/mezzanine
+    fi
+    root=$root/cargo-deny-$deny_pinned
+    cargo_deny=$root/bin/cargo-deny
+    [ ! -x "$cargo_deny" ] || return 0
+    say "building cargo-deny $deny_pinned into $root"
+    cargo install --quiet --locked --root "$root" --version "=$deny_pinned" cargo-deny >&2 || cargo_deny=''
 }

@@ -52,6 +52,9 @@
 /* Runs that a modelled disk is handed together: a job has at most 16 groups of 256 pages. */
 #define RUNS_MAX 4096
 
+/* What the last error said that was caught here and is none yet */
+static char caught[MEZZ_TEXT_BYTES];
+
 static RelFileLocator
 page_locator(const MezzPage *page)
 {
@@ -258,6 +261,33 @@ run_length(const MezzDiskPage *pages, size_t count)
 }
 
 /*
+ * Why a file took no pages was logged by whoever carried out the job.  Who finds
+ * no room, or needs files that are current, is told the last reason, with the
+ * file's name.
+ */
+static void
+note_refusal(void)
+{
+	SpinLockAcquire(&mezz_shared->mutex);
+	strlcpy(mezz_shared->refused, caught, sizeof(mezz_shared->refused));
+	SpinLockRelease(&mezz_shared->mutex);
+}
+
+/* Adds the last reason to what is said of pages that files do not take. */
+void
+mezz_tell_refusal(char *detail, size_t size)
+{
+	char		reason[MEZZ_TEXT_BYTES];
+	size_t		length = strlen(detail);
+
+	SpinLockAcquire(&mezz_shared->mutex);
+	strlcpy(reason, mezz_shared->refused, sizeof(reason));
+	SpinLockRelease(&mezz_shared->mutex);
+	if (reason[0] != '\0' && !mezz_without("refused_named"))
+		snprintf(detail + length, size - length, " The last attempt: %s.", reason);
+}
+
+/*
  * Writes all pages but for those that their files do not take.  On a modelled
  * disk they are under way together, as the kernel's writes would be, and all of
  * them are waited for.
@@ -277,6 +307,7 @@ write_all(MezzDiskPage *pages, size_t count)
 		/* Whoever carries out the job has not asked for these pages: his client is not told. */
 		if (!mezz_without_errors(write_run, &blocks, true))
 		{
+			note_refusal();
 			for (size_t n = 0; n < blocks.count; n++)
 				blocks.pages[n].refused = true;
 			continue;
@@ -489,11 +520,13 @@ report_caught(bool log_only)
 {
 	PG_TRY();
 	{
+		caught[0] = '\0';
 		if (log_only)
 		{
 			ErrorData  *error = CopyErrorData();
 
 			FlushErrorState();
+			strlcpy(caught, error->message, sizeof(caught));
 			error->elevel = LOG;
 			ThrowErrorData(error);
 			FreeErrorData(error);
@@ -612,6 +645,18 @@ static bool
 may_work(void)
 {
 	return CritSectionCount == 0 || (!mezz_worker_runs(-1) && !mezz_without("alone"));
+}
+
+/*
+ * Errors of redo, and of the checkpoint at its end, end the server, and so do
+ * those in a critical section.
+ */
+static bool
+error_ends_server(void)
+{
+	if (mezz_without("redo_room"))
+		return false;
+	return InRecovery || CritSectionCount > 0 || (AmCheckpointerProcess() && RecoveryInProgress());
 }
 
 static void
@@ -736,6 +781,7 @@ const MezzCallbacks mezz_callbacks = {
 	.read_page = read_page,
 	.sync_pages = sync_pages,
 	.may_work = may_work,
+	.error_ends_server = error_ends_server,
 	.wait = wait_for_progress,
 	.progressed = made_progress,
 	.mark_control_file = mark_control_file,

@@ -420,6 +420,10 @@ typedef struct MezzCallbacks {
    */
   bool (*may_work)(void);
   /*
+   Whether an error of this process would end the server, as it does in redo.
+   */
+  bool (*error_ends_server)(void);
+  /*
    Waits until `progressed` is called in any process, or some milliseconds. `seen` is `mezz_progress` as
    of when the caller looked: if it is another by now, returns at once.
    */

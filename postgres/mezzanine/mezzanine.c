@@ -91,10 +91,15 @@ option_name(const struct config_enum_entry *options, int value)
 void
 mezz_report(int elevel, int sqlerrcode, const MezzMessage *message)
 {
+	char		detail[2 * MEZZ_TEXT_BYTES];
+
+	strlcpy(detail, message->detail, sizeof(detail));
+	if (message->disk_refuses)
+		mezz_tell_refusal(detail, sizeof(detail));
 	ereport(elevel,
 			(errcode(sqlerrcode),
 			 errmsg("%s", message->message),
-			 message->detail[0] ? errdetail("%s", message->detail) : 0,
+			 detail[0] ? errdetail("%s", detail) : 0,
 			 message->hint[0] ? errhint("%s", message->hint) : 0));
 }
 

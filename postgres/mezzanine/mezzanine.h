@@ -132,6 +132,8 @@ typedef struct MezzShared
 	slock_t		mutex;			/* protects what follows */
 	uint32		nsegments;
 	MezzSegment segments[MEZZ_SEGMENTS_MAX];
+	/* why a file took no pages last; empty if all did */
+	char		refused[MEZZ_TEXT_BYTES];
 	MezzCounts	counts_at_reset;
 	TimestampTz stats_reset;
 
@@ -178,6 +180,7 @@ extern const MezzCallbacks mezz_callbacks;
 extern uint64 mezz_disk_address(RelFileLocator rlocator, ForkNumber forknum,
 								BlockNumber blocknum);
 extern bool mezz_without_errors(bool (*work) (const void *), const void *what, bool log_only);
+extern void mezz_tell_refusal(char *detail, size_t size);
 extern void mezz_restore_lengths(void);
 extern void mezz_follow_redo(void);
 extern void mezz_wake_writer(void);

@@ -70,8 +70,11 @@ static const char *const rules[] = {
 	"overwrite",				/* what is written past the tier is forgotten */
 	"redo_lost",				/* redo passes over a page that is lost */
 	"lost_map",			/* a lost map counts as empty */
+	"redo_room",				/* redo finds room where others are told that
+								 * files take no pages */
 	"refused_error",			/* what is refused because files do not take
 								 * pages is an error */
+	"refused_named",			/* who is told of that is told the file */
 	"relation_sync",			/* files of absorbed pages are synced at the
 								 * next checkpoint */
 	"rewind_label",				/* a rewound directory is no restored backup */

@@ -1,10 +1,10 @@
 //! The commands in the documents do what the documents say: every `sh` block is run, in order, in a directory
-//! of its own per file.
+//! of its own per file. What a crate's README shows of an example is in that example, which runs.
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use common::Scratch;
@@ -61,4 +61,67 @@ fn the_commands_of_the_documents_work() {
     }
     let run: usize = documents.iter().map(|document| run_blocks_of(document)).sum();
     assert!(run > 0, "no document has a `sh` block");
+}
+
+/// The examples of the crates, and with what they are run: `.` is a new directory, and `TRACE` a trace in it.
+const EXAMPLES: [(&str, &str, Option<&[&str]>); 7] = [
+    ("device", "power", Some(&[])),
+    ("engine", "host", Some(&[])),
+    ("sim", "cuts", Some(&["7"])),
+    ("sqlite", "tier", Some(&["."])),
+    ("trace", "again", Some(&["TRACE", "plain"])),
+    ("volume", "files", Some(&["."])),
+    // It loads a database of TPC-C, of the size that the specification wants.
+    ("workload", "tpcc_sqlite", None),
+];
+
+fn examples() -> Vec<PathBuf> {
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let folders = std::fs::read_dir(crates).unwrap().flatten().map(|entry| entry.path().join("examples"));
+    folders
+        .filter_map(|folder| std::fs::read_dir(folder).ok())
+        .flatten()
+        .flatten()
+        .map(|e| e.path())
+        .collect()
+}
+
+#[test]
+fn the_examples_run() {
+    // Beside the folder of the programs of tests.
+    let programs = std::env::current_exe().unwrap().parent().unwrap().with_file_name("examples");
+    for (_, name, arguments) in EXAMPLES {
+        let Some(arguments) = arguments else { continue };
+        if !programs.join(name).exists() {
+            println!(
+                "skipped: example {name} is built with the whole workspace (cargo test --workspace --no-run)"
+            );
+            continue;
+        }
+        let scratch = Scratch::new();
+        std::fs::write(scratch.0.join("TRACE"), "7\n9\n7\n").unwrap();
+        let output =
+            Command::new(programs.join(name)).args(arguments).current_dir(&scratch.0).output().unwrap();
+        assert!(output.status.success(), "{name}: {output:?}");
+        assert!(!output.stdout.is_empty(), "{name} says nothing");
+    }
+}
+
+#[test]
+fn readmes_show_the_examples() {
+    assert_eq!(examples().len(), EXAMPLES.len(), "{:?}", examples());
+    let lines = |text: &str| text.lines().map(|line| line.trim().to_owned()).collect::<Vec<_>>();
+    for (crate_name, name, _) in EXAMPLES {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(crate_name);
+        let readme = std::fs::read_to_string(folder.join("README.md")).unwrap();
+        let example = lines(&std::fs::read_to_string(folder.join(format!("examples/{name}.rs"))).unwrap());
+        let (_, behind) = readme
+            .split_once(&format!("](examples/{name}.rs)"))
+            .unwrap_or_else(|| panic!("the README of {crate_name} does not show examples/{name}.rs"));
+        let (_, block) = behind.split_once("```rust\n").unwrap();
+        let shown = lines(block.split_once("```").unwrap().0);
+        assert!(shown.len() > 3, "the README of {crate_name} shows next to nothing");
+        let is_there = example.windows(shown.len()).any(|window| window == shown);
+        assert!(is_there, "what the README of {crate_name} shows is not in examples/{name}.rs");
+    }
 }

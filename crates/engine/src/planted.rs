@@ -610,6 +610,9 @@ bugs! {
         /// A descriptor of a database is closed at once, and gives back what an SQLite without the tier in this process has locked. It was so once. (SQLite's
         /// part.)
         DatabaseClosedAtOnce,
+        /// Who opens a database waits two milliseconds for a descriptor that is being closed, though a program that is being started has a copy of it for longer. It
+        /// was so once. (SQLite's part.)
+        ClosingHurried,
         /// Who closes the last connection has its file, and with it the tier, for a moment after the registry is free: whoever opens it then is told that it is
         /// in use. It was so once. (SQLite's part.)
         FileOutlivesDatabase,
@@ -652,6 +655,12 @@ bugs! {
         CopiedOverUnnoticed,
         /// A file that is copied over a closed database is told by its first bytes alone, which an older copy has as well. It was so once. (SQLite's part.)
         OlderCopyUnnoticed,
+        /// What another program writes over a database that is open, while nobody is in a transaction, is not looked at. It was so once. (SQLite's part.)
+        OpenFileUnwatched,
+        /// An open database whose file says another time is another one, also if somebody has only set that. (SQLite's part.)
+        TouchedTakenForOther,
+        /// Of what is copied over an open database the first bytes and the length are looked at alone, which an older copy has as well. (SQLite's part.)
+        OlderCopyExcused,
         /// A copy of a tier, opened with a copy of a database, attaches the databases that the original is of. It was so once. (SQLite's part.)
         CopiesTakeOriginals,
         /// In sync mode `drained` a page that cannot be read leaves its tier in use, and every restart of the server comes to it again. It was so once. (The
@@ -730,12 +739,23 @@ bugs! {
         LaterDrainMeant,
         /// Pages that disk refuses are appended again however many they are.
         RefusedForEver,
+        /// A revolution of the queue, within which half of the frames may be appended again, is over when as many were filled as there are, though some are
+        /// always free. It was so once: with two pages in five refused stage-out came to rest for ever.
+        RevolutionByFrames,
+        /// In sync mode `drained` nothing is kept free at the rear for pages that disk refuses. It was so once: a fifth of a small tier, side by side, brought
+        /// stage-out to rest for ever.
+        RefusedWithoutRoom,
         /// Pages that disk refuses are appended again though nobody needs their frames.
         RefusedAheadOfNeed,
         /// Where pages that disk refuses take all room, none is left for dropping them.
         RefusedCannotBeDropped,
         /// Who finds no room while disk refuses pages waits for ever. (A server's part.)
         RefusedAwaited,
+        /// Who waits for room while stage-out rests gives up though others have jobs in hand that make some. It was so once: a standby ended. (A server's
+        /// part.)
+        OthersUnawaited,
+        /// A process whose error ends the server gets no more room than others while stage-out rests. It was so once. (A server's part.)
+        RoomRefusedToRedo,
         /// A sync waits for room for its note while stage-out rests because disk refuses pages, and nothing makes any. It was so once.
         NoteAwaitedAtRest,
         /// Who reads a clean page that flash does not give back waits for room for its tombstone while stage-out rests, and nothing makes any. It was so

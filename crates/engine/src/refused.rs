@@ -13,8 +13,10 @@
 //! That could go round for ever. So at most half of the frames are appended again within one revolution of
 //! the queue, or stay in place while as many pages come in as there are frames. When that is used up, or
 //! nothing will make room at the rear, stage-out *rests* until somebody asks for another attempt,
-//! [`Tier::retry_disk`]: who waits for room, and the host now and then. Who finds it at rest again after that
-//! has waited in vain.
+//! [`Tier::retry_disk`]: who waits for room, and the host now and then. Who finds it at rest again after that,
+//! and nobody has a job in hand that makes room ([`Tier::may_make_room`]), has waited in vain. Who cannot do
+//! without room has as much appended again once more, [`Tier::retry_disk_at_any_cost`]: after a whole
+//! revolution all that disk takes has left.
 
 use std::collections::BTreeSet;
 
@@ -63,6 +65,27 @@ impl Tier {
         if self.rests_for_disk() {
             let _guard = control.lock.lock(self.owner);
             self.front_goes_on();
+        }
+    }
+
+    /// The same, and has as many refused pages appended again as within another revolution. Each page that comes
+    /// in may then cost writes of nearly all that is in the tier.
+    pub fn retry_disk_at_any_cost(&self) {
+        let control = self.control();
+        if self.rests_for_disk() {
+            let _guard = control.lock.lock(self.owner);
+            control.carried.set(0);
+            self.front_goes_on();
+        }
+    }
+
+    /// Whether there may be more room soon though stage-out rests: somebody has a job in hand, or something is
+    /// on its way out of the tier.
+    pub fn may_make_room(&self) -> bool {
+        let _guard = self.control().lock.lock(self.owner);
+        match self.geometry.placed {
+            Some(_) => !self.nobody_works(),
+            None => !self.stands_still(),
         }
     }
 
@@ -171,14 +194,14 @@ impl Tier {
         let checksum = directory.checksum(frame);
         let dirty = !planted::is(Bug::RefusedCarriedClean);
         let kind = RecordKind::Page { id, dirty, second_chance: true, lost: false, lsn, checksum, home: 0 };
-        if !self.may_carry() {
+        if !self.may_carry(page.position) {
             return Carried::TooMany;
         }
         let flags = state & !(VALID | REFERENCED | HEAD);
         match self.append_again(&shard, page, &Again { kind, version, flags }, Reserve::Refused) {
             true => {
                 let _guard = self.control().lock.lock(self.owner);
-                self.too_many_carried(1);
+                self.too_many_carried(1, page.position);
                 Carried::Done
             }
             false => Carried::NoRoom,
@@ -215,26 +238,41 @@ impl Tier {
         true
     }
 
-    /// Whether one more refused page may be appended again within this revolution of the queue.
-    fn may_carry(&self) -> bool {
+    /// Whether one more refused page, from this position, may be appended again within this revolution of the
+    /// queue.
+    fn may_carry(&self, position: u64) -> bool {
         let _guard = self.control().lock.lock(self.owner);
-        !self.too_many_carried(0)
+        !self.too_many_carried(0, position)
     }
 
-    /// Counts refused pages that stay. Whether that was too much for one revolution: half of the frames,
-    /// while as many are filled as there are, at the rear or, where pages are written in place, by what comes
-    /// in. Under the control lock.
-    pub(crate) fn too_many_carried(&self, more: u64) -> bool {
+    /// Counts refused pages that stay. Whether that was too much for one revolution: half of the frames. One is
+    /// over when the front has `reached` what was the rear at its beginning; where pages are written in
+    /// place, when as many have come in as there are frames. Under the control lock.
+    ///
+    /// Some frames are always free, so the front comes to a page again before as many were filled as there
+    /// are. Counted by these, pages were carried twice within one revolution, and far fewer than half were
+    /// too many.
+    fn too_many_carried(&self, more: u64, reached: u64) -> bool {
         let control = self.control();
-        let (filled, frames) = match &self.geometry.placed {
+        let (now, frames) = match &self.geometry.placed {
             Some(placed) => (control.next_version.get(), placed.homes.into()),
             None => (control.rear.get(), self.frames_wanted()),
         };
-        if filled.saturating_sub(control.carried_from.get()) >= frames {
-            control.carried_from.set(filled);
+        let reached = match planted::is(Bug::RevolutionByFrames) {
+            true => now.saturating_sub(frames),
+            false => reached,
+        };
+        if reached >= control.carried_from.get() {
+            control.carried_from.set(now);
             control.carried.set(0);
         }
         control.carried.add(more);
         control.carried.get() >= frames / 2 && !planted::is(Bug::RefusedForEver)
+    }
+
+    /// The same where pages are written in place.
+    pub(crate) fn too_many_stay(&self, more: u64) -> bool {
+        let homes = self.geometry.placed.as_ref().map_or(0, |placed| placed.homes.into());
+        self.too_many_carried(more, self.control().next_version.get().saturating_sub(homes))
     }
 }

@@ -27,12 +27,17 @@ impl Tier {
         self.frames_wanted().saturating_sub(self.geometry.least_frames) / 2
     }
 
-    /// Frames that are kept free for the names of lost pages: of as many as may be lost, or as bad frames are
+    /// Frames that are kept free for the names of lost pages, and for pages that disk refuses: of as many as may be lost, or as bad frames are
     /// remembered, in groups of their own, with a group more for each that carries the front past them.
     pub(crate) fn names_room(&self) -> u64 {
         let off = planted::is(Bug::NamesWithoutRoom) || planted::is(Bug::LostPagesFindNoRoom);
-        // In other modes no page is lost: the tier is given up.
-        if self.geometry.placed.is_some() || self.sync_mode() != SyncMode::Durable || off {
+        let kept = match self.sync_mode() {
+            SyncMode::Through => false,
+            // No page is lost there, since the tier is given up; it is what refused pages take.
+            SyncMode::Drained => !planted::is(Bug::RefusedWithoutRoom),
+            SyncMode::Durable => true,
+        };
+        if self.geometry.placed.is_some() || !kept || off {
             return 0;
         }
         let names = (self.frames_wanted() / 16).min(BAD_MAX as u64);
@@ -104,9 +109,14 @@ impl Tier {
         false
     }
 
+    /// Whether nothing makes room any more, at either end. Under the control lock.
+    fn nothing_moves(&self) -> bool {
+        self.stands_still() && !self.resize_waits()
+    }
+
     /// Whether the queue stands still: all that was appended is durable and in a segment, all that was passed
     /// has left, and no job is out that could change that. Under the control lock.
-    fn nothing_moves(&self) -> bool {
+    pub(crate) fn stands_still(&self) -> bool {
         let control = self.control();
         let cleaned = control.cleaned.get();
         let passed = [&control.releasable, &control.front, &control.durable_front];
@@ -116,14 +126,19 @@ impl Tier {
             _ => return false,
         };
         let in_segments = control.segments.iter().all(|s| !matches!(s.state.get(), FULL | BEING_WRITTEN));
-        let idle = control.lane.get() == LANE_IDLE
-            && control.disk_sync.get() == SYNC_IDLE
-            && control.flushing.get() + control.releasing.get() + control.draining.get() == 0;
-        idle && in_segments
+        self.nobody_works()
+            && in_segments
             && control.segment_unflushed.get() == COVERED
             && passed.iter().all(|mark| mark.get() == cleaned)
             && control.retired.get() == end
             && cleaned < control.staged_from.get()
-            && !self.resize_waits()
+    }
+
+    /// Whether no job is out that could make room. Under the control lock.
+    pub(crate) fn nobody_works(&self) -> bool {
+        let control = self.control();
+        control.lane.get() == LANE_IDLE
+            && control.disk_sync.get() == SYNC_IDLE
+            && control.flushing.get() + control.releasing.get() + control.draining.get() == 0
     }
 }

@@ -60,6 +60,12 @@ pub trait Server: Send + Sync {
     /// Whether this process may carry out jobs now. If not, it waits for others to.
     fn may_work(&self) -> bool;
 
+    /// Whether an error of this process would end the server, as it does in redo: then it is spared one that
+    /// others get.
+    fn error_ends_server(&self) -> bool {
+        false
+    }
+
     /// Waits until [`Server::progressed`] is called in any process, or some milliseconds; returns at once if
     /// the tier's progress is no longer `seen`.
     fn wait(&self, seen: u64);

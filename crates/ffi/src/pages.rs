@@ -79,8 +79,13 @@ impl Host {
                 }
                 return Err(self.failed(failure));
             }
+            if self.help() {
+                continue;
+            }
+            let asked = attempts;
             self.ask_disk(&mut attempts)?;
-            if !self.help() {
+            // What was asked for is there for this process to do.
+            if attempts == asked {
                 self.server.wait(seen);
             }
         }

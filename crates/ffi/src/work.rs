@@ -10,6 +10,10 @@ use crate::message::Refusal;
 /// How often who waits for room has stage-out try again what disk refuses.
 const ATTEMPTS_MAX: u32 = 2;
 
+/// How often who cannot do without room does. Half of the tier may be moved on each time: after two all that
+/// disk takes has left, and others may have taken that room.
+const ATTEMPTS_AT_ANY_COST_MAX: u32 = 4;
+
 impl Host {
     /// Looks for a job and carries it out. False if there is nothing to do now.
     pub fn work(&self) -> bool {
@@ -113,8 +117,8 @@ impl Host {
         }
     }
 
-    /// Where stage-out rests because disk refuses pages, somebody who waits for room has it try again. Counts
-    /// `attempts`.
+    /// Where stage-out rests because disk refuses pages, and this process has found no job, it has stage-out try
+    /// again, once nobody else has anything in hand that makes room. Counts `attempts`.
     ///
     /// # Errors
     /// If the attempts came to nothing.
@@ -123,11 +127,22 @@ impl Host {
         if !tier.rests_for_disk() || planted::is(Bug::RefusedAwaited) {
             return Ok(());
         }
-        if *attempts == ATTEMPTS_MAX {
-            return Err(self.disk_refuses("there is no room for a page"));
+        if tier.may_make_room() && !planted::is(Bug::OthersUnawaited) {
+            return Ok(());
+        }
+        let at_any_cost = self.server.error_ends_server() && !planted::is(Bug::RoomRefusedToRedo);
+        if *attempts == if at_any_cost { ATTEMPTS_AT_ANY_COST_MAX } else { ATTEMPTS_MAX } {
+            let told = self.disk_refuses("there is no room for a page");
+            return Err(match at_any_cost {
+                true => told.hint("Mount what is not mounted, put files back that are missing, or make room where a file system is full. Then start the server again."),
+                false => told,
+            });
         }
         *attempts += 1;
-        tier.retry_disk();
+        match at_any_cost {
+            true => tier.retry_disk_at_any_cost(),
+            false => tier.retry_disk(),
+        }
         self.server.progressed();
         Ok(())
     }

@@ -7,6 +7,9 @@
 
 mod machine;
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
 use machine::{Machine, flash_offset, id, page, read, write};
 use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_engine::{IdRange, SyncMode};
@@ -88,6 +91,67 @@ fn who_finds_no_room_is_told() {
             (kept && write(30_000) == Ok(Written::Taken)).then_some(())
         }));
         matches!(told_and_helped, Ok(Some(())))
+    });
+}
+
+/// Other processes carry out the jobs: one takes his time to sync the disk, so that frames can leave, and another
+/// brings stage-out to rest meanwhile. Who waits for room waits for both: he is told when there is none to come.
+/// A standby ended while there was.
+#[test]
+fn who_waits_for_room_waits_for_others() {
+    only_with(&[Bug::OthersUnawaited], || {
+        let mut machine = Machine::new(SyncMode::Drained);
+        machine.flash_mb = 4;
+        let (host, _) = machine.start(10).unwrap();
+        let tier = host.tier();
+        machine.disk.refused.lock().unwrap().extend((0..5000).filter(|block| block % 3 > 0).map(id));
+        machine.disk.others_work.store(true, Ordering::SeqCst);
+        machine.disk.waits_for_sync.store(40, Ordering::SeqCst);
+        let over = AtomicBool::new(false);
+        let others = || {
+            while !over.load(Ordering::SeqCst) {
+                if !host.work() {
+                    std::thread::sleep(Duration::from_micros(100));
+                }
+            }
+        };
+        std::thread::scope(|threads| {
+            threads.spawn(others);
+            threads.spawn(others);
+            let write = |block| host.write(&id(block), &page(1), 1, Some(tier.mark()));
+            let told = (0..5000).find(|&block| write(block).is_err()).unwrap();
+            machine.disk.waits_for_sync.store(0, Ordering::SeqCst);
+            let told_again = (0..50).all(|_| {
+                std::thread::sleep(Duration::from_millis(2));
+                write(told).is_err()
+            });
+            over.store(true, Ordering::SeqCst);
+            told_again && (0..told).all(|block| read(&host, &machine, block) == Some(1))
+        })
+    });
+}
+
+/// Redo, whose error ends the server, finds room until the tier is full of pages that disk refuses; others are
+/// told before that, for it costs many writes.
+#[test]
+fn redo_finds_room_where_others_are_told() {
+    only_with(&[Bug::RoomRefusedToRedo], || {
+        [SyncMode::Durable, SyncMode::Drained].into_iter().all(|mode| {
+            let machine = Machine::new(mode);
+            let (host, _) = machine.start(10).unwrap();
+            let refused = (host.tier().geometry().frames() * 7 / 10) as u32;
+            machine.disk.refused.lock().unwrap().extend((0..refused).map(id));
+            let write = |block| host.write(&id(block), &page(1), 1, Some(host.tier().mark()));
+            let told = (0..30_000).find_map(|block| write(block).err()).unwrap();
+            assert!(told.is_of_refused_pages());
+            machine.disk.error_ends_server.store(true, Ordering::SeqCst);
+            let redone = (30_000..40_000).all(|block| write(block) == Ok(Written::Taken));
+            let kept = (0..refused).all(|block| read(&host, &machine, block) == Some(1));
+            // Nothing else could be done where all of it is refused.
+            machine.disk.refused.lock().unwrap().extend((40_000..60_000).map(id));
+            let told = (40_000..60_000).find_map(|block| write(block).err()).unwrap();
+            redone && kept && told.is_of_refused_pages()
+        })
     });
 }
 

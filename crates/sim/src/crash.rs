@@ -129,7 +129,7 @@ pub fn run(options: &Options<'_>) -> Report {
     let worlds = if options.terms.only.is_some() { 1 } else { options.cuts.div_ceil(CUTS_PER_WORLD) };
     let (next, done, enough) = (AtomicU64::new(0), AtomicU64::new(0), AtomicBool::new(false));
     let total = Mutex::new(Report { seed: options.seed, ..Report::default() });
-    let watch = Watch::new(ENDLESS_AFTER);
+    let watch = Watch::new(ENDLESS_AFTER, options.threads);
     let work = || {
         while !enough.load(Ordering::Relaxed) {
             let number = next.fetch_add(1, Ordering::Relaxed);

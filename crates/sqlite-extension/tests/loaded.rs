@@ -101,6 +101,32 @@ fn the_stock_shell_is_told_what_is_wrong() {
     fs::remove_dir_all(folder).unwrap();
 }
 
+/// Whoever shows no log sees what a tier waits for, and the one command that ends it, before a change fails.
+#[test]
+fn a_database_that_is_missing_is_named_at_the_next_opening_of_its_tier() {
+    let Some(shell) = shell() else { return };
+    let folder = folder("missing");
+    let load = format!(".load {}\n", library().display());
+    let gone = OPEN.replace("app.db", "gone.db");
+    let make = "CREATE TABLE t (a); INSERT INTO t VALUES (1);\n";
+    let output = run(&shell, &folder, &format!("{load}{OPEN}{make}{gone}{make}"));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert!(!text(&output.stderr).contains("mezzanine_forget"), "{}", text(&output.stderr));
+    fs::remove_file(folder.join("gone.db")).unwrap();
+    fs::remove_file(folder.join("gone.db.mezzanine")).unwrap();
+    let path = folder.join("gone.db");
+    let output = run(&shell, &folder, &format!("{load}{OPEN}SELECT 'rows', count(*) FROM t;\n"));
+    let (out, said) = (text(&output.stdout), text(&output.stderr));
+    assert!(out.contains("rows|1"), "{out} {said}");
+    let command = format!("PRAGMA mezzanine_forget = '{}'", path.display());
+    assert!(said.contains(&command) && said.contains("nor is its sidecar"), "{said}");
+    let script =
+        format!("{load}{OPEN}{command};\nINSERT INTO t VALUES (2);\nSELECT 'rows', count(*) FROM t;\n");
+    let output = run(&shell, &folder, &script);
+    assert!(text(&output.stdout).contains("rows|2"), "{output:?}");
+    fs::remove_dir_all(folder).unwrap();
+}
+
 /// An SQLite of another version than the machine's, which loads the same library and outlives the connection
 /// that loaded it.
 #[test]

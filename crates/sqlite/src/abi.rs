@@ -28,6 +28,7 @@ pub(crate) const IOERR_TRUNCATE: c_int = IOERR | (6 << 8);
 pub(crate) const IOERR_FSTAT: c_int = IOERR | (7 << 8);
 pub(crate) const IOERR_DELETE: c_int = IOERR | (10 << 8);
 pub(crate) const IOERR_NOMEM: c_int = IOERR | (12 << 8);
+pub(crate) const IOERR_LOCK: c_int = IOERR | (15 << 8);
 pub(crate) const IOERR_SHMMAP: c_int = IOERR | (21 << 8);
 
 pub(crate) const OPEN_READONLY: c_int = 0x1;
@@ -213,6 +214,7 @@ mod tests {
         assert_eq!(super::IOERR_SHORT_READ, theirs::SQLITE_IOERR_SHORT_READ);
         assert_eq!(super::IOERR_SHMMAP, theirs::SQLITE_IOERR_SHMMAP);
         assert_eq!(super::IOERR_NOMEM, theirs::SQLITE_IOERR_NOMEM);
+        assert_eq!(super::IOERR_LOCK, theirs::SQLITE_IOERR_LOCK);
         assert_eq!(super::OPEN_WAL, theirs::SQLITE_OPEN_WAL);
         assert_eq!(super::OPEN_SUPER_JOURNAL, theirs::SQLITE_OPEN_SUPER_JOURNAL);
         assert_eq!(super::OPEN_MAIN_JOURNAL, theirs::SQLITE_OPEN_MAIN_JOURNAL);

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mezzanine_device::Device;
 use mezzanine_engine::planted::{self, Bug};
-use mezzanine_volume::{VolumeErrorKind, VolumeFile, VolumeStatistics};
+use mezzanine_volume::{PathSidecar, VolumeErrorKind, VolumeFile, VolumeStatistics};
 
-use crate::database_file::FileId;
+use crate::database_file::{DatabaseFile, FileId, ProcessLock};
 use crate::error::Error;
 use crate::lock::{Busy, Holder, Level, LockTable};
 use crate::logs::{self, Entered};
@@ -25,6 +25,9 @@ pub(crate) struct Database {
     /// The file that had this path when it was opened.
     id: FileId,
     file: VolumeFile,
+    /// Where the file's pages are when they are not in the tier.
+    disk: Arc<DatabaseFile>,
+    sidecar: Arc<PathSidecar>,
     mount: Arc<Mount>,
     writable: bool,
     locks: Mutex<LockTable>,
@@ -52,6 +55,8 @@ struct LogDirectory {
     durable: bool,
     /// It says this opening of the tier.
     named: bool,
+    /// Syncs of the directory that it is in that had begun when it was made or found.
+    syncs_before: u64,
 }
 
 fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -78,15 +83,18 @@ pub(crate) fn is_in_wal_mode(header: &[u8; HEADER_BYTES]) -> bool {
 impl Database {
     pub(crate) fn new(
         path: PathBuf,
-        id: FileId,
+        lock: &ProcessLock,
         file: VolumeFile,
+        sidecar: Arc<PathSidecar>,
         mount: Arc<Mount>,
-        writable: bool,
     ) -> Self {
+        let (id, disk, writable) = (lock.id(), lock.file(), lock.writable());
         Self {
             path,
             id,
             file,
+            disk,
+            sidecar,
             mount,
             writable,
             locks: Mutex::default(),
@@ -122,12 +130,12 @@ impl Database {
         self.file.changed_by_others();
     }
 
-    /// Whether `disk`, the file itself, is what the tier knows it to be: nobody had it open here, and its tier
-    /// was kept by another database.
-    pub(crate) fn is_as_it_was(&self, disk: &dyn Device) -> Result<bool, Error> {
-        let mut on_disk = [0; HEADER_BYTES];
-        let read = disk.read_at_or_zero(&mut on_disk, 0);
-        read.map_err(|source| Error::device("open", self.path.display(), source))?;
+    /// Whether the file itself is what the tier knows it to be: nobody had it open here, and its tier was kept by
+    /// another database.
+    pub(crate) fn is_as_it_was(&self) -> Result<bool, Error> {
+        let disk = &*self.disk;
+        let on_disk: [u8; HEADER_BYTES] =
+            disk.head().map_err(|source| Error::io("open", self.path.display(), source))?;
         if self.file.is_guarded() {
             return Ok(on_disk == *GUARD);
         }
@@ -174,7 +182,8 @@ impl Database {
     /// The log directory was made, or found.
     pub(crate) fn entered(&self, entered: Entered) {
         let mut directory = unpoisoned(&self.log_directory);
-        *directory = LogDirectory { durable: entered.durable, named: false };
+        let syncs_before = self.sidecar.syncs_begun();
+        *directory = LogDirectory { durable: entered.durable, named: false, syncs_before };
         self.log_directory_absent.store(entered.absent, Ordering::Release);
     }
 
@@ -187,9 +196,10 @@ impl Database {
     /// opened.
     pub(crate) fn provide_log_directory(&self) -> Result<(), Error> {
         if self.lacks_log_directory() {
-            let _alone = unpoisoned(&self.log_directory);
+            let mut directory = unpoisoned(&self.log_directory);
             if self.lacks_log_directory() {
                 logs::make_up(&self.path)?;
+                directory.syncs_before = self.sidecar.syncs_begun();
                 self.log_directory_absent.store(false, Ordering::Release);
             }
         }
@@ -210,10 +220,12 @@ impl Database {
             }
             None => logs::keep_contents(&self.path)?,
         }
-        if !directory.durable {
+        // The sidecar stands in the same directory, which was synced for it when the opening started.
+        let with_sidecar = self.sidecar.synced() > directory.syncs_before;
+        if !directory.durable && !with_sidecar {
             logs::keep(&self.path)?;
         }
-        *directory = LogDirectory { durable: true, named: true };
+        (directory.durable, directory.named) = (true, true);
         Ok(())
     }
 
@@ -242,6 +254,14 @@ pub(crate) enum Fill {
     Whole,
     /// The file ended first; the rest of the buffer is zero.
     Short,
+}
+
+/// Why a connection does not get a lock.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    Busy,
+    /// The file is another one by now.
+    WrittenOver,
 }
 
 /// One connection's open file.
@@ -376,12 +396,25 @@ impl Connection {
         self.file.len()
     }
 
-    pub(crate) fn lock(&self, level: Level) -> Result<(), Busy> {
-        unpoisoned(&self.database.locks).lock(self.holder, level)
+    /// Takes a lock. Whoever takes the first one sees what another program has done to the file meanwhile, as
+    /// with SQLite alone, which reads the change counter then.
+    pub(crate) fn lock(&self, level: Level) -> Result<(), Refused> {
+        let db = &*self.database;
+        let mut locks = unpoisoned(&db.locks);
+        if locks.is_free() && !db.disk.rouse() {
+            return Err(Refused::WrittenOver);
+        }
+        locks.lock(self.holder, level).map_err(|Busy| Refused::Busy)
     }
 
     pub(crate) fn unlock(&self, level: Level) {
-        unpoisoned(&self.database.locks).unlock(self.holder, level);
+        let db = &*self.database;
+        let mut locks = unpoisoned(&db.locks);
+        let was_free = locks.is_free();
+        locks.unlock(self.holder, level);
+        if locks.is_free() && !was_free {
+            db.disk.rest();
+        }
     }
 
     pub(crate) fn level(&self) -> Level {

@@ -10,19 +10,15 @@
 //! 3. A file that cannot be written is locked by those who read it together. Nobody can be kept out there, so
 //!    its descriptor stays parked: one for each such file that was ever opened.
 //! 4. Children that are forked have no part in it.
-//! 5. Who writes over a file without SQLite asks for no lock. Where nobody has the database open here, and its tier
-//!    is kept by another one, that is a restore: what the tier has of the file before must not come into it, nor may
-//!    what it knows of that one be read. So its first bytes, its length and the time of its last change are remembered
-//!    when it is closed, and again after each change of our own; and looked at before each, and before it is used
-//!    again. Of another file, and of an older copy of the same one, the first bytes alone may be the same.
+//! 5. Another program's writes are noticed as [`Watch`] says.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use mezzanine_device::fork::KeptFromChildren;
@@ -33,13 +29,16 @@ use crate::error::Error;
 use crate::ffi;
 use crate::lineage::OfProcess;
 use crate::mount::Wish;
+use crate::watch::{self, Change, Outcome, Watch, is_change};
 
 /// SQLite's own lock bytes of a database file: PENDING, RESERVED and 510 of SHARED from this offset on
 /// (`os.h`).
 const LOCK_BYTES: (i64, i64) = (0x4000_0000, 512);
-/// For how long another one's descriptor may be on its way to be closed (rule 2).
+/// For how long another one's descriptor may be on its way to be closed (rule 2), at first; each time twice as
+/// long, 63 ms in all. Where a program is being started just then, its process has a copy of the descriptor, and the
+/// lock, until it has replaced itself.
 const CLOSING: Duration = Duration::from_millis(1);
-const ATTEMPTS: u32 = 3;
+const ATTEMPTS: u32 = 7;
 
 /// A file, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -158,42 +157,18 @@ impl Parked {
     }
 }
 
-/// How often a file is looked at before it counts as another one.
-const LOOKS_AT_OTHER: usize = 2;
-
-/// The first bytes that are remembered: SQLite's header, or a guard with the name of its tier and file.
-const HEAD_BYTES: usize = 128;
-
-/// What tells a file that nobody has open here from another that gets into its place (rule 5).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Left {
-    head: [u8; HEAD_BYTES],
-    len: u64,
-    /// When its contents were changed last, in seconds and nanoseconds. Whoever changes an owner, a mode or a name
-    /// leaves that as it was.
-    changed: (i64, i64),
-}
-
-impl Left {
-    fn is_same(&self, left: &Self) -> bool {
-        let times =
-            (self.len, self.changed) == (left.len, left.changed) || planted::is(Bug::OlderCopyUnnoticed);
-        times && self.head == left.head
-    }
-}
-
 /// The file of a database in use: a device that its volume reads and writes.
 pub(crate) struct DatabaseFile {
     descriptor: Option<Descriptor>,
-    /// What it has to be (rule 5).
-    left: RwLock<Option<Left>>,
+    /// Whether it is what it has to be (rule 5).
+    watch: Watch,
     /// Whether all changes that the volume makes come by here.
     is_disk: AtomicBool,
 }
 
 impl DatabaseFile {
     fn new(descriptor: Descriptor) -> Self {
-        Self { descriptor: Some(descriptor), left: RwLock::default(), is_disk: AtomicBool::new(false) }
+        Self { descriptor: Some(descriptor), watch: Watch::default(), is_disk: AtomicBool::new(false) }
     }
 
     #[allow(clippy::expect_used, reason = "it is there until it is dropped")]
@@ -207,67 +182,54 @@ impl DatabaseFile {
         self
     }
 
+    /// The watch over the file, and the file; not over one that the volume changes past this.
+    fn watched(&self) -> Option<(&Watch, &File)> {
+        self.is_disk.load(Ordering::Relaxed).then(|| (&self.watch, self.descriptor().file()))
+    }
+
+    /// The first connection is about to use the database. Whether it is what it was when the last one did.
+    pub(crate) fn rouse(&self) -> bool {
+        self.watched().is_none_or(|(watch, file)| watch.rouse(file))
+    }
+
+    /// No connection uses the database any more.
+    pub(crate) fn rest(&self) {
+        if let Some((watch, file)) = self.watched() {
+            watch.rest(file);
+        }
+    }
+
     /// Nobody has the database open here from now on, and its tier goes on.
     pub(crate) fn leave(&self) {
-        if !self.is_disk.load(Ordering::Relaxed) {
-            return;
+        if let Some((watch, file)) = self.watched() {
+            watch.leave(file);
         }
-        // What is under way comes to its end first.
-        let mut left = self.left.write().unwrap_or_else(PoisonError::into_inner);
-        *left = self.look().ok().filter(|_| !planted::is(Bug::CopiedOverUnnoticed));
     }
 
     /// The database is opened again.
     pub(crate) fn take_up(&self) {
-        *self.left.write().unwrap_or_else(PoisonError::into_inner) = None;
+        self.watch.take_up();
+    }
+
+    /// The first bytes, with zeros past the end: through the page cache, where they are when they were looked at
+    /// before, and where another program's write is at once.
+    pub(crate) fn head<const LEN: usize>(&self) -> io::Result<[u8; LEN]> {
+        let mut head = [0; LEN];
+        watch::read(self.descriptor().file(), &mut head, 0)?;
+        Ok(head)
     }
 
     /// Whether it is what was left, or nobody has left it.
     pub(crate) fn is_as_left(&self) -> bool {
-        !self.is_other(self.left.read().unwrap_or_else(PoisonError::into_inner).as_ref())
-    }
-
-    /// Through the page cache, where another program's write is at once. A shorter file ends with zeros.
-    fn look(&self) -> io::Result<Left> {
-        let file = self.descriptor().file();
-        let found = file.metadata()?;
-        let mut head = [0; HEAD_BYTES];
-        let mut read = 0;
-        while read < head.len() {
-            match file.read_at(&mut head[read..], read as u64) {
-                Ok(0) => break,
-                Ok(count) => read += count,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(Left { head, len: found.len(), changed: (found.mtime(), found.mtime_nsec()) })
-    }
-
-    /// Whether there is something else by now than what was left. What cannot be read is not known to be.
-    fn is_other(&self, left: Option<&Left>) -> bool {
-        let other = |left: &Left| self.look().is_ok_and(|found| !found.is_same(left));
-        left.is_some_and(|left| (0..LOOKS_AT_OTHER).all(|_| other(left)))
+        self.watched().is_none_or(|(watch, file)| watch.is_as_left(file))
     }
 
     /// Carries out a change of the file, if it is what was left.
-    fn change<R>(&self, change: impl FnOnce() -> R) -> Option<R> {
-        {
-            let left = self.left.read().unwrap_or_else(PoisonError::into_inner);
-            if left.is_none() {
-                return Some(change());
-            }
+    fn change<R: Outcome>(&self, what: Change, change: impl FnOnce() -> R) -> Option<R> {
+        match self.watched() {
+            Some((watch, file)) => watch.change(file, what, change),
+            None => Some(change()),
         }
-        // One at a time, since each is followed by another look.
-        let mut left = self.left.write().unwrap_or_else(PoisonError::into_inner);
-        if self.is_other(left.as_ref()) {
-            return None;
-        }
-        let changed = change();
-        if left.is_some() {
-            *left = self.look().ok();
-        }
-        Some(changed)
     }
 
     fn written_over(&self) -> DeviceError {
@@ -304,7 +266,8 @@ impl Device for DatabaseFile {
         if !batch.iter().any(is_change) {
             return self.device().run(batch);
         }
-        match self.change(|| self.device().run(batch)) {
+        let what = Change::of(batch);
+        match self.change(what, || self.device().run(batch)) {
             Some(results) => results,
             None => batch.iter().map(|_| Err(self.written_over())).collect(),
         }
@@ -314,15 +277,18 @@ impl Device for DatabaseFile {
         if !is_change(&request) {
             return self.device().run_one(request);
         }
-        self.change(|| self.device().run_one(request)).unwrap_or_else(|| Err(self.written_over()))
+        let what = Change::of(std::slice::from_ref(&request));
+        self.change(what, || self.device().run_one(request)).unwrap_or_else(|| Err(self.written_over()))
     }
 
     fn set_len(&self, len: u64) -> Result<(), DeviceError> {
-        self.change(|| self.device().set_len(len)).unwrap_or_else(|| Err(self.written_over()))
+        let change = self.change(Change::length(len), || self.device().set_len(len));
+        change.unwrap_or_else(|| Err(self.written_over()))
     }
 
     fn reserve(&self, len: u64) -> Result<(), DeviceError> {
-        self.change(|| self.device().reserve(len)).unwrap_or_else(|| Err(self.written_over()))
+        let change = self.change(Change::default(), || self.device().reserve(len));
+        change.unwrap_or_else(|| Err(self.written_over()))
     }
 
     fn describe(&self) -> String {
@@ -335,13 +301,6 @@ impl Device for DatabaseFile {
 
     fn data_from(&self, offset: u64) -> Result<Option<Range<u64>>, DeviceError> {
         self.device().data_from(offset)
-    }
-}
-
-fn is_change(request: &Request<'_>) -> bool {
-    match request {
-        Request::Write { .. } | Request::Discard { .. } => true,
-        Request::Read { .. } | Request::Flush => false,
     }
 }
 
@@ -363,6 +322,7 @@ impl ProcessLock {
         let parked = if wish.create && wish.exclusive { None } else { parked() };
         let descriptor = parked.map_or_else(|| Descriptor::open(path, wish), Ok)?;
         let mut file = DatabaseFile::new(descriptor);
+        let attempts = if planted::is(Bug::ClosingHurried) { 3 } else { ATTEMPTS };
         for attempt in 1.. {
             let locked = file.descriptor().lock();
             if locked.map_err(|source| Error::io("lock", path.display(), source))? {
@@ -370,10 +330,10 @@ impl ProcessLock {
                     file.descriptor.take().map(|locked| locked.into_device(path)).transpose()?;
                 return Ok(Acquired::Locked(Self(Arc::new(file))));
             }
-            if attempt == ATTEMPTS {
+            if attempt == attempts {
                 break;
             }
-            std::thread::sleep(CLOSING);
+            std::thread::sleep(CLOSING * (1 << (attempt - 1)));
         }
         Ok(Acquired::HeldElsewhere)
     }

@@ -134,9 +134,8 @@ fn refuse_database(flash: &Path) -> Result<(), Error> {
             return Err(error.advise("try again; if it is a database, name another file"));
         }
     };
-    let mut head = [0; 64];
-    // A shorter file ends with zeros.
-    let _ = lock.file().read_at_or_zero(&mut head, 0);
+    // What cannot be read is met again.
+    let head: [u8; 64] = lock.file().head().unwrap_or([0; 64]);
     match IN_USE.iter().find(|(begin, _)| head.starts_with(begin)) {
         Some((_, what)) => refuse(what),
         None => Ok(()),

@@ -38,6 +38,7 @@ mod database_file;
 mod flash_file;
 mod lineage;
 mod mount;
+mod watch;
 
 mod database;
 mod lock;

@@ -66,6 +66,11 @@ impl LockTable {
         self.held.get(&who).copied().unwrap_or(Level::None)
     }
 
+    /// Whether nobody holds anything.
+    pub(crate) fn is_free(&self) -> bool {
+        self.held.is_empty()
+    }
+
     /// The highest level that anybody holds.
     pub(crate) fn highest(&self) -> Level {
         self.held.values().copied().max().unwrap_or(Level::None)

@@ -25,6 +25,7 @@ use crate::error::{Error, ErrorKind};
 use crate::flash_file::{holds_tier, is_fresh, make_file, open_existing, refuse_place_of_database};
 use crate::lineage::{OfProcess, Origin};
 use crate::logs;
+use crate::online;
 use crate::params::Params;
 use crate::record;
 
@@ -50,6 +51,8 @@ pub(crate) struct Mount {
     owned: bool,
     /// Whether that is to leave ordinary files and an empty tier.
     drained_at_close: AtomicBool,
+    /// Whether somebody was told which databases are missing.
+    told: AtomicBool,
 }
 
 /// A database that is attached to a volume, and keeps other processes out as long as it is: the tier may hold
@@ -97,6 +100,7 @@ impl Mount {
             disk,
             owned: false,
             drained_at_close: AtomicBool::new(false),
+            told: AtomicBool::new(false),
         })
     }
 
@@ -110,6 +114,12 @@ impl Mount {
         self.volume.drain()?;
         self.drained_at_close.store(self.owned, Ordering::Relaxed);
         Ok(self.owned)
+    }
+
+    /// A sentence about databases that the tier waits for, for the first who opens another one.
+    pub(crate) fn warning(&self) -> Option<String> {
+        // An owner attaches one after the other.
+        if !self.owned || self.told.swap(true, Ordering::Relaxed) { None } else { online::waits_for(self) }
     }
 
     fn names(&self) -> MutexGuard<'_, Vec<PathBuf>> {
@@ -152,10 +162,10 @@ impl Mount {
                         open(path).map_err(|source| Error::device("open", path.display(), source))?
                     }
                 };
-                self.volume.attach(path, backing, sidecar, options)?
+                self.volume.attach(path, backing, Arc::<PathSidecar>::clone(&sidecar), options)?
             }
         };
-        Ok(Arc::new(Database::new(path.to_owned(), lock.id(), file, Arc::clone(self), lock.writable())))
+        Ok(Arc::new(Database::new(path.to_owned(), lock, file, sidecar, Arc::clone(self))))
     }
 }
 
@@ -216,7 +226,7 @@ impl Attached {
     /// A database that nobody had open while another kept the tier is opened again.
     fn enter_again(&self, path: &Path) -> Result<(), Error> {
         if !self.is_as_it_was()? && !planted::is(Bug::ReplacedFileUsed) {
-            return Err(changed(path, "it was written over by another program"));
+            return Err(written_over(path));
         }
         if self.lock.writable() {
             self.database.entered(logs::enter(path)?);
@@ -229,9 +239,12 @@ impl Attached {
 
     /// Whether the file is what the tier knows it to be.
     fn is_as_it_was(&self) -> Result<bool, Error> {
-        let file = self.lock.file();
-        Ok(file.is_as_left() && self.database.is_as_it_was(&*file)?)
+        Ok(self.lock.file().is_as_left() && self.database.is_as_it_was()?)
     }
+}
+
+pub(crate) fn written_over(path: &Path) -> Error {
+    changed(path, "it was written over by another program")
 }
 
 /// The tier goes on with the file that it had: what it knows of that must not come into another.
@@ -624,6 +637,7 @@ fn open_flash(
         disk: None,
         owned: true,
         drained_at_close: AtomicBool::new(false),
+        told: AtomicBool::new(false),
     };
     Ok((mount, made_here))
 }

@@ -1,7 +1,7 @@
 //! Changes of a tier in use, as pragmas ask for them.
 
 use std::fmt::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use mezzanine_device::Device as _;
 use mezzanine_engine::planted::{self, Bug};
@@ -39,28 +39,64 @@ fn words(progress: &ResizeProgress) -> String {
 
 /// `PRAGMA mezzanine_forget`.
 pub(crate) fn forget(mount: &Mount, argument: Option<&str>) -> Result<String, Error> {
-    let Some(path) = argument else {
-        let waits_for = mount.volume.unattached();
-        let names: Vec<String> = waits_for.iter().map(|path| path.display().to_string()).collect();
-        return Ok(match names.is_empty() {
+    let waits_for = mount.volume.unattached();
+    let Some(argument) = argument else {
+        return Ok(match waits_for.is_empty() {
             true => "the tier waits for no file".to_owned(),
-            false => format!("the tier waits for {}", names.join(", ")),
+            false => format!("the tier waits for {}", listed(&waits_for)),
         });
     };
-    if path.is_empty() {
+    if argument.is_empty() {
         return Err(bad("mezzanine_forget", "", "it names no file; give the path of one that is gone"));
     }
-    if let Some(reason) = needs_tier(mount, Path::new(path))? {
-        let error = Error::new(ErrorKind::Volume(VolumeErrorKind::OnlyCopy), "forget", path, reason);
-        return Err(error.advise(
-            "open it, or remove it first; mezz tier forget --force forgets what the tier has of it",
-        ));
+    // Several are forgotten together or not at all, by the list in which they are told.
+    let all = argument == listed(&waits_for);
+    let paths = if all { waits_for } else { vec![PathBuf::from(argument)] };
+    for path in &paths {
+        if let Some(reason) = needs_tier(mount, path)? {
+            let kind = ErrorKind::Volume(VolumeErrorKind::OnlyCopy);
+            return Err(Error::new(kind, "forget", path.display(), reason).advise(
+                "open it, or remove it first; mezz tier forget --force forgets what the tier has of it",
+            ));
+        }
     }
-    let forgotten = mount.volume.forget(&[path.into()])?;
+    let forgotten = mount.volume.forget(&paths)?;
     let line = |gone: &Forgotten| {
         format!("{} is forgotten, with {} pages that flash alone had", gone.path.display(), gone.pages)
     };
     Ok(forgotten.iter().map(line).collect::<Vec<_>>().join("\n"))
+}
+
+fn listed(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+}
+
+/// What the tier waits for, and what to do: for whoever opens another database of it. Nobody but a person can
+/// tell a database that was removed from one that is elsewhere for a while.
+pub(crate) fn waits_for(mount: &Mount) -> Option<String> {
+    let paths = mount.volume.unattached();
+    if paths.is_empty() {
+        return None;
+    }
+    let each: Vec<String> =
+        paths.iter().map(|path| format!("{} ({})", path.display(), how_it_is_missing(path))).collect();
+    Some(format!(
+        "the tier {} may have the newest pages of databases that it waits for, and until then its others can be read and \
+         not changed: {}; put back what is to be kept; PRAGMA mezzanine_forget = '{}' gives up what is gone for good",
+        mount.flash(),
+        each.join(", "),
+        listed(&paths).replace('\'', "''"),
+    ))
+}
+
+fn how_it_is_missing(path: &Path) -> &'static str {
+    let absent = |path: &Path| path.try_exists().is_ok_and(|is_there| !is_there);
+    match path.parent() {
+        _ if !absent(path) => "it is there; opening it says why it could not be had",
+        Some(folder) if absent(folder) => "it is not there, nor is its folder: see whether that is mounted",
+        _ if absent(&PathSidecar::path_beside(path)) => "it is not there, nor is its sidecar",
+        _ => "it is not there, its sidecar is",
+    }
 }
 
 /// Why a file is not to be forgotten: it is there, and may need what the tier has of it.
@@ -160,6 +196,9 @@ pub(crate) fn status(mount: &Mount) -> String {
     let mut lines = format!("sync_mode {}\n", volume.sync_mode().map_or("none", SyncMode::name));
     let admission = volume.takes_pages().map_or("none", |takes| if takes { "on" } else { "off" });
     let _ = writeln!(lines, "admission {admission}");
+    for path in volume.unattached() {
+        let _ = writeln!(lines, "waits_for {} ({})", path.display(), how_it_is_missing(&path));
+    }
     if let Some(progress) = volume.resize_progress() {
         let _ = writeln!(lines, "queue {}", words(&progress));
     }

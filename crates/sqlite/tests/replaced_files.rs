@@ -8,6 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use mezzanine_engine::planted::{self, Bug};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use support::{Folder, check, count, flags, journal_mode, open_with, register, uri};
 
@@ -47,11 +48,15 @@ fn other_database(folder: &Folder, rows: i64) -> std::path::PathBuf {
 }
 
 fn fill(db: &Connection, from: i64, rows: i64) {
-    db.execute_batch("BEGIN").unwrap();
+    try_to_fill(db, from, rows).unwrap();
+}
+
+fn try_to_fill(db: &Connection, from: i64, rows: i64) -> rusqlite::Result<()> {
+    db.execute_batch("BEGIN")?;
     for row in from..from + rows {
-        db.execute("INSERT INTO t VALUES (?1, randomblob(900))", [row]).unwrap();
+        db.execute("INSERT INTO t VALUES (?1, randomblob(900))", [row])?;
     }
-    db.execute_batch("COMMIT").unwrap();
+    db.execute_batch("COMMIT")
 }
 
 /// One that keeps the tier, and one with rows of its own.
@@ -92,7 +97,7 @@ fn a_database_that_is_replaced_while_its_tier_is_open_is_refused() {
     for mode in ["durable", "through"] {
         for way in [Way::Renamed, Way::RemovedAndMade, Way::CopiedOver] {
             let good = || refused(mode, way);
-            mezzanine_engine::planted::only_with(&[mezzanine_engine::planted::Bug::ReplacedFileUsed], good);
+            planted::only_with(&[Bug::ReplacedFileUsed], good);
         }
     }
 }
@@ -144,21 +149,19 @@ fn what_stands_in_the_place_of_a_database_is_left_alone() {
         for open in [false, true] {
             assert!(is_left_alone("durable", way, open), "{way:?}, {open}");
             let good = || is_left_alone("through", way, open);
-            mezzanine_engine::planted::only_with(
-                &[mezzanine_engine::planted::Bug::ReplacedFileVouched],
-                good,
-            );
+            planted::only_with(&[Bug::ReplacedFileVouched], good);
         }
     }
 }
 
-/// A closed database is written over, and then its pages have to leave the tier that another one keeps. Whether what
-/// was written there stays, the other loses nothing, and goes on when the tier forgets that file.
-fn keeps_what_was_copied(mode: &str) -> bool {
+/// A database that is closed, or `open` with nothing under way, is written over, and then its pages have to
+/// leave the tier that another one keeps. Whether what was written there stays, the other loses nothing, and
+/// goes on when the tier forgets that file.
+fn keeps_what_was_copied(mode: &str, open: bool) -> bool {
     let folder = Folder::in_memory();
     let more = format!("&sync_mode={mode}");
     let (kept, app) = two_on_one_tier(&folder, &more);
-    app.close().unwrap();
+    let app = Some(app).filter(|_| open);
     let (path, other) = (folder.file("app.db"), other_database(&folder, 150));
     let expected = fs::read(&other).unwrap();
     Way::CopiedOver.replace(&other, &path);
@@ -170,7 +173,7 @@ fn keeps_what_was_copied(mode: &str) -> bool {
     let Some((row, _)) = failed else { return mode == "through" };
     let said = mezzanine_sqlite::last_error().unwrap_or_default();
     assert!(said.contains("app.db") && said.contains("written over it"), "{said}");
-    drop(kept);
+    drop((kept, app));
     assert_eq!(fs::read(&path).unwrap(), expected, "nor at the end");
     let kept = open_with(&folder, "kept.db", &more).unwrap();
     let waits_for = support::pragma_text(&kept, "mezzanine_forget");
@@ -189,13 +192,141 @@ fn keeps_what_was_copied(mode: &str) -> bool {
 
 /// Was found by reading: pages of the database before came into the one that was copied there.
 #[test]
-fn what_is_copied_over_a_closed_database_stays_while_another_keeps_its_tier() {
-    for mode in ["durable", "through"] {
-        let bugs = [mezzanine_engine::planted::Bug::CopiedOverUnnoticed];
-        match mode {
-            "durable" => mezzanine_engine::planted::only_with(&bugs, || keeps_what_was_copied(mode)),
-            _ => assert!(keeps_what_was_copied(mode)),
+fn what_is_copied_over_a_database_stays_while_another_keeps_its_tier() {
+    for (open, bug) in [(false, Bug::CopiedOverUnnoticed), (true, Bug::OpenFileUnwatched)] {
+        planted::only_with(&[bug], || keeps_what_was_copied("durable", open));
+        assert!(keeps_what_was_copied("through", open));
+    }
+}
+
+/// What somebody with an open connection sees after another program has written over the database while no
+/// transaction was under way, and after the connection was closed and opened again.
+fn sees_after_copy(tier: Option<&str>, alone: bool) -> (Option<i64>, Option<i64>) {
+    let folder = Folder::new();
+    let open = || match tier {
+        Some(mode) => open_with(&folder, "app.db", &format!("&sync_mode={mode}")),
+        None => Connection::open_with_flags(folder.file("app.db"), OpenFlags::default()),
+    };
+    let app = open().unwrap();
+    app.execute_batch("PRAGMA page_size = 4096; CREATE TABLE t (a, b)").unwrap();
+    fill(&app, 0, 100);
+    // Of several connections none has to be the one that wrote.
+    let second = (!alone).then(|| open().unwrap());
+    let looks = second.as_ref().unwrap_or(&app);
+    assert_eq!(count(looks, "SELECT count(*) FROM t"), 100);
+    run("cp", &[&other_database(&folder, 150), &folder.file("app.db")]);
+    let rows = |db: &Connection| db.query_row("SELECT count(*) FROM t", [], |row| row.get(0));
+    let seen = rows(looks).ok();
+    if seen.is_none() {
+        let said = mezzanine_sqlite::last_error().unwrap_or_default();
+        assert!(
+            said.contains("app.db") && said.contains("written over") && said.contains("close all"),
+            "{said}"
+        );
+        looks.execute("INSERT INTO t VALUES (1, 1)", []).unwrap_err();
+    }
+    drop(second);
+    let _stays = (!alone).then_some(app);
+    (seen, open().ok().and_then(|db| rows(&db).ok()))
+}
+
+/// Was known for long: the rows from before came back, and commits went into the file that had been copied
+/// there.
+#[test]
+fn what_is_copied_over_an_open_database_is_seen_at_its_next_transaction() {
+    for alone in [true, false] {
+        assert_eq!(sees_after_copy(None, alone), (Some(150), Some(150)));
+        for mode in ["durable", "through"] {
+            planted::only_with(&[Bug::OpenFileUnwatched], || {
+                let (seen, later) = sees_after_copy(Some(mode), alone);
+                // The connection that is left keeps the tier.
+                seen.is_none() && later == Some(150).filter(|_| alone && mode == "through")
+            });
         }
+    }
+}
+
+/// An open database is touched, or a copy of it put over it, also while its pages leave the tier. Whether it
+/// goes on.
+fn goes_on_when_touched(mode: &str) -> bool {
+    let folder = Folder::in_memory();
+    let (kept, app) = two_on_one_tier(&folder, &format!("&sync_mode={mode}"));
+    let (path, copy) = (folder.file("app.db"), folder.file("copy.db"));
+    for value in 0..3 {
+        say(&app, value);
+        run("touch", &[&path]);
+        if try_to_push_out(&kept).is_err() || all_say(&app, value) != Ok(true) {
+            return false;
+        }
+        run("cp", &[&path, &copy]);
+        run("cp", &[&copy, &path]);
+        if all_say(&app, value) != Ok(true) {
+            return false;
+        }
+    }
+    check(&app);
+    app.close().unwrap();
+    all_say(&open_with(&folder, "app.db", "").unwrap(), 2) == Ok(true)
+}
+
+#[test]
+fn an_open_database_that_was_only_touched_goes_on() {
+    for mode in ["durable", "through"] {
+        planted::only_with(&[Bug::TouchedTakenForOther], || goes_on_when_touched(mode));
+    }
+}
+
+/// An older copy of a file whose pages have left the tier, guard and all, is put over it while it is open.
+/// Whether it is refused.
+fn older_is_refused_while_open() -> bool {
+    let folder = Folder::in_memory();
+    let (kept, app) = two_on_one_tier(&folder, "");
+    push_out(&kept);
+    let (path, older) = (folder.file("app.db"), folder.file("older.db"));
+    run("cp", &[&path, &older]);
+    say(&app, 2);
+    push_out(&kept);
+    assert_eq!(all_say(&app, 2), Ok(true));
+    run("cp", &[&older, &path]);
+    all_say(&app, 2).is_err()
+}
+
+#[test]
+fn an_older_copy_of_a_file_with_a_guard_is_told_while_it_is_open() {
+    planted::only_with(&[Bug::OlderCopyExcused], older_is_refused_while_open);
+}
+
+/// Connections read and write one database, and another one of the tier pushes its pages out: all changes are
+/// the tier's own.
+#[test]
+fn a_database_in_use_is_never_taken_for_another() {
+    for mode in ["durable", "through"] {
+        let folder = Folder::in_memory();
+        let more = format!("&sync_mode={mode}");
+        let (kept, app) = two_on_one_tier(&folder, &more);
+        let end = std::time::Instant::now() + std::time::Duration::from_secs(3);
+        std::thread::scope(|scope| {
+            for _ in 0..2 {
+                let reader = open_with(&folder, "app.db", &more).unwrap();
+                scope.spawn(move || {
+                    while std::time::Instant::now() < end {
+                        assert_eq!(count(&reader, "SELECT count(*) FROM t"), 100);
+                    }
+                });
+            }
+            scope.spawn(move || {
+                while std::time::Instant::now() < end {
+                    push_out(&kept);
+                }
+            });
+            let mut value = 0;
+            while std::time::Instant::now() < end {
+                value += 1;
+                say(&app, value);
+            }
+            assert_eq!(all_say(&app, value), Ok(true));
+            check(&app);
+        });
     }
 }
 
@@ -213,10 +344,14 @@ fn say(db: &Connection, value: i64) {
 
 /// So much is written that everything else leaves the tier.
 fn push_out(kept: &Connection) {
-    for _ in 0..12 {
-        kept.execute_batch("DELETE FROM t").unwrap();
-        fill(kept, 0, 2500);
-    }
+    try_to_push_out(kept).unwrap();
+}
+
+fn try_to_push_out(kept: &Connection) -> rusqlite::Result<()> {
+    (0..12).try_for_each(|_| {
+        kept.execute_batch("DELETE FROM t")?;
+        try_to_fill(kept, 0, 2500)
+    })
 }
 
 /// A backup is put back whose first bytes are those of the closed file, as in WAL mode after an `UPDATE`. Whether it
@@ -241,8 +376,8 @@ fn backup_counts(tier_stays_open: bool) -> bool {
 #[test]
 fn a_backup_is_told_though_it_has_the_same_header() {
     for tier_stays_open in [true, false] {
-        let bugs = [mezzanine_engine::planted::Bug::OlderCopyUnnoticed];
-        mezzanine_engine::planted::only_with(&bugs, || backup_counts(tier_stays_open));
+        let bugs = [Bug::OlderCopyUnnoticed];
+        planted::only_with(&bugs, || backup_counts(tier_stays_open));
     }
 }
 
@@ -263,10 +398,7 @@ fn older_is_refused() -> bool {
 /// Was found by trial: it was malformed.
 #[test]
 fn an_older_copy_of_a_file_with_a_guard_is_refused_while_its_tier_is_open() {
-    mezzanine_engine::planted::only_with(
-        &[mezzanine_engine::planted::Bug::OlderCopyUnnoticed],
-        older_is_refused,
-    );
+    planted::only_with(&[Bug::OlderCopyUnnoticed], older_is_refused);
 }
 
 /// All guards begin with the same words: whose one is stands behind them.
@@ -282,8 +414,8 @@ fn a_file_with_the_guard_of_another_database_is_refused_while_its_tier_is_open()
         check(&kept);
         refused
     };
-    let bugs = [mezzanine_engine::planted::Bug::CopiedOverUnnoticed];
-    mezzanine_engine::planted::only_with(&bugs, is_refused);
+    let bugs = [Bug::CopiedOverUnnoticed];
+    planted::only_with(&bugs, is_refused);
 }
 
 /// What leaves the contents as they are is no reason to refuse a file.
@@ -326,8 +458,8 @@ fn leaves_sidecar(mode: &str) -> bool {
 #[test]
 fn a_sidecar_that_came_with_another_file_is_left_alone() {
     for mode in ["durable", "through"] {
-        let bugs = [mezzanine_engine::planted::Bug::ReplacedFileVouched];
-        mezzanine_engine::planted::only_with(&bugs, || leaves_sidecar(mode));
+        let bugs = [Bug::ReplacedFileVouched];
+        planted::only_with(&bugs, || leaves_sidecar(mode));
     }
 }
 
@@ -390,8 +522,8 @@ fn nothing_comes_back(mode: &str) -> bool {
 #[test]
 fn a_database_that_is_removed_with_its_sidecar_stays_away() {
     for mode in ["durable", "through"] {
-        let bugs = [mezzanine_engine::planted::Bug::SidecarOfNothing];
-        mezzanine_engine::planted::only_with(&bugs, || nothing_comes_back(mode));
+        let bugs = [Bug::SidecarOfNothing];
+        planted::only_with(&bugs, || nothing_comes_back(mode));
     }
 }
 
@@ -468,5 +600,5 @@ fn a_copy_of_everything_is_its_own_and_the_original_stays_as_it_was() {
             && copied("durable", false, &["app.db", "second.db"])
             && copied("durable", true, &["app.db", "second.db"])
     };
-    mezzanine_engine::planted::only_with(&[mezzanine_engine::planted::Bug::CopiesTakeOriginals], all);
+    planted::only_with(&[Bug::CopiesTakeOriginals], all);
 }

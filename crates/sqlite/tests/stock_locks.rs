@@ -128,6 +128,37 @@ fn an_opening_that_ends_leaves_the_locks_of_whoever_comes_next() {
     assert!(open <= 2, "{open} descriptors of the database are open");
 }
 
+/// Whether a database can be opened whose lock another one gives back after a time: as the process does that
+/// is to become another program, and has a copy of a descriptor which is closed here.
+fn opens_beside_a_lock_that_goes(after: Duration) -> bool {
+    let folder = Folder::new();
+    let other = stock(&folder.file("app.db"));
+    other.execute_batch("CREATE TABLE t (a); BEGIN IMMEDIATE").unwrap();
+    let gone = std::thread::spawn(move || {
+        std::thread::sleep(after);
+        other.execute_batch("COMMIT").unwrap();
+        other
+    });
+    let opened = support::open_with(&folder, "app.db", "")
+        .is_ok_and(|db| db.query_row("SELECT count(*) FROM t", [], |_| Ok(())).is_ok());
+    drop(gone.join().unwrap());
+    opened
+}
+
+#[test]
+fn a_lock_that_goes_in_a_moment_is_awaited() {
+    assert!(opens_beside_a_lock_that_goes(Duration::from_millis(10)));
+}
+
+#[cfg(feature = "planted")]
+#[test]
+fn without_waiting_a_lock_that_goes_is_an_error() {
+    mezzanine_engine::planted::set(Some(mezzanine_engine::planted::Bug::ClosingHurried));
+    let opened = opens_beside_a_lock_that_goes(Duration::from_millis(40));
+    mezzanine_engine::planted::set(None);
+    assert!(!opened);
+}
+
 #[cfg(feature = "planted")]
 #[test]
 fn without_keeping_descriptors_open_locks_go() {

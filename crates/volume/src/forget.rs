@@ -29,6 +29,15 @@ pub struct Forgotten {
     pub pages: u64,
 }
 
+/// The end of an advice to attach files: what to do about those that nobody can attach any more.
+pub(crate) fn or_forget(flash: &str, names: &[String]) -> String {
+    format!(
+        "or give up what is gone for good: mezz tier forget {flash} {}, or PRAGMA mezzanine_forget in a process that \
+         has the tier open",
+        names.join(" ")
+    )
+}
+
 impl Shared {
     /// See [`crate::Volume::forget`].
     pub(crate) fn forget_files(&self, paths: &[PathBuf]) -> Result<Vec<Forgotten>, VolumeError> {

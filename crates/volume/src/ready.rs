@@ -10,6 +10,7 @@ use crate::attach::empty_head;
 use crate::condition::Route;
 use crate::core::{Shared, TierHost, exclusive, lock};
 use crate::error::{VolumeError, VolumeErrorKind, unsteady};
+use crate::forget::or_forget;
 use crate::home::FileInner;
 use crate::roster::Roster;
 use crate::sidecar::SidecarState;
@@ -37,7 +38,10 @@ impl Shared {
                 names.join(", ")
             );
             return Err(VolumeError::new(VolumeErrorKind::FileNotAttached, "change", &file.name, reason)
-                .advise("attach every file of the volume before changing one"));
+                .advise(format!(
+                    "attach every file of the volume before changing one, {}",
+                    or_forget(&host.flash_name, &names)
+                )));
         }
         if file.trim.load(Ordering::Acquire) && !planted::is(Bug::TailNotTrimmed) {
             self.trim(host, file)?;

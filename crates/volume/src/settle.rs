@@ -15,6 +15,7 @@ use mezzanine_engine::{DirtyPage, DrainCursor, Failure, NoRoom, SyncState};
 use crate::condition::Mode;
 use crate::core::{FRUITLESS_MAX, Shared, TierHost, exclusive, lock, shared};
 use crate::error::{VolumeError, VolumeErrorKind};
+use crate::forget::or_forget;
 use crate::home::FileInner;
 use crate::registry::Registry;
 use crate::reread::{Reread, Unread};
@@ -489,8 +490,9 @@ impl Shared {
         }
         let names: Vec<String> = missing.iter().map(|number| opened.roster.name(*number)).collect();
         let reason = format!("it holds pages of files that are not attached: {}", names.join(", "));
-        Err(VolumeError::new(VolumeErrorKind::FileNotAttached, operation, &host.flash_name, reason)
-            .advise("attach every file of the volume first"))
+        Err(VolumeError::new(VolumeErrorKind::FileNotAttached, operation, &host.flash_name, reason).advise(
+            format!("attach every file of the volume first, {}", or_forget(&host.flash_name, &names)),
+        ))
     }
 
     /// See [`crate::Volume::drain`].

@@ -15,18 +15,19 @@ use mezzanine_device::{Capabilities, Device, DeviceError, DeviceErrorKind, Reque
 use mezzanine_engine::format::SUPERBLOCK_BYTES;
 use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_volume::{
-    AttachOptions, SidecarStore, Volume, VolumeConfig, VolumeErrorKind, VolumeFile, VolumeState,
+    AttachOptions, SidecarStore, TierConfig, Volume, VolumeConfig, VolumeErrorKind, VolumeFile, VolumeState,
 };
 
-/// A device that counts everything but reads.
+/// A device that counts everything but reads; and those by how often it was waited for.
 struct Watched {
     device: Arc<MemoryDevice>,
     touched: AtomicU64,
+    waits: AtomicU64,
 }
 
 impl Watched {
     fn over(device: &Arc<MemoryDevice>) -> Arc<Self> {
-        Arc::new(Self { device: Arc::clone(device), touched: AtomicU64::new(0) })
+        Arc::new(Self { device: Arc::clone(device), touched: AtomicU64::new(0), waits: AtomicU64::new(0) })
     }
 
     fn touched(&self) -> u64 {
@@ -43,10 +44,12 @@ impl Device for Watched {
         self.device.capabilities()
     }
     fn run(&self, batch: &mut [Request<'_>]) -> Vec<Result<(), DeviceError>> {
+        self.waits.fetch_add(1, Ordering::SeqCst);
         batch.iter().for_each(|request| self.see(request));
         self.device.run(batch)
     }
     fn run_one(&self, request: Request<'_>) -> Result<(), DeviceError> {
+        self.waits.fetch_add(1, Ordering::SeqCst);
         self.see(&request);
         self.device.run_one(request)
     }
@@ -325,5 +328,40 @@ fn a_header_outlives_two_failures() {
             assert_eq!(read(file, 0), Ok(page(0, 1)), "after {after} writes");
             assert_eq!(read(file, 7), Ok(page(7, 1)), "after {after} writes");
         }
+    }
+}
+
+/// How often the device is waited for when a tier is opened that was closed after so many commits, of these pages
+/// each.
+fn waits_after(commits: u64, pages: u64) -> u64 {
+    let mut config = VolumeConfig { identity_seed: Some(7), ..durable() };
+    let (group_pages, staging_groups, survivors_max) = (16, 2, 8);
+    config.tier =
+        TierConfig { group_pages, staging_groups, survivors_max, ..TierConfig::new(PAGE as u32, 8192) };
+    let (flash, backing) = (formatted(&config), Backing::guarded("a"));
+    let volume = open(&flash, &config);
+    let file = backing.attach(&volume).unwrap();
+    for commit in 0..commits {
+        (0..pages).for_each(|block| write(&file, block, commit));
+        file.sync().unwrap();
+    }
+    volume.close().unwrap();
+    let watched = Watched::over(&flash);
+    let volume = Volume::open(watched.clone(), config.clone()).unwrap();
+    let waits = watched.waits.load(Ordering::SeqCst);
+    let file = backing.attach(&volume).unwrap();
+    (0..pages).for_each(|block| assert_eq!(read(&file, block), Ok(page(block, commits - 1))));
+    waits
+}
+
+/// Each commit ends a group early, and then the next one is not where it would be after a full one: they were read
+/// one at a time.
+#[test]
+fn groups_of_small_commits_are_read_together() {
+    let none = waits_after(1, 2);
+    for (commits, pages) in [(400, 2), (200, 7), (100, 40), (10, 300)] {
+        let waits = waits_after(commits, pages) - none;
+        let groups = commits * pages.div_ceil(16);
+        assert!(waits <= 4 + groups / 4 && waits < 70, "{commits} of {pages}: {waits} for {groups} groups");
     }
 }

@@ -1,7 +1,8 @@
-# A data directory or a flash device of an earlier moment is put back, with no checkpoint in between: identifiers, redo point and
-# timeline are the same. Where flash may have the only copies the server refuses; else the tier is emptied, and every row is right.
+# A data directory or a flash device of an earlier moment is put back: of another session, or of the same one with a checkpoint in between or
+# without. Where flash may have the only copies the server refuses; else the tier is emptied, and every row is right. Older flash of the
+# same session and redo point is used: the log has the rest.
 #
-# Kept by crates/ffi: session.rs and sync_mark.rs.
+# Kept by crates/ffi: session.rs, sync_mark.rs and startup.rs.
 use strict;
 use warnings FATAL => 'all';
 
@@ -126,6 +127,69 @@ for my $mode (qw(durable drained through))
 	comes_apart($one, $mode, qr/each was used in a session of the server that the other does not know/, 2, 'the flash of a clone');
 	# Its files are copies, so its tier was emptied at the first start, which counts as one session more.
 	comes_apart($other, $mode, qr/the tier is the older one, or was used with another copy of the data directory/, 3, 'the flash of its original');
+}
+
+# Copies of one session of a server that runs and rests, so that each is as good as an atomic snapshot.
+for my $mode (qw(durable drained through))
+{
+	my $node = tier_node("session_$mode", mode => $mode);
+	my $data = $node->data_dir;
+	my $flash = flash_path($node);
+	my $aside = $node->basedir;
+	my $snapshot = sub {
+		my ($name) = @_;
+		copy($data, "$aside/$name");
+		copy($flash, "$aside/${name}_flash");
+		unlink "$aside/$name/postmaster.pid";
+	};
+	my $put = sub {
+		my ($directory, $device) = @_;
+		copy("$aside/$directory", $data);
+		copy("$aside/${device}_flash", $flash);
+	};
+
+	$node->start;
+	$node->safe_psql('postgres', 'CREATE EXTENSION pg_buffercache');
+	$node->safe_psql('postgres', 'CREATE TABLE t AS SELECT g AS id, 0 AS ver FROM generate_series(1, 5000) g');
+	$node->safe_psql('postgres', 'CHECKPOINT');
+	update($node, 1);
+	$snapshot->('first');
+	update($node, 2);
+	$snapshot->('second');
+	$node->safe_psql('postgres', 'CHECKPOINT');
+	update($node, 3);
+	$snapshot->('third');
+	crash($node);
+
+	# A checkpoint lies between them.
+	my $apart_by_redo = qr/redo begins at [0-9A-F\/]+ on timeline 1, and the tier was last used at [0-9A-F\/]+ on timeline 1/;
+	for my $older (qw(first second))
+	{
+		my $ver = $older eq 'first' ? 1 : 2;
+		$put->($older, 'third');
+		comes_apart($node, $mode, $apart_by_redo, $ver, "the directory of the $older moment");
+		$put->('third', $older);
+		comes_apart($node, $mode, $apart_by_redo, 3, "the flash of the $older moment");
+	}
+	# None does, and the flash is the older one.
+	$put->('second', 'first');
+	my $from = -s $node->logfile;
+	$node->start;
+	like(log_since($node, $from), qr/flash tier adopted/, "$mode: older flash of the same redo point is used") if $mode ne 'through';
+	is(whole($node, 't'), '5000|12502500|10000', "$mode: and the log has the rest");
+	$node->safe_psql('postgres', 'CHECKPOINT');
+	evict($node, 't');
+	is(whole($node, 't'), '5000|12502500|10000', "$mode: so has the tier then");
+	$node->stop;
+	command_ok([ 'pg_checksums', '--check', '-D', $data ], "$mode: every checksum is right");
+	# All of one moment is used whole.
+	for my $moment (['first', 1], ['second', 2], ['third', 3])
+	{
+		$put->($moment->[0], $moment->[0]);
+		$node->start;
+		is(whole($node, 't'), '5000|12502500|' . 5000 * $moment->[1], "$mode: the $moment->[0] moment of both has every row");
+		crash($node);
+	}
 }
 
 # A copy of the directory of a running server, put back when pages have left the tier for disk: the log has nothing of them.

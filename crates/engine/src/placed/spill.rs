@@ -207,7 +207,7 @@ impl Tier {
             self.keep_unwritten(&homes, refused);
         }
         let all = refused.len() as u64 == self.control().lane_pages.get();
-        if self.too_many_carried(refused.len() as u64) || all && planted::is(Bug::RefusedLeavesStill) {
+        if self.too_many_stay(refused.len() as u64) || all && planted::is(Bug::RefusedLeavesStill) {
             self.rest();
         }
     }

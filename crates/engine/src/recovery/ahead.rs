@@ -1,5 +1,6 @@
 //! What recovery will ask for is read together, as far as it can be told: the next groups lie where full ones
-//! would, the metadata segments each in its slot. A device answers many reads at once nearly as fast as one.
+//! would, or, where syncs have ended them early, close by; the metadata segments each in its slot. A device
+//! answers many reads at once nearly as fast as one, and a long read nearly as fast as a short one.
 //!
 //! Reading ahead decides nothing. A read that is asked for finds the bytes here or goes to the device, once each:
 //! what is read again, since it was wrong, does. Of what could not be read nothing is kept, so whoever asks
@@ -8,6 +9,7 @@
 use std::collections::HashMap;
 
 use super::Scan;
+use crate::format::SUMMARY_MAGIC;
 
 /// Places that are read together at most.
 pub(super) const TOGETHER_MAX: usize = 32;
@@ -19,6 +21,8 @@ const KEPT_BYTES_MAX: usize = 16 << 20;
 #[derive(Default)]
 pub(super) struct Ahead {
     kept: HashMap<u64, Vec<u8>>,
+    /// A long read has failed: each one more might cost what a device takes to give up.
+    long_failed: bool,
 }
 
 impl Ahead {
@@ -48,13 +52,32 @@ impl Ahead {
 impl Scan<'_, '_> {
     /// Reads so many bytes at each of these offsets together. A single one is read when it is asked for.
     pub(super) fn read_ahead(&mut self, offsets: &[u64], len: usize) {
+        self.read_ahead_and_near(offsets, len, 1);
+    }
+
+    /// [`Self::read_ahead`], and from the first offset on so many pieces of that length, of which those are kept
+    /// that begin as a group does.
+    pub(super) fn read_ahead_and_near(&mut self, offsets: &[u64], len: usize, pieces: usize) {
         if offsets.len() < 2 {
             return;
         }
-        let mut reads: Vec<(u64, Vec<u8>)> = offsets.iter().map(|offset| (*offset, vec![0; len])).collect();
+        let pieces = if self.ahead.long_failed { 1 } else { pieces.max(1) };
+        let len_of = |index: usize| if index == 0 { pieces * len } else { len };
+        let mut reads: Vec<(u64, Vec<u8>)> =
+            offsets.iter().enumerate().map(|(index, offset)| (*offset, vec![0; len_of(index)])).collect();
         let results = self.flash.read_many(&mut reads);
-        self.report.bytes_read += (reads.len() * len) as u64;
-        let read = reads.into_iter().zip(results).filter(|(_, result)| result.is_ok());
-        self.ahead.kept.extend(read.map(|(read, _)| read));
+        self.report.bytes_read += reads.iter().map(|(_, bytes)| bytes.len() as u64).sum::<u64>();
+        for (index, ((offset, bytes), result)) in reads.into_iter().zip(results).enumerate() {
+            match result {
+                Ok(()) if bytes.len() == len => drop(self.ahead.kept.insert(offset, bytes)),
+                Ok(()) => {
+                    let places = bytes.chunks_exact(len).zip((offset..).step_by(len));
+                    let groups =
+                        places.filter(|(piece, at)| *at == offset || piece.starts_with(&SUMMARY_MAGIC));
+                    self.ahead.kept.extend(groups.map(|(piece, at)| (at, piece.to_vec())));
+                }
+                Err(_) => self.ahead.long_failed |= index == 0 && pieces > 1,
+            }
+        }
     }
 }

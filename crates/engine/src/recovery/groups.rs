@@ -16,6 +16,11 @@ const ALIGNMENT: usize = 4096;
 /// Bytes that are read at once where many frames are looked at.
 const CHUNK_BYTES: usize = 1 << 20;
 
+/// Groups that are read together at first.
+const AT_ONCE_MIN: u64 = 8;
+/// Frames behind the end of a chain that are read at once, at first and at most, for short groups.
+const NEAR_FRAMES: (u64, u64) = (16, 256);
+
 impl Scan<'_, '_> {
     /// The summary of the group with this position and number, if a whole one of this tier lies where it
     /// should.
@@ -119,15 +124,24 @@ impl Scan<'_, '_> {
         (in_row == frames).then(|| self.offset_of(position))
     }
 
-    /// Reads the summaries of so many groups from `chain` on, if all of these are full.
-    fn read_summaries_ahead(&mut self, chain: Chain, groups: u64) {
+    /// Reads the summaries of so many groups from `chain` on, if all of these are full; and of those that lie
+    /// within so many frames, if they are not.
+    fn read_summaries_ahead(&mut self, chain: Chain, groups: u64, near: u64) {
         let offsets: Vec<u64> = (0..groups)
             .filter_map(|ahead| {
                 let position = chain.position + ahead * self.geometry.group_frames;
                 self.offset_of_summary(position, chain.sequence + ahead)
             })
             .collect();
-        self.read_ahead(&offsets, self.summary.len());
+        // Where a summary takes several frames the next one need not begin with one of their multiples.
+        let near = match &self.geometry.placed {
+            None if self.geometry.summary_frames() == 1 => {
+                let [(_, in_row), _] = self.ring.runs(chain.position, near.min(self.ring.frames));
+                in_row as usize
+            }
+            _ => 1,
+        };
+        self.read_ahead_and_near(&offsets, self.summary.len(), near);
     }
 
     fn read_summary(
@@ -169,11 +183,12 @@ impl Scan<'_, '_> {
         let mut found = Vec::new();
         // Two segments' worth of groups and those in staging memory; a longer chain cannot be.
         let limit = chain.position + self.ring.frames;
-        let mut at_once = 1;
+        let (mut at_once, mut near) = (AT_ONCE_MIN, NEAR_FRAMES.0);
         while chain.position < limit && !self.was_closed_after(chain) {
             let offset = self.offset_of_summary(chain.position, chain.sequence);
             if offset.is_some_and(|offset| !self.ahead.has(offset)) {
-                self.read_summaries_ahead(chain, self.groups_left(chain, limit).min(at_once));
+                let near = near.min(limit - chain.position);
+                self.read_summaries_ahead(chain, self.groups_left(chain, limit).min(at_once), near);
             }
             let Some(group) = self.summary_at(chain.position, chain.sequence)? else { break };
             let follows = group.sequence == chain.sequence
@@ -191,7 +206,11 @@ impl Scan<'_, '_> {
             }
             let full = u64::from(group.pages) == self.geometry.group_pages();
             let told = full || self.geometry.placed.is_some();
-            at_once = if told { (2 * at_once).min(TOGETHER_MAX as u64) } else { 1 };
+            (at_once, near) = match told {
+                true => ((4 * at_once).min(TOGETHER_MAX as u64), (near / 2).max(NEAR_FRAMES.0)),
+                // Two, so that there is something to be read together.
+                false => ((at_once / 2).max(2), (2 * near).min(NEAR_FRAMES.1)),
+            };
             chain = self.after(&group);
             found.push(group);
         }

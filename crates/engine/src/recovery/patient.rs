@@ -79,10 +79,11 @@ pub(crate) fn read_superblocks(
     let mut known = [Known::default(), Known::default()];
     let (mut attempts, mut silent, mut failed) = (0, false, None);
     loop {
-        let copies = SUPERBLOCK_OFFSETS.map(|offset| {
-            let mut bytes = vec![0; SUPERBLOCK_BYTES];
-            flash.read(offset, &mut bytes).map(|()| bytes)
-        });
+        // Together: a device answers two as fast as one.
+        let mut reads = SUPERBLOCK_OFFSETS.map(|offset| (offset, vec![0; SUPERBLOCK_BYTES]));
+        let mut results = flash.read_many(&mut reads).into_iter();
+        let not_read = || Err(ReadError("it was not read".to_owned()));
+        let copies = reads.map(|(_, bytes)| results.next().unwrap_or_else(not_read).map(|()| bytes));
         silent |= copies.iter().all(Result::is_err);
         for (known, copy) in known.iter_mut().zip(copies) {
             match copy {

@@ -16,19 +16,27 @@ struct Refusing {
     host: Host,
     refused: BTreeSet<PageId>,
     refusals: u64,
+    /// Who writes cannot do without room.
+    at_any_cost: bool,
 }
 
 impl Refusing {
     fn new(config: &TierConfig, refused: impl Iterator<Item = u64>) -> Self {
-        Self { host: Host::new(config, 1), refused: refused.map(id).collect(), refusals: 0 }
+        Self {
+            host: Host::new(config, 1),
+            refused: refused.map(id).collect(),
+            refusals: 0,
+            at_any_cost: false,
+        }
     }
 
     /// Carries out a job; false if there was none.
     fn step(&mut self) -> bool {
         let Host { tier, flash, disk, .. } = &mut self.host;
         let Some(mut job) = tier.next_job(1) else { return false };
+        let writes = matches!(job, Job::WriteDisk(_));
         let before: Vec<(PageId, Option<Vec<u8>>)> =
-            self.refused.iter().map(|id| (*id, disk.get(id).cloned())).collect();
+            self.refused.iter().filter(|_| writes).map(|id| (*id, disk.get(id).cloned())).collect();
         carry_out(flash, disk, &mut job);
         if let Job::WriteDisk(work) = &mut job {
             let listed: BTreeSet<PageId> = work.pages().map(|(id, _)| id).collect();
@@ -52,13 +60,20 @@ impl Refusing {
     /// Stages a page in; false if there is no room for it, whatever is tried.
     fn write(&mut self, block: u64, version: u64) -> bool {
         let bytes = page(self.host.page_size, version);
-        let mut retried = false;
+        let mut retried = 0;
         loop {
             match self.host.tier.stage_in(&id(block), &bytes, StageKind::Dirty, 0) {
                 StageIn::Staged { .. } => return true,
                 StageIn::Full if self.step() => {}
-                StageIn::Full if self.host.tier.rests_for_disk() && !retried => {
-                    retried = true;
+                StageIn::Full if !self.host.tier.rests_for_disk() || self.host.tier.may_make_room() => {
+                    panic!("who waits for room waits for ever");
+                }
+                StageIn::Full if self.at_any_cost && retried < 4 => {
+                    retried += 1;
+                    self.host.tier.retry_disk_at_any_cost();
+                }
+                StageIn::Full if !self.at_any_cost && retried < 1 => {
+                    retried += 1;
                     self.host.tier.retry_disk();
                 }
                 StageIn::Full => return false,
@@ -270,4 +285,48 @@ fn refused_pages_in_place_stop_nobody() {
         let taken = (0..8 * 512).all(|block| disk.write(block, 1));
         taken && disk.has_all(1) && disk.recovers()
     });
+}
+
+/// A tier of 448 frames, as the smallest under a server, of whose pages disk refuses a share, side by side or
+/// every other one; true if there is room for others all the same.
+fn others_find_room(mode: SyncMode, side_by_side: bool, percent: u64, at_any_cost: bool) -> bool {
+    let frames = 448;
+    let mut config = TierConfig::new(4096, frames);
+    (config.group_pages, config.survivors_max, config.sync_mode) = (7, 3, mode);
+    let step = if side_by_side { 1 } else { 2 };
+    let many = frames * percent / 100;
+    let mut disk = Refusing::new(&config, (0..many).map(|block| block * step));
+    disk.at_any_cost = at_any_cost;
+    let mut blocks = (0..many * step).chain(10_000..10_000 + 4 * frames);
+    let told = blocks.find(|&block| !disk.write(block, 1));
+    // What was not taken is nowhere.
+    disk.refused.retain(|page| told.is_none_or(|told| *page < id(told)));
+    assert!(disk.has_all(1));
+    disk.at_any_cost = false;
+    assert!(disk.recovers());
+    told.is_none()
+}
+
+/// Nearly half of the frames: it was the end when two pages in five were refused, and in `drained` with one in
+/// five, if they lay side by side.
+#[test]
+fn half_of_the_tier_may_be_refused() {
+    only_with(&[Bug::RevolutionByFrames, Bug::RefusedWithoutRoom], || {
+        [SyncMode::Durable, SyncMode::Drained].into_iter().all(|mode| {
+            [20, 30, 49].into_iter().all(|percent| {
+                others_find_room(mode, true, percent, false) && others_find_room(mode, false, percent, false)
+            })
+        })
+    });
+}
+
+/// Who cannot do without room finds some until the tier is full of such pages.
+#[test]
+fn most_of_the_tier_may_be_refused_at_any_cost() {
+    for mode in [SyncMode::Durable, SyncMode::Drained] {
+        for side_by_side in [false, true] {
+            assert!(others_find_room(mode, side_by_side, 70, true), "{mode:?}, {side_by_side}");
+            assert!(!others_find_room(mode, side_by_side, 70, false), "{mode:?}, {side_by_side}");
+        }
+    }
 }

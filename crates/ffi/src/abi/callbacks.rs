@@ -81,6 +81,8 @@ pub struct MezzCallbacks {
     /// Whether this process may carry out jobs now: not in a critical section, where nothing can be
     /// allocated.
     pub may_work: extern "C" fn() -> bool,
+    /// Whether an error of this process would end the server, as it does in redo.
+    pub error_ends_server: extern "C" fn() -> bool,
     /// Waits until `progressed` is called in any process, or some milliseconds. `seen` is `mezz_progress` as
     /// of when the caller looked: if it is another by now, returns at once.
     pub wait: extern "C" fn(seen: u64),
@@ -133,6 +135,10 @@ impl Server for Callbacks {
 
     fn may_work(&self) -> bool {
         (self.0.may_work)()
+    }
+
+    fn error_ends_server(&self) -> bool {
+        (self.0.error_ends_server)()
     }
 
     fn wait(&self, seen: u64) {

@@ -7,8 +7,10 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
 
 use mezzanine_engine::{Admission, Design, LogPosition, Lookup, PageId, RedoPoint, SyncMode, given_up_page};
 use mezzanine_ffi::host::{DiskRead, Host, Server};
@@ -28,6 +30,13 @@ pub struct Disk {
     /// Pages that it does not take.
     pub refused: Mutex<BTreeSet<PageId>>,
     pub marked: Mutex<bool>,
+    /// Whether an error of this process would end the server.
+    pub error_ends_server: AtomicBool,
+    /// Other processes carry out the jobs.
+    pub others_work: AtomicBool,
+    /// A sync of the disk lasts until somebody has waited so often.
+    pub waits_for_sync: AtomicU32,
+    pub waits: AtomicU32,
     /// How far the log reaches: all of what the tests name, until they say otherwise.
     pub log_end: Mutex<Option<LogPosition>>,
     /// How far it was durable when pages were dropped.
@@ -54,15 +63,26 @@ impl Server for Relations {
 
     fn sync_pages(&self) -> bool {
         self.0.syncs.fetch_add(1, Ordering::SeqCst);
+        let waits = self.0.waits.load(Ordering::SeqCst);
+        let enough = || self.0.waits.load(Ordering::SeqCst) - waits;
+        while enough() < self.0.waits_for_sync.load(Ordering::SeqCst) {
+            thread::sleep(Duration::from_micros(100));
+        }
         true
     }
 
     fn may_work(&self) -> bool {
-        true
+        !self.0.others_work.load(Ordering::SeqCst)
+    }
+
+    fn error_ends_server(&self) -> bool {
+        self.0.error_ends_server.load(Ordering::SeqCst)
     }
 
     fn wait(&self, _seen: u64) {
-        panic!("nobody else carries out jobs");
+        assert!(!self.may_work(), "nobody else carries out jobs");
+        self.0.waits.fetch_add(1, Ordering::SeqCst);
+        thread::sleep(Duration::from_millis(1));
     }
 
     fn progressed(&self) {}

@@ -12,14 +12,16 @@
 
 use std::fmt::Display;
 
-use mezzanine_device::DeviceErrorKind;
 use mezzanine_device::memory::{Fault, Injection, MemoryDevice, Operation, Random, splitmix};
-use mezzanine_engine::Failure;
+use mezzanine_device::{Device, DeviceErrorKind};
+use mezzanine_engine::{Failure, PageId, given_up_page};
 
 use super::life::Server;
 use super::machine::Machine;
+use super::scenario::PAGE;
 use super::world::World;
 use crate::crash::report::Invariant;
+use crate::database::contents;
 use crate::database::stop::Stop;
 
 /// Tells the numbers of errors of a start from others.
@@ -122,6 +124,32 @@ impl World {
             return Err(Stop::violated(Invariant::DiskAlone, text));
         }
         self.check_disk_alone("without the tier")
+    }
+}
+
+impl World {
+    /// Pages that were lost before their tier was given up are restored from a backup, as the server says: in
+    /// their places must be what no server accepts, or what they must be.
+    fn restore_given_up(&mut self, lost: &[PageId]) -> Result<(), Stop> {
+        let mut nothing = vec![0; PAGE as usize];
+        given_up_page(&mut nothing);
+        for place in 0..self.scenario.space.places() {
+            let expected = self.history.now().version(place);
+            let Some(version) = expected.filter(|_| lost.contains(&self.scenario.space.id(place))) else {
+                continue;
+            };
+            let at = u64::from(place) * u64::from(PAGE);
+            let mut page = vec![0; PAGE as usize];
+            let read = self.machine.disk.read_at(&mut page, at);
+            self.done("read the disk", read)?;
+            if page == nothing {
+                self.coverage.damage_reported += 1;
+                contents::fill(&mut page, place, version);
+                let restored = self.machine.disk.write_at(&page, at).and_then(|()| self.machine.disk.flush());
+                self.done("restore a page", restored)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -231,10 +259,12 @@ impl Server<'_> {
     /// On flash that comes to harm more may be lost than what an error costs.
     fn give_up_harmed(&mut self) -> Result<(), Stop> {
         let failure = self.hosts[0].tier().failure();
+        let lost = self.hosts[0].tier().lost();
         let given_up = self.hosts[0].give_up();
-        self.world.trace(|| format!("{failure:?}: given up: {given_up:?}"));
+        self.world.trace(|| format!("{failure:?}: given up: {given_up:?}, of them lost: {lost:?}"));
         self.world.power_is_on()?;
         if given_up.is_ok() && failure.is_some() {
+            self.world.restore_given_up(&lost)?;
             self.world.check_disk_alone("after a tier was given up")?;
         }
         Ok(())

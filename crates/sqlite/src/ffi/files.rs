@@ -16,7 +16,7 @@ use mezzanine_volume::{PathSidecar, SyncMode};
 
 use super::{Core, base_open, c_string, log_name, path};
 use crate::abi::{self, File, IoMethods};
-use crate::database::{Connection, Database, Fill};
+use crate::database::{Connection, Database, Fill, Refused};
 use crate::error::{Error, ErrorKind};
 use crate::lineage::Origin;
 use crate::lock::{Busy, Level};
@@ -118,6 +118,9 @@ pub(super) unsafe fn open_database(
             Err(error) => return refused(error),
         }
     };
+    if let Some(warning) = database.mount().warning() {
+        core.warn(&warning);
+    }
     let read_only = !wish.writable || !database.writable();
     let connection = Some(Connection::new(database, powersafe));
     let state = OpenDatabase { core, origin: Origin::here(), connection };
@@ -277,7 +280,13 @@ unsafe extern "C" fn db_file_size(file: *mut File, out: *mut i64) -> c_int {
 unsafe extern "C" fn db_lock(file: *mut File, wanted: c_int) -> c_int {
     let Some(wanted) = Level::asked_for(wanted) else { return abi::MISUSE };
     // SAFETY: a method of this file.
-    unsafe { opened(file) }.on(abi::IOERR, |_, connection| granted(connection.lock(wanted)))
+    unsafe { opened(file) }.on(abi::IOERR_LOCK, |core, connection| match connection.lock(wanted) {
+        Ok(()) => abi::OK,
+        Err(Refused::Busy) => abi::BUSY,
+        Err(Refused::WrittenOver) => {
+            core.fail(&mount::written_over(connection.database().path()), abi::IOERR_LOCK)
+        }
+    })
 }
 
 unsafe extern "C" fn db_unlock(file: *mut File, wanted: c_int) -> c_int {

@@ -315,6 +315,14 @@ impl Core {
         code
     }
 
+    /// For people: nothing has failed yet.
+    fn warn(&self, message: &str) {
+        self.api.log(abi::WARNING, message);
+        if self.settings.complain {
+            eprintln!("mezzanine: {message}");
+        }
+    }
+
     fn check(&self, result: Result<(), Error>, otherwise: c_int) -> c_int {
         result.map_or_else(|error| self.fail(&error, otherwise), |()| abi::OK)
     }

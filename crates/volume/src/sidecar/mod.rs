@@ -7,6 +7,7 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use mezzanine_device::FileDevice;
@@ -124,6 +125,9 @@ pub struct PathSidecar {
     path: PathBuf,
     /// Device and inode of the file, if they are known.
     file: Option<(u64, u64)>,
+    /// Syncs of the directory that have begun, and the last of them that is done.
+    syncs_begun: AtomicU64,
+    synced: AtomicU64,
 }
 
 /// No sidecar is nearly as long; more is not read.
@@ -132,7 +136,9 @@ const LENGTH_MAX: u64 = 1 << 20;
 impl PathSidecar {
     /// The sidecar of the file at `backing`.
     pub fn beside(backing: &Path) -> Self {
-        Self { backing: backing.to_owned(), path: Self::path_beside(backing), file: None }
+        let path = Self::path_beside(backing);
+        let (syncs_begun, synced) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { backing: backing.to_owned(), path, file: None, syncs_begun, synced }
     }
 
     /// The sidecar of the file with this device and inode, which is open as `backing`: of no other that gets into
@@ -199,7 +205,21 @@ impl PathSidecar {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
-        File::open(directory)?.sync_all()
+        let number = self.syncs_begun.fetch_add(1, Ordering::AcqRel) + 1;
+        File::open(directory)?.sync_all()?;
+        self.synced.fetch_max(number, Ordering::AcqRel);
+        Ok(())
+    }
+
+    /// How many syncs of the directory that it stands in have begun. Once [`Self::synced`] is more than it was,
+    /// what was made there before it was asked is durable.
+    pub fn syncs_begun(&self) -> u64 {
+        self.syncs_begun.load(Ordering::Acquire)
+    }
+
+    /// The last sync of that directory that is done, as [`Self::syncs_begun`] counts them.
+    pub fn synced(&self) -> u64 {
+        self.synced.load(Ordering::Acquire)
     }
 }
 

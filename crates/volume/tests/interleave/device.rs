@@ -2,6 +2,7 @@
 //! one, and which lose power together.
 
 use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use mezzanine_device::memory::{MemoryDevice, Power, Spent};
@@ -89,18 +90,40 @@ impl Device for Scheduled {
 /// A sidecar that is replaced whole or not at all.
 pub(crate) struct Sidecar {
     power: Power,
+    /// So many more changes are made before some are refused, and so many then.
+    left: AtomicU64,
+    refused: AtomicU64,
     // A standard lock: it is not held at a point.
     bytes: Mutex<Option<Vec<u8>>>,
 }
 
 impl Sidecar {
     pub(crate) fn on(power: &Power) -> Arc<Self> {
-        Arc::new(Self { power: power.clone(), bytes: Mutex::default() })
+        Arc::new(Self::with(power, None))
     }
 
     /// One on another supply that says the same.
     pub(crate) fn copy_on(&self, power: &Power) -> Arc<Self> {
-        Arc::new(Self { power: power.clone(), bytes: Mutex::new(self.bytes.lock().unwrap().clone()) })
+        Arc::new(Self::with(power, self.bytes.lock().unwrap().clone()))
+    }
+
+    fn with(power: &Power, bytes: Option<Vec<u8>>) -> Self {
+        let [left, refused] = Default::default();
+        Self { power: power.clone(), left, refused, bytes: Mutex::new(bytes) }
+    }
+
+    /// Has it make `left` changes more, and then refuse some.
+    pub(crate) fn fails(&self, left: u64, refused: u64) {
+        self.left.store(left, Ordering::SeqCst);
+        self.refused.store(refused, Ordering::SeqCst);
+    }
+
+    /// One of those that are made is over, or else one of those that are refused.
+    fn is_refused(&self) -> bool {
+        let one = |count: &AtomicU64| {
+            count.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1))
+        };
+        one(&self.left).is_err() && one(&self.refused).is_ok()
     }
 
     pub(crate) fn exists(&self) -> bool {
@@ -110,11 +133,17 @@ impl Sidecar {
     fn put(&self, bytes: Option<Vec<u8>>) -> io::Result<()> {
         point();
         let spent = self.power.spend();
-        if spent == Spent::On || spent == Spent::Cut && draw(2) == 0 {
+        let refused = self.is_refused();
+        // Nobody knows whether one that is refused, or that the power fails in, was made.
+        if spent == Spent::On && !refused || spent != Spent::Off && draw(2) == 0 {
             *self.bytes.lock().unwrap() = bytes;
         }
         point();
-        if spent == Spent::On { Ok(()) } else { Err(io::Error::other("no power")) }
+        match (spent, refused) {
+            (Spent::On, false) => Ok(()),
+            (Spent::On, true) => Err(io::Error::other("refused by the model")),
+            _ => Err(io::Error::other("no power")),
+        }
     }
 }
 

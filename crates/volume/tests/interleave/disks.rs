@@ -4,6 +4,7 @@
 use mezzanine_engine::planted::Bug;
 use mezzanine_volume::{Design, SyncMode};
 
+use crate::replaces::replace;
 use crate::schedules::{check, finds};
 use crate::world::{FILLER, Setup, Thread, World, draw};
 
@@ -49,6 +50,16 @@ const SWITCH: Thread = |world| {
     Ok(())
 };
 
+const REPLACE: Thread = |world| {
+    _ = replace(world, 9);
+    Ok(())
+};
+
+const CLOSE: Thread = |world| {
+    _ = world.write((FILLER, 0));
+    world.close(|volume| volume.close())
+};
+
 const STOP: Thread = |world| {
     _ = world.stop_admission();
     _ = world.settle(|volume| volume.resume_admission());
@@ -76,6 +87,11 @@ fn begin(setup: Setup) -> World {
     world
 }
 
+/// The first file has a guard, and its disk is written past the tier now and then.
+fn guarded() -> Setup {
+    Setup::new(2).given_up().guarded()
+}
+
 fn cut(setup: Setup) {
     begin(setup).run(&[CUT, DRAIN, OTHERS]);
 }
@@ -96,12 +112,31 @@ fn a_cut_and_no_runners() {
 
 #[test]
 fn a_cut_beside_a_switch() {
-    check(|| begin(Setup::new(2).given_up()).run(&[CUT, SWITCH, OTHERS]));
+    check(|| begin(guarded()).run(&[CUT, SWITCH, OTHERS]));
 }
 
 #[test]
 fn a_cut_beside_a_stop() {
-    check(|| begin(Setup::new(2).given_up()).run(&[CUT, STOP, OTHERS]));
+    check(|| begin(guarded()).run(&[CUT, STOP, OTHERS]));
+}
+
+#[test]
+fn a_cut_beside_a_replacement() {
+    check(|| begin(guarded()).run(&[CUT, REPLACE, OTHERS]));
+}
+
+#[test]
+fn a_cut_beside_a_close() {
+    check(|| begin(guarded()).run(&[CUT, CLOSE, OTHERS]));
+}
+
+#[test]
+fn a_cut_beside_a_tier_that_is_given_up() {
+    check(|| {
+        let world = begin(guarded());
+        world.flash_fails();
+        world.run(&[CUT, DRAIN, OTHERS]);
+    });
 }
 
 #[test]
@@ -126,7 +161,26 @@ fn a_discard_beside_a_drain() {
 
 #[test]
 fn a_discard_beside_a_stop() {
-    check(|| begin(Setup::new(2).given_up()).run(&[DISCARD, STOP]));
+    check(|| begin(guarded()).run(&[DISCARD, STOP]));
+}
+
+#[test]
+fn a_discard_beside_a_replacement() {
+    check(|| begin(guarded()).run(&[DISCARD, REPLACE]));
+}
+
+#[test]
+fn a_discard_beside_a_switch() {
+    check(|| begin(guarded()).run(&[DISCARD, SWITCH]));
+}
+
+#[test]
+fn a_discard_beside_a_tier_that_is_given_up() {
+    check(|| {
+        let world = begin(guarded());
+        world.flash_fails();
+        world.run(&[DISCARD, DRAIN]);
+    });
 }
 
 #[test]

@@ -278,7 +278,11 @@ impl World {
     /// had fail.
     pub(crate) fn done<T>(&self, outcome: Result<T, VolumeError>) -> Result<T, Off> {
         outcome.map_err(|error| {
-            let told = matches!(error.kind(), VolumeErrorKind::ReadOnly | VolumeErrorKind::Io);
+            // The last: a volume that is read-only keeps its flash device.
+            let told = matches!(
+                error.kind(),
+                VolumeErrorKind::ReadOnly | VolumeErrorKind::Io | VolumeErrorKind::OnlyCopy
+            );
             let told = told && self.power.is_on();
             let [of_flush, of_change] =
                 [&self.flush_fails, &self.disk_fails].map(|fails| told && fails.load(Ordering::SeqCst));
@@ -422,12 +426,18 @@ impl World {
         self.flush_fails(&self.backings[file].disk);
     }
 
-    /// Has the disk of a file refuse some changes of one kind, soon.
+    /// Has the disk of a file, or its sidecar, refuse some changes of one kind, soon.
     pub(crate) fn disk_fails(&self, file: usize) {
-        let operation = if draw(2) == 0 { Operation::SetLen } else { Operation::Write };
         let (after, count) = (draw(CHANGES_LEFT), 1 + draw(REFUSED));
         let fault = Fault::Error(DeviceErrorKind::Io);
-        self.backings[file].disk.0.inject(Injection { operation, after, count, fault });
+        let refuse = |operation| {
+            self.backings[file].disk.0.inject(Injection { operation, after, count, fault });
+        };
+        match draw(3) {
+            0 => refuse(Operation::SetLen),
+            1 => refuse(Operation::Write),
+            _ => self.backings[file].sidecar.fails(after, count),
+        }
         self.disk_fails.store(true, Ordering::SeqCst);
     }
 
