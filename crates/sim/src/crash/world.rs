@@ -18,6 +18,7 @@
 use std::sync::Arc;
 
 use mezzanine_device::memory::{Fault, Injection, Operation, Random, splitmix};
+use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
 use mezzanine_volume::{AttachOptions, HeaderGuard, Volume, VolumeConfig, VolumeError, VolumeState};
 
 use super::beside;
@@ -112,8 +113,10 @@ pub struct World {
     /// The volume had no tier in use when the last replacement began, or one before it that failed in this session.
     pub(super) without_tier: bool,
     pub(super) formatted: bool,
-    /// The last session closed the volume in order.
+    /// The last session closed the volume in order, and flash says so.
     closed: bool,
+    /// The same of the session before, and the superblocks that it left.
+    found: (bool, Vec<u8>),
     pub(super) faults: Faults,
     /// Pages were lost by reads of flash that failed, and not written anew durably yet.
     pub(super) pages_lost: bool,
@@ -190,6 +193,7 @@ impl World {
             without_tier: false,
             formatted: false,
             closed: false,
+            found: (false, Vec::new()),
             faults: Faults::default(),
             pages_lost: false,
             backup: None,
@@ -259,6 +263,18 @@ impl World {
         self.closed = closed;
     }
 
+    fn superblocks(&self) -> Vec<u8> {
+        const END: usize = SUPERBLOCK_OFFSETS[1] as usize + SUPERBLOCK_BYTES;
+        self.machine.flash.view(|flash| flash.range(0..END.min(flash.len())).into_owned())
+    }
+
+    /// Whether flash says that the volume was closed in order, when it was: an opening that has changed nothing
+    /// leaves what it has found, be that after a crash.
+    fn says_closed(&self) -> bool {
+        let (was_closed, superblocks) = &self.found;
+        *was_closed || self.superblocks() != *superblocks
+    }
+
     fn kind(&self) -> Kind {
         match self.scenario {
             Scenario { histories: true, .. } => Kind::Histories,
@@ -276,6 +292,7 @@ impl World {
                 self.machine.power.crash_after(self.random.magnitude(64));
             }
             self.plan_faults();
+            self.found = (self.closed, self.superblocks());
             self.closed = false;
             match self.session() {
                 Ok(()) => {
@@ -395,7 +412,7 @@ impl World {
                 self.models.iter_mut().for_each(FileModel::sync_acknowledged);
                 // If the disk has everything, it needs no power to be closed; and the tier was not told then.
                 self.power_is_on()?;
-                self.closed = true;
+                self.closed = self.says_closed();
                 self.coverage.closes += 1;
                 disk::check_guards(self)
             }
