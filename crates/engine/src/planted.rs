@@ -655,6 +655,8 @@ bugs! {
         CopiedOverUnnoticed,
         /// A file that is copied over a closed database is told by its first bytes alone, which an older copy has as well. It was so once. (SQLite's part.)
         OlderCopyUnnoticed,
+        /// A connection that was opened to read only checkpoints, and removes the log when it closes as the last one. It was so once. (SQLite's part.)
+        ReaderChanges,
         /// What another program writes over a database that is open, while nobody is in a transaction, is not looked at. It was so once. (SQLite's part.)
         OpenFileUnwatched,
         /// An open database whose file says another time is another one, also if somebody has only set that. (SQLite's part.)

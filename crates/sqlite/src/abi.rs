@@ -69,6 +69,7 @@ pub(crate) const FCNTL_PRAGMA: c_int = 14;
 pub(crate) const FCNTL_TEMPFILENAME: c_int = 16;
 pub(crate) const FCNTL_HAS_MOVED: c_int = 20;
 pub(crate) const FCNTL_COMMIT_PHASETWO: c_int = 22;
+pub(crate) const FCNTL_EXTERNAL_READER: c_int = 40;
 
 pub(crate) const IOCAP_POWERSAFE_OVERWRITE: c_int = 0x1000;
 
@@ -223,6 +224,7 @@ mod tests {
         assert_eq!(super::FCNTL_TEMPFILENAME, theirs::SQLITE_FCNTL_TEMPFILENAME);
         assert_eq!(super::FCNTL_COMMIT_PHASETWO, theirs::SQLITE_FCNTL_COMMIT_PHASETWO);
         assert_eq!(super::FCNTL_HAS_MOVED, theirs::SQLITE_FCNTL_HAS_MOVED);
+        assert_eq!(super::FCNTL_EXTERNAL_READER, theirs::SQLITE_FCNTL_EXTERNAL_READER);
         assert_eq!(super::FCNTL_POWERSAFE_OVERWRITE, theirs::SQLITE_FCNTL_POWERSAFE_OVERWRITE);
         assert_eq!(super::IOCAP_POWERSAFE_OVERWRITE, theirs::SQLITE_IOCAP_POWERSAFE_OVERWRITE);
         assert_eq!(super::SHM_EXCLUSIVE, theirs::SQLITE_SHM_EXCLUSIVE);

@@ -262,6 +262,8 @@ pub(crate) enum Refused {
     Busy,
     /// The file is another one by now.
     WrittenOver,
+    /// It was opened to read only.
+    ReadOnly,
 }
 
 /// One connection's open file.
@@ -271,12 +273,13 @@ pub(crate) struct Connection {
     file: VolumeFile,
     holder: Holder,
     held: Option<Held>,
+    read_only: bool,
     pub(crate) persist_wal: Cell<bool>,
     pub(crate) powersafe: Cell<bool>,
 }
 
 impl Connection {
-    pub(crate) fn new(database: Arc<Database>, powersafe: bool) -> Self {
+    pub(crate) fn new(database: Arc<Database>, read_only: bool, powersafe: bool) -> Self {
         let number = database.next_holder.fetch_add(1, Ordering::Relaxed);
         let holder = Holder(number);
         // In a recording connections are clients; nobody has as many as would make two of them one.
@@ -286,6 +289,7 @@ impl Connection {
             file,
             holder,
             held: None,
+            read_only,
             persist_wal: Cell::new(false),
             powersafe: Cell::new(powersafe),
         }
@@ -329,8 +333,24 @@ impl Connection {
         }
     }
 
+    /// Whether it must not change the file, nor take the locks for that. SQLite's pager asks for nothing of the kind,
+    /// but a checkpoint does, which the last connection begins when it closes: it fails as with a descriptor that
+    /// only reads, and the log stays.
+    fn may_not_change(&self) -> bool {
+        self.read_only && !planted::is(Bug::ReaderChanges)
+    }
+
+    fn refuse_reader(&self, operation: &'static str) -> Result<(), Error> {
+        if !self.may_not_change() {
+            return Ok(());
+        }
+        let reason = std::io::Error::new(std::io::ErrorKind::PermissionDenied, "it was opened to read only");
+        Err(Error::io(operation, self.database.path.display(), reason))
+    }
+
     /// Writes all of `buf` at `offset`.
     pub(crate) fn write(&self, buf: &[u8], offset: u64) -> Result<(), Error> {
+        self.refuse_reader("write")?;
         let db = &*self.database;
         if offset >= HEADER_BYTES as u64 {
             return self.write_counted(buf, offset);
@@ -378,6 +398,7 @@ impl Connection {
     }
 
     pub(crate) fn truncate(&self, len: u64) -> Result<(), Error> {
+        self.refuse_reader("set the length of")?;
         if len < HEADER_BYTES as u64 {
             *unpoisoned(&self.database.header) = None;
         }
@@ -400,6 +421,9 @@ impl Connection {
     /// with SQLite alone, which reads the change counter then.
     pub(crate) fn lock(&self, level: Level) -> Result<(), Refused> {
         let db = &*self.database;
+        if level > Level::Shared && self.may_not_change() {
+            return Err(Refused::ReadOnly);
+        }
         let mut locks = unpoisoned(&db.locks);
         if locks.is_free() && !db.disk.rouse() {
             return Err(Refused::WrittenOver);

@@ -4,8 +4,8 @@
 
 mod support;
 
-use rusqlite::{Connection, ffi};
-use support::{Folder, Random, check, count, journal_mode, open, open_with, pragma_text};
+use rusqlite::{Connection, OpenFlags, ffi};
+use support::{Folder, Random, check, count, journal_mode, open, open_with, pragma_text, register};
 
 const MODES: [&str; 4] = ["delete", "truncate", "persist", "wal"];
 
@@ -232,22 +232,91 @@ fn logs_stand_in_their_directory_and_go_with_the_last_connection() {
     assert!(!folder.file("app.db-wal").exists());
 }
 
+/// A database in WAL mode, of which a connection that only reads is the last: whether that can checkpoint, and whether
+/// the log is left.
+fn left_by_a_reader(
+    open: impl Fn(OpenFlags) -> rusqlite::Result<Connection>,
+    log: &std::path::Path,
+) -> (bool, bool) {
+    let write = |sql: &str| open(support::flags()).unwrap().execute_batch(sql).unwrap();
+    write("PRAGMA journal_mode = wal; CREATE TABLE t (a); INSERT INTO t VALUES (1)");
+    let reads = support::flags() - OpenFlags::SQLITE_OPEN_READ_WRITE - OpenFlags::SQLITE_OPEN_CREATE;
+    let reader = open(reads | OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    assert_eq!(count(&reader, "SELECT count(*) FROM t"), 1);
+    write("INSERT INTO t VALUES (2)");
+    assert_eq!(count(&reader, "SELECT count(*) FROM t"), 2);
+    let checkpoints = reader.query_row("PRAGMA wal_checkpoint", [], |_| Ok(())).is_ok();
+    drop(reader);
+    let left = std::fs::metadata(log).is_ok_and(|found| found.len() > 0);
+    assert_eq!(count(&open(support::flags()).unwrap(), "SELECT count(*) FROM t"), 2);
+    (checkpoints, left)
+}
+
+fn left_on_a_tier(more: &str) -> (bool, bool) {
+    register();
+    let folder = Folder::new();
+    let uri = support::uri(&folder.file("app.db"), &folder.file("flash.mezz"), more);
+    left_by_a_reader(|flags| Connection::open_with_flags(&uri, flags), &folder.file("app.db-wal/wal"))
+}
+
+#[test]
+fn a_connection_that_reads_only_changes_nothing() {
+    let folder = Folder::new();
+    let plain = |flags| Connection::open_with_flags(folder.file("plain.db"), flags);
+    assert_eq!(left_by_a_reader(plain, &folder.file("plain.db-wal")), (false, true));
+    for more in ["&sync_mode=durable", "&sync_mode=through"] {
+        assert_eq!(left_on_a_tier(more), (false, true), "{more}");
+    }
+}
+
+#[cfg(feature = "planted")]
+#[test]
+fn a_reader_that_may_change_the_file_is_noticed() {
+    mezzanine_engine::planted::set(Some(mezzanine_engine::planted::Bug::ReaderChanges));
+    let left = left_on_a_tier("");
+    mezzanine_engine::planted::set(None);
+    assert_eq!(left, (true, false));
+}
+
+fn ask(db: &Connection, operation: i32, argument: *mut std::ffi::c_void) -> i32 {
+    // SAFETY: it is not closed meanwhile.
+    let handle = unsafe { db.handle() };
+    // SAFETY: the argument is what the operation takes.
+    unsafe { ffi::sqlite3_file_control(handle, c"main".as_ptr(), operation, argument) }
+}
+
+/// A program may say in any way that SQLite understands that an overwrite is not safe from a loss of power.
+#[test]
+fn psow_is_read_as_sqlite_reads_it() {
+    for value in ["0", "1", "FALSE", "Off", "nO", "00", "01", "2", "true", "YES", "full", "-1", ""] {
+        let folder = Folder::new();
+        let more = format!("&psow={value}");
+        let of = |db: Connection| {
+            db.execute_batch("SELECT * FROM sqlite_schema").unwrap();
+            let mut powersafe = -1;
+            let asked = ask(&db, ffi::SQLITE_FCNTL_POWERSAFE_OVERWRITE, (&raw mut powersafe).cast());
+            assert_eq!(asked, ffi::SQLITE_OK);
+            powersafe
+        };
+        let plain = format!("file:{}?psow={value}", folder.file("plain.db").display());
+        let plain = of(Connection::open_with_flags(plain, support::flags()).unwrap());
+        assert_eq!(of(open_with(&folder, "app.db", &more).unwrap()), plain, "psow={value}");
+    }
+}
+
 /// What SQLite's own VFS answers, asked as programs ask it.
 #[test]
 fn file_controls_are_answered_as_by_sqlites_own_vfs() {
     let folder = Folder::new();
     let db = open(&folder, "app.db");
     let plain = Connection::open(folder.file("plain.db")).unwrap();
-    let ask = |db: &Connection, operation, argument: *mut std::ffi::c_void| {
-        // SAFETY: it is not closed meanwhile.
-        let handle = unsafe { db.handle() };
-        // SAFETY: the argument is what the operation takes.
-        unsafe { ffi::sqlite3_file_control(handle, c"main".as_ptr(), operation, argument) }
-    };
     for db in [&db, &plain] {
         let (mut chunk, mut hint) = (1 << 16, 1_i64 << 20);
         assert_eq!(ask(db, ffi::SQLITE_FCNTL_CHUNK_SIZE, (&raw mut chunk).cast()), ffi::SQLITE_OK);
         assert_eq!(ask(db, ffi::SQLITE_FCNTL_SIZE_HINT, (&raw mut hint).cast()), ffi::SQLITE_OK);
+        let mut reader = 7;
+        assert_eq!(ask(db, ffi::SQLITE_FCNTL_EXTERNAL_READER, (&raw mut reader).cast()), ffi::SQLITE_OK);
+        assert_eq!(reader, 0, "another process reads");
         let mut name: *mut std::ffi::c_char = std::ptr::null_mut();
         assert_eq!(ask(db, ffi::SQLITE_FCNTL_TEMPFILENAME, (&raw mut name).cast()), ffi::SQLITE_OK);
         // SAFETY: the name ends with a zero.

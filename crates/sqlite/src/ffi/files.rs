@@ -75,8 +75,7 @@ pub(super) unsafe fn open_database(
         create: flags & abi::OPEN_CREATE != 0,
         exclusive: flags & abi::OPEN_EXCLUSIVE != 0,
     };
-    let powersafe =
-        parameter("psow").is_none_or(|value| !["0", "no", "off", "false"].iter().any(|off| value == *off));
+    let powersafe = parameter("psow").is_none_or(|value| boolean(&value.to_string_lossy(), true));
     // Of a URI that names this VFS a tier is expected, and is missed in words.
     let by_name = parameter("vfs").is_some_and(|vfs| vfs == *core.settings.name);
     let refused = |error: Error| {
@@ -122,7 +121,7 @@ pub(super) unsafe fn open_database(
         core.warn(&warning);
     }
     let read_only = !wish.writable || !database.writable();
-    let connection = Some(Connection::new(database, powersafe));
+    let connection = Some(Connection::new(database, read_only, powersafe));
     let state = OpenDatabase { core, origin: Origin::here(), connection };
     if !out.is_null() {
         let access = if read_only { abi::OPEN_READONLY } else { abi::OPEN_READWRITE };
@@ -283,6 +282,8 @@ unsafe extern "C" fn db_lock(file: *mut File, wanted: c_int) -> c_int {
     unsafe { opened(file) }.on(abi::IOERR_LOCK, |core, connection| match connection.lock(wanted) {
         Ok(()) => abi::OK,
         Err(Refused::Busy) => abi::BUSY,
+        // As the kernel answers one that asks for a lock to write through a descriptor that only reads.
+        Err(Refused::ReadOnly) => abi::IOERR_LOCK,
         Err(Refused::WrittenOver) => {
             core.fail(&mount::written_over(connection.database().path()), abi::IOERR_LOCK)
         }
@@ -341,6 +342,8 @@ unsafe extern "C" fn db_file_control(file: *mut File, operation: c_int, arg: *mu
             abi::FCNTL_POWERSAFE_OVERWRITE => number(&|out| flag(out, &connection.powersafe)),
             // With neither a journal file nor locks that fall, this is where a commit is done.
             abi::FCNTL_COMMIT_PHASETWO => return core.check(connection.database().hand_over(), abi::IOERR),
+            // Other processes are kept out.
+            abi::FCNTL_EXTERNAL_READER => number(&|out| *out = 0),
             abi::FCNTL_HAS_MOVED => number(&|out| *out = c_int::from(connection.database().has_moved())),
             abi::FCNTL_VFSNAME => {
                 let name = core.api.text(&format!("{}/unix", core.settings.name));
@@ -358,6 +361,19 @@ unsafe extern "C" fn db_file_control(file: *mut File, operation: c_int, arg: *mu
         }
         abi::OK
     })
+}
+
+/// What a parameter of a URI says, as SQLite reads it (`sqlite3_uri_boolean`): a number, or a word in any case; what is
+/// neither says nothing.
+fn boolean(text: &str, otherwise: bool) -> bool {
+    let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let is = |words: &[&str]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
+    match () {
+        () if digits > 0 => text[..digits].bytes().any(|digit| digit != b'0'),
+        () if is(&["on", "yes", "true"]) => true,
+        () if is(&["off", "no", "false"]) => false,
+        () => otherwise,
+    }
 }
 
 /// A name for a temporary file, where SQLite's own VFS would make it: in the first of these folders that can be
