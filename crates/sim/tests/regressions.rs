@@ -402,7 +402,12 @@ fn worlds_of_databases_that_were_wrong_once_are_right() {
 }
 
 /// As above, in worlds of histories that are put together.
-const STORIES_OF_HISTORIES: [(u64, &str); 2] = [
+const STORIES_OF_HISTORIES: [(u64, &str); 3] = [
+    (
+        915_965_601_071,
+        "not a bug of the volume: flash answered no read any more before the first change of an opening, and the tier was given up, as disk had \
+          everything; the table of what an error may cost did not say that",
+    ),
     (
         662_607_053_259,
         "not a bug of the volume: the power failed in a discard, which changes the disk before flash says so, and the next opening read zeros; the \

@@ -104,6 +104,9 @@ pub(super) struct Met {
     pub(super) disk_first_at_times: bool,
     /// Flash that may pass for a device of which nothing can be read any more, and not a few places alone.
     pub(super) flash_is_unreadable: bool,
+    /// Flash says nothing of this opening yet. One that cannot start for a change goes on without its tier, if
+    /// disk has everything, or can have it.
+    pub(super) unstarted: bool,
     /// A read of flash has failed, ever: pages may be lost.
     pub(super) pages_may_be_lost: bool,
     /// A change of the tier as a whole has failed in this session.
@@ -124,7 +127,8 @@ impl Met {
         // Between two devices no file needs either.
         let between = self.replacement_failed && self.struck.sidecar > 0;
         // A flush that fails when an opening starts costs the tier, a later one may cost writing.
-        between || flash.writes > 0 || flash.flushes > 0 || silent && (self.clean || self.disk_first_at_times)
+        let expendable = self.clean || self.disk_first_at_times || self.unstarted;
+        between || flash.writes > 0 || flash.flushes > 0 || silent && expendable
     }
 
     /// Whether a page that only flash has may not be had just now, and is not lost.
@@ -206,6 +210,13 @@ mod tests {
                 assert_eq!([met.may_be(&BYPASS), met.may_be(&READ_ONLY)], costs, "{what}, clean: {clean}");
             }
         }
+    }
+
+    #[test]
+    fn silence_costs_a_durable_tier_only_before_its_opening_has_started() {
+        let met = Met { struck: once(|s| s.flash.reads = 9), flash_is_unreadable: true, ..Met::default() };
+        assert!(!met.may_be(&BYPASS) && met.may_be(&READ_ONLY));
+        assert!(Met { unstarted: true, ..met }.may_be(&BYPASS));
     }
 
     #[test]

@@ -268,11 +268,15 @@ impl World {
         self.machine.flash.view(|flash| flash.range(0..END.min(flash.len())).into_owned())
     }
 
+    /// Whether nothing says on flash that this session has opened the volume.
+    pub(super) fn has_not_started(&self) -> bool {
+        self.superblocks() == self.found.1
+    }
+
     /// Whether flash says that the volume was closed in order, when it was: an opening that has changed nothing
     /// leaves what it has found, be that after a crash.
     fn says_closed(&self) -> bool {
-        let (was_closed, superblocks) = &self.found;
-        *was_closed || self.superblocks() != *superblocks
+        self.found.0 || !self.has_not_started()
     }
 
     fn kind(&self) -> Kind {
