@@ -27,8 +27,9 @@ impl Tier {
         self.frames_wanted().saturating_sub(self.geometry.least_frames) / 2
     }
 
-    /// Frames that are kept free for the names of lost pages, and for pages that disk refuses: of as many as may be lost, or as bad frames are
-    /// remembered, in groups of their own, with a group more for each that carries the front past them.
+    /// Frames that are kept free for the names of lost pages, and for pages that disk refuses: of as many as
+    /// may be lost, or as bad frames are remembered, in groups of their own, with a group more for each that
+    /// carries the front past them.
     pub(crate) fn names_room(&self) -> u64 {
         let off = planted::is(Bug::NamesWithoutRoom) || planted::is(Bug::LostPagesFindNoRoom);
         let kept = match self.sync_mode() {

@@ -5,7 +5,7 @@
 mod support;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use mezzanine_engine::planted::{self, Bug};
@@ -39,7 +39,7 @@ impl Way {
 }
 
 /// A database without a tier, whose rows are not those of the others.
-fn other_database(folder: &Folder, rows: i64) -> std::path::PathBuf {
+fn other_database(folder: &Folder, rows: i64) -> PathBuf {
     let path = folder.file("other.db");
     let db = Connection::open(&path).unwrap();
     db.execute_batch("PRAGMA page_size = 4096; CREATE TABLE t (a, b)").unwrap();
@@ -276,16 +276,22 @@ fn an_open_database_that_was_only_touched_goes_on() {
     }
 }
 
-/// An older copy of a file whose pages have left the tier, guard and all, is put over it while it is open.
-/// Whether it is refused.
-fn older_is_refused_while_open() -> bool {
-    let folder = Folder::in_memory();
-    let (kept, app) = two_on_one_tier(&folder, "");
+/// Two databases on one tier, whose pages have left it; of one the file as it is, and an older copy, guard and all.
+fn with_an_older_copy(folder: &Folder) -> (Connection, Connection, PathBuf, PathBuf) {
+    let (kept, app) = two_on_one_tier(folder, "");
     push_out(&kept);
     let (path, older) = (folder.file("app.db"), folder.file("older.db"));
     run("cp", &[&path, &older]);
     say(&app, 2);
     push_out(&kept);
+    (kept, app, path, older)
+}
+
+/// An older copy of a file whose pages have left the tier, guard and all, is put over it while it is open.
+/// Whether it is refused.
+fn older_is_refused_while_open() -> bool {
+    let folder = Folder::in_memory();
+    let (_kept, app, path, older) = with_an_older_copy(&folder);
     assert_eq!(all_say(&app, 2), Ok(true));
     run("cp", &[&older, &path]);
     all_say(&app, 2).is_err()
@@ -384,12 +390,7 @@ fn a_backup_is_told_though_it_has_the_same_header() {
 /// An older copy of a file whose pages have left the tier, guard and all. Whether it is refused.
 fn older_is_refused() -> bool {
     let folder = Folder::in_memory();
-    let (kept, app) = two_on_one_tier(&folder, "");
-    push_out(&kept);
-    let (path, older) = (folder.file("app.db"), folder.file("older.db"));
-    run("cp", &[&path, &older]);
-    say(&app, 2);
-    push_out(&kept);
+    let (_kept, app, path, older) = with_an_older_copy(&folder);
     app.close().unwrap();
     run("cp", &[&older, &path]);
     open_with(&folder, "app.db", "").is_err()
