@@ -130,8 +130,7 @@ impl World {
             clean: self.scenario.flash_is_expendable(),
             disk_first_at_times: self.scenario.switches,
             flash_is_unreadable: self.faults.flash_reads >= READS_OF_SILENCE,
-            // Whatever flash says of it: a replacement is a change, and its spare may keep nothing.
-            unstarted: self.has_not_started() && !self.faults.replacement_failed.get(),
+            unstarted: self.has_not_started(),
             pages_may_be_lost: self.machine.struck().flash.reads > 0,
             change_failed: self.faults.change_failed.get(),
             replacement_failed: self.faults.replacement_failed.get(),
