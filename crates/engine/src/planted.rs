@@ -233,6 +233,9 @@ bugs! {
         FrontIgnored,
         /// The front found in metadata segments is ignored.
         SegmentFrontIgnored,
+        /// The groups of a segment whose records are rotten are looked for from its beginning on, also where the front has passed some of them, whose frames
+        /// are others' by then. It was so once: such a tier was refused.
+        BridgedFromBeforeFront,
         /// Numbers of files begin anew when a tier was opened 2^24 times. It was so once. (The volume's part.)
         FileNumbersWrap,
         /// The number of a file whose first sidecar could not be written goes to the next one, though that sidecar may be in place. It was so once. (The volume's part.)

@@ -10,7 +10,7 @@ use mezzanine_sim::crash::{CUTS_PER_WORLD, Kind, Terms, World};
 use mezzanine_sim::server;
 
 /// Seed, and what happened. All were found in version 0.1.0 before its release.
-const STORIES: [(u64, &str); 50] = [
+const STORIES: [(u64, &str); 51] = [
     (
         161_803_406_326,
         "not a bug of the volume: an opening after a crash changed nothing and was closed, which leaves flash as it was; the checker took it for closed \
@@ -210,6 +210,11 @@ const STORIES: [(u64, &str); 50] = [
         137_036_130_750,
         "not a bug of the volume: a process was killed, the flash device noted, and the next opening cut off: what was not synced was gone, and \
           the older device, which had it, was put back within the same opening: it read as it had when it was noted",
+    ),
+    (
+        223_611_798_647,
+        "the records of a segment were torn that was not the newest, and its groups stood in for it, until the front stood within it and \
+          the frames of its first groups were others': the tier was refused as damaged",
     ),
 ];
 

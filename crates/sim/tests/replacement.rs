@@ -59,14 +59,14 @@ fn worlds_whose_devices_fail_in_a_replacement_lose_nothing_more() {
     assert!(outlived >= cuts / 1000, "only {outlived} came to their end though a device failed");
 }
 
-/// A spare device reports every write as done and does none, and holds an older tier of this life (found by
-/// seed 5059).
+/// A spare device reports every write as done and does none, and holds an older tier of this life, which knows a
+/// file that this one does not.
 #[cfg(feature = "planted")]
 #[test]
 fn a_spare_device_with_an_older_tier_is_missed() {
     use mezzanine_engine::planted::{Bug, set};
     set(Some(Bug::OlderSuccessorUsed));
-    let found = (5050..5200).find_map(|seed| {
+    let found = (7_000..7_100).find_map(|seed| {
         let scenario = Scenario { replaces: true, spares: true, ..Scenario::draw(seed) };
         World::of(scenario).live(CUTS_PER_WORLD).violation
     });

@@ -147,8 +147,12 @@ impl Scan<'_, '_> {
                     self.report.segments_read += 1;
                     self.replay_segment(tier, header, &records, front)?;
                 }
-                // Rotten, though not the newest: the groups it stands for still lie on flash.
-                None => self.bridge(tier, Some(starts), front, self.end_of(header))?,
+                // Rotten, though not the newest: the groups it stands for still lie on flash, from the front on.
+                None => {
+                    let passed = starts.position < front && !planted::is(Bug::BridgedFromBeforeFront);
+                    let from = if passed { None } else { Some(starts) };
+                    self.bridge(tier, from, front, self.end_of(header))?;
+                }
             }
             at = Some(self.end_of(header));
         }
