@@ -411,6 +411,9 @@ bugs! {
         LogsUncompared,
         /// A log is written before the directory that it is in says whose it is. (SQLite's part.)
         LogUnnamed,
+        /// A database that begins with the guard is opened without a tier if nothing says in which it is. It was so once: its log was played into the older
+        /// pages on disk, and removed. (SQLite's part.)
+        GuardedOpenedPlain,
         /// A file counts as unchanged if its size and the time of its last change are the same. It was so once. (The volume's part.)
         FingerprintOfTimes,
         /// A tier is taken for a database's without comparing redo pointers.

@@ -38,7 +38,7 @@ fn child_that_dies() {
     }
     let db = Connection::open_with_flags(uri(database.as_ref(), flash.as_ref(), ""), flags()).unwrap();
     db.execute_batch("PRAGMA cache_size = 5; PRAGMA cache_spill = 5").unwrap();
-    journal_mode(&db, "delete");
+    journal_mode(&db, &std::env::var("MEZZANINE_HISTORY_JOURNAL").unwrap_or("delete".to_owned()));
     db.execute_batch("CREATE TABLE IF NOT EXISTS t (a INTEGER PRIMARY KEY, n, b)").unwrap();
     db.execute_batch(&format!(
         "WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 200)
@@ -65,7 +65,8 @@ fn die_with(folder: &Folder, number: u32, more: &[(&str, &str)]) {
         .output()
         .unwrap();
     assert!(!ended.status.success(), "it must die");
-    assert!(folder.file("app.db-wal").join("journal").exists(), "{}", String::from_utf8_lossy(&ended.stderr));
+    let left = ["journal", "wal"].iter().any(|log| folder.file("app.db-wal").join(log).exists());
+    assert!(left, "{}", String::from_utf8_lossy(&ended.stderr));
 }
 
 fn refusal(folder: &Folder) -> String {
@@ -156,6 +157,66 @@ fn a_hot_journal_outlives_an_opening_without_its_sidecar() {
     check(&db);
     drop(db);
     assert!(!folder.file("app.db-wal").exists(), "nothing is left of the log");
+}
+
+/// Opens the database by its plain name and reads it, as a program does whose default VFS this is.
+fn read_by_plain_name(folder: &Folder) -> rusqlite::Result<i64> {
+    register();
+    let db = Connection::open_with_flags_and_vfs(folder.file("app.db"), flags(), c"mezzanine")?;
+    db.query_row("SELECT count(*) FROM t WHERE n = 2", [], |row| row.get(0))
+}
+
+fn files_of(folder: &Folder) -> Vec<(std::path::PathBuf, Vec<u8>)> {
+    let logs = fs::read_dir(folder.file("app.db-wal")).unwrap().map(|entry| entry.unwrap().path());
+    let mut files: Vec<_> = logs.chain([folder.file("app.db")]).collect();
+    files.sort();
+    files.into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect()
+}
+
+/// A killed database whose newest pages are in the tier. Its plain name leads there by its sidecar; without one
+/// that can be read it is refused, and nothing of it is changed.
+fn is_refused_by_plain_name_without_sidecar(journal: &str) -> bool {
+    let folder = Folder::new();
+    let journal = [("MEZZANINE_HISTORY_JOURNAL", journal)];
+    die_with(&folder, 1, &journal);
+    die_with(&folder, 2, &journal);
+    let sidecar = folder.file("app.db.mezzanine");
+    let whole = fs::read(&sidecar).unwrap();
+    let damaged = |at: usize| {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 1;
+        Some(bytes)
+    };
+    let before = files_of(&folder);
+    // It is missing, its contents are damaged, or what it is is.
+    for wrong in [None, damaged(40), damaged(0)] {
+        match wrong {
+            Some(bytes) => fs::write(&sidecar, bytes).unwrap(),
+            None => fs::remove_file(&sidecar).unwrap(),
+        }
+        let read = read_by_plain_name(&folder);
+        if read.is_ok() || files_of(&folder) != before {
+            return false;
+        }
+        let told = mezzanine_sqlite::last_error().unwrap_or_default();
+        assert!(told.contains("no sidecar") && told.contains("app.db"), "{told}");
+    }
+    fs::write(&sidecar, &whole).unwrap();
+    read_by_plain_name(&folder) == Ok(200)
+}
+
+#[test]
+fn a_killed_database_without_its_sidecar_is_refused_by_its_plain_name() {
+    for journal in ["delete", "wal"] {
+        assert!(is_refused_by_plain_name_without_sidecar(journal), "{journal}");
+        #[cfg(feature = "planted")]
+        {
+            mezzanine_engine::planted::set(Some(mezzanine_engine::planted::Bug::GuardedOpenedPlain));
+            let refused = std::panic::catch_unwind(|| is_refused_by_plain_name_without_sidecar(journal));
+            mezzanine_engine::planted::set(None);
+            assert!(!refused.unwrap_or(false), "{journal}: the planted fault went unnoticed");
+        }
+    }
 }
 
 /// A full disk leaves the half of a note beside a log. The log directory goes all the same when no log is

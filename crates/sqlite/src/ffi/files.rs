@@ -21,7 +21,7 @@ use crate::error::{Error, ErrorKind};
 use crate::lineage::Origin;
 use crate::lock::{Busy, Level};
 use crate::logs;
-use crate::mount::{self, Wish};
+use crate::mount::{self, GUARD, Wish};
 use crate::params::Params;
 use crate::pragma::{self, Answer};
 use crate::record;
@@ -98,16 +98,15 @@ pub(super) unsafe fn open_database(
         };
         let params = match placed {
             Ok(Place::Tier(params)) if !joins && is_for_others(path, &params) => {
-                let path = path.display();
-                core.api.log(abi::WARNING, &format!("{path} is opened without a tier: this process can write neither it nor what stands beside it"));
-                // SAFETY: as below.
-                return unsafe { base_open(core, name, file, flags, out) };
+                let shown = path.display();
+                core.api.log(abi::WARNING, &format!("{shown} is opened without a tier: this process can write neither it nor what stands beside it"));
+                // SAFETY: by the caller.
+                return unsafe { open_plain(core, name, path, file, flags, out) };
             }
             Ok(Place::Tier(params)) => *params,
             Ok(Place::Plain) if by_name => Params::default(),
-            // SAFETY: contract 2 and 4; the memory is large enough for the base VFS, which takes the file over for
-            // good.
-            Ok(Place::Plain) => return unsafe { base_open(core, name, file, flags, out) },
+            // SAFETY: by the caller.
+            Ok(Place::Plain) => return unsafe { open_plain(core, name, path, file, flags, out) },
             Err(error) => return core.fail(error, abi::CANTOPEN),
         };
         match mount::open(path, wish, settings.mount.as_ref(), &params) {
@@ -133,6 +132,56 @@ pub(super) unsafe fn open_database(
     // SAFETY: contract 2, and `szOsFile` is at least the size of a slot.
     unsafe { file.cast::<Slot<OpenDatabase>>().write(slot) };
     abi::OK
+}
+
+/// A database of which nothing says that it is on a tier, by the VFS below. If it is on one all the same, it is
+/// refused before SQLite plays its log back into the pages that are on disk, and removes it.
+///
+/// # Safety
+/// As for [`open_database`].
+unsafe fn open_plain(
+    core: &Core,
+    name: *const c_char,
+    path: &Path,
+    file: *mut File,
+    flags: c_int,
+    out: *mut c_int,
+) -> c_int {
+    // SAFETY: contract 2 and 4; the memory is large enough for the base VFS, which takes the file over for good.
+    let opened = unsafe { base_open(core, name, file, flags, out) };
+    // SAFETY: it was just opened.
+    if opened != abi::OK || planted::is(Bug::GuardedOpenedPlain) || !unsafe { begins_with_guard(file) } {
+        return opened;
+    }
+    // SAFETY: as above; the methods of an open file are valid. Without methods it is closed for SQLite.
+    unsafe {
+        if let Some(close) = (*(*file).pMethods).xClose {
+            close(file);
+        }
+        (*file).pMethods = ptr::null();
+    }
+    let reason = "its newest pages are in a flash tier, and no sidecar beside it says in which: it is missing, \
+                  or cannot be read";
+    let error = Error::new(ErrorKind::NoFlash, "open", path.display(), reason);
+    core.fail(&error.advise("put its sidecar (.mezzanine) back; an opening that names the tier with flash=PATH says what is wrong with the one that is there"), abi::CANTOPEN)
+}
+
+/// Whether a file begins with the guard. It is read by its own descriptor: to close another one would give back
+/// the locks of this process.
+///
+/// # Safety
+/// The file is open.
+unsafe fn begins_with_guard(file: *mut File) -> bool {
+    let mut head = [0_u8; GUARD.len()];
+    // SAFETY: by the caller, the methods are valid; `head` has room for as many bytes.
+    let read = unsafe {
+        let methods = (*file).pMethods;
+        if methods.is_null() {
+            return false;
+        }
+        (*methods).xRead.map(|read| read(file, head.as_mut_ptr().cast(), head.len() as c_int, 0))
+    };
+    read == Some(abi::OK) && head == *GUARD
 }
 
 /// Whether a database that is on no tier is one that this process may read alone, with no place for a sidecar. A
