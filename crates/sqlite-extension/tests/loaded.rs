@@ -36,12 +36,16 @@ fn shell() -> Option<PathBuf> {
 
 /// Feeds a script to the shell, in `folder`.
 fn run(shell: &Path, folder: &Path, script: &str) -> Output {
+    run_with(shell, folder, script, Stdio::piped())
+}
+
+fn run_with(shell: &Path, folder: &Path, script: &str, standard_error: Stdio) -> Output {
     let mut child = Command::new(shell)
         .arg("-batch")
         .current_dir(folder)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
+        .stderr(standard_error)
         .spawn()
         .unwrap();
     child.stdin.take().unwrap().write_all(script.as_bytes()).unwrap();
@@ -118,6 +122,12 @@ fn a_database_that_is_missing_is_named_at_the_next_opening_of_its_tier() {
     let output = run(&shell, &folder, &format!("{load}{OPEN}SELECT 'rows', count(*) FROM t;\n"));
     let (out, said) = (text(&output.stdout), text(&output.stderr));
     assert!(out.contains("rows|1"), "{out} {said}");
+    // Nor does it do harm where nothing can be said: that was an opening that failed once, and a tier that no
+    // connection had and none gave back.
+    let full = fs::File::options().write(true).open("/dev/full").unwrap();
+    let script = format!("{load}{OPEN}SELECT 'rows', count(*) FROM t;\n");
+    let output = run_with(&shell, &folder, &script, full.into());
+    assert!(text(&output.stdout).contains("rows|1"), "{output:?}");
     let command = format!("PRAGMA mezzanine_forget = '{}'", path.display());
     assert!(said.contains(&command) && said.contains("nor is its sidecar"), "{said}");
     let script =

@@ -14,11 +14,11 @@
 //!   USED -> IDLE `rest`    IDLE -> USED `rouse`    USED, IDLE -> CLOSED `leave`    CLOSED -> IDLE `take_up`
 //! ```
 //! What counts as another file:
-//! 1. CLOSED: any other length, first bytes or time of the last change. Of an older copy the first bytes
-//!    alone may be the same.
-//! 2. IDLE: a refusal there ends work that goes on, so a time alone is no reason, which `touch` sets as well:
-//!    the file is another one if its length, its first bytes, or one of the pages that came there last differ
-//!    too.
+//! 1. CLOSED, and it is opened again, or no page is known that came there: any other length, first bytes or
+//!    time of the last change. Of an older copy the first bytes alone may be the same.
+//! 2. IDLE, and a change in CLOSED: a refusal there ends work that goes on, of other databases of the tier
+//!    too, so a time alone is no reason, which `touch` sets as well: the file is another one if its length,
+//!    its first bytes, or one of the pages that came there last differ too.
 //! 3. While changes of our own are under way nobody can tell, and nobody is refused.
 
 use std::fs::{File, Metadata};
@@ -200,7 +200,7 @@ impl State {
     /// Whether there is something else by now than what was left. What cannot be read is not known to be.
     fn is_other(&mut self, file: &File) -> bool {
         let Some(left) = self.left.filter(|_| self.changing == 0) else { return false };
-        if self.used == Use::Closed {
+        if self.used == Use::Closed && self.pieces.is_empty() {
             return seen_twice(|| Left::look(file).is_ok_and(|found| !found.is_same(&left)));
         }
         let same = |found: Metadata| Outside::from(&found) == left.outside && !left.just_changed;

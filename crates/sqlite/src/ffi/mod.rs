@@ -12,7 +12,7 @@
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::fs::File as OsFile;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::AsRawFd as _;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
@@ -308,9 +308,7 @@ impl Core {
     fn fail(&self, error: &Error, otherwise: c_int) -> c_int {
         let (code, message) = (error.code(otherwise), error.to_string());
         self.api.log(code, &message);
-        if self.settings.complain {
-            eprintln!("mezzanine: {message}");
-        }
+        self.complain(&message);
         report::remember(message, error.errno());
         code
     }
@@ -318,8 +316,13 @@ impl Core {
     /// For people: nothing has failed yet.
     fn warn(&self, message: &str) {
         self.api.log(abi::WARNING, message);
+        self.complain(message);
+    }
+
+    /// To standard error, if that takes it: a program may have closed it, or have no room where it goes.
+    fn complain(&self, message: &str) {
         if self.settings.complain {
-            eprintln!("mezzanine: {message}");
+            let _ = writeln!(io::stderr(), "mezzanine: {message}");
         }
     }
 
