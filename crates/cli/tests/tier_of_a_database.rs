@@ -180,8 +180,13 @@ fn a_database_that_is_gone_is_forgotten_by_its_name() {
     mezz(&["tier", "forget", &flash, &gone, "--also", &scratch.file("missing.db")])
         .expect(3)
         .complains(&["missing.db"]);
+    // A log of it as a killed process leaves it, which would be played into a backup.
+    let log = format!("{gone}-wal/wal");
+    std::fs::create_dir(format!("{gone}-wal")).unwrap();
+    std::fs::write(&log, [1; 4096]).unwrap();
     let done = mezz(&["tier", "forget", &flash, &gone, "--json"]).expect(0).json();
     assert_eq!(done["files"][0]["file"].as_str().unwrap(), gone);
+    assert_eq!(done["files"][0]["log"].as_str().unwrap(), log);
     assert!(done["files"][0]["pages"].as_u64().unwrap() >= 20, "{done}");
     mezz(&["tier", "forget", &flash, &gone]).expect(3).complains(&["waits for no file"]);
     mezz(&["tier", "drain", &flash, &db]).expect(0);

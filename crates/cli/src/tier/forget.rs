@@ -51,6 +51,9 @@ struct ForgottenFile {
     number: u32,
     pages: u64,
     page_bytes: u32,
+    /// A log of an SQLite database that is of what was forgotten: SQLite would play it into whatever is put there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    log: Option<String>,
 }
 
 pub(crate) fn run(args: &ForgetArgs, json: bool) -> Result<(), Failure> {
@@ -79,7 +82,10 @@ pub(crate) fn run(args: &ForgetArgs, json: bool) -> Result<(), Failure> {
     let closed = in_use.vfs.close().map_err(|error| Failure::refused(args.flash.display(), chain(&error)));
     let forgotten = forgotten?;
     closed?;
+    let log_of =
+        |file: &Path| mezzanine_sqlite::unfinished_logs(file).first().map(|log| log.display().to_string());
     let files = forgotten.into_iter().map(|gone| ForgottenFile {
+        log: log_of(&gone.path),
         file: gone.path.display().to_string(),
         number: gone.number,
         pages: gone.pages,
@@ -90,13 +96,19 @@ pub(crate) fn run(args: &ForgetArgs, json: bool) -> Result<(), Failure> {
         return output::json(&forgot);
     }
     let line = |gone: &ForgottenFile| {
-        let ForgottenFile { file, number, pages, page_bytes } = gone;
+        let ForgottenFile { file, number, pages, page_bytes, log } = gone;
         let what = match pages {
             0 => "flash had no page of it that disk had not".to_owned(),
             1 => format!("1 page of {page_bytes} bytes that flash alone had is gone for good"),
             _ => format!("{pages} pages of {page_bytes} bytes that flash alone had are gone for good"),
         };
-        format!("{file} (number {number}) is forgotten: {what}\n")
+        let then = log.as_ref().map_or(String::new(), |log| {
+            format!(
+                "its log is still there, {log}: SQLite plays it into whatever is put in the place of the \
+                 database, so remove its directory before a backup is opened there\n"
+            )
+        });
+        format!("{file} (number {number}) is forgotten: {what}\n{then}")
     };
     output::print(&forgot.files.iter().map(line).collect::<String>())
 }
