@@ -92,8 +92,9 @@ fn read(folder: &Path, mode: &str, order: [&str; 2]) -> Result<(), String> {
     register();
     let mut why = Vec::new();
     let mut had = 0;
+    // What is acknowledged through the first is there through the second, or that is refused.
+    let mut wanted = (0..ROWS).sum::<i64>();
     for flash in order {
-        let wanted = (0..ROWS).sum::<i64>();
         let opened = Connection::open_with_flags(uri(folder, mode, flash), flags());
         let sum = |db: &Connection| db.query_row("SELECT sum(a) FROM t", [], |row| row.get::<_, i64>(0));
         match opened.and_then(|db| Ok((sum(&db)?, db))) {
@@ -102,9 +103,10 @@ fn read(folder: &Path, mode: &str, order: [&str; 2]) -> Result<(), String> {
                 if sum != wanted {
                     return Err(format!("through {flash} the sum is {sum} and not {wanted}"));
                 }
-                db.execute_batch("UPDATE t SET b = zeroblob(1500)").map_err(|error| {
+                db.execute_batch("UPDATE t SET a = a + 1, b = zeroblob(1500)").map_err(|error| {
                     format!("{flash}: {error}: {}", mezzanine_sqlite::last_error().unwrap_or_default())
                 })?;
+                wanted += ROWS;
                 had += 1;
             }
             Err(error) => why.push(format!(
