@@ -45,6 +45,8 @@ pub(crate) struct Database {
     logs_powersafe: AtomicBool,
     log_directory: Mutex<LogDirectory>,
     log_directory_absent: AtomicBool,
+    /// Its logs are in that directory, or would be: from [`Database::entered`] to [`Database::leave_logs`].
+    logs_entered: AtomicBool,
     next_holder: AtomicU64,
 }
 
@@ -107,6 +109,7 @@ impl Database {
             logs_powersafe: AtomicBool::new(true),
             log_directory: Mutex::default(),
             log_directory_absent: AtomicBool::new(false),
+            logs_entered: AtomicBool::new(false),
             next_holder: AtomicU64::new(0),
         }
     }
@@ -185,6 +188,13 @@ impl Database {
         let syncs_before = self.sidecar.syncs_begun();
         *directory = LogDirectory { durable: entered.durable, named: false, syncs_before };
         self.log_directory_absent.store(entered.absent, Ordering::Release);
+        self.logs_entered.store(true, Ordering::Release);
+    }
+
+    /// Whether its logs are in its log directory, or come there. They need not where it is read only, or attached
+    /// and open to nobody: then a stock SQLite may have left them where it has them.
+    pub(crate) fn has_entered_logs(&self) -> bool {
+        self.logs_entered.load(Ordering::Acquire)
     }
 
     /// Whether there is none, for want of room. Readers ask, and do not wait for those who write logs.
@@ -232,6 +242,7 @@ impl Database {
     /// The last connection closes: the log directory goes if no log is left.
     pub(crate) fn leave_logs(&self) -> Result<(), Error> {
         let directory = std::mem::take(&mut *unpoisoned(&self.log_directory));
+        self.logs_entered.store(false, Ordering::Release);
         if self.lacks_log_directory() {
             return Ok(());
         }

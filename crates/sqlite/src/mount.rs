@@ -730,8 +730,9 @@ pub(crate) fn database_of_log(log: &Path) -> Option<Arc<Database>> {
 
 /// Where the log that SQLite calls `name` is, or would be.
 pub(crate) fn place_of_log(name: &Path) -> PathBuf {
-    let absent = database_of_log(name).is_some_and(|database| database.lacks_log_directory());
-    logs::place_in_directory(name).filter(|_| absent).unwrap_or_else(|| logs::place(name))
+    // SQLite asks at each transaction: nothing is asked of the file system where the answer is known.
+    let known = database_of_log(name).is_some_and(|database| database.has_entered_logs());
+    logs::place_in_directory(name).filter(|_| known).unwrap_or_else(|| logs::place(name))
 }
 
 /// A log is about to be removed, or a super-journal, with which the logs of all databases in its transaction lose
