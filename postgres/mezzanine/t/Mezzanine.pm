@@ -14,7 +14,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = qw(
-  tier_node add_tier flash_path without_tier evict crash file_lsn page_lsn is_stale relation_path
+  tier_node tier_standby add_tier exchange flash_path without_tier evict crash file_lsn page_lsn is_stale relation_path
   whole start_fails log_since only_for create_extension spoil
 );
 
@@ -59,6 +59,32 @@ END
 	$node->append_conf('postgresql.conf', "mezzanine.planted = '$planted'\n") if $planted ne '';
 	$node->append_conf('postgresql.conf', $given{conf}) if defined $given{conf};
 	return;
+}
+
+# Makes a copy of the directory what the server finds, and keeps what was there.
+sub exchange
+{
+	my ($node, $copy) = @_;
+	my $data = $node->data_dir;
+
+	rename $data, "$data.kept" or die "$data: $!";
+	rename $copy, $data or die "$copy: $!";
+	rename "$data.kept", $copy or die "$data.kept: $!";
+	unlink "$data/postmaster.pid";
+	return;
+}
+
+# A standby with a tier, from a new backup of its primary. `given` as for tier_node().
+sub tier_standby
+{
+	my ($primary, $name, %given) = @_;
+	my $standby = PostgreSQL::Test::Cluster->new($name);
+
+	$primary->backup("base_$name");
+	$standby->init_from_backup($primary, "base_$name", has_streaming => 1);
+	add_tier($standby, %given);
+	$standby->start;
+	return $standby;
 }
 
 sub flash_path

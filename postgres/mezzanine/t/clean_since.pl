@@ -81,9 +81,7 @@ isnt(file_lsn($path, 0), $before, 'the newest version of the pages was written t
 like(frames(), qr/^\d\d+\|0$/, 'and the tier has it as a clean one');
 crash($node);
 
-rename $data, "$data.kept" or die $!;
-rename $copy, $data or die $!;
-unlink "$data/postmaster.pid";
+exchange($node, $copy);
 my $from = -s $node->logfile;
 $node->start;
 like(log_since($node, $from), qr/flash tier adopted/, 'the tier is used');

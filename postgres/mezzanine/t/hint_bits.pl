@@ -35,9 +35,7 @@ for my $mode (qw(durable drained))
 	evict($node, 't');
 	crash($node);
 
-	rename $data, "$data.kept" or die $!;
-	rename $copy, $data or die $!;
-	unlink "$data/postmaster.pid";
+	exchange($node, $copy);
 	if ($mode eq 'durable')
 	{
 		my $from = -s $node->logfile;
@@ -46,8 +44,7 @@ for my $mode (qw(durable drained))
 		is(whole($node, 't'), '3000|4501500|3000', 'or has the rows of its moment') if $started;
 		like(log_since($node, $from), qr/the data directory is the older one, for the tier has pages from behind the end of its log/, 'it says why');
 		$node->stop if $started;
-		rename $data, $copy or die $!;
-		rename "$data.kept", $data or die $!;
+		exchange($node, $copy);
 		$node->start;
 		is(whole($node, 't'), '30000|450015000|57000', 'the newest directory goes on');
 		$node->stop;

@@ -9,19 +9,6 @@ use Mezzanine;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# Makes a copy of the directory what the server finds, and keeps what was there.
-sub exchange
-{
-	my ($node, $copy) = @_;
-	my $data = $node->data_dir;
-
-	rename $data, "$data.kept" or die "$data: $!";
-	rename $copy, $data or die "$copy: $!";
-	rename "$data.kept", $copy or die "$data.kept: $!";
-	unlink "$data/postmaster.pid";
-	return;
-}
-
 for my $mode (qw(durable drained through))
 {
 	my $node = tier_node("log_end_$mode", mode => $mode);

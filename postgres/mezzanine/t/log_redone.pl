@@ -6,7 +6,6 @@ use strict;
 use warnings FATAL => 'all';
 
 use Mezzanine;
-use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -26,11 +25,7 @@ for my $given (['drained', 'immediate'], ['drained', 'fast'], ['through', 'fast'
 	my $name = "$mode, $stop";
 	$primary->safe_psql('postgres', 'UPDATE t SET ver = 1');
 	$primary->safe_psql('postgres', 'VACUUM t');
-	$primary->backup("base_${mode}_$stop");
-	my $standby = PostgreSQL::Test::Cluster->new("standby_${mode}_$stop");
-	$standby->init_from_backup($primary, "base_${mode}_$stop", has_streaming => 1);
-	add_tier($standby, mode => $mode);
-	$standby->start;
+	my $standby = tier_standby($primary, "standby_${mode}_$stop", mode => $mode);
 	$primary->wait_for_catchup($standby);
 	$standby->safe_psql('postgres', 'SELECT pg_wal_replay_pause()');
 	$standby->poll_query_until('postgres', "SELECT pg_get_wal_replay_pause_state() = 'paused'");
@@ -48,13 +43,7 @@ for my $given (['drained', 'immediate'], ['drained', 'fast'], ['through', 'fast'
 	$standby->safe_psql('postgres', 'SELECT count(pg_buffercache_evict(bufferid)) FROM pg_buffercache') for 1 .. 2;
 	$standby->stop($stop);
 
-	my $put = sub {
-		rename $data, "$data.kept" or die $!;
-		rename $copy, $data or die $!;
-		rename "$data.kept", $copy or die $!;
-		unlink "$data/postmaster.pid";
-	};
-	$put->();
+	exchange($standby, $copy);
 	# It goes on for an hour without what was committed after the copy was made.
 	$standby->append_conf('postgresql.conf', "recovery_min_apply_delay = '1h'\n");
 	my $from = -s $standby->logfile;
@@ -71,7 +60,7 @@ for my $given (['drained', 'immediate'], ['drained', 'fast'], ['through', 'fast'
 	{
 		is($mode, 'durable', "$name: it is refused");
 		like(log_since($standby, $from), qr/are not of the same moment.*the data directory is the older one/s, "$name: by the reason");
-		$put->();
+		exchange($standby, $copy);
 	}
 	$standby->append_conf('postgresql.conf', "recovery_min_apply_delay = 0\n");
 	$from = -s $standby->logfile;

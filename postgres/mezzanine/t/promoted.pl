@@ -6,7 +6,6 @@ use strict;
 use warnings FATAL => 'all';
 
 use Mezzanine;
-use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -23,11 +22,7 @@ for my $mode (qw(durable drained through))
 		my $name = "$mode, $stop";
 		$primary->safe_psql('postgres', 'UPDATE t SET ver = 1');
 		$primary->safe_psql('postgres', 'VACUUM t');
-		$primary->backup("base_${mode}_$stop");
-		my $standby = PostgreSQL::Test::Cluster->new("standby_${mode}_$stop");
-		$standby->init_from_backup($primary, "base_${mode}_$stop", has_streaming => 1);
-		add_tier($standby, mode => $mode);
-		$standby->start;
+		my $standby = tier_standby($primary, "standby_${mode}_$stop", mode => $mode);
 		$primary->safe_psql('postgres', 'UPDATE t SET ver = 2');
 		$primary->wait_for_catchup($standby);
 		is(whole($standby, 't'), '20000|200010000|40000', "$name: the standby follows");
@@ -37,12 +32,6 @@ for my $mode (qw(durable drained through))
 		my $data = $standby->data_dir;
 		my $copy = $standby->basedir . '/copy';
 		system_or_bail('cp', '-a', $data, $copy);
-		my $put = sub {
-			rename $data, "$data.kept" or die $!;
-			rename $copy, $data or die $!;
-			rename "$data.kept", $copy or die $!;
-			unlink "$data/postmaster.pid";
-		};
 		$standby->promote;
 		$standby->safe_psql('postgres', 'UPDATE t SET ver = 3');
 		$standby->safe_psql('postgres', 'VACUUM t');
@@ -52,7 +41,7 @@ for my $mode (qw(durable drained through))
 		# The other one goes on further than that, so no position of the log tells.
 		$primary->safe_psql('postgres', 'UPDATE t SET ver = ver + 1') for 1 .. 3;
 
-		$put->();
+		exchange($standby, $copy);
 		my $from = -s $standby->logfile;
 		if ($standby->start(fail_ok => 1))
 		{
@@ -68,7 +57,7 @@ for my $mode (qw(durable drained through))
 		}
 		is($mode, 'durable', "$name: the old directory is refused");
 		like(log_since($standby, $from), qr/are not of the same moment/, "$name: by the reason");
-		$put->();
+		exchange($standby, $copy);
 		$standby->start;
 		is(whole($standby, 't'), '20000|200010000|60000', "$name: nothing has happened to the other history");
 		$standby->stop;
