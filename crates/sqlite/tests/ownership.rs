@@ -185,6 +185,35 @@ fn who_may_not_write_reads_in_rollback_mode_and_is_refused_in_wal_mode() {
     }
 }
 
+/// Who may not write finds the journal of a stock SQLite that was killed where that has it, and is refused as by
+/// SQLite alone: half of the transaction is in the file.
+#[test]
+fn who_may_not_write_reads_no_half_of_a_transaction() {
+    if !is_root() {
+        return;
+    }
+    register();
+    let (folder, killed) = (Folder::new(), Folder::new());
+    let db = Connection::open(killed.file("app.db")).unwrap();
+    db.execute_batch(
+        "PRAGMA cache_size = 5; PRAGMA cache_spill = 5;
+         CREATE TABLE t (a, b);
+         WITH RECURSIVE n (i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n WHERE i < 200)
+         INSERT INTO t SELECT 0, zeroblob(900) FROM n;
+         BEGIN; UPDATE t SET a = 7, b = zeroblob(900)",
+    )
+    .unwrap();
+    for name in ["app.db", "app.db-journal"] {
+        fs::copy(killed.file(name), folder.file(name)).unwrap();
+    }
+    let path = folder.file("app.db");
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o444)).unwrap();
+    chown(folder.path(), Some(SERVICE), Some(SERVICE)).unwrap();
+    let uri = uri(&path, &folder.file("flash.mezz"), "&sync_mode=through");
+    let said = service_does(&folder, &uri, "SELECT sum(a) FROM t", false).unwrap_err();
+    assert!(said.contains("readonly"), "{said}");
+}
+
 /// Was found by trial: the second opening made a log directory that nobody removed, and no SQLite without the tier
 /// could open the database.
 #[test]
