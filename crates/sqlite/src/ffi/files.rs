@@ -149,17 +149,17 @@ unsafe fn open_plain(
 ) -> c_int {
     // SAFETY: contract 2 and 4; the memory is large enough for the base VFS, which takes the file over for good.
     let opened = unsafe { base_open(core, name, file, flags, out) };
-    // SAFETY: it was just opened.
-    if opened != abi::OK || planted::is(Bug::GuardedOpenedPlain) || !unsafe { begins_with_guard(file) } {
+    // SAFETY: it was just opened, and `file` is its memory.
+    let Some(head) = (unsafe { file.as_mut() }).filter(|_| opened == abi::OK) else { return opened };
+    // SAFETY: the methods of an open file live as long as its VFS.
+    let Some(methods) = (unsafe { head.pMethods.as_ref() }) else { return opened };
+    // SAFETY: as above.
+    if !unsafe { begins_with_guard(file, methods) } || planted::is(Bug::GuardedOpenedPlain) {
         return opened;
     }
-    // SAFETY: as above; the methods of an open file are valid. Without methods it is closed for SQLite.
-    unsafe {
-        if let Some(close) = (*(*file).pMethods).xClose {
-            close(file);
-        }
-        (*file).pMethods = ptr::null();
-    }
+    // SAFETY: as above, and it is not used after this: without methods it is closed for SQLite.
+    methods.xClose.map(|close| unsafe { close(file) });
+    head.pMethods = ptr::null();
     let reason = "its newest pages are in a flash tier, and no sidecar beside it says in which: it is missing, \
                   or cannot be read";
     let error = Error::new(ErrorKind::NoFlash, "open", path.display(), reason);
@@ -170,17 +170,12 @@ unsafe fn open_plain(
 /// the locks of this process.
 ///
 /// # Safety
-/// The file is open.
-unsafe fn begins_with_guard(file: *mut File) -> bool {
+/// The file is open, and these are its methods.
+unsafe fn begins_with_guard(file: *mut File, methods: &IoMethods) -> bool {
     let mut head = [0_u8; GUARD.len()];
-    // SAFETY: by the caller, the methods are valid; `head` has room for as many bytes.
-    let read = unsafe {
-        let methods = (*file).pMethods;
-        if methods.is_null() {
-            return false;
-        }
-        (*methods).xRead.map(|read| read(file, head.as_mut_ptr().cast(), head.len() as c_int, 0))
-    };
+    // SAFETY: by the caller; `head` has room for as many bytes.
+    let read =
+        methods.xRead.map(|read| unsafe { read(file, head.as_mut_ptr().cast(), head.len() as c_int, 0) });
     read == Some(abi::OK) && head == *GUARD
 }
 
