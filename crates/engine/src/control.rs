@@ -232,7 +232,8 @@ pub(crate) struct Slot {
     pub(crate) capacity: Word,
     pub(crate) records: Word,
     pub(crate) cut_short: Word,
-    _apart: Word,
+    /// Whether it is for tombstones of drops, and pages that come in have no part in it (see `refused`).
+    pub(crate) of_drops: Word,
     /// Pages whose copy into the group is complete. In a line apart from what appending changes.
     pub(crate) filled: Word,
     /// Checksum of the summary, once composed, and of its predecessor's.

@@ -754,6 +754,14 @@ bugs! {
         RefusedAheadOfNeed,
         /// Where pages that disk refuses take all room, none is left for dropping them.
         RefusedCannotBeDropped,
+        /// The group that a tombstone opens while stage-out rests is filled with other pages. It was so once: each drop took a group of the last room,
+        /// until drops waited for ever.
+        DropsRoomShared,
+        /// While stage-out rests a range of which the tier has nothing takes room for a tombstone.
+        DropsOfNothingTakeRoom,
+        /// Refused pages that were dropped count as appended again still. It was so once: stage-out rested on, though little was refused any more, and the
+        /// room of tombstones came to an end.
+        DroppedStillCounts,
         /// Who finds no room while disk refuses pages waits for ever. (A server's part.)
         RefusedAwaited,
         /// Who waits for room while stage-out rests gives up though others have jobs in hand that make some. It was so once: a standby ended. (A server's

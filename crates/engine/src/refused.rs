@@ -20,10 +20,11 @@
 
 use std::collections::BTreeSet;
 
+use crate::control::NONE;
 use crate::directory::{HEAD, LockedShard, REFERENCED, VALID, needs_disk};
 use crate::format::{Record, RecordKind};
-use crate::ids::PageId;
-use crate::lane::{DRAIN, GROUP, LanePage};
+use crate::ids::{IdRange, PageId};
+use crate::lane::{DRAIN, GROUP, LANE_IDLE, LanePage};
 use crate::planted::{self, Bug};
 use crate::staging::Reserve;
 use crate::tier::Tier;
@@ -101,6 +102,51 @@ impl Tier {
     pub(crate) fn reserve_of_drops(&self) -> Reserve {
         let rests = self.rests_for_disk() && !planted::is(Bug::RefusedCannotBeDropped);
         if rests { Reserve::Lost } else { Reserve::Foreground }
+    }
+
+    /// Whether the group that is open is one that a tombstone has opened at rest: pages that come in would fill
+    /// the last room with it. Under the control lock.
+    pub(crate) fn open_is_of_drops(&self) -> bool {
+        let open = self.control().open.get();
+        open != NONE && self.slot_of(open).of_drops.get() != 0 && !planted::is(Bug::DropsRoomShared)
+    }
+
+    /// Closes a group of tombstones, which nobody fills, once there is nothing else to do: those of drops that
+    /// come one after the other share it. True if there was one. Under the control lock.
+    pub(crate) fn seal_drops(&self) -> bool {
+        let of_drops = self.open_is_of_drops();
+        if of_drops {
+            self.seal(self.slot_of(self.control().open.get()), true);
+        }
+        of_drops
+    }
+
+    /// Whether a tombstone of this range would say nothing, and take room that nothing makes at rest: no page
+    /// of it is linked, and a crash finds none that was unlinked without one. Under the control lock, without
+    /// which stage-out, which may have a page between two places otherwise, begins nothing.
+    pub(crate) fn has_nothing_of(&self, range: &IdRange) -> bool {
+        let control = self.control();
+        let moving = control.lane.get() != LANE_IDLE || self.geometry.placed.is_some();
+        if !self.rests_for_disk() || moving || self.may_return() || planted::is(Bug::DropsOfNothingTakeRoom) {
+            return false;
+        }
+        let directory = self.directory();
+        let of_range = |frame| directory.state(frame) & VALID != 0 && range.contains(&directory.id(frame));
+        !(control.front.get()..control.rear.get()).any(|position| of_range(self.frame_of(position)))
+    }
+
+    /// So many pages were dropped at rest: as many others may be appended again in their stead. Where tombstones
+    /// have taken most of the last room, as many as at any cost: what was dropped is left behind then, and has
+    /// taken more than its tombstones. Under the control lock.
+    pub(crate) fn dropped_at_rest(&self, pages: u64) {
+        let control = self.control();
+        let short = 2 * self.geometry.group_frames + self.names_room() / 2;
+        let scarce = self.frames_before(self.writable_end()) < short;
+        let carried = if scarce { 0 } else { control.carried.get().saturating_sub(pages) };
+        if !planted::is(Bug::DroppedStillCounts) {
+            control.carried.set(carried);
+        }
+        self.front_goes_on();
     }
 
     /// Stage-out rests from now on. Under the control lock.
