@@ -65,9 +65,9 @@ impl Tier {
         Ok(())
     }
 
-    /// Whether a crash may find pages again that are linked no more. A frame that has left the queue, or is just
-    /// leaving it, is found until the front that passed it is durable; and so is a page that was forgotten
-    /// without a tombstone.
+    /// Whether a crash may find pages again that are linked no more. A frame that has left the queue, or is
+    /// just leaving it, is found until the front that passed it is durable; and so is a page that was
+    /// forgotten without a tombstone.
     pub(crate) fn may_return(&self) -> bool {
         let control = self.control();
         let left = control.front.get().max(control.releasing_end.get());

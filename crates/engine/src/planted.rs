@@ -762,6 +762,9 @@ bugs! {
         /// Refused pages that were dropped count as appended again still. It was so once: stage-out rested on, though little was refused any more, and the
         /// room of tombstones came to an end.
         DroppedStillCounts,
+        /// Each attempt while stage-out rests ends at the page at which the one before has ended. It was so once: stage-out rested on as long as disk
+        /// refused that page, though it took most of the others again.
+        AttemptsInVain,
         /// Who finds no room while disk refuses pages waits for ever. (A server's part.)
         RefusedAwaited,
         /// Who waits for room while stage-out rests gives up though others have jobs in hand that make some. It was so once: a standby ended. (A server's

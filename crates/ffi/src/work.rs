@@ -117,9 +117,9 @@ impl Host {
         }
     }
 
-    /// [`Self::work_until`] for what is dropped, which cannot be refused. At rest, once nobody has anything in
-    /// hand that makes room, stage-out moves on again and again as far as it can, and leaves behind what was
-    /// dropped before.
+    /// [`Self::work_until`] for what is dropped, which cannot be refused. At rest, once nobody has anything
+    /// in hand that makes room, stage-out moves on again and again as far as it can, and leaves behind what
+    /// was dropped before.
     ///
     /// # Errors
     /// If a device has failed so that it can never be done.
@@ -141,8 +141,8 @@ impl Host {
         })
     }
 
-    /// Where stage-out rests because disk refuses pages, and this process has found no job, it has stage-out try
-    /// again, once nobody else has anything in hand that makes room. Counts `attempts`.
+    /// Where stage-out rests because disk refuses pages, and this process has found no job, it has stage-out
+    /// try again, once nobody else has anything in hand that makes room. Counts `attempts`.
     ///
     /// # Errors
     /// If the attempts came to nothing.

@@ -128,8 +128,9 @@ fn drops_at_rest(in_tier: u32, dropped: u32, between: impl Fn(&Host, u32)) -> Op
     gone.then_some(frames)
 }
 
-/// Others drop what is theirs while stage-out rests: each tombstone took a whole group of the last room, since
-/// clean pages filled it, until there was none for a drop, which cannot be refused, and waited for ever.
+/// Others drop what is theirs while stage-out rests: each tombstone took a whole group of the last room,
+/// since clean pages filled it, until there was none for a drop, which cannot be refused, and waited for
+/// ever.
 #[test]
 fn tombstones_keep_the_last_room_for_themselves() {
     only_with(&[Bug::DropsRoomShared], || {
