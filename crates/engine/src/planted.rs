@@ -770,6 +770,9 @@ bugs! {
         /// Who waits for room while stage-out rests gives up though others have jobs in hand that make some. It was so once: a standby ended. (A server's
         /// part.)
         OthersUnawaited,
+        /// Who waits for room while stage-out rests is told that there is none though others have made some since he looked. It was so once. (A server's
+        /// part.)
+        RoomJustMadeMissed,
         /// A process whose error ends the server gets no more room than others while stage-out rests. It was so once. (A server's part.)
         RoomRefusedToRedo,
         /// A sync waits for room for its note while stage-out rests because disk refuses pages, and nothing makes any. It was so once.

@@ -83,9 +83,9 @@ impl Host {
                 continue;
             }
             let asked = attempts;
-            self.ask_disk(&mut attempts)?;
+            self.ask_disk(seen, &mut attempts)?;
             // What was asked for is there for this process to do.
-            if attempts == asked {
+            if attempts == asked && tier.progress() == seen {
                 self.server.wait(seen);
             }
         }

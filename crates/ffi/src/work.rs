@@ -142,16 +142,21 @@ impl Host {
     }
 
     /// Where stage-out rests because disk refuses pages, and this process has found no job, it has stage-out
-    /// try again, once nobody else has anything in hand that makes room. Counts `attempts`.
+    /// try again, once nobody else has anything in hand that makes room, nor has made some since this
+    /// [`Tier::progress`] was `seen`. Counts `attempts`.
     ///
     /// # Errors
     /// If the attempts came to nothing.
-    pub(crate) fn ask_disk(&self, attempts: &mut u32) -> Result<(), Refusal> {
+    pub(crate) fn ask_disk(&self, seen: u64, attempts: &mut u32) -> Result<(), Refusal> {
         let tier = self.tier();
         if !tier.rests_for_disk() || planted::is(Bug::RefusedAwaited) {
             return Ok(());
         }
         if tier.may_make_room() && !planted::is(Bug::OthersUnawaited) {
+            return Ok(());
+        }
+        // Only now: the last that was in hand may have been completed since, and made room.
+        if tier.progress() != seen && !planted::is(Bug::RoomJustMadeMissed) {
             return Ok(());
         }
         let at_any_cost = self.server.error_ends_server() && !planted::is(Bug::RoomRefusedToRedo);

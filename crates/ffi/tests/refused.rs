@@ -8,11 +8,12 @@
 mod machine;
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use machine::{Machine, flash_offset, id, page, read, write};
 use mezzanine_engine::planted::{Bug, only_with};
-use mezzanine_engine::{IdRange, PageId, SyncMode};
+use mezzanine_engine::{IdRange, PageId, StageIn, StageKind, SyncMode};
 use mezzanine_ffi::host::Host;
 use mezzanine_ffi::message::Refusal;
 use mezzanine_ffi::pages::Written;
@@ -185,12 +186,46 @@ fn who_waits_for_room_waits_for_others() {
             let write = |block| host.write(&id(block), &page(1), 1, Some(tier.mark()));
             let told = (0..5000).find(|&block| write(block).is_err()).unwrap();
             machine.disk.waits_for_sync.store(0, Ordering::SeqCst);
-            let told_again = (0..50).all(|_| {
+            // More attempts could find some.
+            let stage_in = || tier.stage_in(&id(told), &page(1), StageKind::DirtySince(tier.mark()), 1);
+            let none_comes = (0..50).all(|_| {
                 std::thread::sleep(Duration::from_millis(2));
-                write(told).is_err()
+                stage_in() == StageIn::Full
             });
             over.store(true, Ordering::SeqCst);
-            told_again && (0..told).all(|block| read(&host, &machine, block) == Some(1))
+            none_comes && (0..told).all(|block| read(&host, &machine, block) == Some(1))
+        })
+    });
+}
+
+/// Others make room in the moment between the last attempt to find some and the question whether anybody has
+/// a job in hand, and stage-out rests again: who waited was told that there was none.
+#[test]
+fn room_that_others_have_just_made_is_found() {
+    only_with(&[Bug::RoomJustMadeMissed], || {
+        let machine = Machine::new(SyncMode::Durable);
+        let (host, _) = machine.start(10).unwrap();
+        let refused = || machine.disk.refused.lock().unwrap();
+        refused().extend((0..20_000).map(id));
+        let write = |block| host.write(&id(block), &page(1), 1, Some(host.tier().mark()));
+        let told = (0..20_000).find(|&block| write(block).is_err()).unwrap();
+        machine.disk.others_work.store(true, Ordering::SeqCst);
+        let (asked, asks) = mpsc::channel::<mpsc::Sender<()>>();
+        *machine.disk.asked.lock().unwrap() = Some(asked);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                for (number, done) in asks.into_iter().enumerate() {
+                    if number == 2 {
+                        refused().retain(|page| page.relation_parts()[4] % 2 == 0);
+                    }
+                    while host.work() {}
+                    assert!(host.tier().rests_for_disk() && !host.tier().may_make_room());
+                    done.send(()).unwrap();
+                }
+            });
+            let taken = write(told) == Ok(Written::Taken);
+            *machine.disk.asked.lock().unwrap() = None;
+            taken
         })
     });
 }
