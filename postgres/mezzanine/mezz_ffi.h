@@ -8,9 +8,9 @@
 #include <stdint.h>
 
 /*
- Changes with every change of what is declared here.
+ Changes with every change of what is declared here; `tests/header.rs` sees to that.
  */
-#define MEZZ_FFI_VERSION 17
+#define MEZZ_FFI_VERSION 18
 
 /*
  Bytes of each text in a `MezzMessage`, the end mark included.

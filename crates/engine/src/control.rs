@@ -104,6 +104,10 @@ pub(crate) struct Control {
     pub(crate) resting: Word,
     pub(crate) carried: Word,
     pub(crate) carried_from: Word,
+    /// How many more that attempts have let be appended again, and where the rear, or the next version, was at
+    /// the last one.
+    pub(crate) carried_more: Word,
+    pub(crate) carried_more_at: Word,
     /// Whether the host lets its disk refuse pages, so that room is kept for them.
     pub(crate) keeps_room: Word,
     /// Pages that were lost, by the last count and since.
@@ -232,7 +236,8 @@ pub(crate) struct Slot {
     pub(crate) capacity: Word,
     pub(crate) records: Word,
     pub(crate) cut_short: Word,
-    _apart: Word,
+    /// Whether it is for tombstones of drops, and pages that come in have no part in it (see `refused`).
+    pub(crate) of_drops: Word,
     /// Pages whose copy into the group is complete. In a line apart from what appending changes.
     pub(crate) filled: Word,
     /// Checksum of the summary, once composed, and of its predecessor's.

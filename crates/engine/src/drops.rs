@@ -73,7 +73,13 @@ impl Tier {
     pub(crate) fn drop_range(&self, range: &IdRange, note: Option<&[u8; NOTE_BYTES]>) -> Result<(), NoRoom> {
         let drops = self.drops();
         let slot = {
-            let _guard = self.control().lock.lock(self.owner);
+            let guard = self.control().lock.lock(self.owner);
+            if note.is_none() && self.has_nothing_of(range) {
+                drop(guard);
+                // What was read from disk before is stale all the same.
+                self.unlink_range(range);
+                return Ok(());
+            }
             let slot = drops.slots.iter().find(|slot| slot.owner.get() == 0).ok_or(NoRoom)?;
             // The record first: if it found no room after the pages were gone, a crash would bring them back.
             self.append_tombstone_locked(*range, note, self.reserve_of_drops())?;
@@ -89,25 +95,27 @@ impl Tier {
     }
 
     fn finish_drop(&self, slot: &DropSlot, range: &IdRange) {
-        self.unlink_range(range);
+        let unlinked = self.unlink_range(range);
         planted::outside("range drop: pages unlinked");
         let _guard = self.control().lock.lock(self.owner);
         slot.owner.set(0);
         self.drops().active.set(self.drops().active.get() - 1);
         // It may have been what disk refuses.
         if self.rests_for_disk() {
-            self.front_goes_on();
+            self.dropped_at_rest(unlinked);
         }
     }
 
-    fn unlink_range(&self, range: &IdRange) {
+    /// How many pages of the range there were.
+    fn unlink_range(&self, range: &IdRange) -> u64 {
+        let mut unlinked = 0;
         // A few pages are looked up one by one; a pass over the directory is for many.
         if let Some(ids) = range.few_ids(RANGE_LOOKUPS_MAX) {
             for id in &ids {
-                self.drop_matching(range, id);
+                unlinked += u64::from(self.drop_matching(range, id));
                 planted::outside("range drop: one page of a few unlinked");
             }
-            return;
+            return unlinked;
         }
         let directory = self.directory();
         // A second chance that was appended before the tombstone may not be linked yet. It holds its shard's
@@ -119,22 +127,24 @@ impl Tier {
             if directory.state(frame) & VALID != 0 {
                 let id = directory.id(frame);
                 if range.contains(&id) {
-                    self.drop_matching(range, &id);
+                    unlinked += u64::from(self.drop_matching(range, &id));
                     planted::outside("range drop: one page unlinked");
                 }
             }
         }
+        unlinked
     }
 
-    fn drop_matching(&self, range: &IdRange, id: &PageId) {
+    /// Whether there was such a page.
+    fn drop_matching(&self, range: &IdRange, id: &PageId) -> bool {
         debug_assert!(range.contains(id));
         let directory = self.directory();
         let shard = directory.lock(directory.slot(id), self.owner);
         shard.changed();
-        if let Some(frame) = shard.find(id) {
-            shard.unlink(frame);
-            self.unplaced(self.home_of(frame));
-        }
+        let Some(frame) = shard.find(id) else { return false };
+        shard.unlink(frame);
+        self.unplaced(self.home_of(frame));
+        true
     }
 
     /// Whether a record must not be appended now: a second chance of a page that is being forgotten. Under

@@ -52,14 +52,7 @@ impl Tier {
             shard.changed();
         }
         let frame = shard.find(id);
-        // A frame that has left the queue, or is just leaving it, is found again after a crash until the
-        // front that passed it is durable; and so is a page that was forgotten without a tombstone.
-        let control = self.control();
-        let left = control.front.get().max(control.releasing_end.get());
-        let durable = control.durable_front.get();
-        let may_return = durable < left && !planted::is(Bug::NoTombstoneAfterLeaving)
-            || durable < control.forgotten_end.get() && !planted::is(Bug::NoTombstoneAfterForgetting);
-        if (frame.is_some() || may_return) && !planted::is(Bug::NoTombstone) {
+        if (frame.is_some() || self.may_return()) && !planted::is(Bug::NoTombstone) {
             self.append_tombstone(IdRange { start: *id, count: 1, shift: 0 }, None, self.reserve_of_drops())?;
         }
         planted::inside("invalidate: tombstone appended");
@@ -70,6 +63,17 @@ impl Tier {
         }
         self.changed_on_disk(Some(id));
         Ok(())
+    }
+
+    /// Whether a crash may find pages again that are linked no more. A frame that has left the queue, or is
+    /// just leaving it, is found until the front that passed it is durable; and so is a page that was
+    /// forgotten without a tombstone.
+    pub(crate) fn may_return(&self) -> bool {
+        let control = self.control();
+        let left = control.front.get().max(control.releasing_end.get());
+        let durable = control.durable_front.get();
+        durable < left && !planted::is(Bug::NoTombstoneAfterLeaving)
+            || durable < control.forgotten_end.get() && !planted::is(Bug::NoTombstoneAfterForgetting)
     }
 
     /// Forgets every page of a range. The host keeps all other operations on these pages away.

@@ -266,7 +266,7 @@ impl Tier {
                 return picked;
             }
         }
-        if self.seal_for_progress() {
+        if self.seal_drops() || self.seal_for_progress() {
             return self.flash_job(owner).map_or(Picked::Nothing, Picked::Job);
         }
         if failure.is_none() && kinds == Kinds::All {

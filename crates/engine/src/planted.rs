@@ -757,11 +757,25 @@ bugs! {
         RefusedAheadOfNeed,
         /// Where pages that disk refuses take all room, none is left for dropping them.
         RefusedCannotBeDropped,
+        /// The group that a tombstone opens while stage-out rests is filled with other pages. It was so once: each drop took a group of the last room,
+        /// until drops waited for ever.
+        DropsRoomShared,
+        /// While stage-out rests a range of which the tier has nothing takes room for a tombstone.
+        DropsOfNothingTakeRoom,
+        /// Refused pages that were dropped count as appended again still. It was so once: stage-out rested on, though little was refused any more, and the
+        /// room of tombstones came to an end.
+        DroppedStillCounts,
+        /// Each attempt while stage-out rests ends at the page at which the one before has ended. It was so once: stage-out rested on as long as disk
+        /// refused that page, though it took most of the others again.
+        AttemptsInVain,
         /// Who finds no room while disk refuses pages waits for ever. (A server's part.)
         RefusedAwaited,
         /// Who waits for room while stage-out rests gives up though others have jobs in hand that make some. It was so once: a standby ended. (A server's
         /// part.)
         OthersUnawaited,
+        /// Who waits for room while stage-out rests is told that there is none though others have made some since he looked. It was so once. (A server's
+        /// part.)
+        RoomJustMadeMissed,
         /// A process whose error ends the server gets no more room than others while stage-out rests. It was so once. (A server's part.)
         RoomRefusedToRedo,
         /// A sync waits for room for its note while stage-out rests because disk refuses pages, and nothing makes any. It was so once.

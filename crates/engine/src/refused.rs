@@ -13,17 +13,19 @@
 //! That could go round for ever. So at most half of the frames are appended again within one revolution of
 //! the queue, or stay in place while as many pages come in as there are frames. When that is used up, or
 //! nothing will make room at the rear, stage-out *rests* until somebody asks for another attempt,
-//! [`Tier::retry_disk`]: who waits for room, and the host now and then. Who finds it at rest again after
+//! [`Tier::retry_disk`]: who waits for room, and the host now and then. Each attempt has some more pages
+//! appended again than the one before, and a drop as many as were dropped. Who finds it at rest again after
 //! that, and nobody has a job in hand that makes room ([`Tier::may_make_room`]), has waited in vain. Who
 //! cannot do without room has as much appended again once more, [`Tier::retry_disk_at_any_cost`]: after a
 //! whole revolution all that disk takes has left.
 
 use std::collections::BTreeSet;
 
+use crate::control::NONE;
 use crate::directory::{HEAD, LockedShard, REFERENCED, VALID, needs_disk};
 use crate::format::{Record, RecordKind};
-use crate::ids::PageId;
-use crate::lane::{DRAIN, GROUP, LanePage};
+use crate::ids::{IdRange, PageId};
+use crate::lane::{DRAIN, GROUP, LANE_IDLE, LanePage};
 use crate::planted::{self, Bug};
 use crate::staging::Reserve;
 use crate::tier::Tier;
@@ -65,12 +67,15 @@ impl Tier {
         self.control().keeps_room.set(1);
     }
 
-    /// Has stage-out try once more what disk has refused.
+    /// Has stage-out try once more what disk has refused, and a few more pages behind it.
     pub fn retry_disk(&self) {
-        let control = self.control();
         if self.rests_for_disk() {
-            let _guard = control.lock.lock(self.owner);
-            self.front_goes_on();
+            let _guard = self.control().lock.lock(self.owner);
+            // Somebody else may have had it try meanwhile.
+            if self.rests_for_disk() {
+                self.carry_a_few_more();
+                self.front_goes_on();
+            }
         }
     }
 
@@ -80,9 +85,28 @@ impl Tier {
         let control = self.control();
         if self.rests_for_disk() {
             let _guard = control.lock.lock(self.owner);
+            // Also if somebody else has had it try meanwhile, for less: this counts as an attempt.
             control.carried.set(0);
-            self.front_goes_on();
+            if self.rests_for_disk() {
+                self.front_goes_on();
+            }
         }
+    }
+
+    /// An attempt meets the page first that stage-out has stopped at. Disk may refuse that one still, and
+    /// take most of what lies behind it: so each attempt lets some more be appended again, twice as many as
+    /// the one before until they have come to half of the frames, and a group from then on. Under the
+    /// control lock.
+    fn carry_a_few_more(&self) {
+        let control = self.control();
+        let (now, frames) = self.revolution();
+        let (before, group) = (control.carried_more.get(), self.geometry.group_pages());
+        let more = before.min((frames / 2).saturating_sub(before)).max(group);
+        if !planted::is(Bug::AttemptsInVain) {
+            control.carried.set(control.carried.get().saturating_sub(more));
+        }
+        control.carried_more.set(before + more);
+        control.carried_more_at.set(now);
     }
 
     /// Whether there may be more room soon though stage-out rests: somebody has a job in hand, or something
@@ -101,6 +125,51 @@ impl Tier {
     pub(crate) fn reserve_of_drops(&self) -> Reserve {
         let rests = self.rests_for_disk() && !planted::is(Bug::RefusedCannotBeDropped);
         if rests { Reserve::Lost } else { Reserve::Foreground }
+    }
+
+    /// Whether the group that is open is one that a tombstone has opened at rest: pages that come in would
+    /// fill the last room with it. Under the control lock.
+    pub(crate) fn open_is_of_drops(&self) -> bool {
+        let open = self.control().open.get();
+        open != NONE && self.slot_of(open).of_drops.get() != 0 && !planted::is(Bug::DropsRoomShared)
+    }
+
+    /// Closes a group of tombstones, which nobody fills, once there is nothing else to do: those of drops
+    /// that come one after the other share it. True if there was one. Under the control lock.
+    pub(crate) fn seal_drops(&self) -> bool {
+        let of_drops = self.open_is_of_drops();
+        if of_drops {
+            self.seal(self.slot_of(self.control().open.get()), true);
+        }
+        of_drops
+    }
+
+    /// Whether a tombstone of this range would say nothing, and take room that nothing makes at rest: no page
+    /// of it is linked, and a crash finds none that was unlinked without one. Under the control lock, without
+    /// which stage-out, which may have a page between two places otherwise, begins nothing.
+    pub(crate) fn has_nothing_of(&self, range: &IdRange) -> bool {
+        let control = self.control();
+        let moving = control.lane.get() != LANE_IDLE || self.geometry.placed.is_some();
+        if !self.rests_for_disk() || moving || self.may_return() || planted::is(Bug::DropsOfNothingTakeRoom) {
+            return false;
+        }
+        let directory = self.directory();
+        let of_range = |frame| directory.state(frame) & VALID != 0 && range.contains(&directory.id(frame));
+        !(control.front.get()..control.rear.get()).any(|position| of_range(self.frame_of(position)))
+    }
+
+    /// So many pages were dropped at rest: as many others may be appended again in their stead. Where
+    /// tombstones have taken most of the last room, as many as at any cost: what was dropped is left behind
+    /// then, and has taken more than its tombstones. Under the control lock.
+    pub(crate) fn dropped_at_rest(&self, pages: u64) {
+        let control = self.control();
+        let short = 2 * self.geometry.group_frames + self.names_room() / 2;
+        let scarce = self.frames_before(self.writable_end()) < short;
+        let carried = if scarce { 0 } else { control.carried.get().saturating_sub(pages) };
+        if !planted::is(Bug::DroppedStillCounts) {
+            control.carried.set(carried);
+        }
+        self.front_goes_on();
     }
 
     /// Stage-out rests from now on. Under the control lock.
@@ -251,6 +320,15 @@ impl Tier {
         !self.too_many_carried(0, position)
     }
 
+    /// By what revolutions are counted, and frames.
+    fn revolution(&self) -> (u64, u64) {
+        let control = self.control();
+        match &self.geometry.placed {
+            Some(placed) => (control.next_version.get(), placed.homes.into()),
+            None => (control.rear.get(), self.frames_wanted()),
+        }
+    }
+
     /// Counts refused pages that stay. Whether that was too much for one revolution: half of the frames. One
     /// is over when the front has `reached` what was the rear at its beginning; where pages are written in
     /// place, when as many have come in as there are frames. Under the control lock.
@@ -260,15 +338,16 @@ impl Tier {
     /// too many.
     fn too_many_carried(&self, more: u64, reached: u64) -> bool {
         let control = self.control();
-        let (now, frames) = match &self.geometry.placed {
-            Some(placed) => (control.next_version.get(), placed.homes.into()),
-            None => (control.rear.get(), self.frames_wanted()),
-        };
+        let (now, frames) = self.revolution();
         let reached = match planted::is(Bug::RevolutionByFrames) {
             true => now.saturating_sub(frames),
             false => reached,
         };
         if reached >= control.carried_from.get() {
+            // One without attempts, in which not too many were refused: the next ones begin anew.
+            if control.carried_more_at.get() < control.carried_from.get() {
+                control.carried_more.set(0);
+            }
             control.carried_from.set(now);
             control.carried.set(0);
         }

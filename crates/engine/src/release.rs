@@ -192,10 +192,12 @@ impl Tier {
         true
     }
 
-    /// A number that changes whenever room was made: frames left the queue, or groups left memory.
+    /// A number that changes whenever room was made: frames left the queue, groups left memory, or a segment
+    /// became durable that stands for some.
     pub fn progress(&self) -> u64 {
         let control = self.control();
-        control.front.get() + control.retired.get() + self.homes_freed() + self.slots_durable()
+        let segments = control.segment_durable_sequence.get();
+        control.front.get() + control.retired.get() + segments + self.homes_freed() + self.slots_durable()
     }
 
     /// Lets others release what an owner that has died was releasing: unlinking is idempotent. Under the

@@ -161,6 +161,9 @@ impl Tier {
         if comes_in && homes.as_ref().is_some_and(|homes| !self.has_home(homes)) {
             return None;
         }
+        if reserve == Reserve::Foreground && self.open_is_of_drops() {
+            return None;
+        }
         let mut sequence = self.open_group(reserve)?;
         while self.has_bad() && !self.pass_bad(self.slot_of(sequence)) {
             self.seal(self.slot_of(sequence), false);
@@ -260,11 +263,15 @@ impl Tier {
             note.inspect(|note| self.store_note(note));
             return Ok(());
         }
+        let opens = control.open.get() == NONE;
         let sequence = self.open_group(reserve).ok_or(NoRoom)?;
         if let Some(note) = note {
             self.store_note(note);
         }
         let slot = self.slot_of(sequence);
+        if opens && reserve == Reserve::Lost && self.geometry.placed.is_none() {
+            slot.of_drops.set(1);
+        }
         self.push_record(slot, RecordKind::Tombstone(range));
         planted::inside("tombstone: record pushed");
         control.counters.tombstones.count(1);
@@ -334,7 +341,7 @@ impl Tier {
         // (`Tier::copy_staged`).
         fence(Ordering::Release);
         slot.capacity.set(group - self.geometry.summary_frames());
-        for word in [&slot.pages, &slot.records, &slot.filled, &slot.cut_short, &slot.owner] {
+        for word in [&slot.pages, &slot.records, &slot.filled, &slot.cut_short, &slot.of_drops, &slot.owner] {
             word.set(0);
         }
         slot.state.set(OPEN);

@@ -83,9 +83,9 @@ impl Host {
                 continue;
             }
             let asked = attempts;
-            self.ask_disk(&mut attempts)?;
+            self.ask_disk(seen, &mut attempts)?;
             // What was asked for is there for this process to do.
-            if attempts == asked {
+            if attempts == asked && tier.progress() == seen {
                 self.server.wait(seen);
             }
         }
@@ -236,7 +236,7 @@ impl Host {
     pub fn forget(&self, id: &PageId) -> Result<bool, Refusal> {
         let tier = self.tier();
         self.drops_by_log();
-        self.work_until(|| tier.invalidate(id).is_ok())?;
+        self.drop_until(|| tier.invalidate(id).is_ok())?;
         Ok(!tier.stage_out_touches(&IdRange { start: *id, count: 1, shift: 0 }))
     }
 
@@ -256,7 +256,7 @@ impl Host {
     pub fn drop_range(&self, range: &IdRange) -> Result<(), Refusal> {
         let tier = self.tier();
         self.drops_by_log();
-        self.work_until(|| tier.invalidate_range(range).is_ok())?;
+        self.drop_until(|| tier.invalidate_range(range).is_ok())?;
         self.await_stage_out(range)
     }
 

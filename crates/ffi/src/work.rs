@@ -117,17 +117,46 @@ impl Host {
         }
     }
 
-    /// Where stage-out rests because disk refuses pages, and this process has found no job, it has stage-out try
-    /// again, once nobody else has anything in hand that makes room. Counts `attempts`.
+    /// [`Self::work_until`] for what is dropped, which cannot be refused. At rest, once nobody has anything
+    /// in hand that makes room, stage-out moves on again and again as far as it can, and leaves behind what
+    /// was dropped before.
+    ///
+    /// # Errors
+    /// If a device has failed so that it can never be done.
+    pub(crate) fn drop_until(&self, mut dropped: impl FnMut() -> bool) -> Result<(), Refusal> {
+        let tier = self.tier();
+        let mut asked = false;
+        self.work_until(|| {
+            if dropped() {
+                return true;
+            }
+            let waits_in_vain = tier.rests_for_disk() && !tier.may_make_room();
+            // Not twice without a pause: disk says the same.
+            asked = waits_in_vain && !asked;
+            if asked {
+                tier.retry_disk_at_any_cost();
+                self.server.progressed();
+            }
+            false
+        })
+    }
+
+    /// Where stage-out rests because disk refuses pages, and this process has found no job, it has stage-out
+    /// try again, once nobody else has anything in hand that makes room, nor has made some since this
+    /// [`Tier::progress`] was `seen`. Counts `attempts`.
     ///
     /// # Errors
     /// If the attempts came to nothing.
-    pub(crate) fn ask_disk(&self, attempts: &mut u32) -> Result<(), Refusal> {
+    pub(crate) fn ask_disk(&self, seen: u64, attempts: &mut u32) -> Result<(), Refusal> {
         let tier = self.tier();
         if !tier.rests_for_disk() || planted::is(Bug::RefusedAwaited) {
             return Ok(());
         }
         if tier.may_make_room() && !planted::is(Bug::OthersUnawaited) {
+            return Ok(());
+        }
+        // Only now: the last that was in hand may have been completed since, and made room.
+        if tier.progress() != seen && !planted::is(Bug::RoomJustMadeMissed) {
             return Ok(());
         }
         let at_any_cost = self.server.error_ends_server() && !planted::is(Bug::RoomRefusedToRedo);

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use mezzanine_ffi::abi::MEZZ_FFI_VERSION;
+
 const HEADER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../postgres/mezzanine/mezz_ffi.h");
 
 /// The files of the interface, in the order in which `abi.rs` names them.
@@ -13,7 +15,11 @@ fn sources() -> Vec<PathBuf> {
     [root].into_iter().chain(parts).collect()
 }
 
-fn generated() -> String {
+/// The version of the interface, and the checksum of what it declares, comments apart. Whoever changes one
+/// changes both: a server takes a library of its version for one that it can call.
+const DECLARED: (u32, u32) = (18, 0xAEC6_CCA7);
+
+fn generated(documentation: bool) -> String {
     let config = cbindgen::Config {
         language: cbindgen::Language::C,
         include_guard: Some("MEZZ_FFI_H".into()),
@@ -25,6 +31,7 @@ fn generated() -> String {
             rename_variants: cbindgen::RenameRule::QualifiedScreamingSnakeCase,
             ..Default::default()
         },
+        documentation,
         documentation_style: cbindgen::DocumentationStyle::C,
         ..Default::default()
     };
@@ -41,7 +48,7 @@ fn generated() -> String {
 /// `MEZZANINE_HEADER=write` replaces the header instead.
 #[test]
 fn the_header_is_that_of_the_library() {
-    let text = generated();
+    let text = generated(true);
     if std::env::var("MEZZANINE_HEADER").as_deref() == Ok("write") {
         std::fs::write(HEADER, text).expect("the header can be written");
         return;
@@ -50,5 +57,21 @@ fn the_header_is_that_of_the_library() {
     assert!(
         found == text,
         "{HEADER} is not what abi.rs and the files below it declare; run MEZZANINE_HEADER=write cargo test -p mezzanine-ffi --test header"
+    );
+}
+
+#[test]
+fn what_is_declared_changes_with_the_version() {
+    let text = generated(false);
+    let declared: Vec<&str> = text.lines().filter(|line| !line.contains("MEZZ_FFI_VERSION")).collect();
+    let found = (MEZZ_FFI_VERSION, crc32c::crc32c(declared.join("\n").as_bytes()));
+    assert!(
+        found == DECLARED,
+        "version {} declares what has the checksum {:#010X}, and DECLARED says {} and {:#010X}: if what is declared \
+         has changed, raise MEZZ_FFI_VERSION, and put both here",
+        found.0,
+        found.1,
+        DECLARED.0,
+        DECLARED.1
     );
 }

@@ -8,11 +8,12 @@
 mod machine;
 
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::time::Duration;
 
 use machine::{Machine, flash_offset, id, page, read, write};
 use mezzanine_engine::planted::{Bug, only_with};
-use mezzanine_engine::{IdRange, SyncMode};
+use mezzanine_engine::{IdRange, PageId, StageIn, StageKind, SyncMode};
 use mezzanine_ffi::host::Host;
 use mezzanine_ffi::message::Refusal;
 use mezzanine_ffi::pages::Written;
@@ -86,11 +87,75 @@ fn who_finds_no_room_is_told() {
                 |written: Result<Written, Refusal>| written.err().filter(Refusal::is_of_refused_pages);
             let taken = (0..20_000).find(|&block| refused(write(block)).is_some())?;
             let kept = (0..taken).all(|block| read(&host, &machine, block) == Some(1));
-            // To drop them helps, and so does room on disk.
+            // To drop them helps, and so does room on disk. It takes next to none in the tier.
+            let rear = host.tier().rear();
             host.drop_range(&IdRange::relation(5, 1663, 1000)).ok()?;
-            (kept && write(30_000) == Ok(Written::Taken)).then_some(())
+            let at_once = host.tier().rear().0 < rear.0 + 100;
+            (kept && at_once && write(30_000) == Ok(Written::Taken)).then_some(())
         }));
         matches!(told_and_helped, Ok(Some(())))
+    });
+}
+
+/// In a tier that is full of pages that disk refuses, with one of each of some other relations among them,
+/// relations are dropped one by one, and `between` is done after each. How many frames the queue has taken
+/// in for it; nothing if a drop does not end, or something is not as it should be then.
+fn drops_at_rest(in_tier: u32, dropped: u32, between: impl Fn(&Host, u32)) -> Option<u64> {
+    let other = |relation| PageId::relation(5, 1663, 2000 + relation, 0, 0);
+    let machine = Machine::new(SyncMode::Durable);
+    let (host, _) = machine.start(10).unwrap();
+    machine.disk.refused.lock().unwrap().extend((0..20_000).map(id).chain((0..in_tier).map(other)));
+    let write = |id| host.write(&id, &page(1), 1, Some(host.tier().mark()));
+    (0..in_tier).for_each(|relation| assert_eq!(write(other(relation)), Ok(Written::Taken)));
+    let taken = (0..20_000).find(|&block| write(id(block)).is_err()).unwrap();
+    let rear = host.tier().rear();
+    // To wait for others, who do not exist, is a panic here.
+    let drops = std::panic::AssertUnwindSafe(|| {
+        for relation in 0..dropped {
+            host.drop_range(&IdRange::relation(5, 1663, 2000 + relation)).unwrap();
+            between(&host, relation);
+        }
+        let frames = host.tier().rear().0 - rear.0;
+        let kept = (0..taken).all(|block| read(&host, &machine, block) == Some(1));
+        host.drop_range(&IdRange::relation(5, 1663, 1000)).unwrap();
+        (kept && write(id(30_000)) == Ok(Written::Taken)).then_some(frames)
+    });
+    let frames = std::panic::catch_unwind(drops).ok()??;
+    // A crash brings nothing of it back.
+    host.sync().unwrap();
+    drop(host);
+    let (host, _) = machine.start(10).unwrap();
+    let gone = (0..in_tier.min(dropped)).map(other).chain((0..taken).map(id)).all(|id| !host.holds(&id));
+    gone.then_some(frames)
+}
+
+/// Others drop what is theirs while stage-out rests: each tombstone took a whole group of the last room,
+/// since clean pages filled it, until there was none for a drop, which cannot be refused, and waited for
+/// ever.
+#[test]
+fn tombstones_keep_the_last_room_for_themselves() {
+    only_with(&[Bug::DropsRoomShared], || {
+        let offer = |host: &Host, relation| {
+            let block = |offered| id(100_000 * (1 + relation) + offered);
+            (0..5000).find(|&offered| !host.offer(&block(offered), &page(1), 1)).unwrap();
+        };
+        drops_at_rest(60, 60, offer).is_some_and(|frames| frames < 500)
+    });
+}
+
+#[test]
+fn what_the_tier_does_not_have_is_dropped_without_room() {
+    only_with(&[Bug::DropsOfNothingTakeRoom], || {
+        drops_at_rest(0, 500, |host, _| while host.work() {}) == Some(0)
+    });
+}
+
+/// Many relations of which the tier has a page, one by one, while others carry out the jobs: what is dropped
+/// makes room for the next ones.
+#[test]
+fn a_drop_makes_room_for_the_next() {
+    only_with(&[Bug::DroppedStillCounts], || {
+        drops_at_rest(500, 500, |host, _| while host.work() {}).is_some_and(|frames| frames < 10_000)
     });
 }
 
@@ -121,12 +186,46 @@ fn who_waits_for_room_waits_for_others() {
             let write = |block| host.write(&id(block), &page(1), 1, Some(tier.mark()));
             let told = (0..5000).find(|&block| write(block).is_err()).unwrap();
             machine.disk.waits_for_sync.store(0, Ordering::SeqCst);
-            let told_again = (0..50).all(|_| {
+            // More attempts could find some.
+            let stage_in = || tier.stage_in(&id(told), &page(1), StageKind::DirtySince(tier.mark()), 1);
+            let none_comes = (0..50).all(|_| {
                 std::thread::sleep(Duration::from_millis(2));
-                write(told).is_err()
+                stage_in() == StageIn::Full
             });
             over.store(true, Ordering::SeqCst);
-            told_again && (0..told).all(|block| read(&host, &machine, block) == Some(1))
+            none_comes && (0..told).all(|block| read(&host, &machine, block) == Some(1))
+        })
+    });
+}
+
+/// Others make room in the moment between the last attempt to find some and the question whether anybody has
+/// a job in hand, and stage-out rests again: who waited was told that there was none.
+#[test]
+fn room_that_others_have_just_made_is_found() {
+    only_with(&[Bug::RoomJustMadeMissed], || {
+        let machine = Machine::new(SyncMode::Durable);
+        let (host, _) = machine.start(10).unwrap();
+        let refused = || machine.disk.refused.lock().unwrap();
+        refused().extend((0..20_000).map(id));
+        let write = |block| host.write(&id(block), &page(1), 1, Some(host.tier().mark()));
+        let told = (0..20_000).find(|&block| write(block).is_err()).unwrap();
+        machine.disk.others_work.store(true, Ordering::SeqCst);
+        let (asked, asks) = mpsc::channel::<mpsc::Sender<()>>();
+        *machine.disk.asked.lock().unwrap() = Some(asked);
+        std::thread::scope(|threads| {
+            threads.spawn(|| {
+                for (number, done) in asks.into_iter().enumerate() {
+                    if number == 2 {
+                        refused().retain(|page| page.relation_parts()[4] % 2 == 0);
+                    }
+                    while host.work() {}
+                    assert!(host.tier().rests_for_disk() && !host.tier().may_make_room());
+                    done.send(()).unwrap();
+                }
+            });
+            let taken = write(told) == Ok(Written::Taken);
+            *machine.disk.asked.lock().unwrap() = None;
+            taken
         })
     });
 }

@@ -233,7 +233,7 @@ fn stage_out_rests_when_too_much_is_refused() {
         let frames = 2048;
         let mut config = TierConfig::new(4096, frames);
         (config.design, config.group_pages, config.survivors_max) = (Design::FaceGr, 16, 0);
-        let many = frames / 2 + 8;
+        let many = frames * 5 / 8;
         let mut disk = Refusing::new(&config, 0..many);
         for block in 0..many {
             assert!(disk.write(block, 1));
@@ -315,6 +315,39 @@ fn half_of_the_tier_may_be_refused() {
             })
         })
     });
+}
+
+/// More than half of a small tier is refused, and stage-out rests. Then disk takes most of it, or most of it
+/// is dropped, but for the page that the front has come to: others find room all the same. Stage-out rested on:
+/// each attempt met that page, and ended there.
+fn rests_no_longer(dropped: bool) -> bool {
+    let mut config = TierConfig::new(4096, 448);
+    (config.group_pages, config.survivors_max) = (7, 3);
+    let mut disk = Refusing::new(&config, 0..246);
+    let told = (0..4 * 448).find(|&block| !disk.write(block, 1)).unwrap();
+    // The front has come to one that is refused still.
+    let (taken, refused) = (0..201, 201..246);
+    for block in taken.clone() {
+        disk.refused.remove(&id(block));
+    }
+    if dropped {
+        disk.host.tier.invalidate_range(&IdRange::blocks(1, 0, taken.end)).unwrap();
+        disk.settle();
+    }
+    // What was dropped counts at once.
+    let room = (0..if dropped { 1 } else { 8 }).any(|_| disk.write(told, 1));
+    let others = (told + 1..told + 4 * 448).all(|block| disk.write(block, 1));
+    room && others && refused.into_iter().all(|block| disk.host.tier.holds(&id(block)) == Some(true))
+}
+
+#[test]
+fn stage_out_rests_no_longer_when_disk_takes_most() {
+    only_with(&[Bug::AttemptsInVain], || rests_no_longer(false));
+}
+
+#[test]
+fn stage_out_rests_no_longer_when_most_is_dropped() {
+    only_with(&[Bug::DroppedStillCounts], || rests_no_longer(true));
 }
 
 /// Who cannot do without room finds some until the tier is full of such pages.

@@ -8,7 +8,7 @@ use std::io;
 use std::path::PathBuf;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -34,6 +34,8 @@ pub struct Disk {
     pub error_ends_server: AtomicBool,
     /// Other processes carry out the jobs.
     pub others_work: AtomicBool,
+    /// Whoever is asked whether he may work has the others do something first, and waits for them.
+    pub asked: Mutex<Option<mpsc::Sender<mpsc::Sender<()>>>>,
     /// A sync of the disk lasts until somebody has waited so often.
     pub waits_for_sync: AtomicU32,
     pub waits: AtomicU32,
@@ -72,6 +74,11 @@ impl Server for Relations {
     }
 
     fn may_work(&self) -> bool {
+        if let Some(others) = &*self.0.asked.lock().unwrap() {
+            let (done, is_done) = mpsc::channel();
+            others.send(done).unwrap();
+            is_done.recv().unwrap();
+        }
         !self.0.others_work.load(Ordering::SeqCst)
     }
 
