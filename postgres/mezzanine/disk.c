@@ -30,6 +30,7 @@
 #include "storage/bufmgr.h"
 #include "storage/bufpage.h"
 #include "storage/fd.h"
+#include "storage/ipc.h"
 #include "storage/latch.h"
 #include "storage/md.h"
 #include "storage/proc.h"
@@ -559,14 +560,16 @@ mezz_without_errors(bool (*work) (const void *), const void *what, bool log_only
 	uint32		cancel_holdoff;
 	uint32		crit_sections = CritSectionCount;
 	bool		exit_on_any = ExitOnAnyError;
+	bool		exits = proc_exit_inprogress;
 	int			locks = count_locks();
 
 	HOLD_INTERRUPTS();
 	holdoff = InterruptHoldoffCount;
 	cancel_holdoff = QueryCancelHoldoffCount;
 	CritSectionCount = 0;
-	/* A checkpointer that shuts the server down would exit. */
+	/* A checkpointer that shuts the server down would exit, and so would a single-user server that does. */
 	ExitOnAnyError = mezz_without("exit_on_error") && exit_on_any;
+	proc_exit_inprogress = mezz_without("exit_on_error") && exits;
 	PG_TRY();
 	{
 		done = work(what);
@@ -585,6 +588,7 @@ mezz_without_errors(bool (*work) (const void *), const void *what, bool log_only
 	Assert(count_locks() == locks && InterruptHoldoffCount == holdoff);
 	CritSectionCount = crit_sections;
 	ExitOnAnyError = exit_on_any;
+	proc_exit_inprogress = exits;
 	RESUME_INTERRUPTS();
 	return done;
 }
@@ -649,14 +653,24 @@ may_work(void)
 
 /*
  * Errors of redo, and of the checkpoint at its end, end the server, and so do
- * those in a critical section.
+ * those in a critical section.  In the checkpoint of a shutdown they make the stop
+ * one as after a crash.  A restartpoint that fails ends nothing: the next one tries
+ * again.
  */
 static bool
 error_ends_server(void)
 {
+	bool		ends_alone = proc_exit_inprogress && !IsUnderPostmaster;
+
 	if (mezz_without("redo_room"))
 		return false;
-	return InRecovery || CritSectionCount > 0 || (AmCheckpointerProcess() && RecoveryInProgress());
+	if (InRecovery || CritSectionCount > 0)
+		return true;
+	if (ExitOnAnyError || ends_alone)
+		return !mezz_without("shutdown_room");
+	/* A single-user server makes it itself. */
+	return RecoveryInProgress() && mezz_checkpoint_ends_recovery() &&
+		(AmCheckpointerProcess() || !IsUnderPostmaster);
 }
 
 static void

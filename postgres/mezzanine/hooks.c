@@ -429,12 +429,21 @@ tier_flush_db(Oid dbid)
 		flush((MezzPage) {.database = dbid}, MEZZ_SCOPE_DATABASE);
 }
 
-/* The checkpoint under way in this process, for the line that is logged of it */
+/* The checkpoint under way in this process, or its last one */
 static struct
 {
+	int			flags;
+	/* for the line that is logged of it */
 	MezzStatistics before;		/* counters when it was marked */
 	double		seconds;		/* spent in the tier */
 } this_checkpoint;
+
+/* Whether it is the one at the end of recovery.  Says so of the last one, too. */
+bool
+mezz_checkpoint_ends_recovery(void)
+{
+	return (this_checkpoint.flags & CHECKPOINT_END_OF_RECOVERY) != 0;
+}
 
 static void
 log_checkpoint(void)
@@ -494,6 +503,7 @@ tier_checkpoint(BufferTierCheckpointPhase phase, XLogRecPtr redo, TimeLineID tli
 	switch (phase)
 	{
 		case BUFTIER_CKPT_MARKED:
+			this_checkpoint.flags = flags;
 			mezz_statistics(mezz_host, &this_checkpoint.before);
 			this_checkpoint.seconds = 0;
 			mezz_checkpoint_marked(mezz_host);

@@ -132,7 +132,7 @@ typedef struct MezzShared
 	slock_t		mutex;			/* protects what follows */
 	uint32		nsegments;
 	MezzSegment segments[MEZZ_SEGMENTS_MAX];
-	/* why a file took no pages last; empty if all did */
+	/* why a file took no pages the last time that one did not; empty if none ever did */
 	char		refused[MEZZ_TEXT_BYTES];
 	MezzCounts	counts_at_reset;
 	TimestampTz stats_reset;
@@ -160,6 +160,7 @@ extern void mezz_report(int elevel, int sqlerrcode, const MezzMessage *message);
 
 /* hooks.c */
 extern const BufferTierRoutine mezz_routine;
+extern bool mezz_checkpoint_ends_recovery(void);
 
 /* failure.c */
 extern bool mezz_tier_exists(void);

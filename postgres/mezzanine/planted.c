@@ -30,8 +30,8 @@ static const char *const rules[] = {
 	"drop_fork",				/* a truncated fork is forgotten */
 	"drop_rels",				/* a dropped relation is forgotten */
 	"evict_checksum",			/* a clean page gets a fresh checksum */
-	"exit_on_error",			/* a checkpointer that stops the server outlives
-								 * what stage-out meets */
+	"exit_on_error",			/* whoever stops the server outlives what
+								 * stage-out meets */
 	"failed_write",				/* what cannot be written to flash is written
 								 * to disk */
 	"failure",					/* a failed device is noticed */
@@ -83,6 +83,7 @@ static const char *const rules[] = {
 	"short_file",				/* stage-out makes up for a missing segment in
 								 * recovery */
 	"shutdown_drain",			/* files are current after a shutdown */
+	"shutdown_room",			/* the checkpoint of a shutdown finds it, too */
 	"skips_log",				/* what skips the log is not taken before its
 								 * transaction has ended */
 	"timeline",					/* a redo point is one of a timeline */

@@ -245,12 +245,14 @@ impl Tier {
                 Carried::NoRoom => WAITS,
                 Carried::TooMany => RESTS,
             };
+            let control = self.control();
+            // Under one lock: who finds that the front waits finds for what.
+            let _guard = control.lock.lock(self.owner);
+            control.lane_end.set(group);
             if resting == WAITS {
-                self.wait_for_room(group, room);
+                control.lane_room.set(room);
             }
-            let _guard = self.control().lock.lock(self.owner);
-            self.control().lane_end.set(group);
-            self.control().resting.set(resting);
+            control.resting.set(resting);
             return;
         }
     }

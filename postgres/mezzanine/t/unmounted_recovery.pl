@@ -1,9 +1,9 @@
 # A machine starts again after a crash, and the file system of a tablespace is not mounted: redo has nothing for it. Stage-out while redo
 # runs makes none of its files anew, with holes in place of what the tier does not have; reads are errors, as without a tier, and once it
 # is mounted everything is there. That goes for as many pages as the tier can hold beside those of others. With more of them the start
-# ends and names a file; nothing is lost, and once that is there the server starts.
+# ends and names a file; nothing is lost, and once that is there the server starts. A stop finds as much room.
 #
-# Rules: missing_old, redo_room, refused_named
+# Rules: missing_old, redo_room, refused_named, exit_on_error, shutdown_room
 use strict;
 use warnings FATAL => 'all';
 
@@ -72,6 +72,44 @@ mounted($space);
 ok($node->poll_query_until('postgres', 'SELECT count(*), sum(id), sum(ver) FROM big', '300000|45000150000|300000'),
 	'more than half of the tier: mounted again, there is room');
 is(whole($node, 't'), $all, 'more than half of the tier: all rows in their newest version');
+$node->stop;
+
+# The same by a single-user server, which makes the checkpoint at the end itself; that writes most of what was redone.
+($node, $space, $path, $all) = unmounted('unmounted_single', 1220);
+my ($said, $statement) = ('', "SELECT sum(ver) FROM big;\n");
+ok(IPC::Run::run([ 'postgres', '--single', '-D', $node->data_dir, '-c', 'shared_buffers=64MB', 'postgres' ],
+		'<', \$statement, '>', \$out, '2>', \$said, IPC::Run::timeout(120)), 'more than half of the tier: a single-user server starts, and ends')
+	or diag($said);
+like($out, qr/sum = "300000"/, 'more than half of the tier: it has redone everything');
+unlike($said, qr/there is no room|FATAL/, 'more than half of the tier: there was room for that');
+mounted($space);
+$node->start;
+is(whole($node, 't'), $all, 'more than half of the tier: all rows in their newest version, and none is lost to it');
+$node->stop;
+
+# A tablespace goes away under a server that runs. Its stop writes all that is in shared buffers, and finds room in the tier, too.
+($node, $space, $path, $all) = unmounted('unmounted_stop', 1100);
+mounted($space);
+$node->append_conf('postgresql.conf', 'shared_buffers = 64MB');
+$node->start;
+create_extension($node);
+$node->safe_psql('postgres', 'SELECT mezzanine_drain()');
+$node->safe_psql('postgres', 'UPDATE t SET ver = ver + 1');
+$all = whole($node, 't');
+evict($node, 't');
+rename $space, "$space.device" or die "$space: $!";
+mkdir $space or die "$space: $!";
+$node->safe_psql('postgres', 'UPDATE big SET ver = 2 WHERE id <= 100000');
+$from = -s $node->logfile;
+$node->stop('fast', fail_ok => 1);
+my ($state) = run_command(['pg_controldata', $node->data_dir]);
+like($state, qr/cluster state: +shut down\n/, 'a stop is in order');
+unlike(log_since($node, $from), qr/FATAL:  there is no room|PANIC|TRAP/, 'a stop finds room');
+$node->_update_pid(0);
+mounted($space);
+$node->start;
+is(whole($node, 't'), $all, 'after the stop: all rows in their newest version');
+is(whole($node, 'big'), '300000|45000150000|400000', 'after the stop: and those of others');
 $node->stop;
 
 SKIP:
