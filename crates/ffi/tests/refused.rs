@@ -185,13 +185,20 @@ fn who_waits_for_room_waits_for_others() {
             threads.spawn(others);
             let write = |block| host.write(&id(block), &page(1), 1, Some(tier.mark()));
             let told = (0..5000).find(|&block| write(block).is_err()).unwrap();
+            let seen = tier.progress();
             machine.disk.waits_for_sync.store(0, Ordering::SeqCst);
             // More attempts could find some.
             let stage_in = || tier.stage_in(&id(told), &page(1), StageKind::DirtySince(tier.mark()), 1);
-            let none_comes = (0..50).all(|_| {
+            let ends = (0..5000).find_map(|_| {
                 std::thread::sleep(Duration::from_millis(2));
-                stage_in() == StageIn::Full
+                let at_rest = tier.rests_for_disk() && !tier.may_make_room();
+                if stage_in() == StageIn::Full {
+                    at_rest.then_some(tier.progress() == seen)
+                } else {
+                    Some(false)
+                }
             });
+            let none_comes = ends == Some(true);
             over.store(true, Ordering::SeqCst);
             none_comes && (0..told).all(|block| read(&host, &machine, block) == Some(1))
         })
