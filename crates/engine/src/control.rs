@@ -104,8 +104,8 @@ pub(crate) struct Control {
     pub(crate) resting: Word,
     pub(crate) carried: Word,
     pub(crate) carried_from: Word,
-    /// How many more that attempts have let be appended again, and where the rear, or the next version, was at
-    /// the last one.
+    /// How many more that attempts have let be appended again, and where the rear, or the next version, was
+    /// at the last one.
     pub(crate) carried_more: Word,
     pub(crate) carried_more_at: Word,
     /// Whether the host lets its disk refuse pages, so that room is kept for them.

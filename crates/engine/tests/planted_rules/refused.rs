@@ -318,8 +318,8 @@ fn half_of_the_tier_may_be_refused() {
 }
 
 /// More than half of a small tier is refused, and stage-out rests. Then disk takes most of it, or most of it
-/// is dropped, but for the page that the front has come to: others find room all the same. Stage-out rested on:
-/// each attempt met that page, and ended there.
+/// is dropped, but for the page that the front has come to: others find room all the same. Stage-out rested
+/// on: each attempt met that page, and ended there.
 fn rests_no_longer(dropped: bool) -> bool {
     let mut config = TierConfig::new(4096, 448);
     (config.group_pages, config.survivors_max) = (7, 3);
