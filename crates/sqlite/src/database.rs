@@ -44,7 +44,6 @@ pub(crate) struct Database {
     /// Withdrawn when a log file is opened on something that does not keep this promise.
     logs_powersafe: AtomicBool,
     log_directory: Mutex<LogDirectory>,
-    log_directory_absent: AtomicBool,
     /// Its logs are in that directory, or would be: from [`Database::entered`] to [`Database::leave_logs`].
     logs_entered: AtomicBool,
     next_holder: AtomicU64,
@@ -53,6 +52,8 @@ pub(crate) struct Database {
 /// How far the log directory of a database is.
 #[derive(Default)]
 struct LogDirectory {
+    /// There is none, for want of room.
+    absent: bool,
     /// A crash leaves it.
     durable: bool,
     /// It says this opening of the tier.
@@ -108,7 +109,6 @@ impl Database {
             handing: Mutex::default(),
             logs_powersafe: AtomicBool::new(true),
             log_directory: Mutex::default(),
-            log_directory_absent: AtomicBool::new(false),
             logs_entered: AtomicBool::new(false),
             next_holder: AtomicU64::new(0),
         }
@@ -186,8 +186,8 @@ impl Database {
     pub(crate) fn entered(&self, entered: Entered) {
         let mut directory = unpoisoned(&self.log_directory);
         let syncs_before = self.sidecar.syncs_begun();
-        *directory = LogDirectory { durable: entered.durable, named: false, syncs_before };
-        self.log_directory_absent.store(entered.absent, Ordering::Release);
+        *directory =
+            LogDirectory { absent: entered.absent, durable: entered.durable, named: false, syncs_before };
         self.logs_entered.store(true, Ordering::Release);
     }
 
@@ -197,21 +197,14 @@ impl Database {
         self.logs_entered.load(Ordering::Acquire)
     }
 
-    /// Whether there is none, for want of room. Readers ask, and do not wait for those who write logs.
-    pub(crate) fn lacks_log_directory(&self) -> bool {
-        self.log_directory_absent.load(Ordering::Acquire)
-    }
-
     /// Before a log is made: its directory is there, also where there was no room for it when the database was
     /// opened.
     pub(crate) fn provide_log_directory(&self) -> Result<(), Error> {
-        if self.lacks_log_directory() {
-            let mut directory = unpoisoned(&self.log_directory);
-            if self.lacks_log_directory() {
-                logs::make_up(&self.path)?;
-                directory.syncs_before = self.sidecar.syncs_begun();
-                self.log_directory_absent.store(false, Ordering::Release);
-            }
+        let mut directory = unpoisoned(&self.log_directory);
+        if directory.absent {
+            logs::make_up(&self.path)?;
+            directory.syncs_before = self.sidecar.syncs_begun();
+            directory.absent = false;
         }
         Ok(())
     }
@@ -243,7 +236,7 @@ impl Database {
     pub(crate) fn leave_logs(&self) -> Result<(), Error> {
         let directory = std::mem::take(&mut *unpoisoned(&self.log_directory));
         self.logs_entered.store(false, Ordering::Release);
-        if self.lacks_log_directory() {
+        if directory.absent {
             return Ok(());
         }
         logs::leave(&self.path, directory.durable).map(|_| ())

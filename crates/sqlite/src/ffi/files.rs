@@ -82,6 +82,13 @@ pub(super) unsafe fn open_database(
         let code = if error.kind() == ErrorKind::Busy { abi::BUSY } else { abi::CANTOPEN };
         core.fail(&error, code)
     };
+    let open_plain = || {
+        // SAFETY: contract 2 and 4; the memory is large enough for the base VFS, which takes the file over for
+        // good.
+        let opened = unsafe { base_open(core, name, file, flags, out) };
+        // SAFETY: as said.
+        unsafe { refuse_guarded(core, path, file, opened) }
+    };
     let settings = &core.settings;
     let given = match Params::read(parameter) {
         Ok(given) => given,
@@ -100,13 +107,11 @@ pub(super) unsafe fn open_database(
             Ok(Place::Tier(params)) if !joins && is_for_others(path, &params) => {
                 let shown = path.display();
                 core.api.log(abi::WARNING, &format!("{shown} is opened without a tier: this process can write neither it nor what stands beside it"));
-                // SAFETY: by the caller.
-                return unsafe { open_plain(core, name, path, file, flags, out) };
+                return open_plain();
             }
             Ok(Place::Tier(params)) => *params,
             Ok(Place::Plain) if by_name => Params::default(),
-            // SAFETY: by the caller.
-            Ok(Place::Plain) => return unsafe { open_plain(core, name, path, file, flags, out) },
+            Ok(Place::Plain) => return open_plain(),
             Err(error) => return core.fail(error, abi::CANTOPEN),
         };
         match mount::open(path, wish, settings.mount.as_ref(), &params) {
@@ -134,22 +139,13 @@ pub(super) unsafe fn open_database(
     abi::OK
 }
 
-/// A database of which nothing says that it is on a tier, by the VFS below. If it is on one all the same, it is
-/// refused before SQLite plays its log back into the pages that are on disk, and removes it.
+/// What the VFS below says of opening a database of which nothing says that it is on a tier. If it is on one all
+/// the same, it is refused before SQLite plays its log back into the pages that are on disk, and removes it.
 ///
 /// # Safety
-/// As for [`open_database`].
-unsafe fn open_plain(
-    core: &Core,
-    name: *const c_char,
-    path: &Path,
-    file: *mut File,
-    flags: c_int,
-    out: *mut c_int,
-) -> c_int {
-    // SAFETY: contract 2 and 4; the memory is large enough for the base VFS, which takes the file over for good.
-    let opened = unsafe { base_open(core, name, file, flags, out) };
-    // SAFETY: it was just opened, and `file` is its memory.
+/// The file is in the memory that SQLite gave to `xOpen`, and open if that is what was said.
+unsafe fn refuse_guarded(core: &Core, path: &Path, file: *mut File, opened: c_int) -> c_int {
+    // SAFETY: by the caller.
     let Some(head) = (unsafe { file.as_mut() }).filter(|_| opened == abi::OK) else { return opened };
     // SAFETY: the methods of an open file live as long as its VFS.
     let Some(methods) = (unsafe { head.pMethods.as_ref() }) else { return opened };
