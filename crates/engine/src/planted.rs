@@ -102,8 +102,10 @@ bugs! {
         /// cache. (The volume's part.)
         OpenedUnflushed,
         /// A superblock is written while the other copy of it may be in the device's cache alone: power takes
-        /// both. (The volume's part.)
+        /// both.
         SuperblockUnflushed,
+        /// Of two copies of the superblock that say the same either counts as the one that is durable.
+        TurnUnseen,
         /// A page is called given up before that is durable: a crash finds it lost again. (The part of the volume, and of a server's host.)
         GivenUpUnsynced,
         /// An open group that nothing was put into yet counts as one that has to be durable before the tier is closed.

@@ -209,12 +209,19 @@ impl Database {
         Ok(())
     }
 
+    /// Whether the first write of a log syncs the log directory ([`Self::log_begins`]), and so has a new log in it
+    /// durable as well.
+    pub(crate) fn is_log_directory_synced_at_next_write(&self) -> bool {
+        self.has_entered_logs() && !unpoisoned(&self.log_directory).named
+    }
+
     /// Before a log is written: what says whose it is, is durable. With a log that a crash leaves the
-    /// database has to be used again, so this is a change of the tier like any other.
-    pub(crate) fn log_begins(&self) -> Result<(), Error> {
+    /// database has to be used again, so this is a change of the tier like any other. Says whether what is in
+    /// the log directory was made durable for that.
+    pub(crate) fn log_begins(&self) -> Result<bool, Error> {
         let mut directory = unpoisoned(&self.log_directory);
         if directory.named || !self.writable || planted::is(Bug::LogUnnamed) {
-            return Ok(());
+            return Ok(false);
         }
         match self.mount.volume.nonce() {
             Some(now) => {
@@ -229,7 +236,7 @@ impl Database {
             logs::keep(&self.path)?;
         }
         (directory.durable, directory.named) = (true, true);
-        Ok(())
+        Ok(true)
     }
 
     /// The last connection closes: the log directory goes if no log is left.

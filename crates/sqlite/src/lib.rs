@@ -48,6 +48,7 @@ mod logs;
 mod timing;
 
 mod online;
+mod openings;
 mod record;
 mod replace;
 

@@ -12,7 +12,7 @@
 //!     wal               the write-ahead log, if any
 //!     journal           the rollback journal, if any
 //!     README            whose it is, and what to do
-//!     opening           with which opening of the tier the logs go
+//!     opening.1.…       with which opening of the tier the logs go
 //! ```
 //! A stock SQLite looks for `app.db-wal` whenever it opens `app.db`, in every journal mode; it finds
 //! something that is no file and says "unable to open database file", with nothing changed. The directory
@@ -38,7 +38,7 @@ use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use mezzanine_engine::planted::{self, Bug};
@@ -47,19 +47,13 @@ use mezzanine_volume::Nonce;
 use crate::error::{Error, ErrorKind};
 use crate::ffi;
 use crate::flash_file::is_flash_file;
+use crate::openings::{Openings, hex};
 
 const WAL: &str = "wal";
 const JOURNAL: &str = "journal";
-const README: &str = "README";
-const OPENING: &str = "opening";
-/// While it is being written; a full disk leaves it.
-const OPENING_NEW: &str = "opening.new";
+pub(crate) const README: &str = "README";
 const WAL_SUFFIX: &[u8] = b"-wal";
 const JOURNAL_SUFFIX: &[u8] = b"-journal";
-
-/// Openings that a log directory names at most. The first ones count: with later ones, in which the database
-/// could not be attached, no log was written.
-const OPENINGS_MAX: usize = 8;
 
 /// The directory that holds the logs of the database at `database`.
 pub(crate) fn directory(database: &Path) -> PathBuf {
@@ -170,7 +164,7 @@ pub(crate) fn enter(database: &Path) -> Result<Entered, Error> {
         let _ = give_back(database);
     }
     // One that names no opening is of an attempt that died: before a log is written there, [`own`] names it.
-    let unused = || directory.join(OPENING).try_exists().is_ok_and(|named| !named);
+    let unused = || Openings::of(database, &directory).is_ok_and(|openings| openings.is_silent());
     entered.map(|taken| Entered {
         unused: made || unused() && !planted::is(Bug::DeadAttemptsLogKept),
         durable: taken == Taken::Durable,
@@ -251,7 +245,7 @@ pub(crate) fn make_up(database: &Path) -> Result<(), Error> {
 }
 
 /// Whether a file could not be made or written because its disk, or what its owner may use of it, is full.
-fn is_full(error: &io::Error) -> bool {
+pub(crate) fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
@@ -265,7 +259,7 @@ fn share_directory(database: &Path, made: &Path) -> io::Result<()> {
 
 /// A new file in the place of whatever has this name, for those that the database is for. Who owns the directory
 /// may have put a link there, and root must not follow it.
-fn made_anew(database: &Path, path: &Path) -> io::Result<File> {
+pub(crate) fn made_anew(database: &Path, path: &Path) -> io::Result<File> {
     absent_is_fine(fs::remove_file(path))?;
     let file = OpenOptions::new().write(true).create_new(true).open(path)?;
     mezzanine_volume::give_to_owner_of(database, &file);
@@ -355,7 +349,11 @@ pub(crate) fn leave(database: &Path, durable: bool) -> Result<bool, Error> {
     if !unfinished_logs(database).is_empty() {
         return Ok(false);
     }
-    for name in [WAL, JOURNAL, README, OPENING, OPENING_NEW] {
+    match Openings::of(database, &directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        openings => openings.and_then(Openings::remove).map_err(failed)?,
+    }
+    for name in [WAL, JOURNAL, README] {
         absent_is_fine(fs::remove_file(directory.join(name))).map_err(failed)?;
     }
     absent_is_fine(fs::remove_dir(&directory)).map_err(failed)?;
@@ -363,88 +361,6 @@ pub(crate) fn leave(database: &Path, durable: bool) -> Result<bool, Error> {
         sync_parent(database).map_err(failed)?;
     }
     Ok(true)
-}
-
-/// The nonces that the log directory names; `None` if it says nothing.
-fn openings(directory: &Path) -> io::Result<Option<Vec<String>>> {
-    let mut text = String::new();
-    match File::open(directory.join(OPENING)) {
-        Ok(file) => file.take(4096).read_to_string(&mut text)?,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error),
-    };
-    Ok(Some(text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()))
-}
-
-/// Notes the openings durably. Where the database cannot be written either, its tier changes nothing, and a
-/// directory that cannot be written says what it did.
-fn write_openings(database: &Path, directory: &Path, openings: &[String], writable: bool) -> io::Result<()> {
-    match replace_openings(database, directory, openings) {
-        Err(error) if !writable && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-        done => done,
-    }
-}
-
-fn replace_openings(database: &Path, directory: &Path, openings: &[String]) -> io::Result<()> {
-    let new = directory.join(OPENING_NEW);
-    let mut file = made_anew(database, &new)?;
-    file.write_all(openings.iter().map(|opening| format!("{opening}\n")).collect::<String>().as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&new, directory.join(OPENING))?;
-    sync_directory(directory)
-}
-
-/// The file that names openings, to be written in place, in the block that it has. Half a line in it names none.
-fn openings_in_place(directory: &Path) -> io::Result<(File, String)> {
-    absent_is_fine(fs::remove_file(directory.join(OPENING_NEW)))?;
-    let path = directory.join(OPENING);
-    let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path)?;
-    let found = file.metadata()?;
-    // Who owns the directory may have put something else there, and root must not write that.
-    if !found.is_file() || found.nlink() != 1 {
-        return Err(io::Error::from(io::ErrorKind::InvalidInput));
-    }
-    let mut text = String::new();
-    (&file).take(4096).read_to_string(&mut text)?;
-    Ok((file, text))
-}
-
-/// Notes one more opening durably where there is no room for another file: in the place of one that is not
-/// `needed`, or behind the others. Where all may be needed the first ones are kept, as always.
-fn add_opening(directory: &Path, needed: Option<&str>, opening: &str) -> io::Result<()> {
-    let (file, text) = openings_in_place(directory)?;
-    let (mut at, mut lines, mut spare) = (0, 0, None);
-    for line in text.split_inclusive('\n') {
-        if line.len() == opening.len() + 1 {
-            lines += 1;
-            if needed.is_some_and(|needed| line.trim_end() != needed) || lines >= OPENINGS_MAX {
-                spare = Some(at);
-            }
-        }
-        at += line.len();
-    }
-    let (at, lines) = match spare {
-        Some(spare) => (spare, format!("{opening}\n")),
-        None => (text.len(), format!("\n{opening}\n")),
-    };
-    file.write_all_at(lines.as_bytes(), at as u64)?;
-    file.sync_all()
-}
-
-/// Has the directory name this opening alone, which it names already, where there is no room for another file.
-fn leave_opening(directory: &Path, opening: &str) -> io::Result<()> {
-    let (file, text) = openings_in_place(directory)?;
-    let line = format!("{opening}\n");
-    if !text.contains(&line) {
-        return Err(io::Error::from(io::ErrorKind::StorageFull));
-    }
-    let whole = line.repeat(text.len().div_ceil(line.len()));
-    file.write_all_at(&whole.as_bytes()[..text.len().max(line.len())], 0)?;
-    file.sync_all()
-}
-
-fn hex(nonce: &Nonce) -> String {
-    nonce.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Before `database` is attached in the opening `now`: refuses logs that hold something if they are of
@@ -457,37 +373,54 @@ pub(crate) fn claim(database: &Path, before: Option<Nonce>, now: Nonce, writable
     let failed = |source| Error::io("look at the log directory of", database.display(), source);
     let unfinished = unfinished_logs(database);
     let Some(log) = unfinished.first() else { return Ok(()) };
-    let known = openings(&directory).map_err(failed)?;
-    if let (Some(before), Some(known)) = (&before, &known) {
-        if !known.contains(&hex(before)) && !planted::is(Bug::LogsUncompared) {
+    let mut openings = Openings::of(database, &directory).map_err(failed)?;
+    let before = before.as_ref().map(hex);
+    if let Some(before) = before.as_ref().filter(|_| !openings.is_silent()) {
+        if !openings.names(before) && !planted::is(Bug::LogsUncompared) {
             let reason = format!(
                 "it is of another moment than the database: it was written in another opening of the tier than the one in which {} was last used",
                 database.display()
             );
             return Err(Error::new(ErrorKind::StrayLog, "use the log", log.display(), reason).advise(
-                "put back the database, its sidecar, its log directory and the flash of one moment; if the log is known to be the newest, remove the file 'opening' beside it",
+                "put back the database, its sidecar, its log directory and the flash of one moment; if the log is known to be the newest, remove the files beside it whose names begin with 'opening'",
             ));
         }
     }
     // A sidecar that is missing or cannot be read says nothing, and may be put back: the logs stay what they
     // were until the database is attached.
-    let needed = before.as_ref().map(hex);
-    let has_some = known.is_some();
-    let earlier = match (&needed, known) {
-        (Some(needed), _) => vec![needed.clone()],
-        (None, Some(known)) => known,
-        (None, None) => return Ok(()),
-    };
-    let both: Vec<String> = earlier.into_iter().take(OPENINGS_MAX - 1).chain([hex(&now)]).collect();
-    let written = match write_openings(database, &directory, &both, writable) {
-        Err(error) if is_full(&error) && has_some => {
-            // Going on with the log needs a sidecar in the place of the present one, and that needs room.
-            absent_is_fine(fs::remove_file(directory.join(README))).map_err(failed)?;
-            add_opening(&directory, needed.as_deref(), &hex(&now))
+    if before.is_none() && openings.is_silent() {
+        return Ok(());
+    }
+    let now = hex(&now);
+    let mut note = || {
+        if let Some(before) = &before {
+            openings.add(before)?;
+            openings.add(&now)?;
+            openings.keep_only(&[before, &now])?;
+        } else {
+            openings.add(&now)?;
         }
-        written => written,
+        openings.sync()
     };
-    written.map_err(failed)
+    said_if_possible(note(), writable).map_err(failed)
+}
+
+/// Where the database cannot be written either, its tier changes nothing, and a directory that cannot be written
+/// says what it did.
+fn said_if_possible(noted: io::Result<()>, writable: bool) -> io::Result<()> {
+    match noted {
+        Err(error) if !writable && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        noted => noted,
+    }
+}
+
+/// Makes an empty log, if there is none.
+pub(crate) fn make(database: &Path, log: &Path) -> bool {
+    let made = OpenOptions::new().write(true).create_new(true).open(log);
+    made.is_ok_and(|made| {
+        mezzanine_volume::give_to_owner_of(database, &made);
+        true
+    })
 }
 
 /// The directory is there after a crash.
@@ -508,11 +441,13 @@ pub(crate) fn own(database: &Path, now: Nonce, writable: bool) -> Result<(), Err
     if !directory.is_dir() {
         return Ok(());
     }
-    let written = match write_openings(database, &directory, &[hex(&now)], writable) {
-        Err(error) if is_full(&error) => leave_opening(&directory, &hex(&now)).map_err(|_| error),
-        written => written,
-    };
-    written
+    let now = hex(&now);
+    let noted = Openings::of(database, &directory).and_then(|mut openings| {
+        openings.add(&now)?;
+        openings.keep_only(&[&now])?;
+        openings.sync()
+    });
+    said_if_possible(noted, writable)
         .map_err(|source| Error::io("note the opening in the log directory of", database.display(), source))
 }
 
@@ -550,7 +485,7 @@ fn readme(database: &Path) -> String {
     )
 }
 
-fn sync_directory(directory: &Path) -> io::Result<()> {
+pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 
@@ -558,52 +493,5 @@ pub(crate) fn sync_parent(path: &Path) -> io::Result<()> {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => sync_directory(parent),
         _ => sync_directory(Path::new(".")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    #[allow(clippy::unwrap_used)]
-    fn an_opening_is_added_in_the_place_of_one_that_is_not_needed() {
-        let [needed, other, now, later] = ["a", "b", "c", "d"].map(|digit| digit.repeat(32));
-        let directory = std::env::temp_dir().join(format!("mezzanine-openings-{}", std::process::id()));
-        fs::create_dir_all(&directory).unwrap();
-        let write = |text: String| fs::write(directory.join(OPENING), text).unwrap();
-        let add = |needed: Option<&str>, opening: &str| add_opening(&directory, needed, opening).unwrap();
-        let found = || openings(&directory).unwrap().unwrap();
-
-        write(format!("{needed}\n"));
-        add(Some(&needed), &now);
-        assert_eq!(found(), [&*needed, &now]);
-        let bytes = fs::metadata(directory.join(OPENING)).unwrap().len();
-        add(Some(&needed), &later);
-        assert_eq!(found(), [&*needed, &later]);
-        assert_eq!(fs::metadata(directory.join(OPENING)).unwrap().len(), bytes);
-
-        // Where nobody knows which is needed all are, and of one that was torn nothing is taken for another.
-        write(format!("{needed}\n{other}\n{}", &now[..7]));
-        add(None, &later);
-        let found = found();
-        assert!([&needed, &other, &later].iter().all(|opening| found.contains(*opening)), "{found:?}");
-        assert!(!found.contains(&now));
-
-        write(format!("{needed}\n{other}\n"));
-        assert!(leave_opening(&directory, &now).is_err(), "it was not named");
-        leave_opening(&directory, &other).unwrap();
-        assert_eq!(openings(&directory).unwrap().unwrap(), [&*other, &other]);
-        for number in 0..100 {
-            add_opening(&directory, None, &format!("{number:032}")).unwrap();
-        }
-        let found = openings(&directory).unwrap().unwrap();
-        assert_eq!(
-            (found.len(), &found[0], &*found[OPENINGS_MAX - 1]),
-            (OPENINGS_MAX, &other, &*format!("{:032}", 99))
-        );
-        fs::hard_link(directory.join(OPENING), directory.join("another")).unwrap();
-        assert!(add_opening(&directory, None, &now).is_err());
-        fs::remove_dir_all(directory).unwrap();
     }
 }

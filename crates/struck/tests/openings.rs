@@ -81,8 +81,8 @@ fn an_opening_that_changes_nothing_syncs_nothing() {
             println!("{mode} {journal}: {ours:?}, without a tier {stock:?}");
             assert_eq!(ours["read"], 0, "{mode} {journal}");
             assert_eq!(stock["read"], 0, "{journal}");
-            // The superblock, its sidecar and the log directory; the changes that follow have paid.
-            assert!(ours["first"] <= stock["first"] + 7, "{mode} {journal}");
+            // The superblock, the sidecar, and what its directory says; the changes that follow have paid.
+            assert!(ours["first"] <= stock["first"] + 3, "{mode} {journal}");
             assert!(ours["second"] <= stock["second"] + 4, "{mode} {journal}");
         }
     }

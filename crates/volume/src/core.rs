@@ -17,7 +17,7 @@ use crate::home::FileInner;
 use crate::note::Table;
 use crate::pacing::Pacing;
 use crate::record::Recording;
-use crate::registry::{Registry, write_superblock};
+use crate::registry::{Registry, Writing, write_superblock};
 use crate::signal::Signal;
 use crate::statistics::Counters;
 
@@ -204,15 +204,20 @@ impl TierHost {
     }
 
     /// Writes a superblock, with the lock of the last one in hand. Where that was written without a failure,
-    /// copies that cannot be read any more are written anew. Else a copy that reads as whole may be in the
-    /// device's cache alone, left there by a process that died or by a write that failed, and is made durable
-    /// before the other one is written over: the loss of power would take both.
+    /// copies that cannot be read any more are written anew.
     pub(crate) fn write_superblock(&self, next: &Superblock) -> Result<(), DeviceError> {
         let both_known = self.superblocks_known.swap(false, Ordering::AcqRel);
-        if !both_known && !planted::is(Bug::SuperblockUnflushed) {
-            self.flash.flush()?;
-        }
-        write_superblock(&*self.flash, next, both_known)?;
+        let write = if both_known { Writing::Anew } else { Writing::Unknown };
+        write_superblock(&*self.flash, next, write)?;
+        self.superblocks_known.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Writes the superblock of an opening that starts. The change that it starts for, or the next superblock,
+    /// has its second copy made durable.
+    pub(crate) fn write_first_superblock(&self) -> Result<(), DeviceError> {
+        let superblock = lock(&self.superblock);
+        write_superblock(&*self.flash, &superblock, Writing::InPassing)?;
         self.superblocks_known.store(true, Ordering::Release);
         Ok(())
     }

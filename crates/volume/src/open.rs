@@ -21,7 +21,7 @@ use crate::core::{TierHost, TierParts};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::jobs::OWNER;
 use crate::note::Table;
-use crate::registry::{OpenReport, OpenedTier, write_superblock};
+use crate::registry::{OpenReport, OpenedTier, Writing, write_superblock};
 use crate::roster::Roster;
 use crate::volume::Volume;
 
@@ -197,7 +197,7 @@ pub(crate) fn format_tier(
     roster.write(flash).map_err(failed)?;
     flash.flush().map_err(failed)?;
     let first = begin(Superblock::new(&geometry, tier_uuid, database_uuid));
-    write_superblock(flash, &first, false).map_err(failed)?;
+    write_superblock(flash, &first, Writing::Unknown).map_err(failed)?;
     Ok(tier_uuid)
 }
 
@@ -371,8 +371,8 @@ pub(crate) fn open_tier(
     let config = &choose(&found.config);
     // What is read back must be durable: after a crash of the process that used it the last writes may still
     // be in the cache. Of a tier that was closed all was durable before its superblock said so; if that is
-    // lost with the power, the one before it, both copies of which were durable, leads to the same pages. So
-    // there is time until the next one is written (`TierHost::write_superblock`).
+    // lost with the power, the one before it, a copy of which was durable, leads to the same pages. So there is
+    // time until the next one is written, which flushes first where it has to.
     if found.state == TierState::Open && !planted::is(Bug::OpenedUnflushed) {
         flash.flush().map_err(|error| VolumeError::from_device(OPERATION, &name, error))?;
     }

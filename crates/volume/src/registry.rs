@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use mezzanine_device::{Device, DeviceError, DeviceErrorKind};
 use mezzanine_engine::RecoveryReport;
-use mezzanine_engine::format::{Superblock, SuperblockError, TierState, rewrite_superblock};
+use mezzanine_engine::format::{self, Superblock, SuperblockError, TierState};
 use mezzanine_engine::interleave::sync::atomic::Ordering;
 use mezzanine_engine::planted::{self, Bug};
 
-use crate::core::{TierHost, lock};
+use crate::core::TierHost;
 use crate::error::VolumeError;
 use crate::home::FileInner;
 use crate::open::Reader;
@@ -76,24 +76,38 @@ impl OpenedTier {
             flash.flush().map_err(failed)?;
         }
         if !planted::is(Bug::EpochUnwritten) {
-            host.write_superblock(&lock(&host.superblock)).map_err(failed)?;
+            host.write_first_superblock().map_err(failed)?;
         }
         host.begun.store(true, Ordering::Release);
         Ok(())
     }
 }
 
-/// Makes a superblock durable. If the caller knows what both copies say, those that cannot be read any more
-/// are written anew.
+/// What is known of the superblock that is written over.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Writing {
+    /// Nothing.
+    Unknown,
+    /// Nothing; and a flush is soon to come.
+    InPassing,
+    /// What both copies say: those that cannot be read any more are written anew.
+    Anew,
+}
+
+/// Makes a superblock durable.
 pub(crate) fn write_superblock(
     flash: &dyn Device,
     superblock: &Superblock,
-    both_known: bool,
+    writing: Writing,
 ) -> Result<(), DeviceError> {
-    let write = if both_known { rewrite_superblock } else { mezzanine_engine::format::write_superblock };
+    let write = match writing {
+        Writing::Unknown => format::write_superblock,
+        Writing::InPassing => format::write_superblock_in_passing,
+        Writing::Anew => format::rewrite_superblock,
+    };
     write(&mut Reader(flash), superblock).map_err(|error| match error {
         SuperblockError::Unreadable(error) => {
-            let next = if both_known {
+            let next = if writing == Writing::Anew {
                 "they were written anew and cannot be read either, so the tier cannot be opened again: drain it, or replace the device, while it is in use"
             } else {
                 "nothing was written over them: see to the device and try again"

@@ -6,6 +6,11 @@
 //! cannot be read just now may be the whole one, so it comes after one that is known to be damaged, and where
 //! neither can be read nothing is written: but by a host that uses the tier and has written both itself,
 //! which knows what they say and writes them anew.
+//!
+//! A copy that reads as whole may be in the device's cache alone, left there by a process that died or by a
+//! write that reported an error and came through. So the device is flushed before a copy is written over, or
+//! the loss of power could take both. It need not be where the two say the same and which of them was written
+//! first: that one was durable before the second was begun, and the second goes first.
 
 use super::fields::{Reader, Writer};
 use super::{FORMAT_VERSION, FORMAT_VERSION_DRAINED, FormatError, Nonce, Nonces, plausible};
@@ -22,6 +27,8 @@ pub const SUPERBLOCK_OFFSETS: [u64; 2] = [0, 4096];
 /// How a copy of a superblock begins.
 pub const SUPERBLOCK_MAGIC: [u8; 8] = *b"MEZZTIER";
 const CHECKSUM_AT: usize = SUPERBLOCK_BYTES - 4;
+/// Which of the two copies it is; a byte that was zero before copies said so.
+const TURN_AT: usize = CHECKSUM_AT - 1;
 
 /// Whether a tier was left in order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -229,8 +236,12 @@ impl Superblock {
         point == self.confirmed || pending || planted::is(Bug::RedoPointUnchecked)
     }
 
-    /// The bytes of one copy.
+    /// The bytes of a copy that does not say whether it was written first.
     pub fn encode(&self) -> [u8; SUPERBLOCK_BYTES] {
+        self.encode_copy(Turn::Unsaid)
+    }
+
+    fn encode_copy(&self, turn: Turn) -> [u8; SUPERBLOCK_BYTES] {
         let (epoch, generation) = (u64::from(self.epoch), self.generation);
         assert!(
             Bound::Epoch.holds(&[epoch]) && Bound::Generation.holds(&[generation]),
@@ -283,7 +294,8 @@ impl Superblock {
         writer.bytes(&self.sessions.confirmed).bytes(&self.sessions.pending);
         self.nonces.write(&mut writer);
         writer.u64(self.redone_from);
-        debug_assert!(writer.at() <= CHECKSUM_AT);
+        debug_assert!(writer.at() <= TURN_AT);
+        out[TURN_AT] = turn.code();
         let checksum = crc32c::crc32c(&out[..CHECKSUM_AT]);
         out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
         out
@@ -415,18 +427,57 @@ pub enum SuperblockError<E> {
     Failed(E),
 }
 
+/// When a copy was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Turn {
+    /// When the other one was durable.
+    Second,
+    Unsaid,
+    /// Before the other one.
+    First,
+}
+
+impl Turn {
+    const fn code(self) -> u8 {
+        match self {
+            Self::Unsaid => 0,
+            Self::First => 1,
+            Self::Second => 2,
+        }
+    }
+
+    /// Of a copy that is whole.
+    const fn of(copy: &[u8]) -> Self {
+        match copy[TURN_AT] {
+            1 => Self::First,
+            2 => Self::Second,
+            _ => Self::Unsaid,
+        }
+    }
+}
+
 /// What a copy is worth, the lowest first. One that cannot be read just now may be the only whole one, and so
 /// is worth more than one that was read and is damaged; and never more than one that was read and is whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Worth {
     Damaged,
     Unreadable,
-    Whole { generation: u64 },
+    Whole { generation: u64, turn: Turn },
+}
+
+/// Whether `second` is known to be durable, and says the same as `first`.
+fn is_pair(first: Worth, second: Worth) -> bool {
+    let (Worth::Whole { generation, turn }, Worth::Whole { generation: other, turn: its }) = (first, second)
+    else {
+        return false;
+    };
+    let turns_fit = (turn, its) == (Turn::Second, Turn::First) || planted::is(Bug::TurnUnseen);
+    generation == other && turns_fit
 }
 
 /// Writes both copies, one after the other and first the one that is worth less, so that one whole copy is on
-/// flash at any moment: a crash may have torn the second copy the last time, and then the first is the only
-/// one.
+/// flash, durably, at any moment: a crash may have torn the second copy the last time, and then the first is
+/// the only one.
 ///
 /// # Errors
 /// What `flash` reports. After a failed write one of the copies may be torn, and the other is whole.
@@ -434,7 +485,7 @@ pub fn write_superblock<F: WriteFlash>(
     flash: &mut F,
     superblock: &Superblock,
 ) -> Result<(), SuperblockError<F::Error>> {
-    put(flash, superblock, false)
+    put(flash, superblock, Writing { both_known: false, in_passing: false })
 }
 
 /// As [`write_superblock`], by a host that uses the tier and has written the last superblock itself, both
@@ -447,21 +498,43 @@ pub fn rewrite_superblock<F: WriteFlash>(
     flash: &mut F,
     superblock: &Superblock,
 ) -> Result<(), SuperblockError<F::Error>> {
-    put(flash, superblock, true)
+    put(flash, superblock, Writing { both_known: true, in_passing: false })
+}
+
+/// As [`write_superblock`], of which one copy is durable afterwards. The other becomes so with the next flush of
+/// the device, which is soon to come: until then a rotten sector in the first one is not survived.
+///
+/// # Errors
+/// As [`write_superblock`].
+pub fn write_superblock_in_passing<F: WriteFlash>(
+    flash: &mut F,
+    superblock: &Superblock,
+) -> Result<(), SuperblockError<F::Error>> {
+    put(flash, superblock, Writing { both_known: false, in_passing: true })
+}
+
+/// How a superblock is written.
+#[derive(Clone, Copy)]
+struct Writing {
+    both_known: bool,
+    in_passing: bool,
 }
 
 fn put<F: WriteFlash>(
     flash: &mut F,
     superblock: &Superblock,
-    both_known: bool,
+    writing: Writing,
 ) -> Result<(), SuperblockError<F::Error>> {
     let mut unread = None;
     let [first, second] = read_superblocks(flash, is_whole);
     let [at_first, at_second] = SUPERBLOCK_OFFSETS;
     let mut copies = [(first, at_first), (second, at_second)].map(|(read, offset)| {
-        let worth = match read.map(|bytes| Superblock::decode_versioned(&bytes)) {
-            Ok(Ok((copy, _))) => Worth::Whole { generation: copy.generation },
-            Ok(Err(_)) => Worth::Damaged,
+        let worth = match read.map(|bytes| (Superblock::decode_versioned(&bytes), Turn::of(&bytes))) {
+            Ok((Ok((copy, _)), turn)) => {
+                let turn = if planted::is(Bug::TurnUnseen) { Turn::Unsaid } else { turn };
+                Worth::Whole { generation: copy.generation, turn }
+            }
+            Ok((Err(_), _)) => Worth::Damaged,
             Err(_) if planted::is(Bug::UnreadableCopyFirst) => Worth::Damaged,
             Err(error) => {
                 unread = Some(error);
@@ -472,20 +545,27 @@ fn put<F: WriteFlash>(
     });
     copies.sort_unstable();
     let unreadable = copies.iter().all(|(worth, _)| *worth == Worth::Unreadable);
-    let heals = both_known && !planted::is(Bug::UnreadSuperblocksKept);
+    let heals = writing.both_known && !planted::is(Bug::UnreadSuperblocksKept);
     if let (true, false, Some(error)) = (unreadable, heals, unread) {
         return Err(SuperblockError::Unreadable(error));
     }
     let none_whole = !copies.iter().any(|(worth, _)| matches!(worth, Worth::Whole { .. }));
+    let [(worse, _), (better, _)] = copies;
     if planted::is(Bug::BetterCopyFirst) {
         copies.reverse();
     }
-    let bytes = superblock.encode();
-    for (_, offset) in copies {
-        flash.write(offset, &bytes).map_err(SuperblockError::Failed)?;
+    if !is_pair(worse, better) && !planted::is(Bug::SuperblockUnflushed) {
         flash.flush().map_err(SuperblockError::Failed)?;
     }
-    if none_whole && heals && !planted::is(Bug::HealedUnread) {
+    let [(_, first), (_, second)] = copies;
+    flash.write(first, &superblock.encode_copy(Turn::First)).map_err(SuperblockError::Failed)?;
+    flash.flush().map_err(SuperblockError::Failed)?;
+    flash.write(second, &superblock.encode_copy(Turn::Second)).map_err(SuperblockError::Failed)?;
+    let heals = none_whole && heals && !planted::is(Bug::HealedUnread);
+    if !writing.in_passing || heals {
+        flash.flush().map_err(SuperblockError::Failed)?;
+    }
+    if heals {
         return read_back(flash, superblock.generation);
     }
     Ok(())

@@ -525,6 +525,8 @@ struct OpenLog {
     is_wal: bool,
     /// Whoever finds it after a crash knows whose it is.
     begun: bool,
+    /// It is new, and may not be in its directory after a crash; the base VFS does not know.
+    made: bool,
 }
 
 static LOG_METHODS: IoMethods = IoMethods {
@@ -565,6 +567,13 @@ pub(super) unsafe fn open_log(
     let bytes = usize::try_from(unsafe { (*core.base).szOsFile }).unwrap_or(0);
     let mut base = vec![0_u64; bytes.div_ceil(8).max(1)].into_boxed_slice();
     let inner = base.as_mut_ptr().cast::<File>();
+    // A new log is durable in its directory with what says whose it is, at its first write. The base VFS would
+    // sync the directory once more for a file that it makes itself.
+    let syncs_itself =
+        database.as_ref().filter(|_| flags & (abi::OPEN_CREATE | abi::OPEN_EXCLUSIVE) == abi::OPEN_CREATE);
+    let syncs_itself = syncs_itself.filter(|database| database.is_log_directory_synced_at_next_write());
+    let made = syncs_itself.is_some_and(|database| logs::make(database.path(), &place));
+    let flags = if made { flags & !abi::OPEN_CREATE } else { flags };
     // Without URI parameters there is nothing to look for behind the name.
     // SAFETY: `inner` has the size that the base VFS asks for, and with `name` stays until `log_close`.
     let code = unsafe { base_open(core, name.as_ptr(), inner, flags & !abi::OPEN_URI, out) };
@@ -577,7 +586,8 @@ pub(super) unsafe fn open_log(
     let is_wal = flags & abi::OPEN_WAL != 0;
     let (origin, unsynced) = (Origin::here(), Unsynced::default());
     let begun = false;
-    let state = OpenLog { core, origin, path: place, _name: name, base, unsynced, database, is_wal, begun };
+    let state =
+        OpenLog { core, origin, path: place, _name: name, base, unsynced, database, is_wal, begun, made };
     let slot = Slot { head: File { pMethods: &LOG_METHODS }, state: Box::into_raw(Box::new(state)) };
     // SAFETY: contract 2, and `szOsFile` is at least the size of a slot.
     unsafe { file.cast::<Slot<OpenLog>>().write(slot) };
@@ -630,10 +640,11 @@ impl OpenLog {
     /// Before the first write.
     fn begin(&mut self) -> Result<(), Error> {
         if !self.begun {
-            self.database
-                .as_ref()
-                .and_then(Weak::upgrade)
-                .map_or(Ok(()), |database| database.log_begins())?;
+            if let Some(database) = self.database.as_ref().and_then(Weak::upgrade) {
+                if !database.log_begins()? && self.made {
+                    logs::keep_contents(database.path())?;
+                }
+            }
             self.begun = true;
         }
         Ok(())
