@@ -52,6 +52,9 @@ use crate::openings::{Openings, hex};
 const WAL: &str = "wal";
 const JOURNAL: &str = "journal";
 pub(crate) const README: &str = "README";
+/// Made to see whether there is room.
+const PROBE: &str = "opening.new";
+const PROBE_BYTES: usize = 4096;
 const WAL_SUFFIX: &[u8] = b"-wal";
 const JOURNAL_SUFFIX: &[u8] = b"-journal";
 
@@ -391,6 +394,10 @@ pub(crate) fn claim(database: &Path, before: Option<Nonce>, now: Nonce, writable
     if before.is_none() && openings.is_silent() {
         return Ok(());
     }
+    // Going on with the log needs a sidecar in the place of the present one, and that needs room.
+    if !has_room(database, &directory) {
+        absent_is_fine(fs::remove_file(directory.join(README))).map_err(failed)?;
+    }
     let now = hex(&now);
     let mut note = || {
         if let Some(before) = &before {
@@ -403,6 +410,15 @@ pub(crate) fn claim(database: &Path, before: Option<Nonce>, now: Nonce, writable
         openings.sync()
     };
     said_if_possible(note(), writable).map_err(failed)
+}
+
+/// Whether there is room for one more file in the log directory, or nobody knows.
+fn has_room(database: &Path, directory: &Path) -> bool {
+    let probe = directory.join(PROBE);
+    let written = made_anew(database, &probe).and_then(|mut file| file.write_all(&[0; PROBE_BYTES]));
+    // What is left of it goes with the directory.
+    let _ = fs::remove_file(probe);
+    !written.is_err_and(|error| is_full(&error))
 }
 
 /// Where the database cannot be written either, its tier changes nothing, and a directory that cannot be written
