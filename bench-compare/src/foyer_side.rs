@@ -1,4 +1,5 @@
-//! foyer's hybrid cache. What is written goes to the backing store and into the cache, since foyer writes nothing back.
+//! foyer's hybrid cache. What is written goes to the backing store and into the cache, since foyer writes
+//! nothing back.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -25,8 +26,8 @@ struct Side {
     miss_ms: u64,
 }
 
-/// Takes in what was offered before, and everything until the flash has been filled once, as Mezzanine does with `returning_only`; but foyer is not told
-/// which pages were written.
+/// Takes in what was offered before, and everything until the flash has been filled once, as Mezzanine does
+/// with `returning_only`; but foyer is not told which pages were written.
 struct Returns {
     region: Region,
     pages: u64,
@@ -79,7 +80,8 @@ async fn measure(
         FoyerIo::Psync => PsyncIoEngineConfig::new().boxed(),
         FoyerIo::Uring => UringIoEngineConfig::new().boxed(),
     };
-    // Threads of its own for what it does in the background, which would wait behind the tasks that make requests.
+    // Threads of its own for what it does in the background, which would wait behind the tasks that make
+    // requests.
     let own = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
     let admission = options.foyer_returning.map_or_else(StorageFilter::new, |pages| {
         let region = Region::heap(Returning::bytes(pages));
@@ -149,8 +151,8 @@ impl Side {
                     let mut bytes = vec![0; PAGE];
                     fill(page, self.backing.version(page) + 1, &mut bytes);
                     self.backing.write(page, &bytes);
-                    // What is on flash is older from now on. The new version may never get there: foyer drops what its queue has no
-                    // room for, and would then answer with the old one.
+                    // What is on flash is older from now on. The new version may never get there: foyer drops
+                    // what its queue has no room for, and would then answer with the old one.
                     self.cache.storage().delete(&key);
                     self.cache.insert(key, bytes);
                     progress.memory_hits += 1;

@@ -1,12 +1,13 @@
 //! `mezz-compare`: Mezzanine's volume and foyer's hybrid cache on the same requests, file and memory.
 //!
-//! 1. Both serve the same list of requests for pages, in the same order but for the interleaving of threads, from an empty cache. The
-//!    first part warms up and is not measured.
-//! 2. Both have the same backing store, an array in memory ([`backing`]): what is compared is what the caches cost, and a miss costs
-//!    both the same little.
+//! 1. Both serve the same list of requests for pages, in the same order but for the interleaving of threads,
+//!    from an empty cache. The first part warms up and is not measured.
+//! 2. Both have the same backing store, an array in memory ([`backing`]): what is compared is what the caches
+//!    cost, and a miss costs both the same little.
 //! 3. Both have a flash file of their own, one after the other in the same place, past the page cache or not.
 //! 4. Both have the same memory for pages: a pool in front, and buffers on the way to flash.
-//! 5. Every page that is read is checked: its number, its version and its last bytes. A write and a read of one page exclude each other.
+//! 5. Every page that is read is checked: its number, its version and its last bytes. A write and a read of
+//!    one page exclude each other.
 
 #![forbid(unsafe_code)]
 
@@ -75,8 +76,8 @@ pub struct Options {
     #[arg(long, value_delimiter = ',', default_value = "mezzanine,foyer")]
     pub system: Vec<System>,
 
-    /// Give foyer the flash with which it finds as many pages in memory and on flash as Mezzanine does. It is looked for in two runs, which
-    /// are reported as well.
+    /// Give foyer the flash with which it finds as many pages in memory and on flash as Mezzanine does. It is
+    /// looked for in two runs, which are reported as well.
     #[arg(long)]
     pub equal_hits: bool,
 
@@ -96,7 +97,8 @@ pub struct Options {
     #[arg(long, default_value_t = 4)]
     pub foyer_block_mib: u64,
 
-    /// Mezzanine's sync mode: through, so that the tier may be lost at any time as foyer's file may, or durable.
+    /// Mezzanine's sync mode: through, so that the tier may be lost at any time as foyer's file may, or
+    /// durable.
     #[arg(long, default_value = "through")]
     pub sync_mode: String,
 
@@ -116,8 +118,8 @@ pub struct Options {
     #[arg(long, requires = "returning_only")]
     pub remembered_pages: Option<u64>,
 
-    /// foyer takes in only what was offered to its flash before, by its admission filter, once its flash has been filled: the same memory of so many pages
-    /// as Mezzanine's.
+    /// foyer takes in only what was offered to its flash before, by its admission filter, once its flash has
+    /// been filled: the same memory of so many pages as Mezzanine's.
     #[arg(long)]
     pub foyer_returning: Option<u64>,
 
@@ -188,7 +190,8 @@ fn main() -> Result<(), Failure> {
     Ok(())
 }
 
-/// The flash with which foyer has about so many hits: by its hits with as much flash as Mezzanine, and with half more.
+/// The flash with which foyer has about so many hits: by its hits with as much flash as Mezzanine, and with
+/// half more.
 fn with_equal_hits(options: &Options, work: &Arc<Work>, wanted: f64) -> Result<u64, Failure> {
     let of = |flash_mib| run(System::Foyer, &Options { flash_mib, ..options.clone() }, work);
     let (small, large) = (options.flash_mib, options.flash_mib * 3 / 2);

@@ -1,4 +1,5 @@
-//! A volume with a pool in front: what leaves the pool changed is written to the volume, what the pool does not have is read from it.
+//! A volume with a pool in front: what leaves the pool changed is written to the volume, what the pool does
+//! not have is read from it.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -139,7 +140,8 @@ impl Side {
                     let version = newest.load(Ordering::Relaxed) + 1;
                     fill(page, version, &mut bytes);
                     self.put(page, &bytes, true)?;
-                    // Whether the page was there is not asked: a write of all of it needs nothing of what was.
+                    // Whether the page was there is not asked: a write of all of it needs nothing of what
+                    // was.
                     progress.memory_hits += 1;
                     newest.store(version, Ordering::Relaxed);
                     continue;

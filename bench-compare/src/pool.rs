@@ -1,4 +1,5 @@
-//! A pool of pages in memory, for a tier that has none of its own: CLOCK in shards, as a database's buffer pool in front of it.
+//! A pool of pages in memory, for a tier that has none of its own: CLOCK in shards, as a database's buffer
+//! pool in front of it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

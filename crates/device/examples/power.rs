@@ -1,4 +1,5 @@
-//! What a power cut leaves of writes that no flush has covered: `cargo run -p mezzanine-device --example power`
+//! What a power cut leaves of writes that no flush has covered: `cargo run -p mezzanine-device --example
+//! power`
 
 use mezzanine_device::{Device, DeviceError, MemoryDevice};
 

@@ -184,8 +184,9 @@ pub trait Device: Send + Sync {
         Ok(())
     }
 
-    /// The first range at or after `offset` that may hold something other than zeros; `None` if there is none. A
-    /// sparse file says which of its ranges are holes; whoever cannot tell has one range up to the end.
+    /// The first range at or after `offset` that may hold something other than zeros; `None` if there is
+    /// none. A sparse file says which of its ranges are holes; whoever cannot tell has one range up to the
+    /// end.
     ///
     /// # Errors
     /// That of asking.

@@ -262,8 +262,8 @@ mod tests {
             assert!(lock(&file));
             let number = file.as_raw_fd();
             let write = || {
-                // SAFETY: the child's descriptor of that number is no file of the parent's any more, or else the file
-                // of this test.
+                // SAFETY: the child's descriptor of that number is no file of the parent's any more, or else
+                // the file of this test.
                 unsafe { libc::pwrite(number, c"x".as_ptr().cast(), 1, 0) }
             };
             let (refused, child, end) = forked(|| u8::from(write() < 0));

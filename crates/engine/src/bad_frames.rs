@@ -131,8 +131,8 @@ impl Tier {
         if settled || self.reaches_cut(group) || self.is_good_start(rear + frames) {
             return frames;
         }
-        // With less the next one could not pass them, or leave room for one that carries the front; and what is
-        // before them is needed for the names of lost pages.
+        // With less the next one could not pass them, or leave room for one that carries the front; and what
+        // is before them is needed for the names of lost pages.
         let room = rear + summary + group + summary <= self.writable_end();
         let room = room || planted::is(Bug::EmptyGroupTakesRoom);
         let helps = room && self.is_good_start(rear + summary) && !planted::is(Bug::SummaryBeforeBadRun);

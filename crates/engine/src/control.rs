@@ -93,8 +93,8 @@ pub(crate) struct Control {
     /// `unreadable`).
     pub(crate) lane_failed: Word,
     pub(crate) lane_again: Word,
-    /// What there was of room (see `room`) before a page that is lost found none at the rear, so that the front
-    /// waits for more; 0 if none waits.
+    /// What there was of room (see `room`) before a page that is lost found none at the rear, so that the
+    /// front waits for more; 0 if none waits.
     pub(crate) lane_room: Word,
     /// Position plus one of a group at the front that was left there, because a page of its could not be read
     /// and no frame was needed yet; 0 if none was.

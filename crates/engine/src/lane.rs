@@ -175,8 +175,9 @@ impl Tier {
         needs_disk(self.directory().state(self.frame_of(position)))
     }
 
-    /// The lane's pages are on disk, unsynced, but for those that were refused: what is still the newest is not
-    /// written again. Of groups that stay at the front nothing is marked, for no sync will count for them.
+    /// The lane's pages are on disk, unsynced, but for those that were refused: what is still the newest is
+    /// not written again. Of groups that stay at the front nothing is marked, for no sync will count for
+    /// them.
     pub(crate) fn lane_written(&self, flags: u32, refused: &[LanePage]) {
         let directory = self.directory();
         let stays = |page: &LanePage| {

@@ -26,9 +26,9 @@
 //! 7. *Versions* are ordered by epoch, then sequence. Each recovery makes a new epoch durable before its
 //!    first append. A second chance keeps the version and re-checks that it is still the newest.
 //! 8. *Torn is absent only past the durable mark.* There a group is used whole and verified or not at all,
-//!    and nothing beyond the first break of the chain is used. Below the mark damage is loss, and said. A page
-//!    that the device answers with an error is not torn, for torn pages can be read: its group counts, and
-//!    the page is met later like any other that cannot be read (see `unreadable`).
+//!    and nothing beyond the first break of the chain is used. Below the mark damage is loss, and said. A
+//!    page that the device answers with an error is not torn, for torn pages can be read: its group counts,
+//!    and the page is met later like any other that cannot be read (see `unreadable`).
 //! 9. *Recovery* is the metadata and a scan of the groups after it, bounded by two segments; it may be
 //!    repeated after a crash inside it.
 //! 10. *Identity.* Tier and database carry each other's identity and generation. (With the host.)

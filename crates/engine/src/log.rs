@@ -31,9 +31,10 @@ impl Tier {
         }
     }
 
-    /// The host's log is durable up to this position of the timeline that was told last. For each page, before
-    /// it comes in, where a page may say what the log has behind the page's own position: which transactions
-    /// have ended. The page is added to its group under the control lock, and so the group states this, too.
+    /// The host's log is durable up to this position of the timeline that was told last. For each page,
+    /// before it comes in, where a page may say what the log has behind the page's own position: which
+    /// transactions have ended. The page is added to its group under the control lock, and so the group
+    /// states this, too.
     #[inline]
     pub fn log_flushed(&self, lsn: u64) {
         self.log_reaches(lsn);

@@ -55,8 +55,8 @@ pub trait ReadFlash {
     /// If the bytes cannot be read: the reason.
     fn read(&mut self, offset: u64, bytes: &mut [u8]) -> Result<(), ReadError>;
 
-    /// Fills the bytes of each from its offset on; one result each, in order. A host whose device answers many
-    /// reads at once has it do so.
+    /// Fills the bytes of each from its offset on; one result each, in order. A host whose device answers
+    /// many reads at once has it do so.
     fn read_many(&mut self, reads: &mut [(u64, Vec<u8>)]) -> Vec<Result<(), ReadError>> {
         reads.iter_mut().map(|(offset, bytes)| self.read(*offset, bytes)).collect()
     }
@@ -426,8 +426,8 @@ impl Scan<'_, '_> {
         Ok(Recovered { tier, writes, superblock, report: std::mem::take(&mut self.report), note, log })
     }
 
-    /// The latest epoch that was ever begun, as far as flash shows. The superblock does not know one whose own
-    /// superblock the device has lost, after it had said that it was durable.
+    /// The latest epoch that was ever begun, as far as flash shows. The superblock does not know one whose
+    /// own superblock the device has lost, after it had said that it was durable.
     fn latest_epoch(&self) -> u32 {
         match planted::is(Bug::LostEpochReused) {
             true => self.superblock.epoch,
@@ -435,8 +435,8 @@ impl Scan<'_, '_> {
         }
     }
 
-    /// From which epoch on groups and segments are part of the tier, when `epoch` begins. One that holds nothing
-    /// begins with that, where something lies there that its superblock would have count.
+    /// From which epoch on groups and segments are part of the tier, when `epoch` begins. One that holds
+    /// nothing begins with that, where something lies there that its superblock would have count.
     fn origin_epoch(&self, epoch: u32) -> u32 {
         let origin = self.superblock.origin_epoch;
         let counts = self.epoch_seen >= origin && self.superblock.holds_nothing();
@@ -488,8 +488,8 @@ impl Scan<'_, '_> {
         read_answered(self.flash, offset, bytes)
     }
 
-    /// [`Self::read`], and once more if what it brings is not whole: a bit may flip on its way. What is torn or
-    /// rotten is so each time. Returns whether it is whole.
+    /// [`Self::read`], and once more if what it brings is not whole: a bit may flip on its way. What is torn
+    /// or rotten is so each time. Returns whether it is whole.
     fn read_whole(
         &mut self,
         offset: u64,
@@ -505,8 +505,8 @@ impl Scan<'_, '_> {
         Ok(false)
     }
 
-    /// [`Self::read_whole`] of what may be done without. False if it cannot be read, or not whole. If it cannot
-    /// be read, whatever is missing then may be missing for that.
+    /// [`Self::read_whole`] of what may be done without. False if it cannot be read, or not whole. If it
+    /// cannot be read, whatever is missing then may be missing for that.
     fn read_if_possible(
         &mut self,
         offset: u64,
@@ -528,8 +528,8 @@ impl Scan<'_, '_> {
         }
     }
 
-    /// [`Self::read_if_possible`] of several places of one length: what is decoded there, where it is whole. Some at
-    /// a time, so that a device that answers nothing is noticed at the first.
+    /// [`Self::read_if_possible`] of several places of one length: what is decoded there, where it is whole.
+    /// Some at a time, so that a device that answers nothing is noticed at the first.
     fn decode_each_if_possible<T: Clone>(
         &mut self,
         offsets: &[u64],

@@ -182,8 +182,8 @@ impl Word {
 }
 
 impl Region {
-    /// A zeroed region of `bytes` bytes of this process's memory. Of a large one the system gives only what is
-    /// touched.
+    /// A zeroed region of `bytes` bytes of this process's memory. Of a large one the system gives only what
+    /// is touched.
     pub fn heap(bytes: usize) -> Self {
         let layout = Layout::from_size_align(bytes.max(REGION_ALIGNMENT), REGION_ALIGNMENT)
             .expect("a region's size is computed by Geometry and fits the address space");

@@ -100,7 +100,8 @@ impl Tier {
         }
     }
 
-    /// Which groups may be opened has changed: a front that waits for room looks again. Under the control lock.
+    /// Which groups may be opened has changed: a front that waits for room looks again. Under the control
+    /// lock.
     fn resize_changed(&self) {
         self.control().resizes.bump(1);
     }

@@ -1,14 +1,15 @@
 //! Room at the rear of the queue, beside frames that are bad and pages that are lost.
 //!
 //! Everything at the front can leave it without room at the rear but the names of lost pages (see
-//! `unreadable`). A page that is found lost frees a frame that nothing is put in any more, and its name needs a
-//! good one. So pages that come in, second chances and syncs that have a note alone stop while there is room
-//! for the names of pages that are lost one after the other, in good frames: bad ones behind the rear do not
-//! count, since all that is put there is void records.
+//! `unreadable`). A page that is found lost frees a frame that nothing is put in any more, and its name needs
+//! a good one. So pages that come in, second chances and syncs that have a note alone stop while there is
+//! room for the names of pages that are lost one after the other, in good frames: bad ones behind the rear do
+//! not count, since all that is put there is void records.
 //!
 //! Names take the last room there is, and leave that of a summary behind it, for a group that carries the
-//! front. If a name finds none, the front waits until something has made room. Where nothing can, because more
-//! pages are lost side by side than there is room for, the tier ends writing with the page that is in the way.
+//! front. If a name finds none, the front waits until something has made room. Where nothing can, because
+//! more pages are lost side by side than there is room for, the tier ends writing with the page that is in
+//! the way.
 
 use crate::bad_frames::BAD_MAX;
 use crate::config::SyncMode;
@@ -21,8 +22,8 @@ use crate::release::SYNC_IDLE;
 use crate::tier::Tier;
 
 impl Tier {
-    /// Frames that a queue has beyond those with which it can just work: half of them for names, half for what
-    /// bad frames cost.
+    /// Frames that a queue has beyond those with which it can just work: half of them for names, half for
+    /// what bad frames cost.
     fn half_to_spare(&self) -> u64 {
         self.frames_wanted().saturating_sub(self.geometry.least_frames) / 2
     }
@@ -48,8 +49,8 @@ impl Tier {
         (names + 2 * groups * self.geometry.summary_frames()).min(self.half_to_spare())
     }
 
-    /// Frames between two positions behind the rear that are no room, because there are bad ones among them: a
-    /// void record takes the frame itself, and the group is another one, with a summary of its own, sooner.
+    /// Frames between two positions behind the rear that are no room, because there are bad ones among them:
+    /// a void record takes the frame itself, and the group is another one, with a summary of its own, sooner.
     pub(crate) fn bad_room(&self, from: u64, to: u64) -> u64 {
         if !self.has_bad() || self.geometry.placed.is_some() {
             return 0;
@@ -73,8 +74,8 @@ impl Tier {
         self.control().lane_room.get() == self.room()
     }
 
-    /// A page of this group, which is lost, has found no room: its group and those behind it stay at the front
-    /// until there is more than this `room`.
+    /// A page of this group, which is lost, has found no room: its group and those behind it stay at the
+    /// front until there is more than this `room`.
     pub(crate) fn wait_for_room(&self, group: u64, room: u64) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);

@@ -78,8 +78,8 @@ impl Tier {
         false
     }
 
-    /// Whether the group at `position` is to be staged out now, for its frames, for the segment that stands for
-    /// it or for homes of pages that it names. Under the control lock.
+    /// Whether the group at `position` is to be staged out now, for its frames, for the segment that stands
+    /// for it or for homes of pages that it names. Under the control lock.
     pub(crate) fn front_wanted(&self, position: u64) -> bool {
         // One that was left at the front is looked at again when its frames are needed.
         let left = self.control().lane_left.get() == position + 1;

@@ -544,8 +544,8 @@ impl Tier {
         self.close_groups()
     }
 
-    /// Whether everything that was staged in before [`Self::request_write`] has been written to flash. Changes
-    /// of a slot directory count when they are durable.
+    /// Whether everything that was staged in before [`Self::request_write`] has been written to flash.
+    /// Changes of a slot directory count when they are durable.
     pub fn is_written(&self, ticket: &SyncTicket) -> bool {
         let _guard = self.control().lock.lock(self.owner);
         self.written_end() >= ticket.groups && self.slots_durable() >= ticket.slots

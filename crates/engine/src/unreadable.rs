@@ -70,8 +70,8 @@ enum Carried {
     NoRoom,
 }
 
-/// Version and log position of a page that is appended again: those of its record, if that is known and is the
-/// page's; else it gets the next version. Under the lock of its shard it is the newest anyway.
+/// Version and log position of a page that is appended again: those of its record, if that is known and is
+/// the page's; else it gets the next version. Under the lock of its shard it is the newest anyway.
 pub(crate) fn version_of(record: Option<&Record>, id: &PageId) -> (Option<(u32, u64)>, u64) {
     match record.map(|record| (record, &record.kind)) {
         Some((record, RecordKind::Page { id: recorded, lsn, .. })) if recorded == id => {

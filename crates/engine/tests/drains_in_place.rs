@@ -1,5 +1,5 @@
-//! Pages that are written in place: when a drain is done nothing is newer than its disk copy, whatever else has
-//! pages on their way to disk.
+//! Pages that are written in place: when a drain is done nothing is newer than its disk copy, whatever else
+//! has pages on their way to disk.
 //!
 //! A page that stage-out has written waits for a sync in a list. A drain does not write it once more, for the
 //! drain's sync covers it. So it has to stand in that list, once, when that sync begins.

@@ -85,9 +85,10 @@ pub(crate) enum Meaning {
     Wrong,
 }
 
-/// Whether a process that finds its postmaster dead says this in place of that, as in any PostgreSQL. One that
-/// leaves while it waits for a buffer still holds its pins, and what then tidies up after its CREATE DATABASE
-/// meets them; for the other see [`LEFT_IN_COMMIT`]. The log says whether the server was being killed.
+/// Whether a process that finds its postmaster dead says this in place of that, as in any PostgreSQL. One
+/// that leaves while it waits for a buffer still holds its pins, and what then tidies up after its CREATE
+/// DATABASE meets them; for the other see [`LEFT_IN_COMMIT`]. The log says whether the server was being
+/// killed.
 fn leaves(severity: &str, message: &str) -> bool {
     match severity {
         "FATAL" => message == "buffer is pinned in InvalidateBuffer",

@@ -1,4 +1,5 @@
-//! Cuts the power of simulated volumes and databases: `cargo run --release -p mezzanine-sim --example cuts -- SEED`
+//! Cuts the power of simulated volumes and databases: `cargo run --release -p mezzanine-sim --example cuts --
+//! SEED`
 
 use std::error::Error;
 

@@ -9,7 +9,8 @@ use mezzanine_sim::crash::world::World;
 /// Power cuts in each world.
 const CUTS_PER_WORLD: u64 = 64;
 
-/// Worlds from the first seed on, through so many cuts. Returns how many cuts there were, and what was reached.
+/// Worlds from the first seed on, through so many cuts. Returns how many cuts there were, and what was
+/// reached.
 fn live(spares: bool) -> (u64, Coverage) {
     let number =
         |name: &str, default: u64| std::env::var(name).map_or(default, |value| value.parse().unwrap());
@@ -59,8 +60,8 @@ fn worlds_whose_devices_fail_in_a_replacement_lose_nothing_more() {
     assert!(outlived >= cuts / 1000, "only {outlived} came to their end though a device failed");
 }
 
-/// A spare device reports every write as done and does none, and holds an older tier of this life, which knows a
-/// file that this one does not.
+/// A spare device reports every write as done and does none, and holds an older tier of this life, which
+/// knows a file that this one does not.
 #[cfg(feature = "planted")]
 #[test]
 fn a_spare_device_with_an_older_tier_is_missed() {

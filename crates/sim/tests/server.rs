@@ -36,7 +36,8 @@ fn many_power_cuts_lose_nothing() {
     let Coverage { directories_put_back, directories_refused, .. } = *coverage;
     assert!(directories_put_back > cuts / 1000, "only {directories_put_back} older directories");
     assert!(directories_refused > cuts / 3000, "only {directories_refused} older directories refused");
-    // What is damaged is mostly done without, or costs pages: one or two of a thousand cuts come to a refusal.
+    // What is damaged is mostly done without, or costs pages: one or two of a thousand cuts come to a
+    // refusal.
     let refused = coverage.damage_refused;
     assert!(refused > cuts / 3000, "only {refused} damages refused");
 }
@@ -55,8 +56,9 @@ fn a_seed_leads_the_same_life_each_time() {
     each_leads_the_same_life(World::run, 0..8);
 }
 
-/// Power failed in the last write of flash before a session's first operation, where the server goes on without
-/// its tier, and came back when the next cut was planned: the tier had failed, and no device seemed to have.
+/// Power failed in the last write of flash before a session's first operation, where the server goes on
+/// without its tier, and came back when the next cut was planned: the tier had failed, and no device seemed
+/// to have.
 #[test]
 fn power_that_has_failed_unnoticed_stays_off() {
     let outcome = World::run(5405, 64);

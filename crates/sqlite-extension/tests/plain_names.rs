@@ -1,5 +1,5 @@
-//! Databases without a URI: what has a sidecar, or what a rule matches, is on its tier, and everything else is
-//! as without the extension.
+//! Databases without a URI: what has a sidecar, or what a rule matches, is on its tier, and everything else
+//! is as without the extension.
 
 #![allow(clippy::unwrap_used)]
 

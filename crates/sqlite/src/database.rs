@@ -133,8 +133,8 @@ impl Database {
         self.file.changed_by_others();
     }
 
-    /// Whether the file itself is what the tier knows it to be: nobody had it open here, and its tier was kept by
-    /// another database.
+    /// Whether the file itself is what the tier knows it to be: nobody had it open here, and its tier was
+    /// kept by another database.
     pub(crate) fn is_as_it_was(&self) -> Result<bool, Error> {
         let disk = &*self.disk;
         let on_disk: [u8; HEADER_BYTES] =
@@ -160,9 +160,9 @@ impl Database {
         self.file.committed();
     }
 
-    /// Whoever relies on the pages that were written so far is about to go: a log is emptied, or readers are let
-    /// in. A process that is killed from here on leaves those pages behind. With any `synchronous` but `OFF` a
-    /// sync has come first, and there is nothing to do.
+    /// Whoever relies on the pages that were written so far is about to go: a log is emptied, or readers are
+    /// let in. A process that is killed from here on leaves those pages behind. With any `synchronous` but
+    /// `OFF` a sync has come first, and there is nothing to do.
     pub(crate) fn hand_over(&self) -> Result<(), Error> {
         let written = self.written.load(Ordering::Acquire);
         if self.handed.load(Ordering::Acquire) >= written || planted::is(Bug::PagesKeptBack) {
@@ -191,14 +191,14 @@ impl Database {
         self.logs_entered.store(true, Ordering::Release);
     }
 
-    /// Whether its logs are in its log directory, or come there. They need not where it is read only, or attached
-    /// and open to nobody: then a stock SQLite may have left them where it has them.
+    /// Whether its logs are in its log directory, or come there. They need not where it is read only, or
+    /// attached and open to nobody: then a stock SQLite may have left them where it has them.
     pub(crate) fn has_entered_logs(&self) -> bool {
         self.logs_entered.load(Ordering::Acquire)
     }
 
-    /// Before a log is made: its directory is there, also where there was no room for it when the database was
-    /// opened.
+    /// Before a log is made: its directory is there, also where there was no room for it when the database
+    /// was opened.
     pub(crate) fn provide_log_directory(&self) -> Result<(), Error> {
         let mut directory = unpoisoned(&self.log_directory);
         if directory.absent {
@@ -209,8 +209,8 @@ impl Database {
         Ok(())
     }
 
-    /// Whether the first write of a log syncs the log directory ([`Self::log_begins`]), and so has a new log in it
-    /// durable as well.
+    /// Whether the first write of a log syncs the log directory ([`Self::log_begins`]), and so has a new log
+    /// in it durable as well.
     pub(crate) fn is_log_directory_synced_at_next_write(&self) -> bool {
         self.has_entered_logs() && !unpoisoned(&self.log_directory).named
     }
@@ -344,9 +344,9 @@ impl Connection {
         }
     }
 
-    /// Whether it must not change the file, nor take the locks for that. SQLite's pager asks for nothing of the kind,
-    /// but a checkpoint does, which the last connection begins when it closes: it fails as with a descriptor that
-    /// only reads, and the log stays.
+    /// Whether it must not change the file, nor take the locks for that. SQLite's pager asks for nothing of
+    /// the kind, but a checkpoint does, which the last connection begins when it closes: it fails as with a
+    /// descriptor that only reads, and the log stays.
     fn may_not_change(&self) -> bool {
         self.read_only && !planted::is(Bug::ReaderChanges)
     }

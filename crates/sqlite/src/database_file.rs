@@ -3,10 +3,11 @@
 //! Rules, numbered for reference:
 //! 1. A database has one descriptor in this process. The lock that keeps others out, and what is read and
 //!    written, go by the same.
-//! 2. POSIX locks, which an SQLite without the tier takes in this process as well, belong to the process and the
-//!    file: to close *any* descriptor of it gives all of them back ("How To Corrupt An SQLite Database File",
-//!    section 2.2). So a descriptor is closed only while it has our lock, beside which nobody has another. Where
-//!    that cannot be had it is *parked*: it stays open, and is the descriptor of the next opening of that file.
+//! 2. POSIX locks, which an SQLite without the tier takes in this process as well, belong to the process and
+//!    the file: to close *any* descriptor of it gives all of them back ("How To Corrupt An SQLite Database
+//!    File", section 2.2). So a descriptor is closed only while it has our lock, beside which nobody has
+//!    another. Where that cannot be had it is *parked*: it stays open, and is the descriptor of the next
+//!    opening of that file.
 //! 3. A file that cannot be written is locked by those who read it together. Nobody can be kept out there, so
 //!    its descriptor stays parked: one for each such file that was ever opened.
 //! 4. Children that are forked have no part in it.
@@ -34,9 +35,9 @@ use crate::watch::{self, Change, Outcome, Watch, is_change};
 /// SQLite's own lock bytes of a database file: PENDING, RESERVED and 510 of SHARED from this offset on
 /// (`os.h`).
 const LOCK_BYTES: (i64, i64) = (0x4000_0000, 512);
-/// For how long another one's descriptor may be on its way to be closed (rule 2), at first; each time twice as
-/// long, 63 ms in all. Where a program is being started just then, its process has a copy of the descriptor, and the
-/// lock, until it has replaced itself.
+/// For how long another one's descriptor may be on its way to be closed (rule 2), at first; each time twice
+/// as long, 63 ms in all. Where a program is being started just then, its process has a copy of the
+/// descriptor, and the lock, until it has replaced itself.
 const CLOSING: Duration = Duration::from_millis(1);
 const ATTEMPTS: u32 = 7;
 
@@ -211,8 +212,8 @@ impl DatabaseFile {
         self.watch.take_up();
     }
 
-    /// The first bytes, with zeros past the end: through the page cache, where they are when they were looked at
-    /// before, and where another program's write is at once.
+    /// The first bytes, with zeros past the end: through the page cache, where they are when they were looked
+    /// at before, and where another program's write is at once.
     pub(crate) fn head<const LEN: usize>(&self) -> io::Result<[u8; LEN]> {
         let mut head = [0; LEN];
         watch::read(self.descriptor().file(), &mut head, 0)?;
@@ -315,8 +316,8 @@ pub(crate) enum Acquired {
 
 impl ProcessLock {
     /// Opens the database at `path`, which is made if `wish` says so, and locks it as an exclusive locker of
-    /// SQLite does it. The lock belongs to an *open file description*, so it counts against SQLite's own VFS in
-    /// this process, too. A file that cannot be written is locked together with other readers.
+    /// SQLite does it. The lock belongs to an *open file description*, so it counts against SQLite's own VFS
+    /// in this process, too. A file that cannot be written is locked together with other readers.
     pub(crate) fn acquire(path: &Path, wish: Wish) -> Result<Acquired, Error> {
         let parked = || OfProcess::here().parked().take(path);
         let parked = if wish.create && wish.exclusive { None } else { parked() };

@@ -1,8 +1,8 @@
 //! Making flash files.
 //!
 //! A file becomes a tier under another name, and gets its own in one step that replaces nothing: whoever dies
-//! in between leaves no file that is neither a tier nor empty, and of two processes that make the same one, one
-//! does. Both formatting and use lock the file, so an unfinished one that is not locked is nobody's.
+//! in between leaves no file that is neither a tier nor empty, and of two processes that make the same one,
+//! one does. Both formatting and use lock the file, so an unfinished one that is not locked is nobody's.
 
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt as _;
@@ -31,8 +31,8 @@ pub(crate) fn is_fresh(flash: &Path) -> bool {
     fs::metadata(flash).map_or(true, |found| found.is_file() && found.len() == 0)
 }
 
-/// A flash file with an empty tier, in the place of an empty file or of none, for those that `owner` is for; `None`
-/// if somebody else has made one meanwhile.
+/// A flash file with an empty tier, in the place of an empty file or of none, for those that `owner` is for;
+/// `None` if somebody else has made one meanwhile.
 pub(crate) fn make_file(
     flash: &Path,
     owner: &Path,
@@ -59,7 +59,8 @@ pub(crate) fn make_file(
         match named {
             Ok((true, _)) => break,
             Ok((false, _)) => return Ok(None),
-            // Whoever makes the same file may have taken this one for one that was left, before it was locked.
+            // Whoever makes the same file may have taken this one for one that was left, before it was
+            // locked.
             Err(error)
                 if attempt < ATTEMPTS
                     && (error.kind() == ErrorKind::Busy || error.errno() == libc::ENOENT) => {}
@@ -70,9 +71,9 @@ pub(crate) fn make_file(
     Ok(Some(mezzanine_volume::open_flash(flash)?))
 }
 
-/// Refuses a flash file in a place where SQLite or a tier looks for something of a database that is there: it would
-/// be taken for a log, and what is acknowledged would go with it. `is_open` knows the files of databases in use, also
-/// of those that are still empty.
+/// Refuses a flash file in a place where SQLite or a tier looks for something of a database that is there: it
+/// would be taken for a log, and what is acknowledged would go with it. `is_open` knows the files of
+/// databases in use, also of those that are still empty.
 pub(crate) fn refuse_place_of_database(flash: &Path, is_open: impl Fn(FileId) -> bool) -> Result<(), Error> {
     let reason = match FileId::of(flash).is_some_and(is_open) {
         true => Some("it is a database that is open here".to_owned()),
@@ -142,7 +143,8 @@ fn refuse_database(flash: &Path) -> Result<(), Error> {
     }
 }
 
-/// How files begin that have something of a database in them ("Database File Format", sections 1.3, 3 and 4.1).
+/// How files begin that have something of a database in them ("Database File Format", sections 1.3, 3 and
+/// 4.1).
 const IN_USE: [(&[u8], &str); 6] = [
     (b"SQLite format 3\0", "holds a database"),
     (b"Mezzanine: the newest pages of this database", "holds a database, whose newest pages are in a tier"),

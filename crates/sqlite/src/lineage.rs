@@ -22,7 +22,8 @@ pub(crate) struct OfProcess {
     origin: Origin,
     registry: Mutex<Registry>,
     parked: Mutex<Parked>,
-    /// Databases of the registry by their paths: who asks for one must not wait until another has been opened.
+    /// Databases of the registry by their paths: who asks for one must not wait until another has been
+    /// opened.
     named: Mutex<HashMap<PathBuf, Weak<Database>>>,
     /// That of a child of this process, or of a child's child.
     next: OnceLock<Box<OfProcess>>,

@@ -21,8 +21,9 @@
 //! put back ([`give_back`]), also those that an attempt before took in and died. What is in it counts from
 //! the first write of a log on: until then nothing of it is synced ([`keep`]).
 //!
-//! Where the disk is full there may be no room for the directory. If no log is left by anybody the database is
-//! opened without it: it can be read, and before SQLite makes a log the directory is made, or there is no log.
+//! Where the disk is full there may be no room for the directory. If no log is left by anybody the database
+//! is opened without it: it can be read, and before SQLite makes a log the directory is made, or there is no
+//! log.
 //!
 //! # Logs of another moment
 //! A log that was put back beside a newer database would roll it back, or bring old pages to it. So the
@@ -93,8 +94,8 @@ pub(crate) fn place_in_directory(name: &Path) -> Option<PathBuf> {
 /// (`is_on_tier` knows those).
 ///
 /// Whoever recovers a database removes its super-journal unless another database still needs it, which an
-/// SQLite without the tier looks for where it keeps journals itself ("Atomic Commit In SQLite", section 5.4). It
-/// does not find ours, and ours would then count as committed, with some of its pages written.
+/// SQLite without the tier looks for where it keeps journals itself ("Atomic Commit In SQLite", section 5.4).
+/// It does not find ours, and ours would then count as committed, with some of its pages written.
 pub(crate) fn is_super_journal_ours(
     super_journal: &Path,
     is_on_tier: impl Fn(&Path) -> bool,
@@ -227,8 +228,8 @@ fn write_readme(database: &Path, directory: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes the directory of a database that was opened without one. Nothing is taken in: what stands at the usual
-/// place of a log by now has nothing to do with the database as it is open.
+/// Makes the directory of a database that was opened without one. Nothing is taken in: what stands at the
+/// usual place of a log by now has nothing to do with the database as it is open.
 pub(crate) fn make_up(database: &Path) -> Result<(), Error> {
     let directory = directory(database);
     for log in [usual_journal(database), directory.clone()] {
@@ -260,8 +261,8 @@ fn share_directory(database: &Path, made: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// A new file in the place of whatever has this name, for those that the database is for. Who owns the directory
-/// may have put a link there, and root must not follow it.
+/// A new file in the place of whatever has this name, for those that the database is for. Who owns the
+/// directory may have put a link there, and root must not follow it.
 pub(crate) fn made_anew(database: &Path, path: &Path) -> io::Result<File> {
     absent_is_fine(fs::remove_file(path))?;
     let file = OpenOptions::new().write(true).create_new(true).open(path)?;
@@ -421,8 +422,8 @@ fn has_room(database: &Path, directory: &Path) -> bool {
     !written.is_err_and(|error| is_full(&error))
 }
 
-/// Where the database cannot be written either, its tier changes nothing, and a directory that cannot be written
-/// says what it did.
+/// Where the database cannot be written either, its tier changes nothing, and a directory that cannot be
+/// written says what it did.
 fn said_if_possible(noted: io::Result<()>, writable: bool) -> io::Result<()> {
     match noted {
         Err(error) if !writable && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),

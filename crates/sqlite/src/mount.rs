@@ -213,8 +213,8 @@ pub(crate) fn open(
         Err(error) => {
             let empty = |found: fs::Metadata| found.len() == 0 && FileId::from(&found) == lock.id();
             if !existed && fs::metadata(path).is_ok_and(empty) {
-                // Leave no empty file behind that was not there, as long as nobody else can have it; the error says
-                // more than one about its removal would.
+                // Leave no empty file behind that was not there, as long as nobody else can have it; the
+                // error says more than one about its removal would.
                 let _ = fs::remove_file(path);
             }
             Err(error)
@@ -276,8 +276,8 @@ fn attach(mount: &Arc<Mount>, path: &Path, lock: &ProcessLock) -> Result<Arc<Dat
     database
 }
 
-/// Of a database that cannot be written here, whoever may write it has only to be kept out while it is read. In
-/// WAL mode that cannot be done: a writer then needs no more than the lock of a reader.
+/// Of a database that cannot be written here, whoever may write it has only to be kept out while it is read.
+/// In WAL mode that cannot be done: a writer then needs no more than the lock of a reader.
 fn refuse_wal_that_others_write(path: &Path, lock: &ProcessLock) -> Result<(), Error> {
     let mut header = [0; 100];
     let read = lock.file().read_at(&mut header, 0);
@@ -333,8 +333,8 @@ pub(crate) fn close(database: Arc<Database>) -> Result<(), Error> {
     left
 }
 
-/// Gives back a volume that its owner closes, `drained` or not: its databases are no longer locked against other
-/// processes. Refused while connections are open.
+/// Gives back a volume that its owner closes, `drained` or not: its databases are no longer locked against
+/// other processes. Refused while connections are open.
 pub(crate) fn release(
     mount: &Arc<Mount>,
     drained: bool,
@@ -402,8 +402,8 @@ fn flash_of<'a>(database: &Path, params: &'a Params) -> Result<&'a Path, Error> 
     })
 }
 
-/// Whether a database is that of a tier which `mount` is a copy of: its sidecar names another flash file, and that
-/// is there.
+/// Whether a database is that of a tier which `mount` is a copy of: its sidecar names another flash file, and
+/// that is there.
 fn is_of_another_tier(mount: &Mount, database: &Path) -> bool {
     let Some(sidecar) = PathSidecar::beside(database).found() else { return false };
     let (other, ours) = (FileId::of(Path::new(&sidecar.tier_path)), FileId::of(&mount.name()));
@@ -436,7 +436,8 @@ impl Registry {
         }
     }
 
-    /// The tier that a URI names, opened or formatted if it is not yet; and whether its flash file was made for that.
+    /// The tier that a URI names, opened or formatted if it is not yet; and whether its flash file was made
+    /// for that.
     fn mount_for(
         &mut self,
         database: &Path,
@@ -463,8 +464,8 @@ impl Registry {
         Ok((mount, made))
     }
 
-    /// Attaches what else has pages in the tier that `database` was opened with. What cannot be attached is named
-    /// by the volume's error as soon as somebody wants to change a file.
+    /// Attaches what else has pages in the tier that `database` was opened with. What cannot be attached is
+    /// named by the volume's error as soon as somebody wants to change a file.
     fn attach_others(&mut self, mount: &Arc<Mount>, database: &Path) {
         let its_own = mount.number_of(database);
         for (number, known) in mount.volume.unattached_files() {
@@ -476,8 +477,8 @@ impl Registry {
             if is_there && self.attach_idle(mount, &known).is_ok() {
                 continue;
             }
-            // A copy of the tier goes with copies of its databases, and what was moved with it was moved too: they
-            // stand beside the one that was named. What else has that name there is none of ours.
+            // A copy of the tier goes with copies of its databases, and what was moved with it was moved too:
+            // they stand beside the one that was named. What else has that name there is none of ours.
             let beside = known.file_name().map(|name| database.with_file_name(name));
             let beside = beside.filter(|beside| beside != database && *beside != known);
             if let Some(beside) = beside.filter(|beside| mount.number_of(beside) == Some(number)) {
@@ -510,8 +511,8 @@ impl Registry {
         Ok(())
     }
 
-    /// Whether anybody has written over a database of the tier that was closed before the others: nothing of it
-    /// is to be believed at the next opening.
+    /// Whether anybody has written over a database of the tier that was closed before the others: nothing of
+    /// it is to be believed at the next opening.
     fn look_before_closing(&self, mount: &Arc<Mount>) {
         for attached in self.databases.values().filter(|attached| Arc::ptr_eq(&attached.mount, mount)) {
             // What cannot be read is no better.
@@ -539,8 +540,9 @@ impl Registry {
         closed.and(recorded)
     }
 
-    /// Puts the logs that are left where an SQLite without the tier looks for them, when its databases are ordinary
-    /// ones: as long as a log directory stands it opens none. What stands in the place of one has logs of its own.
+    /// Puts the logs that are left where an SQLite without the tier looks for them, when its databases are
+    /// ordinary ones: as long as a log directory stands it opens none. What stands in the place of one has
+    /// logs of its own.
     fn give_back_logs(&self, mount: &Arc<Mount>) -> Result<(), Error> {
         let ours = self.databases.values().filter(|attached| Arc::ptr_eq(&attached.mount, mount));
         let writable = ours.map(|attached| &attached.database).filter(|database| database.writable());
@@ -600,8 +602,8 @@ pub(crate) fn replace_flash(
     Ok(())
 }
 
-/// Removes the flash file that an opening has made which was refused, unless the database has come to need it. It is
-/// in use until then, so nobody else has anything in it.
+/// Removes the flash file that an opening has made which was refused, unless the database has come to need
+/// it. It is in use until then, so nobody else has anything in it.
 fn remove_unused_flash(mount: &Mount, database: &Path) {
     if PathSidecar::beside(database).needed_tier().is_none() && !planted::is(Bug::UnusedFlashLeft) {
         // The error of the opening says more than one about the removal would.
@@ -609,8 +611,8 @@ fn remove_unused_flash(mount: &Mount, database: &Path) {
     }
 }
 
-/// Opens the tier on a flash file; a file that does not exist, or is empty, becomes one if its size is given. Says
-/// whether it was made.
+/// Opens the tier on a flash file; a file that does not exist, or is empty, becomes one if its size is given.
+/// Says whether it was made.
 fn open_flash(
     flash: &Path,
     database: &Path,
@@ -735,8 +737,8 @@ pub(crate) fn place_of_log(name: &Path) -> PathBuf {
     logs::place_in_directory(name).filter(|_| known).unwrap_or_else(|| logs::place(name))
 }
 
-/// A log is about to be removed, or a super-journal, with which the logs of all databases in its transaction lose
-/// their meaning.
+/// A log is about to be removed, or a super-journal, with which the logs of all databases in its transaction
+/// lose their meaning.
 pub(crate) fn hand_over_before_removal(log: &Path) -> Result<(), Error> {
     let hand_over =
         |path: PathBuf| OfProcess::here().database(&path).map_or(Ok(()), |known| known.hand_over());

@@ -118,7 +118,8 @@ fn needs_tier(mount: &Mount, path: &Path) -> Result<Option<&'static str>, Error>
         }
         _ => {}
     }
-    // Of others the volume says that it does not wait for them, and nobody's lock is to be in the way of that.
+    // Of others the volume says that it does not wait for them, and nobody's lock is to be in the way of
+    // that.
     let waited_for = std::path::absolute(path).is_ok_and(|path| mount.volume.unattached().contains(&path));
     let guarded = waited_for && begins_with_guard(path)? && !planted::is(Bug::UnreadSidecarForgotten);
     Ok(guarded.then_some("it is there, and begins with the words of a file whose newest pages are in a tier"))

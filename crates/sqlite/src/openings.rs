@@ -10,8 +10,8 @@ use mezzanine_volume::Nonce;
 
 use crate::logs::{README, absent_is_fine, is_full, made_anew, sync_directory};
 
-/// `opening.<number>.<nonce>`: a directory names first what has the lowest number. A file with another end says
-/// nothing, like what earlier versions left.
+/// `opening.<number>.<nonce>`: a directory names first what has the lowest number. A file with another end
+/// says nothing, like what earlier versions left.
 const PREFIX: &str = "opening";
 
 /// Openings that a log directory names at most. The first ones count: with later ones, in which the database

@@ -15,7 +15,8 @@ pub fn last_error() -> Option<String> {
     LAST.with_borrow(|(message, _)| message.clone())
 }
 
-/// The operating system's number of the newest failure, also of the VFS below where it was to open a file; or 0.
+/// The operating system's number of the newest failure, also of the VFS below where it was to open a file; or
+/// 0.
 pub(crate) fn last_errno() -> c_int {
     LAST.with_borrow(|(_, errno)| *errno)
 }

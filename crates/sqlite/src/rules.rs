@@ -1,7 +1,7 @@
 //! Which databases are on a tier, for programs that name them without a URI.
 //!
-//! A database that has a sidecar is on the tier that the sidecar names. Of others a file of rules says which are,
-//! by patterns of their paths, and with what parameters:
+//! A database that has a sidecar is on the tier that the sidecar names. Of others a file of rules says which
+//! are, by patterns of their paths, and with what parameters:
 //!
 //! ```toml
 //! [[database]]
@@ -9,8 +9,8 @@
 //! flash = "/mnt/nvme/app.mezz"
 //! flash_size = "10GiB"              # and any other parameter of a URI
 //! ```
-//! The first rule that matches counts. Every other name is none of ours. `{name}` in a flash file's path stands for
-//! the name of the database, so that each that matches has a flash file of its own.
+//! The first rule that matches counts. Every other name is none of ours. `{name}` in a flash file's path
+//! stands for the name of the database, so that each that matches has a flash file of its own.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

@@ -61,8 +61,8 @@ impl MezzanineVfs {
     }
 
     /// The name to open databases with: `file:app.db?vfs=NAME`, or the `vfs` argument of
-    /// `Connection::open_with_flags_and_vfs`. Without a volume and without a URI, a database is on its tier only if
-    /// it has a sidecar or a rule matches it.
+    /// `Connection::open_with_flags_and_vfs`. Without a volume and without a URI, a database is on its tier
+    /// only if it has a sidecar or a rule matches it.
     pub fn name(&self) -> &str {
         &self.name
     }

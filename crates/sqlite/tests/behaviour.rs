@@ -232,8 +232,8 @@ fn logs_stand_in_their_directory_and_go_with_the_last_connection() {
     assert!(!folder.file("app.db-wal").exists());
 }
 
-/// A database in WAL mode, of which a connection that only reads is the last: whether that can checkpoint, and whether
-/// the log is left.
+/// A database in WAL mode, of which a connection that only reads is the last: whether that can checkpoint,
+/// and whether the log is left.
 fn left_by_a_reader(
     open: impl Fn(OpenFlags) -> rusqlite::Result<Connection>,
     log: &std::path::Path,

@@ -168,8 +168,8 @@ fn threads_that_open_and_close_are_never_in_each_others_way() {
     }
 }
 
-/// The same by the database's name alone: whether it is open, or its sidecar tells of its tier, changes between
-/// looking and opening.
+/// The same by the database's name alone: whether it is open, or its sidecar tells of its tier, changes
+/// between looking and opening.
 #[test]
 fn threads_that_name_a_database_without_a_uri_find_its_tier() {
     let folder = Folder::new();
@@ -177,7 +177,8 @@ fn threads_that_name_a_database_without_a_uri_find_its_tier() {
     assert_eq!(opened_and_closed(&folder, "durable", 60, true), Vec::<String>::new());
 }
 
-/// Another thread comes where the registry is free and the call that has closed the database has not returned.
+/// Another thread comes where the registry is free and the call that has closed the database has not
+/// returned.
 #[cfg(feature = "planted")]
 #[test]
 fn whoever_opens_a_database_that_is_just_closed_finds_its_tier_free() {

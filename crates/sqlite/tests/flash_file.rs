@@ -11,7 +11,8 @@ use std::process::{Child, Command, Stdio};
 use rusqlite::Connection;
 use support::{Folder, check, count, flags, open_with, register, uri};
 
-/// Makes a tier and commits once, as soon as the file `go` is there; then says so and stays until told to end.
+/// Makes a tier and commits once, as soon as the file `go` is there; then says so and stays until told to
+/// end.
 #[test]
 #[ignore = "is run by other tests in a process of its own"]
 fn making_process() {
@@ -120,7 +121,8 @@ fn a_flash_file_that_is_replaced_takes_a_database_with_it() {
     assert!(lost);
 }
 
-/// Whether what is acknowledged is there at the next opening, or the first one is refused and has changed nothing.
+/// Whether what is acknowledged is there at the next opening, or the first one is refused and has changed
+/// nothing.
 fn keeps_commits(there: bool, name: &str) -> bool {
     let folder = Folder::new();
     let path = folder.file("app.db");
@@ -142,8 +144,8 @@ fn keeps_commits(there: bool, name: &str) -> bool {
     }
 }
 
-/// Was found by reading: the flash file was taken for a log, removed by whoever looked for one, or renamed over the
-/// database.
+/// Was found by reading: the flash file was taken for a log, removed by whoever looked for one, or renamed
+/// over the database.
 #[test]
 fn a_flash_file_with_the_name_of_a_part_of_a_database_is_refused() {
     let all = || {

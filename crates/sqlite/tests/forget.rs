@@ -29,8 +29,8 @@ fn refused(db: &Connection, pragma: &str) -> String {
     db.query_row(&format!("PRAGMA {pragma}"), [], |row| row.get::<_, String>(0)).unwrap_err().to_string()
 }
 
-/// Was found by trial: with one of its databases removed, those beside it could neither be changed nor drained,
-/// and formatting, which was advised, would have lost their pages.
+/// Was found by trial: with one of its databases removed, those beside it could neither be changed nor
+/// drained, and formatting, which was advised, would have lost their pages.
 #[test]
 fn others_go_on_without_a_database_that_is_gone() {
     let folder = Folder::new();
@@ -176,7 +176,8 @@ fn a_database_whose_folder_is_away_is_waited_for_and_then_there() {
     assert_eq!(count(&open(&folder, "disk/app.db"), "SELECT count(*) FROM t"), 50);
 }
 
-/// A database that is there, whose sidecar is rotten or away for a moment. Whether it has its rows when that is back.
+/// A database that is there, whose sidecar is rotten or away for a moment. Whether it has its rows when that
+/// is back.
 fn stays(rotten: bool) -> bool {
     let folder = Folder::new();
     drop((table(&folder, "kept.db"), table(&folder, "app.db")));

@@ -173,8 +173,8 @@ fn files_of(folder: &Folder) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     files.into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect()
 }
 
-/// A killed database whose newest pages are in the tier. Its plain name leads there by its sidecar; without one
-/// that can be read it is refused, and nothing of it is changed.
+/// A killed database whose newest pages are in the tier. Its plain name leads there by its sidecar; without
+/// one that can be read it is refused, and nothing of it is changed.
 fn is_refused_by_plain_name_without_sidecar(journal: &str) -> bool {
     let folder = Folder::new();
     let journal = [("MEZZANINE_HISTORY_JOURNAL", journal)];
@@ -232,8 +232,8 @@ fn half_a_note_beside_a_log_does_not_keep_its_directory() {
     assert!(!folder.file("app.db-wal").exists());
 }
 
-/// A database `app.db` as a stock SQLite left it that was killed: what it had in its log is in no page on disk,
-/// or in pages that have to be rolled back.
+/// A database `app.db` as a stock SQLite left it that was killed: what it had in its log is in no page on
+/// disk, or in pages that have to be rolled back.
 fn killed_stock(folder: &Folder, journal: &str) {
     let at = Folder::new();
     let db = Connection::open(at.file("app.db")).unwrap();
@@ -403,8 +403,8 @@ fn the_flash_of_a_copy_that_was_opened_as_well_is_refused() {
     check(&db);
 }
 
-/// Was refused with "holds pages of files that are not attached": the tier remembers where its other databases
-/// were, and there they are no more.
+/// Was refused with "holds pages of files that are not attached": the tier remembers where its other
+/// databases were, and there they are no more.
 #[test]
 fn a_folder_that_has_another_name_takes_its_tier_along() {
     let folder = Folder::new();

@@ -156,8 +156,8 @@ fn root_writes_a_database_that_nobody_else_may() {
     }
 }
 
-/// Was found by trial: beside an SQLite that wrote it in WAL mode, a reader who may not write saw pages of two
-/// moments.
+/// Was found by trial: beside an SQLite that wrote it in WAL mode, a reader who may not write saw pages of
+/// two moments.
 #[test]
 fn who_may_not_write_reads_in_rollback_mode_and_is_refused_in_wal_mode() {
     if !is_root() {
@@ -185,8 +185,8 @@ fn who_may_not_write_reads_in_rollback_mode_and_is_refused_in_wal_mode() {
     }
 }
 
-/// Who may not write finds the journal of a stock SQLite that was killed where that has it, and is refused as by
-/// SQLite alone: half of the transaction is in the file.
+/// Who may not write finds the journal of a stock SQLite that was killed where that has it, and is refused as
+/// by SQLite alone: half of the transaction is in the file.
 #[test]
 fn who_may_not_write_reads_no_half_of_a_transaction() {
     if !is_root() {
@@ -214,8 +214,8 @@ fn who_may_not_write_reads_no_half_of_a_transaction() {
     assert!(said.contains("readonly"), "{said}");
 }
 
-/// Was found by trial: the second opening made a log directory that nobody removed, and no SQLite without the tier
-/// could open the database.
+/// Was found by trial: the second opening made a log directory that nobody removed, and no SQLite without the
+/// tier could open the database.
 #[test]
 fn nothing_is_left_beside_a_database_that_was_only_read() {
     if !is_root() {
@@ -232,8 +232,8 @@ fn nothing_is_left_beside_a_database_that_was_only_read() {
     assert_eq!(count(&Connection::open(&path).unwrap(), "SELECT a FROM t"), 7);
 }
 
-/// Was found by trial: a database that a user may only read, in a folder that he may not write, could not be opened
-/// in `durable`.
+/// Was found by trial: a database that a user may only read, in a folder that he may not write, could not be
+/// opened in `durable`.
 #[test]
 fn who_may_write_nothing_reads_without_a_tier() {
     if !is_root() {
@@ -254,7 +254,8 @@ fn who_may_write_nothing_reads_without_a_tier() {
             drop(db);
         }
         let uri = uri(&path, &folder.file("flash").join("app.mezz"), "");
-        // In WAL mode SQLite itself needs the files beside it, which are there as long as somebody has it open.
+        // In WAL mode SQLite itself needs the files beside it, which are there as long as somebody has it
+        // open.
         assert_eq!(service_does(&folder, &format!("{uri}&mode=ro"), "read", false), Ok(()), "{journal}");
         assert!(!folder.file("data").join("app.db.mezzanine").exists());
         let written = service_does(&folder, &uri, "INSERT INTO t VALUES (1)", false).unwrap_err();

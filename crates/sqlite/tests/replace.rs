@@ -177,7 +177,8 @@ fn open_other(folder: &Folder) -> Connection {
     db
 }
 
-/// Was found by reading: the tier moved to where SQLite looks for a journal, and was gone at the second opening.
+/// Was found by reading: the tier moved to where SQLite looks for a journal, and was gone at the second
+/// opening.
 #[test]
 fn a_tier_does_not_move_to_where_a_log_is_looked_for() {
     let stays = || {

@@ -1,4 +1,5 @@
-//! Files that are replaced, removed or written over under an open tier, and copies of all that belongs together.
+//! Files that are replaced, removed or written over under an open tier, and copies of all that belongs
+//! together.
 
 #![allow(clippy::unwrap_used)]
 
@@ -70,8 +71,8 @@ fn two_on_one_tier(folder: &Folder, more: &str) -> (Connection, Connection) {
     (kept, app)
 }
 
-/// Two databases on one tier; one is closed, and replaced while the other keeps the tier. Whether it is refused,
-/// with nothing changed, and the other goes on.
+/// Two databases on one tier; one is closed, and replaced while the other keeps the tier. Whether it is
+/// refused, with nothing changed, and the other goes on.
 fn refused(mode: &str, way: Way) -> bool {
     let folder = Folder::new();
     let more = format!("&sync_mode={mode}");
@@ -102,8 +103,8 @@ fn a_database_that_is_replaced_while_its_tier_is_open_is_refused() {
     }
 }
 
-/// A database is replaced, closed or open, while its tier is open, and then all are closed. Whether what stands in
-/// its place is as it was, for SQLite, and for whoever opens it on the tier.
+/// A database is replaced, closed or open, while its tier is open, and then all are closed. Whether what
+/// stands in its place is as it was, for SQLite, and for whoever opens it on the tier.
 fn is_left_alone(mode: &str, way: Way, open: bool) -> bool {
     let folder = Folder::new();
     let more = format!("&sync_mode={mode}");
@@ -141,8 +142,8 @@ fn is_left_alone(mode: &str, way: Way, open: bool) -> bool {
     rows(&stock).unwrap() == (150, -1)
 }
 
-/// Was found by a test: in `through` the sidecar of the closed tier vouched for the other file, and old rows were
-/// read.
+/// Was found by a test: in `through` the sidecar of the closed tier vouched for the other file, and old rows
+/// were read.
 #[test]
 fn what_stands_in_the_place_of_a_database_is_left_alone() {
     for way in [Way::Renamed, Way::RemovedAndMade, Way::CopiedOver] {
@@ -276,8 +277,8 @@ fn an_open_database_that_was_only_touched_goes_on() {
     }
 }
 
-/// A closed database is touched while another one keeps its tier, before its newest pages leave that: by threads
-/// of the tier, so no rule is taken out here. It was refused once, which ended writing for all.
+/// A closed database is touched while another one keeps its tier, before its newest pages leave that: by
+/// threads of the tier, so no rule is taken out here. It was refused once, which ended writing for all.
 #[test]
 fn a_closed_database_that_was_only_touched_ends_no_other_ones_work() {
     let folder = Folder::in_memory();
@@ -292,7 +293,8 @@ fn a_closed_database_that_was_only_touched_ends_no_other_ones_work() {
     assert_eq!(all_say(&open_with(&folder, "app.db", "").unwrap(), 2), Ok(true));
 }
 
-/// Two databases on one tier, whose pages have left it; of one the file as it is, and an older copy, guard and all.
+/// Two databases on one tier, whose pages have left it; of one the file as it is, and an older copy, guard
+/// and all.
 fn with_an_older_copy(folder: &Folder) -> (Connection, Connection, PathBuf, PathBuf) {
     let (kept, app) = two_on_one_tier(folder, "");
     push_out(&kept);
@@ -376,8 +378,8 @@ fn try_to_push_out(kept: &Connection) -> rusqlite::Result<()> {
     })
 }
 
-/// A backup is put back whose first bytes are those of the closed file, as in WAL mode after an `UPDATE`. Whether it
-/// is refused, or read.
+/// A backup is put back whose first bytes are those of the closed file, as in WAL mode after an `UPDATE`.
+/// Whether it is refused, or read.
 fn backup_counts(tier_stays_open: bool) -> bool {
     let (folder, more) = (Folder::new(), "&sync_mode=through");
     let (kept, app) = two_on_one_tier(&folder, more);
@@ -456,8 +458,8 @@ fn a_closed_database_whose_owner_mode_or_names_change_is_opened_again() {
     }
 }
 
-/// Another database takes the place of an open one, with the sidecar that it has of its own tier. Whether that is
-/// as it was when all are closed.
+/// Another database takes the place of an open one, with the sidecar that it has of its own tier. Whether
+/// that is as it was when all are closed.
 fn leaves_sidecar(mode: &str) -> bool {
     let (folder, elsewhere) = (Folder::new(), Folder::new());
     let more = format!("&sync_mode={mode}");
@@ -512,7 +514,8 @@ fn a_database_that_was_only_closed_is_opened_again_and_one_that_is_gone_is_not_m
     }
 }
 
-/// A closed database is removed with its sidecar. Whether nothing of it comes back, and the other is as it was.
+/// A closed database is removed with its sidecar. Whether nothing of it comes back, and the other is as it
+/// was.
 fn nothing_comes_back(mode: &str) -> bool {
     let folder = Folder::new();
     let (kept, app) = two_on_one_tier(&folder, &format!("&sync_mode={mode}"));
@@ -534,8 +537,8 @@ fn nothing_comes_back(mode: &str) -> bool {
     gone
 }
 
-/// Was found by trial: its sidecar came back when the tier was closed, and kept a new database of that name from
-/// being opened.
+/// Was found by trial: its sidecar came back when the tier was closed, and kept a new database of that name
+/// from being opened.
 #[test]
 fn a_database_that_is_removed_with_its_sidecar_stays_away() {
     for mode in ["durable", "through"] {
@@ -566,7 +569,8 @@ fn a_write_after_a_rename_over_an_open_file_is_refused() {
     assert_eq!(told(true), (Some(ErrorCode::ReadOnly), true));
 }
 
-/// A folder with databases on one tier, closed, is copied, and the copy is used. Whether both are what they were.
+/// A folder with databases on one tier, closed, is copied, and the copy is used. Whether both are what they
+/// were.
 fn copied(mode: &str, crashed: bool, databases: &[&str]) -> bool {
     let folder = Folder::new();
     fs::create_dir(folder.file("original")).unwrap();
@@ -608,7 +612,8 @@ fn copied(mode: &str, crashed: bool, databases: &[&str]) -> bool {
     good
 }
 
-/// Was found by trial: the copy attached the original, whose flash was then older than that, and neither opened.
+/// Was found by trial: the copy attached the original, whose flash was then older than that, and neither
+/// opened.
 #[test]
 fn a_copy_of_everything_is_its_own_and_the_original_stays_as_it_was() {
     let all = || {

@@ -1,5 +1,5 @@
-//! An SQLite without the tier in the same process: what it has locked stays locked, whatever the tier opens and
-//! closes.
+//! An SQLite without the tier in the same process: what it has locked stays locked, whatever the tier opens
+//! and closes.
 
 #![allow(clippy::unwrap_used)]
 

@@ -86,7 +86,8 @@ fn stock_uri(path: &Path) -> String {
     format!("file:{}?vfs=unix", path.display())
 }
 
-/// A crash in a commit over two databases; what is left of each after somebody has opened the one named first.
+/// A crash in a commit over two databases; what is left of each after somebody has opened the one named
+/// first.
 fn crash(
     folder: &Folder,
     main_on_tier: bool,
@@ -119,9 +120,9 @@ fn crash(
     }
 }
 
-/// Was found by trial: an SQLite without the tier recovered its database, did not find the journal of the other
-/// where it keeps journals, and removed the super-journal. The journal of the tier's database then counted as
-/// committed, with half of its pages written: 10 of 20 were malformed.
+/// Was found by trial: an SQLite without the tier recovered its database, did not find the journal of the
+/// other where it keeps journals, and removed the super-journal. The journal of the tier's database then
+/// counted as committed, with half of its pages written: 10 of 20 were malformed.
 #[test]
 fn a_crash_before_the_commit_takes_both_back() {
     for (main_on_tier, tier_first) in [(false, false), (false, true), (true, false), (true, true)] {

@@ -1,5 +1,5 @@
-//! With `synchronous = OFF` nothing is promised when power fails, and everything when the process is killed: as
-//! with an SQLite without the tier.
+//! With `synchronous = OFF` nothing is promised when power fails, and everything when the process is killed:
+//! as with an SQLite without the tier.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,11 +1,11 @@
-//! Loaded before the C library by tests (`LD_PRELOAD`): strikes one of the calls below, by which this process changes
-//! files, or all from one on. It fails, or the process is killed when it comes there.
+//! Loaded before the C library by tests (`LD_PRELOAD`): strikes one of the calls below, by which this process
+//! changes files, or all from one on. It fails, or the process is killed when it comes there.
 //!
 //! Or the disks are full from one moment on ([`mezzanine_fill`]): what needs room fails, and nothing else.
 //!
-//! A process that wants to be struck finds [`mezzanine_strike`] by its name (`dlsym`), and says which call it is to
-//! be. Writes to standard output and error are not counted. What `io_uring` is given to do counts as one call each
-//! time that it is given something.
+//! A process that wants to be struck finds [`mezzanine_strike`] by its name (`dlsym`), and says which call it
+//! is to be. Writes to standard output and error are not counted. What `io_uring` is given to do counts as
+//! one call each time that it is given something.
 
 #![allow(unsafe_code, reason = "these are functions of the C library")]
 
@@ -29,8 +29,8 @@ static ROOM: AtomicI64 = AtomicI64::new(0);
 /// Bytes of a block.
 const BLOCK: i64 = 4096;
 
-/// From now on calls are counted, and number `call` fails with `error`, and those after it if that is `lasting`; or,
-/// if `error` is 0, it kills the process.
+/// From now on calls are counted, and number `call` fails with `error`, and those after it if that is
+/// `lasting`; or, if `error` is 0, it kills the process.
 #[unsafe(no_mangle)]
 pub extern "C" fn mezzanine_strike(call: u64, error: c_int, lasting: bool) {
     CALLS.store(0, Ordering::SeqCst);

@@ -1,5 +1,5 @@
-//! A database on a full disk: what can be read without a tier can be read with one, a change is refused as a whole,
-//! and with room again everything is as it should be.
+//! A database on a full disk: what can be read without a tier can be read with one, a change is refused as a
+//! whole, and with room again everything is as it should be.
 
 #![allow(clippy::unwrap_used, unsafe_code)]
 

@@ -1,10 +1,10 @@
-//! A process is killed at each call by which it moves a tier to another flash file, while a transaction of another
-//! connection has begun to change the database: there is a hot journal, or a log with frames that count for nothing.
-//! Then the database is read through one of the two flash files, whichever of them is asked first, and has what was
-//! acknowledged and nothing of that transaction.
+//! A process is killed at each call by which it moves a tier to another flash file, while a transaction of
+//! another connection has begun to change the database: there is a hot journal, or a log with frames that
+//! count for nothing. Then the database is read through one of the two flash files, whichever of them is
+//! asked first, and has what was acknowledged and nothing of that transaction.
 //!
-//! `MEZZANINE_REPLACED=all` kills at every call, otherwise at one in some; `MEZZANINE_REPLACED=durable,delete,17` at
-//! one alone.
+//! `MEZZANINE_REPLACED=all` kills at every call, otherwise at one in some;
+//! `MEZZANINE_REPLACED=durable,delete,17` at one alone.
 
 #![allow(clippy::unwrap_used, unsafe_code)]
 
@@ -87,7 +87,8 @@ fn kill(folder: &Path, mode: &str, journal: &str, call: u64) -> Result<Option<u6
     }
 }
 
-/// Reads the database through these flash files, one after the other, and changes it: it must be had through one.
+/// Reads the database through these flash files, one after the other, and changes it: it must be had through
+/// one.
 fn read(folder: &Path, mode: &str, order: [&str; 2]) -> Result<(), String> {
     register();
     let mut why = Vec::new();

@@ -1,9 +1,10 @@
-//! SQLite on a tier, each call of which that changes a file is struck once: the process is killed there, or the call
-//! fails, for want of space or with an error of the device, alone or with all that come after it. Then what was
-//! acknowledged is there, a transaction is there as a whole or not at all, and no process has ended in another way
-//! than by its kill.
+//! SQLite on a tier, each call of which that changes a file is struck once: the process is killed there, or
+//! the call fails, for want of space or with an error of the device, alone or with all that come after it.
+//! Then what was acknowledged is there, a transaction is there as a whole or not at all, and no process has
+//! ended in another way than by its kill.
 //!
-//! `MEZZANINE_STRUCK=all` strikes every call, otherwise one in some; `MEZZANINE_STRUCK=durable,wal,kill,17` one alone.
+//! `MEZZANINE_STRUCK=all` strikes every call, otherwise one in some; `MEZZANINE_STRUCK=durable,wal,kill,17`
+//! one alone.
 
 #![allow(clippy::unwrap_used, unsafe_code)]
 
@@ -22,7 +23,8 @@ use support::{Folder, flags, register};
 
 const TRANSACTIONS: i64 = 8;
 const ROWS: i64 = 6;
-/// Bytes of a row, and what those of every third have in their place: so many and the last transaction's number.
+/// Bytes of a row, and what those of every third have in their place: so many and the last transaction's
+/// number.
 const BYTES: i64 = 1500;
 const LAST: i64 = 1400;
 /// That it waits for ever is a finding.

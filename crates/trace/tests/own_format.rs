@@ -14,9 +14,9 @@ const HEADER_CRC: [u8; 4] = [0xEA, 0x8D, 0x56, 0x27];
 const BLOCK_CRC: [u8; 4] = [0xCB, 0xF3, 0x01, 0xF7];
 const END_CRC: [u8; 4] = [0x5B, 0x04, 0xFD, 0x9F];
 
-/// A trace written by hand: relation 1 is called "t"; client 3 reads page 5 of it at 200 ns in transaction 9, writes page 4 at
-/// 201 ns, and commits at 201 ns; then, without client and transaction, page 300 of no relation leaves dirty at 1,000 ns,
-/// and a checkpoint ends.
+/// A trace written by hand: relation 1 is called "t"; client 3 reads page 5 of it at 200 ns in transaction 9,
+/// writes page 4 at 201 ns, and commits at 201 ns; then, without client and transaction, page 300 of no
+/// relation leaves dirty at 1,000 ns, and a checkpoint ends.
 #[rustfmt::skip]
 const GOLDEN: &[u8] = &[
     // The header.

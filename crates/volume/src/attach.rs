@@ -558,8 +558,8 @@ impl Shared {
         }
         host.held.store(!missing.is_empty(), Ordering::Release);
         if missing.is_empty() {
-            // What cannot be forgotten now stays to be. The file is attached all the same: jobs may be at its pages
-            // by now, and nobody has its former numbers, whose pages go nowhere.
+            // What cannot be forgotten now stays to be. The file is attached all the same: jobs may be at its
+            // pages by now, and nobody has its former numbers, whose pages go nowhere.
             while let Some(number) = opened.forget.last() {
                 let range = IdRange::blocks_from(u64::from(*number), 0);
                 let forgotten = self.with_room(host, || host.tier.invalidate_range(&range));

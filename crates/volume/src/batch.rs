@@ -6,9 +6,9 @@
 //! disk that was put back alone is told from the newest one, also a block device, beside which nothing is
 //! written at all.
 //!
-//! Stage-out also writes pages of a file that is current: after a close in order the tier may find pages that a
-//! drain had brought to disk, and flash does not know it. Writes go past the tier to such a file, and its guard
-//! is put up, without a word to this list. So it begins empty whenever the sidecar comes to say `dirty`
+//! Stage-out also writes pages of a file that is current: after a close in order the tier may find pages that
+//! a drain had brought to disk, and flash does not know it. Writes go past the tier to such a file, and its
+//! guard is put up, without a word to this list. So it begins empty whenever the sidecar comes to say `dirty`
 //! (`arm`); from then on whoever changes the disk in another way has it forget what was there.
 
 use std::collections::VecDeque;

@@ -213,8 +213,8 @@ impl TierHost {
         Ok(())
     }
 
-    /// Writes the superblock of an opening that starts. The change that it starts for, or the next superblock,
-    /// has its second copy made durable.
+    /// Writes the superblock of an opening that starts. The change that it starts for, or the next
+    /// superblock, has its second copy made durable.
     pub(crate) fn write_first_superblock(&self) -> Result<(), DeviceError> {
         let superblock = lock(&self.superblock);
         write_superblock(&*self.flash, &superblock, Writing::InPassing)?;
@@ -484,8 +484,8 @@ impl Shared {
         Ok(true)
     }
 
-    /// Has every change that the tier holds written to flash, and waits for no flush: the process may be killed
-    /// then, the power may not fail.
+    /// Has every change that the tier holds written to flash, and waits for no flush: the process may be
+    /// killed then, the power may not fail.
     pub(crate) fn hand_over_tier(&self, host: &TierHost) -> Result<(), VolumeError> {
         let mut asked: Option<SyncTicket> = None;
         loop {

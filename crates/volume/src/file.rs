@@ -100,9 +100,10 @@ impl VolumeFile {
         self.sync_as(Op::Commit)
     }
 
-    /// Hands every completed change of this file to the operating system, in a form that the next opening finds if
-    /// the process is killed; perhaps of other files too. Nothing is flushed: if power fails, what was written
-    /// since the last sync may be lost in part. For databases that do not sync, and yet survive a killed process.
+    /// Hands every completed change of this file to the operating system, in a form that the next opening
+    /// finds if the process is killed; perhaps of other files too. Nothing is flushed: if power fails, what
+    /// was written since the last sync may be lost in part. For databases that do not sync, and yet survive a
+    /// killed process.
     ///
     /// # Errors
     /// The failure.

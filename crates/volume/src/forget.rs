@@ -1,8 +1,8 @@
 //! Going on without a file that the tier waits for.
 //!
 //! A tier that may hold only copies takes no changes before every file that it knows is attached: one may be
-//! attached later, and must find its pages. If the file is gone for good, nobody comes, and the other files cannot
-//! be changed nor drained. Only a person can know that, and says it by the file's name.
+//! attached later, and must find its pages. If the file is gone for good, nobody comes, and the other files
+//! cannot be changed nor drained. Only a person can know that, and says it by the file's name.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,11 @@
 //! Whose a guard is, and whether it stands on a disk (what it is for: `home`).
 //!
-//! One byte of a disk may rot, and without a tier that costs that byte. A guard that had to be there to the bit
-//! would make it cost the file, whose newest pages are in the tier, or the header, which is in the sidecar
-//! alone. So a guard that differs in one byte from what its sidecar says stands there. Nobody else writes such
-//! a thing: the tier's name in it was drawn at random. Only the file's number at its end is small, and one byte
-//! there makes it another file's; so a number counts as rotten only if no file ever had it.
+//! One byte of a disk may rot, and without a tier that costs that byte. A guard that had to be there to the
+//! bit would make it cost the file, whose newest pages are in the tier, or the header, which is in the
+//! sidecar alone. So a guard that differs in one byte from what its sidecar says stands there. Nobody else
+//! writes such a thing: the tier's name in it was drawn at random. Only the file's number at its end is
+//! small, and one byte there makes it another file's; so a number counts as rotten only if no file ever had
+//! it.
 
 use mezzanine_engine::planted::{self, Bug};
 

@@ -9,7 +9,8 @@
 //!    the rest is current. The next attachment puts the head back.
 //! 3. sidecar `dirty`: unreadable for others, as it must be, for from now on the tier takes dirty pages.
 //!
-//! Nothing is staged out in step 2: a first page that is on its way to disk as it is would take the guard away.
+//! Nothing is staged out in step 2: a first page that is on its way to disk as it is would take the guard
+//! away.
 //!
 //! Then the first page may be staged out: guard and the rest of the page go to disk, and before the frame may
 //! be reused (that is, before the disk sync is reported as done) the sidecar gets the new head. A crash
@@ -30,8 +31,8 @@
 //! up or taken away meanwhile, it is read again.
 //!
 //! So a file whose sidecar says `dirty` and that does not begin with the guard was replaced by someone, and
-//! is refused; one rotten byte apart (see `guard`). The guard is followed by the name of tier and file, so that another guarded file is not taken
-//! for this one.
+//! is refused; one rotten byte apart (see `guard`). The guard is followed by the name of tier and file, so
+//! that another guarded file is not taken for this one.
 
 use std::path::PathBuf;
 

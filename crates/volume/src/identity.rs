@@ -58,8 +58,8 @@ pub(crate) struct FileEvidence<'a> {
 pub(crate) struct TierEvidence<'a> {
     pub(crate) name: &'a str,
     pub(crate) opened: &'a OpenedTier,
-    /// Epoch and nonce of this opening, once they are durable: an attachment that failed may have left a sidecar
-    /// that says them.
+    /// Epoch and nonce of this opening, once they are durable: an attachment that failed may have left a
+    /// sidecar that says them.
     pub(crate) begun: Option<(u32, Nonce)>,
     pub(crate) table: &'a Table,
     /// Numbers of the files attached so far, with the paths they were attached under.
@@ -99,9 +99,9 @@ impl TierEvidence<'_> {
         !self.provably_clean && self.opened.found.state != TierState::Drained
     }
 
-    /// Numbers under which the tier knows a file of this name, and whose pages nobody needs: of another copy of
-    /// the file, or of the same one before its sidecar was lost. Nobody will come with them, and a tier that
-    /// goes on in a mode in which it holds only copies would wait for that.
+    /// Numbers under which the tier knows a file of this name, and whose pages nobody needs: of another copy
+    /// of the file, or of the same one before its sidecar was lost. Nobody will come with them, and a tier
+    /// that goes on in a mode in which it holds only copies would wait for that.
     fn orphans(&self, path: &Path) -> Vec<u32> {
         if self.may_hold_only_copies() || planted::is(Bug::OrphansAwaited) {
             return Vec::new();
@@ -173,8 +173,8 @@ fn refuse(file: &FileEvidence<'_>, kind: VolumeErrorKind, reason: String, advice
 }
 
 /// A sidecar that says `current` and names a guard was written when the disk was as long as the file, and
-/// while it stands nothing there changes but the head. A disk with that guard and another length is of another
-/// moment, at which the file's newest pages were in the tier; and putting the head back would cut it.
+/// while it stands nothing there changes but the head. A disk with that guard and another length is of
+/// another moment, at which the file's newest pages were in the tier; and putting the head back would cut it.
 fn refuse_other_length(file: &FileEvidence<'_>, sidecar: &Sidecar) -> Result<(), VolumeError> {
     let Some(len) = file.file_len.filter(|len| !is_len_of_current(sidecar, *len)) else { return Ok(()) };
     if planted::is(Bug::GuardedLengthUncompared) {
@@ -388,8 +388,8 @@ fn refuse_older_file(
     ))
 }
 
-/// What to do before a file is used that is not the one which the tier has pages of. Formatting the tier would
-/// lose the pages of all others.
+/// What to do before a file is used that is not the one which the tier has pages of. Formatting the tier
+/// would lose the pages of all others.
 fn forget_and_delete(file: &FileEvidence<'_>, tier: &TierEvidence<'_>) -> String {
     let path = file.path.display();
     format!(
@@ -465,8 +465,8 @@ fn refuse_unknown(file: &FileEvidence<'_>, sidecar: &Sidecar, tier: &TierEvidenc
 
 /// The tier does not know the file by what its current sidecar says, and waits for a file of the same name:
 /// that one is newer. The number in the sidecar is one that a crash took from the table before it was
-/// durable, or that of another tier; an opening since gave the file another one. A tier that was given up, and
-/// whose device could not be told, looks the same beside files that went on with another one.
+/// durable, or that of another tier; an opening since gave the file another one. A tier that was given up,
+/// and whose device could not be told, looks the same beside files that went on with another one.
 fn refuse_waited_for(
     file: &FileEvidence<'_>,
     sidecar: &Sidecar,

@@ -163,8 +163,8 @@ impl Volume {
     }
 }
 
-/// Makes an empty tier on `flash`, which names these files and whose first superblock is what `begin` makes of
-/// that of a tier without a past. Returns the tier's identity.
+/// Makes an empty tier on `flash`, which names these files and whose first superblock is what `begin` makes
+/// of that of a tier without a past. Returns the tier's identity.
 pub(crate) fn format_tier(
     flash: &dyn Device,
     config: &VolumeConfig,
@@ -356,9 +356,9 @@ fn merged(found: &Superblock, config: &VolumeConfig, name: &str) -> Result<Super
     Ok(Superblock { config: wanted, ..base })
 }
 
-/// Opens a tier at rest, with what `choose` makes of the configuration that it was used with last; one of an older
-/// version of the format only `to_drain` it. Nothing on flash changes before it is started. The opening has the
-/// nonce given, or a new one.
+/// Opens a tier at rest, with what `choose` makes of the configuration that it was used with last; one of an
+/// older version of the format only `to_drain` it. Nothing on flash changes before it is started. The opening
+/// has the nonce given, or a new one.
 pub(crate) fn open_tier(
     flash: Arc<dyn Device>,
     to_drain: bool,
@@ -371,8 +371,8 @@ pub(crate) fn open_tier(
     let config = &choose(&found.config);
     // What is read back must be durable: after a crash of the process that used it the last writes may still
     // be in the cache. Of a tier that was closed all was durable before its superblock said so; if that is
-    // lost with the power, the one before it, a copy of which was durable, leads to the same pages. So there is
-    // time until the next one is written, which flushes first where it has to.
+    // lost with the power, the one before it, a copy of which was durable, leads to the same pages. So there
+    // is time until the next one is written, which flushes first where it has to.
     if found.state == TierState::Open && !planted::is(Bug::OpenedUnflushed) {
         flash.flush().map_err(|error| VolumeError::from_device(OPERATION, &name, error))?;
     }

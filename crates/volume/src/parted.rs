@@ -1,14 +1,15 @@
 //! Files that were in a tier together, and are not to be parted.
 //!
-//! A file that is current on disk may go on with any tier. But a tier that it leaves may hold the newest pages of
-//! others, and waits for every file that it knows before it lets one be changed. If another tier takes the one
-//! and refuses the others, no device opens all of them any more. That is what a replacement of the flash device
-//! leaves that failed before every sidecar said `current` (see `replace`), if the new device is tried first.
+//! A file that is current on disk may go on with any tier. But a tier that it leaves may hold the newest
+//! pages of others, and waits for every file that it knows before it lets one be changed. If another tier
+//! takes the one and refuses the others, no device opens all of them any more. That is what a replacement of
+//! the flash device leaves that failed before every sidecar said `current` (see `replace`), if the new device
+//! is tried first.
 //!
-//! Files are attached one at a time, by hosts that do not know each other's files. So before a tier takes a file
-//! from another one it looks at the sidecars of all the others that its roster names, and reads them only; a
-//! successor's roster is durable before anybody can open it. If one says that its newest pages are in the tier
-//! that the file would leave, the file is refused, and nothing has changed.
+//! Files are attached one at a time, by hosts that do not know each other's files. So before a tier takes a
+//! file from another one it looks at the sidecars of all the others that its roster names, and reads them
+//! only; a successor's roster is durable before anybody can open it. If one says that its newest pages are in
+//! the tier that the file would leave, the file is refused, and nothing has changed.
 //!
 //! The roster is asked, and not the table, which a crash may empty while a successor still has to keep files
 //! together. A tier that is drained and closed lets its files go, and empties its roster.

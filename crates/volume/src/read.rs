@@ -475,8 +475,8 @@ fn runs_of(sources: &[Source], block: u64, size: u64) -> Vec<Run> {
     runs
 }
 
-/// The error of a read of a file's disk. Under a guard the disk's own bytes are not needed, and what is written
-/// there may heal the place.
+/// The error of a read of a file's disk. Under a guard the disk's own bytes are not needed, and what is
+/// written there may heal the place.
 fn unread_disk(file: &FileInner, offset: u64, error: DeviceError) -> VolumeError {
     let failed = VolumeError::from_device("read", &file.name, error).at(offset);
     if !file.is_guarded() || offset >= GUARD_BYTES_MAX as u64 || planted::is(Bug::UnreadGuardUnnamed) {

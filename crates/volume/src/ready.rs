@@ -87,8 +87,8 @@ impl Shared {
                 file.resize(physical).and_then(|()| file.flush(&self.counters)).map_err(failed)?;
             }
             self.write_sidecar(host, file, SidecarState::Current)?;
-            // The tier may have pages of a file that is current, and stage-out that has begun to write the first
-            // one as it is would put it over the guard.
+            // The tier may have pages of a file that is current, and stage-out that has begun to write the
+            // first one as it is would put it over the guard.
             let apart = !planted::is(Bug::GuardBesideStageOut);
             let _gate = apart.then(|| exclusive(&host.disk_gate));
             // From now on readers put the head over what they read.

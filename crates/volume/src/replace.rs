@@ -15,8 +15,9 @@
 //!    their first change as ever, with a guard that names the new tier.
 //!
 //! What a crash leaves:
-//! - Before 3, files that need the old tier and name it: the new one is refused as another tier. Within 2 some
-//!   are current already. The new tier would take these, and so refuses them while others need the old one.
+//! - Before 3, files that need the old tier and name it: the new one is refused as another tier. Within 2
+//!   some are current already. The new tier would take these, and so refuses them while others need the old
+//!   one.
 //! - From 3 on, files that are current and need none. One that names the old tier is a new one to the new
 //!   tier, and to the old one too, because that was not closed in order, or is empty. So it does not matter
 //!   which sidecars name which, unless the old tier could not be marked as drained: it waits for files that
@@ -228,7 +229,8 @@ impl Shared {
         for file in files {
             roster.set(file.number, &file.path);
         }
-        // With the superblock the device can be opened, and must know by then whom it is not to part (`parted`).
+        // With the superblock the device can be opened, and must know by then whom it is not to part
+        // (`parted`).
         let late = planted::is(Bug::SuccessorUnnamed);
         let first_roster = if late { Roster::default() } else { roster.clone() };
         let made = format_tier(&*flash, &config, options.force, &first_roster, |first| Superblock {
@@ -353,8 +355,8 @@ impl Shared {
     }
 }
 
-/// Has the old device say that nobody needs it, so that it can be formatted like any other. One that cannot does
-/// not matter: the sidecars do not name it.
+/// Has the old device say that nobody needs it, so that it can be formatted like any other. One that cannot
+/// does not matter: the sidecars do not name it.
 fn mark_drained(old: &TierHost) {
     if old.has_begun() && !old.provably_clean() {
         leave_empty(old);

@@ -43,8 +43,8 @@ impl Roster {
     /// The roster of a tier that is opened, over which the next one will be written.
     ///
     /// # Errors
-    /// [`RecoveryError::Silent`]. What a device does not say in a moment in which it answers nothing, or what one
-    /// read brings wrong, is not forgotten for good.
+    /// [`RecoveryError::Silent`]. What a device does not say in a moment in which it answers nothing, or what
+    /// one read brings wrong, is not forgotten for good.
     pub(crate) fn read_to_keep(flash: &dyn Device) -> Result<Self, RecoveryError> {
         let mut bytes = AlignedBuf::zeroed(ROSTER_BYTES);
         let whole = |bytes: &[u8]| Self::decode(bytes).is_some();

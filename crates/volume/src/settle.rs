@@ -71,8 +71,9 @@ impl Shared {
         self.signal.made_progress();
     }
 
-    /// Refuses changes from now on: what is durable on disk is no longer known, or a file was left half changed.
-    /// Also while somebody settles the volume, who waits for that change: he leaves it read-only then.
+    /// Refuses changes from now on: what is durable on disk is no longer known, or a file was left half
+    /// changed. Also while somebody settles the volume, who waits for that change: he leaves it read-only
+    /// then.
     pub(crate) fn refuse_changes(&self, error: &VolumeError) {
         let from = match planted::is(Bug::SettledOverRefusal) {
             true => &[Mode::Normal, Mode::Bypass][..],
@@ -143,8 +144,8 @@ impl Shared {
     /// by the tier's copy.
     ///
     /// # Errors
-    /// `LostPage` if pages cannot be read, or that of a device that answers nothing or of a disk that does not
-    /// say whether it has them, when all others are on disk and synced: no file of theirs may be called
+    /// `LostPage` if pages cannot be read, or that of a device that answers nothing or of a disk that does
+    /// not say whether it has them, when all others are on disk and synced: no file of theirs may be called
     /// current.
     pub(crate) fn drain_pages(&self, host: &TierHost) -> Result<(), VolumeError> {
         let mut cursor = DrainCursor::default();

@@ -227,7 +227,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Between the steps of a change, for whatever reason it ends there: nobody goes on with the file as it is.
+    /// Between the steps of a change, for whatever reason it ends there: nobody goes on with the file as it
+    /// is.
     fn refuse_half_done(&self, error: &VolumeError) {
         // Of a disk that fails they were refused before: see the others.
         if !planted::is(Bug::SettledOverRefusal) {

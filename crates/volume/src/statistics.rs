@@ -12,14 +12,16 @@ macro_rules! counters {
             $(pub(crate) $name: AtomicU64,)+
         }
 
-        /// What a volume has done since it was opened, and what is wrong with its tier. All counters only grow.
+        /// What a volume has done since it was opened, and what is wrong with its tier. All counters only
+        /// grow.
         #[derive(Debug, Clone, Default, PartialEq)]
         #[non_exhaustive]
         pub struct VolumeStatistics {
             $($(#[doc = $doc])+ pub $name: u64,)+
             /// Pages that are lost now: no counter. [`crate::Volume::lost_pages`] names them.
             pub lost_pages: u64,
-            /// Why the tier takes no more pages, if one of its numbers that only rise is at its end or near it.
+            /// Why the tier takes no more pages, if one of its numbers that only rise is at its end or near
+            /// it.
             pub used_up: Option<String>,
             /// The tier's own counters; `None` without a tier.
             pub tier: Option<Statistics>,
@@ -37,7 +39,8 @@ macro_rules! counters {
         }
 
         impl VolumeStatistics {
-            /// What happened between `earlier` and this snapshot of the same volume. What is no counter is as it is in this one.
+            /// What happened between `earlier` and this snapshot of the same volume. What is no counter is as
+            /// it is in this one.
             pub fn since(&self, earlier: &Self) -> Self {
                 let tier = match (&self.tier, &earlier.tier) {
                     (Some(now), Some(then)) => Some(now.since(then)),

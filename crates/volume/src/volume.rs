@@ -164,13 +164,13 @@ impl Volume {
         (sidecar.tier_uuid == host.tier.uuid()).then_some(sidecar.file)
     }
 
-    /// Goes on without files that the tier waits for ([`Self::unattached`]) and that are gone for good, by the
-    /// paths under which they were used with it. What flash alone had of them is lost, and when this returns that
-    /// is durable. All others have to be attached.
+    /// Goes on without files that the tier waits for ([`Self::unattached`]) and that are gone for good, by
+    /// the paths under which they were used with it. What flash alone had of them is lost, and when this
+    /// returns that is durable. All others have to be attached.
     ///
     /// # Errors
-    /// `FileNotAttached`: the tier waits for no such file, or for others as well, and nothing was changed; `NoTier`;
-    /// the failure.
+    /// `FileNotAttached`: the tier waits for no such file, or for others as well, and nothing was changed;
+    /// `NoTier`; the failure.
     pub fn forget(&self, paths: &[PathBuf]) -> Result<Vec<Forgotten>, VolumeError> {
         self.shared.forget_files(paths)
     }
@@ -303,9 +303,9 @@ impl Volume {
     /// A tier that was given up after a failure ([`VolumeState::Bypass`]) is replaced as well, and the volume
     /// is in order then. Requests to the old device that hang are not waited for, but those of a read.
     ///
-    /// After a crash or a failure on the way the files are opened with the old device or the new one: the error
-    /// of the wrong one names the other, and it has changed nothing that this one needs. Once this has returned
-    /// the old tier counts for nothing, whatever it holds, and is refused by every file.
+    /// After a crash or a failure on the way the files are opened with the old device or the new one: the
+    /// error of the wrong one names the other, and it has changed nothing that this one needs. Once this has
+    /// returned the old tier counts for nothing, whatever it holds, and is refused by every file.
     ///
     /// # Errors
     /// Nothing has changed after: `Unrecognised`, `OnlyCopy` and `Damaged` for what the new device holds,
@@ -316,9 +316,10 @@ impl Volume {
     /// `OnlyCopy` and `ReadOnly` if the volume is read-only: what is durable, and where, is no longer known
     /// then, and the message says what the old device may hold alone.
     ///
-    /// Nothing has changed either if a page is lost (`LostPage`), or the old device answers nothing just now, or
-    /// the new one fails. If the disk does not take the old tier's pages, the volume is read-only afterwards. If
-    /// the sidecars cannot be written, it goes on without a tier, and this may be called again.
+    /// Nothing has changed either if a page is lost (`LostPage`), or the old device answers nothing just now,
+    /// or the new one fails. If the disk does not take the old tier's pages, the volume is read-only
+    /// afterwards. If the sidecars cannot be written, it goes on without a tier, and this may be called
+    /// again.
     pub fn replace_flash(&self, flash: Arc<dyn Device>, options: &ReplaceOptions) -> Result<(), VolumeError> {
         self.shared.replace_flash(flash, options)
     }

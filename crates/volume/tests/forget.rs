@@ -9,7 +9,8 @@ use mezzanine_device::DeviceErrorKind;
 use mezzanine_device::memory::{Fault, Injection, Operation};
 use mezzanine_engine::planted::{self, Bug};
 
-/// Whether a tier that could not write its device forgets a file when it is asked once more, and the others go on.
+/// Whether a tier that could not write its device forgets a file when it is asked once more, and the others
+/// go on.
 fn can_be_repeated() -> bool {
     let flash = formatted(&durable());
     let (kept, gone) = (Backing::new("kept"), Backing::new("gone"));
@@ -39,7 +40,8 @@ fn can_be_repeated() -> bool {
     true
 }
 
-/// Was found by reading: nobody waited for the file any more, no job was carried out, and the next sync never ended.
+/// Was found by reading: nobody waited for the file any more, no job was carried out, and the next sync never
+/// ended.
 #[test]
 fn a_forgetting_that_fails_has_changed_nothing_and_can_be_repeated() {
     planted::only_with(&[Bug::ForgottenBeforeWritten], can_be_repeated);

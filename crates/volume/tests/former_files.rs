@@ -57,8 +57,9 @@ impl Shelf {
     }
 }
 
-/// Two files are in a tier, which is then closed, drained or not. Where the sidecar of one of them was, something
-/// lies later that cannot be read as one. Another file, current in a tier of its own, comes: whether it is taken.
+/// Two files are in a tier, which is then closed, drained or not. Where the sidecar of one of them was,
+/// something lies later that cannot be read as one. Another file, current in a tier of its own, comes:
+/// whether it is taken.
 fn another_file_is_taken(drained: bool) -> Result<(), VolumeError> {
     let shelf = Shelf::default();
     let another = VolumeConfig { identity_seed: Some(77), ..durable() };
@@ -96,8 +97,8 @@ fn another_file_is_taken(drained: bool) -> Result<(), VolumeError> {
     Ok(())
 }
 
-/// It was so once that the tier knew their paths for good, and took no other file while what lay there could not
-/// be read.
+/// It was so once that the tier knew their paths for good, and took no other file while what lay there could
+/// not be read.
 #[test]
 fn a_tier_that_was_drained_and_closed_does_not_ask_for_its_former_files() {
     only_with(&[Bug::DrainedRosterKept], || another_file_is_taken(true).is_ok());

@@ -1,10 +1,10 @@
-//! One byte of a file's first sector rots, or the sector cannot be read: what it costs, by how the file was left
-//! and by where its first page is.
+//! One byte of a file's first sector rots, or the sector cannot be read: what it costs, by how the file was
+//! left and by where its first page is.
 //!
 //! Under a guard the disk has none of the file's bytes there, so a rotten one costs nothing. It was so that a
 //! guard with one bit that was another was none: the file was refused for good as a replaced one, and where a
-//! crash had left the guard over a header that was in the sidecar alone, the header was dropped. Where no guard
-//! stands, a rotten byte costs what it costs without a tier.
+//! crash had left the guard over a header that was in the sidecar alone, the header was dropped. Where no
+//! guard stands, a rotten byte costs what it costs without a tier.
 
 #![allow(clippy::unwrap_used)]
 
@@ -79,7 +79,8 @@ fn fails(device: &MemoryDevice, after: u64) {
     device.inject(Injection { operation: Operation::Write, after, count: u64::MAX, fault });
 }
 
-/// A file that was left so; `on_flash` if the newest version of its first page is there, and not only on disk.
+/// A file that was left so; `on_flash` if the newest version of its first page is there, and not only on
+/// disk.
 fn remains(left: Left, on_flash: bool) -> Remains {
     let config = left.config();
     let (flash, backing) = (formatted(&config), Backing::guarded("a"));
@@ -313,8 +314,8 @@ fn a_sector_that_cannot_be_read_is_named_with_a_way_out() {
     only_with(&[Bug::UnreadGuardUnnamed], || unreadable_is_named(Left::GivenUp, true));
 }
 
-/// The sector goes bad while the file is in use: it costs reads of the first page from disk, until the page is
-/// written or the file leaves the tier, and nothing else. The error says so.
+/// The sector goes bad while the file is in use: it costs reads of the first page from disk, until the page
+/// is written or the file leaves the tier, and nothing else. The error says so.
 fn bad_in_use_costs_one_page(on_flash: bool) -> bool {
     let remains = remains(Left::Closed, on_flash);
     let (flash, backing) = remains.put_back();

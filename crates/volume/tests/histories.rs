@@ -522,8 +522,8 @@ fn a_guarded_disk_of_another_length_is_refused(later: bool) -> bool {
     refused
 }
 
-/// Found by worlds of histories (seed 88117741949): such a disk was taken for the current one, whose head is in
-/// the sidecar, and cut to the length there.
+/// Found by worlds of histories (seed 88117741949): such a disk was taken for the current one, whose head is
+/// in the sidecar, and cut to the length there.
 #[test]
 fn a_disk_with_a_guard_and_another_length_than_its_current_sidecar_says_is_refused() {
     for later in [false, true] {
@@ -635,8 +635,8 @@ fn a_file_from_before_the_switch() -> Result<VolumeErrorKind, VolumeError> {
     Ok(mix.open().map(drop).expect_err("the pages of the file are nowhere").kind())
 }
 
-/// A tier in `through` is emptied after a crash, its table of files as well: the file was told that the tier is
-/// the older of the two, and to put a newer one back.
+/// A tier in `through` is emptied after a crash, its table of files as well: the file was told that the tier
+/// is the older of the two, and to put a newer one back.
 #[test]
 fn a_file_is_older_than_a_tier_that_needs_none_of_its_files_any_more() {
     assert_eq!(a_file_from_before_the_switch().unwrap(), VolumeErrorKind::NewerTier);
@@ -676,8 +676,8 @@ fn a_file_that_got_another_number(sidecar_kept: bool, changed: bool) -> Result<(
 }
 
 /// Found by worlds of histories (seed 271828213083): the tier went on knowing the file by a number that its
-/// sidecar did not name. Once it was `durable` it waited for that one and took no changes, and if a crash came
-/// before the first it refused the file as an older copy of itself.
+/// sidecar did not name. Once it was `durable` it waited for that one and took no changes, and if a crash
+/// came before the first it refused the file as an older copy of itself.
 #[test]
 fn a_tier_waits_for_no_other_copy_of_a_file_that_was_current() {
     for (sidecar_kept, changed) in [(true, true), (true, false), (false, true), (false, false)] {

@@ -21,8 +21,8 @@ fn config(design: Design) -> VolumeConfig {
     config
 }
 
-/// What power cuts leave of the devices and the sidecar just now, opened and read: `lost` pages are named, all
-/// others are as they were synced last.
+/// What power cuts leave of the devices and the sidecar just now, opened and read: `lost` pages are named,
+/// all others are as they were synced last.
 fn survives(life: &InUse, config: &VolumeConfig, lost: u64, last: u64, seed: u64) -> bool {
     let (flash, backing) = (Arc::new(MemoryDevice::new(0)), Backing::new("a"));
     for (copy, original) in [(&flash, &life.flash), (&backing.disk, &life.backing.disk)] {
@@ -70,9 +70,9 @@ fn every_cut_is_survived(design: Design, run: u64, before: u64) -> bool {
     life.backing.attach(&open(&life.flash, &config)).is_ok()
 }
 
-/// The pages of a whole group were bad. Where the rear stood two frames before them, no group with pages ended
-/// beside good frames, and the next summary was put on a bad one: a crash before a segment stood for it found a
-/// tier that was refused.
+/// The pages of a whole group were bad. Where the rear stood two frames before them, no group with pages
+/// ended beside good frames, and the next summary was put on a bad one: a crash before a segment stood for it
+/// found a tier that was refused.
 #[test]
 fn bad_frames_as_many_as_a_group_has_pages_are_passed() {
     let all = || {

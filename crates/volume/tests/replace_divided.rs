@@ -1,8 +1,8 @@
 //! A replacement of the flash device that comes to an end half-way, with two files of which one is current on
 //! disk by then and the other is not; and then somebody tries devices and files in any order.
 //!
-//! Invariants checked: whatever fails, and wherever the power is cut, one of the devices opens both files with
-//! all that was synced, whichever was tried before. What is refused says what, why, and what to do next.
+//! Invariants checked: whatever fails, and wherever the power is cut, one of the devices opens both files
+//! with all that was synced, whichever was tried before. What is refused says what, why, and what to do next.
 
 #![allow(clippy::unwrap_used)]
 
@@ -37,7 +37,8 @@ struct Shelf {
 #[derive(Clone)]
 struct State {
     sidecars: BTreeMap<PathBuf, Vec<u8>>,
-    /// Replacements until one fails, and all that follow it with `for_good`; whether a failed one is in place.
+    /// Replacements until one fails, and all that follow it with `for_good`; whether a failed one is in
+    /// place.
     fails: Option<(u64, bool)>,
     for_good: bool,
     struck: bool,

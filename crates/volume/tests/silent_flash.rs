@@ -162,8 +162,8 @@ fn a_torn_group_of_a_silent_device_is_not_believed() {
     only_with(&[Bug::SilentGroupBelieved], || all(Design::FaceGr, &[PAGES - 1]));
 }
 
-/// A volume is opened while the device answers nothing for a moment, once at each read: it is refused, or knows
-/// the name of the file that it waits for.
+/// A volume is opened while the device answers nothing for a moment, once at each read: it is refused, or
+/// knows the name of the file that it waits for.
 fn the_name_of_a_file_is_known(sync_mode: SyncMode) -> bool {
     let mut config = durable(Design::FaceGr);
     config.tier.sync_mode = sync_mode;

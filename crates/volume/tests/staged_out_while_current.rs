@@ -1,5 +1,5 @@
-//! Stage-out writes pages of a file whose sidecar says `current`: a drain had brought them to disk, and the tier
-//! was closed in order before flash knew it.
+//! Stage-out writes pages of a file whose sidecar says `current`: a drain had brought them to disk, and the
+//! tier was closed in order before flash knew it.
 
 #![allow(clippy::unwrap_used)]
 
@@ -118,7 +118,8 @@ impl Device for Held {
     }
 }
 
-/// The file is changed while its first page, which has no guard yet, is on its way to disk. Is it taken again?
+/// The file is changed while its first page, which has no guard yet, is on its way to disk. Is it taken
+/// again?
 fn a_file_is_taken_whose_guard_came_beside_stage_out(bug: Option<Bug>) -> bool {
     let (file, other) = (Backing::guarded("a"), Backing::new("b"));
     let flash = closed_for_another(&file, &other);

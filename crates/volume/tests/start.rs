@@ -280,7 +280,8 @@ fn a_tier_that_cannot_start_is_given_up() {
     }
 }
 
-/// A change that comes when the volume is closed is refused, and writes nothing: somebody else may use the tier.
+/// A change that comes when the volume is closed is refused, and writes nothing: somebody else may use the
+/// tier.
 fn a_change_that_comes_too_late_writes_nothing() -> bool {
     [through(), durable()].into_iter().all(|config| {
         let machine = Machine::new(&config);
@@ -306,8 +307,8 @@ fn a_closed_volume_does_not_start() {
     });
 }
 
-/// Giving a tier up that could not start fails as well, when the header of a file is to take its place on disk. Nothing
-/// more is written then: the sidecar has the only copy of the header.
+/// Giving a tier up that could not start fails as well, when the header of a file is to take its place on
+/// disk. Nothing more is written then: the sidecar has the only copy of the header.
 #[test]
 fn a_header_outlives_two_failures() {
     for after in 0..12 {
@@ -331,8 +332,8 @@ fn a_header_outlives_two_failures() {
     }
 }
 
-/// How often the device is waited for when a tier is opened that was closed after so many commits, of these pages
-/// each.
+/// How often the device is waited for when a tier is opened that was closed after so many commits, of these
+/// pages each.
 fn waits_after(commits: u64, pages: u64) -> u64 {
     let mut config = VolumeConfig { identity_seed: Some(7), ..durable() };
     let (group_pages, staging_groups, survivors_max) = (16, 2, 8);
@@ -354,8 +355,8 @@ fn waits_after(commits: u64, pages: u64) -> u64 {
     waits
 }
 
-/// Each commit ends a group early, and then the next one is not where it would be after a full one: they were read
-/// one at a time.
+/// Each commit ends a group early, and then the next one is not where it would be after a full one: they were
+/// read one at a time.
 #[test]
 fn groups_of_small_commits_are_read_together() {
     let none = waits_after(1, 2);

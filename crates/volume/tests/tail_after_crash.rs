@@ -210,8 +210,8 @@ fn a_write_over_the_last_page_needs_no_read() {
     }
 }
 
-/// The last page is lost for good. The file does not grow over it; when the page is given up, or written anew,
-/// it does. Nor does it leave the tier.
+/// The last page is lost for good. The file does not grow over it; when the page is given up, or written
+/// anew, it does. Nor does it leave the tier.
 #[test]
 fn a_file_that_ends_in_a_lost_page_grows_when_that_is_settled() {
     let settle: [fn(&InUse); 3] = [

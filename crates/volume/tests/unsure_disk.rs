@@ -1,8 +1,8 @@
-//! A page that flash does not give back and that disk has, as in `lost_on_disk`; but the disk does not give it
-//! back at once either.
+//! A page that flash does not give back and that disk has, as in `lost_on_disk`; but the disk does not give
+//! it back at once either.
 //!
-//! One read of the disk that failed, or brought another bit, was enough for a reader or a drain to call the page
-//! lost. Whoever gave it up then, as he was told, destroyed its newest version.
+//! One read of the disk that failed, or brought another bit, was enough for a reader or a drain to call the
+//! page lost. Whoever gave it up then, as he was told, destroyed its newest version.
 
 #![allow(clippy::unwrap_used)]
 
@@ -20,7 +20,8 @@ const AT: u64 = 5;
 const OFFSET: u64 = AT * PAGE as u64;
 const FAILS: Fault = Fault::Error(DeviceErrorKind::Io);
 
-/// The record says that flash alone has the page, flash does not give it back, and disk has this very version.
+/// The record says that flash alone has the page, flash does not give it back, and disk has this very
+/// version.
 fn after_a_crash(design: Design) -> InUse {
     let config = durable(design);
     let InUse { flash, backing, volume, file } = in_use(&config);

@@ -100,7 +100,8 @@ fn it_is_drained_after_a_power_cut_at_any_operation_of_draining() {
             world.flash.power_cut(n);
             world.backing.disk.power_cut(n + 1);
             world.power.restore();
-            // A tier that nobody needs is given up when its device fails: the drain is done all the same, and true.
+            // A tier that nobody needs is given up when its device fails: the drain is done all the same, and
+            // true.
             assert!(drained.is_err() || complete(), "{name}, cut {n}: drained, and the file is not complete");
             world.drain().unwrap_or_else(|error| panic!("{name}, cut {n}: {error}"));
             assert!(complete(), "{name}, cut {n}: the file is not complete");

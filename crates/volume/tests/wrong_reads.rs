@@ -1,13 +1,13 @@
 //! One read brings something else than lies there: of flash, when a volume is opened, or of a file's disk, at
 //! its attachment.
 //!
-//! Of flash one bit in one read of a page made its group a torn one, and synced pages came back as they had been
-//! before. Of a disk it had a good file refused, with the advice to format the tier that had its newest pages.
-//! Where a crash had left a guard over the header, the file was attached as if it had none: its first bytes
-//! were the guard's, and the sidecar with the only copy of the header was replaced.
+//! Of flash one bit in one read of a page made its group a torn one, and synced pages came back as they had
+//! been before. Of a disk it had a good file refused, with the advice to format the tier that had its newest
+//! pages. Where a crash had left a guard over the header, the file was attached as if it had none: its first
+//! bytes were the guard's, and the sidecar with the only copy of the header was replaced.
 //!
-//! Of the paths of files, which are known by what one read brings and written anew, none was left; and beside a
-//! superblock that a crash had torn there was no tier, by one read of the other one.
+//! Of the paths of files, which are known by what one read brings and written anew, none was left; and beside
+//! a superblock that a crash had torn there was no tier, by one read of the other one.
 
 #![allow(clippy::unwrap_used)]
 
@@ -98,8 +98,8 @@ fn a_file_is_attached_though_a_read_of_its_disk_brings_something_else() {
     }
 }
 
-/// Whether a volume is opened with every page though one of the reads of its flash device brings one bit that is
-/// another. `None`: there are no more reads than so many.
+/// Whether a volume is opened with every page though one of the reads of its flash device brings one bit that
+/// is another. `None`: there are no more reads than so many.
 fn is_opened(design: Design, how: Left, after: u64) -> Option<bool> {
     let backing = Backing::new("a");
     let flash = left(design, how, &backing);
@@ -126,8 +126,8 @@ fn a_volume_is_opened_with_every_page_though_a_read_of_flash_brings_something_el
     }
 }
 
-/// Whether the paths of both files of a tier are known after an opening in which one read of them brought another
-/// bit.
+/// Whether the paths of both files of a tier are known after an opening in which one read of them brought
+/// another bit.
 fn paths_are_known() -> bool {
     let config = durable(Design::FaceGr);
     let InUse { flash, backing, volume, file } = in_use(&config);

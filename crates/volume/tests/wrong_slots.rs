@@ -1,8 +1,8 @@
 //! Reads of a slot directory bring another bit than lies there.
 //!
-//! A slot that is not valid may be that of a page that changes on disk without a word to flash. One that came wrong
-//! in one opening counted as such, and lay on flash as it had been. The page was changed and synced, and the next
-//! opening believed the slot: the page came back as it had been before.
+//! A slot that is not valid may be that of a page that changes on disk without a word to flash. One that came
+//! wrong in one opening counted as such, and lay on flash as it had been. The page was changed and synced,
+//! and the next opening believed the slot: the page came back as it had been before.
 
 #![allow(clippy::unwrap_used)]
 

@@ -60,7 +60,8 @@ statements! {
     DISTRICT_PAY = "UPDATE district SET d_ytd = d_ytd + ? WHERE d_w_id = ? AND d_id = ?";
     DISTRICT_ADDRESS = "SELECT d_name, d_street_1, d_street_2, d_city, d_state, d_zip FROM district \
         WHERE d_w_id = ? AND d_id = ?";
-    /// The customers of a last name in the order of their first names. Payment and Order-Status take the middle one.
+    /// The customers of a last name in the order of their first names. Payment and Order-Status take the
+    /// middle one.
     CUSTOMERS_BY_NAME = "SELECT c_id FROM customer WHERE c_w_id = ? AND c_d_id = ? AND c_last = ? \
         ORDER BY c_first";
     CUSTOMER_PAY = "UPDATE customer SET c_balance = c_balance - ?, c_ytd_payment = c_ytd_payment + ?, \
@@ -76,8 +77,8 @@ statements! {
     // Order-Status, clause 2.6.2.2.
     CUSTOMER_STATUS = "SELECT c_balance, c_first, c_middle, c_last FROM customer \
         WHERE c_w_id = ? AND c_d_id = ? AND c_id = ?";
-    /// Apart from the order itself: asked for both at once, SQLite walks the district's orders from the newest until it
-    /// meets the customer's.
+    /// Apart from the order itself: asked for both at once, SQLite walks the district's orders from the
+    /// newest until it meets the customer's.
     ORDER_NEWEST_ID = "SELECT MAX(o_id) FROM orders WHERE o_w_id = ? AND o_d_id = ? AND o_c_id = ?";
     ORDER_SELECT = "SELECT o_entry_d, o_carrier_id FROM orders WHERE o_w_id = ? AND o_d_id = ? AND o_id = ?";
     ORDER_LINES = "SELECT ol_i_id, ol_supply_w_id, ol_quantity, ol_amount, ol_delivery_d FROM order_line \
@@ -96,8 +97,8 @@ statements! {
 
     // Stock-Level, clause 2.8.2.2.
     DISTRICT_NEXT_ORDER_ID = "SELECT d_next_o_id FROM district WHERE d_w_id = ? AND d_id = ?";
-    /// The cross join says the order in which to go: from the lines of twenty orders to their stock, not from the
-    /// whole stock of the warehouse to the lines.
+    /// The cross join says the order in which to go: from the lines of twenty orders to their stock, not from
+    /// the whole stock of the warehouse to the lines.
     STOCK_BELOW = "SELECT COUNT(DISTINCT s_i_id) FROM order_line CROSS JOIN stock \
         WHERE ol_w_id = ? AND ol_d_id = ? AND ol_o_id >= ? AND ol_o_id < ? \
         AND s_w_id = ? AND s_i_id = ol_i_id AND s_quantity < ?";

@@ -97,8 +97,8 @@ struct Made {
     flash: Option<PathBuf>,
 }
 
-/// Whether a server runs, or may: where that cannot be told, its lock file says so. One that was killed leaves
-/// that file, too.
+/// Whether a server runs, or may: where that cannot be told, its lock file says so. One that was killed
+/// leaves that file, too.
 fn runs(cluster: &Cluster) -> bool {
     let locked = || cluster.directory.join("postmaster.pid").exists();
     cluster.running().map_or_else(|_| locked(), |running| running.is_some())

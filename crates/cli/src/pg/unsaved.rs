@@ -48,8 +48,8 @@ pub(super) fn at_rest(flash: &Path, data: &Path) -> Result<Vec<Unsaved>, Failure
     Ok(unsaved)
 }
 
-/// Those of a server that goes on: what it knows to be lost. It has new pages all the time that are not on disk
-/// either.
+/// Those of a server that goes on: what it knows to be lost. It has new pages all the time that are not on
+/// disk either.
 pub(super) fn ask(cluster: &Cluster, server: &Running) -> Result<Vec<Unsaved>, String> {
     let answer = cluster.query(
         server,

@@ -51,7 +51,8 @@ struct ForgottenFile {
     number: u32,
     pages: u64,
     page_bytes: u32,
-    /// A log of an SQLite database that is of what was forgotten: SQLite would play it into whatever is put there.
+    /// A log of an SQLite database that is of what was forgotten: SQLite would play it into whatever is put
+    /// there.
     #[serde(skip_serializing_if = "Option::is_none")]
     log: Option<String>,
 }

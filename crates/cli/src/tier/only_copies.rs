@@ -21,9 +21,9 @@ pub(crate) struct OnlyCopy {
     pub(crate) damaged: bool,
 }
 
-/// All such pages of the tier on this file or device, with the files of this data directory. Of many a tier that
-/// was closed undrained does not know that they were written to disk: so each is compared with its file, by
-/// its checksum. Changes nothing.
+/// All such pages of the tier on this file or device, with the files of this data directory. Of many a tier
+/// that was closed undrained does not know that they were written to disk: so each is compared with its file,
+/// by its checksum. Changes nothing.
 pub(crate) fn only_copies(flash: &Path, data: &Path) -> Result<Vec<OnlyCopy>, Failure> {
     let mut flash = Flash::open(flash)?;
     let superblock = flash.superblock()?;

@@ -69,8 +69,8 @@ fn fallocate(file: &File, mode: libc::c_int, offset: u64, len: u64) -> io::Resul
     }
 }
 
-/// The first range of a file at or after `offset` that is no hole; `None` if there is none. It moves the file's
-/// own position, which nobody here uses.
+/// The first range of a file at or after `offset` that is no hole; `None` if there is none. It moves the
+/// file's own position, which nobody here uses.
 pub(super) fn data_from(file: &File, offset: u64) -> io::Result<Option<Range<u64>>> {
     let seek = |from: u64, whence| {
         let from = i64::try_from(from).map_err(|_| io::Error::from_raw_os_error(libc::EFBIG))?;

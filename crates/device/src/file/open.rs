@@ -85,8 +85,8 @@ pub(super) struct Opened {
     pub(super) block_device_len: Option<u64>,
     /// Keeps a block device claimed.
     _claim: Option<File>,
-    /// Through the page cache; also the one descriptor that is flushed, so that it sees every write error. The
-    /// last to be closed: locks that it has cover the others.
+    /// Through the page cache; also the one descriptor that is flushed, so that it sees every write error.
+    /// The last to be closed: locks that it has cover the others.
     pub(super) buffered: File,
 }
 

@@ -124,7 +124,8 @@ fn a_failed_flush_is_seen_by_all_who_waited_for_it() {
     assert!(outcomes.iter().all(Result::is_err), "{outcomes:?}");
 }
 
-/// A device that has gone cannot be opened once more: that is a failure of who flushes it, and of nobody else.
+/// A device that has gone cannot be opened once more: that is a failure of who flushes it, and of nobody
+/// else.
 #[test]
 fn a_file_that_cannot_be_opened_once_more_fails_the_flush() {
     let path = std::env::temp_dir().join(format!("mezzanine-apart-gone-{}", std::process::id()));

@@ -54,8 +54,8 @@ impl Geometry {
         self.config.page_size as usize
     }
 
-    /// The fewest frames with which a queue of these groups, bands and segments can work; `None` of a design that
-    /// writes in place.
+    /// The fewest frames with which a queue of these groups, bands and segments can work; `None` of a design
+    /// that writes in place.
     pub fn least_queue(&self) -> Option<u64> {
         self.placed.is_none().then_some(self.least_frames)
     }
@@ -175,9 +175,9 @@ impl Geometry {
         self.frames_offset + u64::from(frame) * u64::from(self.config.page_size)
     }
 
-    /// Where it is read whether the device answers at all: the *probes*, as many bytes of each as a superblock
-    /// has. Far from one another, for a place that cannot be read says nothing of the device: the superblocks,
-    /// the first segment and the first frame.
+    /// Where it is read whether the device answers at all: the *probes*, as many bytes of each as a
+    /// superblock has. Far from one another, for a place that cannot be read says nothing of the device: the
+    /// superblocks, the first segment and the first frame.
     #[must_use]
     pub fn probes(&self) -> [u64; PROBES] {
         let [first, second] = SUPERBLOCK_OFFSETS;

@@ -180,7 +180,8 @@ impl Superblock {
         }
     }
 
-    /// Whether nothing on flash is part of the tier: it is new, or was discarded, or was closed with nothing in it.
+    /// Whether nothing on flash is part of the tier: it is new, or was discarded, or was closed with nothing
+    /// in it.
     pub(crate) fn holds_nothing(&self) -> bool {
         self.state != TierState::Open && self.end_sequence == 0
     }
@@ -501,8 +502,8 @@ pub fn rewrite_superblock<F: WriteFlash>(
     put(flash, superblock, Writing { both_known: true, in_passing: false })
 }
 
-/// As [`write_superblock`], of which one copy is durable afterwards. The other becomes so with the next flush of
-/// the device, which is soon to come: until then a rotten sector in the first one is not survived.
+/// As [`write_superblock`], of which one copy is durable afterwards. The other becomes so with the next flush
+/// of the device, which is soon to come: until then a rotten sector in the first one is not survived.
 ///
 /// # Errors
 /// As [`write_superblock`].
@@ -585,8 +586,8 @@ fn read_back<F: WriteFlash>(flash: &mut F, generation: u64) -> Result<(), Superb
 pub const NAMED_BYTES: usize = 512;
 const TIER_UUID_AT: usize = 16;
 
-/// The tier that the first [`NAMED_BYTES`] bytes of a copy name; `None` if they are of something else. The rest
-/// of the copy may be damaged.
+/// The tier that the first [`NAMED_BYTES`] bytes of a copy name; `None` if they are of something else. The
+/// rest of the copy may be damaged.
 pub fn tier_named_in(sector: &[u8]) -> Option<[u8; 16]> {
     let named = sector.get(TIER_UUID_AT..TIER_UUID_AT + 16)?;
     sector.starts_with(&SUPERBLOCK_MAGIC).then(|| named.try_into().ok()).flatten()

@@ -14,7 +14,8 @@ use crate::tier::Tier;
 pub(super) enum Leave {
     /// It is not in the tier any more.
     Gone,
-    /// It leaves when it has been written to disk, or there is room for its tombstone; or it has left meanwhile.
+    /// It leaves when it has been written to disk, or there is room for its tombstone; or it has left
+    /// meanwhile.
     Listed,
     /// The list is full. It is a page like others again.
     Stays,
@@ -81,14 +82,14 @@ impl Tier {
         true
     }
 
-    /// Most times that victims are named before there is a job or nothing more to do. Each time a page leaves;
-    /// that others come in their places has an end, at which a group of theirs is to be written.
+    /// Most times that victims are named before there is a job or nothing more to do. Each time a page
+    /// leaves; that others come in their places has an end, at which a group of theirs is to be written.
     pub(crate) fn evictions_max(&self) -> u64 {
         self.homes().map_or(0, |homes| 1024 + 4 * homes.geometry.homes as u64)
     }
 
-    /// Asks the policy for victims, and lets clean ones go. True if one of them leaves: where all stay, nothing
-    /// has changed, and only a job that is under way makes room in the list. No lock is held.
+    /// Asks the policy for victims, and lets clean ones go. True if one of them leaves: where all stay,
+    /// nothing has changed, and only a job that is under way makes room in the list. No lock is held.
     pub(crate) fn evict(&self) -> bool {
         let Some(homes) = self.homes() else { return false };
         let most = self.geometry.lane_pages().max(self.geometry.group_pages());

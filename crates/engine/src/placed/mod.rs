@@ -447,8 +447,8 @@ impl Tier {
     }
 
     /// The front is about to move on from `front` to `end`. The homes of orphans whose records it passes
-    /// become free when a group is durable that states it. Under the control lock, under which groups take the
-    /// front along.
+    /// become free when a group is durable that states it. Under the control lock, under which groups take
+    /// the front along.
     pub(crate) fn records_leave(&self, front: u64, end: u64) {
         let Some(homes) = self.homes() else { return };
         let control = self.control();

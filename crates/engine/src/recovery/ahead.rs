@@ -2,9 +2,9 @@
 //! would, or, where syncs have ended them early, close by; the metadata segments each in its slot. A device
 //! answers many reads at once nearly as fast as one, and a long read nearly as fast as a short one.
 //!
-//! Reading ahead decides nothing. A read that is asked for finds the bytes here or goes to the device, once each:
-//! what is read again, since it was wrong, does. Of what could not be read nothing is kept, so whoever asks
-//! finds out with all patience (see `patient`).
+//! Reading ahead decides nothing. A read that is asked for finds the bytes here or goes to the device, once
+//! each: what is read again, since it was wrong, does. Of what could not be read nothing is kept, so whoever
+//! asks finds out with all patience (see `patient`).
 
 use std::collections::HashMap;
 
@@ -55,8 +55,8 @@ impl Scan<'_, '_> {
         self.read_ahead_and_near(offsets, len, 1);
     }
 
-    /// [`Self::read_ahead`], and from the first offset on so many pieces of that length, of which those are kept
-    /// that begin as a group does.
+    /// [`Self::read_ahead`], and from the first offset on so many pieces of that length, of which those are
+    /// kept that begin as a group does.
     pub(super) fn read_ahead_and_near(&mut self, offsets: &[u64], len: usize, pieces: usize) {
         if offsets.len() < 2 {
             return;

@@ -33,8 +33,8 @@ impl Scan<'_, '_> {
     }
 
     /// Something whole was read that names a tier and an epoch. True if that is one of this tier that its
-    /// superblock does not know: it is no part of it, and must not become one. So the next epoch is a later one
-    /// still, by which no group fits that was written before it, and segments are made none.
+    /// superblock does not know: it is no part of it, and must not become one. So the next epoch is a later
+    /// one still, by which no group fits that was written before it, and segments are made none.
     pub(super) fn came_across(&mut self, named: Option<([u8; 16], u32)>) -> bool {
         let own = named.filter(|(tier_uuid, _)| *tier_uuid == self.superblock.tier_uuid);
         let epoch = own.map_or(0, |(_, epoch)| epoch);
@@ -92,9 +92,9 @@ impl Scan<'_, '_> {
             let firsts = (0..in_row).step_by(at_once as usize);
             rows.extend(firsts.map(|first| (from + first, at_once.min(in_row - first) as usize)));
         }
-        // A bit may flip on its way: what is read wrong once is no sign that nothing is there. Behind the end of a
-        // tier that was closed something lies only if the device lost a superblock; flips besides are not
-        // looked for.
+        // A bit may flip on its way: what is read wrong once is no sign that nothing is there. Behind the end
+        // of a tier that was closed something lies only if the device lost a superblock; flips besides are
+        // not looked for.
         let reads = if self.superblock.state == TierState::Open { reads_of_wrong() } else { 1 };
         for _ in 0..reads {
             for (from, count) in &rows {
@@ -351,9 +351,9 @@ impl Scan<'_, '_> {
         Ok(true)
     }
 
-    /// Reads a page that may be torn, twice before it counts as torn: the checksum of what lies there. `None` if
-    /// it cannot be read though the device answers: torn pages can be read, so this one is not torn, but lost
-    /// when somebody wants it.
+    /// Reads a page that may be torn, twice before it counts as torn: the checksum of what lies there. `None`
+    /// if it cannot be read though the device answers: torn pages can be read, so this one is not torn, but
+    /// lost when somebody wants it.
     fn checksum_at(
         &mut self,
         offset: u64,

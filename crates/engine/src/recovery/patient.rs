@@ -2,12 +2,12 @@
 //!
 //! Recovery does without much that cannot be read: a page that is unreadable is not torn, for torn pages can
 //! be read; a segment has its groups behind it; what lies behind the end tells of nothing. All this holds for
-//! a bad place on a device that works. A device that answers nothing for a while (a controller that is reset, a
-//! path that changes) may have anything there. So a read that fails is repeated, and behind each attempt a
+//! a bad place on a device that works. A device that answers nothing for a while (a controller that is reset,
+//! a path that changes) may have anything there. So a read that fails is repeated, and behind each attempt a
 //! superblock is read, the *probe*: whether the device answers at all. As in `reread` of the lanes.
 //!
-//! And a read that goes well may bring what does not lie there. What is not whole (a checksum does not match, or
-//! nothing can be decoded) is read again as well.
+//! And a read that goes well may bring what does not lie there. What is not whole (a checksum does not match,
+//! or nothing can be decoded) is read again as well.
 
 use super::{ReadError, ReadFlash, RecoveryError};
 use crate::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
@@ -16,13 +16,14 @@ use crate::planted::{self, Bug};
 /// How often a place is read before it counts as unreadable.
 const ATTEMPTS: u32 = 3;
 
-/// Reads a place of a flash device at rest, and again if that fails, or if what it brings is not `whole`: a bit
-/// may flip on its way. What is torn or rotten is so each time. Returns whether it is whole. What the opening of
-/// a tier concludes from a place that it cannot read, or cannot decode, it concludes from one of these.
+/// Reads a place of a flash device at rest, and again if that fails, or if what it brings is not `whole`: a
+/// bit may flip on its way. What is torn or rotten is so each time. Returns whether it is whole. What the
+/// opening of a tier concludes from a place that it cannot read, or cannot decode, it concludes from one of
+/// these.
 ///
 /// # Errors
-/// [`RecoveryError::Read`] if the place cannot be read, and the device answers; [`RecoveryError::Silent`] if it
-/// answers nothing.
+/// [`RecoveryError::Read`] if the place cannot be read, and the device answers; [`RecoveryError::Silent`] if
+/// it answers nothing.
 pub fn read_patiently(
     flash: &mut dyn ReadFlash,
     offset: u64,

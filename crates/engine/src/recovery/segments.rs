@@ -12,9 +12,10 @@ use crate::tier::Tier;
 const AHEAD: usize = 8;
 
 impl Scan<'_, '_> {
-    /// The headers of the segments that can be used, in runs, the newest last, and the front that segments and
-    /// superblock state. In a run the oldest comes first, and each begins where the one before ends; where the
-    /// groups of a gap lie on flash as long as it is in the queue, there is one run whatever is missing.
+    /// The headers of the segments that can be used, in runs, the newest last, and the front that segments
+    /// and superblock state. In a run the oldest comes first, and each begins where the one before ends;
+    /// where the groups of a gap lie on flash as long as it is in the queue, there is one run whatever is
+    /// missing.
     pub(super) fn find_segments(&mut self) -> Result<(Vec<Vec<SegmentHeader>>, u64), RecoveryError> {
         let mut all = Vec::new();
         let slots = 0..self.geometry.segment_slots;
@@ -59,8 +60,8 @@ impl Scan<'_, '_> {
     /// Where pages are written in place, the groups that a segment stands for are not kept, so none can take
     /// the place of a segment. But a recovery writes several, and a crash may tear any of them: those that it
     /// tears are missing among the new ones, where their groups are still there, and all from the gap on are
-    /// found by the groups; and among the old ones whose slots they take, which nothing needs. Which of the two
-    /// a gap is, the front says.
+    /// found by the groups; and among the old ones whose slots they take, which nothing needs. Which of the
+    /// two a gap is, the front says.
     fn whole_runs(&mut self, segments: Vec<SegmentHeader>) -> Result<Vec<Vec<SegmentHeader>>, RecoveryError> {
         self.segments_end = segments.last().map_or(0, |last| last.end_sequence);
         let mut runs: Vec<Vec<SegmentHeader>> = Vec::new();
@@ -147,7 +148,8 @@ impl Scan<'_, '_> {
                     self.report.segments_read += 1;
                     self.replay_segment(tier, header, &records, front)?;
                 }
-                // Rotten, though not the newest: the groups it stands for still lie on flash, from the front on.
+                // Rotten, though not the newest: the groups it stands for still lie on flash, from the front
+                // on.
                 None => {
                     let passed = starts.position < front && !planted::is(Bug::BridgedFromBeforeFront);
                     let from = if passed { None } else { Some(starts) };

@@ -351,7 +351,8 @@ macro_rules! policies {
                 match self { $(Self::$policy => <$module::$structure<'_> as Laid<'_>>::PARAMETERS),+ }
             }
 
-            /// Whether it matters to it that consecutive pages have consecutive keys. To others a key is a name.
+            /// Whether it matters to it that consecutive pages have consecutive keys. To others a key is a
+            /// name.
             pub fn looks_at_neighbours(self) -> bool {
                 match self { $(Self::$policy => <$module::$structure<'_> as Laid<'_>>::LOOKS_AT_NEIGHBOURS),+ }
             }
@@ -379,7 +380,8 @@ policies! {
     Fifo(fifo::Fifo) = "fifo",
     /// The page leaves that was not referenced for the longest time.
     Lru(lru::Lru) = "lru",
-    /// Second chance: a hand passes over the frames and takes a page that was not referenced since it passed last.
+    /// Second chance: a hand passes over the frames and takes a page that was not referenced since it passed
+    /// last.
     Clock(clock::Clock) = "clock",
     /// LRU-2: the page leaves whose last reference but one is the oldest.
     LruK(lru_k::LruK) = "lru-2",

@@ -297,8 +297,8 @@ fn a_home_loses_one_page(bad: u64) -> Result<bool, Halted> {
 }
 
 /// The list of bad frames has room for 256, and it was so once that beyond that a home was given out again
-/// for each one that was noted, however many good ones there were: it lost its next page, was noted again, and
-/// so on.
+/// for each one that was noted, however many good ones there were: it lost its next page, was noted again,
+/// and so on.
 #[test]
 fn of_many_homes_more_bad_ones_are_left_out_than_a_list_has_room_for() {
     for meets in [Meets::Readers, Meets::Droppers] {

@@ -17,8 +17,8 @@ const SLOW: u64 = 60;
 const JOBS: u64 = 16;
 
 /// Pages that were named to leave get another place when they are written again, and what the list has of
-/// them is let be until a part of the list goes to disk. Beside a slow disk it fills up with that. True if the
-/// tier goes on.
+/// them is let be until a part of the list goes to disk. Beside a slow disk it fills up with that. True if
+/// the tier goes on.
 fn written_again_beside_a_slow_disk(seed: u64) -> bool {
     let config = TierConfig {
         group_pages: 1,
@@ -54,8 +54,8 @@ fn written_again_beside_a_slow_disk(seed: u64) -> bool {
     staged > 400
 }
 
-/// Looking for a job named victims, put them back because the list was full, and began again: without end, and
-/// with the disk idle. A world of a database did not come to its end; nothing was said of it.
+/// Looking for a job named victims, put them back because the list was full, and began again: without end,
+/// and with the disk idle. A world of a database did not come to its end; nothing was said of it.
 #[test]
 fn looking_for_a_job_ends_when_nothing_can_leave() {
     only_with(&[Bug::StayingPagesEvicted], || {

@@ -152,9 +152,10 @@ fn a_device_that_cannot_be_read_for_a_moment_is_not_called_damaged() {
     });
 }
 
-/// A session whose superblock the device lost, both copies of it, after it had said that they were durable: the
-/// one of the session before is found, and `by` says what becomes of the tier. The next session writes nothing and
-/// its power fails. Can the tier be opened each time, and do the groups of the lost session stay away?
+/// A session whose superblock the device lost, both copies of it, after it had said that they were durable:
+/// the one of the session before is found, and `by` says what becomes of the tier. The next session writes
+/// nothing and its power fails. Can the tier be opened each time, and do the groups of the lost session stay
+/// away?
 fn a_lost_session_stays_away(design: Design, pages: u64, discarded: bool) -> bool {
     let mut host = Host::new(&TierConfig { design, segment_frames: 16, ..pairs() }, 1);
     host.write(id(0), &page(4096, 100));
@@ -180,9 +181,9 @@ fn a_lost_session_stays_away(design: Design, pages: u64, discarded: bool) -> boo
 }
 
 /// A tier that was to be emptied, for it was of another session than its server's marker, took the metadata
-/// segments of the epoch that its superblock did not know for those of its next one, which has the same number: the
-/// server was refused, as that of a damaged tier, though disk and log had everything (crash worlds, seed
-/// 40716318317). Where there were groups alone, they came back after the next crash.
+/// segments of the epoch that its superblock did not know for those of its next one, which has the same
+/// number: the server was refused, as that of a damaged tier, though disk and log had everything (crash
+/// worlds, seed 40716318317). Where there were groups alone, they came back after the next crash.
 #[test]
 fn an_epoch_whose_superblock_was_lost_is_not_given_again() {
     only_with(&[Bug::LostEpochReused], || {

@@ -1,10 +1,10 @@
 //! A recovery writes several metadata segments, and a crash may keep, lose or tear each of them.
 //!
 //! Where pages are written in place their groups are found by the summaries once more, and no longer: the
-//! summaries are overwritten soon. Where the first segment of a tier was missing, the next recovery went by the
-//! second and by the summaries before it, and by these again the one after that, which found others there. And
-//! where the new segments had taken the slots of old ones, a torn one was a gap among those, so that all newer
-//! ones counted as torn. Both tiers were refused as damaged, though nothing was lost.
+//! summaries are overwritten soon. Where the first segment of a tier was missing, the next recovery went by
+//! the second and by the summaries before it, and by these again the one after that, which found others
+//! there. And where the new segments had taken the slots of old ones, a torn one was a gap among those, so
+//! that all newer ones counted as torn. Both tiers were refused as damaged, though nothing was lost.
 
 use std::collections::HashMap;
 use std::rc::Rc;

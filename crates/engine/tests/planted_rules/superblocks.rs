@@ -161,9 +161,9 @@ impl WriteFlash for Flipped {
     }
 }
 
-/// One copy was torn by a crash, and one read of the other one brings another bit than lies there. There was no
-/// tier then, and where the next superblock was written the only whole copy was overwritten first: a crash in
-/// that write left none.
+/// One copy was torn by a crash, and one read of the other one brings another bit than lies there. There was
+/// no tier then, and where the next superblock was written the only whole copy was overwritten first: a crash
+/// in that write left none.
 #[test]
 fn the_whole_copy_is_not_taken_for_torn_because_of_one_read() {
     let first = Superblock::new(&pairs().geometry().unwrap(), [1; 16], [2; 16]);
@@ -248,7 +248,8 @@ impl Cached {
         bytes
     }
 
-    /// Whether the newest superblock that was flushed is there, or a newer one, whatever of the cache is lost.
+    /// Whether the newest superblock that was flushed is there, or a newer one, whatever of the cache is
+    /// lost.
     fn survives(&self) -> bool {
         (0..3_u32.pow(self.unflushed.len() as u32)).all(|fates| {
             let mut bytes = self.durable.clone();
@@ -294,9 +295,9 @@ impl WriteFlash for Cached {
     }
 }
 
-/// Processes that each write a superblock and die at any call, or go on without a flush; then the power fails. Was
-/// drawn by worlds in which a start was tried again (seed 20261880). That a whole pair needs no flush before the
-/// next one is what an opening's first change saves.
+/// Processes that each write a superblock and die at any call, or go on without a flush; then the power
+/// fails. Was drawn by worlds in which a start was tried again (seed 20261880). That a whole pair needs no
+/// flush before the next one is what an opening's first change saves.
 #[test]
 fn a_superblock_that_was_durable_is_never_lost_with_the_cache() {
     let first = Superblock::new(&pairs().geometry().unwrap(), [1; 16], [2; 16]);

@@ -104,8 +104,8 @@ pub(super) struct Met {
     pub(super) disk_first_at_times: bool,
     /// Flash that may pass for a device of which nothing can be read any more, and not a few places alone.
     pub(super) flash_is_unreadable: bool,
-    /// Flash says nothing of this opening yet. One that cannot start for a change goes on without its tier, if
-    /// disk has everything, or can have it.
+    /// Flash says nothing of this opening yet. One that cannot start for a change goes on without its tier,
+    /// if disk has everything, or can have it.
     pub(super) unstarted: bool,
     /// A read of flash has failed, ever: pages may be lost.
     pub(super) pages_may_be_lost: bool,

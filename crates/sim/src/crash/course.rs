@@ -60,7 +60,8 @@ impl Course {
     }
 
     /// Plans a power cut in the session under way, in the `after`-th device operation from now, unless the
-    /// excerpt knows better. Power that has failed and nobody has noticed stays off: the cut has come already.
+    /// excerpt knows better. Power that has failed and nobody has noticed stays off: the cut has come
+    /// already.
     pub(crate) fn plan_cut(&self, power: &Power, after: u64) {
         if !power.is_on() {
             return;

@@ -57,7 +57,8 @@ impl Fiber {
     }
 }
 
-/// What stands on the stack of a fiber that does not come to its end stays there, as with a thread that nobody waits for.
+/// What stands on the stack of a fiber that does not come to its end stays there, as with a thread that
+/// nobody waits for.
 impl Drop for Fiber {
     fn drop(&mut self) {
         forget(self.0.take());
@@ -70,8 +71,8 @@ impl Drop for Fiber {
 /// Outside of any.
 pub(super) fn give_way() {
     let yielder = YIELDER.get().expect("a fiber gives way");
-    // SAFETY: the fiber that goes on has put it there, each time that it went on, and its yielder lives on its
-    // stack for as long as it does; whoever resumed it gets back what was there before.
+    // SAFETY: the fiber that goes on has put it there, each time that it went on, and its yielder lives on
+    // its stack for as long as it does; whoever resumed it gets back what was there before.
     unsafe { yielder.as_ref() }.suspend(());
     YIELDER.set(Some(yielder));
 }

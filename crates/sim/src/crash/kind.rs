@@ -23,7 +23,8 @@ pub enum Kind {
     Server,
     /// Files on a volume whose flash, disks and sidecars are put back to earlier moments, together and apart.
     Histories,
-    /// Files on a volume, and threads that carry out its jobs beside the operations, a device's request at a time.
+    /// Files on a volume, and threads that carry out its jobs beside the operations, a device's request at a
+    /// time.
     Runners,
 }
 

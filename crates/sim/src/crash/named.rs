@@ -4,9 +4,9 @@
 //! next version of a page is there when the power fails, and the sidecar has not been replaced since. Then
 //! the tier has that version too, and nothing is looked at; but if the tier has lost it, the disk looks like
 //! an older one that was put back. So it is where the disk was cut, and the tier has lost the length to which
-//! it was. These are the only histories in which the right file may be refused as a changed one, and they begin
-//! with a write to the disk of the page that is named, or a cut of it. Those are noted here, by what goes to the
-//! disk and without a word from the software.
+//! it was. These are the only histories in which the right file may be refused as a changed one, and they
+//! begin with a write to the disk of the page that is named, or a cut of it. Those are noted here, by what
+//! goes to the disk and without a word from the software.
 
 use std::collections::BTreeSet;
 use std::ops::Range;

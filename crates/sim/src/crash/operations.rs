@@ -245,8 +245,8 @@ fn step_meanwhile(world: &mut World, session: &Session, file: usize) -> Result<(
     failed.map_or(Ok(()), |error| Err(world.failed("write during a job", &error)))
 }
 
-/// Whether a page still finds room when a group was filled and some jobs are done. Where pages get a second chance,
-/// those of all groups that leave may lie in staging memory, too, until they are durable.
+/// Whether a page still finds room when a group was filled and some jobs are done. Where pages get a second
+/// chance, those of all groups that leave may lie in staging memory, too, until they are durable.
 fn has_room_during_jobs(tier: &TierConfig) -> bool {
     tier.design != Design::FaceGsc || tier.survivors_max == 0
 }

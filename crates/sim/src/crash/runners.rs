@@ -1,11 +1,11 @@
 //! Runners that carry out jobs of a volume beside the operations of its life, as its workers do where it is
 //! used in earnest.
 //!
-//! Each carries out one job after the other. At every request to a device, of a job or of an operation, another one may go on
-//! ([`super::turns`]): so jobs of one tier overlap with one another and with operations, and an operation
-//! begins and ends while jobs are half done. Power can fail at any of these requests. At the end of a session
-//! the runners find their devices without power and end as a process does that is killed in the middle of
-//! their jobs.
+//! Each carries out one job after the other. At every request to a device, of a job or of an operation,
+//! another one may go on ([`super::turns`]): so jobs of one tier overlap with one another and with
+//! operations, and an operation begins and ends while jobs are half done. Power can fail at any of these
+//! requests. At the end of a session the runners find their devices without power and end as a process does
+//! that is killed in the middle of their jobs.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

@@ -1,5 +1,6 @@
 //! Devices that fail while one takes the place of another: the spare one while it is made ready, the old one
-//! while its pages leave it, disks and sidecars at the switch, and what was the spare one once pages are on it.
+//! while its pages leave it, disks and sidecars at the switch, and what was the spare one once pages are on
+//! it.
 //!
 //! Invariants checked: `no-unprovoked-error`: what fails of the spare device before it is in use costs the
 //! replacement alone, whose error names the device ([`super::costs`]).

@@ -1,9 +1,9 @@
 //! Several runners of one world, of which one goes on at a time.
 //!
-//! Whose turn it is goes on until it passes a point (a request to a device before it is carried
-//! out and after, a job that ends) or has to wait for another. There the seed decides whose turn is next. All
-//! locks and waits of a volume call here, so one that waits never stops the others, and
-//! what happens in a life follows from its seed alone. Number 0 is the life itself; the others are fibers on its thread
+//! Whose turn it is goes on until it passes a point (a request to a device before it is carried out and
+//! after, a job that ends) or has to wait for another. There the seed decides whose turn is next. All locks
+//! and waits of a volume call here, so one that waits never stops the others, and what happens in a life
+//! follows from its seed alone. Number 0 is the life itself; the others are fibers on its thread
 //! ([`super::fibers`]), for a turn that changed the system's threads took longer than what is done in it.
 //!
 //! ```text
@@ -14,15 +14,15 @@
 //!                            +---------- behind <---------+
 //! ```
 //!
-//! At a point it may also become *slow*: it is ready only when so many others have got on. After a panic it is
-//! *down*, and unwinds; and *leaving* on the last steps to gone, where it takes no turns any more.
+//! At a point it may also become *slow*: it is ready only when so many others have got on. After a panic it
+//! is *down*, and unwinds; and *leaving* on the last steps to gone, where it takes no turns any more.
 //!
 //! Rules:
 //! 1. One at most is at work, but for those that are being taken down.
 //! 2. Who is behind gets its turn before others only when somebody has got on since.
 //! 3. If nobody gets on in [`FRUITLESS_MAX`] turns, nobody ever will: that is a finding.
-//! 4. After a panic nobody gets a turn any more: all unwind from where they stand, one after the other; who needs what
-//!    another one holds lets that one go first.
+//! 4. After a panic nobody gets a turn any more: all unwind from where they stand, one after the other; who
+//!    needs what another one holds lets that one go first.
 
 use std::cell::{Cell, RefCell, RefMut};
 use std::panic::resume_unwind;

@@ -3,9 +3,9 @@
 //! Whoever waits in a world works, and a world counts how often; but a loop inside of the tier ends in no
 //! count. Such a world was not a finding: the run went on in it and said nothing.
 //!
-//! A loop takes the processor, so that is what is measured: a run that others have left hardly any of it, or that was
-//! stopped for a while, has no such world. One that stands still takes none: of it the turns of the watch
-//! are counted, far more of them, and none while all of the process stands still.
+//! A loop takes the processor, so that is what is measured: a run that others have left hardly any of it, or
+//! that was stopped for a while, has no such world. One that stands still takes none: of it the turns of the
+//! watch are counted, far more of them, and none while all of the process stands still.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -110,7 +110,8 @@ pub struct World {
     pub(super) formats: u64,
     /// The flash device is being replaced, or was when the power failed.
     pub(super) replacing: bool,
-    /// The volume had no tier in use when the last replacement began, or one before it that failed in this session.
+    /// The volume had no tier in use when the last replacement began, or one before it that failed in this
+    /// session.
     pub(super) without_tier: bool,
     pub(super) formatted: bool,
     /// The last session closed the volume in order, and flash says so.
@@ -273,8 +274,8 @@ impl World {
         self.superblocks() == self.found.1
     }
 
-    /// Whether flash says that the volume was closed in order, when it was: an opening that has changed nothing
-    /// leaves what it has found, be that after a crash.
+    /// Whether flash says that the volume was closed in order, when it was: an opening that has changed
+    /// nothing leaves what it has found, be that after a crash.
     fn says_closed(&self) -> bool {
         self.found.0 || !self.has_not_started()
     }

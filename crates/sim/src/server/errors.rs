@@ -105,8 +105,8 @@ impl World {
         Ok(())
     }
 
-    /// The session is over. Where the devices still have power, one that has failed is restarted, and has lost
-    /// what it had not made durable.
+    /// The session is over. Where the devices still have power, one that has failed is restarted, and has
+    /// lost what it had not made durable.
     pub(super) fn error_outlived(&mut self, powered: bool) {
         if let (Some(planned), true, true) = (self.planned, powered, self.struck()) {
             let seed = self.random.next_u64();

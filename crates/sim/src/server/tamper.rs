@@ -97,8 +97,8 @@ impl World {
         by_tier || by_marker || self.machine.control.read().files_lack_pages
     }
 
-    /// Whether what lies there may be somebody else's, as far as the server can tell, and must not be
-    /// written over: a tier that was not drained and that the marker does not name; without a whole superblock,
+    /// Whether what lies there may be somebody else's, as far as the server can tell, and must not be written
+    /// over: a tier that was not drained and that the marker does not name; without a whole superblock,
     /// something that does not name the marker's tier either; and what has the number of another version of
     /// the format.
     pub(super) fn may_be_foreign(&self) -> bool {

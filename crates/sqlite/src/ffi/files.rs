@@ -83,8 +83,8 @@ pub(super) unsafe fn open_database(
         core.fail(&error, code)
     };
     let open_plain = || {
-        // SAFETY: contract 2 and 4; the memory is large enough for the base VFS, which takes the file over for
-        // good.
+        // SAFETY: contract 2 and 4; the memory is large enough for the base VFS, which takes the file over
+        // for good.
         let opened = unsafe { base_open(core, name, file, flags, out) };
         // SAFETY: as said.
         unsafe { refuse_guarded(core, path, file, opened) }
@@ -139,8 +139,9 @@ pub(super) unsafe fn open_database(
     abi::OK
 }
 
-/// What the VFS below says of opening a database of which nothing says that it is on a tier. If it is on one all
-/// the same, it is refused before SQLite plays its log back into the pages that are on disk, and removes it.
+/// What the VFS below says of opening a database of which nothing says that it is on a tier. If it is on one
+/// all the same, it is refused before SQLite plays its log back into the pages that are on disk, and removes
+/// it.
 ///
 /// # Safety
 /// The file is in the memory that SQLite gave to `xOpen`, and open if that is what was said.
@@ -162,8 +163,8 @@ unsafe fn refuse_guarded(core: &Core, path: &Path, file: *mut File, opened: c_in
     core.fail(&error.advise("put its sidecar (.mezzanine) back; an opening that names the tier with flash=PATH says what is wrong with the one that is there"), abi::CANTOPEN)
 }
 
-/// Whether a file begins with the guard. It is read by its own descriptor: to close another one would give back
-/// the locks of this process.
+/// Whether a file begins with the guard. It is read by its own descriptor: to close another one would give
+/// back the locks of this process.
 ///
 /// # Safety
 /// The file is open, and these are its methods.
@@ -175,8 +176,8 @@ unsafe fn begins_with_guard(file: *mut File, methods: &IoMethods) -> bool {
     read == Some(abi::OK) && head == *GUARD
 }
 
-/// Whether a database that is on no tier is one that this process may read alone, with no place for a sidecar. A
-/// tier that may come to hold only copies has no use for it.
+/// Whether a database that is on no tier is one that this process may read alone, with no place for a
+/// sidecar. A tier that may come to hold only copies has no use for it.
 fn is_for_others(path: &Path, params: &Params) -> bool {
     let folder = path.parent().unwrap_or(Path::new("/"));
     path.exists()
@@ -403,8 +404,8 @@ unsafe extern "C" fn db_file_control(file: *mut File, operation: c_int, arg: *mu
     })
 }
 
-/// What a parameter of a URI says, as SQLite reads it (`sqlite3_uri_boolean`): a number, or a word in any case; what is
-/// neither says nothing.
+/// What a parameter of a URI says, as SQLite reads it (`sqlite3_uri_boolean`): a number, or a word in any
+/// case; what is neither says nothing.
 fn boolean(text: &str, otherwise: bool) -> bool {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let is = |words: &[&str]| words.iter().any(|word| text.eq_ignore_ascii_case(word));
@@ -416,8 +417,8 @@ fn boolean(text: &str, otherwise: bool) -> bool {
     }
 }
 
-/// A name for a temporary file, where SQLite's own VFS would make it: in the first of these folders that can be
-/// written.
+/// A name for a temporary file, where SQLite's own VFS would make it: in the first of these folders that can
+/// be written.
 fn temporary_name() -> String {
     let named = ["SQLITE_TMPDIR", "TMPDIR"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
     let usual = ["/var/tmp", "/usr/tmp", "/tmp", "."].into_iter().map(PathBuf::from);
@@ -478,8 +479,8 @@ unsafe extern "C" fn db_shm_lock(file: *mut File, first: c_int, count: c_int, fl
     let (first, exclusive) = (first as usize, flags & abi::SHM_EXCLUSIVE != 0);
     // SAFETY: a method of this file.
     unsafe { opened(file) }.on(abi::IOERR, |core, connection| {
-        // A checkpoint is about to say how far the log is not needed any more. If that fails, the log itself is kept
-        // (`log_write`, `log_truncate`), and the lock falls all the same.
+        // A checkpoint is about to say how far the log is not needed any more. If that fails, the log itself
+        // is kept (`log_write`, `log_truncate`), and the lock falls all the same.
         if flags & abi::SHM_UNLOCK != 0 && exclusive {
             if let Err(error) = connection.database().hand_over() {
                 core.fail(&error, abi::IOERR);
@@ -567,8 +568,8 @@ pub(super) unsafe fn open_log(
     let bytes = usize::try_from(unsafe { (*core.base).szOsFile }).unwrap_or(0);
     let mut base = vec![0_u64; bytes.div_ceil(8).max(1)].into_boxed_slice();
     let inner = base.as_mut_ptr().cast::<File>();
-    // A new log is durable in its directory with what says whose it is, at its first write. The base VFS would
-    // sync the directory once more for a file that it makes itself.
+    // A new log is durable in its directory with what says whose it is, at its first write. The base VFS
+    // would sync the directory once more for a file that it makes itself.
     let syncs_itself =
         database.as_ref().filter(|_| flags & (abi::OPEN_CREATE | abi::OPEN_EXCLUSIVE) == abi::OPEN_CREATE);
     let syncs_itself = syncs_itself.filter(|database| database.is_log_directory_synced_at_next_write());
@@ -650,8 +651,8 @@ impl OpenLog {
         Ok(())
     }
 
-    /// Before the log loses something that may still be needed for pages that were written: it ends, or begins
-    /// anew.
+    /// Before the log loses something that may still be needed for pages that were written: it ends, or
+    /// begins anew.
     fn hand_over(&self) -> Result<(), Error> {
         self.database.as_ref().and_then(Weak::upgrade).map_or(Ok(()), |database| database.hand_over())
     }

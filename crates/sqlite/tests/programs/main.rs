@@ -1,9 +1,10 @@
-//! Programs drawn at random: several processes with connections to several databases, forks, kills, commits that
-//! are killed on their way, transactions over databases on tiers and without, all journal and sync modes, copies
-//! that are put back, and files of different moments put together. Each is run twice, without us and with databases
-//! on tiers, and the answers are the same, or a refusal from a list.
+//! Programs drawn at random: several processes with connections to several databases, forks, kills, commits
+//! that are killed on their way, transactions over databases on tiers and without, all journal and sync
+//! modes, copies that are put back, and files of different moments put together. Each is run twice, without
+//! us and with databases on tiers, and the answers are the same, or a refusal from a list.
 //!
-//! `MEZZANINE_PROGRAMS` asks for more programs than the default, `MEZZANINE_PROGRAMS_SEED` is the seed of the first.
+//! `MEZZANINE_PROGRAMS` asks for more programs than the default, `MEZZANINE_PROGRAMS_SEED` is the seed of the
+//! first.
 
 #![allow(clippy::unwrap_used)]
 

@@ -1,7 +1,7 @@
 //! A program drawn from a seed, and run in two worlds: one without us, and one with databases on tiers.
 //!
-//! Steps are carried out in the world with tiers first. What is refused there, from a list, does not take place in
-//! the other one; of everything else the answers are the same.
+//! Steps are carried out in the world with tiers first. What is refused there, from a list, does not take
+//! place in the other one; of everything else the answers are the same.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -269,7 +269,8 @@ impl Program {
             let uses = if world.kind == Kind::Stock { "none" } else { "inherited" };
             format!("fork\t{slot}\t{uses}\t{}\t{sql}", world.uri(database))
         };
-        // Without us a child must not touch what it inherits, nor can it without harm open what its parent has.
+        // Without us a child must not touch what it inherits, nor can it without harm open what its parent
+        // has.
         let of_parent = self.open[worker].iter().flatten().any(|open| {
             open.main == database || open.attached == Some(database) || DATABASES[open.main].1.is_none()
         }) || DATABASES[database].1.is_none();
@@ -386,7 +387,8 @@ impl Program {
         let _ = std::fs::remove_dir_all(&elsewhere);
         let mut place = self.tier.place();
         let change = match self.random.below(7) {
-            // A file without the log that belongs to it, or with another one, is another database to SQLite as well.
+            // A file without the log that belongs to it, or with another one, is another database to SQLite
+            // as well.
             0 if !has_logs(&self.tier.other_place("saved"), name) && !has_logs(&place, name) => {
                 self.tier.restore_parts("saved", |part| part == name);
                 Change::OlderFile
@@ -431,7 +433,8 @@ impl Program {
         let uri = self.tier.uri_in(&place, database);
         let found = open_and_read(&mut self.tier, &uri);
         self.note(format!("trial with {name}, {change:?}: {found:?}"));
-        // An older file alone is compared in the pages that were staged out last (docs/copies.md, "What cannot be told").
+        // An older file alone is compared in the pages that were staged out last (docs/copies.md, "What
+        // cannot be told").
         let refused = matches!(&found, Err(answer) if !answer.text.ends_with(" / "));
         let untold = change == Change::OlderFile && !refused;
         match &found {
@@ -461,8 +464,8 @@ impl Program {
         self.tier.restore("before");
     }
 
-    /// Every database in this folder can be changed. In the order of their names backwards, since the other has been
-    /// opened there before.
+    /// Every database in this folder can be changed. In the order of their names backwards, since the other
+    /// has been opened there before.
     fn change_all_in(&mut self, place: &Path) {
         for database in (0..DATABASES.len()).rev() {
             let uri = self.tier.uri_in(place, database);

@@ -19,7 +19,8 @@ impl Folder {
         Self::inside(&std::env::temp_dir())
     }
 
-    /// In memory, where that can be had: for tests that kill processes, which lose nothing there, and sync all the time.
+    /// In memory, where that can be had: for tests that kill processes, which lose nothing there, and sync
+    /// all the time.
     pub fn in_memory() -> Self {
         let memory = Path::new("/dev/shm");
         // Not every machine has room there.
@@ -125,8 +126,8 @@ pub fn stock_shell() -> Option<PathBuf> {
     found
 }
 
-/// Runs the stock shell on a database file. It waits for a lock a while, as programs do: another test may be starting
-/// a program just now, whose process has for a moment what this one has closed.
+/// Runs the stock shell on a database file. It waits for a lock a while, as programs do: another test may be
+/// starting a program just now, whose process has for a moment what this one has closed.
 pub fn stock(shell: &Path, database: &Path, sql: &str) -> Output {
     Command::new(shell).args(["-batch", "-cmd", ".timeout 2000"]).arg(database).arg(sql).output().unwrap()
 }

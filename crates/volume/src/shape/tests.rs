@@ -80,8 +80,8 @@ fn page(byte: u8) -> Vec<u8> {
     vec![byte; PAGE as usize]
 }
 
-/// Eight pages on a disk, a change of the file that fails while somebody settles, and whoever goes on with it,
-/// before and after another opening.
+/// Eight pages on a disk, a change of the file that fails while somebody settles, and whoever goes on with
+/// it, before and after another opening.
 fn changed(
     how: Settling,
     change: impl Fn(&VolumeFile) -> Result<(), VolumeError>,
@@ -138,8 +138,8 @@ fn a_cut_that_fails_beside_a_drain_cuts_when_it_is_tried_again() {
     assert!(changed(Settling::GivingUp, cut, longer));
 }
 
-/// Was found by reading: the sidecar went on saying what is being discarded, and pages that were written and synced
-/// afterwards turned to zeros at the next opening.
+/// Was found by reading: the sidecar went on saying what is being discarded, and pages that were written and
+/// synced afterwards turned to zeros at the next opening.
 #[test]
 fn a_discard_that_fails_beside_a_drain_zeroes_nothing_later() {
     let written = AtomicBool::new(false);

@@ -53,15 +53,16 @@ pub trait SidecarStore: Send + Sync {
         Ok(None)
     }
 
-    /// Whether the file that it was made for is still where it is looked for. Where another file stands, whatever
-    /// sidecar is beside that may be that one's; where nothing does, file and sidecar may have been removed together.
+    /// Whether the file that it was made for is still where it is looked for. Where another file stands,
+    /// whatever sidecar is beside that may be that one's; where nothing does, file and sidecar may have been
+    /// removed together.
     fn is_beside_its_file(&self) -> bool {
         true
     }
 
-    /// The sidecar of the file at `path`, kept in the same way as this one. It is only read: before a tier takes
-    /// a file away from another one, it looks whether files that it knows to go with it still need that one.
-    /// `None` where sidecars cannot be found by the paths of their files; then nobody looks.
+    /// The sidecar of the file at `path`, kept in the same way as this one. It is only read: before a tier
+    /// takes a file away from another one, it looks whether files that it knows to go with it still need that
+    /// one. `None` where sidecars cannot be found by the paths of their files; then nobody looks.
     fn sibling(&self, _path: &Path) -> Option<Box<dyn SidecarStore>> {
         None
     }
@@ -117,8 +118,8 @@ impl Changed {
     }
 }
 
-/// The sidecar `<path>.mezzanine` beside a file. It belongs to the owner of the file, and is read and written by
-/// whoever may read and write that.
+/// The sidecar `<path>.mezzanine` beside a file. It belongs to the owner of the file, and is read and written
+/// by whoever may read and write that.
 #[derive(Debug)]
 pub struct PathSidecar {
     backing: PathBuf,
@@ -141,8 +142,8 @@ impl PathSidecar {
         Self { backing: backing.to_owned(), path, file: None, syncs_begun, synced }
     }
 
-    /// The sidecar of the file with this device and inode, which is open as `backing`: of no other that gets into
-    /// its place.
+    /// The sidecar of the file with this device and inode, which is open as `backing`: of no other that gets
+    /// into its place.
     pub fn of(backing: &Path, file: (u64, u64)) -> Self {
         Self { file: Some(file), ..Self::beside(backing) }
     }
@@ -211,8 +212,8 @@ impl PathSidecar {
         Ok(())
     }
 
-    /// How many syncs of the directory that it stands in have begun. Once [`Self::synced`] is more than it was,
-    /// what was made there before it was asked is durable.
+    /// How many syncs of the directory that it stands in have begun. Once [`Self::synced`] is more than it
+    /// was, what was made there before it was asked is durable.
     pub fn syncs_begun(&self) -> u64 {
         self.syncs_begun.load(Ordering::Acquire)
     }
@@ -223,9 +224,10 @@ impl PathSidecar {
     }
 }
 
-/// Has a file or directory that stands beside `backing` belong to whom that belongs to, as far as this process
-/// may: one that is root makes files for a service that is not. What is beside a device stays its maker's. To be
-/// given a descriptor of what this process has just made, and of nothing that another could have put there.
+/// Has a file or directory that stands beside `backing` belong to whom that belongs to, as far as this
+/// process may: one that is root makes files for a service that is not. What is beside a device stays its
+/// maker's. To be given a descriptor of what this process has just made, and of nothing that another could
+/// have put there.
 pub fn give_to_owner_of(backing: &Path, beside: &File) {
     let owner = fs::metadata(backing).ok().filter(fs::Metadata::is_file);
     let (Some(owner), Ok(own)) = (owner, beside.metadata()) else { return };

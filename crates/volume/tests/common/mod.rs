@@ -177,9 +177,9 @@ pub fn page(block: u64, version: u64) -> Vec<u8> {
     page
 }
 
-/// A file whose table on flash says that it ends in the middle of page 9, and which went on unsynced: stage-out
-/// has written that page whole, the sidecar names it, and it has left the tier. Then the process died.
-/// Returns where it ends.
+/// A file whose table on flash says that it ends in the middle of page 9, and which went on unsynced:
+/// stage-out has written that page whole, the sidecar names it, and it has left the tier. Then the process
+/// died. Returns where it ends.
 pub fn a_named_page_with_the_end_in_it(flash: &Arc<MemoryDevice>, backing: &Backing) -> usize {
     const END: usize = 9 * PAGE + PAGE / 2;
     let volume = open(flash, &durable());

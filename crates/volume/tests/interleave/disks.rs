@@ -1,5 +1,5 @@
-//! A disk refuses some changes, while its file is cut off, discarded and written anew and somebody settles the
-//! volume. Whoever is told tries again and goes on with the file as far as he is let.
+//! A disk refuses some changes, while its file is cut off, discarded and written anew and somebody settles
+//! the volume. Whoever is told tries again and goes on with the file as far as he is let.
 
 use mezzanine_engine::planted::Bug;
 use mezzanine_volume::{Design, SyncMode};

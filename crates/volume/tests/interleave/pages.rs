@@ -129,8 +129,8 @@ impl Pages {
         self.judge_torn(page, durable, found);
     }
 
-    /// Judges a page that is not whole, and may be so: each of its sectors is of a right version, none older than
-    /// `floor`.
+    /// Judges a page that is not whole, and may be so: each of its sectors is of a right version, none older
+    /// than `floor`.
     pub(crate) fn judge_torn(&mut self, page: Page, floor: usize, found: &Found) {
         let history = self.0.entry(page).or_default();
         let right = found.iter().all(|version| history.places(*version, floor).is_some());

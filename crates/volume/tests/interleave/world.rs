@@ -274,8 +274,8 @@ impl World {
         &self.volume
     }
 
-    /// Only a loss of power excuses an error, a volume that the model has closed, and a flush or a disk that it
-    /// had fail.
+    /// Only a loss of power excuses an error, a volume that the model has closed, and a flush or a disk that
+    /// it had fail.
     pub(crate) fn done<T>(&self, outcome: Result<T, VolumeError>) -> Result<T, Off> {
         outcome.map_err(|error| {
             // The last: a volume that is read-only keeps its flash device.

@@ -79,9 +79,9 @@ pub(in crate::crash) fn check(world: &mut World, closed: bool) -> Result<(), Sto
 /// that was closed in order says where it ends.
 ///
 /// With a group that is gone a page may be gone that stage-out has written since the sidecar was replaced:
-/// then the disk is ahead of the sidecar and nothing is ahead of the disk, as if another file lay there. With it
-/// the length may be gone to which the disk has been cut. So a file is refused as a changed one, but by no other
-/// page than one that was written or cut off since.
+/// then the disk is ahead of the sidecar and nothing is ahead of the disk, as if another file lay there. With
+/// it the length may be gone to which the disk has been cut. So a file is refused as a changed one, but by no
+/// other page than one that was written or cut off since.
 pub(super) fn refusal(
     world: &World,
     machine: &Machine,
@@ -103,8 +103,8 @@ pub(super) fn refusal(
     Err(Stop::Violated(Invariant::DamageNoticed, text))
 }
 
-/// Whether a refusal names a page that was written to disk, or cut off there, since it was there as the sidecar
-/// says.
+/// Whether a refusal names a page that was written to disk, or cut off there, since it was there as the
+/// sidecar says.
 fn is_by_overwritten(world: &World, machine: &Machine, error: &VolumeError) -> bool {
     let named = |file: &usize| Machine::path(*file).display().to_string() == error.subject();
     let file = (0..machine.sidecars.len()).find(named);
@@ -129,7 +129,8 @@ fn plan_bad_writes(world: &mut World, copy: &Machine) {
 }
 
 /// Whether as many pages are lost as a tier carries: one more ends writing (docs/reliability.md, *What an
-/// error may cost*). A queue of hardly more frames than it must have finds no room for as many names side by side.
+/// error may cost*). A queue of hardly more frames than it must have finds no room for as many names side by
+/// side.
 pub(super) fn carries_no_more(session: &Session, bad_frames: usize) -> bool {
     let config = session.volume.tier_config();
     let frames = config.as_ref().map_or(0, |config| config.frames);
@@ -137,9 +138,9 @@ pub(super) fn carries_no_more(session: &Session, bad_frames: usize) -> bool {
     session.volume.lost_pages().len() as u64 >= (frames / 16).max(1) || hardly_suffices
 }
 
-/// Whether the frames that a queue has beyond those that it must have are fewer than what the names of all pages
-/// that it may carry take, in groups of their own with one more for each, and as many again; or than what the bad
-/// frames cost, and as many again.
+/// Whether the frames that a queue has beyond those that it must have are fewer than what the names of all
+/// pages that it may carry take, in groups of their own with one more for each, and as many again; or than
+/// what the bad frames cost, and as many again.
 fn has_no_room_for_names(config: &TierConfig, bad_frames: usize) -> bool {
     let Ok(geometry) = config.geometry() else { return false };
     let Some(least) = geometry.least_queue() else { return false };
@@ -243,8 +244,8 @@ mod tests {
     use super::*;
     use crate::crash::holes::Hole;
 
-    /// A queue of 55 frames that needs 54 found no room for the third name (seed 40716400932). A larger one has
-    /// it, and no smaller number of lost pages than a sixteenth is an excuse there.
+    /// A queue of 55 frames that needs 54 found no room for the third name (seed 40716400932). A larger one
+    /// has it, and no smaller number of lost pages than a sixteenth is an excuse there.
     #[test]
     fn a_queue_has_room_for_names_unless_it_hardly_suffices() {
         let queue = |frames| TierConfig {
@@ -296,8 +297,8 @@ mod tests {
         assert!(!refused(at, false), "it names the page as it was before");
         names(2);
         assert!(refused(at, false), "it names the page as it is");
-        // The power fails before the sidecar can name what is left, and the group with the new length rots (seed
-        // 40716301005).
+        // The power fails before the sidecar can name what is left, and the group with the new length rots
+        // (seed 40716301005).
         disk.set_len(at).unwrap();
         assert!(!refused(at, false), "it was cut off");
         assert!(refused(at - page, false), "it was not");

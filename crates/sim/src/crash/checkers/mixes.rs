@@ -10,9 +10,9 @@
 //! 2. A disk of another moment than its sidecar: pages that the sidecar does not name may be as they are on
 //!    that disk.
 //! 3. A file whose sidecar does not say `dirty` counts as it is, if flash holds nothing that its disk did not
-//!    have at the moment of flash, or if the disk is not the sidecar's. Where a guard stands on it, its head is
-//!    the one in the sidecar, which names nothing else; a disk that has not the length in the sidecar is told
-//!    by that, and must be refused.
+//!    have at the moment of flash, or if the disk is not the sidecar's. Where a guard stands on it, its head
+//!    is the one in the sidecar, which names nothing else; a disk that has not the length in the sidecar is
+//!    told by that, and must be refused.
 //! 4. Of another copy's flash that was opened more often since than it keeps nonces anything may be believed.
 //! 5. A file that got its number since its current sidecar was written is told by its name alone, which a
 //!    crash may have torn on flash.
@@ -476,9 +476,9 @@ impl SidecarText<'_> {
         self.field(name)?.parse().ok()
     }
 
-    /// The disk beside it as an attachment leaves that: if this says `current`, with the head from here in the
-    /// place of a guard. Of a guard that has stretched a file shorter than itself a crash may have left the
-    /// length alone. No other disk is cut or extended, whatever length stands here.
+    /// The disk beside it as an attachment leaves that: if this says `current`, with the head from here in
+    /// the place of a guard. Of a guard that has stretched a file shorter than itself a crash may have left
+    /// the length alone. No other disk is cut or extended, whatever length stands here.
     fn attached(&self, disk: &Image) -> Image {
         let mut disk = disk.clone();
         let (guard, mut head) = (self.bytes("guard"), self.bytes("head"));
