@@ -4,7 +4,7 @@
 //! Each switch takes out one rule behind a durability invariant, at the line where the rule stands. They
 //! exist only with the feature `planted`, which no shipped build turns on; without it every switch is a
 //! constant `false` and every point nothing. Where each is found, and after how many power cuts, is in
-//! `docs/reliability.md`.
+//! `docs/planted-bugs.md`.
 
 macro_rules! bugs {
     ($($invariant:literal: { $($(#[$doc:meta])+ $bug:ident,)+ })+) => {

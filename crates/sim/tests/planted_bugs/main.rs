@@ -1,7 +1,7 @@
 //! For every rule of the engine and the volume that a test can take out: something goes red when it is out,
 //! and is green when it is in. A world that finds nothing proves nothing.
 //!
-//! `data/planted.toml` says what finds which, and after how many power cuts; `docs/reliability.md` shows it
+//! `data/planted.toml` says what finds which, and after how many power cuts; `docs/planted-bugs.md` shows it
 //! as a table. After a change of a world or of the engine's order of jobs the numbers are others; this
 //! measures them anew and writes both files; that takes long, for there are hundreds of switches:
 //!
@@ -84,7 +84,7 @@ fn every_switch_is_in_the_table() {
 #[test]
 fn the_document_shows_the_table() {
     let (is, should_be) = Table::read().in_document();
-    assert_eq!(is, should_be, "docs/reliability.md and crates/sim/data/planted.toml differ");
+    assert_eq!(is, should_be, "docs/planted-bugs.md and crates/sim/data/planted.toml differ");
 }
 
 #[test]

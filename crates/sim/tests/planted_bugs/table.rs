@@ -74,7 +74,7 @@ fn data() -> PathBuf {
 }
 
 fn document() -> PathBuf {
-    root().join("docs/reliability.md")
+    root().join("docs/planted-bugs.md")
 }
 
 const BEGIN: &str = "<!-- planted bugs: written by crates/sim/tests/planted_bugs -->\n";
