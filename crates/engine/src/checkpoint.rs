@@ -18,20 +18,117 @@
 //!   jobs. So the drain ends however often a page is evicted.
 //! - WRITTEN: the disk is synced once more, then what the drain wrote counts as clean.
 
-use crate::control::{Control, NONE};
+use crate::control::NONE;
 use crate::directory::{DIRTY, DRAINED, SINCE_MAX, VALID, WRITTEN, is_lost, needs_disk, since};
 use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
 use crate::lane::{DRAIN, LANE_IDLE, LANE_SCANNING, LANE_TO_READ, LanePage};
 use crate::planted::{self, Bug};
+use crate::region::{StateWord, Word, states};
 use crate::tier::Tier;
 use crate::unreadable::Unread;
 
-const IDLE: u64 = 0;
-const SWEEP: u64 = 1;
-const LAST: u64 = 2;
-const DRAIN_WRITTEN: u64 = 3;
-const SYNCING: u64 = 4;
-const MARKING: u64 = 5;
+states! {
+    /// How far a drain is that was requested.
+    enum Stage {
+        /// None was.
+        Idle = 0,
+        Sweep = 1,
+        Last = 2,
+        Written = 3,
+        /// As written, with the sync under way.
+        Syncing = 4,
+        Marking = 5,
+    }
+}
+
+/// The drain that was requested. Changes under the control lock.
+#[repr(C)]
+pub(crate) struct Drain {
+    stage: StateWord<Stage>,
+    /// Of the last drain that was requested.
+    number: Word,
+    /// Of the last one that is over. Read without the lock.
+    done: Word,
+    /// The drain under way has met a page that is lost; number of the last one that did.
+    lost: Word,
+    last_lost: Word,
+    /// The same of a page that disk has refused; a bit for each of the last drains, by its number.
+    refused: Word,
+    last_refused: Word,
+    /// Its scope: dirty since before this mark, and in this range.
+    before: Word,
+    range: [Word; 5],
+    /// Frames before it have been looked at.
+    cursor: Word,
+    /// Where the cursor was before the pages in the lane were listed.
+    scanned: Word,
+    /// Where the sweep ends.
+    end: Word,
+    /// Who marks pages clean.
+    owner: Word,
+}
+
+impl Drain {
+    /// Whether pages are being marked clean.
+    pub(crate) fn is_marking(&self) -> bool {
+        self.stage.get() == Stage::Marking
+    }
+
+    fn is_sweeping(&self) -> bool {
+        matches!(self.stage.get(), Stage::Sweep | Stage::Last)
+    }
+
+    /// The pages in the lane are looked for once more.
+    pub(crate) fn step_back(&self) {
+        self.cursor.set(self.scanned.get());
+    }
+
+    /// Whether disk has refused pages of a drain that is over. Of one that is long ago nobody knows any more,
+    /// and it is to be asked for again.
+    fn was_refused(&self, number: u64) -> bool {
+        let refused = self.last_refused.get();
+        if planted::is(Bug::LaterDrainMeant) {
+            return refused != 0;
+        }
+        refused & bit_of(number) != 0 || self.done.get() - number >= DRAINS_KNOWN
+    }
+
+    /// The drain is over.
+    fn over(&self) {
+        let number = self.number.get();
+        if self.lost.get() != 0 && !planted::is(Bug::LostCountsAsDrained) {
+            self.last_lost.set(number);
+        }
+        let (bit, others) = (bit_of(number), self.last_refused.get());
+        self.last_refused.set(if self.refused.get() != 0 { others | bit } else { others & !bit });
+        self.done.set(number);
+    }
+
+    fn set_range(&self, range: Option<&IdRange>) {
+        let all = IdRange { start: PageId::from_bytes([0; PAGE_ID_BYTES]), count: 0, shift: 0 };
+        let range = range.unwrap_or(&all);
+        let id = range.start.as_bytes();
+        for (word, bytes) in self.range.iter().zip(id.chunks(8)) {
+            let mut eight = [0; 8];
+            eight[..bytes.len()].copy_from_slice(bytes);
+            word.set(u64::from_le_bytes(eight));
+        }
+        self.range[3].set(range.count);
+        self.range[4].set(range.shift.into());
+    }
+
+    /// The scope's range; `None` if it has none.
+    fn range(&self) -> Option<IdRange> {
+        let words = &self.range;
+        let mut id = [0; PAGE_ID_BYTES];
+        for (word, bytes) in words.iter().zip(id.chunks_mut(8)) {
+            bytes.copy_from_slice(&word.get().to_le_bytes()[..bytes.len()]);
+        }
+        let range =
+            IdRange { start: PageId::from_bytes(id), count: words[3].get(), shift: words[4].get() as u8 };
+        (range.count > 0).then_some(range)
+    }
+}
 
 /// What a drain has for the lane.
 pub(crate) enum Sweep {
@@ -121,11 +218,6 @@ pub(crate) enum Oldest {
     Since(Mark),
 }
 
-/// Whether a drain is marking pages clean.
-pub(crate) fn is_marking(control: &Control) -> bool {
-    control.drain.get() == MARKING
-}
-
 impl Tier {
     /// The last mark.
     pub fn mark(&self) -> Mark {
@@ -150,29 +242,30 @@ impl Tier {
     pub fn request_drain(&self, scope: &DrainScope) -> Result<DrainTicket, DrainBusy> {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
-        if control.drain.get() != IDLE {
+        let drain = &control.drain;
+        if drain.stage.get() != Stage::Idle {
             return Err(DrainBusy);
         }
         // Without a mark everything counts: no page is dirty since after the next one.
-        control.drain_before.set(scope.before.map_or(u64::MAX, |mark| mark.0));
-        self.set_drain_range(scope.range.as_ref());
-        control.drain_cursor.set(control.cleaned.get());
-        control.drain_end.set(control.rear.get());
-        control.drain_lost.set(0);
-        control.drain_refused.set(0);
+        drain.before.set(scope.before.map_or(u64::MAX, |mark| mark.0));
+        drain.set_range(scope.range.as_ref());
+        drain.cursor.set(control.cleaned.get());
+        drain.end.set(control.rear.get());
+        drain.lost.set(0);
+        drain.refused.set(0);
         planted::inside("request drain: scope set");
-        control.drain.set(SWEEP);
-        Ok(DrainTicket(control.drain_number.add(1) + 1))
+        drain.stage.set(Stage::Sweep);
+        Ok(DrainTicket(drain.number.add(1) + 1))
     }
 
     /// How far a drain is.
     pub fn drain_state(&self, ticket: &DrainTicket) -> DrainState {
-        let control = self.control();
-        if control.drains_done.get() >= ticket.0 {
+        let drain = &self.control().drain;
+        if drain.done.get() >= ticket.0 {
             match () {
-                () if self.was_refused(ticket) => DrainState::Refused,
+                () if drain.was_refused(ticket.0) => DrainState::Refused,
                 // One that came later may be meant; then this one is asked for again, and finds out.
-                () if control.drains_lost.get() >= ticket.0 => DrainState::Lost,
+                () if drain.last_lost.get() >= ticket.0 => DrainState::Lost,
                 () => DrainState::Done,
             }
         } else if self.failure().is_some() {
@@ -180,43 +273,6 @@ impl Tier {
         } else {
             DrainState::Pending
         }
-    }
-
-    /// Whether disk has refused pages of a drain that is over. Of one that is long ago nobody knows any more,
-    /// and it is to be asked for again.
-    fn was_refused(&self, ticket: &DrainTicket) -> bool {
-        let control = self.control();
-        let refused = control.drains_refused.get();
-        if planted::is(Bug::LaterDrainMeant) {
-            return refused != 0;
-        }
-        refused & bit_of(ticket.0) != 0 || control.drains_done.get() - ticket.0 >= DRAINS_KNOWN
-    }
-
-    fn set_drain_range(&self, range: Option<&IdRange>) {
-        let control = self.control();
-        let all = IdRange { start: PageId::from_bytes([0; PAGE_ID_BYTES]), count: 0, shift: 0 };
-        let range = range.unwrap_or(&all);
-        let id = range.start.as_bytes();
-        for (word, bytes) in control.drain_range.iter().zip(id.chunks(8)) {
-            let mut eight = [0; 8];
-            eight[..bytes.len()].copy_from_slice(bytes);
-            word.set(u64::from_le_bytes(eight));
-        }
-        control.drain_range[3].set(range.count);
-        control.drain_range[4].set(range.shift.into());
-    }
-
-    /// The scope's range; `None` if it has none.
-    fn drain_range(&self) -> Option<IdRange> {
-        let words = &self.control().drain_range;
-        let mut id = [0; PAGE_ID_BYTES];
-        for (word, bytes) in words.iter().zip(id.chunks_mut(8)) {
-            bytes.copy_from_slice(&word.get().to_le_bytes()[..bytes.len()]);
-        }
-        let range =
-            IdRange { start: PageId::from_bytes(id), count: words[3].get(), shift: words[4].get() as u8 };
-        (range.count > 0).then_some(range)
     }
 
     /// The `dirty since` of a version that supersedes one in state `older`.
@@ -236,30 +292,30 @@ impl Tier {
     /// Whether the drain under way waits for the page whose version, at `position`, is in `state`. Under the
     /// control lock, or for the sweep, which looks at nothing that moves.
     pub(crate) fn drain_awaits(&self, id: &PageId, state: u32, position: u64) -> bool {
-        let control = self.control();
-        needs_disk(state) && position < control.drain_end.get() && self.drain_covers(id, state)
+        let drain = &self.control().drain;
+        needs_disk(state) && position < drain.end.get() && self.drain_covers(id, state)
     }
 
     /// Whether a dirty page is in the scope of the drain under way, wherever it lies.
     pub(crate) fn drain_covers(&self, id: &PageId, state: u32) -> bool {
-        let control = self.control();
-        if !matches!(control.drain.get(), SWEEP | LAST) {
+        let drain = &self.control().drain;
+        if !drain.is_sweeping() {
             return false;
         }
-        let before = control.drain_before.get();
+        let before = drain.before.get();
         // Ages beyond the largest are not told apart and count as old.
         let old = since(state) < before || since(state) == SINCE_MAX;
-        old && self.drain_range().is_none_or(|range| range.contains(id))
+        old && drain.range().is_none_or(|range| range.contains(id))
     }
 
     /// A page that the drain waits for is about to be appended again; false if it must be written first.
     /// Under the control lock.
     pub(crate) fn drain_lets_supersede(&self, position: u64) -> bool {
-        let control = self.control();
-        match control.drain.get() {
-            LAST => return planted::is(Bug::LastSweepSuperseded),
-            SWEEP if planted::is(Bug::SweepEndUnmoved) => {}
-            SWEEP => control.drain_end.set(control.drain_end.get().max(position + 1)),
+        let drain = &self.control().drain;
+        match drain.stage.get() {
+            Stage::Last => return planted::is(Bug::LastSweepSuperseded),
+            Stage::Sweep if planted::is(Bug::SweepEndUnmoved) => {}
+            Stage::Sweep => drain.end.set(drain.end.get().max(position + 1)),
             _ => {}
         }
         true
@@ -268,24 +324,24 @@ impl Tier {
     /// Whether there is a sweep for the lane to carry on with. Under the control lock.
     pub(crate) fn take_drain(&self) -> Sweep {
         let control = self.control();
-        let sweeping = matches!(control.drain.get(), SWEEP | LAST);
-        if !sweeping || control.lane.get() != LANE_IDLE || control.draining.get() != 0 {
+        let drain = &control.drain;
+        if !drain.is_sweeping() || control.lane.get() != LANE_IDLE || control.draining.get() != 0 {
             return Sweep::Nothing;
         }
-        let cursor = control.drain_cursor.get().max(control.cleaned.get());
-        control.drain_cursor.set(cursor);
-        if cursor >= control.drain_end.get() {
+        let cursor = drain.cursor.get().max(control.cleaned.get());
+        drain.cursor.set(cursor);
+        if cursor >= drain.end.get() {
             let unsynced = planted::is(Bug::DrainUnsynced)
                 || (planted::is(Bug::IdleDrainUnsynced) && self.nothing_drained());
             if unsynced {
-                self.drain_over();
+                drain.over();
             }
-            control.drain.set(DRAIN_WRITTEN);
+            drain.stage.set(Stage::Written);
             planted::inside("drain: all written");
             return Sweep::Moved;
         }
         if cursor >= control.staged_from.get() {
-            if control.drain.get() == LAST {
+            if drain.stage.get() == Stage::Last {
                 return Sweep::Nothing;
             }
             self.make_last();
@@ -318,9 +374,9 @@ impl Tier {
             NONE => (control.rear.get(), control.next_sequence.get()),
             empty => (self.slot_of(empty).position.get(), empty),
         };
-        control.drain_end.set(end);
+        control.drain.end.set(end);
         planted::inside("drain: about to be the last pass");
-        control.drain.set(LAST);
+        control.drain.stage.set(Stage::Last);
         control.sync_wanted.set(control.sync_wanted.get().max(groups_end));
     }
 
@@ -329,8 +385,8 @@ impl Tier {
     pub(crate) fn scan_for_drain(&self) {
         let control = self.control();
         let directory = self.directory();
-        let from = control.drain_cursor.get();
-        let until = control.drain_end.get().min(control.staged_from.get()).min(from + SCAN_FRAMES);
+        let from = control.drain.cursor.get();
+        let until = control.drain.end.get().min(control.staged_from.get()).min(from + SCAN_FRAMES);
         let mut list = Vec::new();
         let mut cursor = from;
         while cursor < until && list.len() < self.geometry.lane_pages() as usize {
@@ -347,8 +403,8 @@ impl Tier {
         self.set_lane_list(&list);
         planted::outside("drain: scanned, cursor not moved");
         let _guard = control.lock.lock(self.owner);
-        control.drain_scanned.set(from);
-        control.drain_cursor.set(cursor);
+        control.drain.scanned.set(from);
+        control.drain.cursor.set(cursor);
         planted::inside("drain: cursor moved");
         control.lane.set(if list.is_empty() { LANE_IDLE } else { LANE_TO_READ });
     }
@@ -380,13 +436,13 @@ impl Tier {
 
     /// Whether the drain waits for a sync of the disk. Under the control lock.
     pub(crate) fn drain_wants_sync(&self) -> bool {
-        self.control().drain.get() == DRAIN_WRITTEN
+        self.control().drain.stage.get() == Stage::Written
     }
 
     /// A sync of the disk begins. Under the control lock.
     pub(crate) fn drain_sync_begins(&self) {
         if self.drain_wants_sync() {
-            self.control().drain.set(SYNCING);
+            self.control().drain.stage.set(Stage::Syncing);
         }
     }
 
@@ -397,11 +453,11 @@ impl Tier {
         {
             let _guard = control.lock.lock(self.owner);
             let earlier = planted::is(Bug::DrainTakesEarlierSync) && self.drain_wants_sync();
-            if control.drain.get() != SYNCING && !earlier {
+            if control.drain.stage.get() != Stage::Syncing && !earlier {
                 return;
             }
-            control.drain.set(MARKING);
-            control.drain_owner.set(self.owner.into());
+            control.drain.stage.set(Stage::Marking);
+            control.drain.owner.set(self.owner.into());
         }
         planted::outside("drain: marking begun");
         let directory = self.directory();
@@ -421,35 +477,23 @@ impl Tier {
             }
         }
         let _guard = control.lock.lock(self.owner);
-        control.drain.set(IDLE);
+        control.drain.stage.set(Stage::Idle);
         planted::inside("drain: over, not counted");
-        self.drain_over();
+        control.drain.over();
     }
 
     /// A page of the scope cannot be written: it is lost.
     pub(crate) fn drain_misses(&self, id: &PageId, state: u32) {
         if self.drain_covers(id, state) {
-            self.control().drain_lost.set(1);
+            self.control().drain.lost.set(1);
         }
     }
 
     /// A page of the scope was not written: disk has refused it.
     pub(crate) fn drain_refused(&self, id: &PageId, state: u32) {
         if needs_disk(state) && self.drain_covers(id, state) && !planted::is(Bug::RefusedCountsAsDrained) {
-            self.control().drain_refused.set(1);
+            self.control().drain.refused.set(1);
         }
-    }
-
-    /// The drain is over.
-    fn drain_over(&self) {
-        let control = self.control();
-        if control.drain_lost.get() != 0 && !planted::is(Bug::LostCountsAsDrained) {
-            control.drains_lost.set(control.drain_number.get());
-        }
-        let (bit, others) = (bit_of(control.drain_number.get()), control.drains_refused.get());
-        let refused = control.drain_refused.get() != 0;
-        control.drains_refused.set(if refused { others | bit } else { others & !bit });
-        control.drains_done.set(control.drain_number.get());
     }
 
     /// Takes a drain's sync or marking back from an owner that has died: the disk is synced again. Under
@@ -457,10 +501,10 @@ impl Tier {
     pub(crate) fn abandon_drain(&self, dead: u64) {
         let control = self.control();
         // The owner may have died with the sync completed and the marking not begun.
-        let syncing = control.drain.get() == SYNCING && control.disk_sync_owner.get() == dead;
-        let marking = control.drain.get() == MARKING && control.drain_owner.get() == dead;
+        let syncing = control.drain.stage.get() == Stage::Syncing && control.disk_sync_owner.get() == dead;
+        let marking = control.drain.is_marking() && control.drain.owner.get() == dead;
         if syncing || marking {
-            control.drain.set(DRAIN_WRITTEN);
+            control.drain.stage.set(Stage::Written);
         }
     }
 }

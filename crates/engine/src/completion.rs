@@ -87,16 +87,14 @@ impl Tier {
         let control = self.control();
         {
             let _guard = control.lock.lock(self.owner);
-            assert_eq!(control.flushing.get(), 1, "a job completed twice");
+            assert!(control.flush.is_under_way(), "a job completed twice");
             if outcome.is_err() && !planted::is(Bug::FailedFlushIgnored) {
                 // The flush stays latched as under way: none is ever issued again.
                 control.stopped.set(1);
                 self.latch(Failure::FlashSync);
                 return;
             }
-            control.flushing.set(0);
-            planted::inside("flushed: no longer under way");
-            control.flush_opens.set(control.next_sequence.get() - control.flush_opened.get());
+            control.flush.complete(control.next_sequence.get());
             self.slots_flushed();
             control.counters.flushes.count(1);
             let segment = control.segment_unflushed.get();

@@ -7,8 +7,15 @@
 use std::mem::offset_of;
 
 use crate::bad_frames::BadFrames;
+use crate::checkpoint::Drain;
+use crate::failure::Latch;
+use crate::flush::Flush;
 use crate::lock::SpinLock;
+use crate::log::HostLog;
+use crate::pull::Pull;
+use crate::refused::Refusals;
 use crate::region::{Word, shared};
+use crate::resize::Resize;
 use crate::ring::Ring;
 use crate::statistics::Counters;
 
@@ -43,10 +50,7 @@ pub(crate) struct Control {
     pub(crate) sync_mode: Word,
     /// Admission has stopped; what is staged in is refused.
     pub(crate) stopped: Word,
-    /// State of a resize, the frames asked for, and from where on frames were kept then.
-    pub(crate) resize: Word,
-    pub(crate) resize_frames: Word,
-    pub(crate) resize_base: Word,
+    pub(crate) resize: Resize,
     /// The front as it would be found after a crash.
     pub(crate) durable_front: Word,
     /// Frames before it have been staged out; their disk writes may not be synced yet.
@@ -66,21 +70,9 @@ pub(crate) struct Control {
     pub(crate) sync_wanted: Word,
     /// The host's note has changed since a group took it along.
     pub(crate) note_changed: Word,
-    /// The host's log reaches this position at least, on this timeline (see [`crate::LogPosition`]).
-    pub(crate) log_lsn: Word,
-    pub(crate) log_timeline: Word,
-    /// What came from this position of the host's log on is redone since the tier was opened; 0 if nothing
-    /// is.
-    pub(crate) redone_from: Word,
-    /// All that was redone lies before this position.
-    pub(crate) redone_end: Word,
-    /// 1 while a flush of the flash device is under way; its target and owner.
-    pub(crate) flushing: Word,
-    pub(crate) flush_target: Word,
-    pub(crate) flush_owner: Word,
-    /// Number of the next group when it began, and groups that were opened during the flush before it.
-    pub(crate) flush_opened: Word,
-    pub(crate) flush_opens: Word,
+    pub(crate) host_log: HostLog,
+    /// The flush of the flash device.
+    pub(crate) flush: Flush,
     /// State of the stage-out lane (see `lane`), what it carries, where its groups begin and end, its list
     /// and owner.
     pub(crate) lane: Word,
@@ -99,17 +91,7 @@ pub(crate) struct Control {
     /// Position plus one of a group at the front that was left there, because a page of its could not be read
     /// and no frame was needed yet; 0 if none was.
     pub(crate) lane_left: Word,
-    /// Whether stage-out rests until disk is tried again; how many pages that disk has refused were appended
-    /// again, or stayed in place, since the rear, or the next version, was here (see `refused`).
-    pub(crate) resting: Word,
-    pub(crate) carried: Word,
-    pub(crate) carried_from: Word,
-    /// How many more that attempts have let be appended again, and where the rear, or the next version, was
-    /// at the last one.
-    pub(crate) carried_more: Word,
-    pub(crate) carried_more_at: Word,
-    /// Whether the host lets its disk refuse pages, so that room is kept for them.
-    pub(crate) keeps_room: Word,
+    pub(crate) refusals: Refusals,
     /// Pages that were lost, by the last count and since.
     pub(crate) lost: Word,
     /// State of the disk sync (see `release`): what it covers and what must be durable first.
@@ -127,27 +109,9 @@ pub(crate) struct Control {
     pub(crate) forgotten_end: Word,
     /// How idle the host says its disk is, in thousandths; for stage-out ahead of need.
     pub(crate) disk_idle: Word,
-    /// State of the drain that was requested, its number, its scope and how far it is.
-    pub(crate) drain: Word,
-    pub(crate) drain_number: Word,
-    pub(crate) drains_done: Word,
-    /// The drain under way has met a page that is lost; number of the last one that did.
-    pub(crate) drain_lost: Word,
-    pub(crate) drains_lost: Word,
-    /// The same of a page that disk has refused; a bit for each of the last drains, by its number.
-    pub(crate) drain_refused: Word,
-    pub(crate) drains_refused: Word,
-    pub(crate) drain_before: Word,
-    pub(crate) drain_range: [Word; 5],
-    pub(crate) drain_cursor: Word,
-    /// Where the cursor was before the pages in the lane were listed.
-    pub(crate) drain_scanned: Word,
-    pub(crate) drain_end: Word,
-    pub(crate) drain_owner: Word,
-    /// The host can be asked for pages; how many are wanted; who was asked.
-    pub(crate) pulling: Word,
-    pub(crate) pull_wanted: Word,
-    pub(crate) pull_owner: Word,
+    /// The drain that was requested.
+    pub(crate) drain: Drain,
+    pub(crate) pull: Pull,
     /// Number of the segment being filled; the buffers' states (see `metadata`).
     pub(crate) segment_number: Word,
     pub(crate) segment_current: Word,
@@ -162,12 +126,8 @@ pub(crate) struct Control {
     pub(crate) segments: [SegmentBuffer; 2],
     /// Stage-out pauses, because the process with this owner number drains; 0 if none does.
     pub(crate) draining: Word,
-    /// The first failure: code and one detail (see `jobs`).
-    pub(crate) failure: Word,
-    pub(crate) failure_detail: Word,
+    pub(crate) failure: Latch,
     pub(crate) bad: BadFrames,
-    /// Resizes that were begun, given up or finished.
-    pub(crate) resizes: Word,
     pub(crate) counters: Counters,
 }
 

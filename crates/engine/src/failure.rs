@@ -5,6 +5,7 @@ use std::fmt;
 use crate::ids::{PageId, Position};
 use crate::metadata::{BEING_FLUSHED, BEING_WRITTEN, FULL, UNFLUSHED};
 use crate::planted::{self, Bug};
+use crate::region::Word;
 use crate::release::{SYNC_BARRIER, SYNC_IDLE, SYNC_RUNNING};
 use crate::staging::{READY, WRITING, WRITTEN};
 use crate::tier::Tier;
@@ -48,31 +49,29 @@ impl fmt::Display for Failure {
     }
 }
 
-impl Tier {
-    /// The first failure of a job.
-    pub fn failure(&self) -> Option<Failure> {
-        let control = self.control();
-        match control.failure.get() {
+/// The first failure of a job. Changes under the control lock, and is read without.
+#[repr(C)]
+pub(crate) struct Latch {
+    /// 0 if there is none.
+    code: Word,
+    detail: Word,
+}
+
+impl Latch {
+    fn get(&self) -> Option<Failure> {
+        match self.code.get() {
             1 => Some(Failure::FlashWrite),
             2 => Some(Failure::FlashSync),
-            3 => Some(Failure::FlashRead { position: control.failure_detail.get() }),
+            3 => Some(Failure::FlashRead { position: self.detail.get() }),
             4 => Some(Failure::DiskWrite),
             5 => Some(Failure::DiskSync),
             _ => None,
         }
     }
 
-    /// A failure that the host met outside of a job, such as one of writing a superblock; acted on as if a
-    /// job had failed so.
-    pub fn report_failure(&self, failure: Failure) {
-        let _guard = self.control().lock.lock(self.owner);
-        self.latch(failure);
-    }
-
-    /// Remembers a failure. One that ends writing replaces one that does not. Under the control lock.
-    pub(crate) fn latch(&self, failure: Failure) {
-        let control = self.control();
-        let keep = self.failure().is_some_and(|first| first.ends_writing() || !failure.ends_writing());
+    /// Remembers a failure. One that ends writing replaces one that does not.
+    fn latch(&self, failure: Failure) {
+        let keep = self.get().is_some_and(|first| first.ends_writing() || !failure.ends_writing());
         if keep {
             return;
         }
@@ -83,8 +82,27 @@ impl Tier {
             Failure::DiskWrite => (4, 0),
             Failure::DiskSync => (5, 0),
         };
-        control.failure_detail.set(detail);
-        control.failure.set(code);
+        self.detail.set(detail);
+        self.code.set(code);
+    }
+}
+
+impl Tier {
+    /// The first failure of a job.
+    pub fn failure(&self) -> Option<Failure> {
+        self.control().failure.get()
+    }
+
+    /// A failure that the host met outside of a job, such as one of writing a superblock; acted on as if a
+    /// job had failed so.
+    pub fn report_failure(&self, failure: Failure) {
+        let _guard = self.control().lock.lock(self.owner);
+        self.latch(failure);
+    }
+
+    /// Remembers a failure. Under the control lock.
+    pub(crate) fn latch(&self, failure: Failure) {
+        self.control().failure.latch(failure);
     }
 
     /// Takes back the jobs of an owner that has died, once the host certifies that its I/O has ended.
@@ -114,10 +132,9 @@ impl Tier {
                 slot.state.set(if planted::is(Bug::DeadWriteCounts) { WRITTEN } else { READY });
             }
         }
-        if control.flushing.get() == 1 && control.flush_owner.get() == dead {
-            control.flushing.set(0);
+        if let Some(target) = control.flush.abandon(dead) {
             if planted::is(Bug::DeadFlushCounts) {
-                self.became_durable(control.flush_target.get());
+                self.became_durable(target);
             }
             if control.segment_unflushed.get() == BEING_FLUSHED {
                 control.segment_unflushed.set(UNFLUSHED);
@@ -128,9 +145,7 @@ impl Tier {
         self.abandon_eviction(dead);
         self.abandon_release(dead);
         self.abandon_drain(dead);
-        if control.pull_owner.get() == dead {
-            self.pulled();
-        }
+        control.pull.abandon(dead);
         if control.disk_sync.get() == SYNC_RUNNING && control.disk_sync_owner.get() == dead {
             control.disk_sync.set(if planted::is(Bug::DeadSyncCounts) { SYNC_BARRIER } else { SYNC_IDLE });
         }

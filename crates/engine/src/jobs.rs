@@ -297,11 +297,7 @@ impl Tier {
         let control = self.control();
         self.compose_sealed();
         if let Some(target) = self.flush_wanted() {
-            control.flushing.set(1);
-            planted::inside("hand out FlushFlash: under way");
-            control.flush_target.set(target);
-            control.flush_opened.set(control.next_sequence.get());
-            control.flush_owner.set(owner.into());
+            control.flush.begin(target, control.next_sequence.get(), owner);
             if control.segment_unflushed.get() == UNFLUSHED {
                 control.segment_unflushed.set(BEING_FLUSHED);
             }
@@ -330,7 +326,7 @@ impl Tier {
     /// Up to which group a flush is worth its cost now.
     fn flush_wanted(&self) -> Option<u64> {
         let control = self.control();
-        if control.flushing.get() != 0 {
+        if control.flush.is_under_way() {
             return None;
         }
         let (flushed, written) = (control.flushed.get(), self.written_end());
@@ -354,7 +350,7 @@ impl Tier {
     fn groups_kept_free(&self) -> u64 {
         let slots = self.slots().len() as u64;
         let half = slots.div_ceil(2);
-        (2 * self.control().flush_opens.get()).clamp((slots / 4).max(1), half)
+        (2 * self.control().flush.opens()).clamp((slots / 4).max(1), half)
     }
 
     /// Whether slots are written as soon as they change: homes wait for that, or nothing else comes any more.

@@ -237,7 +237,7 @@ impl Tier {
         match control.lane.get() {
             // The drain's cursor has passed the pages of the list, which may be half replaced.
             LANE_READING if control.lane_load.get() == DRAIN => {
-                control.drain_cursor.set(control.drain_scanned.get());
+                control.drain.step_back();
                 control.lane.set(LANE_IDLE);
             }
             // Who leaves is listed anew.

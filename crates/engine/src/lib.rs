@@ -119,6 +119,7 @@ mod jobs;
 mod completion;
 
 mod failure;
+mod flush;
 
 mod recovery;
 

@@ -19,16 +19,47 @@
 use crate::config::SyncMode;
 use crate::format::{LogPosition, Superblock, TierState};
 use crate::planted::{self, Bug};
+use crate::region::Word;
 use crate::tier::Tier;
+
+/// How far the host's log reaches at least (see [`LogPosition`]), and what of it is redone since the tier was
+/// opened.
+#[repr(C)]
+pub(crate) struct HostLog {
+    /// Never goes back. Raised without a lock.
+    lsn: Word,
+    /// Changes under the control lock.
+    timeline: Word,
+    /// What came from this position of the log on is redone; 0 if nothing is.
+    redone_from: Word,
+    /// All that was redone lies before this position of the queue.
+    redone_end: Word,
+}
+
+impl HostLog {
+    #[inline]
+    fn raise(&self, lsn: u64) {
+        if lsn > self.lsn.get() {
+            self.lsn.raise(lsn);
+        }
+    }
+
+    fn position(&self) -> LogPosition {
+        LogPosition { timeline: self.timeline.get() as u32, lsn: self.lsn.get() }
+    }
+
+    /// Whether a page from this position of the log is redone.
+    pub(crate) fn redoes(&self, lsn: u64) -> bool {
+        let from = self.redone_from.get();
+        from > 0 && lsn >= from
+    }
+}
 
 impl Tier {
     /// A page from this position of the log comes in.
     #[inline]
     pub(crate) fn log_reaches(&self, lsn: u64) {
-        let log_lsn = &self.control().log_lsn;
-        if lsn > log_lsn.get() {
-            log_lsn.raise(lsn);
-        }
+        self.control().host_log.raise(lsn);
     }
 
     /// The host's log is durable up to this position of the timeline that was told last. For each page,
@@ -41,8 +72,7 @@ impl Tier {
     }
 
     pub(crate) fn log_position(&self) -> LogPosition {
-        let control = self.control();
-        LogPosition { timeline: control.log_timeline.get() as u32, lsn: control.log_lsn.get() }
+        self.control().host_log.position()
     }
 
     /// The host's log is durable up to this position, on this timeline, and the tier is about to depend on
@@ -52,8 +82,8 @@ impl Tier {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
         let reached = self.log_position();
-        control.log_timeline.set(u64::from(reached.timeline.max(log.timeline)));
-        control.log_lsn.raise(log.lsn);
+        control.host_log.timeline.set(u64::from(reached.timeline.max(log.timeline)));
+        control.host_log.raise(log.lsn);
     }
 
     /// Has recovery count what is redone from `found` on as dirty, in a queue that ends here. Returns what
@@ -70,9 +100,9 @@ impl Tier {
             TierState::Drained => 0,
             _ => [kept, now].into_iter().filter(|&from| from > 0).min().unwrap_or(0),
         };
-        let control = self.control();
-        control.redone_from.set(from);
-        control.redone_end.set(rear);
+        let log = &self.control().host_log;
+        log.redone_from.set(from);
+        log.redone_end.set(rear);
         if durable { from } else { 0 }
     }
 
@@ -81,7 +111,7 @@ impl Tier {
     #[must_use]
     pub fn redone(&self, superblock: &Superblock) -> Superblock {
         let control = self.control();
-        let left = control.durable_front.get() >= control.redone_end.get();
+        let left = control.durable_front.get() >= control.host_log.redone_end.get();
         Superblock { redone_from: if left { 0 } else { superblock.redone_from }, ..superblock.clone() }
     }
 }

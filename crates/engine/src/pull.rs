@@ -9,12 +9,50 @@
 use crate::config::Design;
 use crate::control::NONE;
 use crate::planted;
+use crate::region::Word;
 use crate::tier::Tier;
+
+/// Pages that the host is asked for. Changes under the control lock, but for `on`.
+#[repr(C)]
+pub(crate) struct Pull {
+    /// The host can be asked.
+    on: Word,
+    /// How many are wanted.
+    wanted: Word,
+    /// Who was asked; 0 if nobody is.
+    owner: Word,
+}
+
+impl Pull {
+    /// How many to ask for, if somebody may be asked.
+    fn take(&self, owner: u32) -> Option<u64> {
+        let wanted = self.wanted.get();
+        if wanted == 0 || self.owner.get() != 0 {
+            return None;
+        }
+        self.wanted.set(0);
+        planted::inside("pull: taken");
+        self.owner.set(owner.into());
+        Some(wanted)
+    }
+
+    fn done(&self) {
+        planted::inside("pull: done");
+        self.owner.set(0);
+    }
+
+    /// Who was asked is dead.
+    pub(crate) fn abandon(&self, dead: u64) {
+        if self.owner.get() == dead {
+            self.done();
+        }
+    }
+}
 
 impl Tier {
     /// Whether this host can be asked for pages: then [`crate::Job::PullPages`] is handed out.
     pub fn set_pulling(&self, on: bool) {
-        self.control().pulling.set(on.into());
+        self.control().pull.on.set(on.into());
     }
 
     /// A group has been staged out: the one that its survivors went to may have room. Under the control
@@ -22,29 +60,21 @@ impl Tier {
     pub(crate) fn want_pull(&self) {
         let control = self.control();
         let open = control.open.get();
-        if control.pulling.get() == 0 || self.geometry.config().design != Design::FaceGsc || open == NONE {
+        if control.pull.on.get() == 0 || self.geometry.config().design != Design::FaceGsc || open == NONE {
             return;
         }
         let room = self.geometry.group_pages() - self.slot_of(open).pages.get();
-        control.pull_wanted.set(room);
+        control.pull.wanted.set(room);
     }
 
     /// Pages to ask the host for. Under the control lock.
     pub(crate) fn take_pull(&self, owner: u32) -> Option<u64> {
         let control = self.control();
-        let wanted = control.pull_wanted.get();
-        if wanted == 0 || control.stopped.get() != 0 || control.pull_owner.get() != 0 {
-            return None;
-        }
-        control.pull_wanted.set(0);
-        planted::inside("pull: taken");
-        control.pull_owner.set(owner.into());
-        Some(wanted)
+        if control.stopped.get() == 0 { control.pull.take(owner) } else { None }
     }
 
     /// The host has staged in what it had. Under the control lock.
     pub(crate) fn pulled(&self) {
-        planted::inside("pull: done");
-        self.control().pull_owner.set(0);
+        self.control().pull.done();
     }
 }

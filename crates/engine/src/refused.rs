@@ -27,16 +27,68 @@ use crate::format::{Record, RecordKind};
 use crate::ids::{IdRange, PageId};
 use crate::lane::{DRAIN, GROUP, LANE_IDLE, LanePage};
 use crate::planted::{self, Bug};
+use crate::region::{StateWord, Word, states};
 use crate::staging::Reserve;
 use crate::tier::Tier;
 use crate::unreadable::version_of;
 
-/// Stage-out goes on.
-const GOES_ON: u64 = 0;
-/// The front waits for room at the rear (see `room`), for a page that disk has refused.
-const WAITS: u64 = 1;
-/// It rests until disk is to be tried again.
-const RESTS: u64 = 2;
+states! {
+    /// What stage-out does about pages that disk has refused.
+    enum Resting {
+        /// It goes on.
+        GoesOn = 0,
+        /// The front waits for room at the rear (see `room`), for a page that disk has refused.
+        Waits = 1,
+        /// It rests until disk is to be tried again.
+        Rests = 2,
+    }
+}
+
+/// Pages that disk has refused, and that were appended again or stay in place. Changes under the control lock.
+#[repr(C)]
+pub(crate) struct Refusals {
+    /// Read without the lock.
+    resting: StateWord<Resting>,
+    /// How many since the rear, or the next version, was at `since`.
+    carried: Word,
+    since: Word,
+    /// How many more attempts have let be appended again, and where the rear, or the next version, was at the
+    /// last one.
+    more: Word,
+    more_at: Word,
+    /// Whether the host lets its disk refuse pages, so that room is kept for them.
+    keeps_room: Word,
+}
+
+impl Refusals {
+    pub(crate) fn keeps_room(&self) -> bool {
+        self.keeps_room.get() != 0
+    }
+
+    /// So many of those that were carried do not count any more.
+    fn forgive(&self, pages: u64) {
+        self.carried.set(self.carried.get().saturating_sub(pages));
+    }
+
+    /// An attempt at `now` may carry so many pages more.
+    fn attempt(&self, more: u64, now: u64) {
+        if !planted::is(Bug::AttemptsInVain) {
+            self.forgive(more);
+        }
+        self.more.bump(more);
+        self.more_at.set(now);
+    }
+
+    /// A revolution begins at `now`.
+    fn begin_revolution(&self, now: u64) {
+        // One without attempts, in which not too many were refused: the next ones begin anew.
+        if self.more_at.get() < self.since.get() {
+            self.more.set(0);
+        }
+        self.since.set(now);
+        self.carried.set(0);
+    }
+}
 
 /// What a page is appended again as.
 pub(crate) struct Again {
@@ -58,13 +110,13 @@ enum Carried {
 impl Tier {
     /// Whether stage-out rests because disk refuses pages, and there is no more room for them.
     pub fn rests_for_disk(&self) -> bool {
-        self.control().resting.get() == RESTS
+        self.control().refusals.resting.get() == Resting::Rests
     }
 
     /// Says that disk may refuse pages while this tier is open: room is kept for them, also where none is
     /// kept for the names of lost pages.
     pub fn keep_room_for_refused(&self) {
-        self.control().keeps_room.set(1);
+        self.control().refusals.keeps_room.set(1);
     }
 
     /// Has stage-out try once more what disk has refused, and a few more pages behind it.
@@ -86,7 +138,7 @@ impl Tier {
         if self.rests_for_disk() {
             let _guard = control.lock.lock(self.owner);
             // Also if somebody else has had it try meanwhile, for less: this counts as an attempt.
-            control.carried.set(0);
+            control.refusals.carried.set(0);
             if self.rests_for_disk() {
                 self.front_goes_on();
             }
@@ -98,15 +150,10 @@ impl Tier {
     /// the one before until they have come to half of the frames, and a group from then on. Under the
     /// control lock.
     fn carry_a_few_more(&self) {
-        let control = self.control();
+        let refusals = &self.control().refusals;
         let (now, frames) = self.revolution();
-        let (before, group) = (control.carried_more.get(), self.geometry.group_pages());
-        let more = before.min((frames / 2).saturating_sub(before)).max(group);
-        if !planted::is(Bug::AttemptsInVain) {
-            control.carried.set(control.carried.get().saturating_sub(more));
-        }
-        control.carried_more.set(before + more);
-        control.carried_more_at.set(now);
+        let (before, group) = (refusals.more.get(), self.geometry.group_pages());
+        refusals.attempt(before.min((frames / 2).saturating_sub(before)).max(group), now);
     }
 
     /// Whether there may be more room soon though stage-out rests: somebody has a job in hand, or something
@@ -162,31 +209,29 @@ impl Tier {
     /// tombstones have taken most of the last room, as many as at any cost: what was dropped is left behind
     /// then, and has taken more than its tombstones. Under the control lock.
     pub(crate) fn dropped_at_rest(&self, pages: u64) {
-        let control = self.control();
         let short = 2 * self.geometry.group_frames + self.names_room() / 2;
         let scarce = self.frames_before(self.writable_end()) < short;
-        let carried = if scarce { 0 } else { control.carried.get().saturating_sub(pages) };
         if !planted::is(Bug::DroppedStillCounts) {
-            control.carried.set(carried);
+            self.control().refusals.forgive(if scarce { u64::MAX } else { pages });
         }
         self.front_goes_on();
     }
 
     /// Stage-out rests from now on. Under the control lock.
     pub(crate) fn rest(&self) {
-        self.control().resting.set(RESTS);
+        self.control().refusals.resting.set(Resting::Rests);
     }
 
     /// The front goes on, and has not met a refused page yet. Under the control lock.
     pub(crate) fn front_goes_on(&self) {
-        self.control().resting.set(GOES_ON);
+        self.control().refusals.resting.set(Resting::GoesOn);
     }
 
     /// The front waits for room that nothing will make: true if it does for a page that disk has refused, and
     /// so rests. Under the control lock.
     pub(crate) fn rest_for_want_of_room(&self) -> bool {
         let control = self.control();
-        let refused = control.resting.get() == WAITS;
+        let refused = control.refusals.resting.get() == Resting::Waits;
         if refused {
             control.lane_room.set(0);
             self.rest();
@@ -242,17 +287,17 @@ impl Tier {
             let record = records.get((page.position - self.page_position(group, 0)) as usize);
             let resting = match self.carry_on(page, record) {
                 Carried::Done => continue,
-                Carried::NoRoom => WAITS,
-                Carried::TooMany => RESTS,
+                Carried::NoRoom => Resting::Waits,
+                Carried::TooMany => Resting::Rests,
             };
             let control = self.control();
             // Under one lock: who finds that the front waits finds for what.
             let _guard = control.lock.lock(self.owner);
             control.lane_end.set(group);
-            if resting == WAITS {
+            if resting == Resting::Waits {
                 control.lane_room.set(room);
             }
-            control.resting.set(resting);
+            control.refusals.resting.set(resting);
             return;
         }
     }
@@ -339,22 +384,17 @@ impl Tier {
     /// are. Counted by these, pages were carried twice within one revolution, and far fewer than half were
     /// too many.
     fn too_many_carried(&self, more: u64, reached: u64) -> bool {
-        let control = self.control();
+        let refusals = &self.control().refusals;
         let (now, frames) = self.revolution();
         let reached = match planted::is(Bug::RevolutionByFrames) {
             true => now.saturating_sub(frames),
             false => reached,
         };
-        if reached >= control.carried_from.get() {
-            // One without attempts, in which not too many were refused: the next ones begin anew.
-            if control.carried_more_at.get() < control.carried_from.get() {
-                control.carried_more.set(0);
-            }
-            control.carried_from.set(now);
-            control.carried.set(0);
+        if reached >= refusals.since.get() {
+            refusals.begin_revolution(now);
         }
-        control.carried.add(more);
-        control.carried.get() >= frames / 2 && !planted::is(Bug::RefusedForEver)
+        refusals.carried.bump(more);
+        refusals.carried.get() >= frames / 2 && !planted::is(Bug::RefusedForEver)
     }
 
     /// The same where pages are written in place.

@@ -11,6 +11,7 @@
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::any::Any;
+use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64 as PlainU64, Ordering};
 
@@ -180,6 +181,60 @@ impl Word {
         self.0.fetch_add(value, Ordering::Relaxed);
     }
 }
+
+/// Something that is in one of a few states, each with a code; 0 is that of a new region.
+pub(crate) trait State: Copy + Eq {
+    fn code(self) -> u64;
+
+    /// # Panics
+    /// If no state has this code.
+    fn of_code(code: u64) -> Self;
+}
+
+/// A state in a word of the region.
+#[repr(transparent)]
+pub(crate) struct StateWord<S>(Word, PhantomData<S>);
+
+impl<S: State> StateWord<S> {
+    #[inline]
+    pub(crate) fn get(&self) -> S {
+        S::of_code(self.0.get())
+    }
+
+    #[inline]
+    pub(crate) fn set(&self, state: S) {
+        self.0.set(state.code());
+    }
+}
+
+/// Declares an enum of states with their codes in the region.
+macro_rules! states {
+    ($(#[$doc:meta])* $visible:vis enum $name:ident { $($(#[$state_doc:meta])* $state:ident = $code:literal,)+ }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        $visible enum $name {
+            $($(#[$state_doc])* $state,)+
+        }
+
+        impl $crate::region::State for $name {
+            #[inline]
+            fn code(self) -> u64 {
+                match self {
+                    $(Self::$state => $code,)+
+                }
+            }
+
+            #[inline]
+            fn of_code(code: u64) -> Self {
+                match code {
+                    $($code => Self::$state,)+
+                    _ => panic!("the region has {code} for a state: {}", stringify!($name)),
+                }
+            }
+        }
+    };
+}
+pub(crate) use states;
 
 impl Region {
     /// A zeroed region of `bytes` bytes of this process's memory. Of a large one the system gives only what

@@ -21,8 +21,7 @@ impl Tier {
                     shard.unlink(older);
                 }
                 if position >= front {
-                    let redone_from = self.control().redone_from.get();
-                    let dirty = *dirty || redone_from > 0 && *lsn >= redone_from;
+                    let dirty = *dirty || self.control().host_log.redoes(*lsn);
                     let flags = if dirty { DIRTY } else { 0 } | if *lost { self.found_lost() } else { 0 };
                     self.replay_home(record, self.frame_of(position), *lsn, *home);
                     shard.link(self.frame_of(position), id, flags, *checksum);

@@ -26,13 +26,50 @@ use crate::config::{ConfigError, RESERVED_GROUPS, TierConfig};
 use crate::control::NONE;
 use crate::format::Superblock;
 use crate::planted::{self, Bug};
+use crate::region::{StateWord, Word, states};
 use crate::ring::Ring;
 use crate::tier::Tier;
 
-const IDLE: u64 = 0;
-const SEEKING: u64 = 1;
-const AT_CUT: u64 = 2;
-const STATED: u64 = 3;
+states! {
+    /// How far a resize is.
+    enum Stage {
+        /// None is under way.
+        Idle = 0,
+        Seeking = 1,
+        AtCut = 2,
+        Stated = 3,
+    }
+}
+
+/// A resize that was asked for. Changes under the control lock.
+#[repr(C)]
+pub(crate) struct Resize {
+    stage: StateWord<Stage>,
+    /// The frames asked for.
+    frames: Word,
+    /// From where on frames were kept then.
+    base: Word,
+    /// Resizes that were begun, given up or finished.
+    changes: Word,
+}
+
+impl Resize {
+    /// A number that is another one when which groups may be opened has changed.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes.get()
+    }
+
+    fn change(&self, stage: Stage) {
+        self.stage.set(stage);
+        // A front that waits for room looks again.
+        self.changes.bump(1);
+    }
+
+    /// Whether a superblock with the new ring may be on flash.
+    fn is_stated(&self) -> bool {
+        self.stage.get() == Stage::Stated && !planted::is(Bug::StatedResizeForgotten)
+    }
+}
 
 /// The configuration with another number of frames; what depends on it by default follows, and the room
 /// stays.
@@ -76,15 +113,14 @@ impl Tier {
         with_frames(self.geometry.config(), frames).geometry()?;
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
-        if self.is_stated() {
-            let reason = format!("a resize to {} frames is just taking effect", control.resize_frames.get());
+        if control.resize.is_stated() {
+            let reason = format!("a resize to {} frames is just taking effect", control.resize.frames.get());
             return Err(ConfigError::new("frames", reason, "try again in a moment".into()));
         }
-        control.resize_frames.set(frames);
+        control.resize.frames.set(frames);
         planted::inside("resize: frames set, not asked for");
-        control.resize_base.set(self.kept_from());
-        control.resize.set(if frames == self.frames() { IDLE } else { SEEKING });
-        self.resize_changed();
+        control.resize.base.set(self.kept_from());
+        control.resize.change(if frames == self.frames() { Stage::Idle } else { Stage::Seeking });
         Ok(())
     }
 
@@ -93,22 +129,10 @@ impl Tier {
     pub fn cancel_resize(&self) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
-        if !self.is_stated() {
-            control.resize.set(IDLE);
-            self.resize_changed();
+        if !control.resize.is_stated() {
+            control.resize.change(Stage::Idle);
             planted::inside("resize: forgotten");
         }
-    }
-
-    /// Which groups may be opened has changed: a front that waits for room looks again. Under the control
-    /// lock.
-    fn resize_changed(&self) {
-        self.control().resizes.bump(1);
-    }
-
-    /// Whether a superblock with the new ring may be on flash. Under the control lock.
-    fn is_stated(&self) -> bool {
-        self.control().resize.get() == STATED && !planted::is(Bug::StatedResizeForgotten)
     }
 
     /// The frames asked for, and how many may still be appended before the rear stands at the cut; `None` if
@@ -116,12 +140,13 @@ impl Tier {
     pub fn resize_progress(&self) -> Option<(u64, u64)> {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
-        (control.resize.get() != IDLE).then(|| (control.resize_frames.get(), self.frames_to_cut()))
+        (control.resize.stage.get() != Stage::Idle)
+            .then(|| (control.resize.frames.get(), self.frames_to_cut()))
     }
 
     /// Whether the rear stands at the cut and waits for the host.
     pub fn resize_waits(&self) -> bool {
-        matches!(self.control().resize.get(), AT_CUT | STATED)
+        matches!(self.control().resize.stage.get(), Stage::AtCut | Stage::Stated)
     }
 
     /// The superblock of the tier with the frames asked for. The host makes it durable as it does every
@@ -134,7 +159,7 @@ impl Tier {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
         assert!(self.resize_waits(), "a ring is cut only where the rear stands");
-        control.resize.set(STATED);
+        control.resize.stage.set(Stage::Stated);
         planted::inside("resize: stated");
         let ring = self.ring_after_cut();
         Superblock {
@@ -153,17 +178,19 @@ impl Tier {
     pub fn finish_resize(&self) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
-        assert!(control.resize.get() == STATED, "a ring is cut only where the rear stands and flash says so");
+        assert!(
+            control.resize.stage.get() == Stage::Stated,
+            "a ring is cut only where the rear stands and flash says so"
+        );
         // Before the rear moves on: who reads a rear beyond the cut finds the new ring (see `position_of`).
         control.ring.set(self.ring_after_cut().packed());
         planted::inside("resize: ring cut, not over");
-        control.resize.set(IDLE);
-        self.resize_changed();
+        control.resize.change(Stage::Idle);
     }
 
     fn ring_after_cut(&self) -> Ring {
         let control = self.control();
-        let (old, frames) = (self.ring(), control.resize_frames.get());
+        let (old, frames) = (self.ring(), control.resize.frames.get());
         let cut = if frames > old.frames { old.frames } else { 0 };
         Ring::with(frames, control.rear.get(), cut)
     }
@@ -171,7 +198,7 @@ impl Tier {
     /// Frames that may be appended before the rear stands at the cut.
     fn frames_to_cut(&self) -> u64 {
         let control = self.control();
-        let (ring, frames) = (self.ring(), control.resize_frames.get());
+        let (ring, frames) = (self.ring(), control.resize.frames.get());
         let at = u64::from(ring.frame_of(control.rear.get()));
         match () {
             () if frames > ring.frames => (ring.frames - at) % ring.frames,
@@ -182,26 +209,30 @@ impl Tier {
 
     /// Whether so many frames end the queue at the cut of a resize that waits for it. Under the control lock.
     pub(crate) fn reaches_cut(&self, frames: u64) -> bool {
-        self.control().resize.get() == SEEKING && self.frames_to_cut() == frames
+        self.control().resize.stage.get() == Stage::Seeking && self.frames_to_cut() == frames
     }
 
     /// Frames that the queue may have now: those of the ring, or fewer while it shrinks.
     pub(crate) fn frames_allowed(&self) -> u64 {
         let control = self.control();
         let frames = self.ring().frames;
-        if control.resize.get() == IDLE || control.resize_frames.get() > frames {
+        if control.resize.stage.get() == Stage::Idle || control.resize.frames.get() > frames {
             return frames;
         }
         // Half of the frames that have become free since are given out again, so this end never moves back.
-        let left = (self.kept_from() - control.resize_base.get()) / 2;
-        control.resize_frames.get().max(frames.saturating_sub(left))
+        let left = (self.kept_from() - control.resize.base.get()) / 2;
+        control.resize.frames.get().max(frames.saturating_sub(left))
     }
 
     /// Frames that stage-out works for: while the ring shrinks those that it will have.
     pub(crate) fn frames_wanted(&self) -> u64 {
         let control = self.control();
         let frames = self.ring().frames;
-        if control.resize.get() == IDLE { frames } else { frames.min(control.resize_frames.get()) }
+        if control.resize.stage.get() == Stage::Idle {
+            frames
+        } else {
+            frames.min(control.resize.frames.get())
+        }
     }
 
     /// How many frames a group that is opened now may have at most; `None` while the cut waits for the host.
@@ -210,14 +241,14 @@ impl Tier {
         let control = self.control();
         let most = self.geometry.group_frames;
         debug_assert_eq!(control.open.get(), NONE);
-        match control.resize.get() {
-            IDLE => return Some(most),
-            AT_CUT | STATED => return None,
-            _ => {}
+        match control.resize.stage.get() {
+            Stage::Idle => return Some(most),
+            Stage::AtCut | Stage::Stated => return None,
+            Stage::Seeking => {}
         }
         let (distance, least) = (self.frames_to_cut(), self.geometry.summary_frames());
         if distance == 0 && self.queue_fits_cut() {
-            control.resize.set(AT_CUT);
+            control.resize.stage.set(Stage::AtCut);
             planted::inside("resize: at the cut");
             return None;
         }
@@ -239,7 +270,7 @@ impl Tier {
     /// Whether what recovery needs lies within the frames that will be, and leaves room for the groups by
     /// which the front moves on.
     fn queue_fits_cut(&self) -> bool {
-        let frames = self.control().resize_frames.get();
+        let frames = self.control().resize.frames.get();
         let room = (RESERVED_GROUPS + 1) * self.geometry.group_frames + self.names_room();
         let grows = frames > self.ring().frames;
         grows || self.control().rear.get() + room <= self.kept_from() + frames

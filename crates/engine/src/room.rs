@@ -37,7 +37,7 @@ impl Tier {
             SyncMode::Through => false,
             // No page is lost there, since the tier is given up; it is what refused pages take.
             SyncMode::Drained => {
-                self.control().keeps_room.get() != 0 && !planted::is(Bug::RefusedWithoutRoom)
+                self.control().refusals.keeps_room() && !planted::is(Bug::RefusedWithoutRoom)
             }
             SyncMode::Durable => true,
         };
@@ -66,7 +66,7 @@ impl Tier {
     pub(crate) fn room(&self) -> u64 {
         let control = self.control();
         let moved = control.front.get() + control.durable_front.get() + control.retired.get();
-        1 + moved + control.resizes.get()
+        1 + moved + control.resize.changes()
     }
 
     /// Whether the front waits for room at the rear. Under the control lock.
@@ -143,6 +143,7 @@ impl Tier {
         let control = self.control();
         control.lane.get() == LANE_IDLE
             && control.disk_sync.get() == SYNC_IDLE
-            && control.flushing.get() + control.releasing.get() + control.draining.get() == 0
+            && !control.flush.is_under_way()
+            && control.releasing.get() + control.draining.get() == 0
     }
 }

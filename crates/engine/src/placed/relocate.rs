@@ -5,7 +5,6 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::checkpoint::is_marking;
 use crate::directory::{DIRTY, HEAD, HOMED, VALID};
 use crate::format::RecordKind;
 use crate::lane::{GROUP, LANE_IDLE, LANE_SCANNING};
@@ -21,7 +20,7 @@ impl Tier {
         let rests = control.lane.get() == LANE_IDLE && control.draining.get() == 0;
         // Pages that a drain is marking clean are not moved behind its end.
 
-        if self.geometry.placed.is_none() || !rests || is_marking(control) {
+        if self.geometry.placed.is_none() || !rests || control.drain.is_marking() {
             return false;
         }
         let position = control.cleaned.get();
