@@ -60,6 +60,27 @@ impl OfProcess {
         self.named.lock().unwrap_or_else(PoisonError::into_inner).get(path)?.upgrade()
     }
 
+    /// Refuses the log of a database that a process has open from which this one was forked, where this one has
+    /// not opened it for itself.
+    pub(crate) fn refuse_inherited(path: &Path) -> Result<(), Error> {
+        let here = Self::here();
+        let has_it = |process: &Self| {
+            // A thread that this process does not have may hold the lock, and then just opens or closes something.
+            process
+                .named
+                .try_lock()
+                .is_ok_and(|named| named.get(path).is_some_and(|known| known.strong_count() > 0))
+        };
+        let mut known = FIRST.get();
+        while let Some(process) = known.filter(|process| !std::ptr::eq(*process, here)) {
+            if has_it(process) && here.database(path).is_none() {
+                return Err(process.origin.refuse("use the log of", path.display()));
+            }
+            known = process.next.get().map(Box::as_ref);
+        }
+        Ok(())
+    }
+
     /// A database comes to the registry; those that have left are forgotten.
     pub(crate) fn name(&self, database: &Arc<Database>) {
         let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);

@@ -12,7 +12,7 @@
 //!     wal               the write-ahead log, if any
 //!     journal           the rollback journal, if any
 //!     README            whose it is, and what to do
-//!     opening.1.…       with which opening of the tier the logs go
+//!     opening           with which opening of the tier the logs go
 //! ```
 //! A stock SQLite looks for `app.db-wal` whenever it opens `app.db`, in every journal mode; it finds
 //! something that is no file and says "unable to open database file", with nothing changed. The directory
@@ -48,13 +48,12 @@ use mezzanine_volume::Nonce;
 use crate::error::{Error, ErrorKind};
 use crate::ffi;
 use crate::flash_file::is_flash_file;
-use crate::openings::{Openings, hex};
+use crate::openings::{self, OPENING_NEW, name_of};
 
 const WAL: &str = "wal";
 const JOURNAL: &str = "journal";
-pub(crate) const README: &str = "README";
-/// Made to see whether there is room.
-const PROBE: &str = "opening.new";
+const README: &str = "README";
+/// Written to see whether there is room.
 const PROBE_BYTES: usize = 4096;
 const WAL_SUFFIX: &[u8] = b"-wal";
 const JOURNAL_SUFFIX: &[u8] = b"-journal";
@@ -168,7 +167,7 @@ pub(crate) fn enter(database: &Path) -> Result<Entered, Error> {
         let _ = give_back(database);
     }
     // One that names no opening is of an attempt that died: before a log is written there, [`own`] names it.
-    let unused = || Openings::of(database, &directory).is_ok_and(|openings| openings.is_silent());
+    let unused = || openings::named_in(&directory).is_ok_and(|named| named.is_none());
     entered.map(|taken| Entered {
         unused: made || unused() && !planted::is(Bug::DeadAttemptsLogKept),
         durable: taken == Taken::Durable,
@@ -265,7 +264,7 @@ fn share_directory(database: &Path, made: &Path) -> io::Result<()> {
 /// directory may have put a link there, and root must not follow it.
 pub(crate) fn made_anew(database: &Path, path: &Path) -> io::Result<File> {
     absent_is_fine(fs::remove_file(path))?;
-    let file = OpenOptions::new().write(true).create_new(true).open(path)?;
+    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     mezzanine_volume::give_to_owner_of(database, &file);
     Ok(file)
 }
@@ -353,10 +352,7 @@ pub(crate) fn leave(database: &Path, durable: bool) -> Result<bool, Error> {
     if !unfinished_logs(database).is_empty() {
         return Ok(false);
     }
-    match Openings::of(database, &directory) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-        openings => openings.and_then(Openings::remove).map_err(failed)?,
-    }
+    openings::remove(&directory).map_err(failed)?;
     for name in [WAL, JOURNAL, README] {
         absent_is_fine(fs::remove_file(directory.join(name))).map_err(failed)?;
     }
@@ -377,45 +373,37 @@ pub(crate) fn claim(database: &Path, before: Option<Nonce>, now: Nonce, writable
     let failed = |source| Error::io("look at the log directory of", database.display(), source);
     let unfinished = unfinished_logs(database);
     let Some(log) = unfinished.first() else { return Ok(()) };
-    let mut openings = Openings::of(database, &directory).map_err(failed)?;
-    let before = before.as_ref().map(hex);
-    if let Some(before) = before.as_ref().filter(|_| !openings.is_silent()) {
-        if !openings.names(before) && !planted::is(Bug::LogsUncompared) {
+    let known = openings::named_in(&directory).map_err(failed)?;
+    let before = before.as_ref().map(name_of);
+    if let (Some(before), Some(known)) = (&before, &known) {
+        if !known.contains(before) && !planted::is(Bug::LogsUncompared) {
             let reason = format!(
                 "it is of another moment than the database: it was written in another opening of the tier than the one in which {} was last used",
                 database.display()
             );
             return Err(Error::new(ErrorKind::StrayLog, "use the log", log.display(), reason).advise(
-                "put back the database, its sidecar, its log directory and the flash of one moment; if the log is known to be the newest, remove the files beside it whose names begin with 'opening'",
+                "put back the database, its sidecar, its log directory and the flash of one moment; if the log is known to be the newest, remove 'opening' beside it",
             ));
         }
     }
     // A sidecar that is missing or cannot be read says nothing, and may be put back: the logs stay what they
     // were until the database is attached.
-    if before.is_none() && openings.is_silent() {
-        return Ok(());
-    }
+    let mut names = match (before, known) {
+        (Some(before), _) => vec![before],
+        (None, Some(known)) => known,
+        (None, None) => return Ok(()),
+    };
+    names.push(name_of(&now));
     // Going on with the log needs a sidecar in the place of the present one, and that needs room.
     if !has_room(database, &directory) {
         absent_is_fine(fs::remove_file(directory.join(README))).map_err(failed)?;
     }
-    let now = hex(&now);
-    let mut note = || {
-        if let Some(before) = &before {
-            openings.add(before)?;
-            openings.add(&now)?;
-            openings.keep_only(&[before, &now])?;
-        } else {
-            openings.add(&now)?;
-        }
-        openings.sync()
-    };
-    said_if_possible(note(), writable).map_err(failed)
+    said_if_possible(openings::name(database, &directory, &names), writable).map_err(failed)
 }
 
 /// Whether there is room for one more file in the log directory, or nobody knows.
 fn has_room(database: &Path, directory: &Path) -> bool {
-    let probe = directory.join(PROBE);
+    let probe = directory.join(OPENING_NEW);
     let written = made_anew(database, &probe).and_then(|mut file| file.write_all(&[0; PROBE_BYTES]));
     // What is left of it goes with the directory.
     let _ = fs::remove_file(probe);
@@ -433,7 +421,8 @@ fn said_if_possible(noted: io::Result<()>, writable: bool) -> io::Result<()> {
 
 /// Makes an empty log, if there is none.
 pub(crate) fn make(database: &Path, log: &Path) -> bool {
-    let made = OpenOptions::new().write(true).create_new(true).open(log);
+    // For nobody else until it is as the database is: who opened it before that would keep it open.
+    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(log);
     made.is_ok_and(|made| {
         mezzanine_volume::give_to_owner_of(database, &made);
         true
@@ -458,13 +447,7 @@ pub(crate) fn own(database: &Path, now: Nonce, writable: bool) -> Result<(), Err
     if !directory.is_dir() {
         return Ok(());
     }
-    let now = hex(&now);
-    let noted = Openings::of(database, &directory).and_then(|mut openings| {
-        openings.add(&now)?;
-        openings.keep_only(&[&now])?;
-        openings.sync()
-    });
-    said_if_possible(noted, writable)
+    said_if_possible(openings::name(database, &directory, &[name_of(&now)]), writable)
         .map_err(|source| Error::io("note the opening in the log directory of", database.display(), source))
 }
 

@@ -1,123 +1,96 @@
-//! Which openings of the tier a log directory is of: files whose names say so, and that hold nothing. A name
-//! needs no sync of its own, and on a full disk no room but in the directory.
+//! Which openings of the tier a log directory is of: a symbolic link whose target names them. It is replaced as a
+//! whole, so that a directory that is copied over another one has the openings of one of them, and it needs no
+//! sync but that of the directory: with up to two names it lies in its inode, and takes no room of a full disk.
+//!
+//! Where a file system has no symbolic links, or an earlier version has been, it is a file with a line for each.
 
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::fs::{self, File};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, lchown, symlink};
+use std::path::Path;
 
 use mezzanine_volume::Nonce;
 
-use crate::logs::{README, absent_is_fine, is_full, made_anew, sync_directory};
+use crate::logs::{absent_is_fine, made_anew, sync_directory};
 
-/// `opening.<number>.<nonce>`: a directory names first what has the lowest number. A file with another end
-/// says nothing, like what earlier versions left.
-const PREFIX: &str = "opening";
+/// The link, or the file.
+pub(crate) const OPENING: &str = "opening";
+/// While it is being made; a crash or a full disk leaves it.
+pub(crate) const OPENING_NEW: &str = "opening.new";
 
 /// Openings that a log directory names at most. The first ones count: with later ones, in which the database
 /// could not be attached, no log was written.
 const OPENINGS_MAX: usize = 8;
 
-/// A nonce, as it is in names.
-pub(crate) fn hex(nonce: &Nonce) -> String {
-    nonce.iter().map(|byte| format!("{byte:02x}")).collect()
+/// Digits of a nonce that are compared. Two names of so many fit into the inode of a link in ext4, 59 bytes.
+const DIGITS: usize = 28;
+const SEPARATOR: &str = ".";
+
+/// How an opening is named.
+pub(crate) fn name_of(nonce: &Nonce) -> String {
+    let digits: String = nonce.iter().map(|byte| format!("{byte:02x}")).collect();
+    digits[..DIGITS].to_owned()
 }
 
-/// One opening that a directory names.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Named {
-    number: u32,
-    nonce: String,
-    /// The file that says so.
-    file: PathBuf,
+/// The openings that a log directory names, the first one first; `None` if it says nothing.
+pub(crate) fn named_in(directory: &Path) -> io::Result<Option<Vec<String>>> {
+    let path = directory.join(OPENING);
+    let text = match fs::read_link(&path) {
+        Ok(target) => String::from_utf8_lossy(target.as_os_str().as_bytes()).into_owned(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        // It is a file.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            let mut text = String::new();
+            File::open(path)?.take(4096).read_to_string(&mut text)?;
+            text
+        }
+        Err(error) => return Err(error),
+    };
+    let names = text.split(['\n', '.']).filter(|name| name.len() >= DIGITS);
+    Ok(Some(names.map(|name| name.chars().take(DIGITS).collect()).collect()))
 }
 
-/// What a log directory says.
-pub(crate) struct Openings<'a> {
-    database: &'a Path,
-    directory: &'a Path,
-    named: Vec<Named>,
-    /// Files that say nothing.
-    remains: Vec<PathBuf>,
+/// Has the directory of the logs of `database` name these openings and no others, durably: of more than it may
+/// name the first ones and the last.
+pub(crate) fn name(database: &Path, directory: &Path, names: &[String]) -> io::Result<()> {
+    let last = names.len().saturating_sub(1);
+    let kept = names.iter().enumerate().filter(|(index, _)| *index < OPENINGS_MAX - 1 || *index == last);
+    let names: Vec<&str> = kept.map(|(_, name)| name.as_str()).collect();
+    let new = directory.join(OPENING_NEW);
+    absent_is_fine(fs::remove_file(&new))?;
+    match symlink(OsStr::new(&names.join(SEPARATOR)), &new) {
+        Err(error) if has_no_links(&error) => {
+            let mut file = made_anew(database, &new)?;
+            file.write_all(names.join("\n").as_bytes())?;
+            file.sync_all()?;
+        }
+        made => {
+            made?;
+            give_link_to_owner_of(database, &new);
+        }
+    }
+    fs::rename(&new, directory.join(OPENING))?;
+    sync_directory(directory)
 }
 
-impl<'a> Openings<'a> {
-    /// Of the directory of the logs of `database`.
-    pub(crate) fn of(database: &'a Path, directory: &'a Path) -> io::Result<Self> {
-        let mut found = Self { database, directory, named: Vec::new(), remains: Vec::new() };
-        for entry in fs::read_dir(directory)? {
-            let file = entry?.path();
-            let name = file.file_name().and_then(OsStr::to_str);
-            let Some(rest) = name.and_then(|name| name.strip_prefix(PREFIX)) else { continue };
-            let parts = rest.strip_prefix('.').and_then(|rest| rest.split_once('.'));
-            match parts.map(|(number, nonce)| (number.parse(), nonce)) {
-                Some((Ok(number), nonce)) => {
-                    found.named.push(Named { number, nonce: nonce.to_owned(), file })
-                }
-                _ => found.remains.push(file),
-            }
-        }
-        found.named.sort();
-        Ok(found)
-    }
+/// The link is whose the database is, if this process may give it away.
+fn give_link_to_owner_of(database: &Path, link: &Path) {
+    let Ok(owner) = fs::metadata(database) else { return };
+    // Whoever can replace the link can read it, whose it is.
+    let _ = lchown(link, Some(owner.uid()), Some(owner.gid()));
+}
 
-    /// Whether the directory says nothing.
-    pub(crate) fn is_silent(&self) -> bool {
-        self.named.is_empty()
-    }
+fn has_no_links(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EPERM | libc::EOPNOTSUPP | libc::ENOSYS))
+}
 
-    pub(crate) fn names(&self, nonce: &str) -> bool {
-        self.named.iter().any(|named| named.nonce == nonce)
-    }
-
-    /// Has the directory name one more opening. Where it names too many the last one goes.
-    pub(crate) fn add(&mut self, nonce: &str) -> io::Result<()> {
-        if self.names(nonce) {
-            return Ok(());
-        }
-        let number = self.named.last().map_or(0, |last| last.number).saturating_add(1);
-        let file = self.directory.join(format!("{PREFIX}.{number}.{nonce}"));
-        match made_anew(self.database, &file) {
-            // Another name for a file that is there already needs none of what there is no more of.
-            Err(error) if is_full(&error) => {
-                let readme = self.directory.join(README);
-                let there = self.named.first().map_or(readme, |named| named.file.clone());
-                fs::hard_link(there, &file).map_err(|_| error)?;
-            }
-            made => drop(made?),
-        }
-        if self.named.len() >= OPENINGS_MAX {
-            if let Some(last) = self.named.pop() {
-                absent_is_fine(fs::remove_file(last.file))?;
-            }
-        }
-        self.named.push(Named { number, nonce: nonce.to_owned(), file });
-        Ok(())
-    }
-
-    /// Of the openings that the directory names leaves those of `nonces`.
-    pub(crate) fn keep_only(&mut self, nonces: &[&str]) -> io::Result<()> {
-        let keep = |named: &Named| nonces.contains(&&*named.nonce);
-        let (kept, gone): (Vec<_>, Vec<_>) = std::mem::take(&mut self.named).into_iter().partition(keep);
-        self.named = kept;
-        self.remains.extend(gone.into_iter().map(|named| named.file));
-        self.remove_remains()
-    }
-
-    /// Removes every file that names an opening, or was to.
-    pub(crate) fn remove(mut self) -> io::Result<()> {
-        self.remains.extend(std::mem::take(&mut self.named).into_iter().map(|named| named.file));
-        self.remove_remains()
-    }
-
-    fn remove_remains(&mut self) -> io::Result<()> {
-        self.remains.drain(..).try_for_each(|file| absent_is_fine(fs::remove_file(file)))
-    }
-
-    /// What the directory says is there after a crash.
-    pub(crate) fn sync(&self) -> io::Result<()> {
-        sync_directory(self.directory)
-    }
+/// Removes what says of which openings the logs were.
+pub(crate) fn remove(directory: &Path) -> io::Result<()> {
+    [OPENING, OPENING_NEW]
+        .into_iter()
+        .try_for_each(|name| absent_is_fine(fs::remove_file(directory.join(name))))
 }
 
 #[cfg(test)]
@@ -125,36 +98,36 @@ impl<'a> Openings<'a> {
 mod tests {
     use super::*;
 
-    fn nonce(number: usize) -> String {
-        format!("{number:032x}")
-    }
-
     #[test]
     fn the_first_openings_are_kept_and_the_newest() {
         let directory = std::env::temp_dir().join(format!("mezzanine-openings-{}", std::process::id()));
         fs::create_dir_all(&directory).unwrap();
         let database = directory.join("app.db");
         fs::write(&database, "").unwrap();
-        let openings = || Openings::of(&database, &directory).unwrap();
-        assert!(openings().is_silent());
-        for number in 0..100 {
-            openings().add(&nonce(number)).unwrap();
-        }
-        let found: Vec<_> = openings().named.into_iter().map(|named| named.nonce).collect();
-        let wanted: Vec<_> = (0..OPENINGS_MAX - 1).chain([99]).map(nonce).collect();
-        assert_eq!(found, wanted);
+        let names: Vec<String> = (0..100_u8).map(|number| name_of(&[number; 16])).collect();
+        assert_eq!(named_in(&directory).unwrap(), None);
+        name(&database, &directory, &names).unwrap();
+        let found = named_in(&directory).unwrap().unwrap();
+        assert_eq!(found[..7], names[..7]);
+        assert_eq!(found[7..], names[99..]);
 
-        // What half an attempt or an earlier version left says nothing, and goes.
-        for remains in ["opening", "opening.new", "opening.x.y"] {
-            fs::write(directory.join(remains), "").unwrap();
-        }
-        openings().keep_only(&[&nonce(1), &nonce(99)]).unwrap();
-        let found = openings();
-        assert_eq!(found.named.len(), 2);
-        assert!(found.names(&nonce(1)) && found.names(&nonce(99)) && !found.names(&nonce(0)));
-        assert_eq!(fs::read_dir(&directory).unwrap().count(), 3);
-        found.remove().unwrap();
-        assert!(openings().is_silent());
+        // Two lie in the inode.
+        name(&database, &directory, &names[..2]).unwrap();
+        assert_eq!(named_in(&directory).unwrap().unwrap(), names[..2]);
+        assert!(fs::symlink_metadata(directory.join(OPENING)).unwrap().len() < 60);
+
+        // What an earlier version wrote, with the half of a name that a crash has left.
+        let listed = [[1; 16], [2; 16]].map(|nonce| nonce.map(|byte| format!("{byte:02x}")).concat());
+        fs::remove_file(directory.join(OPENING)).unwrap();
+        fs::write(directory.join(OPENING), format!("{}\n{}\n{}", listed[0], listed[1], &listed[0][..7]))
+            .unwrap();
+        assert_eq!(named_in(&directory).unwrap().unwrap(), names[1..3]);
+
+        name(&database, &directory, &names[5..6]).unwrap();
+        fs::write(directory.join(OPENING_NEW), "").unwrap();
+        assert_eq!(named_in(&directory).unwrap().unwrap(), names[5..6]);
+        remove(&directory).unwrap();
+        assert_eq!((named_in(&directory).unwrap(), fs::read_dir(&directory).unwrap().count()), (None, 1));
         fs::remove_dir_all(directory).unwrap();
     }
 }

@@ -119,7 +119,8 @@ fn contents(folder: &Folder) -> Vec<(String, Vec<u8>)> {
             if path.is_dir() {
                 open.push(path);
             } else if path.extension().is_none_or(|e| e != "mezz") {
-                found.push((path.display().to_string(), fs::read(&path).unwrap()));
+                let target = fs::read_link(&path).map(|target| target.into_os_string().into_encoded_bytes());
+                found.push((path.display().to_string(), target.or_else(|_| fs::read(&path)).unwrap()));
             }
         }
     }

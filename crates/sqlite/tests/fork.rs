@@ -52,6 +52,9 @@ fn story() {
         mezzanine_engine::planted::set(Some(mezzanine_engine::planted::Bug::ForkUnnoticed));
     }
     let db = Connection::open_with_flags(&uri, flags()).unwrap();
+    if std::env::var("MEZZANINE_FORK_STORY").unwrap() == "empty" {
+        return on_an_empty_database(&db);
+    }
     journal_mode(&db, &std::env::var("MEZZANINE_FORK_JOURNAL").unwrap());
     db.execute_batch("CREATE TABLE IF NOT EXISTS t (a); INSERT INTO t VALUES (1)").unwrap();
     match std::env::var("MEZZANINE_FORK_STORY").unwrap().as_str() {
@@ -93,6 +96,32 @@ fn inherited(db: Connection, uri: &str) {
     // As after a kill: nothing that a child did shows.
     println!("\n@done");
     std::process::abort();
+}
+
+/// SQLite does not ask whether it may write a database in which there is nothing. A child that inherits one in the
+/// middle of a transaction made a journal, was refused the pages, and took the journal away, which may be its
+/// parent's by then.
+fn on_an_empty_database(db: &Connection) {
+    journal_mode(db, "delete");
+    db.execute_batch("BEGIN IMMEDIATE").unwrap();
+    assert!(forked(|| {
+        let database = db.path().unwrap().to_owned();
+        let journal = Path::new(&format!("{database}-wal")).join("journal");
+        // As its parent would have made it meanwhile, if it has not yet.
+        let is_made = journal.exists();
+        if !is_made {
+            fs::write(&journal, "the parent's").unwrap();
+        }
+        let before = fs::read(&journal).unwrap();
+        let wrote = db.execute_batch("CREATE TABLE u (a); COMMIT");
+        let left = fs::read(&journal).is_ok_and(|left| left == before);
+        if !is_made {
+            let _ = fs::remove_file(&journal);
+        }
+        wrote.is_err() && left
+    }));
+    db.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1); COMMIT").unwrap();
+    println!("\n@done");
 }
 
 /// Once its parent has closed the database, a child has it, and then its sibling.
@@ -186,6 +215,15 @@ fn what_a_child_inherits_answers_an_error_and_changes_nothing() {
         assert!(told.done, "{mode} {journal}");
         assert_eq!(rows(&uri, &path), 6, "{mode} {journal}");
     }
+}
+
+#[test]
+fn a_child_leaves_the_journal_of_its_parent_alone() {
+    let folder = Folder::new();
+    let (uri, path) = database(&folder, "durable");
+    let mut told = tell("empty", &uri, "delete", false);
+    assert!(told.done && told.child.wait().unwrap().success());
+    assert_eq!(rows(&uri, &path), 1);
 }
 
 #[test]

@@ -6,11 +6,12 @@
 mod support;
 
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::Path;
 use std::process::Command;
 
 use rusqlite::Connection;
-use support::{Folder, check, copy_folder, count, flags, journal_mode, open, register, uri};
+use support::{Folder, check, copy_folder, copy_over, count, flags, journal_mode, open, register, uri};
 
 /// Puts one of the four back from a copy of the folder.
 fn put_back(copy_of: &Path, folder: &Folder, name: &str) {
@@ -87,11 +88,18 @@ fn a_hot_journal_of_an_earlier_opening_is_refused() {
     die(&folder, 2);
     let whole = Folder::new();
     copy_folder(folder.path(), whole.path());
+    let refused = || {
+        let told = refusal(&folder);
+        for part in ["journal", "another moment", "app.db", "put back"] {
+            assert!(told.contains(part), "{part:?} is missing in: {told}");
+        }
+    };
     put_back(old.path(), &folder, "app.db-wal");
-    let told = refusal(&folder);
-    for part in ["journal", "another moment", "app.db", "put back"] {
-        assert!(told.contains(part), "{part:?} is missing in: {told}");
-    }
+    refused();
+    // Copied over the present one, and with what that has besides.
+    put_back(whole.path(), &folder, "app.db-wal");
+    copy_over(&old.path().join("app.db-wal"), &folder.file("app.db-wal"));
+    refused();
     // Nothing was changed: with its own journal it goes on.
     put_back(whole.path(), &folder, "app.db-wal");
     let db = open(&folder, "app.db");
@@ -170,7 +178,11 @@ fn files_of(folder: &Folder) -> Vec<(std::path::PathBuf, Vec<u8>)> {
     let logs = fs::read_dir(folder.file("app.db-wal")).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<_> = logs.chain([folder.file("app.db")]).collect();
     files.sort();
-    files.into_iter().map(|path| (path.clone(), fs::read(path).unwrap())).collect()
+    let contents = |path: &Path| {
+        let target = fs::read_link(path).map(|target| target.as_os_str().as_bytes().to_vec());
+        target.or_else(|_| fs::read(path)).unwrap()
+    };
+    files.into_iter().map(|path| (path.clone(), contents(&path))).collect()
 }
 
 /// A killed database whose newest pages are in the tier. Its plain name leads there by its sidecar; without

@@ -93,7 +93,9 @@ fn whose(folder: &Folder) -> Vec<(String, u32, u32)> {
         for entry in fs::read_dir(directory).unwrap().flatten() {
             let metadata = entry.metadata().unwrap();
             let name = entry.path().strip_prefix(folder.path()).unwrap().display().to_string();
-            found.push((name, metadata.uid(), metadata.mode() & 0o777));
+            // A link has no mode of its own.
+            let mode = if metadata.is_symlink() { 0o640 } else { metadata.mode() & 0o777 };
+            found.push((name, metadata.uid(), mode));
             if metadata.is_dir() {
                 open.push(entry.path());
             }

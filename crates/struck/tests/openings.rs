@@ -83,7 +83,8 @@ fn an_opening_that_changes_nothing_syncs_nothing() {
             assert_eq!(stock["read"], 0, "{journal}");
             // The superblock, the sidecar, and what its directory says; the changes that follow have paid.
             assert!(ours["first"] <= stock["first"] + 3, "{mode} {journal}");
-            assert!(ours["second"] <= stock["second"] + 4, "{mode} {journal}");
+            // A worker may bring a group to flash meanwhile.
+            assert!(ours["second"] <= stock["second"] + 1, "{mode} {journal}");
         }
     }
 }

@@ -556,6 +556,11 @@ pub(super) unsafe fn open_log(
     out: *mut c_int,
 ) -> c_int {
     let database = mount::database_of_log(path);
+    if database.is_none() {
+        if let Err(error) = mount::refuse_inherited_log(path) {
+            return core.fail(&error, abi::CANTOPEN);
+        }
+    }
     if let Some(database) = database.as_ref().filter(|_| flags & abi::OPEN_CREATE != 0) {
         if let Err(error) = database.provide_log_directory() {
             let full = matches!(error.errno(), libc::ENOSPC | libc::EDQUOT);
@@ -568,13 +573,14 @@ pub(super) unsafe fn open_log(
     let bytes = usize::try_from(unsafe { (*core.base).szOsFile }).unwrap_or(0);
     let mut base = vec![0_u64; bytes.div_ceil(8).max(1)].into_boxed_slice();
     let inner = base.as_mut_ptr().cast::<File>();
-    // A new log is durable in its directory with what says whose it is, at its first write. The base VFS
-    // would sync the directory once more for a file that it makes itself.
-    let syncs_itself =
-        database.as_ref().filter(|_| flags & (abi::OPEN_CREATE | abi::OPEN_EXCLUSIVE) == abi::OPEN_CREATE);
-    let syncs_itself = syncs_itself.filter(|database| database.is_log_directory_synced_at_next_write());
-    let made = syncs_itself.is_some_and(|database| logs::make(database.path(), &place));
-    let flags = if made { flags & !abi::OPEN_CREATE } else { flags };
+    // A new log is durable in its directory with what says whose it is, at its first write. The base VFS would
+    // sync the directory once more for a file that it may have made.
+    let is_synced = |database: &Arc<Database>| database.is_log_directory_synced_at_next_write();
+    let may_make = flags & (abi::OPEN_CREATE | abi::OPEN_EXCLUSIVE) == abi::OPEN_CREATE;
+    let synced = database.as_ref().filter(|database| may_make && is_synced(database));
+    let made = synced.is_some_and(|database| logs::make(database.path(), &place));
+    let is_there = made || synced.is_some() && place.is_file();
+    let flags = if is_there { flags & !abi::OPEN_CREATE } else { flags };
     // Without URI parameters there is nothing to look for behind the name.
     // SAFETY: `inner` has the size that the base VFS asks for, and with `name` stays until `log_close`.
     let code = unsafe { base_open(core, name.as_ptr(), inner, flags & !abi::OPEN_URI, out) };
@@ -768,7 +774,8 @@ log_methods! {
     log_write = xWrite(data: *const c_void, amount: c_int, offset: i64), else abi::IOERR_WRITE,
         first |log, data, amount, offset| {
             if let Err(error) = log.begin() {
-                return log.core.fail(&error, abi::IOERR_WRITE);
+                let full = matches!(error.errno(), libc::ENOSPC | libc::EDQUOT);
+                return log.core.fail(&error, if full { abi::FULL } else { abi::IOERR_WRITE });
             }
             log.note_commit(data, amount);
             if let Some(error) = (offset == 0).then(|| log.hand_over().err()).flatten() {

@@ -21,7 +21,7 @@ use std::ptr;
 use crate::abi::{self, File, Symbol, Vfs, routine};
 use crate::error::{Error, ErrorKind};
 use crate::logs;
-use crate::mount::{database_of_log, hand_over_before_removal, place_of_log};
+use crate::mount::{database_of_log, hand_over_before_removal, place_of_log, refuse_inherited_log};
 use crate::report::{self, guarded, last_error};
 use crate::vfs::Settings;
 
@@ -426,7 +426,7 @@ unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, sync_directory: 
         let Some(path) = (unsafe { path(name) }) else { return abi::MISUSE };
         let place = log_name(&place_of_log(path));
         // What the log has is needed until the pages that were written are safe from a kill.
-        if let Err(error) = hand_over_before_removal(path) {
+        if let Err(error) = refuse_inherited_log(path).and_then(|()| hand_over_before_removal(path)) {
             return core.fail(&error, abi::IOERR_DELETE);
         }
         // SAFETY: the base VFS is never freed.

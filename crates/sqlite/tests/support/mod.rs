@@ -105,13 +105,22 @@ pub fn count(db: &Connection, sql: &str) -> i64 {
 /// Makes `to` what the folder `from` is.
 pub fn copy_folder(from: &Path, to: &Path) {
     let _ = fs::remove_dir_all(to);
+    copy_over(from, to);
+}
+
+/// Copies what is in `from` to `to`, over what is there, and leaves the rest: `cp -a from/. to`.
+pub fn copy_over(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(from).unwrap() {
         let entry = entry.unwrap();
-        if entry.file_type().unwrap().is_dir() {
-            copy_folder(&entry.path(), &to.join(entry.file_name()));
+        let (kind, at) = (entry.file_type().unwrap(), to.join(entry.file_name()));
+        if kind.is_dir() {
+            copy_over(&entry.path(), &at);
+        } else if kind.is_symlink() {
+            let _ = fs::remove_file(&at);
+            std::os::unix::fs::symlink(fs::read_link(entry.path()).unwrap(), at).unwrap();
         } else {
-            fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+            fs::copy(entry.path(), at).unwrap();
         }
     }
 }

@@ -12,7 +12,7 @@
 use std::sync::Arc;
 
 use mezzanine_device::memory::{Image, splitmix};
-use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
+use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock};
 use mezzanine_volume::{Volume, VolumeError, VolumeErrorKind};
 
 use super::recovery::{Contents, contents};
@@ -95,13 +95,15 @@ struct Right<'a, F: Fn(usize) -> bool> {
 
 /// Whether no opening has come to its end between these moments, so that nothing was acknowledged.
 fn is_of_one_opening(now: &Snapshot, then: &Snapshot) -> bool {
-    let superblocks = |snapshot: &Snapshot| {
-        SUPERBLOCK_OFFSETS.map(|at| {
+    // A cut may have taken the second copy of the one that an opening began with.
+    let newest = |snapshot: &Snapshot| {
+        let copies = SUPERBLOCK_OFFSETS.map(|at| {
             let at = at as usize;
-            snapshot.flash.range(at..at + SUPERBLOCK_BYTES).into_owned()
-        })
+            Superblock::decode(&snapshot.flash.range(at..at + SUPERBLOCK_BYTES)).ok()
+        });
+        copies.into_iter().flatten().max_by_key(|copy| copy.generation)
     };
-    superblocks(now) == superblocks(then) && now.sidecars == then.sidecars
+    newest(now) == newest(then) && now.sidecars == then.sidecars
 }
 
 fn draw(world: &mut World) -> Mix {
