@@ -501,7 +501,7 @@ impl Tier {
     pub(crate) fn abandon_drain(&self, dead: u64) {
         let control = self.control();
         // The owner may have died with the sync completed and the marking not begun.
-        let syncing = control.drain.stage.get() == Stage::Syncing && control.disk_sync_owner.get() == dead;
+        let syncing = control.drain.stage.get() == Stage::Syncing && control.disk_sync.is_of(dead);
         let marking = control.drain.is_marking() && control.drain.owner.get() == dead;
         if syncing || marking {
             control.drain.stage.set(Stage::Written);

@@ -9,7 +9,6 @@ use crate::jobs::{Job, JobError, Written};
 use crate::lane::{DRAIN, GROUP, LANE_IDLE, LANE_READING, LANE_TO_WRITE, LANE_WRITING, SPILL};
 use crate::metadata::{BEING_FLUSHED, BEING_WRITTEN, COVERED, FULL, UNFLUSHED};
 use crate::planted::{self, Bug};
-use crate::release::{SYNC_BARRIER, SYNC_IDLE, SYNC_RUNNING};
 use crate::reread::NOT_AGAIN;
 use crate::staging::{FAILED, WRITING, WRITTEN};
 use crate::tier::Tier;
@@ -197,15 +196,15 @@ impl Tier {
         let synced_end;
         {
             let _guard = control.lock.lock(self.owner);
-            assert_eq!(control.disk_sync.get(), SYNC_RUNNING, "a job completed twice");
+            assert!(control.disk_sync.is_running(), "a job completed twice");
             // In place no page is written at the front of the queue.
-            synced_end = if self.geometry.placed.is_some() { 0 } else { control.disk_sync_end.get() };
+            synced_end = if self.geometry.placed.is_some() { 0 } else { control.disk_sync.end() };
             if outcome.is_err() && !planted::is(Bug::FailedDiskSyncIgnored) {
                 self.latch(Failure::DiskSync);
                 return;
             }
             control.counters.disk_syncs.count(1);
-            control.disk_sync.set(SYNC_BARRIER);
+            control.disk_sync.done();
         }
         planted::outside("disk synced: at the barrier");
         // First what is in nobody's scope, so that it is clean when a drain is done.
@@ -214,7 +213,7 @@ impl Tier {
         planted::outside("disk synced: drain told");
         if self.geometry.placed.is_some() {
             let _guard = control.lock.lock(self.owner);
-            control.disk_sync.set(SYNC_IDLE);
+            control.disk_sync.over();
         }
         self.release_as_needed();
     }

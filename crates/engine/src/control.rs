@@ -8,6 +8,7 @@ use std::mem::offset_of;
 
 use crate::bad_frames::BadFrames;
 use crate::checkpoint::Drain;
+use crate::disk_sync::DiskSync;
 use crate::failure::Latch;
 use crate::flush::Flush;
 use crate::lock::SpinLock;
@@ -15,6 +16,7 @@ use crate::log::HostLog;
 use crate::pull::Pull;
 use crate::refused::Refusals;
 use crate::region::{Word, shared};
+use crate::release::Release;
 use crate::resize::Resize;
 use crate::ring::Ring;
 use crate::statistics::Counters;
@@ -94,17 +96,10 @@ pub(crate) struct Control {
     pub(crate) refusals: Refusals,
     /// Pages that were lost, by the last count and since.
     pub(crate) lost: Word,
-    /// State of the disk sync (see `release`): what it covers and what must be durable first.
-    pub(crate) disk_sync: Word,
-    pub(crate) disk_sync_end: Word,
-    pub(crate) disk_sync_barrier: Word,
-    pub(crate) disk_sync_owner: Word,
+    pub(crate) disk_sync: DiskSync,
     /// Frames before it may leave the queue: disk has their pages for good.
     pub(crate) releasable: Word,
-    /// 1 while entries are being unlinked; up to where, and by whom.
-    pub(crate) releasing: Word,
-    pub(crate) releasing_end: Word,
-    pub(crate) releasing_owner: Word,
+    pub(crate) release: Release,
     /// Clean pages before it were forgotten in memory alone: their records are still on flash.
     pub(crate) forgotten_end: Word,
     /// How idle the host says its disk is, in thousandths; for stage-out ahead of need.

@@ -13,7 +13,6 @@ use crate::format::{Superblock, TierState};
 use crate::ids::{IdRange, PageId, Position};
 use crate::lane::{LANE_IDLE, LANE_STUCK};
 use crate::planted::{self, Bug};
-use crate::release::SYNC_RUNNING;
 use crate::tier::{FlashPage, Tier};
 
 /// A page that is newer than its disk copy.
@@ -50,7 +49,7 @@ impl Tier {
         let failed = self.failure().is_some();
         let lane = control.lane.get();
         // After a failure no job follows, so a lane that waits for one rests as well.
-        (lane == LANE_IDLE || lane == LANE_STUCK || failed) && control.disk_sync.get() != SYNC_RUNNING
+        (lane == LANE_IDLE || lane == LANE_STUCK || failed) && !control.disk_sync.is_running()
     }
 
     /// Collects up to `max` dirty pages in the order of the queue, from `cursor` on, and moves it. An

@@ -6,7 +6,6 @@ use crate::ids::{PageId, Position};
 use crate::metadata::{BEING_FLUSHED, BEING_WRITTEN, FULL, UNFLUSHED};
 use crate::planted::{self, Bug};
 use crate::region::Word;
-use crate::release::{SYNC_BARRIER, SYNC_IDLE, SYNC_RUNNING};
 use crate::staging::{READY, WRITING, WRITTEN};
 use crate::tier::Tier;
 
@@ -143,17 +142,10 @@ impl Tier {
         self.abandon_slots(dead);
         self.abandon_lane(dead);
         self.abandon_eviction(dead);
-        self.abandon_release(dead);
+        control.release.abandon(dead);
         self.abandon_drain(dead);
         control.pull.abandon(dead);
-        if control.disk_sync.get() == SYNC_RUNNING && control.disk_sync_owner.get() == dead {
-            control.disk_sync.set(if planted::is(Bug::DeadSyncCounts) { SYNC_BARRIER } else { SYNC_IDLE });
-        }
-        // Who dies while it lets pages go after a sync leaves the rest to the next one.
-        let letting_go = self.geometry.placed.is_some() && control.disk_sync.get() == SYNC_BARRIER;
-        if letting_go && control.disk_sync_owner.get() == dead {
-            control.disk_sync.set(SYNC_IDLE);
-        }
+        control.disk_sync.abandon(dead, self.geometry.placed.is_some());
         for buffer in &control.segments {
             if buffer.state.get() == BEING_WRITTEN && buffer.owner.get() == dead {
                 buffer.state.set(FULL);

@@ -70,7 +70,7 @@ impl Tier {
     /// forgotten without a tombstone.
     pub(crate) fn may_return(&self) -> bool {
         let control = self.control();
-        let left = control.front.get().max(control.releasing_end.get());
+        let left = control.front.get().max(control.release.end());
         let durable = control.durable_front.get();
         durable < left && !planted::is(Bug::NoTombstoneAfterLeaving)
             || durable < control.forgotten_end.get() && !planted::is(Bug::NoTombstoneAfterForgetting)

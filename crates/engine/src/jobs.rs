@@ -10,7 +10,6 @@ use crate::ids::PageId;
 use crate::lane::{DRAIN, LANE_READING, LANE_TO_READ, LANE_TO_REREAD, LANE_TO_WRITE, LANE_WRITING};
 use crate::metadata::{BEING_FLUSHED, BEING_WRITTEN, FULL, UNFLUSHED};
 use crate::planted::{self, Bug};
-use crate::release::SYNC_BARRIER;
 use crate::reread::NOT_AGAIN;
 use crate::staging::{READY, WRITING};
 use crate::tier::Tier;
@@ -390,11 +389,10 @@ impl Tier {
         }
         if self.take_disk_sync() {
             if planted::is(Bug::ReuseBeforeDiskSync) {
-                control.disk_sync.set(SYNC_BARRIER);
+                control.disk_sync.done();
                 return Picked::Nothing;
             }
-            planted::inside("hand out SyncDisk: under way");
-            control.disk_sync_owner.set(owner.into());
+            control.disk_sync.hand_out(owner);
             return Picked::Job(Job::SyncDisk(SyncDisk { tier: PhantomData }));
         }
         Picked::Nothing

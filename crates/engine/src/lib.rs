@@ -44,6 +44,7 @@ mod ids;
 mod config;
 
 mod designs;
+mod disk_sync;
 
 mod layout;
 

@@ -20,15 +20,51 @@ use crate::control::NONE;
 use crate::directory::VALID;
 use crate::placed::Homes;
 use crate::planted::{self, Bug};
+use crate::region::Word;
 use crate::staging::{FREE, OPEN, Reserve};
 use crate::tier::Tier;
 
-pub(crate) const SYNC_IDLE: u64 = 0;
-pub(crate) const SYNC_RUNNING: u64 = 1;
-pub(crate) const SYNC_BARRIER: u64 = 2;
-
 /// Groups released in one go: entries are unlinked between two looks at what is needed.
 const GROUPS_AT_ONCE: usize = 16;
+
+/// Entries that are being unlinked, by one at a time. Changes under the control lock.
+#[repr(C)]
+pub(crate) struct Release {
+    /// 1 while they are.
+    under_way: Word,
+    /// Up to where.
+    end: Word,
+    owner: Word,
+}
+
+impl Release {
+    pub(crate) fn is_under_way(&self) -> bool {
+        self.under_way.get() != 0
+    }
+
+    /// Up to where entries were unlinked last, or are being.
+    pub(crate) fn end(&self) -> u64 {
+        self.end.get()
+    }
+
+    fn begin(&self, end: u64, owner: u32) {
+        self.under_way.set(1);
+        planted::inside("release: taken");
+        self.end.set(end);
+        self.owner.set(owner.into());
+    }
+
+    fn over(&self) {
+        self.under_way.set(0);
+    }
+
+    /// Lets others release what an owner that has died was releasing: unlinking is idempotent.
+    pub(crate) fn abandon(&self, dead: u64) {
+        if self.is_under_way() && self.owner.get() == dead {
+            self.over();
+        }
+    }
+}
 
 impl Tier {
     /// Frames from the rear up to `end`, without what bad ones among them cost.
@@ -53,10 +89,10 @@ impl Tier {
         let control = self.control();
         if self.geometry.placed.is_some() {
             let wanted = self.spill_wants_sync() || self.drain_wants_sync();
-            let ready = wanted && control.disk_sync.get() == SYNC_IDLE;
+            let ready = wanted && control.disk_sync.is_idle();
             if ready {
                 self.spill_sync_begins();
-                control.disk_sync.set(SYNC_RUNNING);
+                control.disk_sync.run();
                 self.drain_sync_begins();
             }
             return ready;
@@ -69,23 +105,17 @@ impl Tier {
         let wanted = band >= self.geometry.config().band_frames || short;
         // A drain does not wait for a barrier that may be far away: its sync covers the band before it as
         // well.
-        let ready = match control.disk_sync.get() {
-            SYNC_IDLE => wanted || self.drain_wants_sync(),
-            SYNC_BARRIER => self.drain_wants_sync(),
-            _ => false,
-        };
-        if !ready {
+        let wanted = wanted && control.disk_sync.is_idle();
+        if control.disk_sync.is_running() || !(wanted || self.drain_wants_sync()) {
             return false;
         }
-        control.disk_sync_end.set(cleaned);
         // The barrier: every group that exists now, the open one included. Without a band nothing waits.
         let existing = match planted::is(Bug::BarrierWithoutOpenGroup) {
             true => control.composed.get(),
             false => control.next_sequence.get(),
         };
         let barrier = if band == 0 { 0 } else { existing };
-        control.disk_sync_barrier.set(barrier);
-        control.disk_sync.set(SYNC_RUNNING);
+        control.disk_sync.take(cleaned, barrier);
         planted::inside("disk sync: taken");
         self.drain_sync_begins();
         true
@@ -98,17 +128,17 @@ impl Tier {
             self.pass_ring_barrier(&homes);
             return;
         }
-        let durable = control.flushed.get() >= control.disk_sync_barrier.get();
+        let durable = control.flushed.get() >= control.disk_sync.barrier();
         let ready = durable || planted::is(Bug::ReuseBeforeSuperseder);
-        if control.disk_sync.get() == SYNC_BARRIER && ready {
+        if control.disk_sync.is_at_barrier() && ready {
             let covered = if planted::is(Bug::SyncCoversLaterWrites) {
                 control.cleaned.get()
             } else {
-                control.disk_sync_end.get()
+                control.disk_sync.end()
             };
             control.releasable.set(covered);
             planted::inside("barrier: passed");
-            control.disk_sync.set(SYNC_IDLE);
+            control.disk_sync.over();
         }
     }
 
@@ -147,7 +177,7 @@ impl Tier {
         let frames = self.frames_wanted();
         let unsynced = planted::is(Bug::ReleasedWhenCleaned);
         let releasable = if unsynced { control.cleaned.get() } else { control.releasable.get() };
-        if control.releasing.get() != 0 {
+        if control.release.is_under_way() {
             return None;
         }
         let wanted = self.front_wanted_for_segments().max(self.front_wanted_for_homes());
@@ -164,10 +194,7 @@ impl Tier {
         if end == front {
             return None;
         }
-        control.releasing.set(1);
-        planted::inside("release: taken");
-        control.releasing_end.set(end);
-        control.releasing_owner.set(self.owner.into());
+        control.release.begin(end, self.owner);
         Some((front, end))
     }
 
@@ -188,7 +215,7 @@ impl Tier {
         self.records_leave(front, end);
         control.front.set(end);
         planted::inside("release: front moved");
-        control.releasing.set(0);
+        control.release.over();
         true
     }
 
@@ -198,15 +225,6 @@ impl Tier {
         let control = self.control();
         let segments = control.segment_durable_sequence.get();
         control.front.get() + control.retired.get() + segments + self.homes_freed() + self.slots_durable()
-    }
-
-    /// Lets others release what an owner that has died was releasing: unlinking is idempotent. Under the
-    /// control lock.
-    pub(crate) fn abandon_release(&self, dead: u64) {
-        let control = self.control();
-        if control.releasing.get() == 1 && control.releasing_owner.get() == dead {
-            control.releasing.set(0);
-        }
     }
 
     /// The front that metadata segments and superblocks state: what a durable group has stated before. They
@@ -253,8 +271,7 @@ impl Tier {
         let open = control.open.get();
         let barrier = match self.homes() {
             Some(homes) => homes.control.ring_barrier.get(),
-            None if control.disk_sync.get() == SYNC_BARRIER => control.disk_sync_barrier.get(),
-            None => 0,
+            None => control.disk_sync.barrier(),
         };
         let barrier_waits = open != NONE && open < barrier;
         let homes_wait = open != NONE && self.homes_wait_for(open);

@@ -18,7 +18,6 @@ use crate::failure::Failure;
 use crate::lane::{LANE_IDLE, LANE_STUCK};
 use crate::metadata::{BEING_WRITTEN, COVERED, FULL};
 use crate::planted::{self, Bug};
-use crate::release::SYNC_IDLE;
 use crate::tier::Tier;
 
 impl Tier {
@@ -142,8 +141,9 @@ impl Tier {
     pub(crate) fn nobody_works(&self) -> bool {
         let control = self.control();
         control.lane.get() == LANE_IDLE
-            && control.disk_sync.get() == SYNC_IDLE
+            && control.disk_sync.is_idle()
             && !control.flush.is_under_way()
-            && control.releasing.get() + control.draining.get() == 0
+            && !control.release.is_under_way()
+            && control.draining.get() == 0
     }
 }
