@@ -135,7 +135,9 @@ tier_write(SMgrRelation reln, BufferDesc *buf, const char *page, IOContext io_co
 
 	switch (mezz_write(mezz_host,
 					   page_name(BufTagGetRelFileLocator(tag), BufTagGetForkNum(tag), tag->blockNum),
-					   (const uint8_t *) page, mezz_known_position(PageGetLSN((Page) page)), since, &message))
+					   (const uint8_t *) page,
+					   mezz_position_of(BufTagGetForkNum(tag), mezz_known_position(PageGetLSN((Page) page))),
+					   since, &message))
 	{
 		case MEZZ_WRITTEN_TAKEN:
 			if (mezz_tier_failed())
@@ -191,7 +193,8 @@ tier_evict(const BufferTag *tag, uint32 hash, const char *page, uint32 buf_state
 		PageSetChecksumInplace((Page) copy.data, tag->blockNum);
 		page = copy.data;
 	}
-	if (mezz_offer(mezz_host, name, (const uint8_t *) page, PageGetLSN((Page) page)))
+	if (mezz_offer(mezz_host, name, (const uint8_t *) page,
+				   mezz_position_of(BufTagGetForkNum(tag), PageGetLSN((Page) page))))
 		count_staged();
 }
 
@@ -354,6 +357,7 @@ tier_overwrite_begin(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum
 	mezz_note_skipping(reln->smgr_rlocator.locator);
 	if (mezz_without("overwrite"))
 		return;
+	mezz_hold_lengths();
 	for (BlockNumber i = 0; i < nblocks; i++)
 		must(mezz_overwrite(mezz_host, page_name(reln->smgr_rlocator.locator, forknum, blocknum + i), &message),
 			 &message);
@@ -365,6 +369,7 @@ tier_overwrite_end(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum, 
 {
 	if (!written)
 		return;
+	mezz_let_lengths();
 	disk_write(reln, forknum, blocknum, nblocks);
 	if (tier_is_read() && !mezz_is_clean(mezz_host) && !mezz_without("relation_sync"))
 		queue_syncs(reln, forknum, blocknum, nblocks);
@@ -378,6 +383,7 @@ drop(MezzPage first, MezzScope scope)
 	if (!tier_in_use())
 		return;
 	must(mezz_drop(mezz_host, first, scope, &message), &message);
+	mezz_await_lengths();
 	/* Whoever gives the tier up may be writing just these pages. */
 	if (mezz_tier_failed())
 		mezz_give_up_tier();
@@ -516,6 +522,7 @@ tier_checkpoint(BufferTierCheckpointPhase phase, XLogRecPtr redo, TimeLineID tli
 			must(mezz_checkpoint_synced(mezz_host, redo, tli, &message), &message);
 			break;
 		case BUFTIER_CKPT_DONE:
+			pg_atomic_write_u64(&mezz_shared->redo_point, redo);
 			must(mezz_checkpoint_done(mezz_host, redo, tli, &message), &message);
 			break;
 	}
