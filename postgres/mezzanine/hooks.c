@@ -135,9 +135,7 @@ tier_write(SMgrRelation reln, BufferDesc *buf, const char *page, IOContext io_co
 
 	switch (mezz_write(mezz_host,
 					   page_name(BufTagGetRelFileLocator(tag), BufTagGetForkNum(tag), tag->blockNum),
-					   (const uint8_t *) page,
-					   mezz_position_of(BufTagGetForkNum(tag), mezz_known_position(PageGetLSN((Page) page))),
-					   since, &message))
+					   (const uint8_t *) page, mezz_known_position(PageGetLSN((Page) page)), since, &message))
 	{
 		case MEZZ_WRITTEN_TAKEN:
 			if (mezz_tier_failed())
@@ -193,8 +191,7 @@ tier_evict(const BufferTag *tag, uint32 hash, const char *page, uint32 buf_state
 		PageSetChecksumInplace((Page) copy.data, tag->blockNum);
 		page = copy.data;
 	}
-	if (mezz_offer(mezz_host, name, (const uint8_t *) page,
-				   mezz_position_of(BufTagGetForkNum(tag), PageGetLSN((Page) page))))
+	if (mezz_offer(mezz_host, name, (const uint8_t *) page, PageGetLSN((Page) page)))
 		count_staged();
 }
 
@@ -522,7 +519,6 @@ tier_checkpoint(BufferTierCheckpointPhase phase, XLogRecPtr redo, TimeLineID tli
 			must(mezz_checkpoint_synced(mezz_host, redo, tli, &message), &message);
 			break;
 		case BUFTIER_CKPT_DONE:
-			pg_atomic_write_u64(&mezz_shared->redo_point, redo);
 			must(mezz_checkpoint_done(mezz_host, redo, tli, &message), &message);
 			break;
 	}

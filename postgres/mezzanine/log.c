@@ -84,7 +84,6 @@ mezz_log_found(const BufferTierStartup *info)
 	mezz_shared->redo_timeline = recoveryTargetTLI;
 	mezz_shared->redo_certain = certain_redo(info);
 	archive_recovery = info->archive_recovery;
-	pg_atomic_write_u64(&mezz_shared->redo_point, info->start_redo);
 }
 
 /*
@@ -519,31 +518,6 @@ XLogRecPtr
 mezz_known_position(XLogRecPtr lsn)
 {
 	return RecoveryInProgress() ? Min(lsn, GetCurrentReplayRecPtr(NULL)) : lsn;
-}
-
-/*
- * The position with which a page comes in, of which "lsn" is known.
- *
- * That of a page of the visibility map says nothing of when its bits were cleared:
- * that is redone with the heap's record, and changes no page that has them cleared
- * already.  So where files are put back that are from before such a change, redo
- * leaves a page alone that the tier has with it, and only what comes from behind the
- * redo point counts as newer than its file.  A page of the map comes from there: all
- * of it was brought to the file, if at all, after the checkpoint that redo begins at,
- * or the files have it.
- *
- * In recovery the log is not known to reach further than that: what is redone may be
- * behind minRecoveryPoint, up to which alone the next start is bound to go.
- */
-XLogRecPtr
-mezz_position_of(ForkNumber forknum, XLogRecPtr lsn)
-{
-	XLogRecPtr	known;
-
-	if (forknum != VISIBILITYMAP_FORKNUM || mezz_without("map_position"))
-		return lsn;
-	known = RecoveryInProgress() ? pg_atomic_read_u64(&mezz_shared->redo_point) : GetFlushRecPtr(NULL);
-	return Max(lsn, known);
 }
 
 /*

@@ -375,7 +375,6 @@ shmem_startup(void)
 			pg_atomic_init_u32(&mezz_shared->workers[i].idle, 0);
 		}
 		pg_atomic_init_u32(&mezz_shared->started, 0);
-		pg_atomic_init_u64(&mezz_shared->redo_point, 0);
 		pg_atomic_init_u32(&mezz_shared->lengths_restored, 0);
 		pg_atomic_init_u32(&mezz_shared->lengths_left, 0);
 		pg_atomic_init_u32(&mezz_shared->given_up, 0);

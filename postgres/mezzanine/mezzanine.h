@@ -101,8 +101,6 @@ typedef struct MezzShared
 	TimeLineID	redo_timeline;
 	/* up to where what pg_wal has is certain to be redone; written with them */
 	XLogRecPtr	redo_certain;
-	/* the redo point that the control file names */
-	pg_atomic_uint64 redo_point;
 	/* redo is past all that the tier had: files are as long as its pages reach, or have lost something */
 	pg_atomic_uint32 lengths_restored;
 	/* but for some, for which that is tried again, by whoever holds the lock; see disk.c */
@@ -205,7 +203,6 @@ extern MezzLogReach mezz_log_reaches(MezzLogPosition log);
 extern bool mezz_log_drops(RelFileLocator rlocator, ForkNumber forknum, BlockNumber block, XLogRecPtr lsn);
 extern MezzLogPosition mezz_log_position(void);
 extern XLogRecPtr mezz_known_position(XLogRecPtr lsn);
-extern XLogRecPtr mezz_position_of(ForkNumber forknum, XLogRecPtr lsn);
 extern bool mezz_log_has(XLogRecPtr lsn);
 extern void mezz_follow_log(void);
 

@@ -67,8 +67,6 @@ static const char *const rules[] = {
 	"lost_page",				/* a page whose only copy is unreadable is an
 								 * error */
 	"lost_shutdown",			/* a server with lost pages can be stopped */
-	"map_position",				/* pages of the visibility map come in from
-								 * behind the redo point */
 	"missing_file",				/* stage-out makes up for a missing file in
 								 * recovery */
 	"missing_old",				/* but for none of pages from before the redo

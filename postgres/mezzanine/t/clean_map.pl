@@ -1,8 +1,8 @@
-# As clean_since.pl, with a page of a visibility map: its bits are cleared without a record of its own, and its position stays what it was
-# when they were set. Redo finds them cleared on the tier's page, and does not touch it, while the file that was put back has them set: all the
-# same the file has them cleared in the end, and no index-only scan brings a deleted row.
+# As clean_since.pl, with a page of a visibility map: the file that was put back has bits set which redo finds cleared on the tier's page, and so
+# does not touch. All the same the file has them cleared in the end, and no index-only scan brings a deleted row.
 #
-# Kept by log.c (mezz_position_of()); this does not see the rule (map_position) taken out.
+# Kept by the core, in which a record that clears bits of a map sets the position of the map's page (heapam.c), and by the engine, for
+# which what came from behind the redo point is dirty.
 use strict;
 use warnings FATAL => 'all';
 
