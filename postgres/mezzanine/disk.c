@@ -44,6 +44,9 @@
 /* Longest that anyone waits without looking again, in ms */
 #define WAIT_MS_MAX 10
 
+/* How long files wait at least until it is tried again to give them their length, in ns */
+#define RETRY_NS INT64CONST(500000000)
+
 /* Blocks written by one call of the storage manager */
 #define RUN_BLOCKS_MAX 32
 
@@ -178,14 +181,32 @@ files_are_repaired(void)
 }
 
 /*
+ * Whether a page, whose place in its file is missing, is taken without being written:
+ * the log that is redone drops it.
+ *
+ * Written, it would make the file longer behind the back of the process that redoes,
+ * which has noted the file's length (smgrnblocks_cached()).  When that comes to the
+ * record that cuts the file it finds nothing to cut, and rows come back that were
+ * deleted.  Nor does it need the page: it treats a place that is missing as one that
+ * is dropped later, and forgets it there.
+ */
+static bool
+is_dropped(SMgrRelation reln, const MezzDiskPage *page)
+{
+	return !mezz_without("dropped_skipped") &&
+		mezz_log_drops(reln->smgr_rlocator.locator, page->page.fork, page->page.block,
+					   PageGetLSN((Page) page->bytes));
+}
+
+/*
  * Whether a block can have been in its file before redo began and still may be
  * missing there.  What a page from behind the redo point needs was made since: redo
  * may not have come there yet, or a power cut has taken it back.  A page from
  * before it had its place when that checkpoint was made, durably.  If it has none
- * now, either the log drops it, or somebody has taken the file away, or what it
- * lies on is not mounted.  In its place nothing must be made: redo may have nothing
- * for it, so all that the tier does not have would be holes, from which rows are
- * read as missing without an error, and the tier would forget the rest.
+ * now, and the log does not drop it, either somebody has taken the file away, or
+ * what it lies on is not mounted.  In its place nothing must be made: redo may have
+ * nothing for it, so all that the tier does not have would be holes, from which rows
+ * are read as missing without an error, and the tier would forget the rest.
  *
  * Pages that were not logged say nothing of when they were made: maps of free
  * space, and pages that were formatted and not used yet.  They wait as well,
@@ -195,51 +216,80 @@ static bool
 may_be_made(SMgrRelation reln, const MezzDiskPage *page)
 {
 	return PageGetLSN((Page) page->bytes) >= mezz_shared->redo_begins || mezz_without("missing_old") ||
-		mezz_log_drops(reln->smgr_rlocator.locator, page->page.fork, page->page.block);
+		(mezz_without("dropped_skipped") &&
+		 mezz_log_drops(reln->smgr_rlocator.locator, page->page.fork, page->page.block, InvalidXLogRecPtr));
 }
 
 /*
- * Writes a run of blocks.
+ * Writes blocks of a file that has "there" blocks.
  *
  * In recovery a file may be missing, because redo has not come to where it is
- * created or deleted, or be shorter than the tier's pages reach: the storage
- * manager makes up for that then.
+ * created, or be shorter than the tier's pages reach: the storage manager makes up
+ * for that then.
  */
-static bool
-write_run(const void *what)
+static void
+write_blocks(SMgrRelation reln, const BlockRun *blocks, BlockNumber there, bool repairs)
 {
-	const BlockRun *blocks = what;
 	const MezzPage *first = &blocks->pages[0].page;
-	SMgrRelation reln = smgropen(page_locator(first), INVALID_PROC_NUMBER);
+	bool		is_short = first->block + blocks->count > there;
 	const void *bytes[RUN_BLOCKS_MAX];
 	bool		was_in_recovery = InRecovery;
-	bool		repairs = files_are_repaired();
 
-	if (repairs && (!smgrexists(reln, first->fork) ||
-					first->block + blocks->count > smgrnblocks(reln, first->fork)))
+	for (size_t i = 0; i < blocks->count && is_short && repairs; i++)
+		repairs = may_be_made(reln, &blocks->pages[i]);
+	if (is_short && repairs && !mezz_without("missing_file"))
+		smgrcreate(reln, first->fork, true);
+	if (is_short && !repairs)
 	{
-		for (size_t i = 0; i < blocks->count && repairs; i++)
-			repairs = may_be_made(reln, &blocks->pages[i]);
-		if (repairs && !mezz_without("missing_file"))
-			smgrcreate(reln, first->fork, true);
+		/* An error that names the file if that is missing. */
+		there = smgrnblocks(reln, first->fork);
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("could not write blocks %u..%u of file \"%s\" from the flash tier: it has only %u blocks",
+						first->block, first->block + (BlockNumber) blocks->count - 1,
+						relpath(reln->smgr_rlocator, first->fork), there)));
 	}
-	if (first->block + blocks->count > smgrnblocks(reln, first->fork))
-	{
-		if (repairs)
-			InRecovery = !mezz_without("short_file");
-		else
-			ereport(ERROR,
-					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("could not write blocks %u..%u of file \"%s\" from the flash tier: it has only %u blocks",
-							first->block, first->block + (BlockNumber) blocks->count - 1,
-							relpath(reln->smgr_rlocator, first->fork),
-							smgrnblocks(reln, first->fork))));
-	}
+	if (is_short)
+		InRecovery = !mezz_without("short_file");
 	for (size_t i = 0; i < blocks->count; i++)
 		bytes[i] = blocks->pages[i].bytes;
 	smgrwritev_direct(reln, first->fork, first->block, bytes, blocks->count, true);
 	InRecovery = was_in_recovery;
+	/* Where it is redo that writes here, the length that it has noted. */
+	if (is_short && !mezz_without("dropped_skipped"))
+		reln->smgr_cached_nblocks[first->fork] = InvalidBlockNumber;
 	sync_later(reln, first->fork, first->block);
+}
+
+/* Writes a run of blocks, but for what the log drops. */
+static bool
+write_run(const void *what)
+{
+	const BlockRun *run = what;
+	const MezzPage *first = &run->pages[0].page;
+	SMgrRelation reln = smgropen(page_locator(first), INVALID_PROC_NUMBER);
+	bool		repairs = files_are_repaired();
+	BlockNumber there;
+	BlockRun	blocks = {.pages = run->pages, .count = 0};
+
+	there = repairs && !smgrexists(reln, first->fork) ? 0 : smgrnblocks(reln, first->fork);
+	for (size_t i = 0; i < run->count; i++)
+	{
+		if (!repairs || first->block + i < there || !is_dropped(reln, &run->pages[i]))
+		{
+			blocks.count++;
+			continue;
+		}
+		if (blocks.count > 0)
+			write_blocks(reln, &blocks, there, repairs);
+		blocks = (BlockRun)
+		{
+			.pages = &run->pages[i + 1],
+			.count = 0,
+		};
+	}
+	if (blocks.count > 0)
+		write_blocks(reln, &blocks, there, repairs);
 	return true;
 }
 
@@ -329,13 +379,20 @@ write_all(MezzDiskPage *pages, size_t count)
 		mezz_disk_write_together(mezz_disk, runs, nruns);
 }
 
+/* Whether the pass under way has left a file without the length that it should have */
+static bool lengths_left;
+
+/* Whether this is not the first pass: what it meets was said before. */
+static bool lengths_again;
+
 /*
- * A fork has "blocks" blocks at least: the tier's pages reach so far.  The
+ * A fork has the block "last" at least: the tier's pages reach so far.  The
  * system crashed before the length of its file, or the file of a fork that is
  * not logged, was durable.
  *
  * A relation whose main fork is missing after redo is left alone: redo would
- * have made it, so it is somewhere else, or somebody has taken it away.
+ * have made it, so it is somewhere else, or somebody has taken it away.  False
+ * then: it may come back.
  */
 static bool
 restore_length(const void *what)
@@ -348,12 +405,13 @@ restore_length(const void *what)
 
 	if (!smgrexists(reln, MAIN_FORKNUM))
 	{
-		ereport(WARNING,
-				(errcode(ERRCODE_UNDEFINED_FILE),
-				 errmsg("the flash tier has pages of file \"%s\", which does not exist",
-						relpath(reln->smgr_rlocator, MAIN_FORKNUM)),
-				 errhint("Put the file back, or mount what it lies on. The tier keeps its pages until then.")));
-		return true;
+		if (!lengths_again)
+			ereport(WARNING,
+					(errcode(ERRCODE_UNDEFINED_FILE),
+					 errmsg("the flash tier has pages of file \"%s\", which does not exist",
+							relpath(reln->smgr_rlocator, MAIN_FORKNUM)),
+					 errhint("Put the file back, or mount what it lies on. The tier keeps its pages until then.")));
+		return false;
 	}
 	if (!smgrexists(reln, last->fork))
 		smgrcreate(reln, last->fork, true);
@@ -362,6 +420,8 @@ restore_length(const void *what)
 	InRecovery = true;
 	smgrwritev_direct(reln, last->fork, last->block, &bytes, 1, true);
 	InRecovery = was_in_recovery;
+	/* Where it is redo that writes here, the length that it has noted. */
+	reln->smgr_cached_nblocks[last->fork] = InvalidBlockNumber;
 	sync_later(reln, last->fork, last->block);
 	return true;
 }
@@ -369,7 +429,18 @@ restore_length(const void *what)
 static void
 restore_length_of(MezzPage last)
 {
-	(void) mezz_without_errors(restore_length, &last, false);
+	if (!mezz_without_errors(restore_length, &last, lengths_again))
+		lengths_left = true;
+}
+
+/* Gives files the length that the tier's pages reach; notes whether some are left without it. */
+static void
+restore_all_lengths(bool again)
+{
+	lengths_left = false;
+	lengths_again = again;
+	mezz_dirty_forks(mezz_host, restore_length_of);
+	pg_atomic_write_u32(&mezz_shared->lengths_left, lengths_left && !mezz_without("lengths_again"));
 }
 
 /*
@@ -380,7 +451,85 @@ void
 mezz_restore_lengths(void)
 {
 	if (pg_atomic_exchange_u32(&mezz_shared->lengths_restored, 1) == 0 && !mezz_without("lengths"))
-		mezz_dirty_forks(mezz_host, restore_length_of);
+		restore_all_lengths(false);
+}
+
+/*
+ * Files that could not be given their length, because the disk was full or the file
+ * was not there, get it when the reason has passed.
+ *
+ * Others change files now.  That a fork has the block that is written here to make it
+ * longer is known from the tier, which has a page of it that is newer than disk: while
+ * it does nobody else writes that block, for a page that goes past the tier has its
+ * older version written first, and that is refused as long as its place is missing.
+ * So what counts is that the tier has it still, and has it until the block is written:
+ * whoever drops pages waits until nobody is at this (mezz_await_lengths()), and whoever
+ * writes past the tier, which may be over a page that is lost, does so before it or
+ * after it (mezz_hold_lengths()).
+ *
+ * Nobody is waited for here, so that those may wait for this process's work.
+ */
+static void
+restore_lengths_again(void)
+{
+	if (!mezz_enter_gate())
+		return;
+	if (LWLockConditionalAcquire(&mezz_shared->lengths, LW_EXCLUSIVE))
+	{
+		restore_all_lengths(true);
+		LWLockRelease(&mezz_shared->lengths);
+	}
+	mezz_leave_gate();
+}
+
+/*
+ * Tries once more, in the process that redoes, or after recovery in a worker: while
+ * there is redo it has noted how long files are, and no other process changes that.
+ */
+void
+mezz_retry_lengths(void)
+{
+	static int64 next = 0;
+	instr_time	now;
+	int64		begin;
+
+	if (pg_atomic_read_u32(&mezz_shared->lengths_left) == 0 || AmStartupProcess() != RecoveryInProgress())
+		return;
+	INSTR_TIME_SET_CURRENT(now);
+	begin = INSTR_TIME_GET_NANOSEC(now);
+	if (begin < next)
+		return;
+	restore_lengths_again();
+	INSTR_TIME_SET_CURRENT(now);
+	/* A pass over the directory of a large tier takes long, and is to be a small part of the time. */
+	next = INSTR_TIME_GET_NANOSEC(now) + Max(RETRY_NS, (INSTR_TIME_GET_NANOSEC(now) - begin) * 50);
+}
+
+/* Pages were dropped: returns when nobody makes their file longer for them. */
+void
+mezz_await_lengths(void)
+{
+	/* What was dropped is seen by whoever looks from now on; a barrier for the look at who does. */
+	pg_memory_barrier();
+	if (pg_atomic_read_u32(&mezz_shared->lengths_left) == 0)
+		return;
+	LWLockAcquire(&mezz_shared->lengths, LW_SHARED);
+	LWLockRelease(&mezz_shared->lengths);
+}
+
+/* Blocks are about to be written past the tier.  An error gives back what is held. */
+void
+mezz_hold_lengths(void)
+{
+	if (pg_atomic_read_u32(&mezz_shared->lengths_left) != 0)
+		LWLockAcquire(&mezz_shared->lengths, LW_SHARED);
+}
+
+void
+mezz_let_lengths(void)
+{
+	if (LWLockHeldByMe(&mezz_shared->lengths))
+		LWLockRelease(&mezz_shared->lengths);
 }
 
 /*
@@ -393,8 +542,11 @@ void
 mezz_follow_redo(void)
 {
 	/* Never true in another process. */
-	if (reachedConsistency && pg_atomic_read_u32(&mezz_shared->lengths_restored) == 0)
+	if (!reachedConsistency)
+		return;
+	if (pg_atomic_read_u32(&mezz_shared->lengths_restored) == 0)
 		mezz_restore_lengths();
+	mezz_retry_lengths();
 }
 
 /*

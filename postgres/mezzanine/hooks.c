@@ -354,6 +354,7 @@ tier_overwrite_begin(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum
 	mezz_note_skipping(reln->smgr_rlocator.locator);
 	if (mezz_without("overwrite"))
 		return;
+	mezz_hold_lengths();
 	for (BlockNumber i = 0; i < nblocks; i++)
 		must(mezz_overwrite(mezz_host, page_name(reln->smgr_rlocator.locator, forknum, blocknum + i), &message),
 			 &message);
@@ -365,6 +366,7 @@ tier_overwrite_end(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum, 
 {
 	if (!written)
 		return;
+	mezz_let_lengths();
 	disk_write(reln, forknum, blocknum, nblocks);
 	if (tier_is_read() && !mezz_is_clean(mezz_host) && !mezz_without("relation_sync"))
 		queue_syncs(reln, forknum, blocknum, nblocks);
@@ -378,6 +380,7 @@ drop(MezzPage first, MezzScope scope)
 	if (!tier_in_use())
 		return;
 	must(mezz_drop(mezz_host, first, scope, &message), &message);
+	mezz_await_lengths();
 	/* Whoever gives the tier up may be writing just these pages. */
 	if (mezz_tier_failed())
 		mezz_give_up_tier();

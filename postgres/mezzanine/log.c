@@ -10,6 +10,7 @@
 
 #include "access/rmgr.h"
 #include "access/timeline.h"
+#include "access/visibilitymapdefs.h"
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "access/xlog_internal.h"
@@ -22,6 +23,7 @@
 #include "common/controldata_utils.h"
 #include "miscadmin.h"
 #include "postmaster/startup.h"
+#include "storage/bufpage.h"
 #include "storage/fd.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
@@ -34,6 +36,43 @@ static bool archive_recovery;
 /* The timelines of the log that is read, newest first */
 static List *timelines;
 
+/* How far redo goes whatever it is told, as the control file has it; 0 where that does not say. */
+static XLogRecPtr
+min_recovery_point(void)
+{
+	bool		crc_ok;
+	ControlFileData *control = get_controlfile(".", &crc_ok);
+	XLogRecPtr	redone = control->minRecoveryPoint;
+
+	if (!crc_ok)
+		ereport(ERROR,
+				(errcode(ERRCODE_DATA_CORRUPTED),
+				 errmsg("calculated CRC checksum does not match value stored in file \"%s\"", XLOG_CONTROL_FILE)));
+	pfree(control);
+	return redone;
+}
+
+/*
+ * Up to where what pg_wal has is certain to be redone.  After a crash that is all
+ * of it.  Recovery from an archive or from a primary may wait, end or be promoted
+ * behind minRecoveryPoint; up to there are all records that have changed files.
+ * A server that crashed by itself and is now to follow an archive redoes its pg_wal
+ * first, unless it is told to stop somewhere.
+ */
+static XLogRecPtr
+certain_redo(const BufferTierStartup *info)
+{
+	XLogRecPtr	redone;
+
+	if (!info->archive_recovery || mezz_without("drops_redone"))
+		return PG_UINT64_MAX;
+	redone = min_recovery_point();
+	if (XLogRecPtrIsInvalid(redone) && info->state == DB_IN_PRODUCTION &&
+		recoveryTarget == RECOVERY_TARGET_UNSET)
+		return PG_UINT64_MAX;
+	return redone;
+}
+
 /*
  * Notes what the log that is about to be redone is, for mezz_log_reaches(), and
  * for whoever writes pages while it is redone.
@@ -43,6 +82,7 @@ mezz_log_found(const BufferTierStartup *info)
 {
 	mezz_shared->redo_begins = info->start_redo;
 	mezz_shared->redo_timeline = recoveryTargetTLI;
+	mezz_shared->redo_certain = certain_redo(info);
 	archive_recovery = info->archive_recovery;
 }
 
@@ -182,15 +222,8 @@ log_reaches(const MezzLogPosition *log)
 		return false;
 	if (archive_recovery)
 	{
-		bool		crc_ok;
-		ControlFileData *control = get_controlfile(".", &crc_ok);
-		XLogRecPtr	redone = control->minRecoveryPoint;
+		XLogRecPtr	redone = min_recovery_point();
 
-		if (!crc_ok)
-			ereport(ERROR,
-					(errcode(ERRCODE_DATA_CORRUPTED),
-					 errmsg("calculated CRC checksum does not match value stored in file \"%s\"", XLOG_CONTROL_FILE)));
-		pfree(control);
 		/*
 		 * Redo goes as far as this whatever it is told; pages and drops were taken
 		 * no earlier than the control file said so (XLogFlush()).  Behind it queries
@@ -238,47 +271,102 @@ mezz_log_reaches(MezzLogPosition log)
 	return reaches ? MEZZ_LOG_REACH_REACHES : MEZZ_LOG_REACH_ENDS_BEFORE;
 }
 
-/* What the log that is redone drops: a relation, or what a tablespace has of a database */
+/* What the log that is redone drops: a fork, a relation, or what a tablespace has of a database */
 typedef struct DroppedKey
 {
 	Oid			database;
 	Oid			tablespace;
 	RelFileNumber relation;		/* 0: all of it */
+	ForkNumber	fork;			/* InvalidForkNumber: all of them */
 } DroppedKey;
 
+/* By which record, and from which block on; 0 is all of it */
+typedef struct Cut
+{
+	XLogRecPtr	lsn;
+	BlockNumber first;
+} Cut;
+
+/*
+ * The records that drop it, as far as they say anything: in the order of the log,
+ * each cuts less off than those after it would let stand.  A block that was changed
+ * after one of them may be one of the next, or of none.
+ */
 typedef struct Dropped
 {
 	DroppedKey	key;
-	/* the first block of the main fork that is cut off; 0: all forks are dropped */
-	BlockNumber first;
+	int			ncuts;
+	int			room;
+	Cut		   *cuts;
 } Dropped;
+
+/* Blocks of the main fork that a block of the visibility map is of: see visibilitymap.c */
+#define HEAP_BLOCKS_PER_MAP_BLOCK \
+	((BLCKSZ - MAXALIGN(SizeOfPageHeaderData)) * (BITS_PER_BYTE / BITS_PER_HEAPBLOCK))
 
 /* NULL until this process has read the log for it */
 static HTAB *dropped = NULL;
 
+/* Records come in the order of the log, within the memory of the table. */
 static void
-note_dropped(HTAB *table, DroppedKey key, BlockNumber first)
+note_dropped(HTAB *table, DroppedKey key, BlockNumber first, XLogRecPtr lsn)
 {
 	bool		known;
 	Dropped    *entry = hash_search(table, &key, HASH_ENTER, &known);
 
-	entry->first = known ? Min(entry->first, first) : first;
+	if (!known)
+	{
+		entry->ncuts = 0;
+		entry->room = 1;
+		entry->cuts = palloc(sizeof(Cut));
+	}
+	/* What this one drops of them, too, it drops of more pages. */
+	while (entry->ncuts > 0 && entry->cuts[entry->ncuts - 1].first >= first)
+		entry->ncuts--;
+	if (entry->ncuts == entry->room)
+	{
+		entry->room *= 2;
+		entry->cuts = repalloc_array(entry->cuts, Cut, entry->room);
+	}
+	entry->cuts[entry->ncuts++] = (Cut)
+	{
+		.lsn = lsn,
+		.first = first,
+	};
 }
 
 static void
-note_dropped_relations(HTAB *table, const RelFileLocator *rlocators, int count)
+note_dropped_relations(HTAB *table, const RelFileLocator *rlocators, int count, XLogRecPtr lsn)
 {
 	for (int i = 0; i < count; i++)
 		note_dropped(table, (DroppedKey)
 					 {
-						 rlocators[i].dbOid, rlocators[i].spcOid, rlocators[i].relNumber
-					 }, 0);
+						 rlocators[i].dbOid, rlocators[i].spcOid, rlocators[i].relNumber, InvalidForkNumber
+					 }, 0, lsn);
+}
+
+/*
+ * A relation is cut: its main fork, and whole blocks of its visibility map.  Those
+ * of its free space map are left out: what that says is a hint.
+ */
+static void
+note_cut(HTAB *table, const xl_smgr_truncate *cut, XLogRecPtr lsn)
+{
+	DroppedKey	key = {cut->rlocator.dbOid, cut->rlocator.spcOid, cut->rlocator.relNumber, MAIN_FORKNUM};
+
+	if (cut->flags & SMGR_TRUNCATE_HEAP)
+		note_dropped(table, key, cut->blkno, lsn);
+	key.fork = VISIBILITYMAP_FORKNUM;
+	if (cut->flags & SMGR_TRUNCATE_VM)
+		note_dropped(table, key, cut->blkno / HEAP_BLOCKS_PER_MAP_BLOCK +
+					 (cut->blkno % HEAP_BLOCKS_PER_MAP_BLOCK != 0), lsn);
 }
 
 static void
 note_what_it_drops(HTAB *table, XLogReaderState *record)
 {
 	uint8		info = XLogRecGetInfo(record) & ~XLR_INFO_MASK;
+	XLogRecPtr	lsn = record->EndRecPtr;
 
 	switch (XLogRecGetRmid(record))
 	{
@@ -291,26 +379,18 @@ note_what_it_drops(HTAB *table, XLogReaderState *record)
 				if (info == XLOG_XACT_COMMIT || info == XLOG_XACT_COMMIT_PREPARED)
 				{
 					ParseCommitRecord(XLogRecGetInfo(record), (xl_xact_commit *) XLogRecGetData(record), &commit);
-					note_dropped_relations(table, commit.xlocators, commit.nrels);
+					note_dropped_relations(table, commit.xlocators, commit.nrels, lsn);
 				}
 				else if (info == XLOG_XACT_ABORT || info == XLOG_XACT_ABORT_PREPARED)
 				{
 					ParseAbortRecord(XLogRecGetInfo(record), (xl_xact_abort *) XLogRecGetData(record), &abort);
-					note_dropped_relations(table, abort.xlocators, abort.nrels);
+					note_dropped_relations(table, abort.xlocators, abort.nrels, lsn);
 				}
 				break;
 			}
 		case RM_SMGR_ID:
 			if (info == XLOG_SMGR_TRUNCATE)
-			{
-				xl_smgr_truncate *cut = (xl_smgr_truncate *) XLogRecGetData(record);
-
-				if (cut->flags & SMGR_TRUNCATE_HEAP)
-					note_dropped(table, (DroppedKey)
-								 {
-									 cut->rlocator.dbOid, cut->rlocator.spcOid, cut->rlocator.relNumber
-								 }, cut->blkno);
-			}
+				note_cut(table, (xl_smgr_truncate *) XLogRecGetData(record), lsn);
 			break;
 		case RM_DBASE_ID:
 			if (info == XLOG_DBASE_DROP)
@@ -320,8 +400,8 @@ note_what_it_drops(HTAB *table, XLogReaderState *record)
 				for (int i = 0; i < drop->ntablespaces; i++)
 					note_dropped(table, (DroppedKey)
 								 {
-									 drop->db_id, drop->tablespace_ids[i], 0
-								 }, 0);
+									 drop->db_id, drop->tablespace_ids[i], 0, InvalidForkNumber
+								 }, 0, lsn);
 			}
 			break;
 		default:
@@ -329,7 +409,7 @@ note_what_it_drops(HTAB *table, XLogReaderState *record)
 	}
 }
 
-/* Reads the log that is redone, as far as pg_wal has it, for what it drops. */
+/* Reads the log that is certain to be redone, as far as pg_wal has it, for what it drops. */
 static HTAB *
 read_what_is_dropped(void)
 {
@@ -350,7 +430,7 @@ read_what_is_dropped(void)
 	before = MemoryContextSwitchTo(context);
 	timelines = readTimeLineHistory(mezz_shared->redo_timeline);
 	reader = begin_reading();
-	while (XLogReadRecord(reader, &error) != NULL)
+	while (XLogReadRecord(reader, &error) != NULL && reader->EndRecPtr <= mezz_shared->redo_certain)
 	{
 		if (AmStartupProcess())
 			HandleStartupProcInterrupts();
@@ -364,19 +444,26 @@ read_what_is_dropped(void)
 }
 
 /*
- * Whether the log that is redone drops this block.  A standby's pg_wal has what
- * it has redone since its last restartpoint, also where that came from an
- * archive; so it has whatever may have changed the files already.
+ * Whether the log that is redone is certain to drop this version of a block, which
+ * is from "lsn": redo has no use for it, as far as its place is missing.  A standby's
+ * pg_wal has what it has redone since its last restartpoint, also where that came
+ * from an archive; so it has whatever may have changed the files already.
+ *
+ * A version from behind a record that drops the block is of a later life of it, and
+ * only the records after it count.  Versions that say nothing of when they were made
+ * count as old: what is in them, but for maps of free space, was made by the
+ * transaction that made the file, or all of them are empty.
  *
  * The log is read when this is first asked, which only happens where files are
  * missing or short.
  */
 bool
-mezz_log_drops(RelFileLocator rlocator, ForkNumber forknum, BlockNumber block)
+mezz_log_drops(RelFileLocator rlocator, ForkNumber forknum, BlockNumber block, XLogRecPtr lsn)
 {
 	const DroppedKey keys[] = {
-		{rlocator.dbOid, rlocator.spcOid, rlocator.relNumber},
-		{rlocator.dbOid, rlocator.spcOid, 0},
+		{rlocator.dbOid, rlocator.spcOid, rlocator.relNumber, forknum},
+		{rlocator.dbOid, rlocator.spcOid, rlocator.relNumber, InvalidForkNumber},
+		{rlocator.dbOid, rlocator.spcOid, 0, InvalidForkNumber},
 	};
 
 	if (mezz_without("log_drops"))
@@ -387,8 +474,9 @@ mezz_log_drops(RelFileLocator rlocator, ForkNumber forknum, BlockNumber block)
 	{
 		const Dropped *entry = hash_search(dropped, &keys[i], HASH_FIND, NULL);
 
-		if (entry && (entry->first == 0 || (forknum == MAIN_FORKNUM && block >= entry->first)))
-			return true;
+		for (int n = 0; entry && n < entry->ncuts; n++)
+			if (block >= entry->cuts[n].first && lsn < entry->cuts[n].lsn)
+				return true;
 	}
 	return false;
 }

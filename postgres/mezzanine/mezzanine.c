@@ -376,6 +376,7 @@ shmem_startup(void)
 		}
 		pg_atomic_init_u32(&mezz_shared->started, 0);
 		pg_atomic_init_u32(&mezz_shared->lengths_restored, 0);
+		pg_atomic_init_u32(&mezz_shared->lengths_left, 0);
 		pg_atomic_init_u32(&mezz_shared->given_up, 0);
 		pg_atomic_init_u64(&mezz_shared->staged, 0);
 		pg_atomic_init_u64(&mezz_shared->disk_wait_ns, 0);
@@ -392,6 +393,7 @@ shmem_startup(void)
 		name_wait_events();
 		LWLockInitialize(&mezz_shared->superblock, LWLockNewTrancheId());
 		LWLockInitialize(&mezz_shared->gate, LWLockNewTrancheId());
+		LWLockInitialize(&mezz_shared->lengths, LWLockNewTrancheId());
 	}
 	if (mezz_host || mezz_disk)
 		mezz_trace_use_memory();
@@ -416,6 +418,7 @@ shmem_startup(void)
 	}
 	LWLockRegisterTranche(mezz_shared->superblock.tranche, "MezzanineSuperblock");
 	LWLockRegisterTranche(mezz_shared->gate.tranche, "MezzanineGivingUp");
+	LWLockRegisterTranche(mezz_shared->lengths.tranche, "MezzanineLengths");
 	LWLockRelease(AddinShmemInitLock);
 }
 

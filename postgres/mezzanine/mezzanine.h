@@ -99,8 +99,13 @@ typedef struct MezzShared
 	/* where the redo of this start begins, and on which timeline; written before that */
 	XLogRecPtr	redo_begins;
 	TimeLineID	redo_timeline;
+	/* up to where what pg_wal has is certain to be redone; written with them */
+	XLogRecPtr	redo_certain;
 	/* redo is past all that the tier had: files are as long as its pages reach, or have lost something */
 	pg_atomic_uint32 lengths_restored;
+	/* but for some, for which that is tried again, by whoever holds the lock; see disk.c */
+	pg_atomic_uint32 lengths_left;
+	LWLock		lengths;
 	/* pages taken by the tier: now and then a worker is woken */
 	pg_atomic_uint64 staged;
 
@@ -183,6 +188,10 @@ extern uint64 mezz_disk_address(RelFileLocator rlocator, ForkNumber forknum,
 extern bool mezz_without_errors(bool (*work) (const void *), const void *what, bool log_only);
 extern void mezz_tell_refusal(char *detail, size_t size);
 extern void mezz_restore_lengths(void);
+extern void mezz_retry_lengths(void);
+extern void mezz_await_lengths(void);
+extern void mezz_hold_lengths(void);
+extern void mezz_let_lengths(void);
 extern void mezz_follow_redo(void);
 extern void mezz_wake_writer(void);
 extern void mezz_wake_workers(void);
@@ -191,7 +200,7 @@ extern MezzFlashReads mezz_flash_reads;
 /* log.c */
 extern void mezz_log_found(const BufferTierStartup *info);
 extern MezzLogReach mezz_log_reaches(MezzLogPosition log);
-extern bool mezz_log_drops(RelFileLocator rlocator, ForkNumber forknum, BlockNumber block);
+extern bool mezz_log_drops(RelFileLocator rlocator, ForkNumber forknum, BlockNumber block, XLogRecPtr lsn);
 extern MezzLogPosition mezz_log_position(void);
 extern XLogRecPtr mezz_known_position(XLogRecPtr lsn);
 extern bool mezz_log_has(XLogRecPtr lsn);

@@ -29,6 +29,10 @@ static const char *const rules[] = {
 	"drop_db",					/* a dropped database is forgotten */
 	"drop_fork",				/* a truncated fork is forgotten */
 	"drop_rels",				/* a dropped relation is forgotten */
+	"dropped_skipped",			/* pages whose place is missing because the log
+								 * drops them are not written */
+	"drops_redone",				/* a standby's log drops only what is redone
+								 * before queries begin */
 	"evict_checksum",			/* a clean page gets a fresh checksum */
 	"exit_on_error",			/* whoever stops the server outlives what
 								 * stage-out meets */
@@ -44,6 +48,8 @@ static const char *const rules[] = {
 	"follow_timeline",			/* pages come in from a timeline */
 	"lengths",					/* files have the length that the tier's pages
 								 * reach when redo is done */
+	"lengths_again",			/* or later, if they could not be given it
+								 * then */
 	"log_drops",				/* pages whose file is missing because the log
 								 * drops it do not wait for it */
 	"log_end",					/* a log that ends before the tier's newest

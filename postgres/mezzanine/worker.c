@@ -144,6 +144,14 @@ retry_disk(void)
 	mezz_retry_disk(mezz_host);
 }
 
+/* The same for files that have not got their length: the last worker does, which does not fill flash if others are there. */
+static void
+retry_lengths(void)
+{
+	if (me == mezz_workers - 1)
+		mezz_retry_lengths();
+}
+
 void
 mezz_worker_main(Datum arg)
 {
@@ -188,6 +196,7 @@ mezz_worker_main(Datum arg)
 			mezz_ensure_attached();
 			pace();
 			retry_disk();
+			retry_lengths();
 			if (!barrier_pending())
 				worked = work();
 		}

@@ -1,8 +1,8 @@
 # What stage-out meets under a lightweight lock (the directory of a tablespace that is gone and cannot be made) ends in the extension: no
 # error jumps over the library, and the lock is given back. A server with assertions checks that it is.
 #
-# While redo runs stage-out makes the file of what the log drops; for what the tier had before the redo point it makes none, and from the end
-# of redo on a missing directory is an error like a missing file, and takes no lock.
+# While redo runs stage-out makes no file of what the log drops, nor of what the tier had before the redo point, and from the end of redo on a
+# missing directory is an error like a missing file, and takes no lock.
 #
 # Kept by disk.c (without_errors()).
 use strict;
@@ -38,7 +38,7 @@ chmod 0500, $parent or die $!;
 $node->append_conf('postgresql.conf', "shared_buffers = 1MB\n");
 $node->start;
 my $log = slurp_file($node->logfile);
-like($log, qr/LOG:  could not create directory "pg_tblspc\/.*": Permission denied/, 'stage-out cannot make the directory, and says so');
+unlike($log, qr/could not create directory "pg_tblspc\/.*": Permission denied/, 'stage-out does not try to make the directory');
 like($log, qr/WARNING:  the flash tier has pages of file "pg_tblspc.*", which does not exist\n.*HINT/, 'after redo the file is missed');
 unlike($log, qr/TRAP:|lock .* is not held|PANIC:/, 'no lock is left, and nobody ends');
 is(whole($node, 'u'), '200000|20000100000|20000100000', 'other files are as they should be');
