@@ -436,6 +436,7 @@ mezz_ensure_attached(void)
 
 	if (mezz_is_attached(mezz_host))
 		return;
+	mezz_watch_exit();
 	if (!mezz_attach(mezz_host, owner_number(), &message))
 		mezz_report(PANIC, ERRCODE_INTERNAL_ERROR, &message);
 }
@@ -498,6 +499,7 @@ mezz_tier_start(const BufferTierStartup *info)
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not generate names for the flash tier and its session")));
 
+	mezz_watch_exit();
 	INSTR_TIME_SET_CURRENT(begin);
 	mezz_log_found(info);
 	if (!mezz_start(mezz_host, &start, found, &message))

@@ -29,12 +29,15 @@ static const char *const rules[] = {
 	"drop_db",					/* a dropped database is forgotten */
 	"drop_fork",				/* a truncated fork is forgotten */
 	"drop_rels",				/* a dropped relation is forgotten */
+	"error_context",			/* errors of stage-out are not those of what
+								 * the process was doing */
 	"evict_checksum",			/* a clean page gets a fresh checksum */
 	"exit_on_error",			/* whoever stops the server outlives what
 								 * stage-out meets */
 	"failed_write",				/* what cannot be written to flash is written
 								 * to disk */
 	"failure",					/* a failed device is noticed */
+	"fatal_in_work",			/* who ends within a job has crashed */
 	"files_at_rest",			/* clean pages of files that were changed
 								 * while the server was down are dropped */
 	"flush_db",					/* files are current when redo copies a
