@@ -562,7 +562,7 @@ crash_within_work(int code, Datum arg)
 		_exit(2);
 }
 
-/* Before this process carries out work.  It runs before what the core does at the end of a process, which gives locks back. */
+/* For a process that will carry out work.  What is registered later, as here, comes first at its end. */
 void
 mezz_watch_exit(void)
 {
@@ -596,7 +596,8 @@ mezz_without_errors(bool (*work) (const void *), const void *what, bool log_only
 	HOLD_INTERRUPTS();
 	holdoff = InterruptHoldoffCount;
 	cancel_holdoff = QueryCancelHoldoffCount;
-	CritSectionCount = 0;
+	if (!mezz_without("errors_end_here"))
+		CritSectionCount = 0;
 	/* A checkpointer that shuts the server down would exit, and so would a single-user server that does. */
 	ExitOnAnyError = mezz_without("exit_on_error") && exit_on_any;
 	proc_exit_inprogress = mezz_without("exit_on_error") && exits;
@@ -614,7 +615,8 @@ mezz_without_errors(bool (*work) (const void *), const void *what, bool log_only
 		QueryCancelHoldoffCount = cancel_holdoff;
 		InRecovery = was_in_recovery;
 		MemoryContextSwitchTo(context);
-		release_locks_since(locks);
+		if (!mezz_without("locks_given_back"))
+			release_locks_since(locks);
 		report_caught(log_only);
 	}
 	PG_END_TRY();

@@ -146,6 +146,8 @@ refuse_unknown_settings(void)
 	int			count;
 	struct config_generic **settings = get_guc_variables(&count);
 
+	if (mezz_without("unknown_settings"))
+		return;
 	for (int i = 0; i < count; i++)
 	{
 		if (!(settings[i]->flags & GUC_CUSTOM_PLACEHOLDER) ||
@@ -182,6 +184,8 @@ define_settings_strictly(void)
 	define_settings();
 	refuse_unknown_settings();
 	MarkGUCPrefixReserved("mezzanine");
+	if (mezz_without("unusable_settings"))
+		return;
 	for (int i = 0; i < lengthof(setting_names); i++)
 		if (given[i] != NULL &&
 			find_option(setting_names[i], false, false, ERROR)->source == PGC_S_DEFAULT)

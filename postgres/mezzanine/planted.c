@@ -31,6 +31,8 @@ static const char *const rules[] = {
 	"drop_rels",				/* a dropped relation is forgotten */
 	"error_context",			/* errors of stage-out are not those of what
 								 * the process was doing */
+	"errors_end_here",			/* an error beneath the library is none of the
+								 * critical section around it */
 	"evict_checksum",			/* a clean page gets a fresh checksum */
 	"exit_on_error",			/* whoever stops the server outlives what
 								 * stage-out meets */
@@ -47,6 +49,8 @@ static const char *const rules[] = {
 	"follow_timeline",			/* pages come in from a timeline */
 	"lengths",					/* files have the length that the tier's pages
 								 * reach when redo is done */
+	"locks_given_back",			/* what fails under a lightweight lock gives it
+								 * back */
 	"log_drops",				/* pages whose file is missing because the log
 								 * drops it do not wait for it */
 	"log_end",					/* a log that ends before the tier's newest
@@ -72,7 +76,7 @@ static const char *const rules[] = {
 	"missing_strict",			/* or over */
 	"overwrite",				/* what is written past the tier is forgotten */
 	"redo_lost",				/* redo passes over a page that is lost */
-	"lost_map",			/* a lost map counts as empty */
+	"lost_map",					/* a lost map counts as empty */
 	"redo_room",				/* redo finds room where others are told that
 								 * files take no pages */
 	"refused_error",			/* what is refused because files do not take
@@ -91,7 +95,10 @@ static const char *const rules[] = {
 								 * transaction has ended */
 	"timeline",					/* a redo point is one of a timeline */
 	"through",					/* sync mode through writes to disk at once */
+	"unknown_settings",			/* a setting that does not exist is an error */
+	"unusable_settings",		/* and one that cannot be used */
 	"worker_barrier",			/* the worker closes deleted files on request */
+	"worker_slots",				/* the workers have slots of their own */
 };
 
 static char *planted = NULL;

@@ -173,9 +173,9 @@ fn judge(
     }
 }
 
-/// What to do about a directory whose marker names a tier that is not there. The marker may be another server's,
-/// where a directory was restored or rewound and then started without a tier: the control file, which is marked
-/// before a tier takes its first page, knows.
+/// What to do about a directory whose marker names a tier that is not there. The marker may be another
+/// server's, where a directory was restored or rewound and then started without a tier: the control file,
+/// which is marked before a tier takes its first page, knows.
 fn without_its_tier(start: &Start) -> String {
     let rest = match start.files_lack_pages {
         true => "If it is lost, restore a backup.".to_owned(),

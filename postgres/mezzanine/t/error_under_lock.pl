@@ -4,7 +4,9 @@
 # While redo runs stage-out makes the file of what the log drops; for what the tier had before the redo point it makes none, and from the end
 # of redo on a missing directory is an error like a missing file, and takes no lock.
 #
-# Kept by disk.c (without_errors()).
+# Kept by disk.c (mezz_without_errors()).
+#
+# Rules: locks_given_back
 use strict;
 use warnings FATAL => 'all';
 
