@@ -19,6 +19,7 @@
 #include "postgres.h"
 
 #include <limits.h>
+#include <unistd.h>
 
 #include "access/xlog.h"
 #include "access/xlogrecovery.h"
@@ -695,17 +696,46 @@ report_caught(bool log_only)
 	FlushErrorState();
 }
 
+/* Whether this process is within work of the tier, with frames of the library above that */
+static bool in_work = false;
+
+/*
+ * The process ends within work: by an error that is FATAL wherever it is met, as
+ * that of a file which is longer than a segment.  Those are not caught.
+ *
+ * Its job is nobody's then: others wait for it, and stage-out stands still.  What
+ * a dead process had in hand is known once shared memory is made anew, so that has
+ * to happen: to the postmaster this is a crash.
+ */
+static void
+crash_within_work(int code, Datum arg)
+{
+	if (in_work && !mezz_without("fatal_in_work"))
+		_exit(2);
+}
+
+/* For a process that will carry out work.  What is registered later, as here, comes first at its end. */
+void
+mezz_watch_exit(void)
+{
+	before_shmem_exit(crash_within_work, (Datum) 0);
+}
+
 /*
  * Carries out "work" and ends its errors: false if there was one, which was
  * reported then; else what it says.
  *
  * The work is no part of the critical section that this process may be in: it
- * allocates memory, and its errors end here.
+ * allocates memory, and its errors end here.  Nor is it part of what this process
+ * does for itself, which messages would name as their context: a write of another
+ * relation's page, mostly.
  */
 bool
 mezz_without_errors(bool (*work) (const void *), const void *what, bool log_only)
 {
 	MemoryContext context = CurrentMemoryContext;
+	ErrorContextCallback *error_context = error_context_stack;
+	bool		was_in_work = in_work;
 	bool		was_in_recovery = InRecovery;
 	volatile bool done = false;
 	uint32		holdoff;
@@ -718,10 +748,14 @@ mezz_without_errors(bool (*work) (const void *), const void *what, bool log_only
 	HOLD_INTERRUPTS();
 	holdoff = InterruptHoldoffCount;
 	cancel_holdoff = QueryCancelHoldoffCount;
-	CritSectionCount = 0;
+	if (!mezz_without("errors_end_here"))
+		CritSectionCount = 0;
 	/* A checkpointer that shuts the server down would exit, and so would a single-user server that does. */
 	ExitOnAnyError = mezz_without("exit_on_error") && exit_on_any;
 	proc_exit_inprogress = mezz_without("exit_on_error") && exits;
+	if (!mezz_without("error_context"))
+		error_context_stack = NULL;
+	in_work = true;
 	PG_TRY();
 	{
 		done = work(what);
@@ -733,7 +767,8 @@ mezz_without_errors(bool (*work) (const void *), const void *what, bool log_only
 		QueryCancelHoldoffCount = cancel_holdoff;
 		InRecovery = was_in_recovery;
 		MemoryContextSwitchTo(context);
-		release_locks_since(locks);
+		if (!mezz_without("locks_given_back"))
+			release_locks_since(locks);
 		report_caught(log_only);
 	}
 	PG_END_TRY();
@@ -741,6 +776,8 @@ mezz_without_errors(bool (*work) (const void *), const void *what, bool log_only
 	CritSectionCount = crit_sections;
 	ExitOnAnyError = exit_on_any;
 	proc_exit_inprogress = exits;
+	error_context_stack = error_context;
+	in_work = was_in_work;
 	RESUME_INTERRUPTS();
 	return done;
 }

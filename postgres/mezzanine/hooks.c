@@ -7,14 +7,18 @@
  */
 #include "postgres.h"
 
+#include "access/transam.h"
 #include "access/xlog.h"
 #include "access/xlogutils.h"
+#include "catalog/pg_tablespace_d.h"
+#include "common/relpath.h"
 #include "miscadmin.h"
 #include "portability/instr_time.h"
 #include "storage/bufpage.h"
 #include "storage/fd.h"
 #include "storage/md.h"
 #include "storage/smgr.h"
+#include "utils/relmapper.h"
 
 #include "mezzanine.h"
 
@@ -213,6 +217,37 @@ disk_read(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 	pg_atomic_fetch_add_u64(&mezz_shared->reads_disk, nblocks);
 }
 
+/*
+ * Whether a relation is a catalog, by its file: catalogs cannot be read for that.
+ * One that was rewritten and is not mapped is not known.
+ */
+static bool
+is_catalog(RelFileLocator rlocator)
+{
+	return rlocator.spcOid == GLOBALTABLESPACE_OID || rlocator.relNumber < FirstNormalObjectId ||
+		(rlocator.dbOid == MyDatabaseId && OidIsValid(RelationMapFilenumberToOid(rlocator.relNumber, false)));
+}
+
+/* Names the next step.  Without a catalog names may mean nothing, so there it is the call by numbers. */
+static void
+report_lost(SMgrRelation reln, ForkNumber forknum, BlockNumber block)
+{
+	RelFileLocator rlocator = reln->smgr_rlocator.locator;
+	char	   *call = is_catalog(rlocator) ?
+		psprintf("SELECT mezzanine_give_up(%u, %u, %u, %u, '%s'), also in another database,",
+				 rlocator.spcOid, rlocator.dbOid, rlocator.relNumber, block, forkNames[forknum]) :
+		"mezzanine_give_up()";
+
+	ereport(ERROR,
+			(errcode(ERRCODE_DATA_CORRUPTED),
+			 errmsg("the newest version of block %u in file \"%s\" cannot be read from the flash tier",
+					block, relpath(reln->smgr_rlocator, forknum)),
+			 errdetail("It is damaged there, and the one on disk is older."),
+			 ControlFileTierDirty()
+			 ? errhint("Check the flash device and the kernel's log. Only a backup, or whatever made the page, has it now; dropping or rewriting the relation ends this error, and %s goes on without the block.", call)
+			 : errhint("Check the flash device and the kernel's log. The log of the server has the page: it restarts without this tier, or is to be started again.")));
+}
+
 static bool
 tier_readv(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 		   void **buffers, BlockNumber nblocks)
@@ -254,14 +289,7 @@ tier_readv(SMgrRelation reln, ForkNumber forknum, BlockNumber blocknum,
 				}
 				if (mezz_map_is_empty(reln, forknum, blocknum + i, buffers[i]))
 					break;
-				ereport(ERROR,
-						(errcode(ERRCODE_DATA_CORRUPTED),
-						 errmsg("the newest version of block %u in file \"%s\" cannot be read from the flash tier",
-								blocknum + i, relpath(reln->smgr_rlocator, forknum)),
-						 errdetail("It is damaged there, and the one on disk is older."),
-						 ControlFileTierDirty()
-						 ? errhint("Check the flash device and the kernel's log. Only a backup, or whatever made the page, has it now; dropping or rewriting the relation ends this error, and mezzanine_give_up() goes on without the block.")
-						 : errhint("Check the flash device and the kernel's log. The log of the server has the page: it restarts without this tier, or is to be started again.")));
+				report_lost(reln, forknum, blocknum + i);
 				break;
 			case MEZZ_FOUND_SILENT:
 				ereport(ERROR,

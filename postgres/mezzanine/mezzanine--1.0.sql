@@ -126,6 +126,12 @@ CREATE FUNCTION mezzanine_give_up(relation regclass, block bigint, fork text DEF
 AS 'MODULE_PATHNAME', 'mezzanine_give_up'
 LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
 
+-- The same by the numbers that pg_mezzanine_frames and the error of a read give, for a relation of another database, or one of the shared
+-- catalogs (tablespace 1664, database 0). Nobody else may be connected to the relation's database.
+CREATE FUNCTION mezzanine_give_up(reltablespace oid, reldatabase oid, relfilenode oid, block bigint, fork text DEFAULT 'main') RETURNS void
+AS 'MODULE_PATHNAME', 'mezzanine_give_up_numbers'
+LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+
 -- Reads every page on flash and compares it with its checksum.
 CREATE FUNCTION mezzanine_verify(OUT checked bigint, OUT damaged bigint)
 AS 'MODULE_PATHNAME', 'mezzanine_verify'
@@ -188,6 +194,7 @@ REVOKE ALL ON FUNCTION mezzanine_disable() FROM PUBLIC;
 REVOKE ALL ON FUNCTION mezzanine_enable() FROM PUBLIC;
 REVOKE ALL ON FUNCTION mezzanine_resize(bigint) FROM PUBLIC;
 REVOKE ALL ON FUNCTION mezzanine_give_up(regclass, bigint, text) FROM PUBLIC;
+REVOKE ALL ON FUNCTION mezzanine_give_up(oid, oid, oid, bigint, text) FROM PUBLIC;
 REVOKE ALL ON FUNCTION mezzanine_verify() FROM PUBLIC;
 -- It writes a file wherever the server may.
 REVOKE ALL ON FUNCTION mezzanine_trace_start(text, double precision) FROM PUBLIC;

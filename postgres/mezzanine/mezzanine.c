@@ -146,6 +146,8 @@ refuse_unknown_settings(void)
 	int			count;
 	struct config_generic **settings = get_guc_variables(&count);
 
+	if (mezz_without("unknown_settings"))
+		return;
 	for (int i = 0; i < count; i++)
 	{
 		if (!(settings[i]->flags & GUC_CUSTOM_PLACEHOLDER) ||
@@ -182,6 +184,8 @@ define_settings_strictly(void)
 	define_settings();
 	refuse_unknown_settings();
 	MarkGUCPrefixReserved("mezzanine");
+	if (mezz_without("unusable_settings"))
+		return;
 	for (int i = 0; i < lengthof(setting_names); i++)
 		if (given[i] != NULL &&
 			find_option(setting_names[i], false, false, ERROR)->source == PGC_S_DEFAULT)
@@ -439,6 +443,7 @@ mezz_ensure_attached(void)
 
 	if (mezz_is_attached(mezz_host))
 		return;
+	mezz_watch_exit();
 	if (!mezz_attach(mezz_host, owner_number(), &message))
 		mezz_report(PANIC, ERRCODE_INTERNAL_ERROR, &message);
 }
@@ -501,6 +506,7 @@ mezz_tier_start(const BufferTierStartup *info)
 				(errcode(ERRCODE_INTERNAL_ERROR),
 				 errmsg("could not generate names for the flash tier and its session")));
 
+	mezz_watch_exit();
 	INSTR_TIME_SET_CURRENT(begin);
 	mezz_log_found(info);
 	if (!mezz_start(mezz_host, &start, found, &message))

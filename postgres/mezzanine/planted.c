@@ -33,12 +33,17 @@ static const char *const rules[] = {
 								 * drops them are not written */
 	"drops_redone",				/* a standby's log drops only what is redone
 								 * before queries begin */
+	"error_context",			/* errors of stage-out are not those of what
+								 * the process was doing */
+	"errors_end_here",			/* an error beneath the library is none of the
+								 * critical section around it */
 	"evict_checksum",			/* a clean page gets a fresh checksum */
 	"exit_on_error",			/* whoever stops the server outlives what
 								 * stage-out meets */
 	"failed_write",				/* what cannot be written to flash is written
 								 * to disk */
 	"failure",					/* a failed device is noticed */
+	"fatal_in_work",			/* who ends within a job has crashed */
 	"files_at_rest",			/* clean pages of files that were changed
 								 * while the server was down are dropped */
 	"flush_db",					/* files are current when redo copies a
@@ -50,6 +55,8 @@ static const char *const rules[] = {
 								 * reach when redo is done */
 	"lengths_again",			/* or later, if they could not be given it
 								 * then */
+	"locks_given_back",			/* what fails under a lightweight lock gives it
+								 * back */
 	"log_drops",				/* pages whose file is missing because the log
 								 * drops it do not wait for it */
 	"log_end",					/* a log that ends before the tier's newest
@@ -75,7 +82,7 @@ static const char *const rules[] = {
 	"missing_strict",			/* or over */
 	"overwrite",				/* what is written past the tier is forgotten */
 	"redo_lost",				/* redo passes over a page that is lost */
-	"lost_map",			/* a lost map counts as empty */
+	"lost_map",					/* a lost map counts as empty */
 	"redo_room",				/* redo finds room where others are told that
 								 * files take no pages */
 	"refused_error",			/* what is refused because files do not take
@@ -94,7 +101,10 @@ static const char *const rules[] = {
 								 * transaction has ended */
 	"timeline",					/* a redo point is one of a timeline */
 	"through",					/* sync mode through writes to disk at once */
+	"unknown_settings",			/* a setting that does not exist is an error */
+	"unusable_settings",		/* and one that cannot be used */
 	"worker_barrier",			/* the worker closes deleted files on request */
+	"worker_slots",				/* the workers have slots of their own */
 };
 
 static char *planted = NULL;

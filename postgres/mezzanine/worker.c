@@ -226,7 +226,7 @@ mezz_register_workers(void)
 	BackgroundWorker worker = {
 		.bgw_type = "mezzanine",
 		/* Slots of their own: the tier stands still without them. */
-		.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BUFFER_TIER,
+		.bgw_flags = BGWORKER_SHMEM_ACCESS | (mezz_without("worker_slots") ? 0 : BGWORKER_BUFFER_TIER),
 		.bgw_start_time = BgWorkerStart_PostmasterStart,
 		.bgw_restart_time = 1,
 		.bgw_library_name = "mezzanine",

@@ -128,7 +128,9 @@ impl Host {
     ) -> Result<bool, Refusal> {
         match self.tier().drain_state(ticket) {
             DrainState::Lost => {}
-            DrainState::Refused => return Err(self.disk_refuses("the files are not current")),
+            DrainState::Refused => {
+                return Err(self.disk_refuses("the files are not current", self.server.error_ends_server()));
+            }
             _ => return Ok(true),
         }
         let missed = match self.find_on_disk(scope)? {

@@ -152,9 +152,13 @@ fn judge(
                         "Tier {} (last seen on \"{}\") may hold the only copy of pages. Found: {}.",
                         marker.tier,
                         marker.flash_path.display(),
-                        if contents == Contents::Nothing { "an empty device".to_owned() } else { describe(error) }
+                        if contents == Contents::Nothing {
+                            "an empty device".to_owned()
+                        } else {
+                            describe(error)
+                        }
                     ))
-                    .hint("Name the device that holds it in mezzanine.flash_path. If it is lost, restore a backup."));
+                    .hint(without_its_tier(start)));
             }
             match contents {
                 Contents::Nothing => Ok((Adoption::Formatted, String::new())),
@@ -167,6 +171,20 @@ fn judge(
             }
         }
     }
+}
+
+/// What to do about a directory whose marker names a tier that is not there. The marker may be another
+/// server's, where a directory was restored or rewound and then started without a tier: the control file,
+/// which is marked before a tier takes its first page, knows.
+fn without_its_tier(start: &Start) -> String {
+    let rest = match start.files_lack_pages {
+        true => "If it is lost, restore a backup.".to_owned(),
+        false => format!(
+            "If it is lost, or this directory was restored, copied or rewound from another server's: pg_control says that the files lack no pages, so remove \"{}\" from the data directory and start again.",
+            crate::marker::MARKER_FILE
+        ),
+    };
+    format!("Name the device that holds it in mezzanine.flash_path. {rest}")
 }
 
 /// A tier of another version of the format is not used, and made anew only where nobody needs it: it was
@@ -203,9 +221,7 @@ fn judge_found(
     if !ours && needed {
         return Err(Refusal::new(format!("the flash tier on \"{flash}\" is not the one of this cluster"))
             .detail("The data directory says that another tier may hold the only copy of pages.")
-            .hint(
-                "Name the device that holds it in mezzanine.flash_path. If it is lost, restore a backup.",
-            ));
+            .hint(without_its_tier(start)));
     }
     if !ours || found.database_uuid != database_uuid(start) {
         let nobodys = found.state == TierState::Drained;

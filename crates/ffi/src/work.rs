@@ -161,11 +161,7 @@ impl Host {
         }
         let at_any_cost = self.server.error_ends_server() && !planted::is(Bug::RoomRefusedToRedo);
         if *attempts == if at_any_cost { ATTEMPTS_AT_ANY_COST_MAX } else { ATTEMPTS_MAX } {
-            let told = self.disk_refuses("there is no room for a page");
-            return Err(match at_any_cost {
-                true => told.hint("Mount what is not mounted, put files back that are missing, or make room where a file system is full. Then start the server again."),
-                false => told,
-            });
+            return Err(self.disk_refuses("there is no room for a page", at_any_cost));
         }
         *attempts += 1;
         match at_any_cost {
@@ -176,14 +172,18 @@ impl Host {
         Ok(())
     }
 
-    /// What is said where pages cannot go to their files.
-    pub(crate) fn disk_refuses(&self, consequence: &str) -> Refusal {
+    /// What is said where pages cannot go to their files. Where this `ends_server`, there is nobody who could
+    /// try again, or drop the relation, before the next start: that must come past the same place.
+    pub(crate) fn disk_refuses(&self, consequence: &str, ends_server: bool) -> Refusal {
         Refusal::new(format!(
             "{consequence}: pages in the flash tier on \"{}\" cannot be written to their files",
             self.flash_path().display()
         ))
         .detail("They stay in the tier, and nothing is lost.")
-        .hint("See the messages before this one: put files back that are missing, make room where a file system is full, and try again. To drop a relation needs no file of it.")
+        .hint(match ends_server {
+            true => "Mount what is not mounted, put files back that are missing, or make room where a file system is full. Then start the server again. A file that is lost for good and keeps the server from starting is to be made with its old length (truncate -s BYTES FILE): then start the server and drop the relation.",
+            false => "See the messages before this one: put files back that are missing, make room where a file system is full, and try again. To drop a relation needs no file of it.",
+        })
         .of_refused_pages()
     }
 

@@ -77,3 +77,30 @@ fn a_device_that_fails_needs_a_backup_only_if_it_holds_what_is_needed() {
         }
     }
 }
+
+/// The marker of a directory may be another server's, as after `pg_rewind`. Where the control file is not marked
+/// the files have everything, and it is the marker that is to go.
+#[test]
+fn a_directory_that_lacks_no_pages_needs_no_backup() {
+    let tier = |redo| {
+        let machine = Machine::new(SyncMode::Durable);
+        let (flash, marker) = (Arc::new(MemoryDevice::new(16 << 20)), Kept::default());
+        let host = host(&machine, &flash, Box::new(marker.clone()));
+        host.start(&start(10)).unwrap();
+        write(&host, 1, 1);
+        checkpoint(&host, redo);
+        drop(host);
+        (machine, flash, marker)
+    };
+    for lack_pages in [false, true] {
+        let (machine, _, marker) = tier(20);
+        let (_, anothers, _) = tier(20);
+        *machine.disk.marked.lock().unwrap() = lack_pages;
+        for flash in [Arc::new(MemoryDevice::new(16 << 20)), anothers] {
+            let refusal = started(&machine, &flash, Box::new(marker.clone())).unwrap_err();
+            assert!(refusal.message.contains("of this cluster"), "{refusal}");
+            assert_eq!(refusal.hint.contains("backup"), lack_pages, "{refusal}");
+            assert_eq!(refusal.hint.contains("remove \"mezzanine.tier\""), !lack_pages, "{refusal}");
+        }
+    }
+}

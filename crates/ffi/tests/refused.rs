@@ -262,6 +262,24 @@ fn redo_finds_room_where_others_are_told() {
     });
 }
 
+/// Whoever is told can try again, or drop the relation, unless the server ends by it: then the next start is
+/// what comes next, and has to come past the same page.
+#[test]
+fn the_next_step_is_one_that_can_be_taken() {
+    let machine = Machine::new(SyncMode::Durable);
+    let (host, _) = machine.start(10).unwrap();
+    machine.disk.refused.lock().unwrap().insert(id(1));
+    assert_eq!(host.write(&id(1), &page(1), 1, Some(host.tier().mark())), Ok(Written::Taken));
+    for ends in [false, true] {
+        machine.disk.error_ends_server.store(ends, Ordering::SeqCst);
+        let refusal = host.overwrite(&id(1)).unwrap_err();
+        assert!(refusal.is_of_refused_pages(), "{refusal}");
+        assert_eq!(refusal.hint.contains("start the server again"), ends, "{refusal}");
+        assert_eq!(refusal.hint.contains("truncate -s"), ends, "{refusal}");
+        assert_eq!(refusal.hint.contains("try again"), !ends, "{refusal}");
+    }
+}
+
 /// A server whose tier is full of pages that disk refuses, and which was asked for files that are current:
 /// the disk was synced for that, and the mark of the sync waits for a group that finds no room. Do a
 /// checkpoint, another such request and a stop end all the same, with everything there afterwards?

@@ -109,6 +109,7 @@ SELECT current_setting('mezzanine.flash_path') <> '' AS path;
 SELECT mezzanine_drain();
 SELECT mezzanine_flush('pg_class');
 SELECT mezzanine_give_up('pg_class', 0);
+SELECT mezzanine_give_up(1664, 0, 1262, 0);
 SELECT mezzanine_disable();
 SELECT mezzanine_enable();
 SELECT mezzanine_verify();

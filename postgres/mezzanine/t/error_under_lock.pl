@@ -4,7 +4,9 @@
 # While redo runs stage-out makes no file of what the log drops, nor of what the tier had before the redo point, and from the end of redo on a
 # missing directory is an error like a missing file, and takes no lock.
 #
-# Kept by disk.c (without_errors()).
+# Kept by disk.c (mezz_without_errors()).
+#
+# Rules: locks_given_back
 use strict;
 use warnings FATAL => 'all';
 

@@ -26,7 +26,8 @@ sub stat_of
 
 my @all = (
 	'pg_stat_mezzanine', 'pg_mezzanine_relations', 'pg_mezzanine_frames', 'mezzanine_reset_stats()',
-	'mezzanine_drain()', "mezzanine_flush('pg_class')", "mezzanine_give_up('pg_class', 0)", 'mezzanine_disable()', 'mezzanine_enable()', 'mezzanine_verify()');
+	'mezzanine_drain()', "mezzanine_flush('pg_class')", "mezzanine_give_up('pg_class', 0)",
+	'mezzanine_give_up(1664, 0, 1262, 0)', 'mezzanine_disable()', 'mezzanine_enable()', 'mezzanine_verify()');
 
 # Without the library, and without a tier.
 my $node = PostgreSQL::Test::Cluster->new('bare');

@@ -1,8 +1,8 @@
 # A relation's file is missing, or takes no pages because its disk is full or reports an error: stage-out leaves its pages in the tier and
 # goes on with those of others. Nothing is made in its place; who needs files that are current is told; and when the reason has passed
-# everything is there.
+# everything is there. Nor is it said that this happened to the page that somebody was about to write.
 #
-# Rules: exit_on_error, missing_strict, refused_error
+# Rules: error_context, exit_on_error, missing_strict, refused_error
 use strict;
 use warnings FATAL => 'all';
 
@@ -123,6 +123,8 @@ for my $mode (qw(durable drained))
 	unlink $faults;
 	append_to_file($faults, '');
 	$is_whole->('nothing');
+	unlike(slurp_file($node->logfile), qr/LOG:  could not (?:open|write|extend)[^\n]*\n(?:[^\n]*(?:DETAIL|HINT):[^\n]*\n)*[^\n]*CONTEXT:  writing block/,
+		"$mode: it has nothing to do with the page that its process writes");
 	$node->stop;
 	unlike(slurp_file($node->logfile), qr/PANIC|TRAP/, "$mode: nobody has ended");
 }

@@ -1,4 +1,6 @@
 # What cannot be used is refused when the server starts, with the setting, the reason and the next step.
+#
+# Rules: unknown_settings, unusable_settings
 use strict;
 use warnings FATAL => 'all';
 
@@ -16,6 +18,7 @@ shared_preload_libraries = 'mezzanine'
 shared_buffers = 1MB
 autovacuum = off
 END
+$node->append_conf('postgresql.conf', "mezzanine.planted = '$ENV{MEZZ_RULE}'") if $ENV{MEZZ_RULE};
 my $base = $node->basedir;
 my $data = $node->data_dir;
 my $plain = slurp_file("$data/postgresql.conf");

@@ -1,7 +1,7 @@
 # Redo cuts files in a critical section, and after the death of a process no worker runs before redo is done: redo carries out the
 # tier's jobs itself.
 #
-# Rules: alone
+# Rules: alone, errors_end_here
 use strict;
 use warnings FATAL => 'all';
 

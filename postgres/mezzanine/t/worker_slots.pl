@@ -2,6 +2,8 @@
 # replication have theirs, and a standby with the same settings and no tier follows.
 #
 # Kept by the core (bgworker.c): BGWORKER_BUFFER_TIER.
+#
+# Rules: worker_slots
 use strict;
 use warnings FATAL => 'all';
 
