@@ -42,7 +42,7 @@
 /* Events that are taken out at a time */
 #define TRACE_BATCH 1024
 
-/* How long the worker sleeps when it has taken everything, and how old events become before the kernel has them, in ms */
+/* How long the worker sleeps with nothing to take, and how old events get before they are written, in ms */
 #define TRACE_NAP_MS 10
 #define TRACE_FLUSH_MS 1000
 

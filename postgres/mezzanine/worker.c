@@ -144,7 +144,10 @@ retry_disk(void)
 	mezz_retry_disk(mezz_host);
 }
 
-/* The same for files that have not got their length: the last worker does, which does not fill flash if others are there. */
+/*
+ * The same for files that have not got their length: the last worker does, which
+ * does not fill flash if others are there.
+ */
 static void
 retry_lengths(void)
 {

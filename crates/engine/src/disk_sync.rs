@@ -80,8 +80,8 @@ impl DiskSync {
         self.owner.get() == owner
     }
 
-    /// Takes it back from an owner that has died. Where pages are written in place, who dies while it lets pages
-    /// go after a sync leaves the rest to the next one.
+    /// Takes it back from an owner that has died. Where pages are written in place, who dies while it lets
+    /// pages go after a sync leaves the rest to the next one.
     pub(crate) fn abandon(&self, dead: u64, in_place: bool) {
         if self.is_running() && self.is_of(dead) {
             self.stage.set(if planted::is(Bug::DeadSyncCounts) { Stage::Barrier } else { Stage::Idle });

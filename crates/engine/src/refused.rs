@@ -44,7 +44,8 @@ states! {
     }
 }
 
-/// Pages that disk has refused, and that were appended again or stay in place. Changes under the control lock.
+/// Pages that disk has refused, and that were appended again or stay in place. Changes under the control
+/// lock.
 #[repr(C)]
 pub(crate) struct Refusals {
     /// Read without the lock.

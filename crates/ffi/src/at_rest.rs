@@ -2,10 +2,10 @@
 //!
 //! A clean page of the tier answers in place of the file that it is a copy of. So when the server is left in
 //! order, the marker notes each directory with files of relations, by its inode and a moment of its file
-//! system's clock; and a start drops the clean pages of every file that has changed since, or that it does not
-//! find. Whatever writes a file, replaces it or gives it another name moves its ctime, and no program sets
-//! that back; a directory that takes the place of another one has another inode, or, if it is on another file
-//! system or on that one as it was earlier, no change of its own since.
+//! system's clock; and a start drops the clean pages of every file that has changed since, or that it does
+//! not find. Whatever writes a file, replaces it or gives it another name moves its ctime, and no program
+//! sets that back; a directory that takes the place of another one has another inode, or, if it is on another
+//! file system or on that one as it was earlier, no change of its own since.
 //!
 //! - *The moment* is later than any change of the server's own: it is taken after the last of them, and not
 //!   before the clock has moved on from there. So a ctime at that moment or later is a change by somebody
@@ -231,8 +231,8 @@ impl Host {
         unchanged
     }
 
-    /// What of a tier that was recovered as it was left in order is not to be believed, because its files have
-    /// changed since.
+    /// What of a tier that was recovered as it was left in order is not to be believed, because its files
+    /// have changed since.
     pub(crate) fn changed_at_rest(&self, tier: &Tier, marker: &Marker) -> Changed {
         let mut changed = Changed::default();
         let Some((noted, current)) = marker.at_rest() else { return changed };

@@ -222,8 +222,8 @@ impl Host {
         self.drain(&DrainScope::default())
     }
 
-    /// The last page of every fork that is newer in the tier than on disk, in the order of their names: so far
-    /// the files have to reach. A pass over the directory.
+    /// The last page of every fork that is newer in the tier than on disk, in the order of their names: so
+    /// far the files have to reach. A pass over the directory.
     pub fn last_dirty_pages(&self) -> Vec<PageId> {
         let mut last: BTreeMap<[u32; 4], PageId> = BTreeMap::new();
         let mut cursor = DrainCursor::default();
@@ -344,8 +344,8 @@ impl Host {
     /// is made current first; the pages stay in the tier for the next start. If the disk is current, the
     /// marker and the control file say so too. Nothing changes files of relations after this.
     ///
-    /// Pages that are lost, or that disk does not take, keep it from being current, and nothing else: the tier
-    /// is left with them as one that was not drained. A marker that cannot be written stays as it is.
+    /// Pages that are lost, or that disk does not take, keep it from being current, and nothing else: the
+    /// tier is left with them as one that was not drained. A marker that cannot be written stays as it is.
     ///
     /// # Errors
     /// If a device has failed.
@@ -379,8 +379,8 @@ impl Host {
         match marked {
             Ok(()) if current => self.server.mark_control_file(false)?,
             Ok(()) => {}
-            // The marker of before, and the control file with it, say what they say while the server runs: a crash
-            // here would leave the same.
+            // The marker of before, and the control file with it, say what they say while the server runs: a
+            // crash here would leave the same.
             Err(refusal) => self.server.flash_failed(&refusal.detail("The flash tier is left as after a crash, and nothing is lost: the next start needs it, if the sync mode is durable, and looks at no files.").to_string()),
         }
         let lost = lost.filter(|_| !current).map(|refusal| {

@@ -4,8 +4,8 @@
 //! server then gives the tier up, [`Host::give_up`], alone, before anybody writes past it:
 //! 1. After a failed write, what is newer in the tier than on disk is written to disk and synced: pages that
 //!    are on their way are still in staging memory, and what was flushed before can be read. The server goes
-//!    on without the tier. Pages that were lost before, and of which disk has not this very version, cannot be
-//!    saved: their places on disk get what no server takes for a page, so that their older versions are
+//!    on without the tier. Pages that were lost before, and of which disk has not this very version, cannot
+//!    be saved: their places on disk get what no server takes for a page, so that their older versions are
 //!    never read. Where a device does not say just now whether a page is lost, nothing is overwritten and the
 //!    server restarts.
 //! 2. After a failed sync, and when a page cannot be read that only flash has, nothing more is built on the

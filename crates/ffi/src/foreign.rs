@@ -1,20 +1,21 @@
 //! What a new tier may be made on: nothing of others.
 //!
 //! A device is formatted only if it holds nothing, if it holds this cluster's own tier and losing that loses
-//! nothing, or if it holds anybody's tier that was closed and drained. Everything else is refused and stays as
-//! it is, whatever the data directory says: a path may be mistyped, and it would cost whatever file of the
+//! nothing, or if it holds anybody's tier that was closed and drained. Everything else is refused and stays
+//! as it is, whatever the data directory says: a path may be mistyped, and it would cost whatever file of the
 //! server's user it leads to.
 //!
 //! A tier is the data directory's own if its marker names it, or says that it was to be made. Where a base
 //! backup was restored, the marker that came with it is of another moment or of another server, and one that
-//! bears the cluster's system identifier counts as its own, too: a standby that is made anew finds the tier that
-//! it had. Later that does not suffice: copies of one cluster have the identifier in common, and each its tier.
+//! bears the cluster's system identifier counts as its own, too: a standby that is made anew finds the tier
+//! that it had. Later that does not suffice: copies of one cluster have the identifier in common, and each
+//! its tier.
 //!
 //! Of what is no whole superblock one thing alone is known for ours: the first sector of one of the copies
-//! names the tier that the marker names. Formatting makes it so ([`claim`]): the marker names the new tier, then
-//! the first sector alone is written, which a power cut leaves old or new and nothing between, and then the
-//! rest. So whatever a crash leaves is empty, or ours by name; and so is a tier of ours whose superblocks have
-//! rotted behind that. If the first sectors of both copies have, it is refused: nobody can tell it from
+//! names the tier that the marker names. Formatting makes it so ([`claim`]): the marker names the new tier,
+//! then the first sector alone is written, which a power cut leaves old or new and nothing between, and then
+//! the rest. So whatever a crash leaves is empty, or ours by name; and so is a tier of ours whose superblocks
+//! have rotted behind that. If the first sectors of both copies have, it is refused: nobody can tell it from
 //! another's.
 
 use mezzanine_device::{AlignedBuf, Device, DeviceError};

@@ -46,8 +46,8 @@ pub enum DiskRead {
 /// What only the server can do for the tier.
 pub trait Server: Send + Sync {
     /// Writes pages to their places on disk, in the order given. The tier syncs them later, by
-    /// [`Server::sync_pages`]. Returns those that could not be written, as a missing file or a full file system
-    /// has it; they are tried again later. The reason was logged.
+    /// [`Server::sync_pages`]. Returns those that could not be written, as a missing file or a full file
+    /// system has it; they are tried again later. The reason was logged.
     fn write_pages(&self, pages: &[(PageId, &[u8])]) -> Vec<PageId>;
 
     /// Reads what disk has in the place of a page. The next [`Server::sync_pages`] makes it durable as if it
@@ -275,8 +275,8 @@ impl Host {
         self.locked
     }
 
-    /// Whether the sizes that memory was computed for are those of the tier that was found since. A queue that
-    /// has grown or shrunk within its room has the same.
+    /// Whether the sizes that memory was computed for are those of the tier that was found since. A queue
+    /// that has grown or shrunk within its room has the same.
     pub(crate) fn fits(&self, found: &Superblock) -> Result<bool, Refusal> {
         let sizes =
             |geometry: &Geometry| (geometry.region_bytes(), geometry.flash_bytes(), geometry.frames_max());
@@ -461,8 +461,8 @@ fn find_flash(settings: &Settings) -> Result<FileDevice, Refusal> {
     open_flash(&settings.flash_path, false)
 }
 
-/// The refusal of a flash device that is not there, if the data directory says that its tier was there and that
-/// nobody needs it: a start may do without. A path that no tier of it was at is a slip of the pen.
+/// The refusal of a flash device that is not there, if the data directory says that its tier was there and
+/// that nobody needs it: a start may do without. A path that no tier of it was at is a slip of the pen.
 fn unless_dispensable(
     refusal: Refusal,
     settings: &Settings,
@@ -482,8 +482,8 @@ fn unless_dispensable(
     }
 }
 
-/// Whether a device cannot be opened because there is none: its node leads to nothing, or nothing is there and
-/// no file can be made, as where a file system is not mounted.
+/// Whether a device cannot be opened because there is none: its node leads to nothing, or nothing is there
+/// and no file can be made, as where a file system is not mounted.
 fn is_absent(path: &Path, error: &DeviceError) -> bool {
     let reason = error.source().and_then(|source| source.downcast_ref::<std::io::Error>());
     let gone = reason.and_then(std::io::Error::raw_os_error);

@@ -105,9 +105,9 @@ impl DataDirectory {
         }
     }
 
-    /// Replaces the marker where the file system is full, by the file that was kept for that: it is written in
-    /// place, which takes no space, and exchanged with the marker, which is what is kept from then on. Neither
-    /// is ever missing, so a power cut leaves the old text or the new one.
+    /// Replaces the marker where the file system is full, by the file that was kept for that: it is written
+    /// in place, which takes no space, and exchanged with the marker, which is what is kept from then on.
+    /// Neither is ever missing, so a power cut leaves the old text or the new one.
     ///
     /// It may have been the marker until an exchange that is not durable yet, because a process died before
     /// it had synced the directory: then it would be again after a power cut. So that comes first.
@@ -191,8 +191,8 @@ pub struct Marker {
     /// aside the next one knows its own tier by that, and not by what was copied with the backup.
     #[serde(default)]
     restored: String,
-    /// Names the tiers that were to be made since, in hexadecimal: a crash, or a device that failed, may have left
-    /// one of them, whole or in part.
+    /// Names the tiers that were to be made since, in hexadecimal: a crash, or a device that failed, may have
+    /// left one of them, whole or in part.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub forming: Vec<String>,
     /// The directories of relations as the server left them in order: see [`crate::at_rest`]. `None` while it

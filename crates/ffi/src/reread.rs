@@ -2,8 +2,8 @@
 //!
 //! The rule is that of the engine for what leaves the queue, and of volumes for their readers: an error may
 //! pass by, and a device may answer nothing for a while. Behind a read that fails other places are read, to
-//! see whether the device answers at all. Only a page that is unread while it does may be called lost: what its
-//! owner does then is for good.
+//! see whether the device answers at all. Only a page that is unread while it does may be called lost: what
+//! its owner does then is for good.
 
 use mezzanine_device::AlignedBuf;
 use mezzanine_engine::FlashPage;

@@ -18,8 +18,8 @@ impl Host {
         self.geometry.flash_bytes() - unused * self.geometry.page_size() as u64
     }
 
-    /// The sizes of a tier that could not be made anew with those that are configured, and these, in a sentence;
-    /// empty if they are the same.
+    /// The sizes of a tier that could not be made anew with those that are configured, and these, in a
+    /// sentence; empty if they are the same.
     pub(crate) fn sizes_kept(&self, superblock: &Superblock) -> String {
         if self.settings.accepts_shape(&superblock.config) {
             return String::new();

@@ -126,8 +126,8 @@ fn counts(marker: &Marker, start: &Start) -> bool {
 /// and `contents` what there is if it is none.
 ///
 /// # Errors
-/// If a tier that may hold the only copy of pages is missing, damaged, older than the database or another's; and
-/// if the device holds something of others.
+/// If a tier that may hold the only copy of pages is missing, damaged, older than the database or another's;
+/// and if the device holds something of others.
 fn judge(
     found: Result<&Superblock, &FormatError>,
     older: Option<&Superblock>,
@@ -263,9 +263,9 @@ fn knows(found: &Superblock, redo: RedoPoint) -> bool {
     found.knows(redo) || found.knows(RedoPoint { timeline: 0, ..redo })
 }
 
-/// Whether a tier was left in order, and the directory of its marker was not. A crash came between the two; or
-/// the directory is of an earlier moment, and lacks what the server has written to it since: then redo is to
-/// bring that. A primary server that is left in order moves redo past everything, a standby does not.
+/// Whether a tier was left in order, and the directory of its marker was not. A crash came between the two;
+/// or the directory is of an earlier moment, and lacks what the server has written to it since: then redo is
+/// to bring that. A primary server that is left in order moves redo past everything, a standby does not.
 fn closed_alone(found: &Superblock, marker: Option<&Marker>) -> bool {
     let closed = found.state != TierState::Open && !planted::is(Bug::ClosedAlone);
     closed && marker.is_some_and(|marker| !marker.rests())
@@ -491,8 +491,8 @@ impl Host {
         if start.from_backup { marker.of_restore(start.redo) } else { marker }
     }
 
-    /// The start of a server with the name that a new tier gets: that of one that was to be made and that nobody
-    /// has used, so that the marker does not name ever more of them.
+    /// The start of a server with the name that a new tier gets: that of one that was to be made and that
+    /// nobody has used, so that the marker does not name ever more of them.
     fn named(&self, start: &Start, marker: Option<&Marker>) -> Start {
         Start { new_uuid: marker.and_then(Marker::unused_name).unwrap_or(start.new_uuid), ..*start }
     }

@@ -78,8 +78,8 @@ fn a_device_that_fails_needs_a_backup_only_if_it_holds_what_is_needed() {
     }
 }
 
-/// The marker of a directory may be another server's, as after `pg_rewind`. Where the control file is not marked
-/// the files have everything, and it is the marker that is to go.
+/// The marker of a directory may be another server's, as after `pg_rewind`. Where the control file is not
+/// marked the files have everything, and it is the marker that is to go.
 #[test]
 fn a_directory_that_lacks_no_pages_needs_no_backup() {
     let tier = |redo| {

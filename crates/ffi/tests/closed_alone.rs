@@ -1,8 +1,8 @@
 //! A tier that was left in order, beside a directory of an earlier moment of that session.
 //!
 //! A standby that is stopped makes no restartpoint if there was no checkpoint to make it of, so redo begins
-//! where it did before. Redo found its pages in the tier as they were to become, and took the tier's word that
-//! disk had them; the older directory had not.
+//! where it did before. Redo found its pages in the tier as they were to become, and took the tier's word
+//! that disk had them; the older directory had not.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use lasting::{Lasting, in_use};

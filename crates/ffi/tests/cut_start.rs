@@ -185,8 +185,9 @@ fn every_cut_of_formatting_is_survived() -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The same where the directory has a marker already: of a tier on another device, or of the one that is on this
-/// device, which is made anew with another size or because it was given up. Two cuts, one after the other.
+/// The same where the directory has a marker already: of a tier on another device, or of the one that is on
+/// this device, which is made anew with another size or because it was given up. Two cuts, one after the
+/// other.
 fn every_cut_of_formatting_anew_is_survived() -> Result<(), Refusal> {
     for before in 0..3 {
         for operation in 1..24 {
@@ -216,8 +217,8 @@ fn every_cut_of_formatting_anew_is_survived() -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The device of a tier that was given up fails in each write of the one that is made in its place: the server
-/// goes on without, and starts when the device works again, whichever of the two it holds.
+/// The device of a tier that was given up fails in each write of the one that is made in its place: the
+/// server goes on without, and starts when the device works again, whichever of the two it holds.
 fn every_failure_of_formatting_anew_is_survived() -> Result<(), Refusal> {
     for after in 0..12 {
         for seed in 0..8 {
@@ -464,8 +465,8 @@ fn pages_of_before_in_a_new_tier(mode: SyncMode, drained: bool) -> Result<u64, R
     Ok(cut.start(u32::MAX)?.tier().valid_and_dirty().0)
 }
 
-/// The next start gives the tier that was to be made its name, also after another one has used that: what lies
-/// there is told by its epoch.
+/// The next start gives the tier that was to be made its name, also after another one has used that: what
+/// lies there is told by its epoch.
 ///
 /// Found by worlds of servers (seed 271828255203): a directory that was put back refused the tier as another
 /// directory's, whose name its marker has as that of one to be made.

@@ -313,8 +313,8 @@ fn after_a_crash_nothing_was_noted() {
     assert_eq!((held(&host), started.changed_pages), (ALL, 0));
 }
 
-/// The power fails in each operation of flash in a start that drops the pages of so many files, and leaves what
-/// it may; whether the next one drops them.
+/// The power fails in each operation of flash in a start that drops the pages of so many files, and leaves
+/// what it may; whether the next one drops them.
 fn every_cut_is_survived(files: usize) -> bool {
     let changed = || {
         let resting = Resting::left(SyncMode::Durable);

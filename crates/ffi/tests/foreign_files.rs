@@ -73,7 +73,8 @@ fn put(machine: &Machine, bytes: &[u8]) {
     fs::set_permissions(flash(machine), fs::Permissions::from_mode(0o600)).unwrap();
 }
 
-/// Whether the server refuses what its path leads to, says what it is and what to do, and leaves it as it was.
+/// Whether the server refuses what its path leads to, says what it is and what to do, and leaves it as it
+/// was.
 fn refuses(machine: &Machine, message: &str) -> bool {
     let before = (fs::read(flash(machine)).unwrap(), fs::metadata(flash(machine)).unwrap().mtime_nsec());
     let Err(refusal) = try_start(machine) else { return false };

@@ -164,8 +164,8 @@ fn what_is_redone_counts_as_dirty() {
     });
 }
 
-/// A server in `durable` whose files lack a page that its record calls clean starts after a crash, lives on, and
-/// starts again: whether the page is dirty then, and on disk after a drain.
+/// A server in `durable` whose files lack a page that its record calls clean starts after a crash, lives on,
+/// and starts again: whether the page is dirty then, and on disk after a drain.
 fn outlives(life: impl FnOnce(&Host) -> u64) -> bool {
     let machine = Machine::new(SyncMode::Durable);
     let (host, _) = machine.start(REDO).unwrap();

@@ -2,8 +2,8 @@
 //! same: stage-out or a drain had written them before a crash.
 //!
 //! A server's host never looked. Reads and drains were refused for the sake of such a page, and when the tier
-//! was given up because its device could not be written, its place on disk, with the newest version in it, was
-//! overwritten by what no server takes for a page.
+//! was given up because its device could not be written, its place on disk, with the newest version in it,
+//! was overwritten by what no server takes for a page.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 

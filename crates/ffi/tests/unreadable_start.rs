@@ -80,9 +80,9 @@ fn that_is_seen_where_the_rule_is_taken_out() {
     }
 }
 
-/// The device of a tier that has the only copies of pages answers nothing for a moment at the start: the server
-/// starts with all of them, or is told to try again. It was told that its tier is on another device, or to
-/// restore a backup.
+/// The device of a tier that has the only copies of pages answers nothing for a moment at the start: the
+/// server starts with all of them, or is told to try again. It was told that its tier is on another device,
+/// or to restore a backup.
 #[test]
 fn a_start_beside_silence_is_repeated_and_loses_nothing() {
     assert!(start_beside_silence(Design::FaceGsc), "FaceGsc");
@@ -139,8 +139,8 @@ fn start_beside_silence(design: Design) -> bool {
     [1, 2, 3, 6, 8, 12].into_iter().all(each_read)
 }
 
-/// The size that is configured was changed, so that the tier keeps its own until it is drained; and the device
-/// answers nothing while the memory for it is computed.
+/// The size that is configured was changed, so that the tier keeps its own until it is drained; and the
+/// device answers nothing while the memory for it is computed.
 #[test]
 fn a_silence_before_the_start_tells_nobody_to_restore_a_backup() {
     only_with(&[Bug::SilentShapeKept], || started_after_silence(2 * FLASH_BYTES, FLASH_BYTES));
@@ -178,9 +178,9 @@ fn started_after_silence(before: u64, after: u64) -> bool {
         && (0..BLOCKS).all(|block| read(&host, &machine, block) == Some(1))
 }
 
-/// A place under each metadata segment in turn cannot be read. Where pages are written in place and only flash
-/// has some, an older segment ends the start, which names the place; with that mended the server has every
-/// page.
+/// A place under each metadata segment in turn cannot be read. Where pages are written in place and only
+/// flash has some, an older segment ends the start, which names the place; with that mended the server has
+/// every page.
 #[test]
 fn a_bad_place_under_a_segment_ends_the_start_only_where_nothing_stands_in_for_it() {
     let machine = Machine::new(SyncMode::Durable);

@@ -1,9 +1,9 @@
-//! A page that flash does not give back and that disk has, as in `lost_on_disk`; but the disk does not give it
-//! back at once either.
+//! A page that flash does not give back and that disk has, as in `lost_on_disk`; but the disk does not give
+//! it back at once either.
 //!
 //! One read of the disk that failed, or brought another bit, said that the page was lost. When the tier was
-//! given up then, because its device could not be written, the page's place on disk, with the newest version in
-//! it, was overwritten by what no server takes for a page.
+//! given up then, because its device could not be written, the page's place on disk, with the newest version
+//! in it, was overwritten by what no server takes for a page.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 
@@ -115,8 +115,8 @@ impl Unsure {
     }
 }
 
-/// A server after a crash: version 2 of [`SPOILT`] is on disk and nowhere else, and its record knows of no drain.
-/// With `known`, stage-out has come to it and taken it for lost.
+/// A server after a crash: version 2 of [`SPOILT`] is on disk and nowhere else, and its record knows of no
+/// drain. With `known`, stage-out has come to it and taken it for lost.
 fn after_a_crash(mode: SyncMode, known: bool) -> Unsure {
     let machine = Machine::new(mode);
     let (host, _) = machine.start(10).unwrap();
@@ -146,7 +146,8 @@ fn after_a_crash(mode: SyncMode, known: bool) -> Unsure {
     Unsure { machine, host, faults, reads }
 }
 
-/// `holds` says whether all is right beside so many faults of the disk; and not so with either rule taken out.
+/// `holds` says whether all is right beside so many faults of the disk; and not so with either rule taken
+/// out.
 fn whatever_one_read_brings(holds: impl Fn(Fault, u64) -> bool) {
     only_with(&[Bug::DiskReadOnce], || holds(Fault::Flips, 1));
     only_with(&[Bug::DiskErrorIsNo], || holds(Fault::Fails, 2));

@@ -1,7 +1,7 @@
 //! A look at all pages of a tier, beside reads that fail.
 //!
-//! Each page was read once: what failed for a moment was reported as damaged, and so was everything on a device
-//! that answered nothing.
+//! Each page was read once: what failed for a moment was reported as damaged, and so was everything on a
+//! device that answered nothing.
 
 #![allow(clippy::unwrap_used, missing_docs)]
 

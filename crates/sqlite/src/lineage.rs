@@ -60,12 +60,13 @@ impl OfProcess {
         self.named.lock().unwrap_or_else(PoisonError::into_inner).get(path)?.upgrade()
     }
 
-    /// Refuses the log of a database that a process has open from which this one was forked, where this one has
-    /// not opened it for itself.
+    /// Refuses the log of a database that a process has open from which this one was forked, where this one
+    /// has not opened it for itself.
     pub(crate) fn refuse_inherited(path: &Path) -> Result<(), Error> {
         let here = Self::here();
         let has_it = |process: &Self| {
-            // A thread that this process does not have may hold the lock, and then just opens or closes something.
+            // A thread that this process does not have may hold the lock, and then just opens or closes
+            // something.
             process
                 .named
                 .try_lock()

@@ -730,9 +730,9 @@ pub(crate) fn database_of_log(log: &Path) -> Option<Arc<Database>> {
     OfProcess::here().database(&logs::database_of(log)?)
 }
 
-/// A child must not make or remove the log of a database that it has inherited and not opened: SQLite finds out
-/// that it may not write there, but for a database in which there is nothing yet. One that has no log directory
-/// is on no tier.
+/// A child must not make or remove the log of a database that it has inherited and not opened: SQLite finds
+/// out that it may not write there, but for a database in which there is nothing yet. One that has no log
+/// directory is on no tier.
 pub(crate) fn refuse_inherited_log(log: &Path) -> Result<(), Error> {
     match logs::database_of(log) {
         Some(database) if logs::directory(&database).is_dir() => OfProcess::refuse_inherited(&database),

@@ -1,8 +1,10 @@
-//! Which openings of the tier a log directory is of: a symbolic link whose target names them. It is replaced as a
-//! whole, so that a directory that is copied over another one has the openings of one of them, and it needs no
-//! sync but that of the directory: with up to two names it lies in its inode, and takes no room of a full disk.
+//! Which openings of the tier a log directory is of: a symbolic link whose target names them. It is replaced
+//! as a whole, so that a directory that is copied over another one has the openings of one of them, and it
+//! needs no sync but that of the directory: with up to two names it lies in its inode, and takes no room of a
+//! full disk.
 //!
-//! Where a file system has no symbolic links, or an earlier version has been, it is a file with a line for each.
+//! Where a file system has no symbolic links, or an earlier version has been, it is a file with a line for
+//! each.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -52,8 +54,8 @@ pub(crate) fn named_in(directory: &Path) -> io::Result<Option<Vec<String>>> {
     Ok(Some(names.map(|name| name.chars().take(DIGITS).collect()).collect()))
 }
 
-/// Has the directory of the logs of `database` name these openings and no others, durably: of more than it may
-/// name the first ones and the last.
+/// Has the directory of the logs of `database` name these openings and no others, durably: of more than it
+/// may name the first ones and the last.
 pub(crate) fn name(database: &Path, directory: &Path, names: &[String]) -> io::Result<()> {
     let last = names.len().saturating_sub(1);
     let kept = names.iter().enumerate().filter(|(index, _)| *index < OPENINGS_MAX - 1 || *index == last);

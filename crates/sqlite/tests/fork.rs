@@ -98,9 +98,9 @@ fn inherited(db: Connection, uri: &str) {
     std::process::abort();
 }
 
-/// SQLite does not ask whether it may write a database in which there is nothing. A child that inherits one in the
-/// middle of a transaction made a journal, was refused the pages, and took the journal away, which may be its
-/// parent's by then.
+/// SQLite does not ask whether it may write a database in which there is nothing. A child that inherits one
+/// in the middle of a transaction made a journal, was refused the pages, and took the journal away, which may
+/// be its parent's by then.
 fn on_an_empty_database(db: &Connection) {
     journal_mode(db, "delete");
     db.execute_batch("BEGIN IMMEDIATE").unwrap();

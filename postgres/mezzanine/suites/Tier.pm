@@ -2,9 +2,9 @@
 #
 #   PERL5OPT=-MTier MEZZ_LIBRARY=... MEZZ_SYNC_MODE=durable prove src/test/recovery/t
 #
-# The tests know nothing of it: before a server starts, its configuration gets a tier of its own, and so few shared
-# buffers that pages really pass through it. Servers that are made from a backup of another one inherit its configuration,
-# so what is said here comes last, and again at every start.
+# The tests know nothing of it: before a server starts, its configuration gets a tier of its own, and so few
+# shared buffers that pages really pass through it. Servers that are made from a backup of another one inherit
+# its configuration, so what is said here comes last, and again at every start.
 package Tier;
 
 use strict;
@@ -62,7 +62,8 @@ sub hook
 		configure($_[0]);
 		return @result;
 	};
-	# From a server in mode durable, pg_rewind needs two functions more (docs/postgresql.md): its user gets them here.
+	# From a server in mode durable, pg_rewind needs two functions more (docs/postgresql.md): its user gets them
+	# here.
 	my $safe_psql = \&PostgreSQL::Test::Cluster::safe_psql;
 	*{'PostgreSQL::Test::Cluster::safe_psql'} = sub {
 		my ($node, $database, $sql, @more) = @_;

@@ -1,7 +1,7 @@
 # What the tests of the extension share: servers with a small tier, and looks behind it.
 #
-# A test says in its head which rules it is about ("# Rules: ..."); each is a value of mezzanine.planted. `run --planted` runs the
-# test once for each of them, with the rule taken out, and wants it to fail.
+# A test says in its head which rules it is about ("# Rules: ..."); each is a value of mezzanine.planted. `run
+# --planted` runs the test once for each of them, with the rule taken out, and wants it to fail.
 package Mezzanine;
 
 use strict;
@@ -20,7 +20,8 @@ our @EXPORT = qw(
 
 # A new server of 1 MB of shared buffers with a tier.
 #
-# mode: the sync mode; flash: the size in MB; conf: more lines of configuration; init: arguments of initdb's wrapper.
+# mode: the sync mode; flash: the size in MB; conf: more lines of configuration; init: arguments of initdb's
+# wrapper.
 sub tier_node
 {
 	my ($name, %given) = @_;
@@ -106,8 +107,8 @@ sub without_tier
 	return;
 }
 
-# Has a relation's pages, or everybody's of this database, leave shared buffers. Dirty ones are written first: to the tier, if it
-# takes them.
+# Has a relation's pages, or everybody's of this database, leave shared buffers. Dirty ones are written first:
+# to the tier, if it takes them.
 sub evict
 {
 	my ($node, $relation, $database) = @_;
@@ -124,7 +125,8 @@ sub evict
 	return;
 }
 
-# Stops a server as a crash does: shared memory is lost and nothing is written any more. It is not started again.
+# Stops a server as a crash does: shared memory is lost and nothing is written any more. It is not started
+# again.
 sub crash
 {
 	my ($node) = @_;
@@ -201,7 +203,8 @@ sub spoil
 	return;
 }
 
-# A table that tells whether every row is there once and in its newest version: count, sum of keys, sum of versions.
+# A table that tells whether every row is there once and in its newest version: count, sum of keys, sum of
+# versions.
 sub whole
 {
 	my ($node, $table, $database) = @_;

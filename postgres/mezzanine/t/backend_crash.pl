@@ -1,6 +1,8 @@
-# A backend that is killed takes the server down to a crash restart: shared memory is made anew, and the tier recovered from flash.
+# A backend that is killed takes the server down to a crash restart: shared memory is made anew, and the tier
+# recovered from flash.
 #
-# Kept by the core, which makes shared memory anew and calls startup again, and by the engine: crates/engine/tests/processes.
+# Kept by the core, which makes shared memory anew and calls startup again, and by the engine:
+# crates/engine/tests/processes.
 use strict;
 use warnings FATAL => 'all';
 

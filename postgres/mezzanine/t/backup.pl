@@ -1,4 +1,5 @@
-# Base backups are complete without the tier: taken while clients write, restored without a tier and with a new one.
+# Base backups are complete without the tier: taken while clients write, restored without a tier and with a
+# new one.
 #
 # Rules: backup_drain, backup_label
 use strict;

@@ -1,4 +1,5 @@
-# A checkpoint counts what is only in the tier's memory as unwritten: after a crash the log before it is not replayed.
+# A checkpoint counts what is only in the tier's memory as unwritten: after a crash the log before it is not
+# replayed.
 #
 # Rules: checkpoint_sync, through
 use strict;

@@ -1,8 +1,9 @@
-# As clean_since.pl, with a page of a visibility map: the file that was put back has bits set which redo finds cleared on the tier's page, and so
-# does not touch. All the same the file has them cleared in the end, and no index-only scan brings a deleted row.
+# As clean_since.pl, with a page of a visibility map: the file that was put back has bits set which redo finds
+# cleared on the tier's page, and so does not touch. All the same the file has them cleared in the end, and no
+# index-only scan brings a deleted row.
 #
-# Kept by the core, in which a record that clears bits of a map sets the position of the map's page (heapam.c), and by the engine, for
-# which what came from behind the redo point is dirty.
+# Kept by the core, in which a record that clears bits of a map sets the position of the map's page
+# (heapam.c), and by the engine, for which what came from behind the redo point is dirty.
 use strict;
 use warnings FATAL => 'all';
 

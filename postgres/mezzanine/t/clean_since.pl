@@ -1,9 +1,10 @@
-# A copy of a running server's directory is put back beside flash in which pages have become clean since: they were written to files that
-# are the older ones now. Nothing was logged in between, so the log reaches as far as the tier, which is used; redo finds these pages as new
-# as it would make them, and does not touch them. All the same the files have them in the end.
+# A copy of a running server's directory is put back beside flash in which pages have become clean since: they
+# were written to files that are the older ones now. Nothing was logged in between, so the log reaches as far
+# as the tier, which is used; redo finds these pages as new as it would make them, and does not touch them.
+# All the same the files have them in the end.
 #
-# Kept by the engine (log.rs, redoes()), whose rule no setting takes out. Without it, which was tried by hand, rows of before stand beside
-# those of after; crates/ffi/tests/log_end.rs takes it out: RedoneBelievedClean.
+# Kept by the engine (log.rs, redoes()), whose rule no setting takes out. Without it, which was tried by hand,
+# rows of before stand beside those of after; crates/ffi/tests/log_end.rs takes it out: RedoneBelievedClean.
 use strict;
 use warnings FATAL => 'all';
 
@@ -11,8 +12,8 @@ use Mezzanine;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# Without page images, which redo takes whatever it finds. In durable a directory is refused that has not seen the syncs of its files
-# (rollback.pl). No snapshots of running transactions are logged.
+# Without page images, which redo takes whatever it finds. In durable a directory is refused that has not seen
+# the syncs of its files (rollback.pl). No snapshots of running transactions are logged.
 my $node = tier_node('clean', mode => 'drained', flash => 4,
 	conf => "wal_level = minimal\nmax_wal_senders = 0\nfull_page_writes = off\n");
 my $data = $node->data_dir;
@@ -32,8 +33,8 @@ $node->safe_psql('postgres', 'CHECKPOINT');
 my $path = relation_path($node, 't');
 my $before = file_lsn($path, 0);
 
-# Looks at pages as a whole, which sets no hint bits: they would be logged. So many other pages than the buffer pool has push those of the
-# table out of it.
+# Looks at pages as a whole, which sets no hint bits: they would be logged. So many other pages than the
+# buffer pool has push those of the table out of it.
 sub look
 {
 	my ($table, $pages) = @_;
@@ -50,8 +51,8 @@ sub frames
 		FROM pg_mezzanine_frames WHERE relfilenode = pg_relation_filenode('t') AND relforknumber = 0});
 }
 
-# The pages go to disk; those of others take their frames; and then they come in again, as clean ones. Clean pages enter as far as the tier
-# has room for them just then, so it takes some attempts.
+# The pages go to disk; those of others take their frames; and then they come in again, as clean ones. Clean
+# pages enter as far as the tier has room for them just then, so it takes some attempts.
 sub become_clean
 {
 	my $look = 0;

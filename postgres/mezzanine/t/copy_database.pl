@@ -1,4 +1,5 @@
-# Databases are copied as files: CREATE DATABASE, and ALTER DATABASE SET TABLESPACE. The files have to be current by then.
+# Databases are copied as files: CREATE DATABASE, and ALTER DATABASE SET TABLESPACE. The files have to be
+# current by then.
 #
 # So has that of a relation whose storage is copied, for whoever reads it as a file.
 #

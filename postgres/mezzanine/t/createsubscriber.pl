@@ -1,4 +1,5 @@
-# pg_createsubscriber ends with pg_resetwal, which refuses files that lack pages. It looks before it changes anything.
+# pg_createsubscriber ends with pg_resetwal, which refuses files that lack pages. It looks before it changes
+# anything.
 #
 # Rules: shutdown_drain
 use strict;

@@ -1,4 +1,5 @@
-# Damage that is let pass for one reader does not become the truth for all: zero_damaged_pages and ignore_checksum_failure.
+# Damage that is let pass for one reader does not become the truth for all: zero_damaged_pages and
+# ignore_checksum_failure.
 #
 # Kept by the core (BufferDesc.may_differ).
 use strict;

@@ -1,5 +1,5 @@
-# Stage-out cannot sync a file: as everywhere in PostgreSQL that is a PANIC, and redo writes the pages again. Their frames were not
-# given to others before.
+# Stage-out cannot sync a file: as everywhere in PostgreSQL that is a PANIC, and redo writes the pages again.
+# Their frames were not given to others before.
 #
 # Rules: disk_sync
 use strict;

@@ -1,4 +1,5 @@
-# What the tier has of a dropped relation never goes to disk: the file stays away, and stage-out does not stumble over it.
+# What the tier has of a dropped relation never goes to disk: the file stays away, and stage-out does not
+# stumble over it.
 #
 # Rules: drop_rels
 use strict;

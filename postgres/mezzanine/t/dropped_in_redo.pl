@@ -1,5 +1,6 @@
-# The log cuts a relation off whose pages the tier still has when redo begins, and whose file was cut before the crash: stage-out while redo
-# runs does not write them. Redo has noted by then how long the file is, and would find nothing to cut: deleted rows would come back.
+# The log cuts a relation off whose pages the tier still has when redo begins, and whose file was cut before
+# the crash: stage-out while redo runs does not write them. Redo has noted by then how long the file is, and
+# would find nothing to cut: deleted rows would come back.
 #
 # Rules: dropped_skipped
 use strict;
@@ -11,7 +12,8 @@ use Test::More;
 
 for my $mode (qw(durable drained))
 {
-	# The pages of before the redo point, which are newer on flash than on disk in durable alone, or those of behind it.
+	# The pages of before the redo point, which are newer on flash than on disk in durable alone, or those of
+	# behind it.
 	for my $when ($mode eq 'durable' ? ('before', 'behind') : ('behind'))
 	{
 		my $name = "$mode, $when";

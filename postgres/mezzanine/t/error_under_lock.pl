@@ -1,8 +1,9 @@
-# What stage-out meets under a lightweight lock (the directory of a tablespace that is gone and cannot be made) ends in the extension: no
-# error jumps over the library, and the lock is given back. A server with assertions checks that it is.
+# What stage-out meets under a lightweight lock (the directory of a tablespace that is gone and cannot be
+# made) ends in the extension: no error jumps over the library, and the lock is given back. A server with
+# assertions checks that it is.
 #
-# While redo runs stage-out makes no file of what the log drops, nor of what the tier had before the redo point, and from the end of redo on a
-# missing directory is an error like a missing file, and takes no lock.
+# While redo runs stage-out makes no file of what the log drops, nor of what the tier had before the redo
+# point, and from the end of redo on a missing directory is an error like a missing file, and takes no lock.
 #
 # Kept by disk.c (mezz_without_errors()).
 #

@@ -1,5 +1,5 @@
-# EXPLAIN (ANALYZE, BUFFERS) tells how many of the blocks that a query read came from the tier: in all formats, with what functions
-# and parallel workers read, and with its time if I/O is timed.
+# EXPLAIN (ANALYZE, BUFFERS) tells how many of the blocks that a query read came from the tier: in all
+# formats, with what functions and parallel workers read, and with its time if I/O is timed.
 use strict;
 use warnings FATAL => 'all';
 

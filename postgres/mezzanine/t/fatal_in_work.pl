@@ -1,6 +1,6 @@
-# An error that is FATAL wherever it is met ends a process that works for the tier: a file is longer than a segment can be. Its job would be
-# nobody's, and stage-out would stand still. So it counts as a crash: the postmaster makes shared memory anew, and with the file of its right
-# length the pages go there.
+# An error that is FATAL wherever it is met ends a process that works for the tier: a file is longer than a
+# segment can be. Its job would be nobody's, and stage-out would stand still. So it counts as a crash: the
+# postmaster makes shared memory anew, and with the file of its right length the pages go there.
 #
 # Rules: fatal_in_work
 use strict;
@@ -21,8 +21,8 @@ my $path = relation_path($node, 't');
 my $length = -s $path;
 my $segment = $node->safe_psql('postgres', "SELECT setting::bigint * 8192 FROM pg_settings WHERE name = 'segment_size'");
 
-# The workers stand still, so that a session works itself. It has the file open: a server with assertions ends where one that is too long is
-# opened.
+# The workers stand still, so that a session works itself. It has the file open: a server with assertions ends
+# where one that is too long is opened.
 my $session = $node->background_psql('postgres', on_error_stop => 0);
 $session->query('SELECT count(*) FROM t');
 my @workers = split /\n/, $node->safe_psql('postgres', "SELECT pid FROM pg_stat_activity WHERE backend_type = 'mezzanine'");

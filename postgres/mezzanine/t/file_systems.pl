@@ -1,4 +1,5 @@
-# The tier or the database on a file system that is full or read-only: refused with the reason and the next step, and nothing is lost.
+# The tier or the database on a file system that is full or read-only: refused with the reason and the next
+# step, and nothing is lost.
 use strict;
 use warnings FATAL => 'all';
 

@@ -1,5 +1,5 @@
-# A relation's file is damaged, restored or removed while the server is down: the server sees it, though the tier has the block.
-# Files that nobody has touched keep their pages in the tier.
+# A relation's file is damaged, restored or removed while the server is down: the server sees it, though the
+# tier has the block. Files that nobody has touched keep their pages in the tier.
 #
 # Rules: files_at_rest
 use strict;
@@ -98,7 +98,8 @@ for my $mode (qw(durable drained through))
 	$node->stop;
 }
 
-# Without a drain the tier's pages that are newer than the file stay, and so does the file's share of the tier.
+# Without a drain the tier's pages that are newer than the file stay, and so does the file's share of the
+# tier.
 my $node = tier_node('undrained', conf => "mezzanine.drain_on_shutdown = off\n");
 $node->start;
 create_extension($node);

@@ -1,5 +1,6 @@
-# What the flash device lies on is not mounted, or its node has gone, when the server starts: where nobody needs what it holds, the server
-# starts without the tier, with a warning, as where the device has failed. When it is back the tier is made anew.
+# What the flash device lies on is not mounted, or its node has gone, when the server starts: where nobody
+# needs what it holds, the server starts without the tier, with a warning, as where the device has failed.
+# When it is back the tier is made anew.
 use strict;
 use warnings FATAL => 'all';
 

@@ -1,5 +1,6 @@
-# The flash device reports errors while the server runs, and is still broken when the server starts again. In no sync mode is a commit
-# lost or an old page served, and only where the tier cannot be done without does the server stop.
+# The flash device reports errors while the server runs, and is still broken when the server starts again. In
+# no sync mode is a commit lost or an old page served, and only where the tier cannot be done without does the
+# server stop.
 #
 # Rules: failure, failed_write
 use strict;
@@ -44,7 +45,8 @@ sub repair_flash
 	return;
 }
 
-# A server with a table whose newest version is in the tier alone: nothing but an immediate checkpoint would change that.
+# A server with a table whose newest version is in the tier alone: nothing but an immediate checkpoint would
+# change that.
 sub server
 {
 	my ($name, $mode) = @_;
@@ -99,7 +101,8 @@ sub is_whole
 	return;
 }
 
-# After a failed write the server goes on without its tier, in every sync mode, and starts without it while the device is broken.
+# After a failed write the server goes on without its tier, in every sync mode, and starts without it while
+# the device is broken.
 for my $mode (qw(durable drained through))
 {
 	my $what = "$mode, failing writes";
@@ -141,7 +144,8 @@ for my $mode (qw(durable drained through))
 	$node->stop;
 }
 
-# After a failed sync nothing more is built on the device: the database restarts if the tier had anything alone.
+# After a failed sync nothing more is built on the device: the database restarts if the tier had anything
+# alone.
 for my $mode (qw(durable drained through))
 {
 	my $what = "$mode, failing syncs";
@@ -182,7 +186,8 @@ for my $mode (qw(durable drained through))
 	$node->stop;
 }
 
-# A device that was written to and cannot be read: what the files have comes from there. The rest is an error, and never old.
+# A device that was written to and cannot be read: what the files have comes from there. The rest is an error,
+# and never old.
 for my $mode (qw(durable drained through))
 {
 	my $what = "$mode, failing reads";

@@ -1,5 +1,6 @@
-# The flash device has gone from where it was, as one that was unplugged: who connects from then on cannot open it once more for flushes of
-# its own, and needs none. Sessions begin and work as before; a flush that has to be made costs the tier, as one that fails does.
+# The flash device has gone from where it was, as one that was unplugged: who connects from then on cannot
+# open it once more for flushes of its own, and needs none. Sessions begin and work as before; a flush that
+# has to be made costs the tier, as one that fails does.
 use strict;
 use warnings FATAL => 'all';
 

@@ -1,4 +1,5 @@
-# The flash device is lost: an ordinary crash in sync modes drained and through, and refused in durable, in words.
+# The flash device is lost: an ordinary crash in sync modes drained and through, and refused in durable, in
+# words.
 #
 # Rules: before_mark, through, control_mark
 use strict;

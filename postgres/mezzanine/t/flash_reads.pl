@@ -1,5 +1,5 @@
-# Flash cannot be read, or gives what nobody wrote: copies come from the files, and a page whose only copy that was is an error, never
-# the older version in the file.
+# Flash cannot be read, or gives what nobody wrote: copies come from the files, and a page whose only copy
+# that was is an error, never the older version in the file.
 #
 # Rules: lost_page
 use strict;
@@ -11,7 +11,8 @@ use Test::More;
 
 my $library = only_for('MEZZ_FAULTS_LIBRARY', 'the library that has calls fail');
 
-# A server with a table in its tier: its newest version there alone in sync mode durable, on disk as well in the others.
+# A server with a table in its tier: its newest version there alone in sync mode durable, on disk as well in
+# the others.
 sub server
 {
 	my ($mode, $what) = @_;

@@ -1,5 +1,5 @@
-# A path that leads to something of others costs nothing: formatted is only what holds nothing, what was this cluster's own and nobody
-# needs, and what was drained.
+# A path that leads to something of others costs nothing: formatted is only what holds nothing, what was this
+# cluster's own and nobody needs, and what was drained.
 #
 # Kept by crates/ffi (foreign.rs; startup.rs, judge()).
 use strict;
@@ -94,7 +94,8 @@ SKIP:
 	unlink "$base/taken";
 }
 
-# Other servers' tiers (copies of one cluster: even the system identifier is the same), in each sync mode, after a crash, a shutdown without a drain, and one with.
+# Other servers' tiers (copies of one cluster: even the system identifier is the same), in each sync mode,
+# after a crash, a shutdown without a drain, and one with.
 for my $mode (qw(through drained durable))
 {
 	for my $how (qw(crashed closed drained))
@@ -123,7 +124,8 @@ for my $mode (qw(through drained durable))
 	}
 }
 
-# Our own: where it was left open in a mode in which nobody needs it, another size makes it anew or it goes on; it is never refused.
+# Our own: where it was left open in a mode in which nobody needs it, another size makes it anew or it goes
+# on; it is never refused.
 point_to($node, "$base/own");
 $node->start;
 $node->safe_psql('postgres', 'CREATE TABLE t AS SELECT g AS id, 1 AS ver FROM generate_series(1, 5000) g');

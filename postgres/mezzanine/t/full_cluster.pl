@@ -1,5 +1,6 @@
-# The file system of the data directory is full, and its log lies elsewhere: what makes no file longer goes on as without a tier, for the
-# marker of the tier keeps its space. The server is stopped in order, and after the death of a process it recovers.
+# The file system of the data directory is full, and its log lies elsewhere: what makes no file longer goes on
+# as without a tier, for the marker of the tier keeps its space. The server is stopped in order, and after the
+# death of a process it recovers.
 use strict;
 use warnings FATAL => 'all';
 
@@ -11,7 +12,8 @@ use Test::More;
 # Mounted by `run`, which has to be root for that: 96 MB.
 my $cluster = only_for('MEZZ_CLUSTER_FS', 'a file system that a cluster fits on');
 
-# No slots: a checkpoint writes a file of them, and a server that cannot is at its end, with a tier or without.
+# No slots: a checkpoint writes a file of them, and a server that cannot is at its end, with a tier or
+# without.
 my $conf = "max_wal_size = 4GB\nmax_replication_slots = 0\nmax_wal_senders = 0\n";
 
 for my $mode (qw(durable drained through))

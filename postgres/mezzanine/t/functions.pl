@@ -1,4 +1,5 @@
-# The views and functions where they cannot do what they are asked: without a tier, with damaged pages, cancelled, on a standby.
+# The views and functions where they cannot do what they are asked: without a tier, with damaged pages,
+# cancelled, on a standby.
 use strict;
 use warnings FATAL => 'all';
 

@@ -1,5 +1,6 @@
-# A page is lost, and its owner goes on without it, by name: its place on disk gets a page that no server accepts, and everything that
-# needs files that are current goes on again. What is not lost is not given up, least of all what shared buffers still have.
+# A page is lost, and its owner goes on without it, by name: its place on disk gets a page that no server
+# accepts, and everything that needs files that are current goes on again. What is not lost is not given up,
+# least of all what shared buffers still have.
 #
 # Rules: give_up_buffers, give_up_lock
 use strict;

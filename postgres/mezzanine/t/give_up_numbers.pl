@@ -1,6 +1,6 @@
-# Pages of catalogs are lost: of one database, in which no names can be looked up any more, and of a shared catalog. They are given up by the
-# numbers that the error names, from another database. Numbers of nothing are refused, and so are pages that are not lost and databases that
-# others use.
+# Pages of catalogs are lost: of one database, in which no names can be looked up any more, and of a shared
+# catalog. They are given up by the numbers that the error names, from another database. Numbers of nothing
+# are refused, and so are pages that are not lost and databases that others use.
 #
 # Rules: give_up_buffers, give_up_lock
 use strict;

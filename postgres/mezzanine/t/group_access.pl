@@ -1,5 +1,5 @@
-# Whatever a server with a tier puts into its data directory has the modes of PostgreSQL's own files: with group access a member of the
-# group can back all of it up.
+# Whatever a server with a tier puts into its data directory has the modes of PostgreSQL's own files: with
+# group access a member of the group can back all of it up.
 use strict;
 use warnings FATAL => 'all';
 

@@ -1,5 +1,6 @@
-# A hint bit says what became of a transaction by a record of the log that lies behind the page's own position. A copy of the directory from
-# before that record is put back beside flash that has the page with its bits: nothing of this transaction must be seen.
+# A hint bit says what became of a transaction by a record of the log that lies behind the page's own
+# position. A copy of the directory from before that record is put back beside flash that has the page with
+# its bits: nothing of this transaction must be seen.
 #
 # Rules: log_flushed, log_end
 use strict;

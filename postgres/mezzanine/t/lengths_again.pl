@@ -1,5 +1,5 @@
-# At the end of redo a file cannot be given the length that the tier's pages reach, because its disk is full, or because it is not there:
-# it is given that when the reason has passed, while the server runs.
+# At the end of redo a file cannot be given the length that the tier's pages reach, because its disk is full,
+# or because it is not there: it is given that when the reason has passed, while the server runs.
 #
 # Rules: lengths_again
 use strict;
@@ -14,7 +14,8 @@ my $library = only_for('MEZZ_FAULTS_LIBRARY', 'the library that has calls fail')
 for my $reason ('a full disk', 'a missing file')
 {
 	my $name = $reason =~ s/\W/_/gr;
-	# Every page of these tables is newer in the tier than on disk: before that everything stays in shared buffers.
+	# Every page of these tables is newer in the tier than on disk: before that everything stays in shared
+	# buffers.
 	my $node = tier_node($name, mode => 'durable', flash => 8, conf => "mezzanine.drain_on_shutdown = off\nshared_buffers = 64MB\n");
 	my $faults = $node->basedir . '/faults';
 	append_to_file($faults, '');

@@ -1,5 +1,6 @@
-# A copy of the data directory and its log, made while the server ran, is put back beside flash that has gone on: no checkpoint lies in
-# between, and no sync of the disk. Redo point and timeline are those of the tier; the log ends before the tier's newest page.
+# A copy of the data directory and its log, made while the server ran, is put back beside flash that has gone
+# on: no checkpoint lies in between, and no sync of the disk. Redo point and timeline are those of the tier;
+# the log ends before the tier's newest page.
 #
 # Rules: log_end
 use strict;

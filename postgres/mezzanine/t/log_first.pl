@@ -1,4 +1,5 @@
-# No page reaches the tier before its log reaches the disk: after a crash no page is newer than the end of the log.
+# No page reaches the tier before its log reaches the disk: after a crash no page is newer than the end of the
+# log.
 #
 # Kept by the core (FlushBuffer() calls the tier after XLogFlush()).
 use strict;

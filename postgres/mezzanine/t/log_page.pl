@@ -1,4 +1,5 @@
-# The log of a crashed server ends within a record, at the end of a page, which the walwriter had flushed: a drop had noted that position.
+# The log of a crashed server ends within a record, at the end of a page, which the walwriter had flushed: a
+# drop had noted that position.
 #
 # Rules: log_page
 use strict;

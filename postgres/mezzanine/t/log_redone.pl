@@ -1,5 +1,6 @@
-# A standby takes queries when it has redone as much as its control file says, and its log may go on from there. An older copy of its directory,
-# whose log has all that was redone later, is put back beside flash that has pages from there: no query sees any of them.
+# A standby takes queries when it has redone as much as its control file says, and its log may go on from
+# there. An older copy of its directory, whose log has all that was redone later, is put back beside flash
+# that has pages from there: no query sees any of them.
 #
 # Rules: log_redone
 use strict;
@@ -17,8 +18,8 @@ $primary->safe_psql('postgres', 'CREATE TABLE t AS SELECT g AS id, 1 AS ver FROM
 $primary->safe_psql('postgres', 'VACUUM t');
 $primary->backup('base');
 
-# A standby that ends in a crash, or in order: then its redo point stays what it was as well, for no checkpoint was replayed meanwhile. Where the
-# standby's flash may have the only copies it is refused.
+# A standby that ends in a crash, or in order: then its redo point stays what it was as well, for no
+# checkpoint was replayed meanwhile. Where the standby's flash may have the only copies it is refused.
 for my $given (['drained', 'immediate'], ['drained', 'fast'], ['through', 'fast'], ['durable', 'immediate'], ['durable', 'fast'])
 {
 	my ($mode, $stop) = @$given;

@@ -1,5 +1,6 @@
-# The log goes on on another timeline while a server is in recovery, or at its promotion, and the next start compares its end with that of
-# the tier's newest page: pages that came from behind the switch are of the new timeline.
+# The log goes on on another timeline while a server is in recovery, or at its promotion, and the next start
+# compares its end with that of the tier's newest page: pages that came from behind the switch are of the new
+# timeline.
 #
 # Rules: follow_timeline
 use strict;

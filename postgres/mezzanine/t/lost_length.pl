@@ -1,8 +1,8 @@
-# A power cut takes back the length of files that were not synced. What a checkpoint has covered is there all the same, though
-# the pages were taken by the tier and nobody has written them to the files.
+# A power cut takes back the length of files that were not synced. What a checkpoint has covered is there all
+# the same, though the pages were taken by the tier and nobody has written them to the files.
 #
-# Kept by the core, whose mdcreate() queues a sync of every new file, and by hooks.c (relation_sync) for files that grow later.
-# Either is enough here, so neither is seen missing while the other stands.
+# Kept by the core, whose mdcreate() queues a sync of every new file, and by hooks.c (relation_sync) for files
+# that grow later. Either is enough here, so neither is seen missing while the other stands.
 use strict;
 use warnings FATAL => 'all';
 

@@ -1,5 +1,6 @@
-# Pages of maps of visibility and of free space are lost while the server runs: they count as empty, as damaged ones do without a tier, and
-# the table is readable and writable. What counts as empty is not taken for what the page had: it stays lost until VACUUM writes it anew.
+# Pages of maps of visibility and of free space are lost while the server runs: they count as empty, as
+# damaged ones do without a tier, and the table is readable and writable. What counts as empty is not taken
+# for what the page had: it stays lost until VACUUM writes it anew.
 #
 # Rules: lost_map
 use strict;

@@ -1,6 +1,7 @@
-# A sector goes bad under a page that only flash has. What needs that page is an error, and nothing else is: the server lives, makes
-# its checkpoints, can be stopped in order and started again, and everything else is right. Base backups, forced checkpoints and ordinary
-# stops were each a PANIC of the whole server, again after each restart.
+# A sector goes bad under a page that only flash has. What needs that page is an error, and nothing else is:
+# the server lives, makes its checkpoints, can be stopped in order and started again, and everything else is
+# right. Base backups, forced checkpoints and ordinary stops were each a PANIC of the whole server, again
+# after each restart.
 #
 # A page that disk has in this very version is none of these, whatever its record on flash says after a crash.
 #

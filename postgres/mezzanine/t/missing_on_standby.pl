@@ -1,6 +1,7 @@
-# A standby that runs loses a relation's file, as if what it lies on were not mounted any more: stage-out makes none in its place, as on a
-# primary, though recovery goes on for ever. A restartpoint that needs the file fails, as it does without a tier; files that redo makes later
-# are there, and when the file is back everything is.
+# A standby that runs loses a relation's file, as if what it lies on were not mounted any more: stage-out
+# makes none in its place, as on a primary, though recovery goes on for ever. A restartpoint that needs the
+# file fails, as it does without a tier; files that redo makes later are there, and when the file is back
+# everything is.
 #
 # Rules: missing_standby
 use strict;
@@ -31,7 +32,8 @@ for my $mode (qw(durable drained))
 	$primary->wait_for_catchup($standby);
 	my $all = whole($standby, 't');
 	$evict->();
-	# Has every process of the standby close its files: one with a descriptor would go on to write where the file was moved to.
+	# Has every process of the standby close its files: one with a descriptor would go on to write where the file
+	# was moved to.
 	$primary->safe_psql('postgres', "SET allow_in_place_tablespaces = on; CREATE TABLESPACE gone LOCATION ''");
 	$primary->safe_psql('postgres', 'DROP TABLESPACE gone');
 	$primary->wait_for_catchup($standby);

@@ -1,5 +1,6 @@
-# A relation of more than 1 GB loses its second file behind the server's back. At the end of redo it is made anew, as long as the
-# tier's pages reach, and these are written where they belong; what the tier does not have is missed as it would be without a tier.
+# A relation of more than 1 GB loses its second file behind the server's back. At the end of redo it is made
+# anew, as long as the tier's pages reach, and these are written where they belong; what the tier does not
+# have is missed as it would be without a tier.
 #
 # Rules: lengths, short_file
 use strict;

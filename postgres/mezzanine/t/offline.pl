@@ -1,4 +1,5 @@
-# What offline tools do to the files of a server that was shut down is what the server sees when it starts again.
+# What offline tools do to the files of a server that was shut down is what the server sees when it starts
+# again.
 #
 # Rules: checksum_version
 use strict;

@@ -1,4 +1,5 @@
-# A block that is written past the tier is forgotten there. With admission of clean pages only, every dirty page goes past it.
+# A block that is written past the tier is forgotten there. With admission of clean pages only, every dirty
+# page goes past it.
 #
 # Rules: overwrite
 use strict;

@@ -1,4 +1,5 @@
-# A server restored to a moment of the past begins with a tier of its own; one that has run on cannot be mixed with it.
+# A server restored to a moment of the past begins with a tier of its own; one that has run on cannot be mixed
+# with it.
 #
 # Rules: backup_drain
 use strict;

@@ -1,5 +1,6 @@
-# A standby is promoted and used, and then its directory from before that is put back beside the flash that has gone on, to follow the old
-# primary again: none of the pages of the other history is seen. Where flash may have the only copies the start is refused.
+# A standby is promoted and used, and then its directory from before that is put back beside the flash that
+# has gone on, to follow the old primary again: none of the pages of the other history is seen. Where flash
+# may have the only copies the start is refused.
 #
 # Kept by crates/ffi (startup.rs) and log.c: redo points, and where the log ends. Either is enough.
 use strict;

@@ -1,5 +1,5 @@
-# What the log drops has no file any more when redo begins, and may be more than the tier can carry for files that are lost: stage-out does
-# not wait for it, and redo goes on.
+# What the log drops has no file any more when redo begins, and may be more than the tier can carry for files
+# that are lost: stage-out does not wait for it, and redo goes on.
 #
 # Rules: log_drops
 use strict;

@@ -1,5 +1,5 @@
-# Redo evicts pages of relations whose files are missing or shorter than the pages reach: stage-out makes up for that where redo makes the
-# file later, and what redo drops later is gone.
+# Redo evicts pages of relations whose files are missing or shorter than the pages reach: stage-out makes up
+# for that where redo makes the file later, and what redo drops later is gone.
 #
 # Rules: missing_file
 use strict;
@@ -45,7 +45,8 @@ $node->start;
 is(whole($node, 'big'), '300000|45000150000|300000', 'and the rest is there');
 $node->stop;
 
-# A table that was made after the checkpoint, and fills nearly all of the tier; a power cut takes its file away. Redo comes to it last.
+# A table that was made after the checkpoint, and fills nearly all of the tier; a power cut takes its file
+# away. Redo comes to it last.
 $node = tier_node('made', mode => 'durable', flash => 4, conf => "max_wal_size = 4GB\nshared_buffers = 64MB\n");
 $node->start;
 $node->safe_psql('postgres', 'CREATE EXTENSION pg_buffercache');

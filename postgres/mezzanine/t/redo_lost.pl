@@ -1,6 +1,6 @@
-# Redo needs pages that are lost, and without full page images the log does not have them: changes of these pages are passed over, and
-# they stay lost. Other pages of the same records are changed, and a lost map of visibility counts as empty. The start failed, again
-# and again, over one page.
+# Redo needs pages that are lost, and without full page images the log does not have them: changes of these
+# pages are passed over, and they stay lost. Other pages of the same records are changed, and a lost map of
+# visibility counts as empty. The start failed, again and again, over one page.
 #
 # Rules: redo_lost, lost_map
 use strict;

@@ -1,6 +1,7 @@
-# A relation's file is missing, or takes no pages because its disk is full or reports an error: stage-out leaves its pages in the tier and
-# goes on with those of others. Nothing is made in its place; who needs files that are current is told; and when the reason has passed
-# everything is there. Nor is it said that this happened to the page that somebody was about to write.
+# A relation's file is missing, or takes no pages because its disk is full or reports an error: stage-out
+# leaves its pages in the tier and goes on with those of others. Nothing is made in its place; who needs files
+# that are current is told; and when the reason has passed everything is there. Nor is it said that this
+# happened to the page that somebody was about to write.
 #
 # Rules: error_context, exit_on_error, missing_strict, refused_error
 use strict;
@@ -99,7 +100,8 @@ for my $mode (qw(durable drained))
 		like($log, qr/LOG:  could not write block.* "base.*": $reason/, "$mode, $call: the log says why");
 		unlike($log, qr/PANIC|TRAP/, "$mode, $call: nobody ends");
 		$is_told->($call, 0);
-		# A server stops with them in the tier; where disk must have them after a checkpoint, it stops as without a tier.
+		# A server stops with them in the tier; where disk must have them after a checkpoint, it stops as without a
+		# tier.
 		$node->stop('fast', fail_ok => 1);
 		my ($state) = run_command(['pg_controldata', $node->data_dir]);
 		like($state, $mode eq 'durable' ? qr/cluster state: +shut down\n/ : qr/cluster state: +shutting down\n/, "$mode, $call: a stop");

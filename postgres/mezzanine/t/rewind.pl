@@ -1,4 +1,5 @@
-# pg_rewind reads and replaces files. It works between servers whose files are current, and is refused where they are not.
+# pg_rewind reads and replaces files. It works between servers whose files are current, and is refused where
+# they are not.
 #
 # Rules: control_mark, backup_label, rewind_label
 use strict;
@@ -82,8 +83,8 @@ for my $mode (qw(durable drained))
 	$new->stop;
 }
 
-# The label that pg_rewind leaves lifts nothing, in a directory whose newest pages are in a tier that is gone. pg_rewind would have
-# refused this one by its control file; the marker has to hold without that, too.
+# The label that pg_rewind leaves lifts nothing, in a directory whose newest pages are in a tier that is gone.
+# pg_rewind would have refused this one by its control file; the marker has to hold without that, too.
 my $marked = tier_node('marked', mode => 'durable', conf => "mezzanine.drain_on_shutdown = off\n");
 $marked->start;
 $marked->safe_psql('postgres', 'CREATE TABLE t AS SELECT g AS id, 0 AS ver FROM generate_series(1, 5000) g');

@@ -1,6 +1,6 @@
-# pg_rewind of a crashed server from one that goes on running, with its newest pages in the tier: that server brings its files up to
-# date first. Of the blocks that the target has changed on its own, the source's files had versions from before the last common
-# checkpoint, which no log brings up to date.
+# pg_rewind of a crashed server from one that goes on running, with its newest pages in the tier: that server
+# brings its files up to date first. Of the blocks that the target has changed on its own, the source's files
+# had versions from before the last common checkpoint, which no log brings up to date.
 #
 # Rules: backup_drain, rewind_running
 use strict;
@@ -100,7 +100,8 @@ in_order($old);
 is(whole($old, 'untouched'), '5000|12502500|5000', 'so it is after a crash');
 $_->stop for $plain, $old, $new;
 
-# The copy that was started without a tier has a marker still, of the source's: who gives it a tier later has to remove that.
+# The copy that was started without a tier has a marker still, of the source's: who gives it a tier later has
+# to remove that.
 add_tier($plain);
 like(start_fails($plain, 'the marker of the source is not overlooked'), qr/the flash tier of this cluster is not on/, 'it says which');
 unlink $plain->data_dir . '/mezzanine.tier' or die;

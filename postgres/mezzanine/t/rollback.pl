@@ -1,6 +1,7 @@
-# A data directory or a flash device of an earlier moment is put back: of another session, or of the same one with a checkpoint in between or
-# without. Where flash may have the only copies the server refuses; else the tier is emptied, and every row is right. Older flash of the
-# same session and redo point is used: the log has the rest.
+# A data directory or a flash device of an earlier moment is put back: of another session, or of the same one
+# with a checkpoint in between or without. Where flash may have the only copies the server refuses; else the
+# tier is emptied, and every row is right. Older flash of the same session and redo point is used: the log has
+# the rest.
 #
 # Kept by crates/ffi: session.rs, sync_mark.rs and startup.rs.
 use strict;
@@ -22,8 +23,8 @@ sub copy
 	return;
 }
 
-# A server of which each page of a table is in its tier, stopped in order; its redo point stays what it is until the next
-# checkpoint.
+# A server of which each page of a table is in its tier, stopped in order; its redo point stays what it is
+# until the next checkpoint.
 sub stopped_node
 {
 	my ($name, $mode) = @_;
@@ -54,7 +55,8 @@ sub session
 	return;
 }
 
-# What a start has to come to with parts that do not belong together: a refusal for this reason, or an empty tier and these rows.
+# What a start has to come to with parts that do not belong together: a refusal for this reason, or an empty
+# tier and these rows.
 sub comes_apart
 {
 	my ($node, $mode, $why, $ver, $name) = @_;
@@ -192,7 +194,8 @@ for my $mode (qw(durable drained through))
 	}
 }
 
-# A copy of the directory of a running server, put back when pages have left the tier for disk: the log has nothing of them.
+# A copy of the directory of a running server, put back when pages have left the tier for disk: the log has
+# nothing of them.
 my $node = tier_node('running', mode => 'durable', flash => 8);
 $node->start;
 $node->safe_psql('postgres', 'CREATE TABLE t AS SELECT g AS id, 0 AS ver FROM generate_series(1, 5000) g');

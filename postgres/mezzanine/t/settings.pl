@@ -202,7 +202,8 @@ for (
 }
 refused('a time scale below nothing', { model_time_scale => -1 },
 	qr/-1 is outside the valid range for parameter "mezzanine\.model_time_scale"/);
-# A name that is misspelt: in the file, where the server would run without what was meant, after a reload, and in a session.
+# A name that is misspelt: in the file, where the server would run without what was meant, after a reload, and
+# in a session.
 refused('a setting that does not exist', { flash_pth => '/tmp' },
 	qr/FATAL:  there is no setting "mezzanine\.flash_pth"/, qr/DETAIL:  It is set in ".*postgresql\.conf", line \d+/,
 	qr/HINT:  Correct its name or remove it\. The settings of "mezzanine" are: flash_path, flash_size, /);

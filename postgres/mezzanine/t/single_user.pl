@@ -1,4 +1,5 @@
-# A single-user server has no worker: it recovers the tier, carries out its jobs itself, and leaves it in order.
+# A single-user server has no worker: it recovers the tier, carries out its jobs itself, and leaves it in
+# order.
 #
 # Rules: shutdown_drain
 use strict;

@@ -1,5 +1,6 @@
-# With wal_level=minimal relations that are new in their transaction are not logged. Flash from within the transaction is put back
-# beside the newest directory, with no checkpoint in between: redo has nothing for what it holds of their pages.
+# With wal_level=minimal relations that are new in their transaction are not logged. Flash from within the
+# transaction is put back beside the newest directory, with no checkpoint in between: redo has nothing for
+# what it holds of their pages.
 #
 # Rules: skips_log
 use strict;
@@ -41,7 +42,8 @@ COPY moved FROM PROGRAM $rows;
 COPY other FROM PROGRAM $rows;
 END
 	my $session = $node->background_psql('postgres');
-	# By every way on which storage is made: a new table, one that is emptied, in a transaction within, one that is copied as it is.
+	# By every way on which storage is made: a new table, one that is emptied, in a transaction within, one that
+	# is copied as it is.
 	$session->query_safe($_) for (
 		'BEGIN', 'CREATE TABLE made (id int, ver int)', "COPY made FROM PROGRAM $rows",
 		'SAVEPOINT within', 'TRUNCATE filled', "COPY filled FROM PROGRAM $rows", 'RELEASE within',

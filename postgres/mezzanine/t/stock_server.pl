@@ -1,4 +1,5 @@
-# A server that knows nothing of the tier refuses a data directory that lacks pages, and takes one that was shut down.
+# A server that knows nothing of the tier refuses a data directory that lacks pages, and takes one that was
+# shut down.
 #
 # Rules: control_mark, shutdown_drain
 use strict;

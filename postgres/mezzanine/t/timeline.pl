@@ -1,4 +1,5 @@
-# Two histories of one cluster with a checkpoint at the very same position of their logs: the tier of one is not that of the other.
+# Two histories of one cluster with a checkpoint at the very same position of their logs: the tier of one is
+# not that of the other.
 #
 # Rules: timeline
 use strict;
@@ -9,7 +10,8 @@ use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# A checkpoint whose redo point follows the switch to a segment of the log, with the same few records before it in every history.
+# A checkpoint whose redo point follows the switch to a segment of the log, with the same few records before
+# it in every history.
 sub checkpoint_at
 {
 	my ($node, $segment) = @_;

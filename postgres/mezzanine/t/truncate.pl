@@ -1,4 +1,5 @@
-# Blocks that are cut off a file are gone: rows, bits of the visibility map and of the free space map do not come back.
+# Blocks that are cut off a file are gone: rows, bits of the visibility map and of the free space map do not
+# come back.
 #
 # Rules: drop_fork, checkpoint_sync
 use strict;

@@ -1,5 +1,5 @@
-# Redo cuts files in a critical section, and after the death of a process no worker runs before redo is done: redo carries out the
-# tier's jobs itself.
+# Redo cuts files in a critical section, and after the death of a process no worker runs before redo is done:
+# redo carries out the tier's jobs itself.
 #
 # Rules: alone, errors_end_here
 use strict;

@@ -1,5 +1,5 @@
-# Unlogged relations, init forks and temporary tables never enter the tier: after a crash the first are copied from the second, as
-# files.
+# Unlogged relations, init forks and temporary tables never enter the tier: after a crash the first are copied
+# from the second, as files.
 #
 # Kept by the core (BufferTierMayHold).
 use strict;

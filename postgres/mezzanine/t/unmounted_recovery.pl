@@ -1,7 +1,8 @@
-# A machine starts again after a crash, and the file system of a tablespace is not mounted: redo has nothing for it. Stage-out while redo
-# runs makes none of its files anew, with holes in place of what the tier does not have; reads are errors, as without a tier, and once it
-# is mounted everything is there. That goes for as many pages as the tier can hold beside those of others. With more of them the start
-# ends and names a file; nothing is lost, and once that is there the server starts. A stop finds as much room.
+# A machine starts again after a crash, and the file system of a tablespace is not mounted: redo has nothing
+# for it. Stage-out while redo runs makes none of its files anew, with holes in place of what the tier does
+# not have; reads are errors, as without a tier, and once it is mounted everything is there. That goes for as
+# many pages as the tier can hold beside those of others. With more of them the start ends and names a file;
+# nothing is lost, and once that is there the server starts. A stop finds as much room.
 #
 # Rules: missing_old, redo_room, refused_named, exit_on_error, shutdown_room
 use strict;
@@ -11,8 +12,8 @@ use Mezzanine;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# A server crashes with as many pages newer in the tier than in the files as the table has, four rows each, from before the redo point;
-# and what its tablespace lies on is not mounted.
+# A server crashes with as many pages newer in the tier than in the files as the table has, four rows each,
+# from before the redo point; and what its tablespace lies on is not mounted.
 sub unmounted
 {
 	my ($name, $rows) = @_;
@@ -74,7 +75,8 @@ ok($node->poll_query_until('postgres', 'SELECT count(*), sum(id), sum(ver) FROM 
 is(whole($node, 't'), $all, 'more than half of the tier: all rows in their newest version');
 $node->stop;
 
-# The same by a single-user server, which makes the checkpoint at the end itself; that writes most of what was redone.
+# The same by a single-user server, which makes the checkpoint at the end itself; that writes most of what was
+# redone.
 ($node, $space, $path, $all) = unmounted('unmounted_single', 1220);
 my ($said, $statement) = ('', "SELECT sum(ver) FROM big;\n");
 ok(IPC::Run::run([ 'postgres', '--single', '-D', $node->data_dir, '-c', 'shared_buffers=64MB', 'postgres' ],
@@ -87,7 +89,8 @@ $node->start;
 is(whole($node, 't'), $all, 'more than half of the tier: all rows in their newest version, and none is lost to it');
 $node->stop;
 
-# A tablespace goes away under a server that runs. Its stop writes all that is in shared buffers, and finds room in the tier, too.
+# A tablespace goes away under a server that runs. Its stop writes all that is in shared buffers, and finds
+# room in the tier, too.
 ($node, $space, $path, $all) = unmounted('unmounted_stop', 1100);
 mounted($space);
 $node->append_conf('postgresql.conf', 'shared_buffers = 64MB');

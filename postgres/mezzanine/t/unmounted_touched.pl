@@ -1,8 +1,9 @@
-# A file is gone after a crash, not mounted or lost, and the log since the redo point has something for it. Redo makes the file, empty, and
-# extends it over blocks whose newest versions wait in the tier: these have no place in it, and what neither has would be holes, from which
-# rows are read as missing without an error. So the start is refused, each time, and the empty file that is left behind changes nothing.
-# Mounted again, everything is there. What is lost for good gets files of the old length from its owner; then the server starts, and every
-# other table is whole.
+# A file is gone after a crash, not mounted or lost, and the log since the redo point has something for it.
+# Redo makes the file, empty, and extends it over blocks whose newest versions wait in the tier: these have no
+# place in it, and what neither has would be holes, from which rows are read as missing without an error. So
+# the start is refused, each time, and the empty file that is left behind changes nothing. Mounted again,
+# everything is there. What is lost for good gets files of the old length from its owner; then the server
+# starts, and every other table is whole.
 #
 # Rules: missing_old, overwrite, refused_error, refused_named
 use strict;

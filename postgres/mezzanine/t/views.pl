@@ -1,5 +1,5 @@
-# What the views show and who may use which function: the expected output in expected/mezzanine.out, on a server with what is
-# installed.
+# What the views show and who may use which function: the expected output in expected/mezzanine.out, on a
+# server with what is installed.
 use strict;
 use warnings FATAL => 'all';
 

@@ -1,6 +1,7 @@
-# With wal_level=minimal a relation that is created and filled in one transaction is not logged: its file is synced when the
-# transaction commits, so everything has to be in the file. Two rules keep that, and either is enough: the tier takes nothing of it
-# before (skips_log.pl), and a file that is synced is current (copy_database.pl).
+# With wal_level=minimal a relation that is created and filled in one transaction is not logged: its file is
+# synced when the transaction commits, so everything has to be in the file. Two rules keep that, and either is
+# enough: the tier takes nothing of it before (skips_log.pl), and a file that is synced is current
+# (copy_database.pl).
 use strict;
 use warnings FATAL => 'all';
 

@@ -1,5 +1,5 @@
-# The tier's workers take nothing from the server's own: with two worker processes it has its three, parallel queries and logical
-# replication have theirs, and a standby with the same settings and no tier follows.
+# The tier's workers take nothing from the server's own: with two worker processes it has its three, parallel
+# queries and logical replication have theirs, and a standby with the same settings and no tier follows.
 #
 # Kept by the core (bgworker.c): BGWORKER_BUFFER_TIER.
 #

@@ -69,8 +69,8 @@ pub enum MezzFlashIo {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct MezzCallbacks {
-    /// Writes `count` pages to their relations, in this order. Of those that could not be written `refused` is
-    /// set; the reason was logged.
+    /// Writes `count` pages to their relations, in this order. Of those that could not be written `refused`
+    /// is set; the reason was logged.
     pub write_pages: extern "C" fn(pages: *mut MezzDiskPage, count: usize),
     /// Reads a page of a relation as it is on disk; an error was logged. Its file is synced with those that
     /// were written.

@@ -573,8 +573,8 @@ pub(super) unsafe fn open_log(
     let bytes = usize::try_from(unsafe { (*core.base).szOsFile }).unwrap_or(0);
     let mut base = vec![0_u64; bytes.div_ceil(8).max(1)].into_boxed_slice();
     let inner = base.as_mut_ptr().cast::<File>();
-    // A new log is durable in its directory with what says whose it is, at its first write. The base VFS would
-    // sync the directory once more for a file that it may have made.
+    // A new log is durable in its directory with what says whose it is, at its first write. The base VFS
+    // would sync the directory once more for a file that it may have made.
     let is_synced = |database: &Arc<Database>| database.is_log_directory_synced_at_next_write();
     let may_make = flags & (abi::OPEN_CREATE | abi::OPEN_EXCLUSIVE) == abi::OPEN_CREATE;
     let synced = database.as_ref().filter(|database| may_make && is_synced(database));

@@ -1,4 +1,5 @@
-# pg_upgrade takes the files of a server that was shut down with a drain, and refuses others. The new server gets a tier of its own.
+# pg_upgrade takes the files of a server that was shut down with a drain, and refuses others. The new server
+# gets a tier of its own.
 #
 # Rules: control_mark
 use strict;
@@ -27,8 +28,9 @@ my @upgrade = (
 	'-s', $new->host, '-p', $old->port, '-P', $new->port, '--copy');
 chdir $new->basedir or die;
 
-# What it says is not the reason: it has pg_resetwal read pg_control, which guesses what it cannot read, and guesses that there are
-# no checksums. Where there are none it gets as far as the old server, whose log has the reason.
+# What it says is not the reason: it has pg_resetwal read pg_control, which guesses what it cannot read, and
+# guesses that there are no checksums. Where there are none it gets as far as the old server, whose log has
+# the reason.
 sub check
 {
 	my ($target) = @_;
