@@ -6,8 +6,6 @@
 # point, and from the end of redo on a missing directory is an error like a missing file, and takes no lock.
 #
 # Kept by disk.c (mezz_without_errors()).
-#
-# Rules: locks_given_back
 use strict;
 use warnings FATAL => 'all';
 
