@@ -312,7 +312,7 @@ fn a_superblock_that_was_durable_is_never_lost_with_the_cache() {
                 lives.into_iter().enumerate().all(|(life, calls)| {
                     let next = Superblock { generation: first.generation + 1 + life as u64, ..first.clone() };
                     flash.calls_left = calls;
-                    let _ = match number / 216 >> life & 1 {
+                    let _ = match (number / 216) >> life & 1 {
                         0 => write_superblock(&mut flash, &next),
                         _ => write_superblock_in_passing(&mut flash, &next),
                     };
