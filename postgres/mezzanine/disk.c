@@ -562,11 +562,22 @@ crash_within_work(int code, Datum arg)
 		_exit(2);
 }
 
-/* For a process that will carry out work.  What is registered later, as here, comes first at its end. */
+/*
+ * For a process that will carry out work.  Not before_shmem_exit(): whoever takes
+ * his callback out of that list again must find it as the latest one.
+ */
 void
 mezz_watch_exit(void)
 {
-	before_shmem_exit(crash_within_work, (Datum) 0);
+	on_shmem_exit(crash_within_work, (Datum) 0);
+}
+
+/* The end of a transaction comes before that, and may ask the tier: it must not wait for its own process's job. */
+void
+mezz_refuse_exit_within_work(void)
+{
+	if (proc_exit_inprogress)
+		crash_within_work(0, (Datum) 0);
 }
 
 /*

@@ -438,6 +438,7 @@ mezz_ensure_attached(void)
 {
 	MezzMessage message = {0};
 
+	mezz_refuse_exit_within_work();
 	if (mezz_is_attached(mezz_host))
 		return;
 	mezz_watch_exit();

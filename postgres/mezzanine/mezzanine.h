@@ -182,6 +182,7 @@ extern uint64 mezz_disk_address(RelFileLocator rlocator, ForkNumber forknum,
 								BlockNumber blocknum);
 extern bool mezz_without_errors(bool (*work) (const void *), const void *what, bool log_only);
 extern void mezz_watch_exit(void);
+extern void mezz_refuse_exit_within_work(void);
 extern void mezz_tell_refusal(char *detail, size_t size);
 extern void mezz_restore_lengths(void);
 extern void mezz_follow_redo(void);
