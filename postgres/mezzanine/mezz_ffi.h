@@ -400,8 +400,8 @@ typedef struct MezzMessage {
  */
 typedef struct MezzCallbacks {
   /*
-   Writes `count` pages to their relations, in this order. Of those that could not be written `refused` is
-   set; the reason was logged.
+   Writes `count` pages to their relations, in this order. Of those that could not be written `refused`
+   is set; the reason was logged.
    */
   void (*write_pages)(struct MezzDiskPage *pages, uintptr_t count);
   /*
