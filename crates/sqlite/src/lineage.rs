@@ -61,20 +61,19 @@ impl OfProcess {
     }
 
     /// Refuses the log of a database that a process has open from which this one was forked, where this one
-    /// has not opened it for itself.
-    pub(crate) fn refuse_inherited(path: &Path) -> Result<(), Error> {
+    /// has not opened it for itself. One that has no log directory by now is on no tier any more; of a process
+    /// that was not forked nothing is asked.
+    pub(crate) fn refuse_inherited(path: &Path, has_log_directory: impl Fn() -> bool) -> Result<(), Error> {
         let here = Self::here();
         let has_it = |process: &Self| {
             // A thread that this process does not have may hold the lock, and then just opens or closes
             // something.
-            process
-                .named
-                .try_lock()
-                .is_ok_and(|named| named.get(path).is_some_and(|known| known.strong_count() > 0))
+            let named = process.named.try_lock();
+            named.is_ok_and(|named| named.get(path).is_some_and(|known| known.strong_count() > 0))
         };
         let mut known = FIRST.get();
         while let Some(process) = known.filter(|process| !std::ptr::eq(*process, here)) {
-            if has_it(process) && here.database(path).is_none() {
+            if has_it(process) && here.database(path).is_none() && has_log_directory() {
                 return Err(process.origin.refuse("use the log of", path.display()));
             }
             known = process.next.get().map(Box::as_ref);

@@ -248,7 +248,7 @@ pub(crate) fn make_up(database: &Path) -> Result<(), Error> {
 }
 
 /// Whether a file could not be made or written because its disk, or what its owner may use of it, is full.
-pub(crate) fn is_full(error: &io::Error) -> bool {
+fn is_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
@@ -264,6 +264,12 @@ fn share_directory(database: &Path, made: &Path) -> io::Result<()> {
 /// directory may have put a link there, and root must not follow it.
 pub(crate) fn made_anew(database: &Path, path: &Path) -> io::Result<File> {
     absent_is_fine(fs::remove_file(path))?;
+    made(database, path)
+}
+
+/// A file of this name, which there is not yet. It is for nobody else until it is as the database is: who opened
+/// it before that would keep it open.
+fn made(database: &Path, path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     mezzanine_volume::give_to_owner_of(database, &file);
     Ok(file)
@@ -421,12 +427,7 @@ fn said_if_possible(noted: io::Result<()>, writable: bool) -> io::Result<()> {
 
 /// Makes an empty log, if there is none.
 pub(crate) fn make(database: &Path, log: &Path) -> bool {
-    // For nobody else until it is as the database is: who opened it before that would keep it open.
-    let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(log);
-    made.is_ok_and(|made| {
-        mezzanine_volume::give_to_owner_of(database, &made);
-        true
-    })
+    made(database, log).is_ok()
 }
 
 /// The directory is there after a crash.

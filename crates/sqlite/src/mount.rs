@@ -731,13 +731,10 @@ pub(crate) fn database_of_log(log: &Path) -> Option<Arc<Database>> {
 }
 
 /// A child must not make or remove the log of a database that it has inherited and not opened: SQLite finds
-/// out that it may not write there, but for a database in which there is nothing yet. One that has no log
-/// directory is on no tier.
+/// out that it may not write there, but for a database in which there is nothing yet.
 pub(crate) fn refuse_inherited_log(log: &Path) -> Result<(), Error> {
-    match logs::database_of(log) {
-        Some(database) if logs::directory(&database).is_dir() => OfProcess::refuse_inherited(&database),
-        _ => Ok(()),
-    }
+    let Some(database) = logs::database_of(log) else { return Ok(()) };
+    OfProcess::refuse_inherited(&database, || logs::directory(&database).is_dir())
 }
 
 /// Where the log that SQLite calls `name` is, or would be.

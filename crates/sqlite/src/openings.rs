@@ -18,7 +18,7 @@ use mezzanine_volume::Nonce;
 use crate::logs::{absent_is_fine, made_anew, sync_directory};
 
 /// The link, or the file.
-pub(crate) const OPENING: &str = "opening";
+const OPENING: &str = "opening";
 /// While it is being made; a crash or a full disk leaves it.
 pub(crate) const OPENING_NEW: &str = "opening.new";
 

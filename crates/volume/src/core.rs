@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use mezzanine_device::{Device, DeviceError};
-use mezzanine_engine::format::{Nonce, Superblock};
+use mezzanine_engine::format::{Nonce, Superblock, Writing};
 use mezzanine_engine::interleave::rest;
 use mezzanine_engine::interleave::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use mezzanine_engine::interleave::sync::{Arc, Mutex, MutexGuard, RwLock, TryLockError};
@@ -17,7 +17,7 @@ use crate::home::FileInner;
 use crate::note::Table;
 use crate::pacing::Pacing;
 use crate::record::Recording;
-use crate::registry::{Registry, Writing, write_superblock};
+use crate::registry::{Registry, write_superblock};
 use crate::signal::Signal;
 use crate::statistics::Counters;
 
@@ -206,18 +206,17 @@ impl TierHost {
     /// Writes a superblock, with the lock of the last one in hand. Where that was written without a failure,
     /// copies that cannot be read any more are written anew.
     pub(crate) fn write_superblock(&self, next: &Superblock) -> Result<(), DeviceError> {
-        let both_known = self.superblocks_known.swap(false, Ordering::AcqRel);
-        let write = if both_known { Writing::Anew } else { Writing::Unknown };
-        write_superblock(&*self.flash, next, write)?;
-        self.superblocks_known.store(true, Ordering::Release);
-        Ok(())
+        self.write_superblock_as(next, Writing::Unknown)
     }
 
-    /// Writes the superblock of an opening that starts. The change that it starts for, or the next
-    /// superblock, has its second copy made durable.
+    /// Writes the superblock of an opening that starts. The next flush has its second copy made durable.
     pub(crate) fn write_first_superblock(&self) -> Result<(), DeviceError> {
-        let superblock = lock(&self.superblock);
-        write_superblock(&*self.flash, &superblock, Writing::InPassing)?;
+        self.write_superblock_as(&lock(&self.superblock), Writing::InPassing)
+    }
+
+    fn write_superblock_as(&self, next: &Superblock, unknown: Writing) -> Result<(), DeviceError> {
+        let known = self.superblocks_known.swap(false, Ordering::AcqRel);
+        write_superblock(&*self.flash, next, if known { Writing::Known } else { unknown })?;
         self.superblocks_known.store(true, Ordering::Release);
         Ok(())
     }

@@ -8,7 +8,7 @@ use mezzanine_device::memory::splitmix;
 use mezzanine_device::{Device, DeviceError, DirectIo, FileDevice, OpenOptions, Request};
 use mezzanine_engine::format::{
     FORMAT_VERSION_DRAINED, FormatError, Nonce, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, TierState,
-    read_superblock, read_superblock_to_drain,
+    Writing, read_superblock, read_superblock_to_drain,
 };
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{
@@ -21,7 +21,7 @@ use crate::core::{TierHost, TierParts};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::jobs::OWNER;
 use crate::note::Table;
-use crate::registry::{OpenReport, OpenedTier, Writing, write_superblock};
+use crate::registry::{OpenReport, OpenedTier, write_superblock};
 use crate::roster::Roster;
 use crate::volume::Volume;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use mezzanine_device::{Device, DeviceError, DeviceErrorKind};
 use mezzanine_engine::RecoveryReport;
-use mezzanine_engine::format::{self, Superblock, SuperblockError, TierState};
+use mezzanine_engine::format::{Superblock, SuperblockError, TierState, Writing, put_superblock};
 use mezzanine_engine::interleave::sync::atomic::Ordering;
 use mezzanine_engine::planted::{self, Bug};
 
@@ -83,31 +83,15 @@ impl OpenedTier {
     }
 }
 
-/// What is known of the superblock that is written over.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Writing {
-    /// Nothing.
-    Unknown,
-    /// Nothing; and a flush is soon to come.
-    InPassing,
-    /// What both copies say: those that cannot be read any more are written anew.
-    Anew,
-}
-
-/// Makes a superblock durable.
+/// Makes a superblock durable; with [`Writing::InPassing`] one copy of it.
 pub(crate) fn write_superblock(
     flash: &dyn Device,
     superblock: &Superblock,
     writing: Writing,
 ) -> Result<(), DeviceError> {
-    let write = match writing {
-        Writing::Unknown => format::write_superblock,
-        Writing::InPassing => format::write_superblock_in_passing,
-        Writing::Anew => format::rewrite_superblock,
-    };
-    write(&mut Reader(flash), superblock).map_err(|error| match error {
+    put_superblock(&mut Reader(flash), superblock, writing).map_err(|error| match error {
         SuperblockError::Unreadable(error) => {
-            let next = if writing == Writing::Anew {
+            let next = if writing == Writing::Known {
                 "they were written anew and cannot be read either, so the tier cannot be opened again: drain it, or replace the device, while it is in use"
             } else {
                 "nothing was written over them: see to the device and try again"

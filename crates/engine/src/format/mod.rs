@@ -22,8 +22,8 @@ pub use segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 pub use slot::{SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS, SlotEntry, SlotHead};
 pub use superblock::{
     LogPosition, NAMED_BYTES, RedoPoint, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS, Sessions,
-    Superblock, SuperblockError, TierState, read_superblock, read_superblock_to_drain, rewrite_superblock,
-    tier_named_in, write_superblock, write_superblock_in_passing,
+    Superblock, SuperblockError, TierState, Writing, put_superblock, read_superblock,
+    read_superblock_to_drain, tier_named_in, write_superblock,
 };
 
 use std::fmt;

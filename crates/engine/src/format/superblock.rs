@@ -421,7 +421,7 @@ impl Superblock {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SuperblockError<E> {
     /// Neither copy can be read just now, so nobody knows which of them may be overwritten first. Nothing was
-    /// written; or, by [`rewrite_superblock`], both were, and are not to be read either: the tier cannot
+    /// written; or, by [`Writing::Known`], both were, and are not to be read either: the tier cannot
     /// be opened again.
     Unreadable(ReadError),
     /// One of the copies may be torn, the other is whole.
@@ -476,52 +476,39 @@ fn is_pair(first: Worth, second: Worth) -> bool {
     generation == other && turns_fit
 }
 
+/// What a host knows of the superblock that it writes over, and when the next flush comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writing {
+    /// Nothing; both copies are durable afterwards.
+    Unknown,
+    /// Nothing; and the device is flushed soon. One copy is durable afterwards, the other with that flush: until
+    /// then a rotten sector in the first one is not survived.
+    InPassing,
+    /// The host uses the tier and has written the last superblock itself, both copies without a failure. Both
+    /// say the same then, so where neither can be read any more either may be overwritten first: if that is
+    /// torn, the other one is as good.
+    Known,
+}
+
+/// [`put_superblock`] by a host that knows nothing of the one before.
+///
+/// # Errors
+/// As [`put_superblock`].
+pub fn write_superblock<F: WriteFlash>(
+    flash: &mut F,
+    superblock: &Superblock,
+) -> Result<(), SuperblockError<F::Error>> {
+    put_superblock(flash, superblock, Writing::Unknown)
+}
+
 /// Writes both copies, one after the other and first the one that is worth less, so that one whole copy is on
 /// flash, durably, at any moment: a crash may have torn the second copy the last time, and then the first is
 /// the only one.
 ///
 /// # Errors
 /// What `flash` reports. After a failed write one of the copies may be torn, and the other is whole.
-pub fn write_superblock<F: WriteFlash>(
-    flash: &mut F,
-    superblock: &Superblock,
-) -> Result<(), SuperblockError<F::Error>> {
-    put(flash, superblock, Writing { both_known: false, in_passing: false })
-}
-
-/// As [`write_superblock`], by a host that uses the tier and has written the last superblock itself, both
-/// copies without a failure. Both say the same then, so where neither can be read any more either may be
-/// overwritten first: if that is torn, the other one is as good.
-///
-/// # Errors
-/// As [`write_superblock`]; `Unreadable` if flash keeps neither copy.
-pub fn rewrite_superblock<F: WriteFlash>(
-    flash: &mut F,
-    superblock: &Superblock,
-) -> Result<(), SuperblockError<F::Error>> {
-    put(flash, superblock, Writing { both_known: true, in_passing: false })
-}
-
-/// As [`write_superblock`], of which one copy is durable afterwards. The other becomes so with the next flush
-/// of the device, which is soon to come: until then a rotten sector in the first one is not survived.
-///
-/// # Errors
-/// As [`write_superblock`].
-pub fn write_superblock_in_passing<F: WriteFlash>(
-    flash: &mut F,
-    superblock: &Superblock,
-) -> Result<(), SuperblockError<F::Error>> {
-    put(flash, superblock, Writing { both_known: false, in_passing: true })
-}
-
-/// How a superblock is written.
-#[derive(Clone, Copy)]
-struct Writing {
-    both_known: bool,
-    in_passing: bool,
-}
-
-fn put<F: WriteFlash>(
+/// `Unreadable` if neither can be read and they are not [`Writing::Known`], or if flash keeps neither copy.
+pub fn put_superblock<F: WriteFlash>(
     flash: &mut F,
     superblock: &Superblock,
     writing: Writing,
@@ -546,7 +533,7 @@ fn put<F: WriteFlash>(
     });
     copies.sort_unstable();
     let unreadable = copies.iter().all(|(worth, _)| *worth == Worth::Unreadable);
-    let heals = writing.both_known && !planted::is(Bug::UnreadSuperblocksKept);
+    let heals = writing == Writing::Known && !planted::is(Bug::UnreadSuperblocksKept);
     if let (true, false, Some(error)) = (unreadable, heals, unread) {
         return Err(SuperblockError::Unreadable(error));
     }
@@ -563,7 +550,7 @@ fn put<F: WriteFlash>(
     flash.flush().map_err(SuperblockError::Failed)?;
     flash.write(second, &superblock.encode_copy(Turn::Second)).map_err(SuperblockError::Failed)?;
     let heals = none_whole && heals && !planted::is(Bug::HealedUnread);
-    if !writing.in_passing || heals {
+    if writing != Writing::InPassing || heals {
         flash.flush().map_err(SuperblockError::Failed)?;
     }
     if heals {

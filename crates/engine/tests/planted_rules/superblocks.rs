@@ -1,8 +1,7 @@
 //! Of the two copies of the superblock one is whole, whatever could not be read or written.
 
 use mezzanine_engine::format::{
-    FormatError, SUPERBLOCK_OFFSETS, Superblock, read_superblock, write_superblock,
-    write_superblock_in_passing,
+    FormatError, SUPERBLOCK_OFFSETS, Superblock, Writing, put_superblock, read_superblock, write_superblock,
 };
 use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_engine::{ReadError, ReadFlash, WriteFlash};
@@ -312,10 +311,11 @@ fn a_superblock_that_was_durable_is_never_lost_with_the_cache() {
                 lives.into_iter().enumerate().all(|(life, calls)| {
                     let next = Superblock { generation: first.generation + 1 + life as u64, ..first.clone() };
                     flash.calls_left = calls;
-                    let _ = match (number / 216) >> life & 1 {
-                        0 => write_superblock(&mut flash, &next),
-                        _ => write_superblock_in_passing(&mut flash, &next),
+                    let writing = match (number / 216) >> life & 1 {
+                        0 => Writing::Unknown,
+                        _ => Writing::InPassing,
                     };
+                    let _ = put_superblock(&mut flash, &next, writing);
                     flash.survives()
                 })
             })

@@ -546,6 +546,11 @@ static LOG_METHODS: IoMethods = IoMethods {
     ..IoMethods::NONE
 };
 
+/// SQLite's code of an error: that of a full disk, or else this.
+fn full_or(error: &Error, code: c_int) -> c_int {
+    if matches!(error.errno(), libc::ENOSPC | libc::EDQUOT) { abi::FULL } else { code }
+}
+
 /// # Safety
 /// As for `xOpen`.
 pub(super) unsafe fn open_log(
@@ -556,15 +561,12 @@ pub(super) unsafe fn open_log(
     out: *mut c_int,
 ) -> c_int {
     let database = mount::database_of_log(path);
-    if database.is_none() {
-        if let Err(error) = mount::refuse_inherited_log(path) {
-            return core.fail(&error, abi::CANTOPEN);
-        }
+    if let Err(error) = mount::refuse_inherited_log(path) {
+        return core.fail(&error, abi::CANTOPEN);
     }
     if let Some(database) = database.as_ref().filter(|_| flags & abi::OPEN_CREATE != 0) {
         if let Err(error) = database.provide_log_directory() {
-            let full = matches!(error.errno(), libc::ENOSPC | libc::EDQUOT);
-            return core.fail(&error, if full { abi::FULL } else { abi::CANTOPEN });
+            return core.fail(&error, full_or(&error, abi::CANTOPEN));
         }
     }
     let place = mount::place_of_log(path);
@@ -774,8 +776,7 @@ log_methods! {
     log_write = xWrite(data: *const c_void, amount: c_int, offset: i64), else abi::IOERR_WRITE,
         first |log, data, amount, offset| {
             if let Err(error) = log.begin() {
-                let full = matches!(error.errno(), libc::ENOSPC | libc::EDQUOT);
-                return log.core.fail(&error, if full { abi::FULL } else { abi::IOERR_WRITE });
+                return log.core.fail(&error, full_or(&error, abi::IOERR_WRITE));
             }
             log.note_commit(data, amount);
             if let Some(error) = (offset == 0).then(|| log.hand_over().err()).flatten() {
