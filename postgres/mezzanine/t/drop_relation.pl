@@ -6,6 +6,7 @@ use strict;
 use warnings FATAL => 'all';
 
 use Mezzanine;
+use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = tier_node('drop', mode => 'durable', flash => 8);
@@ -42,4 +43,5 @@ $node->safe_psql('postgres', 'CHECKPOINT');
 ok(!-e $path, 'redo of a drop reaches the tier');
 $node->stop;
 ok(!-e $path, 'and nothing is left to be drained');
+unlike(slurp_file($node->logfile), qr/could not (?:open|write)/, 'stage-out has met no file that is gone');
 done_testing();
