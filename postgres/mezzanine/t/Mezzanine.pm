@@ -15,7 +15,7 @@ use Test::More;
 
 our @EXPORT = qw(
   tier_node tier_standby add_tier exchange flash_path without_tier evict crash file_lsn page_lsn is_stale relation_path
-  whole start_fails log_since only_for create_extension spoil
+  whole start_fails log_since only_for create_extension spoil clean_pages_node look_at frames_of
 );
 
 # A new server of 1 MB of shared buffers with a tier.
@@ -123,6 +123,43 @@ sub evict
 			"SELECT count(pg_buffercache_evict(bufferid)) FROM pg_buffercache WHERE $which");
 	}
 	return;
+}
+
+# A running server whose clean pages are those of an older directory in the end: redo takes what it finds, for
+# there are no page images, and nothing logs snapshots of running transactions. Its table "filler" has more
+# pages than the tier has frames. In durable such a directory is refused (rollback.pl).
+sub clean_pages_node
+{
+	my ($name) = @_;
+	my $node = tier_node($name, mode => 'drained', flash => 4,
+		conf => "wal_level = minimal\nmax_wal_senders = 0\nfull_page_writes = off\n");
+
+	$node->start;
+	create_extension($node);
+	$node->safe_psql('postgres', 'CREATE EXTENSION pg_buffercache; CREATE EXTENSION pageinspect');
+	$node->safe_psql('postgres', q{CREATE TABLE filler AS SELECT repeat('x', 900) FROM generate_series(1, 8000)});
+	$node->safe_psql('postgres', 'SELECT count(*) FROM filler');
+	return $node;
+}
+
+# Looks at the first pages of a fork, or at all, as a whole, which sets no hint bits: they would be logged. So
+# many other pages than the buffer pool has push those of the table out of it.
+sub look_at
+{
+	my ($node, $table, $pages, $fork) = @_;
+	$fork //= 'main';
+	$pages //= "pg_relation_size('$table', '$fork') / 8192";
+	$node->safe_psql('postgres', "SELECT count(get_raw_page('$table', '$fork', b::int)), count(CASE WHEN b % 16 = 0 THEN pg_sleep(0.005)::text END)
+		FROM generate_series(0, $pages - 1) b");
+	return;
+}
+
+# How many pages of a fork, by its number, are on flash as clean ones, and how many are in the tier besides.
+sub frames_of
+{
+	my ($node, $table, $fork) = @_;
+	return $node->safe_psql('postgres', "SELECT count(*) FILTER (WHERE NOT isdirty AND NOT isstaged), count(*) FILTER (WHERE isdirty OR isstaged)
+		FROM pg_mezzanine_frames WHERE relfilenode = pg_relation_filenode('$table') AND relforknumber = $fork");
 }
 
 # Stops a server as a crash does: shared memory is lost and nothing is written any more. It is not started

@@ -12,18 +12,9 @@ use Mezzanine;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-# Without page images, which redo takes whatever it finds. In durable a directory is refused that has not seen
-# the syncs of its files (rollback.pl). No snapshots of running transactions are logged.
-my $node = tier_node('clean', mode => 'drained', flash => 4,
-	conf => "wal_level = minimal\nmax_wal_senders = 0\nfull_page_writes = off\n");
+my $node = clean_pages_node('clean');
 my $data = $node->data_dir;
 my $copy = $node->basedir . '/copy';
-$node->start;
-create_extension($node);
-$node->safe_psql('postgres', 'CREATE EXTENSION pg_buffercache; CREATE EXTENSION pageinspect');
-# More pages than the tier has frames.
-$node->safe_psql('postgres', q{CREATE TABLE filler AS SELECT repeat('x', 900) FROM generate_series(1, 8000)});
-$node->safe_psql('postgres', 'SELECT count(*) FROM filler');
 $node->safe_psql('postgres', 'CREATE TABLE t AS SELECT g AS id, 0 AS ver FROM generate_series(1, 3000) g');
 # Hint bits are set, and logged, before the checkpoint.
 whole($node, 't');
@@ -33,24 +24,6 @@ $node->safe_psql('postgres', 'CHECKPOINT');
 my $path = relation_path($node, 't');
 my $before = file_lsn($path, 0);
 
-# Looks at pages as a whole, which sets no hint bits: they would be logged. So many other pages than the
-# buffer pool has push those of the table out of it.
-sub look
-{
-	my ($table, $pages) = @_;
-	$pages //= "pg_relation_size('$table') / 8192";
-	$node->safe_psql('postgres', "SELECT count(get_raw_page('$table', b::int)), count(CASE WHEN b % 16 = 0 THEN pg_sleep(0.005)::text END)
-		FROM generate_series(0, $pages - 1) b");
-	return;
-}
-
-# How many of the table's pages are on flash as clean ones, and how many are in the tier besides.
-sub frames
-{
-	return $node->safe_psql('postgres', q{SELECT count(*) FILTER (WHERE NOT isdirty AND NOT isstaged), count(*) FILTER (WHERE isdirty OR isstaged)
-		FROM pg_mezzanine_frames WHERE relfilenode = pg_relation_filenode('t') AND relforknumber = 0});
-}
-
 # The pages go to disk; those of others take their frames; and then they come in again, as clean ones. Clean
 # pages enter as far as the tier has room for them just then, so it takes some attempts.
 sub become_clean
@@ -59,13 +32,13 @@ sub become_clean
 	$node->safe_psql('postgres',
 		q{SELECT count(pg_buffercache_evict(bufferid)) FROM pg_buffercache WHERE relfilenode = pg_relation_filenode('t')}) for 1 .. 2;
 	$node->safe_psql('postgres', 'SELECT mezzanine_drain()');
-	look('filler') until frames() eq '0|0' or ++$look > 50;
+	look_at($node, 'filler') until frames_of($node, 't', 0) eq '0|0' or ++$look > 50;
 	die 'the pages stay in the tier' if $look > 50;
-	for (1 .. 50)
+	for (1 .. 100)
 	{
-		look('t');
-		look('filler', 200);
-		last if frames() =~ /^\d\d+\|0$/;
+		look_at($node, 't');
+		look_at($node, 'filler', 200);
+		last if frames_of($node, 't', 0) =~ /^\d\d+\|0$/;
 	}
 	return $node->lsn('flush');
 }
@@ -79,7 +52,7 @@ system_or_bail('cp', '-a', $data, $copy);
 is(file_lsn("$copy/" . substr($path, length($data) + 1), 0), $before, 'the copy has the file of before, and the log');
 is(become_clean(), $end, 'nothing was logged since');
 isnt(file_lsn($path, 0), $before, 'the newest version of the pages was written to the file since');
-like(frames(), qr/^\d\d+\|0$/, 'and the tier has it as a clean one');
+like(frames_of($node, 't', 0), qr/^\d\d+\|0$/, 'and the tier has it as a clean one');
 crash($node);
 
 exchange($node, $copy);
