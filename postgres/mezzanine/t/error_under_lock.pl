@@ -1,9 +1,9 @@
-# What stage-out meets under a lightweight lock (the directory of a tablespace that is gone and cannot be
-# made) ends in the extension: no error jumps over the library, and the lock is given back. A server with
-# assertions checks that it is.
+# A directory of a tablespace that is gone, and cannot be made, while redo runs and afterwards: stage-out does
+# not try to make it for what the log drops, nor for what the tier had before the redo point, and from the end
+# of redo on it is missed like a file.
 #
-# While redo runs stage-out makes no file of what the log drops, nor of what the tier had before the redo
-# point, and from the end of redo on a missing directory is an error like a missing file, and takes no lock.
+# That was how stage-out met an error under a lightweight lock (mezz_without_errors() gives the lock back). What
+# is left where it still can, a file made since the checkpoint, this does not draw.
 #
 # Kept by disk.c (mezz_without_errors()).
 use strict;
