@@ -2,10 +2,8 @@
 # not try to make it for what the log drops, nor for what the tier had before the redo point, and from the end
 # of redo on it is missed like a file.
 #
-# That was how stage-out met an error under a lightweight lock (mezz_without_errors() gives the lock back). What
-# is left where it still can, a file made since the checkpoint, this does not draw.
-#
-# Kept by disk.c (mezz_without_errors()).
+# That was how stage-out met an error under a lightweight lock, which mezz_without_errors() in disk.c gives
+# back. What is left where it still can, a file made since the checkpoint, this does not draw.
 use strict;
 use warnings FATAL => 'all';
 
