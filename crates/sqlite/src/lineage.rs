@@ -61,8 +61,8 @@ impl OfProcess {
     }
 
     /// Refuses the log of a database that a process has open from which this one was forked, where this one
-    /// has not opened it for itself. One that has no log directory by now is on no tier any more; of a process
-    /// that was not forked nothing is asked.
+    /// has not opened it for itself. One that has no log directory by now is on no tier any more; of a
+    /// process that was not forked nothing is asked.
     pub(crate) fn refuse_inherited(path: &Path, has_log_directory: impl Fn() -> bool) -> Result<(), Error> {
         let here = Self::here();
         let has_it = |process: &Self| {

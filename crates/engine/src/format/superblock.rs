@@ -481,8 +481,8 @@ fn is_pair(first: Worth, second: Worth) -> bool {
 pub enum Writing {
     /// Nothing; both copies are durable afterwards.
     Unknown,
-    /// Nothing; and the device is flushed soon. One copy is durable afterwards, the other with that flush: until
-    /// then a rotten sector in the first one is not survived.
+    /// Nothing; and the device is flushed soon. One copy is durable afterwards, the other with that flush:
+    /// until then a rotten sector in the first one is not survived.
     InPassing,
     /// The host uses the tier and has written the last superblock itself, both copies without a failure. Both
     /// say the same then, so where neither can be read any more either may be overwritten first: if that is
