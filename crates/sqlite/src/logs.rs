@@ -267,8 +267,8 @@ pub(crate) fn made_anew(database: &Path, path: &Path) -> io::Result<File> {
     made(database, path)
 }
 
-/// A file of this name, which there is not yet. It is for nobody else until it is as the database is: who opened
-/// it before that would keep it open.
+/// A file of this name, which there is not yet. It is for nobody else until it is as the database is: who
+/// opened it before that would keep it open.
 fn made(database: &Path, path: &Path) -> io::Result<File> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     mezzanine_volume::give_to_owner_of(database, &file);
