@@ -20,6 +20,7 @@
 
 use crate::control::NONE;
 use crate::directory::{DIRTY, DRAINED, SINCE_MAX, VALID, WRITTEN, is_lost, needs_disk, since};
+use crate::format::{RedoPoint, Superblock};
 use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
 use crate::lane::{DRAIN, LANE_IDLE, LANE_SCANNING, LANE_TO_READ, LanePage};
 use crate::planted::{self, Bug};
@@ -230,6 +231,23 @@ impl Tier {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
         Mark(control.mark.add(1) + 1)
+    }
+
+    /// Step one of a database's checkpoint that is otherwise complete: the superblock by which the tier covers
+    /// everything before `point`. Made durable before the database's control file names it.
+    ///
+    /// The checkpoint is complete in the tier's part when the ticket of a [`Tier::request_sync`] after the
+    /// flush of the buffer pool is durable, and with sync mode `drained` the drain up to its mark is done.
+    ///
+    /// From then on redo has nothing for what came before, so what was durable by then must be there: the
+    /// superblock says which groups that are. One of them that has rotted would be taken for torn by the
+    /// loss of power otherwise, if none after it says that it was durable. (A tier with a slot directory has no
+    /// chain of groups.)
+    #[must_use]
+    pub fn promised(&self, superblock: &Superblock, point: RedoPoint) -> Superblock {
+        let uncounted = self.geometry.slot_directory().is_some() || planted::is(Bug::PromiseUncounted);
+        let durable_sequence = if uncounted { superblock.durable_sequence } else { self.durable_groups() };
+        Superblock { durable_sequence, ..superblock.with_pending(point) }
     }
 
     /// Has stage-out write the newest version of every dirty page of `scope` to disk, and sync it.

@@ -672,6 +672,9 @@ bugs! {
         /// behind them, are looked at as if their groups could be torn, and one that has rotted ends the
         /// recovery. It was so once.
         KnownEndVerified,
+        /// The superblock of a checkpoint does not say which groups were durable when it was completed: one
+        /// that has rotted since, and that no later group follows, is taken for a torn one. It was so once.
+        PromiseUncounted,
         /// What one read brings is believed: of flash, when a tier is found and recovered, and of a disk,
         /// when a file is attached or its header guarded. It was so once.
         OneReadBelieved,

@@ -279,7 +279,7 @@ impl Host {
     /// # Errors
     /// If the superblock cannot be written.
     pub fn checkpoint_synced(&self, redo: RedoPoint) -> Result<(), Refusal> {
-        self.replace_superblock(|superblock| superblock.with_pending(redo)).map(drop)
+        self.replace_superblock(|superblock| self.tier().promised(superblock, redo)).map(drop)
     }
 
     /// The server is on this timeline from now on: pages that come in are of its log.

@@ -49,6 +49,8 @@ mod giving_up;
 
 pub(crate) mod checkers;
 
+pub(crate) mod relied;
+
 pub(crate) mod stop;
 
 pub mod world;

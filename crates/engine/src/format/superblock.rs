@@ -124,6 +124,8 @@ pub struct Superblock {
     /// Of a database in sync mode `durable`: what came from this position of its log on counts as dirty,
     /// whatever its record says, for disk may lack it; 0 if nothing does. See [`crate::Tier::redone`].
     pub redone_from: u64,
+    /// Groups before this one were durable when a checkpoint was completed: see [`crate::Tier::promised`].
+    pub durable_sequence: u64,
     /// Parameters.
     pub config: TierConfig,
 }
@@ -147,6 +149,7 @@ impl Superblock {
             sessions: Sessions::default(),
             nonces: Nonces::default(),
             redone_from: 0,
+            durable_sequence: 0,
             config: geometry.config().clone(),
         }
     }
@@ -176,6 +179,7 @@ impl Superblock {
             front: 0,
             nonces: self.nonces.after(1),
             redone_from: 0,
+            durable_sequence: 0,
             ..self.clone()
         }
     }
@@ -184,6 +188,13 @@ impl Superblock {
     /// in it.
     pub(crate) fn holds_nothing(&self) -> bool {
         self.state != TierState::Open && self.end_sequence == 0
+    }
+
+    /// Groups before this one were durable when this was written: the tier was left in order behind them, or
+    /// recovered, or a checkpoint relied on them.
+    pub fn known_end(&self) -> u64 {
+        let closed = if self.state == TierState::Open { 0 } else { self.end_sequence };
+        closed.max(self.epoch_sequence).max(self.durable_sequence)
     }
 
     /// The superblock with the nonce of the epoch that begins with it, which the host has drawn.
@@ -198,12 +209,8 @@ impl Superblock {
         self.nonces.get(self.epoch.checked_sub(epoch)?)
     }
 
-    /// Step one of a database's checkpoint that is otherwise complete: the tier covers everything before
-    /// `point`. Made durable before the database's control file names it.
-    ///
-    /// The checkpoint is complete in the tier's part when the ticket of a [`crate::Tier::request_sync`] after
-    /// the flush of the buffer pool is durable, and with sync mode `drained` the drain up to its mark is
-    /// done.
+    /// The superblock by which the database may make this redo pointer its own: see
+    /// [`crate::Tier::promised`].
     pub fn with_pending(&self, point: RedoPoint) -> Self {
         Self { generation: self.generation + 1, pending: point, ..self.clone() }
     }
@@ -294,7 +301,7 @@ impl Superblock {
         writer.u32(config.returning_only.into()).u64(config.remembered_pages.map_or(0, |pages| pages + 1));
         writer.bytes(&self.sessions.confirmed).bytes(&self.sessions.pending);
         self.nonces.write(&mut writer);
-        writer.u64(self.redone_from);
+        writer.u64(self.redone_from).u64(self.durable_sequence);
         debug_assert!(writer.at() <= TURN_AT);
         out[TURN_AT] = turn.code();
         let checksum = crc32c::crc32c(&out[..CHECKSUM_AT]);
@@ -383,13 +390,15 @@ impl Superblock {
         let sessions = Sessions { confirmed: reader.bytes(), pending: reader.bytes() };
         let nonces = Nonces::read(&mut reader);
         let redone_from = reader.u64();
+        // Zero in tiers of earlier builds.
+        let durable_sequence = reader.u64();
         if u64::from(ring_shift) >= frames {
             return Err(odd("ring"));
         }
         config.geometry().map_err(|error| FormatError::Damaged(format!("a superblock with {error}")))?;
         let numbers: [(Bound, &[u64]); 3] = [
             (Bound::Generation, &[generation]),
-            (Bound::Sequence, &[epoch_sequence, end_sequence]),
+            (Bound::Sequence, &[epoch_sequence, end_sequence, durable_sequence]),
             (Bound::Position, &[front]),
         ];
         if !plausible(epoch, &numbers) || origin_epoch > epoch {
@@ -411,6 +420,7 @@ impl Superblock {
             sessions,
             nonces,
             redone_from,
+            durable_sequence,
             config,
         };
         Ok((superblock, version))

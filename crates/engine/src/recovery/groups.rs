@@ -234,25 +234,15 @@ impl Scan<'_, '_> {
             && !planted::is(Bug::UnreadableEndsRecovery)
     }
 
-    /// Groups before this one were durable, as the superblock says: when the tier was left in order, or when
-    /// it was last recovered. What cannot be read of their pages is no sign of a torn group.
-    fn known_end(&self) -> u64 {
-        if planted::is(Bug::KnownEndVerified) {
-            return 0;
-        }
-        match self.superblock.state {
-            TierState::Open => self.superblock.epoch_sequence,
-            _ => self.superblock.end_sequence.max(self.superblock.epoch_sequence),
-        }
-    }
-
     /// Cuts the chain at the first group beyond the durable mark that has a torn page.
     pub(super) fn cut_torn(
         &mut self,
         found: &mut Vec<Found>,
         segments_end: u64,
     ) -> Result<(), RecoveryError> {
-        let known = segments_end.max(self.known_end());
+        // What cannot be read of the pages of groups that were durable is no sign of a torn group.
+        let known = if planted::is(Bug::KnownEndVerified) { 0 } else { self.superblock.known_end() };
+        let known = segments_end.max(known);
         let mark = found.last().map_or(known, |last| last.durable.max(known));
         if self.geometry.placed.is_some() {
             return self.cut_torn_in_place(found, mark);
@@ -423,7 +413,7 @@ impl Scan<'_, '_> {
             ));
         }
         let marked = found.iter().map(|group| group.durable).max().unwrap_or(segments_end.sequence);
-        if self.superblock.epoch_sequence > sequence || marked > sequence {
+        if self.superblock.known_end() > sequence || marked > sequence {
             return Err(damaged(&format!("group {sequence} was durable and is gone"), offset));
         }
         // Groups written after the break may know more. They can lie only within the groups that

@@ -2,12 +2,14 @@
 //!
 //! What no group has stated to be durable may be torn by the loss of power: recovery looks at its pages, and
 //! a wrong checksum makes a group and all behind it absent. The superblock knows more: a tier that was closed
-//! in order ends where it says, and one that was recovered had everything up to there. Such a tier was
-//! refused as damaged for one rotten page, or one that a device gave back wrong, in the groups of its last
-//! flush.
+//! in order ends where it says, one that was recovered had everything up to there, and a checkpoint of a
+//! database says what it relies on. A closed or recovered tier was refused as damaged for one rotten page, or
+//! one that a device gave back wrong, in the groups of its last flush; after a checkpoint and a crash these
+//! groups were left out without a word, and redo has nothing for their pages.
 
-use mezzanine_engine::planted::{Bug, set};
-use mezzanine_engine::{Design, Lookup, RecoveryError, TierConfig};
+use mezzanine_engine::format::SUMMARY_MAGIC;
+use mezzanine_engine::planted::{Bug, only_with, set};
+use mezzanine_engine::{Design, Lookup, RecoveryError, RedoPoint, TierConfig};
 
 use crate::common::{Host, page};
 use crate::id;
@@ -77,5 +79,37 @@ fn a_rotten_page_in_the_last_groups_of_a_closed_tier_is_lost_alone() {
 fn a_rotten_page_in_groups_that_were_recovered_once_is_lost_alone() {
     for design in [Design::FaceGr, Design::Lc] {
         held(|| each(&mut host(design).reopen(false)));
+    }
+}
+
+/// A database with nothing but the tier for its pages has completed a checkpoint, and power fails.
+fn relied_on(design: Design) -> Host {
+    let mut host = host(design);
+    host.superblock = host.tier.promised(&host.superblock, RedoPoint { redo: 20, timeline: 1 });
+    host
+}
+
+#[test]
+fn a_rotten_page_in_the_groups_that_a_checkpoint_relied_on_is_lost_alone() {
+    for design in [Design::FaceGr, Design::Lc] {
+        held(|| each(&mut relied_on(design)));
+        only_with(&[Bug::PromiseUncounted], || each(&mut relied_on(design)) == Ok(true));
+    }
+}
+
+/// So is a tier that lacks one of them as a whole.
+#[test]
+fn a_rotten_summary_of_a_group_that_a_checkpoint_relied_on_ends_recovery() {
+    for design in [Design::FaceGr, Design::Lc] {
+        only_with(&[Bug::PromiseUncounted], || {
+            let mut host = relied_on(design);
+            let last = host.flash.0.chunks_exact(4096).rposition(|frame| frame.starts_with(&SUMMARY_MAGIC));
+            host.flash.0[last.unwrap() * 4096 + 100] ^= 1;
+            let superblock = host.superblock.clone();
+            match host.flash.recover(&superblock) {
+                Err(RecoveryError::Damaged { what, .. }) => what.contains("was durable and is gone"),
+                _ => false,
+            }
+        });
     }
 }

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use mezzanine_engine::format::{GroupSummary, SUPERBLOCK_OFFSETS, Superblock, TierState, read_superblock};
+use mezzanine_engine::format::{GroupSummary, SUPERBLOCK_OFFSETS, Superblock, read_superblock};
 use mezzanine_engine::{Blank, ReadError, ReadFlash, Tier};
 
 use crate::failure::{Checked, Failure};
@@ -19,8 +19,8 @@ const METADATA_AT: u64 = 65_536;
 /// A page of the server: relation, fork and block.
 pub(super) type PageName = (u32, u32, u32);
 
-/// Places that may rot, by what is there. Frames of groups that no later group calls durable are left out:
-/// damage there cannot be told from a write that a power cut tore.
+/// Places that may rot, by what is there. Frames of groups that neither a later one nor the superblock calls
+/// durable are left out: damage there cannot be told from a write that a power cut tore.
 #[derive(Debug, Default)]
 pub(super) struct Places {
     /// Frames of pages that are newer than on disk, or count as such after a crash.
@@ -121,8 +121,7 @@ fn read_groups(file: &File, superblock: &Superblock, first_frame: u64, frames: u
 /// The frames of groups that nothing calls durable.
 fn unproven_frames(groups: &[Group], superblock: &Superblock, summary: u64, frames: u64) -> HashSet<u64> {
     let stated = groups.iter().map(|group| group.summary.durable).max().unwrap_or(0);
-    let closed = if superblock.state == TierState::Open { 0 } else { superblock.end_sequence };
-    let durable = stated.max(closed);
+    let durable = stated.max(superblock.known_end());
     let last = groups.iter().filter(|group| group.summary.sequence >= durable);
     last.flat_map(|group| {
         let begin = group.summary_frames[0];

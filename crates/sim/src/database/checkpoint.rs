@@ -17,6 +17,7 @@ use mezzanine_engine::{
 use super::log::Lsn;
 use super::machine::Control;
 use super::places::Extent;
+use super::relied::Relied;
 use super::scenario::Tearing;
 use super::server::Server;
 use super::stop::Stop;
@@ -29,6 +30,8 @@ pub(super) struct Checkpoint {
     mark: Mark,
     /// Whether the disk alone suffices from this checkpoint on.
     pub(super) drains: bool,
+    /// Groups that were durable when the tier had been synced for it.
+    synced: u64,
     phase: Phase,
 }
 
@@ -55,6 +58,7 @@ impl Server<'_> {
             return Ok(());
         };
         let (redo, mark, drains) = (checkpoint.redo, checkpoint.mark, checkpoint.drains);
+        let mut synced = checkpoint.synced;
         let phase = match checkpoint.phase {
             Phase::WritingPages => {
                 let waiting = self.pool.before_mark(&mut self.world.random);
@@ -67,6 +71,7 @@ impl Server<'_> {
                 if !self.is_durable(&ticket)? {
                     return self.work_for("a sync for a checkpoint");
                 }
+                synced = self.tier.durable_groups();
                 if self.tier_is_clean() {
                     Phase::SyncingDisk
                 } else if drains {
@@ -94,6 +99,7 @@ impl Server<'_> {
             }
             Phase::ControlFile => {
                 self.move_redo(redo)?;
+                self.world.relied = Some(Relied::on(&self.superblock, synced, redo));
                 self.checkpoint = None;
                 return Ok(());
             }
@@ -101,6 +107,7 @@ impl Server<'_> {
         self.world.trace(|| format!("checkpoint {redo}: {phase:?}"));
         if let Some(checkpoint) = &mut self.checkpoint {
             checkpoint.phase = phase;
+            checkpoint.synced = synced;
         }
         Ok(())
     }
@@ -135,7 +142,7 @@ impl Server<'_> {
             let begun = self.tier.request_drain(&DrainScope { before: Some(mark), range: None });
             self.world.trace(|| format!("a drain before {mark:?}: {begun:?}"));
         }
-        self.checkpoint = Some(Checkpoint { redo, mark, drains, phase: Phase::WritingPages });
+        self.checkpoint = Some(Checkpoint { redo, mark, drains, synced: 0, phase: Phase::WritingPages });
     }
 
     /// Makes the tier know the redo pointer that the control file will have.
@@ -146,7 +153,7 @@ impl Server<'_> {
         let forced = world.machine.log.force(redo);
         world.done("force the log", forced)?;
         self.confirm_redo()?;
-        self.write_superblock(self.superblock.with_pending(redo_point(redo)))
+        self.write_superblock(self.tier.promised(&self.superblock, redo_point(redo)))
     }
 
     /// The tier may take the control file's redo pointer for granted.

@@ -4,9 +4,10 @@
 //! - The database starts with every page right, or a page is reported as lost, or the start is refused as
 //!   damaged; rubbish and pages of other places are never read.
 //! - Where disk and log suffice, the tier is discarded and every page is right.
-//! - After a crash, damage to its newest groups looks like a torn write (see *Not covered* in
-//!   `docs/reliability.md`): then redo may find a page older than its record says, which the database sees by
-//!   the page's LSN.
+//! - Every group that the last checkpoint relied on is there. After a crash, damage to later ones looks like a
+//!   torn write: redo has what they held. But where the power cut tore one after them that had taken the
+//!   place of older pages, redo may find a page older than its record says, which the database sees by the
+//!   page's LSN.
 //!
 //! The machine itself is not touched.
 
@@ -71,6 +72,7 @@ impl World {
         copy.thinned.clone_from(&self.thinned);
         copy.orphaned.clone_from(&self.orphaned);
         copy.formats = self.formats;
+        copy.relied = self.relied;
         copy.traced = self.traced;
         // What is refused or discarded then is so on good grounds.
         copy.swapped = Some(Image::default());

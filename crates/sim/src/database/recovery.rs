@@ -71,6 +71,7 @@ impl World {
 
     fn format(&mut self, control: &Control) -> Result<Superblock, Stop> {
         self.formats += 1;
+        self.relied = None;
         let mut uuid = [0; 16];
         uuid[..8].copy_from_slice(&splitmix(self.scenario.seed ^ self.formats).to_le_bytes());
         uuid[8..].copy_from_slice(&self.formats.to_le_bytes());
@@ -105,6 +106,7 @@ impl World {
         let recovered = match recover(&superblock) {
             Err(RecoveryError::Damaged { what, .. }) if control.disk_suffices && self.swapped.is_some() => {
                 self.trace(|| format!("discarded, for {what}"));
+                self.relied = None;
                 recover(&superblock.discarded())
             }
             Err(RecoveryError::Damaged { what, .. }) if self.swapped.is_some() => {
@@ -113,12 +115,16 @@ impl World {
             recovered => recovered,
         };
         self.power_is_on()?;
-        // Whatever lies in the slot has been accepted.
-        self.swapped = None;
+        // Whatever lies in the slot has been accepted. It may be as an earlier checkpoint left it that had the
+        // same redo pointer. On a copy nobody has put it there.
+        if self.swapped.take().is_some() && self.damaged.is_none() {
+            self.relied = None;
+        }
         let recovered = recovered
             .map_err(|error| Stop::violated(Invariant::NoUnprovokedError, format!("recovery: {error}")))?;
         let Recovered { tier, writes, superblock, report, .. } = recovered;
         self.trace(|| format!("recovered: {report:?}"));
+        self.relied.map_or(Ok(()), |relied| relied.judge(&superblock, control.redo))?;
         let flash = &self.machine.flash;
         let segments = writes.iter().try_for_each(|(offset, bytes)| flash.write_at(bytes, *offset));
         let written =

@@ -28,6 +28,7 @@ use super::history::History;
 use super::log::{Change, Lsn};
 use super::machine::Machine;
 use super::places::{Extent, Place, Unit};
+use super::relied::Relied;
 use super::scenario::{Scenario, Tearing, draw_policy};
 use super::server::Server;
 use super::stop::Stop;
@@ -66,6 +67,8 @@ pub struct World {
     pub(super) older_flash: Option<Image>,
     /// The error that a device is to report.
     pub(super) failing: Option<Planned>,
+    /// What the last checkpoint relied on.
+    pub(super) relied: Option<Relied>,
     /// The tier was given up in this session.
     pub(super) given_up: bool,
     /// The last session ended on an error that may not cost the tier.
@@ -115,6 +118,7 @@ impl World {
             swapped: None,
             older_flash: None,
             failing: None,
+            relied: None,
             given_up: false,
             tier_must_be_there: false,
             waits: 0,
@@ -138,6 +142,7 @@ impl World {
         self.thinned.clone_from(&other.thinned);
         self.orphaned.clone_from(&other.orphaned);
         self.formats = other.formats;
+        self.relied = other.relied;
     }
 
     /// Lets the world tell on standard error what it does.

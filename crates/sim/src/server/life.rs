@@ -14,12 +14,15 @@ use crate::database::contents::{self, Content};
 use crate::database::log::{Change, Lsn};
 use crate::database::places::{Extent, Place, Unit};
 use crate::database::pool::{Buffer, Pool};
+use crate::database::relied::Relied;
 use crate::database::stop::Stop;
 
 /// A checkpoint under way, and what of it is done.
 #[derive(Debug, Clone, Copy)]
 struct Checkpoint {
     redo: Lsn,
+    /// Groups that were durable when the tier had been synced for it; 0 without a tier.
+    synced: u64,
     phase: Phase,
 }
 
@@ -443,7 +446,7 @@ impl<'w> Server<'w> {
 
     /// Begins a checkpoint, or takes the one under way a step further.
     fn step_checkpoint(&mut self) -> Result<(), Stop> {
-        let Some(Checkpoint { redo, phase }) = self.checkpoint else {
+        let Some(Checkpoint { redo, mut synced, phase }) = self.checkpoint else {
             let redo = self.world.machine.log.end();
             self.pool.mark();
             self.redo_begun = redo;
@@ -451,7 +454,7 @@ impl<'w> Server<'w> {
                 self.host().checkpoint_marked();
             }
             self.world.trace(|| format!("checkpoint {redo} begins"));
-            self.checkpoint = Some(Checkpoint { redo, phase: Phase::WritingPages });
+            self.checkpoint = Some(Checkpoint { redo, synced: 0, phase: Phase::WritingPages });
             return Ok(());
         };
         let phase = match phase {
@@ -463,6 +466,7 @@ impl<'w> Server<'w> {
                 if self.tier_in_use()? {
                     let written = self.host().checkpoint_written(all);
                     self.must("write a checkpoint", written)?;
+                    synced = self.hosts.first().map_or(0, |host| host.tier().durable_groups());
                 }
                 Phase::SyncingFiles
             }
@@ -486,6 +490,7 @@ impl<'w> Server<'w> {
                 world.done("replace the control file", replaced)?;
                 world.history.redo_moved(&world.machine.log, redo);
                 world.coverage.checkpoints += 1;
+                world.relied = world.superblock().map(|superblock| Relied::on(&superblock, synced, redo));
                 Phase::Confirming
             }
             Phase::Confirming => {
@@ -500,7 +505,7 @@ impl<'w> Server<'w> {
                 return Ok(());
             }
         };
-        self.checkpoint = Some(Checkpoint { redo, phase });
+        self.checkpoint = Some(Checkpoint { redo, synced, phase });
         Ok(())
     }
 

@@ -59,6 +59,7 @@ impl World {
         self.trace(|| format!("started in memory that is fresh: {fresh}, with {control:?}: {started:?}"));
         self.power_is_on()?;
         let started = started.map_err(|refusal| Stop::Refused(refusal.to_string()))?;
+        let tampered = self.tampered.is_some();
         match started.adoption {
             Adoption::Unusable => self.tampered_stays(),
             // Whatever lies in the slot and in the data directory has been accepted.
@@ -66,6 +67,14 @@ impl World {
         }
         if !self.judge_start(&host, &started)? {
             return Ok(Vec::new());
+        }
+        let lied_to = self.harm.as_ref().is_some_and(|harm| harm.damaged);
+        if tampered || lied_to || started.adoption != Adoption::Adopted {
+            // What lies there may be as an earlier checkpoint left it that had the same redo pointer.
+            self.relied = None;
+        }
+        if let (Some(relied), Some(adopted)) = (self.relied, self.superblock()) {
+            relied.judge(&adopted, control.redo)?;
         }
         let mut hosts = vec![host];
         for owner in STARTUP + 1..=self.scenario.processes {

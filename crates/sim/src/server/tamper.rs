@@ -83,11 +83,7 @@ impl World {
 
     /// Whether only a tier may have some pages, by what marker, control file or superblock say.
     pub(super) fn is_needed(&self, image: &Image) -> bool {
-        let found = SUPERBLOCK_OFFSETS
-            .iter()
-            .filter_map(|offset| Superblock::decode(&superblock(image, *offset)).ok())
-            .max_by_key(|superblock| superblock.generation);
-        let by_tier = found.is_some_and(|found| {
+        let by_tier = newest_superblock(image).is_some_and(|found| {
             found.state != TierState::Drained
                 && !provably_clean(&found.config)
                 && found.config.sync_mode == SyncMode::Durable
@@ -125,6 +121,11 @@ impl World {
             tampered.flash = Image::zeroed(tampered.flash.len());
             tampered.marker = self.machine.marker.0.read();
         }
+    }
+
+    /// The newest superblock that lies on flash.
+    pub(super) fn superblock(&self) -> Option<Superblock> {
+        newest_superblock(&self.machine.flash.snapshot())
     }
 
     /// The server did not start.
@@ -191,6 +192,7 @@ impl World {
         copy.acknowledged = self.acknowledged;
         copy.dropped.clone_from(&self.dropped);
         copy.starts = self.starts;
+        copy.relied = self.relied;
         copy.given_up = self.given_up;
         copy.traced = self.traced;
         // The server of the original makes its memory anew.
@@ -225,6 +227,13 @@ impl World {
             *older |= found != Content::Other || !self.scenario.atomic_disk;
         }
     }
+}
+
+fn newest_superblock(image: &Image) -> Option<Superblock> {
+    SUPERBLOCK_OFFSETS
+        .iter()
+        .filter_map(|offset| Superblock::decode(&superblock(image, *offset)).ok())
+        .max_by_key(|superblock| superblock.generation)
 }
 
 fn superblock(image: &Image, offset: u64) -> Cow<'_, [u8]> {

@@ -19,6 +19,7 @@ use crate::crash::world::Outcome;
 use crate::crash::{Feature, Kind, Terms};
 use crate::database::history::History;
 use crate::database::log::Lsn;
+use crate::database::relied::Relied;
 use crate::database::stop::Stop;
 
 /// A world. See the module.
@@ -50,6 +51,8 @@ pub struct World {
     pub(super) failing: bool,
     /// The one error that is to be reported, where that is known.
     pub(super) planned: Option<Planned>,
+    /// What the last checkpoint relied on.
+    pub(super) relied: Option<Relied>,
     /// The last server went on without its tier, which may not be used again, and none has started since.
     pub(super) given_up: bool,
     /// How often a server was started; makes each new tier's identity its own.
@@ -89,6 +92,7 @@ impl World {
             older_directory: None,
             failing: false,
             planned: None,
+            relied: None,
             given_up: false,
             starts: 0,
             harm: None,
