@@ -672,6 +672,9 @@ bugs! {
         /// behind them, are looked at as if their groups could be torn, and one that has rotted ends the
         /// recovery. It was so once.
         KnownEndVerified,
+        /// One copy of a superblock is left to the next flush although the other one stands where nothing can
+        /// be read, and so nothing that is durable can. It was so once.
+        BadPlaceInPassing,
         /// The superblock of a checkpoint does not say which groups were durable when it was completed: one
         /// that has rotted since, and that no later group follows, is taken for a torn one. It was so once.
         PromiseUncounted,

@@ -10,7 +10,7 @@ use mezzanine_sim::crash::{CUTS_PER_WORLD, Kind, Terms, World};
 use mezzanine_sim::server;
 
 /// Seed, and what happened. All were found in version 0.1.0 before its release.
-const STORIES: [(u64, &str); 51] = [
+const STORIES: [(u64, &str); 52] = [
     (
         161_803_406_326,
         "not a bug of the volume: an opening after a crash changed nothing and was closed, which leaves flash as it was; the checker took it for closed \
@@ -216,6 +216,11 @@ const STORIES: [(u64, &str); 51] = [
         "the records of a segment were torn that was not the newest, and its groups stood in for it, until the front stood within it and \
           the frames of its first groups were others': the tier was refused as damaged",
     ),
+    (
+        7_182_834_519,
+        "a sector of one copy of the superblock was bad for good; an opening's first change wrote there and left the other copy to the next flush, and \
+         the power failed: what could be read was older than the file",
+    ),
 ];
 
 /// As above, in worlds whose devices report errors.
@@ -392,11 +397,18 @@ fn worlds_of_servers_that_were_wrong_once_are_right() {
 }
 
 /// As above, in worlds of databases.
-const STORIES_OF_DATABASES: [(u64, &str); 1] = [(
-    602_214_197_404,
-    "pages were written again while they were to leave, until the list of those was full of what they had left there: looking for a job named \
+const STORIES_OF_DATABASES: [(u64, &str); 2] = [
+    (
+        602_214_197_404,
+        "pages were written again while they were to leave, until the list of those was full of what they had left there: looking for a job named \
       victims and put them back, without end",
-)];
+    ),
+    (
+        7_182_841_172,
+        "not a bug of the engine: a flash device of an earlier moment with the same redo pointer was accepted, and had not the pages that stage-out \
+         had torn on disk since; a server tells such devices apart by its sessions, which this database does not draw",
+    ),
+];
 
 #[test]
 fn worlds_of_databases_that_were_wrong_once_are_right() {

@@ -492,7 +492,8 @@ pub enum Writing {
     /// Nothing; both copies are durable afterwards.
     Unknown,
     /// Nothing; and the device is flushed soon. One copy is durable afterwards, the other with that flush:
-    /// until then a rotten sector in the first one is not survived.
+    /// until then a rotten sector in the first one is not survived. Both are if one of the two cannot be read,
+    /// or is damaged: what is written in its place may not be read either.
     InPassing,
     /// The host uses the tier and has written the last superblock itself, both copies without a failure. Both
     /// say the same then, so where neither can be read any more either may be overwritten first: if that is
@@ -560,7 +561,8 @@ pub fn put_superblock<F: WriteFlash>(
     flash.flush().map_err(SuperblockError::Failed)?;
     flash.write(second, &superblock.encode_copy(Turn::Second)).map_err(SuperblockError::Failed)?;
     let heals = none_whole && heals && !planted::is(Bug::HealedUnread);
-    if writing != Writing::InPassing || heals {
+    let sound = matches!(worse, Worth::Whole { .. }) || planted::is(Bug::BadPlaceInPassing);
+    if writing != Writing::InPassing || heals || !sound {
         flash.flush().map_err(SuperblockError::Failed)?;
     }
     if heals {

@@ -100,6 +100,15 @@ pub(crate) fn each_superblock(image: &mut Image, mut change: impl FnMut(&mut [u8
     }
 }
 
+/// The newer whole superblock of the two on a device.
+pub(crate) fn newest_superblock(image: &Image) -> Option<Superblock> {
+    let copies = SUPERBLOCK_OFFSETS.map(|offset| {
+        let at = offset as usize;
+        Superblock::decode(&image.range(at..at + SUPERBLOCK_BYTES)).ok()
+    });
+    copies.into_iter().flatten().max_by_key(|superblock| superblock.generation)
+}
+
 /// Makes a superblock that of another tier.
 pub(crate) fn rename_tier(superblock: &mut [u8]) {
     if let Ok(found) = Superblock::decode(superblock) {

@@ -5,9 +5,11 @@
 
 use mezzanine_device::memory::Image;
 
+use super::checkpoint::redo_point;
+use super::scenario::Tearing;
 use super::stop::Stop;
 use super::world::World;
-use crate::crash::harm::{each_superblock, rename_tier};
+use crate::crash::harm::{each_superblock, newest_superblock, rename_tier};
 use crate::crash::report::Invariant;
 
 impl World {
@@ -32,6 +34,12 @@ impl World {
             2 => each_superblock(&mut image, |bytes| bytes.fill(0)),
             3 => each_superblock(&mut image, rename_tier),
             _ => match self.older_flash.take() {
+                // The redo pointer does not tell it from the right one, and redo does not mend what the power
+                // has torn on disk since. A server tells such devices apart by its sessions, which this one
+                // does not draw (`crate::server`).
+                Some(older) if self.scenario.tearing == Tearing::TierAlone && self.knows_redo(&older) => {
+                    return;
+                }
                 Some(older) => image = older,
                 None => {
                     self.older_flash = Some(image);
@@ -43,6 +51,12 @@ impl World {
         self.swapped = Some(right);
         self.coverage.flash_losses += 1;
         self.trace(|| "another flash device lies in the slot".to_owned());
+    }
+
+    /// Whether the tier on this device is one that the control file fits.
+    fn knows_redo(&self, flash: &Image) -> bool {
+        let redo = redo_point(self.machine.control.read().redo);
+        newest_superblock(flash).is_some_and(|superblock| superblock.knows(redo))
     }
 
     /// The database did not start.

@@ -19,7 +19,7 @@ use super::life::Server;
 use super::scenario::PAGE;
 use super::world::World;
 use crate::crash::course::Course;
-use crate::crash::harm::{damage_at_rest, each_superblock, rename_tier};
+use crate::crash::harm::{damage_at_rest, each_superblock, newest_superblock, rename_tier};
 use crate::crash::report::Invariant;
 use crate::database::contents::Content;
 use crate::database::stop::Stop;
@@ -227,13 +227,6 @@ impl World {
             *older |= found != Content::Other || !self.scenario.atomic_disk;
         }
     }
-}
-
-fn newest_superblock(image: &Image) -> Option<Superblock> {
-    SUPERBLOCK_OFFSETS
-        .iter()
-        .filter_map(|offset| Superblock::decode(&superblock(image, *offset)).ok())
-        .max_by_key(|superblock| superblock.generation)
 }
 
 fn superblock(image: &Image, offset: u64) -> Cow<'_, [u8]> {
