@@ -1,8 +1,8 @@
 //! The summary at the head of every group.
 
-use super::fields::{Reader, Writer};
+use super::fields::{Reader, Visitor, Writer, field_at};
 use super::record::{RECORD_BYTES, Record};
-use super::{FORMAT_VERSION, FormatError, LogPosition, plausible};
+use super::{FORMAT_VERSION, FormatError, LogPosition, plausible, version_of};
 use crate::bounds::Bound;
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
@@ -45,7 +45,47 @@ pub struct GroupSummary {
     pub log: LogPosition,
 }
 
+impl Default for GroupSummary {
+    /// An empty group that names no tier.
+    fn default() -> Self {
+        Self {
+            tier_uuid: [0; 16],
+            epoch: 0,
+            sequence: 0,
+            position: 0,
+            predecessor: 0,
+            pages: 0,
+            records: 0,
+            cut_short: false,
+            durable: 0,
+            front: 0,
+            note: [0; NOTE_BYTES],
+            log: LogPosition::default(),
+        }
+    }
+}
+
 impl GroupSummary {
+    pub(super) fn show(&mut self, visitor: &mut impl Visitor) {
+        let mut flags = if self.cut_short { FLAG_CUT_SHORT } else { 0 };
+        visitor.always(0, SUMMARY_MAGIC);
+        visitor.always(8, FORMAT_VERSION);
+        visitor.field(12, &mut flags);
+        visitor.field(16, &mut self.tier_uuid);
+        visitor.field(32, &mut self.epoch);
+        visitor.field(36, &mut self.pages);
+        visitor.field(40, &mut self.records);
+        visitor.field(44, &mut self.predecessor);
+        visitor.field(48, &mut self.sequence);
+        visitor.field(56, &mut self.position);
+        visitor.field(64, &mut self.durable);
+        visitor.field(72, &mut self.front);
+        visitor.field(80, &mut self.note);
+        visitor.field(272, &mut self.log.lsn);
+        visitor.field(280, &mut self.log.timeline);
+        self.cut_short = flags & FLAG_CUT_SHORT != 0;
+    }
+
     /// The header for `records` (encoded one after the other) and the checksum of the summary.
     pub(crate) fn encode(&self, records: &[u8]) -> ([u8; SUMMARY_HEADER_BYTES], u32) {
         assert_eq!(records.len(), self.records as usize * RECORD_BYTES);
@@ -53,24 +93,7 @@ impl GroupSummary {
         let narrow = planted::is(Bug::SequencesNarrow);
         let sequence = if narrow { self.sequence & u64::from(u32::MAX) } else { self.sequence };
         let mut out = [0; SUMMARY_HEADER_BYTES];
-        let mut writer = Writer::new(&mut out);
-        writer
-            .bytes(&SUMMARY_MAGIC)
-            .u32(FORMAT_VERSION)
-            .u32(if self.cut_short { FLAG_CUT_SHORT } else { 0 })
-            .bytes(&self.tier_uuid)
-            .u32(self.epoch)
-            .u32(self.pages)
-            .u32(self.records)
-            .u32(self.predecessor)
-            .u64(sequence)
-            .u64(self.position)
-            .u64(self.durable)
-            .u64(self.front)
-            .bytes(&self.note)
-            .u64(self.log.lsn)
-            .u32(self.log.timeline);
-        debug_assert!(writer.at() <= CHECKSUM_AT);
+        Self { sequence, ..self.clone() }.show(&mut Writer::new(&mut out));
         let checksum = crc32c::crc32c_append(crc32c::crc32c(&out[..CHECKSUM_AT]), records);
         out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
         (out, checksum)
@@ -81,51 +104,24 @@ impl GroupSummary {
     /// # Errors
     /// [`FormatError`] if the bytes are no summary, of a newer format, or damaged.
     pub fn decode(bytes: &[u8]) -> Result<(Self, u32), FormatError> {
-        if bytes.len() < SUMMARY_HEADER_BYTES || bytes[..8] != SUMMARY_MAGIC {
-            return Err(FormatError::Unrecognised);
-        }
-        let mut reader = Reader::new(&bytes[8..SUMMARY_HEADER_BYTES]);
-        let version = reader.u32();
-        if version > FORMAT_VERSION {
-            return Err(FormatError::NewerFormat(version));
-        }
-        let flags = reader.u32();
-        let tier_uuid = reader.bytes();
-        let (epoch, pages, records, predecessor) = (reader.u32(), reader.u32(), reader.u32(), reader.u32());
-        let (sequence, position, durable, front) = (reader.u64(), reader.u64(), reader.u64(), reader.u64());
-        let note = reader.bytes();
-        let log = LogPosition { lsn: reader.u64(), timeline: reader.u32() };
+        version_of(bytes, SUMMARY_MAGIC, SUMMARY_HEADER_BYTES)?;
+        let mut summary = Self::default();
+        summary.show(&mut Reader(bytes));
+        let Self { epoch, pages, records, sequence, position, durable, front, .. } = summary;
         let room = (bytes.len() - SUMMARY_HEADER_BYTES) / RECORD_BYTES;
         if records as usize > room || pages > records {
             return Err(FormatError::Damaged("a group summary with impossible counts".into()));
         }
         let end = SUMMARY_HEADER_BYTES + records as usize * RECORD_BYTES;
-        let mut stored = [0; 4];
-        stored.copy_from_slice(&bytes[CHECKSUM_AT..SUMMARY_HEADER_BYTES]);
         let computed =
             crc32c::crc32c_append(crc32c::crc32c(&bytes[..CHECKSUM_AT]), &bytes[SUMMARY_HEADER_BYTES..end]);
-        if u32::from_le_bytes(stored) != computed {
+        if field_at::<u32>(bytes, CHECKSUM_AT) != computed {
             return Err(FormatError::Damaged("a group summary whose checksum does not match".into()));
         }
         let (sequences, positions) = (&[sequence, durable], &[position, front]);
         if !plausible(epoch, &[(Bound::Sequence, sequences), (Bound::Position, positions)]) {
             return Err(FormatError::Damaged("a group summary with impossible numbers".into()));
         }
-        let cut_short = flags & FLAG_CUT_SHORT != 0;
-        let summary = Self {
-            tier_uuid,
-            epoch,
-            sequence,
-            position,
-            predecessor,
-            pages,
-            records,
-            cut_short,
-            durable,
-            front,
-            note,
-            log,
-        };
         Ok((summary, computed))
     }
 

@@ -28,6 +28,7 @@ pub use superblock::{
 
 use std::fmt;
 
+use self::fields::field_at;
 use crate::bounds::Bound;
 use crate::planted::{self, Bug};
 
@@ -37,6 +38,17 @@ use crate::planted::{self, Bug};
 pub const FORMAT_VERSION: u32 = 3;
 /// The oldest version that this build reads, to drain the tier.
 pub const FORMAT_VERSION_DRAINED: u32 = 2;
+
+/// The version of a structure that begins with these bytes, if it is one that this build knows of.
+fn version_of(bytes: &[u8], magic: [u8; 8], length: usize) -> Result<u32, FormatError> {
+    if bytes.len() < length || field_at::<[u8; 8]>(bytes, 0) != magic {
+        return Err(FormatError::Unrecognised);
+    }
+    match field_at(bytes, 8) {
+        version if version > FORMAT_VERSION => Err(FormatError::NewerFormat(version)),
+        version => Ok(version),
+    }
+}
 
 /// Whether these numbers exist (see `bounds`). Others are damage; so the arithmetic on them cannot overflow.
 fn plausible(epoch: u32, numbers: &[(Bound, &[u64])]) -> bool {

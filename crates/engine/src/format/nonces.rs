@@ -5,7 +5,7 @@
 //! elsewhere in one of them, with its epoch and nonce, belongs to this tier or to another copy of it, and can
 //! be told apart however many epochs have begun since.
 
-use super::fields::{Reader, Writer};
+use super::fields::Visitor;
 
 /// Random bytes that name one opening of a tier; all zeros for none.
 pub type Nonce = [u8; 16];
@@ -49,14 +49,12 @@ impl Nonces {
         Self(nonces)
     }
 
-    pub(super) fn write(&self, writer: &mut Writer<'_>) {
-        for index in 0..NONCES_MAX {
-            writer.bytes(&self.0.get(index).copied().unwrap_or_default());
+    pub(super) fn show(&mut self, offset: usize, visitor: &mut impl Visitor) {
+        self.0.resize(NONCES_MAX, [0; 16]);
+        for (index, nonce) in self.0.iter_mut().enumerate() {
+            visitor.field(offset + index * size_of::<Nonce>(), nonce);
         }
-    }
-
-    pub(super) fn read(reader: &mut Reader<'_>) -> Self {
-        Self::trimmed((0..NONCES_MAX).map(|_| reader.bytes()).collect())
+        *self = Self::trimmed(std::mem::take(&mut self.0));
     }
 }
 

@@ -1,6 +1,6 @@
 //! One entry of a group summary or a metadata segment.
 
-use super::fields::{Reader, Writer};
+use super::fields::{Reader, Visitor, Writer};
 use super::plausible;
 use crate::bounds::{Bound, VERSION_BITS};
 use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
@@ -68,41 +68,82 @@ pub struct Record {
     pub version: u64,
 }
 
+/// A record as it lies on flash. What `number` is, and what `shift` and `home` are, depends on the kind.
+#[derive(Clone, Copy, Default)]
+struct Fields {
+    id: [u8; PAGE_ID_BYTES],
+    kind: u8,
+    flags: u8,
+    shift: u8,
+    home: u8,
+    number: u64,
+    version: u64,
+    epoch: u32,
+    checksum: u32,
+}
+
+impl Fields {
+    fn show(&mut self, visitor: &mut impl Visitor) {
+        visitor.field(0, &mut self.id);
+        visitor.field(20, &mut self.kind);
+        visitor.field(21, &mut self.flags);
+        visitor.field(22, &mut self.shift);
+        visitor.field(23, &mut self.home);
+        visitor.field(24, &mut self.number);
+        visitor.field(32, &mut self.version);
+        visitor.field(40, &mut self.epoch);
+        visitor.field(44, &mut self.checksum);
+    }
+}
+
+/// What a group's record has in the place of a page id.
+fn show_group(visitor: &mut impl Visitor, position: &mut u64, sequence: &mut u64, pages: &mut u32) {
+    visitor.field(0, position);
+    visitor.field(8, sequence);
+    visitor.field(16, pages);
+}
+
 impl Record {
     /// The record's bytes.
     pub fn encode(&self) -> [u8; RECORD_BYTES] {
         let mut out = [0; RECORD_BYTES];
-        let mut group_id = [0; PAGE_ID_BYTES];
-        let mut page_home = 0;
-        let (id, kind, flags, shift, number, checksum) = match &self.kind {
-            RecordKind::Page { id, dirty, second_chance, lost, lsn, checksum, home } => {
-                page_home = *home;
-                let flags = if *dirty { FLAG_DIRTY } else { 0 }
-                    | if *second_chance { FLAG_SECOND_CHANCE } else { 0 }
-                    | if *lost { FLAG_LOST } else { 0 };
-                (id.as_bytes(), KIND_PAGE, flags, (home >> 16) as u8, *lsn, *checksum)
-            }
-            RecordKind::Tombstone(range) => {
-                (range.start.as_bytes(), KIND_TOMBSTONE, 0, range.shift, range.count, 0)
-            }
-            RecordKind::Void => (&group_id, KIND_VOID, 0, 0, 0, 0),
-            RecordKind::Group { position, sequence, pages, records, checksum } => {
-                Writer::new(&mut group_id).u64(*position).u64(*sequence).u32(*pages);
-                (&group_id, KIND_GROUP, 0, 0, u64::from(*records), *checksum)
-            }
-        };
-        Writer::new(&mut out)
-            .bytes(id)
-            .u8(kind)
-            .u8(flags)
-            .u8(shift)
-            .u8((page_home >> 24) as u8)
-            .u64(number)
-            // A version takes the bits below; in a page's record the lower half of its home those above.
-            .u64(self.version | u64::from(page_home & 0xFFFF) << VERSION_BITS)
-            .u32(self.epoch)
-            .u32(checksum);
+        self.fields().show(&mut Writer::new(&mut out));
         out
+    }
+
+    fn fields(&self) -> Fields {
+        let any = Fields { version: self.version, epoch: self.epoch, ..Fields::default() };
+        match &self.kind {
+            RecordKind::Page { id, dirty, second_chance, lost, lsn, checksum, home } => Fields {
+                id: *id.as_bytes(),
+                kind: KIND_PAGE,
+                flags: if *dirty { FLAG_DIRTY } else { 0 }
+                    | if *second_chance { FLAG_SECOND_CHANCE } else { 0 }
+                    | if *lost { FLAG_LOST } else { 0 },
+                shift: (home >> 16) as u8,
+                home: (home >> 24) as u8,
+                number: *lsn,
+                // A version takes the bits below; in a page's record the lower half of its home those above.
+                version: self.version | u64::from(home & 0xFFFF) << VERSION_BITS,
+                checksum: *checksum,
+                ..any
+            },
+            RecordKind::Tombstone(range) => Fields {
+                id: *range.start.as_bytes(),
+                kind: KIND_TOMBSTONE,
+                shift: range.shift,
+                number: range.count,
+                ..any
+            },
+            RecordKind::Void => Fields { kind: KIND_VOID, ..any },
+            RecordKind::Group { position, sequence, pages, records, checksum } => {
+                let mut id = [0; PAGE_ID_BYTES];
+                show_group(&mut Writer::new(&mut id), &mut { *position }, &mut { *sequence }, &mut {
+                    *pages
+                });
+                Fields { id, kind: KIND_GROUP, number: u64::from(*records), checksum: *checksum, ..any }
+            }
+        }
     }
 
     /// Whether the record takes a frame of its group.
@@ -118,13 +159,9 @@ impl Record {
 
     /// Reads a record; `None` if it is none of the known kinds or its numbers are impossible.
     pub fn decode(bytes: &[u8; RECORD_BYTES]) -> Option<Self> {
-        let mut reader = Reader::new(bytes);
-        let id = reader.bytes::<PAGE_ID_BYTES>();
-        let (kind, flags, shift, home) = (reader.u8(), reader.u8(), reader.u8(), reader.u8());
-        let number = reader.u64();
-        let mut version = reader.u64();
-        let epoch = reader.u32();
-        let checksum = reader.u32();
+        let mut fields = Fields::default();
+        fields.show(&mut Reader(bytes));
+        let Fields { id, kind, flags, shift, home, number, mut version, epoch, checksum } = fields;
         let home = u32::from(home) << 24 | u32::from(shift) << 16 | (version >> VERSION_BITS) as u32;
         if kind == KIND_PAGE {
             version &= (1 << VERSION_BITS) - 1;
@@ -144,8 +181,8 @@ impl Record {
                 RecordKind::Tombstone(IdRange { start: PageId::from_bytes(id), count: number, shift })
             }
             KIND_GROUP => {
-                let mut reader = Reader::new(&id);
-                let (position, sequence, pages) = (reader.u64(), reader.u64(), reader.u32());
+                let (mut position, mut sequence, mut pages) = (0, 0, 0);
+                show_group(&mut Reader(&id), &mut position, &mut sequence, &mut pages);
                 let records = u32::try_from(number).ok()?;
                 let numbers: [(Bound, &[u64]); 2] =
                     [(Bound::Position, &[position]), (Bound::Sequence, &[sequence])];

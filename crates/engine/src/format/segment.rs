@@ -1,8 +1,8 @@
 //! A metadata segment: directory entries in the order of the queue.
 
-use super::fields::{Reader, Writer};
+use super::fields::{Reader, Visitor, Writer, field_at};
 use super::record::RECORD_BYTES;
-use super::{FORMAT_VERSION, FormatError, plausible};
+use super::{FORMAT_VERSION, FormatError, plausible, version_of};
 use crate::bounds::Bound;
 
 /// First bytes of a segment.
@@ -12,7 +12,7 @@ pub const SEGMENT_HEADER_BYTES: usize = 4096;
 const HEADER_CHECKSUM_AT: usize = 124;
 
 /// The header of a metadata segment.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SegmentHeader {
     /// The tier it belongs to.
     pub tier_uuid: [u8; 16],
@@ -52,31 +52,32 @@ pub struct SegmentHeader {
 }
 
 impl SegmentHeader {
+    pub(super) fn show(&mut self, visitor: &mut impl Visitor) {
+        visitor.always(0, SEGMENT_MAGIC);
+        visitor.always(8, FORMAT_VERSION);
+        visitor.field(12, &mut self.epoch);
+        visitor.field(16, &mut self.tier_uuid);
+        visitor.field(32, &mut self.number);
+        visitor.field(40, &mut self.first_sequence);
+        visitor.field(48, &mut self.first_position);
+        visitor.field(56, &mut self.end_sequence);
+        visitor.field(64, &mut self.end_position);
+        visitor.field(72, &mut self.front);
+        visitor.field(80, &mut self.version_max);
+        visitor.field(88, &mut self.first_predecessor);
+        visitor.field(92, &mut self.last_checksum);
+        visitor.field(96, &mut self.records);
+        visitor.field(100, &mut self.records_checksum);
+        visitor.field(104, &mut self.share_rear);
+        visitor.field(112, &mut self.share_first);
+        visitor.field(116, &mut self.share_frames);
+        visitor.field(120, &mut self.share_checksum);
+    }
+
     /// The header's bytes.
     pub fn encode(&self) -> [u8; SEGMENT_HEADER_BYTES] {
         let mut out = [0; SEGMENT_HEADER_BYTES];
-        let mut writer = Writer::new(&mut out);
-        writer
-            .bytes(&SEGMENT_MAGIC)
-            .u32(FORMAT_VERSION)
-            .u32(self.epoch)
-            .bytes(&self.tier_uuid)
-            .u64(self.number)
-            .u64(self.first_sequence)
-            .u64(self.first_position)
-            .u64(self.end_sequence)
-            .u64(self.end_position)
-            .u64(self.front)
-            .u64(self.version_max)
-            .u32(self.first_predecessor)
-            .u32(self.last_checksum)
-            .u32(self.records)
-            .u32(self.records_checksum)
-            .u64(self.share_rear)
-            .u32(self.share_first)
-            .u32(self.share_frames)
-            .u32(self.share_checksum);
-        debug_assert!(writer.at() <= HEADER_CHECKSUM_AT);
+        self.clone().show(&mut Writer::new(&mut out));
         let checksum = crc32c::crc32c(&out[..HEADER_CHECKSUM_AT]);
         out[HEADER_CHECKSUM_AT..HEADER_CHECKSUM_AT + 4].copy_from_slice(&checksum.to_le_bytes());
         out
@@ -87,47 +88,19 @@ impl SegmentHeader {
     /// # Errors
     /// [`FormatError`] if the bytes are no segment, of a newer format, or damaged.
     pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
-        if bytes.len() < HEADER_CHECKSUM_AT + 4 || bytes[..8] != SEGMENT_MAGIC {
-            return Err(FormatError::Unrecognised);
-        }
-        let mut reader = Reader::new(&bytes[8..HEADER_CHECKSUM_AT + 4]);
-        let version = reader.u32();
-        if version > FORMAT_VERSION {
-            return Err(FormatError::NewerFormat(version));
-        }
-        let mut stored = [0; 4];
-        stored.copy_from_slice(&bytes[HEADER_CHECKSUM_AT..HEADER_CHECKSUM_AT + 4]);
-        if u32::from_le_bytes(stored) != crc32c::crc32c(&bytes[..HEADER_CHECKSUM_AT]) {
+        version_of(bytes, SEGMENT_MAGIC, HEADER_CHECKSUM_AT + 4)?;
+        if field_at::<u32>(bytes, HEADER_CHECKSUM_AT) != crc32c::crc32c(&bytes[..HEADER_CHECKSUM_AT]) {
             return Err(FormatError::Damaged("a segment header whose checksum does not match".into()));
         }
-        let epoch = reader.u32();
-        let tier_uuid = reader.bytes();
-        let header = Self {
-            tier_uuid,
-            epoch,
-            number: reader.u64(),
-            first_sequence: reader.u64(),
-            first_position: reader.u64(),
-            end_sequence: reader.u64(),
-            end_position: reader.u64(),
-            front: reader.u64(),
-            version_max: reader.u64(),
-            first_predecessor: reader.u32(),
-            last_checksum: reader.u32(),
-            records: reader.u32(),
-            records_checksum: reader.u32(),
-            share_rear: reader.u64(),
-            share_first: reader.u32(),
-            share_frames: reader.u32(),
-            share_checksum: reader.u32(),
-        };
+        let mut header = Self::default();
+        header.show(&mut Reader(bytes));
         let numbers: [(Bound, &[u64]); 4] = [
             (Bound::Segment, &[header.number]),
             (Bound::Sequence, &[header.first_sequence, header.end_sequence]),
             (Bound::Version, &[header.version_max]),
             (Bound::Position, &[header.first_position, header.end_position, header.front, header.share_rear]),
         ];
-        if !plausible(epoch, &numbers) {
+        if !plausible(header.epoch, &numbers) {
             return Err(FormatError::Damaged("a segment header with impossible numbers".into()));
         }
         Ok(header)

@@ -5,7 +5,7 @@
 //! new. The checksum covers the tier's name and the home's number beside the slot, so that no other tier's
 //! slot and none of another home passes for it.
 
-use super::fields::{Reader, Writer};
+use super::fields::{Reader, Visitor, Writer};
 use super::plausible;
 use crate::bounds::Bound;
 use crate::ids::{PAGE_ID_BYTES, PageId};
@@ -39,15 +39,20 @@ pub struct SlotEntry {
 }
 
 impl SlotEntry {
+    pub(super) fn show(&mut self, visitor: &mut impl Visitor) {
+        let mut id = *self.id.as_bytes();
+        visitor.field(0, &mut id);
+        visitor.field(20, &mut self.checksum);
+        visitor.field(24, &mut self.epoch);
+        visitor.field(28, &mut self.version);
+        visitor.field(36, &mut self.lsn);
+        self.id = PageId::from_bytes(id);
+    }
+
     /// The bytes of the slot of `home`. An invalid slot is all zeros.
     pub fn encode(&self, tier_uuid: &[u8; 16], home: u32) -> [u8; SLOT_BYTES] {
         let mut out = [0; SLOT_BYTES];
-        Writer::new(&mut out)
-            .bytes(self.id.as_bytes())
-            .u32(self.checksum)
-            .u32(self.epoch)
-            .u64(self.version)
-            .u64(self.lsn);
+        { *self }.show(&mut Writer::new(&mut out));
         let checksum = checksum(&out, tier_uuid, home);
         out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
         out
@@ -58,17 +63,10 @@ impl SlotEntry {
         if bytes[CHECKSUM_AT..] != checksum(bytes, tier_uuid, home).to_le_bytes() {
             return None;
         }
-        let mut reader = Reader::new(bytes);
-        let id = PageId::from_bytes(reader.bytes::<PAGE_ID_BYTES>());
-        let (checksum, epoch) = (reader.u32(), reader.u32());
-        let (version, lsn) = (reader.u64(), reader.u64());
-        plausible(epoch, &[(Bound::Version, &[version])]).then_some(Self {
-            id,
-            checksum,
-            epoch,
-            version,
-            lsn,
-        })
+        let id = PageId::from_bytes([0; PAGE_ID_BYTES]);
+        let mut slot = Self { id, checksum: 0, epoch: 0, version: 0, lsn: 0 };
+        slot.show(&mut Reader(bytes));
+        plausible(slot.epoch, &[(Bound::Version, &[slot.version])]).then_some(slot)
     }
 }
 
@@ -89,15 +87,18 @@ pub struct SlotHead {
 }
 
 impl SlotHead {
+    pub(super) fn show(&mut self, tier_uuid: &[u8; 16], visitor: &mut impl Visitor) {
+        visitor.always(0, HEAD_MAGIC);
+        visitor.always(8, *tier_uuid);
+        visitor.field(24, &mut self.epoch);
+        visitor.field(28, &mut self.number);
+        visitor.field(36, &mut self.note);
+    }
+
     /// The bytes of one copy.
     pub fn encode(&self, tier_uuid: &[u8; 16]) -> [u8; HEAD_BYTES] {
         let mut out = [0; HEAD_BYTES];
-        Writer::new(&mut out)
-            .bytes(&HEAD_MAGIC)
-            .bytes(tier_uuid)
-            .u32(self.epoch)
-            .u64(self.number)
-            .bytes(&self.note);
+        self.clone().show(tier_uuid, &mut Writer::new(&mut out));
         let checksum = crc32c::crc32c(&out[..HEAD_CHECKSUM_AT]);
         out[HEAD_CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
         out
@@ -110,9 +111,9 @@ impl SlotHead {
         if !whole || bytes[..8] != HEAD_MAGIC || bytes[8..24] != *tier_uuid {
             return None;
         }
-        let mut reader = Reader::new(&bytes[24..]);
-        let (epoch, number, note) = (reader.u32(), reader.u64(), reader.bytes());
-        plausible(epoch, &[(Bound::Generation, &[number])]).then_some(Self { epoch, number, note })
+        let mut head = Self { epoch: 0, number: 0, note: [0; NOTE_BYTES] };
+        head.show(tier_uuid, &mut Reader(bytes));
+        plausible(head.epoch, &[(Bound::Generation, &[head.number])]).then_some(head)
     }
 }
 

@@ -12,10 +12,10 @@
 //! the loss of power could take both. It need not be where the two say the same and which of them was written
 //! first: that one was durable before the second was begun, and the second goes first.
 
-use super::fields::{Reader, Writer};
-use super::{FORMAT_VERSION, FORMAT_VERSION_DRAINED, FormatError, Nonce, Nonces, plausible};
+use super::fields::{Reader, Visitor, Writer};
+use super::{FORMAT_VERSION, FORMAT_VERSION_DRAINED, FormatError, Nonce, Nonces, plausible, version_of};
 use crate::bounds::Bound;
-use crate::config::{Admission, Design, Geometry, Placement, SyncMode, TierConfig};
+use crate::config::{Admission, Design, Geometry, SyncMode, TierConfig};
 use crate::planted::{self, Bug};
 use crate::recovery::{ReadError, ReadFlash, WriteFlash, read_superblocks};
 use crate::ring::Ring;
@@ -133,6 +133,10 @@ pub struct Superblock {
 impl Superblock {
     /// The superblock of a new, empty tier.
     pub fn new(geometry: &Geometry, tier_uuid: [u8; 16], database_uuid: [u8; 16]) -> Self {
+        Self::of(geometry.config().clone(), tier_uuid, database_uuid)
+    }
+
+    fn of(config: TierConfig, tier_uuid: [u8; 16], database_uuid: [u8; 16]) -> Self {
         Self {
             tier_uuid,
             database_uuid,
@@ -150,7 +154,7 @@ impl Superblock {
             nonces: Nonces::default(),
             redone_from: 0,
             durable_sequence: 0,
-            config: geometry.config().clone(),
+            config,
         }
     }
 
@@ -244,6 +248,67 @@ impl Superblock {
         point == self.confirmed || pending || planted::is(Bug::RedoPointUnchecked)
     }
 
+    /// # Errors
+    /// If who shows them has read a state or a choice that does not exist.
+    pub(super) fn show(&mut self, visitor: &mut impl Visitor) -> Result<(), FormatError> {
+        let config = &mut self.config;
+        let (mut state, mut design) = (self.state.code(), config.design.code());
+        let (mut admission, mut sync_mode) = (config.admission.code(), config.sync_mode.code());
+        let mut dirty_percent = config.placement.dirty_percent.map_or(0, |percent| percent + 1);
+        visitor.always(0, SUPERBLOCK_MAGIC);
+        visitor.always(8, FORMAT_VERSION);
+        visitor.field(12, &mut state);
+        visitor.field(13, &mut design);
+        visitor.field(14, &mut admission);
+        visitor.field(15, &mut sync_mode);
+        visitor.field(16, &mut self.tier_uuid);
+        visitor.field(32, &mut self.database_uuid);
+        visitor.field(48, &mut self.generation);
+        visitor.field(56, &mut self.epoch);
+        visitor.field(60, &mut self.origin_epoch);
+        visitor.field(64, &mut self.epoch_sequence);
+        visitor.field(72, &mut self.end_sequence);
+        visitor.field(80, &mut self.front);
+        visitor.field(88, &mut config.frames);
+        visitor.field(96, &mut config.band_frames);
+        visitor.field(104, &mut config.page_size);
+        visitor.field(108, &mut config.group_pages);
+        visitor.field(112, &mut config.staging_groups);
+        visitor.field(116, &mut config.segment_frames);
+        visitor.field(120, &mut config.shards);
+        visitor.field(124, &mut config.survivors_max);
+        visitor.field(128, &mut config.ahead_frames);
+        visitor.field(136, &mut self.confirmed.redo);
+        visitor.field(144, &mut self.pending.redo);
+        visitor.field(152, &mut self.confirmed.timeline);
+        visitor.field(156, &mut self.pending.timeline);
+        visitor.field(160, &mut config.frames_max);
+        visitor.field(168, &mut self.ring_shift);
+        visitor.setting(172, &mut config.placement.correlated_period);
+        visitor.setting(180, &mut config.placement.history);
+        visitor.field(188, &mut dirty_percent);
+        visitor.flag(192, &mut config.placement.write_back);
+        visitor.setting(196, &mut config.placement.extent_pages);
+        visitor.setting(204, &mut config.placement.ageing_period);
+        visitor.setting(212, &mut config.placement.random_weight);
+        visitor.setting(220, &mut config.placement.extents);
+        visitor.flag(228, &mut config.returning_only);
+        visitor.setting(232, &mut config.remembered_pages);
+        // Version 2 has zeros from here on, and so no nonces.
+        visitor.field(240, &mut self.sessions.confirmed);
+        visitor.field(256, &mut self.sessions.pending);
+        self.nonces.show(272, visitor);
+        visitor.field(1296, &mut self.redone_from);
+        // Zero in tiers of earlier builds.
+        visitor.field(1304, &mut self.durable_sequence);
+        config.placement.dirty_percent = dirty_percent.checked_sub(1);
+        self.state = TierState::from_code(state).ok_or_else(|| unknown("state"))?;
+        config.design = Design::from_code(design).ok_or_else(|| unknown("design"))?;
+        config.admission = Admission::from_code(admission).ok_or_else(|| unknown("admission"))?;
+        config.sync_mode = SyncMode::from_code(sync_mode).ok_or_else(|| unknown("sync mode"))?;
+        Ok(())
+    }
+
     /// The bytes of a copy that does not say whether it was written first.
     pub fn encode(&self) -> [u8; SUPERBLOCK_BYTES] {
         self.encode_copy(Turn::Unsaid)
@@ -256,53 +321,8 @@ impl Superblock {
             "a superblock that nobody would read again: epoch {epoch}, generation {generation}"
         );
         let mut out = [0; SUPERBLOCK_BYTES];
-        let config = &self.config;
-        let mut writer = Writer::new(&mut out);
-        writer
-            .bytes(&SUPERBLOCK_MAGIC)
-            .u32(FORMAT_VERSION)
-            .u8(self.state.code())
-            .u8(config.design.code())
-            .u8(config.admission.code())
-            .u8(config.sync_mode.code())
-            .bytes(&self.tier_uuid)
-            .bytes(&self.database_uuid)
-            .u64(self.generation)
-            .u32(self.epoch)
-            .u32(self.origin_epoch)
-            .u64(self.epoch_sequence)
-            .u64(self.end_sequence)
-            .u64(self.front)
-            .u64(config.frames)
-            .u64(config.band_frames)
-            .u32(config.page_size)
-            .u32(config.group_pages)
-            .u32(config.staging_groups)
-            .u32(config.segment_frames)
-            .u32(config.shards)
-            .u32(config.survivors_max)
-            .u64(config.ahead_frames)
-            .u64(self.confirmed.redo)
-            .u64(self.pending.redo)
-            .u32(self.confirmed.timeline)
-            .u32(self.pending.timeline)
-            .u64(config.frames_max)
-            .u32(self.ring_shift);
-        let Placement { correlated_period, history, dirty_percent, write_back, .. } = config.placement;
-        writer
-            .u64(correlated_period.map_or(0, |period| period + 1))
-            .u64(history.map_or(0, |pages| pages + 1))
-            .u32(dirty_percent.map_or(0, |percent| percent + 1))
-            .u32(write_back.into());
-        let Placement { extent_pages, ageing_period, random_weight, extents, .. } = config.placement;
-        for parameter in [extent_pages, ageing_period, random_weight, extents] {
-            writer.u64(parameter.map_or(0, |value| value + 1));
-        }
-        writer.u32(config.returning_only.into()).u64(config.remembered_pages.map_or(0, |pages| pages + 1));
-        writer.bytes(&self.sessions.confirmed).bytes(&self.sessions.pending);
-        self.nonces.write(&mut writer);
-        writer.u64(self.redone_from).u64(self.durable_sequence);
-        debug_assert!(writer.at() <= TURN_AT);
+        let shown = self.clone().show(&mut Writer::new(&mut out));
+        assert!(shown.is_ok(), "a superblock has states that exist");
         out[TURN_AT] = turn.code();
         let checksum = crc32c::crc32c(&out[..CHECKSUM_AT]);
         out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
@@ -322,109 +342,35 @@ impl Superblock {
 
     /// Reads one copy, also of a version that can be read to drain the tier. With its version.
     fn decode_versioned(bytes: &[u8]) -> Result<(Self, u32), FormatError> {
-        if bytes.len() < SUPERBLOCK_BYTES || bytes[..8] != SUPERBLOCK_MAGIC {
-            return Err(FormatError::Unrecognised);
-        }
-        let mut reader = Reader::new(&bytes[8..SUPERBLOCK_BYTES]);
-        let version = reader.u32();
-        if version > FORMAT_VERSION {
-            return Err(FormatError::NewerFormat(version));
-        }
+        let version = version_of(bytes, SUPERBLOCK_MAGIC, SUPERBLOCK_BYTES)?;
         if !is_whole(bytes) {
             return Err(FormatError::Damaged("a superblock whose checksum does not match".into()));
         }
         if version < FORMAT_VERSION_DRAINED {
             return Err(FormatError::OlderFormat(version));
         }
-        let odd = |what: &str| FormatError::Damaged(format!("a superblock with an unknown {what}"));
-        let state = TierState::from_code(reader.u8()).ok_or_else(|| odd("state"))?;
-        let design = Design::from_code(reader.u8()).ok_or_else(|| odd("design"))?;
-        let admission = Admission::from_code(reader.u8()).ok_or_else(|| odd("admission"))?;
-        let sync_mode = SyncMode::from_code(reader.u8()).ok_or_else(|| odd("sync mode"))?;
-        let (tier_uuid, database_uuid) = (reader.bytes(), reader.bytes());
-        let generation = reader.u64();
-        let (epoch, origin_epoch) = (reader.u32(), reader.u32());
-        let (epoch_sequence, end_sequence, front) = (reader.u64(), reader.u64(), reader.u64());
-        let (frames, band_frames) = (reader.u64(), reader.u64());
-        let mut config = TierConfig {
-            frames,
-            band_frames,
-            page_size: reader.u32(),
-            group_pages: reader.u32(),
-            staging_groups: reader.u32(),
-            segment_frames: reader.u32(),
-            shards: reader.u32(),
-            survivors_max: reader.u32(),
-            ahead_frames: reader.u64(),
-            frames_max: 0,
-            placement: Placement::default(),
-            returning_only: false,
-            remembered_pages: None,
-            design,
-            admission,
-            sync_mode,
-        };
-        let (confirmed, pending) = (reader.u64(), reader.u64());
-        let confirmed = RedoPoint { redo: confirmed, timeline: reader.u32() };
-        let pending = RedoPoint { redo: pending, timeline: reader.u32() };
-        config.frames_max = reader.u64();
-        let ring_shift = reader.u32();
-        let (correlated_period, history) = (reader.u64().checked_sub(1), reader.u64().checked_sub(1));
-        let dirty_percent = reader.u32().checked_sub(1);
-        let write_back = reader.u32() != 0;
-        let [extent_pages, ageing_period, random_weight, extents] =
-            std::array::from_fn(|_| reader.u64().checked_sub(1));
-        config.placement = Placement {
-            correlated_period,
-            history,
-            dirty_percent,
-            write_back,
-            extent_pages,
-            ageing_period,
-            random_weight,
-            extents,
-        };
-        config.returning_only = reader.u32() != 0;
-        config.remembered_pages = reader.u64().checked_sub(1);
-        // Version 2 has zeros here, and so no nonces.
-        let sessions = Sessions { confirmed: reader.bytes(), pending: reader.bytes() };
-        let nonces = Nonces::read(&mut reader);
-        let redone_from = reader.u64();
-        // Zero in tiers of earlier builds.
-        let durable_sequence = reader.u64();
-        if u64::from(ring_shift) >= frames {
-            return Err(odd("ring"));
+        let mut superblock = Self::of(TierConfig::new(4096, 0), [0; 16], [0; 16]);
+        superblock.show(&mut Reader(bytes))?;
+        let Self { generation, epoch, origin_epoch, front, config, .. } = &superblock;
+        if u64::from(superblock.ring_shift) >= config.frames {
+            return Err(unknown("ring"));
         }
         config.geometry().map_err(|error| FormatError::Damaged(format!("a superblock with {error}")))?;
+        let sequences = [superblock.epoch_sequence, superblock.end_sequence, superblock.durable_sequence];
         let numbers: [(Bound, &[u64]); 3] = [
-            (Bound::Generation, &[generation]),
-            (Bound::Sequence, &[epoch_sequence, end_sequence, durable_sequence]),
-            (Bound::Position, &[front]),
+            (Bound::Generation, &[*generation]),
+            (Bound::Sequence, &sequences),
+            (Bound::Position, &[*front]),
         ];
-        if !plausible(epoch, &numbers) || origin_epoch > epoch {
+        if !plausible(*epoch, &numbers) || origin_epoch > epoch {
             return Err(FormatError::Damaged("a superblock with impossible numbers".into()));
         }
-        let superblock = Self {
-            tier_uuid,
-            database_uuid,
-            generation,
-            epoch,
-            origin_epoch,
-            epoch_sequence,
-            state,
-            end_sequence,
-            front,
-            confirmed,
-            pending,
-            ring_shift,
-            sessions,
-            nonces,
-            redone_from,
-            durable_sequence,
-            config,
-        };
         Ok((superblock, version))
     }
+}
+
+fn unknown(what: &str) -> FormatError {
+    FormatError::Damaged(format!("a superblock with an unknown {what}"))
 }
 
 /// Why a superblock was not written.
