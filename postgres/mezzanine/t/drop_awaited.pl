@@ -26,8 +26,10 @@ for my $name (qw(waits ends))
 	$primary->safe_psql('postgres', 'CREATE EXTENSION pg_buffercache');
 	$primary->safe_psql('postgres', "CREATE TABLESPACE s LOCATION ''");
 	# Fewer pages than half of the standby's tier, so that clients find room while they stay.
-	$primary->safe_psql('postgres', 'CREATE TABLE t (id int, ver int, filler text) WITH (fillfactor = 50) TABLESPACE s');
-	$primary->safe_psql('postgres', "INSERT INTO t SELECT g, 0, repeat('x', 900) FROM generate_series(1, 400) g");
+	$primary->safe_psql('postgres',
+		'CREATE TABLE t (id int, ver int, filler text) WITH (fillfactor = 50) TABLESPACE s');
+	$primary->safe_psql('postgres',
+		"INSERT INTO t SELECT g, 0, repeat('x', 900) FROM generate_series(1, 400) g");
 	my $standby = tier_standby($primary, "standby_$name", flash => 4);
 	# Of every page. Reading them all sets hint bits, which are logged, too.
 	$primary->safe_psql('postgres', 'UPDATE t SET ver = 1 WHERE id % 4 = 0');
@@ -41,12 +43,14 @@ for my $name (qw(waits ends))
 	$standby->safe_psql('postgres', 'CHECKPOINT');
 	my $path = relation_path($standby, 't');
 	# More than the tier holds; a page of the last table that leaves moves minRecoveryPoint behind all of it.
-	$primary->safe_psql('postgres', 'CREATE TABLE big (id int, ver int); INSERT INTO big SELECT g, 1 FROM generate_series(1, 300000) g');
+	$primary->safe_psql('postgres', 'CREATE TABLE big (id int, ver int)');
+	$primary->safe_psql('postgres', 'INSERT INTO big SELECT g, 1 FROM generate_series(1, 300000) g');
 	$primary->safe_psql('postgres', 'CREATE TABLE last AS SELECT 1 AS id');
 	$primary->wait_for_catchup($standby);
 	evict_there($standby, 'last');
 	$standby->safe_psql('postgres', 'SELECT pg_wal_replay_pause()');
-	$standby->poll_query_until('postgres', "SELECT pg_get_wal_replay_pause_state() = 'paused'") or die 'it does not pause';
+	$standby->poll_query_until('postgres', "SELECT pg_get_wal_replay_pause_state() = 'paused'")
+		or die 'it does not pause';
 	# The standby will wait at the end of this, before the table is locked by who drops it.
 	$primary->safe_psql('postgres', 'CREATE TABLE later AS SELECT 1 AS id');
 	$primary->safe_psql('postgres', "SELECT pg_create_restore_point('before')");
@@ -64,7 +68,8 @@ for my $name (qw(waits ends))
 	{
 		$standby->poll_query_until('postgres', 'SELECT NOT pg_is_in_recovery()') or die 'it is not promoted';
 	}
-	like(log_since($standby, $from), qr/LOG:  could not open file "pg_tblspc.*": No such file or directory/, "$name: redo had the tier write its pages");
+	like(log_since($standby, $from), qr/LOG:  could not open file "pg_tblspc.*": No such file or directory/,
+		"$name: redo had the tier write its pages");
 	my ($status, $out, $error) = $standby->psql('postgres', 'SELECT count(*), sum(id), sum(ver) FROM t');
 	isnt($status, 0, "$name: the table cannot be read; got '$out'");
 	like($error, qr/could not open file/, "$name: as without a tier");
