@@ -6,6 +6,7 @@ use strict;
 use warnings FATAL => 'all';
 
 use Mezzanine;
+use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
@@ -85,4 +86,43 @@ system_or_bail('mv', "$data.newer", $data);
 $node->start;
 is(whole($node, 't'), '5000|12502500|35000', 'the right one is whole');
 $node->stop;
+
+# pg_checksums writes no page whose checksum is right already, and so leaves the file as it was: only that the
+# tier is of the other kind says that what it has of that file cannot be used. Such a page in the tier is not
+# the one in the file: a standby sets hint bits that it does not write, and which without checksums leave the
+# page's old one wrong.
+my $primary = tier_node('primary', init => { allows_streaming => 1 });
+without_tier($primary);
+$primary->start;
+$primary->safe_psql('postgres', 'CREATE EXTENSION pg_buffercache');
+# The standby's start redoes nothing of it.
+$primary->safe_psql('postgres', 'CREATE TABLE t AS SELECT g AS id, 1 AS ver FROM generate_series(1, 5000) g');
+$primary->backup('base');
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($primary, 'base', has_streaming => 1);
+$standby->append_conf('postgresql.conf', "wal_log_hints = on\n");
+$standby->start;
+$primary->wait_for_catchup($standby);
+my $path = relation_path($standby, 't');
+$standby->stop;
+command_ok([ 'pg_checksums', '--disable', '-D', $standby->data_dir ], 'checksums of a standby are disabled');
+# A tier that had these pages before would keep them as they were.
+add_tier($standby);
+my $before = slurp_file($path);
+$standby->start;
+$primary->wait_for_catchup($standby);
+for (1 .. 2)
+{
+	is(whole($standby, 't'), '5000|12502500|5000', 'hint bits are set, and the pages come from the tier');
+	$standby->safe_psql('postgres', 'SELECT count(pg_buffercache_evict(bufferid)) FROM pg_buffercache') for 1 .. 2;
+}
+$standby->stop;
+my $changed = (stat $path)[10];
+command_ok([ 'pg_checksums', '--enable', '-D', $standby->data_dir ], 'and enabled');
+ok(slurp_file($path) eq $before && (stat $path)[10] == $changed, "nobody has written the table's file");
+$standby->start;
+my ($status, $out, $error) = $standby->psql('postgres', 'SELECT count(*), sum(id), sum(ver) FROM t');
+is($out, '5000|12502500|5000', "the table is read with checksums; got '$error'");
+$standby->stop;
+$primary->stop;
 done_testing();
