@@ -622,10 +622,10 @@ impl Shared {
         host.put_superblock("close the tier on", emptied)?;
         for file in files {
             self.restore_head(file)?;
-            if self.is_sidecar_of(file, &self.plain_sidecar(host, file)) {
+            if let Some(place) = self.place_of_sidecar(file, &self.plain_sidecar(host, file))? {
                 let failed =
                     |error| VolumeError::from_io("remove the sidecar", file.sidecar.describe(), error);
-                file.sidecar.remove().map_err(failed)?;
+                place.remove().map_err(failed)?;
             }
         }
         if !planted::is(Bug::DrainedRosterKept) {
