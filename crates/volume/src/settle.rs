@@ -288,6 +288,7 @@ impl Shared {
         let len = file.len();
         let head = file.head().bytes.clone();
         let keep = head.len().min(usize::try_from(len).unwrap_or(usize::MAX));
+        let _moves = lock(&file.guard_moves);
         file.write_plain(&head[..keep], 0, &self.counters).map_err(failed)?;
         if file.resizable && file.physical.load(Ordering::Acquire) != len {
             file.resize(len).map_err(failed)?;
