@@ -675,6 +675,9 @@ bugs! {
         /// One copy of a superblock is left to the next flush although the other one stands where nothing can
         /// be read, and so nothing that is durable can. It was so once.
         BadPlaceInPassing,
+        /// A tier of which one copy of the superblock cannot be read is called older than a file by the other
+        /// one. It was so once. (The volume's part.)
+        UnreadCopyTakenForOld,
         /// The superblock of a checkpoint does not say which groups were durable when it was completed: one
         /// that has rotted since, and that no later group follows, is taken for a torn one. It was so once.
         PromiseUncounted,

@@ -10,7 +10,7 @@ use mezzanine_sim::crash::{CUTS_PER_WORLD, Kind, Terms, World};
 use mezzanine_sim::server;
 
 /// Seed, and what happened. All were found in version 0.1.0 before its release.
-const STORIES: [(u64, &str); 52] = [
+const STORIES: [(u64, &str); 53] = [
     (
         161_803_406_326,
         "not a bug of the volume: an opening after a crash changed nothing and was closed, which leaves flash as it was; the checker took it for closed \
@@ -220,6 +220,11 @@ const STORIES: [(u64, &str); 52] = [
         7_182_834_519,
         "a sector of one copy of the superblock was bad for good; an opening's first change wrote there and left the other copy to the next flush, and \
          the power failed: what could be read was older than the file",
+    ),
+    (
+        1_123_597_305,
+        "the power failed between the two copies of an opening's superblock, and the newer one could not be read for a while: the other one looked \
+         older than the file, and the advice was to format the tier",
     ),
 ];
 

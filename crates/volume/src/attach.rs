@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mezzanine_device::{AlignedBuf, Device};
-use mezzanine_engine::format::Nonce;
+use mezzanine_engine::format::{Nonce, Superblock, newer_superblock};
 use mezzanine_engine::interleave::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use mezzanine_engine::interleave::sync::{Mutex, RwLock};
 use mezzanine_engine::planted::{self, Bug};
@@ -18,6 +18,7 @@ use crate::guard::{is_rotten, is_stretched, name_guard};
 use crate::home::{FileInner, Head};
 use crate::identity::{Bond, FileEvidence, TierEvidence, judge};
 use crate::note::{FILES_MAX, LENGTH_END};
+use crate::open::Reader;
 use crate::registry::Registry;
 use crate::sidecar::{Sidecar, SidecarError, SidecarStore, read_sidecar};
 
@@ -259,7 +260,13 @@ impl Shared {
             attached: self.all_files().iter().map(|file| (file.number, file.name.clone())).collect(),
             provably_clean: host.provably_clean(),
         };
-        judge(&file, Some(&tier))
+        let judged = judge(&file, Some(&tier));
+        drop(tier);
+        drop(note);
+        judged.map_err(|error| match error.kind() {
+            VolumeErrorKind::OlderTier => unless_in_doubt(&host, &opened.found, &candidate.name, error),
+            _ => error,
+        })
     }
 
     /// Compares what stage-out has written last with what stands on disk. Pages that the tier holds in a
@@ -620,4 +627,15 @@ pub(crate) fn mask_head(file: &FileInner, len: u64) {
     let mut head = file.head();
     let keep = usize::try_from(len).unwrap_or(usize::MAX).min(head.bytes.len());
     head.bytes[keep..].fill(0);
+}
+
+/// A tier that looks older than a file may be the newest one all the same, if one copy of its superblock cannot
+/// be read: that one is written first, and the other is durable a flush later.
+fn unless_in_doubt(host: &TierHost, found: &Superblock, name: &str, error: VolumeError) -> VolumeError {
+    let used = if host.has_begun() { lock(&host.superblock).clone() } else { found.clone() };
+    let newer = newer_superblock(&mut Reader(&*host.flash), &used);
+    let Some(why) = newer.filter(|_| !planted::is(Bug::UnreadCopyTakenForOld)) else { return error };
+    let reason = format!("the tier {} looks older than the file, but {why}", host.flash_name);
+    VolumeError::new(VolumeErrorKind::Io, "attach", name, reason)
+        .advise("see to the flash device and open the tier again; nothing was changed")
 }

@@ -209,9 +209,11 @@ impl TierHost {
         self.write_superblock_as(next, Writing::Unknown)
     }
 
-    /// Writes the superblock of an opening that starts. The next flush has its second copy made durable.
+    /// Writes the superblock of an opening that starts. The next flush has its second copy made durable: that
+    /// of the change which it starts for. Where disk has every page, no change needs one.
     pub(crate) fn write_first_superblock(&self) -> Result<(), DeviceError> {
-        self.write_superblock_as(&lock(&self.superblock), Writing::InPassing)
+        let writing = if self.provably_clean() { Writing::Unknown } else { Writing::InPassing };
+        self.write_superblock_as(&lock(&self.superblock), writing)
     }
 
     fn write_superblock_as(&self, next: &Superblock, unknown: Writing) -> Result<(), DeviceError> {

@@ -104,7 +104,8 @@ impl Shared {
         if self.condition.mode() != Mode::Normal {
             return;
         }
-        if self.start(&mut registry).is_err() {
+        // Of a start for reads no change comes that has the second copy of the superblock made durable.
+        if self.start(&mut registry).is_err() || host.flash.flush().is_err() {
             host.untaken.store(IN_VAIN, Ordering::Relaxed);
         }
     }

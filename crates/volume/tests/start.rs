@@ -10,9 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use common::one_file::{WRITE_BACK, read, write};
 use common::{Backing, PAGE, durable, every_configuration, formatted, one_file, open, page, through};
-use mezzanine_device::memory::{Fate, Fault, Injection, MemoryDevice, Operation, Survival};
+use mezzanine_device::memory::{Bad, Fate, Fault, Injection, MemoryDevice, Operation, Survival};
 use mezzanine_device::{Capabilities, Device, DeviceError, DeviceErrorKind, Request};
-use mezzanine_engine::format::SUPERBLOCK_BYTES;
+use mezzanine_engine::format::{SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
 use mezzanine_engine::planted::{Bug, only_with};
 use mezzanine_volume::{
     AttachOptions, SidecarStore, TierConfig, Volume, VolumeConfig, VolumeErrorKind, VolumeFile, VolumeState,
@@ -243,6 +243,64 @@ fn pages_that_are_read_from_disk_have_the_opening_start() {
         (110..120).for_each(|block| assert_eq!(read(&files[1], block), Ok(page(block, 1))));
         assert!(volume.statistics().page_misses < misses + 10, "the tier has some of them now");
     }
+}
+
+/// The power fails after such a start, and takes what was not flushed. Either copy of the superblock may be lost
+/// besides.
+#[test]
+fn an_opening_that_reads_have_started_is_there_in_both_copies() {
+    for config in [through(), durable()] {
+        for rotten in SUPERBLOCK_OFFSETS {
+            let machine = Machine::new(&config);
+            machine.used(1);
+            let (volume, files) = machine.open();
+            volume.stop_admission().unwrap();
+            (100..120).for_each(|block| write(&files[1], block, 1));
+            volume.close().unwrap();
+            let power = machine.flash.power();
+            let before = machine.flash.image();
+            let (volume, files) = machine.open();
+            (100..120).for_each(|block| assert_eq!(read(&files[1], block), Ok(page(block, 1))));
+            assert!(before != machine.flash.image(), "it has not started");
+            power.crash_after(1);
+            let _ = machine.flash.flush();
+            drop((volume, files));
+            let fates = machine.flash.window().iter().map(|_| Fate::Lost).collect();
+            machine.flash.power_cut_as(&Survival { fates, resizes: 0 });
+            power.restore();
+            machine.flash.write_at(&[0; SUPERBLOCK_BYTES], rotten).unwrap();
+            let (_volume, files) = machine.open();
+            assert_eq!(read(&files[0], 1), Ok(page(1, 1)));
+        }
+    }
+}
+
+/// The newer copy of the superblock cannot be read for a while, and the other one is of the opening before: what
+/// the power left of a start. Whether nobody is told to put another tier in its place.
+fn is_in_doubt(newer: usize) -> bool {
+    let machine = Machine::new(&durable());
+    machine.used(1);
+    let before = machine.flash.inspect(|flash| flash[..2 * SUPERBLOCK_BYTES].to_vec());
+    let (volume, files) = machine.open();
+    write(&files[0], 1, 2);
+    files[0].sync().unwrap();
+    drop((volume, files));
+    let older = SUPERBLOCK_OFFSETS[1 - newer];
+    let bytes = &before[older as usize..][..SUPERBLOCK_BYTES];
+    machine.flash.write_at(bytes, older).unwrap();
+    machine.flash.spoil(SUPERBLOCK_OFFSETS[newer], 512, Bad::Unreadable);
+    let volume = open(&machine.flash, &machine.config);
+    let refused = machine.files[0].attach(&volume).unwrap_err();
+    drop(volume);
+    machine.flash.heal();
+    let (_volume, files) = machine.open();
+    assert_eq!(read(&files[0], 1), Ok(page(1, 2)));
+    refused.kind() == VolumeErrorKind::Io && refused.to_string().contains("may be newer")
+}
+
+#[test]
+fn a_tier_with_a_copy_that_cannot_be_read_is_not_called_older() {
+    [0, 1].into_iter().for_each(|newer| only_with(&[Bug::UnreadCopyTakenForOld], || is_in_doubt(newer)));
 }
 
 /// The flash cannot be written when the first change comes: the tier is given up with all that it has, and

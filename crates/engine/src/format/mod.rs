@@ -22,7 +22,7 @@ pub use segment::{SEGMENT_HEADER_BYTES, SegmentHeader};
 pub use slot::{SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS, SlotEntry, SlotHead};
 pub use superblock::{
     LogPosition, NAMED_BYTES, RedoPoint, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, SUPERBLOCK_OFFSETS, Sessions,
-    Superblock, SuperblockError, TierState, Writing, put_superblock, read_superblock,
+    Superblock, SuperblockError, TierState, Writing, newer_superblock, put_superblock, read_superblock,
     read_superblock_to_drain, tier_named_in, write_superblock,
 };
 

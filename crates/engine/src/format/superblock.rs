@@ -556,6 +556,22 @@ pub fn read_superblock(flash: &mut dyn ReadFlash) -> Result<Superblock, FormatEr
     }
 }
 
+/// Why the tier may have a newer superblock than this one, which was read from it: a copy cannot be read, or
+/// one that is newer can be by now. `None` if it is the newest.
+pub fn newer_superblock(flash: &mut dyn ReadFlash, found: &Superblock) -> Option<String> {
+    read_superblocks(flash, is_whole).into_iter().find_map(|copy| {
+        match copy.map(|copy| Superblock::decode(&copy)) {
+            Err(error) => {
+                Some(format!("one copy of its superblock cannot be read ({error}) and may be newer"))
+            }
+            Ok(Ok(copy)) if copy.tier_uuid == found.tier_uuid && copy.generation > found.generation => {
+                Some("a copy of its superblock that could not be read before is newer".to_owned())
+            }
+            Ok(_) => None,
+        }
+    })
+}
+
 /// As [`read_superblock`], but also of an older version of the format that this build can read: to drain the
 /// tier, or to look at it. With the version. What is written to the tier from then on is of this build's
 /// version.
