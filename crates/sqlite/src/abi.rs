@@ -13,6 +13,7 @@ use std::ffi::{c_char, c_int, c_void};
 pub(crate) const OK: c_int = 0;
 pub(crate) const ERROR: c_int = 1;
 pub(crate) const BUSY: c_int = 5;
+pub(crate) const READONLY: c_int = 8;
 pub(crate) const IOERR: c_int = 10;
 pub(crate) const NOTFOUND: c_int = 12;
 pub(crate) const FULL: c_int = 13;
@@ -30,6 +31,7 @@ pub(crate) const IOERR_DELETE: c_int = IOERR | (10 << 8);
 pub(crate) const IOERR_NOMEM: c_int = IOERR | (12 << 8);
 pub(crate) const IOERR_LOCK: c_int = IOERR | (15 << 8);
 pub(crate) const IOERR_SHMMAP: c_int = IOERR | (21 << 8);
+pub(crate) const READONLY_DBMOVED: c_int = READONLY | (4 << 8);
 
 pub(crate) const OPEN_READONLY: c_int = 0x1;
 pub(crate) const OPEN_READWRITE: c_int = 0x2;

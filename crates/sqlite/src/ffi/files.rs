@@ -651,7 +651,7 @@ impl OpenLog {
         if !self.begun {
             if let Some(database) = self.database.as_ref().and_then(Weak::upgrade) {
                 if !database.log_begins()? && self.made {
-                    logs::keep_contents(database.path())?;
+                    database.keep_log_directory()?;
                 }
             }
             self.begun = true;
