@@ -768,6 +768,12 @@ bugs! {
         /// The first write of a log says in the directory to which its path leads whose that is, though it
         /// may be another database's by now. It was so once. (SQLite's part.)
         LogsOwnedByPath,
+        /// The log directory of a database on a read-only file system has to say that it was opened, and a
+        /// log that holds something is refused there. It was so once. (SQLite's part.)
+        ReadOnlyLogsNamed,
+        /// A file beside which none can be made cannot be asked whether it is unchanged, and is refused. It
+        /// was so once. (The volume's part.)
+        ClockNeedsFolder,
         /// A change of a file that fails while the volume is being settled, which waits for it, leaves that
         /// in order. It was so once. (The volume's part.)
         SettledOverRefusal,
