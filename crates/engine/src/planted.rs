@@ -768,6 +768,9 @@ bugs! {
         /// The first write of a log says in the directory to which its path leads whose that is, though it
         /// may be another database's by now. It was so once. (SQLite's part.)
         LogsOwnedByPath,
+        /// SQLite looks for the logs of a database that was moved at its path, and plays that of another
+        /// process's database into it, and removes it. It was so once. (SQLite's part.)
+        LogsFoundByPath,
         /// The log directory of a database on a read-only file system has to say that it was opened, and a
         /// log that holds something is refused there. It was so once. (SQLite's part.)
         ReadOnlyLogsNamed,

@@ -225,6 +225,26 @@ impl Database {
             .advise("close it; then put it back, or open it where it is now"))
     }
 
+    /// Whether its log directory is no longer where SQLite looks for the logs, and what is found there may be
+    /// another database's.
+    pub(crate) fn are_logs_elsewhere(&self) -> bool {
+        let directory = unpoisoned(&self.log_directory);
+        let elsewhere = |open: &OpenDirectory| !open.is_at(&logs::directory(&self.path));
+        directory.open.as_ref().is_some_and(elsewhere) && !planted::is(Bug::LogsFoundByPath)
+    }
+
+    /// Its logs must not be opened by their names where those are no longer its own.
+    pub(crate) fn refuse_logs_elsewhere(&self) -> Result<(), Error> {
+        if self.are_logs_elsewhere() { self.refuse_moved("open a log of") } else { Ok(()) }
+    }
+
+    /// Removes one of its logs from its log directory, wherever that is.
+    pub(crate) fn remove_log(&self, name: &Path, durable: bool) -> Result<(), Error> {
+        let directory = unpoisoned(&self.log_directory);
+        let Some(open) = &directory.open else { return Ok(()) };
+        logs::remove(&self.path, open, name, durable)
+    }
+
     /// Whether the first write of a log syncs the log directory ([`Self::log_begins`]), and so has a new log
     /// in it durable as well.
     pub(crate) fn is_log_directory_synced_at_next_write(&self) -> bool {

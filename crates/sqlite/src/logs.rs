@@ -90,8 +90,25 @@ pub(crate) fn place(name: &Path) -> PathBuf {
 
 /// Where a log of a database with a log directory is.
 pub(crate) fn place_in_directory(name: &Path) -> Option<PathBuf> {
-    let file = if name.as_os_str().as_bytes().ends_with(WAL_SUFFIX) { WAL } else { JOURNAL };
-    Some(directory(&database_of(name)?).join(file))
+    Some(directory(&database_of(name)?).join(file_of(name)))
+}
+
+/// What the log that SQLite calls `name` is called in the log directory.
+fn file_of(name: &Path) -> &'static str {
+    if name.as_os_str().as_bytes().ends_with(WAL_SUFFIX) { WAL } else { JOURNAL }
+}
+
+/// Removes the log that SQLite calls `name` from the log directory that was entered.
+pub(crate) fn remove(
+    database: &Path,
+    directory: &OpenDirectory,
+    name: &Path,
+    durable: bool,
+) -> Result<(), Error> {
+    let removed = directory.remove(file_of(name));
+    removed
+        .and_then(|()| if durable { directory.sync() } else { Ok(()) })
+        .map_err(|source| Error::io("remove a log of", database.display(), source))
 }
 
 /// Whether a super-journal names journals of databases on a tier alone, by the names that SQLite has for them
@@ -375,7 +392,8 @@ pub(crate) fn leave(
     directory: &OpenDirectory,
     durable: bool,
 ) -> Result<(), Error> {
-    let by_path = planted::is(Bug::LogsLeftByPath).then(|| OpenDirectory::open(&self::directory(database)).ok());
+    let by_path =
+        planted::is(Bug::LogsLeftByPath).then(|| OpenDirectory::open(&self::directory(database)).ok());
     let directory = by_path.as_ref().and_then(Option::as_ref).unwrap_or(directory);
     if [WAL, JOURNAL].into_iter().any(|log| !directory.is_cold(log).unwrap_or(false)) {
         return Ok(());
@@ -466,7 +484,8 @@ pub(crate) fn keep_contents(database: &Path, directory: &OpenDirectory) -> Resul
 /// The sidecar of `database` says the opening `now`, or that disk is current: its logs are of that from now
 /// on.
 pub(crate) fn own(database: &Path, directory: &OpenDirectory, now: Nonce) -> Result<(), Error> {
-    let by_path = planted::is(Bug::LogsOwnedByPath).then(|| OpenDirectory::open(&self::directory(database)).ok());
+    let by_path =
+        planted::is(Bug::LogsOwnedByPath).then(|| OpenDirectory::open(&self::directory(database)).ok());
     let directory = by_path.as_ref().and_then(Option::as_ref).unwrap_or(directory);
     openings::name(database, directory, &[name_of(&now)])
         .map_err(|source| Error::io("note the opening in the log directory of", database.display(), source))

@@ -273,9 +273,10 @@ fn attach(mount: &Arc<Mount>, path: &Path, lock: &ProcessLock) -> Result<Arc<Dat
             let unused = entered.unused && is_here && !belongs_to_tier(mount, path);
             let _ = match unused && !planted::is(Bug::RefusedLogKept) {
                 true => logs::give_back(path),
-                false => entered.directory.as_ref().map_or(Ok(()), |directory| {
-                    logs::leave(path, lock.id(), directory, entered.durable)
-                }),
+                false => entered
+                    .directory
+                    .as_ref()
+                    .map_or(Ok(()), |directory| logs::leave(path, lock.id(), directory, entered.durable)),
             };
         }
     }

@@ -18,6 +18,7 @@ pub(crate) const README: &str = "README";
 #[derive(Debug)]
 pub(crate) struct OpenDirectory {
     handle: File,
+    id: FileId,
     /// The README of this entry, if there was room for one.
     readme: Option<Entry>,
 }
@@ -33,7 +34,8 @@ impl OpenDirectory {
     pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let options = libc::O_DIRECTORY | libc::O_NOFOLLOW;
         let handle = OpenOptions::new().read(true).custom_flags(options).open(path)?;
-        let mut opened = Self { handle, readme: None };
+        let id = FileId::from(&handle.metadata()?);
+        let mut opened = Self { handle, id, readme: None };
         opened.readme = opened.found_readme();
         Ok(opened)
     }
@@ -41,14 +43,15 @@ impl OpenDirectory {
     fn found_readme(&self) -> Option<Entry> {
         let found = rustix::fs::statat(&self.handle, README, AtFlags::SYMLINK_NOFOLLOW).ok()?;
         #[allow(clippy::useless_conversion, clippy::unnecessary_cast, reason = "not on every machine")]
-        Some(Entry { inode: found.st_ino as u64, changed: (found.st_ctime as i64, found.st_ctime_nsec as i64) })
+        Some(Entry {
+            inode: found.st_ino as u64,
+            changed: (found.st_ctime as i64, found.st_ctime_nsec as i64),
+        })
     }
 
     /// Whether it is what has this path.
     pub(crate) fn is_at(&self, path: &Path) -> bool {
-        let same = |there: &std::fs::Metadata, here: &std::fs::Metadata| FileId::from(there) == FileId::from(here);
-        let there = std::fs::symlink_metadata(path);
-        there.is_ok_and(|there| self.handle.metadata().is_ok_and(|here| same(&there, &here)))
+        std::fs::symlink_metadata(path).is_ok_and(|found| FileId::from(&found) == self.id)
     }
 
     /// Whether a log in it holds nothing: it is not there, it is empty, or its header was overwritten with
@@ -127,10 +130,9 @@ impl OpenDirectory {
         let is = |name: &Path, flags, id: FileId| {
             rustix::fs::statat(&parent, name, flags).is_ok_and(|found| id_of(&found) == id)
         };
-        let own = FileId::from(&self.handle.metadata()?);
         let entered_last = || self.readme.is_some() && self.found_readme() == self.readme;
         let goes_with = is(database, AtFlags::empty(), id) || entered_last();
-        if !is(name, AtFlags::SYMLINK_NOFOLLOW, own) || !goes_with {
+        if !is(name, AtFlags::SYMLINK_NOFOLLOW, self.id) || !goes_with {
             return Ok(());
         }
         files.iter().try_for_each(|file| self.remove(file))?;

@@ -120,7 +120,8 @@ fn who_closes_a_database_that_was_moved_leaves_the_logs_of_the_next_one() {
             let folder = Folder::in_memory();
             let (app, db) = first(&folder, mode);
             let moved = replace_folder(&app);
-            let begun = format!("PRAGMA journal_mode = {mode}; CREATE TABLE t (a); INSERT INTO t VALUES (10)");
+            let begun =
+                format!("PRAGMA journal_mode = {mode}; CREATE TABLE t (a); INSERT INTO t VALUES (10)");
             // Its log holds nothing.
             let mut second = Second::begin(&app, &[&begun, "PRAGMA wal_checkpoint(TRUNCATE)"]);
             let directory = app.join("app.db-wal");
@@ -226,4 +227,51 @@ fn a_first_write_after_a_move_is_refused_and_the_next_one_after_that_is_back_is_
         db.close().unwrap();
         assert_eq!(rows_in(&app), Ok(vec![1, 3]), "{mode}");
     }
+}
+
+/// As SQLite alone does it, the next one's journal was played into the database that was moved, and removed.
+#[test]
+fn who_reads_a_database_that_was_moved_leaves_the_journal_of_the_next_one() {
+    planted::only_with(&[Bug::LogsFoundByPath], || {
+        let folder = Folder::in_memory();
+        let (app, db) = first(&folder, "delete");
+        let moved = replace_folder(&app);
+        let begun = "CREATE TABLE t (a, b); INSERT INTO t VALUES (10, 0); PRAGMA cache_size = 5; BEGIN";
+        let many = "WITH RECURSIVE n(i) AS (SELECT 11 UNION ALL SELECT i + 1 FROM n WHERE i < 500)
+            INSERT INTO t SELECT i, randomblob(900) FROM n";
+        let second = Second::begin(&app, &[begun, &many.replace('\n', " ")]);
+        let journal = app.join("app.db-wal/journal");
+        let hot = || fs::read(&journal).is_ok_and(|bytes| bytes.first().is_some_and(|first| *first != 0));
+        assert!(hot());
+        let read = db.query_row("SELECT sum(a) FROM t", [], |row| row.get(0)) == Ok(1);
+        let stays = hot();
+        second.kill();
+        drop(db);
+        let rows = rows_in(&app);
+        let good = read && stays && rows == Ok(vec![10]);
+        if !good {
+            eprintln!("{read} {stays} {rows:?}");
+        }
+        good && rows_in(&moved) == Ok(vec![1])
+    });
+}
+
+/// One whose log is not open yet: it does not take that of the next one for its own.
+#[test]
+fn who_reads_a_database_for_the_first_time_that_was_moved_does_not_read_the_log_of_the_next_one() {
+    planted::only_with(&[Bug::LogsFoundByPath], || {
+        let folder = Folder::in_memory();
+        let (app, db) = first(&folder, "wal");
+        db.close().unwrap();
+        let db = open_in(&app).unwrap();
+        let moved = replace_folder(&app);
+        let begun = "PRAGMA journal_mode = wal; CREATE TABLE t (a); INSERT INTO t VALUES (10)";
+        let second = Second::begin(&app, &[begun]);
+        // A refusal is as good.
+        let read: rusqlite::Result<i64> = db.query_row("SELECT sum(a) FROM t", [], |row| row.get(0));
+        let right = read.map_or(true, |sum| sum == 1);
+        drop(db);
+        second.kill();
+        right && rows_in(&app) == Ok(vec![10]) && rows_in(&moved) == Ok(vec![1])
+    });
 }

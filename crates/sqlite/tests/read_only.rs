@@ -48,7 +48,8 @@ enum By {
 /// Whether this process can put readers in such a place: only root can.
 fn is_possible() -> bool {
     let root = fs::metadata("/proc/self").unwrap().uid() == 0;
-    let mounts = || Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|status| status.success());
+    let mounts =
+        || Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|status| status.success());
     let possible = root && mounts();
     if !possible {
         eprintln!("SKIPPED: only root can mount a file system, and be another user");

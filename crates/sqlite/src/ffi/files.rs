@@ -569,6 +569,9 @@ pub(super) unsafe fn open_log(
             return core.fail(&error, full_or(&error, abi::CANTOPEN));
         }
     }
+    if let Some(Err(error)) = database.as_ref().map(|database| database.refuse_logs_elsewhere()) {
+        return core.fail(&error, abi::CANTOPEN);
+    }
     let place = mount::place_of_log(path);
     let name = log_name(&place);
     // SAFETY: the base VFS is never freed.
