@@ -216,6 +216,7 @@ mod tests {
         assert_eq!(super::CANTOPEN, theirs::SQLITE_CANTOPEN);
         assert_eq!(super::IOERR_SHORT_READ, theirs::SQLITE_IOERR_SHORT_READ);
         assert_eq!(super::IOERR_SHMMAP, theirs::SQLITE_IOERR_SHMMAP);
+        assert_eq!(super::READONLY_DBMOVED, theirs::SQLITE_READONLY_DBMOVED);
         assert_eq!(super::IOERR_NOMEM, theirs::SQLITE_IOERR_NOMEM);
         assert_eq!(super::IOERR_LOCK, theirs::SQLITE_IOERR_LOCK);
         assert_eq!(super::OPEN_WAL, theirs::SQLITE_OPEN_WAL);
