@@ -140,9 +140,10 @@ impl Database {
     /// kept by another database.
     pub(crate) fn is_as_it_was(&self) -> Result<bool, Error> {
         let disk = &*self.disk;
+        let (head, guarded) = self.file.look_at_head(|| disk.head());
         let on_disk: [u8; HEADER_BYTES] =
-            disk.head().map_err(|source| Error::io("open", self.path.display(), source))?;
-        if self.file.is_guarded() {
+            head.map_err(|source| Error::io("open", self.path.display(), source))?;
+        if guarded {
             return Ok(on_disk == *GUARD);
         }
         let mut known = [0; HEADER_BYTES];

@@ -137,6 +137,7 @@ impl<'a> Candidate<'a> {
             ready: AtomicBool::new(false),
             arming: Mutex::new(()),
             replacing: Mutex::new(()),
+            guard_moves: Mutex::new(()),
             dirty: AtomicBool::new(false),
             armed: AtomicBool::new(false),
             trim: AtomicBool::new(false),

@@ -4,9 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mezzanine_engine::interleave::sync::atomic::Ordering;
+use mezzanine_engine::planted::{self, Bug};
 use mezzanine_trace::Op;
 
-use crate::core::{Shared, shared};
+use crate::core::{Shared, lock, shared};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::home::FileInner;
 use crate::statistics::count;
@@ -130,6 +131,14 @@ impl VolumeFile {
     /// Whether the bytes on disk begin with the guard, because the newest ones may be elsewhere.
     pub fn is_guarded(&self) -> bool {
         self.inner.is_guarded()
+    }
+
+    /// Looks at the beginning of the file on disk, past the volume, while no guard is being put there or taken
+    /// away: that takes a sync, and no device says when in that it happens. Returns what `look` does, and
+    /// whether the guard stands there.
+    pub fn look_at_head<T>(&self, look: impl FnOnce() -> T) -> (T, bool) {
+        let _rests = (!planted::is(Bug::MovingGuardSeen)).then(|| lock(&self.inner.guard_moves));
+        (look(), self.is_guarded())
     }
 
     /// Tells the volume that another program may have changed the file on disk. The tier is closed without a

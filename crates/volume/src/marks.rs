@@ -19,14 +19,35 @@
 //! A sidecar also says below which number the tier's groups were durable when it was written: a flash device
 //! that lacks them is an older copy, though it may be of the same opening.
 
+use std::ops::Deref;
+
 use mezzanine_engine::interleave::sync::atomic::Ordering;
 use mezzanine_engine::planted::{self, Bug};
 
 use crate::core::{Shared, TierHost, lock};
-use crate::error::VolumeError;
+use crate::error::{VolumeError, VolumeErrorKind};
 use crate::home::FileInner;
 use crate::note::MARK_MAX;
-use crate::sidecar::{Sidecar, SidecarState, read_sidecar};
+use crate::sidecar::{Sidecar, SidecarState, SidecarStore, read_sidecar};
+
+/// Where a sidecar belongs.
+pub(crate) enum Place<'f> {
+    /// Where the file was opened.
+    Beside(&'f dyn SidecarStore),
+    /// Where the file has been moved to.
+    Moved(Box<dyn SidecarStore>),
+}
+
+impl<'f> Deref for Place<'f> {
+    type Target = dyn SidecarStore + 'f;
+
+    fn deref(&self) -> &Self::Target {
+        match self {
+            Self::Beside(store) => *store,
+            Self::Moved(store) => &**store,
+        }
+    }
+}
 
 impl FileInner {
     /// The newest mark that the sidecar has, or may have: a replacement that failed may be in place.
@@ -118,19 +139,41 @@ impl Shared {
         let failed = |error| VolumeError::from_io("write the sidecar", file.sidecar.describe(), error);
         let alone = (!planted::is(Bug::SidecarsAtOnce)).then(|| lock(&file.replacing));
         let sidecar = make();
-        let replaced = match self.is_sidecar_of(file, &sidecar) {
-            true => file.sidecar.replace(&sidecar.encode()).map_err(failed),
-            false => Ok(()),
-        };
+        let replaced = self
+            .place_of_sidecar(file, &sidecar)
+            .and_then(|place| place.map_or(Ok(()), |place| place.replace(&sidecar.encode()).map_err(failed)));
         drop(alone);
         replaced
     }
 
-    /// Whether the place of this sidecar is the file's. Where another file has taken the file's place, that
-    /// may have brought its own.
-    pub(crate) fn is_sidecar_of(&self, file: &FileInner, ours: &Sidecar) -> bool {
-        file.sidecar.is_beside_its_file()
-            || matches!(read_sidecar(&*file.sidecar), Ok(Some(Ok(there)))
-                if (there.tier_uuid, there.file) == (ours.tier_uuid, ours.file))
+    /// Where this sidecar belongs; nowhere if its file was removed. Where another file has taken the file's
+    /// place, that may have brought its own. With a folder that was renamed the sidecar has moved as well:
+    /// what is said of it in the tier from now on is to be found there.
+    ///
+    /// # Errors
+    /// The file was moved to where another one's sidecar stands.
+    pub(crate) fn place_of_sidecar<'f>(
+        &self,
+        file: &'f FileInner,
+        ours: &Sidecar,
+    ) -> Result<Option<Place<'f>>, VolumeError> {
+        let is_ours = |there: &Sidecar| (there.tier_uuid, there.file) == (ours.tier_uuid, ours.file);
+        let is_found =
+            |store: &dyn SidecarStore| matches!(read_sidecar(store), Ok(Some(Ok(there))) if is_ours(&there));
+        if file.sidecar.is_beside_its_file() || is_found(&*file.sidecar) {
+            return Ok(Some(Place::Beside(&*file.sidecar)));
+        }
+        let Some(moved) = file.sidecar.where_moved() else { return Ok(None) };
+        match read_sidecar(&*moved) {
+            Ok(None) => Ok(Some(Place::Moved(moved))),
+            _ if is_found(&*moved) => Ok(Some(Place::Moved(moved))),
+            _ => Err(VolumeError::new(
+                VolumeErrorKind::ChangedFile,
+                "write the sidecar of",
+                &file.name,
+                format!("it was moved to where the sidecar of another file stands, {}", moved.describe()),
+            )
+            .advise("move that sidecar away, or the file back")),
+        }
     }
 }

@@ -91,6 +91,7 @@ impl Shared {
             // first one as it is would put it over the guard.
             let apart = !planted::is(Bug::GuardBesideStageOut);
             let _gate = apart.then(|| exclusive(&host.disk_gate));
+            let _moves = lock(&file.guard_moves);
             // From now on readers put the head over what they read.
             file.set_guarded(true);
             file.write_plain(&guard, 0, &self.counters).map_err(failed)?;

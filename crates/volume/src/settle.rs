@@ -288,6 +288,7 @@ impl Shared {
         let len = file.len();
         let head = file.head().bytes.clone();
         let keep = head.len().min(usize::try_from(len).unwrap_or(usize::MAX));
+        let _moves = lock(&file.guard_moves);
         file.write_plain(&head[..keep], 0, &self.counters).map_err(failed)?;
         if file.resizable && file.physical.load(Ordering::Acquire) != len {
             file.resize(len).map_err(failed)?;
@@ -622,10 +623,10 @@ impl Shared {
         host.put_superblock("close the tier on", emptied)?;
         for file in files {
             self.restore_head(file)?;
-            if self.is_sidecar_of(file, &self.plain_sidecar(host, file)) {
+            if let Some(place) = self.place_of_sidecar(file, &self.plain_sidecar(host, file))? {
                 let failed =
                     |error| VolumeError::from_io("remove the sidecar", file.sidecar.describe(), error);
-                file.sidecar.remove().map_err(failed)?;
+                place.remove().map_err(failed)?;
             }
         }
         if !planted::is(Bug::DrainedRosterKept) {

@@ -4,6 +4,7 @@ mod record;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -58,6 +59,12 @@ pub trait SidecarStore: Send + Sync {
     /// removed together.
     fn is_beside_its_file(&self) -> bool {
         true
+    }
+
+    /// The sidecar of the file that it was made for, beside that, where it has been moved to since. `None` if
+    /// it is still where it is looked for, if it was removed, and if nobody can tell.
+    fn where_moved(&self) -> Option<Box<dyn SidecarStore>> {
+        None
     }
 
     /// The sidecar of the file at `path`, kept in the same way as this one. It is only read: before a tier
@@ -126,6 +133,8 @@ pub struct PathSidecar {
     path: PathBuf,
     /// Device and inode of the file, if they are known.
     file: Option<(u64, u64)>,
+    /// The file itself, wherever it is moved to. Closing this gives no lock on it back (`O_PATH`).
+    held: Option<File>,
     /// Syncs of the directory that have begun, and the last of them that is done.
     syncs_begun: AtomicU64,
     synced: AtomicU64,
@@ -139,13 +148,18 @@ impl PathSidecar {
     pub fn beside(backing: &Path) -> Self {
         let path = Self::path_beside(backing);
         let (syncs_begun, synced) = (AtomicU64::new(0), AtomicU64::new(0));
-        Self { backing: backing.to_owned(), path, file: None, syncs_begun, synced }
+        Self { backing: backing.to_owned(), path, file: None, held: None, syncs_begun, synced }
     }
 
     /// The sidecar of the file with this device and inode, which is open as `backing`: of no other that gets
     /// into its place.
     pub fn of(backing: &Path, file: (u64, u64)) -> Self {
-        Self { file: Some(file), ..Self::beside(backing) }
+        let is_file = |held: &File| {
+            let is_it = held.metadata().is_ok_and(|held| (held.dev(), held.ino()) == file);
+            is_it && !planted::is(Bug::MovedSidecarLeft)
+        };
+        let held = OpenOptions::new().read(true).custom_flags(libc::O_PATH).open(backing).ok();
+        Self { file: Some(file), held: held.filter(is_file), ..Self::beside(backing) }
     }
 
     /// As [`Self::of`], of a file that is open.
@@ -306,6 +320,15 @@ impl SidecarStore for PathSidecar {
             Err(error) => error.kind() != io::ErrorKind::NotFound || planted::is(Bug::SidecarOfNothing),
         };
         beside || planted::is(Bug::ReplacedFileVouched)
+    }
+
+    fn where_moved(&self) -> Option<Box<dyn SidecarStore>> {
+        let held = self.held.as_ref().filter(|_| !self.is_beside_its_file())?;
+        let moved = fs::read_link(format!("/proc/self/fd/{}", held.as_raw_fd())).ok()?;
+        // What was removed has no name any more, and what the kernel says for one names nothing.
+        let there = fs::metadata(&moved).ok()?;
+        let file = self.file.filter(|file| *file == (there.dev(), there.ino()))?;
+        Some(Box::new(Self::of(&moved, file)))
     }
 
     fn fingerprint(&self) -> io::Result<Option<Vec<u8>>> {

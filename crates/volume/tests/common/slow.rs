@@ -25,18 +25,39 @@ pub struct Slow {
     held: Mutex<Held>,
     changed: Condvar,
     hanging: AtomicU64,
+    /// Requests that hang no longer, one at a time.
+    let_go: AtomicU64,
 }
 
 impl Slow {
     pub fn new(inner: &Arc<MemoryDevice>) -> Arc<Self> {
         let (held, changed) = (Mutex::new(Held::Nothing), Condvar::new());
-        Arc::new(Self { inner: Arc::clone(inner), held, changed, hanging: AtomicU64::new(0) })
+        Arc::new(Self {
+            inner: Arc::clone(inner),
+            held,
+            changed,
+            hanging: AtomicU64::new(0),
+            let_go: AtomicU64::new(0),
+        })
     }
 
     /// Holds requests of this kind back from now on, and lets all others go.
     pub fn hold(&self, held: Held) {
         *self.held.lock().unwrap() = held;
         self.changed.notify_all();
+    }
+
+    /// Lets one request go that hangs; the next one hangs again.
+    pub fn let_one_go(&self) {
+        let held = self.held.lock().unwrap();
+        self.let_go.fetch_add(1, Ordering::SeqCst);
+        drop(held);
+        self.changed.notify_all();
+        while self.let_go.load(Ordering::SeqCst) > 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        // Who takes it is counted as hanging until he lets this go.
+        drop(self.held.lock().unwrap());
     }
 
     pub fn hangs(&self) -> bool {
@@ -59,7 +80,8 @@ impl Slow {
             return;
         }
         self.hanging.fetch_add(1, Ordering::SeqCst);
-        while *held == kind {
+        let goes = |left: u64| left.checked_sub(1);
+        while *held == kind && self.let_go.fetch_update(Ordering::SeqCst, Ordering::SeqCst, goes).is_err() {
             held = self.changed.wait(held).unwrap();
         }
         self.hanging.fetch_sub(1, Ordering::SeqCst);
