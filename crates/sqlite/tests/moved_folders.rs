@@ -155,22 +155,27 @@ fn who_closes_a_database_that_was_moved_leaves_the_logs_of_the_next_one() {
 #[test]
 fn who_closes_a_database_that_was_removed_leaves_the_directory_to_the_next_one() {
     for mode in ["wal", "delete"] {
-        let folder = Folder::in_memory();
-        let app = folder.file("app");
-        fs::create_dir(&app).unwrap();
-        // In the folder of another flash file, and not used yet.
-        register();
-        let db =
-            Connection::open_with_flags(uri(&app.join("app.db"), &folder.file("first.mezz"), ""), flags())
-                .unwrap();
-        assert_eq!(count(&db, "SELECT count(*) FROM sqlite_schema"), 0);
-        fs::remove_file(app.join("app.db")).unwrap();
-        let begun = format!("PRAGMA journal_mode = {mode}; CREATE TABLE t (a); INSERT INTO t VALUES (10)");
-        let mut second = Second::begin(&app, &[&begun, "PRAGMA wal_checkpoint(TRUNCATE)"]);
-        db.close().unwrap();
-        assert_eq!(second.does("INSERT INTO t VALUES (11)"), "done");
-        second.kill();
-        assert_eq!(rows_in(&app), Ok(vec![10, 11]), "{mode}");
+        planted::only_with(&[Bug::LogsLeftByPath], || {
+            let folder = Folder::in_memory();
+            let app = folder.file("app");
+            fs::create_dir(&app).unwrap();
+            // In the folder of another flash file, and not used yet.
+            register();
+            let db = Connection::open_with_flags(
+                uri(&app.join("app.db"), &folder.file("first.mezz"), ""),
+                flags(),
+            )
+            .unwrap();
+            assert_eq!(count(&db, "SELECT count(*) FROM sqlite_schema"), 0);
+            fs::remove_file(app.join("app.db")).unwrap();
+            let begun =
+                format!("PRAGMA journal_mode = {mode}; CREATE TABLE t (a); INSERT INTO t VALUES (10)");
+            let mut second = Second::begin(&app, &[&begun, "PRAGMA wal_checkpoint(TRUNCATE)"]);
+            db.close().unwrap();
+            let done = second.does("INSERT INTO t VALUES (11)") == "done";
+            second.kill();
+            done && rows_in(&app) == Ok(vec![10, 11])
+        });
     }
 }
 
