@@ -765,6 +765,21 @@ bugs! {
         /// At the end of a tier the sidecar of a file that was replaced meanwhile, or written over, vouches
         /// for what stands in its place. It was so once.
         ReplacedFileVouched,
+        /// Whoever closes a database removes the log directory that its path leads to, where another process
+        /// may keep the logs of another database by now. It was so once. (SQLite's part.)
+        LogsLeftByPath,
+        /// The first write of a log says in the directory to which its path leads whose that is, though it
+        /// may be another database's by now. It was so once. (SQLite's part.)
+        LogsOwnedByPath,
+        /// SQLite looks for the logs of a database that was moved at its path, and plays that of another
+        /// process's database into it, and removes it. It was so once. (SQLite's part.)
+        LogsFoundByPath,
+        /// The log directory of a database on a read-only file system has to say that it was opened, and a
+        /// log that holds something is refused there. It was so once. (SQLite's part.)
+        ReadOnlyLogsNamed,
+        /// A file beside which none can be made cannot be asked whether it is unchanged, and is refused. It
+        /// was so once. (The volume's part.)
+        ClockNeedsFolder,
         /// A change of a file that fails while the volume is being settled, which waits for it, leaves that
         /// in order. It was so once. (The volume's part.)
         SettledOverRefusal,

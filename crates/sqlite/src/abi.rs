@@ -13,6 +13,7 @@ use std::ffi::{c_char, c_int, c_void};
 pub(crate) const OK: c_int = 0;
 pub(crate) const ERROR: c_int = 1;
 pub(crate) const BUSY: c_int = 5;
+pub(crate) const READONLY: c_int = 8;
 pub(crate) const IOERR: c_int = 10;
 pub(crate) const NOTFOUND: c_int = 12;
 pub(crate) const FULL: c_int = 13;
@@ -30,6 +31,7 @@ pub(crate) const IOERR_DELETE: c_int = IOERR | (10 << 8);
 pub(crate) const IOERR_NOMEM: c_int = IOERR | (12 << 8);
 pub(crate) const IOERR_LOCK: c_int = IOERR | (15 << 8);
 pub(crate) const IOERR_SHMMAP: c_int = IOERR | (21 << 8);
+pub(crate) const READONLY_DBMOVED: c_int = READONLY | (4 << 8);
 
 pub(crate) const OPEN_READONLY: c_int = 0x1;
 pub(crate) const OPEN_READWRITE: c_int = 0x2;
@@ -214,6 +216,7 @@ mod tests {
         assert_eq!(super::CANTOPEN, theirs::SQLITE_CANTOPEN);
         assert_eq!(super::IOERR_SHORT_READ, theirs::SQLITE_IOERR_SHORT_READ);
         assert_eq!(super::IOERR_SHMMAP, theirs::SQLITE_IOERR_SHMMAP);
+        assert_eq!(super::READONLY_DBMOVED, theirs::SQLITE_READONLY_DBMOVED);
         assert_eq!(super::IOERR_NOMEM, theirs::SQLITE_IOERR_NOMEM);
         assert_eq!(super::IOERR_LOCK, theirs::SQLITE_IOERR_LOCK);
         assert_eq!(super::OPEN_WAL, theirs::SQLITE_OPEN_WAL);

@@ -10,10 +10,11 @@ use mezzanine_engine::planted::{self, Bug};
 use mezzanine_volume::{PathSidecar, VolumeErrorKind, VolumeFile, VolumeStatistics};
 
 use crate::database_file::{DatabaseFile, FileId, ProcessLock};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
 use crate::lock::{Busy, Holder, Level, LockTable};
 use crate::logs::{self, Entered};
 use crate::mount::{GUARD, Mount};
+use crate::open_directory::OpenDirectory;
 use crate::shm::{Held, WalIndex};
 
 /// Length of SQLite's file header in bytes ("Database File Format", section 1.3).
@@ -52,7 +53,9 @@ pub(crate) struct Database {
 /// How far the log directory of a database is.
 #[derive(Default)]
 struct LogDirectory {
-    /// There is none, for want of room.
+    /// `None` if there is none: the database has not entered it, or there was no room.
+    open: Option<OpenDirectory>,
+    /// There was no room for it.
     absent: bool,
     /// A crash leaves it.
     durable: bool,
@@ -187,8 +190,9 @@ impl Database {
     pub(crate) fn entered(&self, entered: Entered) {
         let mut directory = unpoisoned(&self.log_directory);
         let syncs_before = self.sidecar.syncs_begun();
-        *directory =
-            LogDirectory { absent: entered.absent, durable: entered.durable, named: false, syncs_before };
+        let absent = entered.directory.is_none();
+        let (open, durable) = (entered.directory, entered.durable);
+        *directory = LogDirectory { open, absent, durable, named: false, syncs_before };
         self.logs_entered.store(true, Ordering::Release);
     }
 
@@ -203,11 +207,43 @@ impl Database {
     pub(crate) fn provide_log_directory(&self) -> Result<(), Error> {
         let mut directory = unpoisoned(&self.log_directory);
         if directory.absent {
-            logs::make_up(&self.path)?;
+            self.refuse_moved("begin a log of")?;
+            directory.open = Some(logs::make_up(&self.path)?);
             directory.syncs_before = self.sidecar.syncs_begun();
             directory.absent = false;
         }
         Ok(())
+    }
+
+    /// Where its path leads another database may be by now, and SQLite finds logs by that. In its rollback modes
+    /// it asks for this itself, and answers the same.
+    fn refuse_moved(&self, operation: &'static str) -> Result<(), Error> {
+        if !self.has_moved() || planted::is(Bug::LogsOwnedByPath) {
+            return Ok(());
+        }
+        let reason = "its path leads to another file by now, or to none";
+        Err(Error::new(ErrorKind::Moved, operation, self.path.display(), reason)
+            .advise("close it; then put it back, or open it where it is now"))
+    }
+
+    /// Whether its log directory is no longer where SQLite looks for the logs, and what is found there may be
+    /// another database's.
+    pub(crate) fn are_logs_elsewhere(&self) -> bool {
+        let directory = unpoisoned(&self.log_directory);
+        let elsewhere = |open: &OpenDirectory| !open.is_at(&logs::directory(&self.path));
+        directory.open.as_ref().is_some_and(elsewhere) && !planted::is(Bug::LogsFoundByPath)
+    }
+
+    /// Its logs must not be opened by their names where those are no longer its own.
+    pub(crate) fn refuse_logs_elsewhere(&self) -> Result<(), Error> {
+        if self.are_logs_elsewhere() { self.refuse_moved("open a log of") } else { Ok(()) }
+    }
+
+    /// Removes one of its logs from its log directory, wherever that is.
+    pub(crate) fn remove_log(&self, name: &Path, durable: bool) -> Result<(), Error> {
+        let directory = unpoisoned(&self.log_directory);
+        let Some(open) = &directory.open else { return Ok(()) };
+        logs::remove(&self.path, open, name, durable)
     }
 
     /// Whether the first write of a log syncs the log directory ([`Self::log_begins`]), and so has a new log
@@ -224,17 +260,19 @@ impl Database {
         if directory.named || !self.writable || planted::is(Bug::LogUnnamed) {
             return Ok(false);
         }
+        self.refuse_moved("begin a log of")?;
+        let Some(open) = &directory.open else { return Ok(false) };
         match self.mount.volume.nonce() {
             Some(now) => {
                 self.mount.volume.begin()?;
-                logs::own(&self.path, now, true)?;
+                logs::own(&self.path, open, now)?;
             }
-            None => logs::keep_contents(&self.path)?,
+            None => logs::keep_contents(&self.path, open)?,
         }
         // The sidecar stands in the same directory, which was synced for it when the opening started.
         let with_sidecar = self.sidecar.synced() > directory.syncs_before;
         if !directory.durable && !with_sidecar {
-            logs::keep(&self.path)?;
+            logs::keep(&self.path, open)?;
         }
         (directory.durable, directory.named) = (true, true);
         Ok(true)
@@ -244,10 +282,13 @@ impl Database {
     pub(crate) fn leave_logs(&self) -> Result<(), Error> {
         let directory = std::mem::take(&mut *unpoisoned(&self.log_directory));
         self.logs_entered.store(false, Ordering::Release);
-        if directory.absent {
-            return Ok(());
-        }
-        logs::leave(&self.path, directory.durable).map(|_| ())
+        directory.open.map_or(Ok(()), |open| logs::leave(&self.path, self.id, &open, directory.durable))
+    }
+
+    /// What is in its log directory is there after a crash.
+    pub(crate) fn keep_log_directory(&self) -> Result<(), Error> {
+        let directory = unpoisoned(&self.log_directory);
+        directory.open.as_ref().map_or(Ok(()), |open| logs::keep_contents(&self.path, open))
     }
 
     pub(crate) fn withdraw_powersafe(&self) {

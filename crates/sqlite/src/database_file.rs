@@ -53,6 +53,10 @@ impl FileId {
         std::fs::metadata(path).ok().map(|found| Self::from(&found))
     }
 
+    pub(crate) fn of_numbers(device: u64, inode: u64) -> Self {
+        Self { device, inode }
+    }
+
     /// Device and inode.
     pub(crate) fn numbers(self) -> (u64, u64) {
         (self.device, self.inode)

@@ -25,6 +25,8 @@ pub enum ErrorKind {
     Forked,
     /// The logs beside the database do not fit together.
     StrayLog,
+    /// The path of the open database leads to another file by now, or to none.
+    Moved,
     /// SQLite refused to register the VFS, or is too old.
     Register,
     /// The operating system reported a failure.
@@ -97,11 +99,13 @@ impl Error {
         &self.0.subject
     }
 
-    /// The result code that SQLite is told. Only a full device is told apart: SQLite gives up a transaction
-    /// whose write failed after FULL and the IOERR family, and might go on after any other code.
+    /// The result code that SQLite is told. Of failed writes only a full device is told apart: SQLite gives up
+    /// a transaction whose write failed after FULL and the IOERR family, and might go on after any other code.
+    /// A log that does not begin has none of the transaction.
     pub(crate) fn code(&self, otherwise: c_int) -> c_int {
         match self.0.kind {
             ErrorKind::Volume(VolumeErrorKind::NoSpace) => abi::FULL,
+            ErrorKind::Moved => abi::READONLY_DBMOVED,
             _ => otherwise,
         }
     }

@@ -48,6 +48,7 @@ mod logs;
 mod timing;
 
 mod online;
+mod open_directory;
 mod openings;
 mod record;
 mod replace;

@@ -34,6 +34,11 @@
 //! [`own`]. An opening that finds no sidecar adds itself to what the directory says, for that sidecar may be
 //! put back. Where the sidecar says that disk is current, nothing is compared, as a stock SQLite compares
 //! nothing; nor where the directory says nothing.
+//!
+//! # Folders that are moved
+//! A path may lead to something else while the database is open. So what the directory says is said in the one
+//! that was entered, and that one goes ([`OpenDirectory`]). A database that was moved begins no log, and finds
+//! none by its path.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
@@ -45,14 +50,15 @@ use std::path::{Path, PathBuf};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_volume::Nonce;
 
+use crate::database_file::FileId;
 use crate::error::{Error, ErrorKind};
 use crate::ffi;
 use crate::flash_file::is_flash_file;
-use crate::openings::{self, OPENING_NEW, name_of};
+use crate::open_directory::{OpenDirectory, README};
+use crate::openings::{self, OPENING, OPENING_NEW, name_of};
 
 const WAL: &str = "wal";
 const JOURNAL: &str = "journal";
-const README: &str = "README";
 /// Written to see whether there is room.
 const PROBE_BYTES: usize = 4096;
 const WAL_SUFFIX: &[u8] = b"-wal";
@@ -85,8 +91,25 @@ pub(crate) fn place(name: &Path) -> PathBuf {
 
 /// Where a log of a database with a log directory is.
 pub(crate) fn place_in_directory(name: &Path) -> Option<PathBuf> {
-    let file = if name.as_os_str().as_bytes().ends_with(WAL_SUFFIX) { WAL } else { JOURNAL };
-    Some(directory(&database_of(name)?).join(file))
+    Some(directory(&database_of(name)?).join(file_of(name)))
+}
+
+/// What the log that SQLite calls `name` is called in the log directory.
+fn file_of(name: &Path) -> &'static str {
+    if name.as_os_str().as_bytes().ends_with(WAL_SUFFIX) { WAL } else { JOURNAL }
+}
+
+/// Removes the log that SQLite calls `name` from the log directory that was entered.
+pub(crate) fn remove(
+    database: &Path,
+    directory: &OpenDirectory,
+    name: &Path,
+    durable: bool,
+) -> Result<(), Error> {
+    let removed = directory.remove(file_of(name));
+    removed
+        .and_then(|()| if durable { directory.sync() } else { Ok(()) })
+        .map_err(|source| Error::io("remove a log of", database.display(), source))
 }
 
 /// Whether a super-journal names journals of databases on a tier alone, by the names that SQLite has for them
@@ -137,14 +160,14 @@ fn is_cold(log: &Path) -> io::Result<bool> {
 }
 
 /// What [`enter`] found or made.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(crate) struct Entered {
     /// Nothing is in the directory but what came along: then [`give_back`] undoes all of this.
     pub(crate) unused: bool,
     /// The directory was there before, or logs came along: a crash leaves it.
     pub(crate) durable: bool,
-    /// The disk has no room for a directory, and there is no log.
-    pub(crate) absent: bool,
+    /// `None` if the disk has no room for a directory, and there is no log.
+    pub(crate) directory: Option<OpenDirectory>,
 }
 
 /// How [`take_over`] left the directory.
@@ -161,18 +184,28 @@ enum Taken {
 pub(crate) fn enter(database: &Path) -> Result<Entered, Error> {
     let directory = directory(database);
     let made = !directory.is_dir();
-    let entered = take_over(database);
+    let opened = |taken| match taken {
+        Taken::Absent => Ok(None),
+        Taken::Made | Taken::Durable => open(database).map(Some),
+    };
+    let entered = take_over(database).and_then(|taken| Ok((taken, opened(taken)?)));
     if entered.is_err() && made {
         // The first error is the one to report.
         let _ = give_back(database);
     }
     // One that names no opening is of an attempt that died: before a log is written there, [`own`] names it.
     let unused = || openings::named_in(&directory).is_ok_and(|named| named.is_none());
-    entered.map(|taken| Entered {
+    entered.map(|(taken, directory)| Entered {
         unused: made || unused() && !planted::is(Bug::DeadAttemptsLogKept),
         durable: taken == Taken::Durable,
-        absent: taken == Taken::Absent,
+        directory,
     })
+}
+
+/// The log directory that was just entered.
+fn open(database: &Path) -> Result<OpenDirectory, Error> {
+    OpenDirectory::open(&directory(database))
+        .map_err(|source| Error::io("open the log directory of", database.display(), source))
 }
 
 /// A directory that was there before, or took something in, is durable.
@@ -229,7 +262,7 @@ fn write_readme(database: &Path, directory: &Path) -> io::Result<()> {
 
 /// Makes the directory of a database that was opened without one. Nothing is taken in: what stands at the
 /// usual place of a log by now has nothing to do with the database as it is open.
-pub(crate) fn make_up(database: &Path) -> Result<(), Error> {
+pub(crate) fn make_up(database: &Path) -> Result<OpenDirectory, Error> {
     let directory = directory(database);
     for log in [usual_journal(database), directory.clone()] {
         if !log.is_dir() && !is_cold(&log).unwrap_or(false) {
@@ -244,7 +277,8 @@ pub(crate) fn make_up(database: &Path) -> Result<(), Error> {
         made => made.and_then(|()| share_directory(database, &directory)),
     };
     made.and_then(|()| write_readme(database, &directory))
-        .map_err(|source| Error::io("make the log directory of", database.display(), source))
+        .map_err(|source| Error::io("make the log directory of", database.display(), source))?;
+    open(database)
 }
 
 /// Whether a file could not be made or written because its disk, or what its owner may use of it, is full.
@@ -351,22 +385,26 @@ fn adopt_journal(database: &Path, directory: &Path) -> Result<bool, Error> {
     Ok(true)
 }
 
-/// Removes the log directory if no log is left in it; durably, if it was `durable`. Says whether it is gone.
-pub(crate) fn leave(database: &Path, durable: bool) -> Result<bool, Error> {
-    let failed = |source| Error::io("remove the log directory of", database.display(), source);
-    let directory = directory(database);
-    if !unfinished_logs(database).is_empty() {
-        return Ok(false);
+/// Removes the log directory that was entered, that of the file `id`, if no log is left in it; durably, if it
+/// was `durable`.
+pub(crate) fn leave(
+    database: &Path,
+    id: FileId,
+    directory: &OpenDirectory,
+    durable: bool,
+) -> Result<(), Error> {
+    let by_path =
+        planted::is(Bug::LogsLeftByPath).then(|| OpenDirectory::open(&self::directory(database)).ok());
+    let directory = by_path.as_ref().and_then(Option::as_ref).unwrap_or(directory);
+    if [WAL, JOURNAL].into_iter().any(|log| !directory.is_cold(log).unwrap_or(false)) {
+        return Ok(());
     }
-    openings::remove(&directory).map_err(failed)?;
-    for name in [WAL, JOURNAL, README] {
-        absent_is_fine(fs::remove_file(directory.join(name))).map_err(failed)?;
-    }
-    absent_is_fine(fs::remove_dir(&directory)).map_err(failed)?;
-    if durable {
-        sync_parent(database).map_err(failed)?;
-    }
-    Ok(true)
+    let path = self::directory(database);
+    let (Some(file), Some(name)) = (database.file_name(), path.file_name()) else { return Ok(()) };
+    let contents = [OPENING, OPENING_NEW, WAL, JOURNAL, README];
+    directory
+        .remove_all((Path::new(file), Path::new(name)), id, &contents, durable)
+        .map_err(|source| Error::io("remove the log directory of", database.display(), source))
 }
 
 /// Before `database` is attached in the opening `now`: refuses logs that hold something if they are of
@@ -404,7 +442,8 @@ pub(crate) fn claim(database: &Path, before: Option<Nonce>, now: Nonce, writable
     if !has_room(database, &directory) {
         absent_is_fine(fs::remove_file(directory.join(README))).map_err(failed)?;
     }
-    said_if_possible(openings::name(database, &directory, &names), writable).map_err(failed)
+    let named = OpenDirectory::open(&directory).and_then(|open| openings::name(database, &open, &names));
+    said_if_possible(named, writable).map_err(failed)
 }
 
 /// Whether there is room for one more file in the log directory, or nobody knows.
@@ -419,9 +458,10 @@ fn has_room(database: &Path, directory: &Path) -> bool {
 /// Where the database cannot be written either, its tier changes nothing, and a directory that cannot be
 /// written says what it did.
 fn said_if_possible(noted: io::Result<()>, writable: bool) -> io::Result<()> {
-    match noted {
-        Err(error) if !writable && error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
-        noted => noted,
+    let read_only = |kind| kind == io::ErrorKind::ReadOnlyFilesystem && !planted::is(Bug::ReadOnlyLogsNamed);
+    match noted.as_ref().map_err(io::Error::kind) {
+        Err(kind) if !writable && (kind == io::ErrorKind::PermissionDenied || read_only(kind)) => Ok(()),
+        _ => noted,
     }
 }
 
@@ -431,24 +471,24 @@ pub(crate) fn make(database: &Path, log: &Path) -> bool {
 }
 
 /// The directory is there after a crash.
-pub(crate) fn keep(database: &Path) -> Result<(), Error> {
-    sync_parent(database).map_err(|source| Error::io("keep the log directory of", database.display(), source))
+pub(crate) fn keep(database: &Path, directory: &OpenDirectory) -> Result<(), Error> {
+    let kept = directory.sync_parent();
+    kept.map_err(|source| Error::io("keep the log directory of", database.display(), source))
 }
 
 /// What is in the directory is there after a crash. Where [`own`] has been called it is.
-pub(crate) fn keep_contents(database: &Path) -> Result<(), Error> {
+pub(crate) fn keep_contents(database: &Path, directory: &OpenDirectory) -> Result<(), Error> {
     let failed = |source| Error::io("sync the log directory of", database.display(), source);
-    sync_directory(&directory(database)).map_err(failed)
+    directory.sync().map_err(failed)
 }
 
 /// The sidecar of `database` says the opening `now`, or that disk is current: its logs are of that from now
 /// on.
-pub(crate) fn own(database: &Path, now: Nonce, writable: bool) -> Result<(), Error> {
-    let directory = directory(database);
-    if !directory.is_dir() {
-        return Ok(());
-    }
-    said_if_possible(openings::name(database, &directory, &[name_of(&now)]), writable)
+pub(crate) fn own(database: &Path, directory: &OpenDirectory, now: Nonce) -> Result<(), Error> {
+    let by_path =
+        planted::is(Bug::LogsOwnedByPath).then(|| OpenDirectory::open(&self::directory(database)).ok());
+    let directory = by_path.as_ref().and_then(Option::as_ref).unwrap_or(directory);
+    openings::name(database, directory, &[name_of(&now)])
         .map_err(|source| Error::io("note the opening in the log directory of", database.display(), source))
 }
 

@@ -26,6 +26,7 @@ use crate::flash_file::{holds_tier, is_fresh, make_file, open_existing, refuse_p
 use crate::lineage::{OfProcess, Origin};
 use crate::logs;
 use crate::online;
+use crate::open_directory::OpenDirectory;
 use crate::params::Params;
 use crate::record;
 
@@ -266,10 +267,16 @@ fn attach(mount: &Arc<Mount>, path: &Path, lock: &ProcessLock) -> Result<Arc<Dat
         Ok(database) => database.entered(entered),
         // The first error is the one to report.
         Err(_) => {
-            let unused = entered.unused && !belongs_to_tier(mount, path);
+            // Where the folder was moved meanwhile, what has that name by now is another one's.
+            let is_here = |open: &OpenDirectory| open.is_at(&logs::directory(path));
+            let is_here = entered.directory.as_ref().is_some_and(is_here);
+            let unused = entered.unused && is_here && !belongs_to_tier(mount, path);
             let _ = match unused && !planted::is(Bug::RefusedLogKept) {
                 true => logs::give_back(path),
-                false => logs::leave(path, entered.durable).map(|_| ()),
+                false => entered
+                    .directory
+                    .as_ref()
+                    .map_or(Ok(()), |directory| logs::leave(path, lock.id(), directory, entered.durable)),
             };
         }
     }

@@ -6,19 +6,17 @@
 //! Where a file system has no symbolic links, or an earlier version has been, it is a file with a line for
 //! each.
 
-use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::{MetadataExt as _, lchown, symlink};
 use std::path::Path;
 
 use mezzanine_volume::Nonce;
 
-use crate::logs::{absent_is_fine, made_anew, sync_directory};
+use crate::open_directory::OpenDirectory;
 
 /// The link, or the file.
-const OPENING: &str = "opening";
+pub(crate) const OPENING: &str = "opening";
 /// While it is being made; a crash or a full disk leaves it.
 pub(crate) const OPENING_NEW: &str = "opening.new";
 
@@ -56,43 +54,25 @@ pub(crate) fn named_in(directory: &Path) -> io::Result<Option<Vec<String>>> {
 
 /// Has the directory of the logs of `database` name these openings and no others, durably: of more than it
 /// may name the first ones and the last.
-pub(crate) fn name(database: &Path, directory: &Path, names: &[String]) -> io::Result<()> {
+pub(crate) fn name(database: &Path, directory: &OpenDirectory, names: &[String]) -> io::Result<()> {
     let last = names.len().saturating_sub(1);
     let kept = names.iter().enumerate().filter(|(index, _)| *index < OPENINGS_MAX - 1 || *index == last);
     let names: Vec<&str> = kept.map(|(_, name)| name.as_str()).collect();
-    let new = directory.join(OPENING_NEW);
-    absent_is_fine(fs::remove_file(&new))?;
-    match symlink(OsStr::new(&names.join(SEPARATOR)), &new) {
+    directory.remove(OPENING_NEW)?;
+    match directory.link(database, &names.join(SEPARATOR), OPENING_NEW) {
         Err(error) if has_no_links(&error) => {
-            let mut file = made_anew(database, &new)?;
+            let mut file = directory.make(database, OPENING_NEW)?;
             file.write_all(names.join("\n").as_bytes())?;
             file.sync_all()?;
         }
-        made => {
-            made?;
-            give_link_to_owner_of(database, &new);
-        }
+        made => made?,
     }
-    fs::rename(&new, directory.join(OPENING))?;
-    sync_directory(directory)
-}
-
-/// The link is whose the database is, if this process may give it away.
-fn give_link_to_owner_of(database: &Path, link: &Path) {
-    let Ok(owner) = fs::metadata(database) else { return };
-    // Whoever can replace the link can read it, whose it is.
-    let _ = lchown(link, Some(owner.uid()), Some(owner.gid()));
+    directory.rename(OPENING_NEW, OPENING)?;
+    directory.sync()
 }
 
 fn has_no_links(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EPERM | libc::EOPNOTSUPP | libc::ENOSYS))
-}
-
-/// Removes what says of which openings the logs were.
-pub(crate) fn remove(directory: &Path) -> io::Result<()> {
-    [OPENING, OPENING_NEW]
-        .into_iter()
-        .try_for_each(|name| absent_is_fine(fs::remove_file(directory.join(name))))
 }
 
 #[cfg(test)]
@@ -108,13 +88,14 @@ mod tests {
         fs::write(&database, "").unwrap();
         let names: Vec<String> = (0..100_u8).map(|number| name_of(&[number; 16])).collect();
         assert_eq!(named_in(&directory).unwrap(), None);
-        name(&database, &directory, &names).unwrap();
+        let open = OpenDirectory::open(&directory).unwrap();
+        name(&database, &open, &names).unwrap();
         let found = named_in(&directory).unwrap().unwrap();
         assert_eq!(found[..7], names[..7]);
         assert_eq!(found[7..], names[99..]);
 
         // Two lie in the inode.
-        name(&database, &directory, &names[..2]).unwrap();
+        name(&database, &open, &names[..2]).unwrap();
         assert_eq!(named_in(&directory).unwrap().unwrap(), names[..2]);
         assert!(fs::symlink_metadata(directory.join(OPENING)).unwrap().len() < 60);
 
@@ -125,11 +106,10 @@ mod tests {
             .unwrap();
         assert_eq!(named_in(&directory).unwrap().unwrap(), names[1..3]);
 
-        name(&database, &directory, &names[5..6]).unwrap();
         fs::write(directory.join(OPENING_NEW), "").unwrap();
+        name(&database, &open, &names[5..6]).unwrap();
         assert_eq!(named_in(&directory).unwrap().unwrap(), names[5..6]);
-        remove(&directory).unwrap();
-        assert_eq!((named_in(&directory).unwrap(), fs::read_dir(&directory).unwrap().count()), (None, 1));
+        assert_eq!(fs::read_dir(&directory).unwrap().count(), 2);
         fs::remove_dir_all(directory).unwrap();
     }
 }

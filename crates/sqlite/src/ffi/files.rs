@@ -569,6 +569,9 @@ pub(super) unsafe fn open_log(
             return core.fail(&error, full_or(&error, abi::CANTOPEN));
         }
     }
+    if let Some(Err(error)) = database.as_ref().map(|database| database.refuse_logs_elsewhere()) {
+        return core.fail(&error, abi::CANTOPEN);
+    }
     let place = mount::place_of_log(path);
     let name = log_name(&place);
     // SAFETY: the base VFS is never freed.
@@ -651,7 +654,7 @@ impl OpenLog {
         if !self.begun {
             if let Some(database) = self.database.as_ref().and_then(Weak::upgrade) {
                 if !database.log_begins()? && self.made {
-                    logs::keep_contents(database.path())?;
+                    database.keep_log_directory()?;
                 }
             }
             self.begun = true;

@@ -429,6 +429,9 @@ unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, sync_directory: 
         if let Err(error) = refuse_inherited_log(path).and_then(|()| hand_over_before_removal(path)) {
             return core.fail(&error, abi::IOERR_DELETE);
         }
+        if let Some(database) = database_of_log(path).filter(|database| database.are_logs_elsewhere()) {
+            return core.check(database.remove_log(path, sync_directory != 0), abi::IOERR_DELETE);
+        }
         // SAFETY: the base VFS is never freed.
         let delete = unsafe { (*core.base).xDelete };
         // SAFETY: the name ends with a zero.
@@ -446,7 +449,15 @@ unsafe extern "C" fn access(vfs: *mut Vfs, name: *const c_char, flags: c_int, ou
         // SAFETY: the base VFS is never freed.
         let access = unsafe { (*core.base).xAccess };
         // SAFETY: the name ends with a zero; `out` is passed on.
-        access.map_or(abi::IOERR, |access| unsafe { access(core.base, place.as_ptr(), flags, out) })
+        let code =
+            access.map_or(abi::IOERR, |access| unsafe { access(core.base, place.as_ptr(), flags, out) });
+        // SAFETY: contract 4.
+        let out = unsafe { &mut *out };
+        // A log that is there by now may be one that another process needs, and would be played in here.
+        if *out != 0 && database_of_log(path).is_some_and(|database| database.are_logs_elsewhere()) {
+            *out = 0;
+        }
+        code
     })
 }
 

@@ -260,6 +260,11 @@ pub fn give_to_owner_of(backing: &Path, beside: &File) {
     }
 }
 
+/// Whether a file could not be made since its folder, or all of its file system, is not to be written.
+fn is_refused(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
+}
+
 fn absent_is_fine(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -336,7 +341,11 @@ impl SidecarStore for PathSidecar {
         }
         let since = Instant::now();
         loop {
-            let now = self.clock()?;
+            let now = match self.clock() {
+                // Nothing is known of a file beside which none can be made.
+                Err(error) if is_refused(&error) && !planted::is(Bug::ClockNeedsFolder) => return Ok(None),
+                now => now?,
+            };
             if now > found.last() {
                 break;
             }
