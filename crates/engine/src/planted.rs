@@ -797,6 +797,10 @@ bugs! {
         /// the one and is told of the other, and takes the file for one that was written over. It was so once.
         /// (The volume's part.)
         MovingGuardSeen,
+        /// Whoever opens a database that somebody else has waits for that with the registry of all databases in
+        /// hand: others of the process cannot be opened or closed meanwhile. It was so once. (The part of the
+        /// SQLite front.)
+        LockAwaitedInRegistry,
         /// Pages leave a tier for the file of a closed database, whatever stands there by now. It was so
         /// once. (SQLite's part.)
         CopiedOverUnnoticed,

@@ -41,6 +41,12 @@ const LOCK_BYTES: (i64, i64) = (0x4000_0000, 512);
 const CLOSING: Duration = Duration::from_millis(1);
 const ATTEMPTS: u32 = 7;
 
+/// How long to wait before each further attempt to lock a file.
+pub(crate) fn closing() -> impl Iterator<Item = Duration> {
+    let attempts = if planted::is(Bug::ClosingHurried) { 3 } else { ATTEMPTS };
+    (0..attempts - 1).map(|doubled| CLOSING * (1 << doubled))
+}
+
 /// A file, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct FileId {
@@ -318,29 +324,51 @@ pub(crate) enum Acquired {
     HeldElsewhere,
 }
 
+/// A database file that is open and may be locked by others.
+pub(crate) struct Asked(Option<DatabaseFile>);
+
+impl Asked {
+    /// Opens the file; makes it if `wish` says so.
+    pub(crate) fn open(path: &Path, wish: Wish) -> Result<Self, Error> {
+        let parked = || OfProcess::here().parked().take(path);
+        let parked = if wish.create && wish.exclusive { None } else { parked() };
+        let descriptor = parked.map_or_else(|| Descriptor::open(path, wish), Ok)?;
+        Ok(Self(Some(DatabaseFile::new(descriptor))))
+    }
+
+    /// Whether it is the file of this path.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        self.0.as_ref().is_some_and(|file| FileId::of(path) == Some(file.descriptor().id))
+    }
+
+    /// One attempt; `None` if somebody else has it.
+    pub(crate) fn lock(&mut self, path: &Path) -> Result<Option<ProcessLock>, Error> {
+        let Some(file) = &self.0 else { return Ok(None) };
+        if !file.descriptor().lock().map_err(|source| Error::io("lock", path.display(), source))? {
+            return Ok(None);
+        }
+        let Some(mut file) = self.0.take() else { return Ok(None) };
+        file.descriptor = file.descriptor.take().map(|locked| locked.into_device(path)).transpose()?;
+        Ok(Some(ProcessLock(Arc::new(file))))
+    }
+}
+
 impl ProcessLock {
     /// Opens the database at `path`, which is made if `wish` says so, and locks it as an exclusive locker of
     /// SQLite does it. The lock belongs to an *open file description*, so it counts against SQLite's own VFS
     /// in this process, too. A file that cannot be written is locked together with other readers.
+    ///
+    /// It waits a while for a descriptor that is about to be closed. Who opens a database waits himself, with
+    /// nothing in hand ([`crate::mount::open`]).
     pub(crate) fn acquire(path: &Path, wish: Wish) -> Result<Acquired, Error> {
-        let parked = || OfProcess::here().parked().take(path);
-        let parked = if wish.create && wish.exclusive { None } else { parked() };
-        let descriptor = parked.map_or_else(|| Descriptor::open(path, wish), Ok)?;
-        let mut file = DatabaseFile::new(descriptor);
-        let attempts = if planted::is(Bug::ClosingHurried) { 3 } else { ATTEMPTS };
-        for attempt in 1.. {
-            let locked = file.descriptor().lock();
-            if locked.map_err(|source| Error::io("lock", path.display(), source))? {
-                file.descriptor =
-                    file.descriptor.take().map(|locked| locked.into_device(path)).transpose()?;
-                return Ok(Acquired::Locked(Self(Arc::new(file))));
+        let (mut asked, mut waits) = (Asked::open(path, wish)?, closing());
+        loop {
+            match (asked.lock(path)?, waits.next()) {
+                (Some(lock), _) => return Ok(Acquired::Locked(lock)),
+                (None, Some(wait)) => std::thread::sleep(wait),
+                (None, None) => return Ok(Acquired::HeldElsewhere),
             }
-            if attempt == attempts {
-                break;
-            }
-            std::thread::sleep(CLOSING * (1 << (attempt - 1)));
         }
-        Ok(Acquired::HeldElsewhere)
     }
 
     /// Whether the database can be written.

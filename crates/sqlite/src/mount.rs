@@ -20,7 +20,7 @@ use mezzanine_volume::{
 };
 
 use crate::database::Database;
-use crate::database_file::{Acquired, FileId, ProcessLock};
+use crate::database_file::{Acquired, Asked, FileId, ProcessLock, closing};
 use crate::error::{Error, ErrorKind};
 use crate::flash_file::{holds_tier, is_fresh, make_file, open_existing, refuse_place_of_database};
 use crate::lineage::{OfProcess, Origin};
@@ -171,58 +171,27 @@ impl Mount {
 }
 
 /// Opens a database for one more connection: on `mount`, or on the tier that `params` name.
+///
+/// Another one's descriptor of it may be on its way to be closed. That is waited for with nothing in hand: all
+/// openings and closings of the process go through the registry.
 pub(crate) fn open(
     path: &Path,
     wish: Wish,
     mount: Option<&Arc<Mount>>,
     params: &Params,
 ) -> Result<Arc<Database>, Error> {
-    let mut registry = lock();
-    if let Some(id) = FileId::of(path) {
-        if let Some(attached) = registry.databases.get_mut(&id) {
-            same_tier(attached, path, mount, params)?;
-            if wish.create && wish.exclusive {
-                return Err(Error::new(ErrorKind::Io, "create", path.display(), "it exists already"));
-            }
-            if attached.connections == 0 {
-                attached.enter_again(path)?;
-            }
-            attached.connections += 1;
-            return Ok(Arc::clone(&attached.database));
-        }
-    }
-    if is_open(path) && !planted::is(Bug::ReplacedFileUsed) {
-        return Err(changed(path, "another file has taken its place"));
-    }
-    match mount {
-        None => flash_of(path, params).map(|_| ())?,
-        Some(mount) => mount.refuse_in_child("open", path)?,
-    }
     let existed = path.exists();
-    let lock = match ProcessLock::acquire(path, wish)? {
-        Acquired::Locked(lock) => lock,
-        Acquired::HeldElsewhere => return Err(held_elsewhere(path)),
-    };
-    match registry.add(path, mount, params, &lock) {
-        Ok((mount, database)) => {
-            let id = lock.id();
-            OfProcess::here().name(&database);
-            let attached = Attached { mount, database: Arc::clone(&database), connections: 1, lock };
-            registry.databases.insert(id, attached);
-            Ok(database)
-        }
-        Err(error) => {
-            let empty = |found: fs::Metadata| found.len() == 0 && FileId::from(&found) == lock.id();
-            if !existed && fs::metadata(path).is_ok_and(empty) {
-                // Leave no empty file behind that was not there, as long as nobody else can have it; the
-                // error says more than one about its removal would.
-                let _ = fs::remove_file(path);
-            }
-            Err(error)
-        }
+    let (mut waits, mut in_hand, mut asked) = (closing(), None, None);
+    loop {
+        let mut registry = in_hand.take().unwrap_or_else(lock);
+        let opened = registry.open_at_once(path, wish, existed, mount, params, &mut asked)?;
+        let Some(wait) = waits.next().filter(|_| opened.is_none()) else {
+            return opened.ok_or_else(|| held_elsewhere(path));
+        };
+        in_hand = planted::is(Bug::LockAwaitedInRegistry).then_some(registry);
+        std::thread::sleep(wait);
     }
 }
-
 impl Attached {
     /// A database that nobody had open while another kept the tier is opened again.
     fn enter_again(&self, path: &Path) -> Result<(), Error> {
@@ -490,6 +459,65 @@ impl Registry {
             let beside = beside.filter(|beside| beside != database && *beside != known);
             if let Some(beside) = beside.filter(|beside| mount.number_of(beside) == Some(number)) {
                 let _ = self.attach_idle(mount, &beside);
+            }
+        }
+    }
+
+    /// One attempt of [`open`]; `None` if somebody else has the file just now, which is in `asked` then, open.
+    /// `existed` says whether it was there before the first one.
+    fn open_at_once(
+        &mut self,
+        path: &Path,
+        wish: Wish,
+        existed: bool,
+        mount: Option<&Arc<Mount>>,
+        params: &Params,
+        asked: &mut Option<Asked>,
+    ) -> Result<Option<Arc<Database>>, Error> {
+        if let Some(id) = FileId::of(path) {
+            if let Some(attached) = self.databases.get_mut(&id) {
+                same_tier(attached, path, mount, params)?;
+                if wish.create && wish.exclusive {
+                    return Err(Error::new(ErrorKind::Io, "create", path.display(), "it exists already"));
+                }
+                if attached.connections == 0 {
+                    attached.enter_again(path)?;
+                }
+                attached.connections += 1;
+                return Ok(Some(Arc::clone(&attached.database)));
+            }
+        }
+        if is_open(path) && !planted::is(Bug::ReplacedFileUsed) {
+            return Err(changed(path, "another file has taken its place"));
+        }
+        match mount {
+            None => flash_of(path, params).map(|_| ())?,
+            Some(mount) => mount.refuse_in_child("open", path)?,
+        }
+        let mut file = match asked.take().filter(|asked| asked.is_at(path)) {
+            Some(file) => file,
+            None => Asked::open(path, wish)?,
+        };
+        let Some(lock) = file.lock(path)? else {
+            *asked = Some(file);
+            return Ok(None);
+        };
+        match self.add(path, mount, params, &lock) {
+            Ok((mount, database)) => {
+                let id = lock.id();
+                OfProcess::here().name(&database);
+                let attached = Attached { mount, database: Arc::clone(&database), connections: 1, lock };
+                self.databases.insert(id, attached);
+                Ok(Some(database))
+            }
+            Err(error) => {
+                let empty = |found: fs::Metadata| found.len() == 0 && FileId::from(&found) == lock.id();
+                if !existed && fs::metadata(path).is_ok_and(empty) {
+                    // Leave no empty file behind that was not there, as long as nobody else can have it; the
+                    // error says more than one about its removal would.
+                    let _ = fs::remove_file(path);
+                }
+                Err(error)
             }
         }
     }
