@@ -55,6 +55,11 @@ impl OfProcess {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    #[cfg(test)]
+    pub(crate) fn registry_is_free(&self) -> bool {
+        self.registry.try_lock().is_ok()
+    }
+
     /// The database of this path, if it is in the registry.
     pub(crate) fn database(&self, path: &Path) -> Option<Arc<Database>> {
         self.named.lock().unwrap_or_else(PoisonError::into_inner).get(path)?.upgrade()

@@ -11,6 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use mezzanine_device::{Device, DeviceError};
 use mezzanine_engine::planted::{self, Bug};
@@ -180,6 +181,16 @@ pub(crate) fn open(
     mount: Option<&Arc<Mount>>,
     params: &Params,
 ) -> Result<Arc<Database>, Error> {
+    open_waiting(path, wish, mount, params, std::thread::sleep)
+}
+
+fn open_waiting(
+    path: &Path,
+    wish: Wish,
+    mount: Option<&Arc<Mount>>,
+    params: &Params,
+    mut sleep: impl FnMut(Duration),
+) -> Result<Arc<Database>, Error> {
     let existed = path.exists();
     let (mut waits, mut in_hand, mut asked) = (closing(), None, None);
     loop {
@@ -189,7 +200,7 @@ pub(crate) fn open(
             return opened.ok_or_else(|| held_elsewhere(path));
         };
         in_hand = planted::is(Bug::LockAwaitedInRegistry).then_some(registry);
-        std::thread::sleep(wait);
+        sleep(wait);
     }
 }
 impl Attached {
@@ -796,3 +807,6 @@ pub(crate) fn withdraw_powersafe(log: &Path) {
         database.withdraw_powersafe();
     }
 }
+
+#[cfg(test)]
+mod tests;
