@@ -233,16 +233,16 @@ impl Tier {
         Mark(control.mark.add(1) + 1)
     }
 
-    /// Step one of a database's checkpoint that is otherwise complete: the superblock by which the tier covers
-    /// everything before `point`. Made durable before the database's control file names it.
+    /// Step one of a database's checkpoint that is otherwise complete: the superblock by which the tier
+    /// covers everything before `point`. Made durable before the database's control file names it.
     ///
     /// The checkpoint is complete in the tier's part when the ticket of a [`Tier::request_sync`] after the
     /// flush of the buffer pool is durable, and with sync mode `drained` the drain up to its mark is done.
     ///
     /// From then on redo has nothing for what came before, so what was durable by then must be there: the
     /// superblock says which groups that are. One of them that has rotted would be taken for torn by the
-    /// loss of power otherwise, if none after it says that it was durable. (A tier with a slot directory has no
-    /// chain of groups.)
+    /// loss of power otherwise, if none after it says that it was durable. (A tier with a slot directory has
+    /// no chain of groups.)
     #[must_use]
     pub fn promised(&self, superblock: &Superblock, point: RedoPoint) -> Superblock {
         let uncounted = self.geometry.slot_directory().is_some() || planted::is(Bug::PromiseUncounted);

@@ -789,17 +789,17 @@ bugs! {
         /// At the end of a tier a file that was removed with its sidecar gets another one. It was so once.
         /// (SQLite's and the volume's part.)
         SidecarOfNothing,
-        /// A file that was moved with its folder while it was known to a tier keeps the sidecar that it had, as
-        /// one that was removed would: the tier is newer than that for good. It was so once. (The volume's
+        /// A file that was moved with its folder while it was known to a tier keeps the sidecar that it had,
+        /// as one that was removed would: the tier is newer than that for good. It was so once. (The volume's
         /// part.)
         MovedSidecarLeft,
         /// Who looks at the head of a file on disk does so while the guard there is being taken away: he sees
-        /// the one and is told of the other, and takes the file for one that was written over. It was so once.
-        /// (The volume's part.)
+        /// the one and is told of the other, and takes the file for one that was written over. It was so
+        /// once. (The volume's part.)
         MovingGuardSeen,
-        /// Whoever opens a database that somebody else has waits for that with the registry of all databases in
-        /// hand: others of the process cannot be opened or closed meanwhile. It was so once. (The part of the
-        /// SQLite front.)
+        /// Whoever opens a database that somebody else has waits for that with the registry of all databases
+        /// in hand: others of the process cannot be opened or closed meanwhile. It was so once. (The part of
+        /// the SQLite front.)
         LockAwaitedInRegistry,
         /// Pages leave a tier for the file of a closed database, whatever stands there by now. It was so
         /// once. (SQLite's part.)

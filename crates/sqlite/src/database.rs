@@ -215,8 +215,8 @@ impl Database {
         Ok(())
     }
 
-    /// Where its path leads another database may be by now, and SQLite finds logs by that. In its rollback modes
-    /// it asks for this itself, and answers the same.
+    /// Where its path leads another database may be by now, and SQLite finds logs by that. In its rollback
+    /// modes it asks for this itself, and answers the same.
     fn refuse_moved(&self, operation: &'static str) -> Result<(), Error> {
         if !self.has_moved() || planted::is(Bug::LogsOwnedByPath) {
             return Ok(());

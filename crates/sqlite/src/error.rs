@@ -99,9 +99,9 @@ impl Error {
         &self.0.subject
     }
 
-    /// The result code that SQLite is told. Of failed writes only a full device is told apart: SQLite gives up
-    /// a transaction whose write failed after FULL and the IOERR family, and might go on after any other code.
-    /// A log that does not begin has none of the transaction.
+    /// The result code that SQLite is told. Of failed writes only a full device is told apart: SQLite gives
+    /// up a transaction whose write failed after FULL and the IOERR family, and might go on after any other
+    /// code. A log that does not begin has none of the transaction.
     pub(crate) fn code(&self, otherwise: c_int) -> c_int {
         match self.0.kind {
             ErrorKind::Volume(VolumeErrorKind::NoSpace) => abi::FULL,

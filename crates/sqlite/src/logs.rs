@@ -36,9 +36,9 @@
 //! nothing; nor where the directory says nothing.
 //!
 //! # Folders that are moved
-//! A path may lead to something else while the database is open. So what the directory says is said in the one
-//! that was entered, and that one goes ([`OpenDirectory`]). A database that was moved begins no log, and finds
-//! none by its path.
+//! A path may lead to something else while the database is open. So what the directory says is said in the
+//! one that was entered, and that one goes ([`OpenDirectory`]). A database that was moved begins no log, and
+//! finds none by its path.
 
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};

@@ -173,8 +173,8 @@ impl Mount {
 
 /// Opens a database for one more connection: on `mount`, or on the tier that `params` name.
 ///
-/// Another one's descriptor of it may be on its way to be closed. That is waited for with nothing in hand: all
-/// openings and closings of the process go through the registry.
+/// Another one's descriptor of it may be on its way to be closed. That is waited for with nothing in hand:
+/// all openings and closings of the process go through the registry.
 pub(crate) fn open(
     path: &Path,
     wish: Wish,
@@ -474,7 +474,8 @@ impl Registry {
         }
     }
 
-    /// One attempt of [`open`]; `None` if somebody else has the file just now, which is in `asked` then, open.
+    /// One attempt of [`open`]; `None` if somebody else has the file just now, which is in `asked` then,
+    /// open.
     /// `existed` says whether it was there before the first one.
     fn open_at_once(
         &mut self,

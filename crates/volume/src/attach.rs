@@ -629,8 +629,8 @@ pub(crate) fn mask_head(file: &FileInner, len: u64) {
     head.bytes[keep..].fill(0);
 }
 
-/// A tier that looks older than a file may be the newest one all the same, if one copy of its superblock cannot
-/// be read: that one is written first, and the other is durable a flush later.
+/// A tier that looks older than a file may be the newest one all the same, if one copy of its superblock
+/// cannot be read: that one is written first, and the other is durable a flush later.
 fn unless_in_doubt(host: &TierHost, found: &Superblock, name: &str, error: VolumeError) -> VolumeError {
     let used = if host.has_begun() { lock(&host.superblock).clone() } else { found.clone() };
     let newer = newer_superblock(&mut Reader(&*host.flash), &used);

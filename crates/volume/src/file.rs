@@ -133,9 +133,9 @@ impl VolumeFile {
         self.inner.is_guarded()
     }
 
-    /// Looks at the beginning of the file on disk, past the volume, while no guard is being put there or taken
-    /// away: that takes a sync, and no device says when in that it happens. Returns what `look` does, and
-    /// whether the guard stands there.
+    /// Looks at the beginning of the file on disk, past the volume, while no guard is being put there or
+    /// taken away: that takes a sync, and no device says when in that it happens. Returns what `look` does,
+    /// and whether the guard stands there.
     pub fn look_at_head<T>(&self, look: impl FnOnce() -> T) -> (T, bool) {
         let _rests = (!planted::is(Bug::MovingGuardSeen)).then(|| lock(&self.inner.guard_moves));
         (look(), self.is_guarded())

@@ -82,7 +82,8 @@ pub(crate) struct FileInner {
     pub(crate) arming: Mutex<()>,
     /// Held while its sidecar is replaced.
     pub(crate) replacing: Mutex<()>,
-    /// The guard is being put over the file's head on disk, or taken away. Nothing else is waited for under it.
+    /// The guard is being put over the file's head on disk, or taken away. Nothing else is waited for under
+    /// it.
     pub(crate) guard_moves: Mutex<()>,
     /// The sidecar says `dirty`, or may: a replacement that failed may be in place.
     pub(crate) dirty: AtomicBool,

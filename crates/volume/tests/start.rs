@@ -245,8 +245,8 @@ fn pages_that_are_read_from_disk_have_the_opening_start() {
     }
 }
 
-/// The power fails after such a start, and takes what was not flushed. Either copy of the superblock may be lost
-/// besides.
+/// The power fails after such a start, and takes what was not flushed. Either copy of the superblock may be
+/// lost besides.
 #[test]
 fn an_opening_that_reads_have_started_is_there_in_both_copies() {
     for config in [through(), durable()] {
@@ -275,8 +275,8 @@ fn an_opening_that_reads_have_started_is_there_in_both_copies() {
     }
 }
 
-/// The newer copy of the superblock cannot be read for a while, and the other one is of the opening before: what
-/// the power left of a start. Whether nobody is told to put another tier in its place.
+/// The newer copy of the superblock cannot be read for a while, and the other one is of the opening before:
+/// what the power left of a start. Whether nobody is told to put another tier in its place.
 fn is_in_doubt(newer: usize) -> bool {
     let machine = Machine::new(&durable());
     machine.used(1);

@@ -4,8 +4,8 @@
 #
 # Kept by the core, in which a record that clears bits of a map sets the position of the map's page
 # (heapam.c), and by the engine, for which what came from behind the redo point is dirty (log.rs, redoes()).
-# The extension has no rule of its own here, so no setting takes one out. Without the engine's, which was tried
-# by hand, all deleted rows come back.
+# The extension has no rule of its own here, so no setting takes one out. Without the engine's, which was
+# tried by hand, all deleted rows come back.
 use strict;
 use warnings FATAL => 'all';
 

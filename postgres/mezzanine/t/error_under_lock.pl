@@ -51,8 +51,8 @@ $node->stop;
 
 # A tablespace that was made since the checkpoint, and of which a power cut has left nothing but its symbolic
 # link. Its directory cannot be written until redo makes the tablespace, which gives it its mode. Stage-out
-# comes to its table before that, has to make the directories, and fails under the lock for it. Redo takes that
-# lock when it makes them itself.
+# comes to its table before that, has to make the directories, and fails under the lock for it. Redo takes
+# that lock when it makes them itself.
 $node = tier_node('made', mode => 'durable', flash => 4,
 	conf => "max_wal_size = 4GB\nshared_buffers = 64MB\n");
 $space = PostgreSQL::Test::Utils::tempdir;

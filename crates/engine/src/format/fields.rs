@@ -114,6 +114,8 @@ pub(super) fn field_at<T: Field>(bytes: &[u8], offset: usize) -> T {
 
 #[cfg(test)]
 mod tests {
+    #![allow(clippy::unwrap_used)]
+
     use super::{Field, Visitor};
     use crate::config::TierConfig;
     use crate::format::{GroupSummary, SegmentHeader, SlotEntry, SlotHead, Superblock};

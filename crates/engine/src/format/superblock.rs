@@ -438,8 +438,8 @@ pub enum Writing {
     /// Nothing; both copies are durable afterwards.
     Unknown,
     /// Nothing; and the device is flushed soon. One copy is durable afterwards, the other with that flush:
-    /// until then a rotten sector in the first one is not survived. Both are if one of the two cannot be read,
-    /// or is damaged: what is written in its place may not be read either.
+    /// until then a rotten sector in the first one is not survived. Both are if one of the two cannot be
+    /// read, or is damaged: what is written in its place may not be read either.
     InPassing,
     /// The host uses the tier and has written the last superblock itself, both copies without a failure. Both
     /// say the same then, so where neither can be read any more either may be overwritten first: if that is

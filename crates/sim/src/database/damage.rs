@@ -4,8 +4,8 @@
 //! - The database starts with every page right, or a page is reported as lost, or the start is refused as
 //!   damaged; rubbish and pages of other places are never read.
 //! - Where disk and log suffice, the tier is discarded and every page is right.
-//! - Every group that the last checkpoint relied on is there. After a crash, damage to later ones looks like a
-//!   torn write: redo has what they held. But where the power cut tore one after them that had taken the
+//! - Every group that the last checkpoint relied on is there. After a crash, damage to later ones looks like
+//!   a torn write: redo has what they held. But where the power cut tore one after them that had taken the
 //!   place of older pages, redo may find a page older than its record says, which the database sees by the
 //!   page's LSN.
 //!

@@ -115,8 +115,8 @@ impl World {
             recovered => recovered,
         };
         self.power_is_on()?;
-        // Whatever lies in the slot has been accepted. It may be as an earlier checkpoint left it that had the
-        // same redo pointer. On a copy nobody has put it there.
+        // Whatever lies in the slot has been accepted. It may be as an earlier checkpoint left it that had
+        // the same redo pointer. On a copy nobody has put it there.
         if self.swapped.take().is_some() && self.damaged.is_none() {
             self.relied = None;
         }

@@ -19,8 +19,8 @@ pub(crate) struct Relied {
 }
 
 impl Relied {
-    /// Of a checkpoint with this redo pointer that had this many groups synced. Where slots say themselves what
-    /// lies in them, groups are no more than what is written together.
+    /// Of a checkpoint with this redo pointer that had this many groups synced. Where slots say themselves
+    /// what lies in them, groups are no more than what is written together.
     pub(crate) fn on(superblock: &Superblock, groups: u64, redo: Lsn) -> Self {
         let Superblock { tier_uuid, origin_epoch, .. } = *superblock;
         let groups = if superblock.config.design.has_slots() { 0 } else { groups };
