@@ -245,36 +245,6 @@ fn pages_that_are_read_from_disk_have_the_opening_start() {
     }
 }
 
-/// The power fails after such a start, and takes what was not flushed. Either copy of the superblock may be
-/// lost besides.
-#[test]
-fn an_opening_that_reads_have_started_is_there_in_both_copies() {
-    for config in [through(), durable()] {
-        for rotten in SUPERBLOCK_OFFSETS {
-            let machine = Machine::new(&config);
-            machine.used(1);
-            let (volume, files) = machine.open();
-            volume.stop_admission().unwrap();
-            (100..120).for_each(|block| write(&files[1], block, 1));
-            volume.close().unwrap();
-            let power = machine.flash.power();
-            let before = machine.flash.image();
-            let (volume, files) = machine.open();
-            (100..120).for_each(|block| assert_eq!(read(&files[1], block), Ok(page(block, 1))));
-            assert!(before != machine.flash.image(), "it has not started");
-            power.crash_after(1);
-            let _ = machine.flash.flush();
-            drop((volume, files));
-            let fates = machine.flash.window().iter().map(|_| Fate::Lost).collect();
-            machine.flash.power_cut_as(&Survival { fates, resizes: 0 });
-            power.restore();
-            machine.flash.write_at(&[0; SUPERBLOCK_BYTES], rotten).unwrap();
-            let (_volume, files) = machine.open();
-            assert_eq!(read(&files[0], 1), Ok(page(1, 1)));
-        }
-    }
-}
-
 /// The newer copy of the superblock cannot be read for a while, and the other one is of the opening before:
 /// what the power left of a start. Whether nobody is told to put another tier in its place.
 fn is_in_doubt(newer: usize) -> bool {
