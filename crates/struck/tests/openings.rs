@@ -75,7 +75,8 @@ fn an_opening_that_changes_nothing_syncs_nothing() {
         for journal in ["wal", "delete", "truncate", "persist", "memory"] {
             let folder = Folder::in_memory();
             let flash = folder.file("flash.mezz");
-            let tier = format!("vfs=mezzanine&flash={}&flash_size=640KiB&sync_mode={mode}", flash.display());
+            // So large that no group is full meanwhile: a worker that brings one to flash syncs beside the change.
+            let tier = format!("vfs=mezzanine&flash={}&flash_size=16MiB&sync_mode={mode}", flash.display());
             let ours = syncs(&uri(&folder.file("app.db"), &tier), journal);
             let stock = syncs(&uri(&folder.file("stock.db"), "vfs=unix"), journal);
             println!("{mode} {journal}: {ours:?}, without a tier {stock:?}");
@@ -83,8 +84,7 @@ fn an_opening_that_changes_nothing_syncs_nothing() {
             assert_eq!(stock["read"], 0, "{journal}");
             // The superblock, the sidecar, and what its directory says; the changes that follow have paid.
             assert!(ours["first"] <= stock["first"] + 3, "{mode} {journal}");
-            // A worker may bring a group to flash meanwhile.
-            assert!(ours["second"] <= stock["second"] + 1, "{mode} {journal}");
+            assert!(ours["second"] <= stock["second"], "{mode} {journal}");
         }
     }
 }
