@@ -741,6 +741,15 @@ bugs! {
         /// An opening that is refused leaves the flash file that it has made. It was so once. (SQLite's
         /// part.)
         UnusedFlashLeft,
+        /// Where no change of a tier needs a flush, the second copy of the superblock of an opening that starts
+        /// waits for one. It was so once. (The volume's part.)
+        CleanStartInPassing,
+        /// An opening that starts for the sake of reads leaves the second copy of its superblock in the
+        /// device's cache. It was so once. (The volume's part.)
+        ReadStartUnflushed,
+        /// An opening or a change of flash files that is refused removes whatever has the name of the file
+        /// that it has made. It was so once. (SQLite's part.)
+        RemovedByName,
         /// The word that has a file formatted whatever is in it takes a tier with pages of others as well. It
         /// was so once. (SQLite's part.)
         ForceFormatsTiers,
@@ -801,6 +810,13 @@ bugs! {
         /// in hand: others of the process cannot be opened or closed meanwhile. It was so once. (The part of
         /// the SQLite front.)
         LockAwaitedInRegistry,
+        /// The other databases of a tier are looked for when it is opened, and then never again: one that
+        /// somebody had just then keeps all of them from being changed. It was so once. (The part of the
+        /// SQLite front.)
+        OthersSoughtOnce,
+        /// A tier with clean pages of files in a folder that cannot be written is closed with an error. It
+        /// was so once. (The volume's part.)
+        ReadOnlyCloseFails,
         /// Pages leave a tier for the file of a closed database, whatever stands there by now. It was so
         /// once. (SQLite's part.)
         CopiedOverUnnoticed,

@@ -13,7 +13,7 @@ use crate::database_file::{DatabaseFile, FileId, ProcessLock};
 use crate::error::{Error, ErrorKind};
 use crate::lock::{Busy, Holder, Level, LockTable};
 use crate::logs::{self, Entered};
-use crate::mount::{GUARD, Mount};
+use crate::mount::{self, GUARD, Mount};
 use crate::open_directory::OpenDirectory;
 use crate::shm::{Held, WalIndex};
 
@@ -404,6 +404,20 @@ impl Connection {
     /// Writes all of `buf` at `offset`.
     pub(crate) fn write(&self, buf: &[u8], offset: u64) -> Result<(), Error> {
         self.refuse_reader("write")?;
+        self.change(|| self.write_known(buf, offset))
+    }
+
+    /// A change of the database, made once more if the others of the tier that it was refused for can be had
+    /// by now. The caller has nothing in hand.
+    fn change(&self, change: impl Fn() -> Result<(), Error>) -> Result<(), Error> {
+        let db = &*self.database;
+        change().or_else(|error| match mount::may_succeed_now(&error, &db.mount, &db.path) {
+            true => change(),
+            false => Err(error),
+        })
+    }
+
+    fn write_known(&self, buf: &[u8], offset: u64) -> Result<(), Error> {
         let db = &*self.database;
         if offset >= HEADER_BYTES as u64 {
             return self.write_counted(buf, offset);
@@ -455,7 +469,7 @@ impl Connection {
         if len < HEADER_BYTES as u64 {
             *unpoisoned(&self.database.header) = None;
         }
-        Ok(self.file.set_len(len)?)
+        self.change(|| Ok(self.file.set_len(len)?))
     }
 
     pub(crate) fn sync(&self) -> Result<(), Error> {
@@ -536,7 +550,7 @@ impl Connection {
         self.unlock(Level::None);
         let Self { database, file, .. } = self;
         let file = Some(file).filter(|_| planted::is(Bug::FileOutlivesDatabase));
-        let closed = crate::mount::close(database);
+        let closed = mount::close(database);
         planted::outside("close: the registry is free");
         drop(file);
         closed

@@ -37,7 +37,7 @@ pub(crate) fn make_file(
     flash: &Path,
     owner: &Path,
     tier: &TierConfig,
-) -> Result<Option<Arc<dyn Device>>, Error> {
+) -> Result<Option<(Arc<dyn Device>, MadeFile)>, Error> {
     let failed = |source| Error::io("make the flash file", flash.display(), source);
     if fs::symlink_metadata(flash).is_ok_and(|found| found.is_symlink()) {
         // It is not followed when the tier is opened either, and that says so.
@@ -52,23 +52,45 @@ pub(crate) fn make_file(
         let unfinished = with_suffix(flash, &own);
         // Locked until it has its name.
         let formatted = format_flash(&unfinished, owner, tier);
+        let made = FileId::of(&unfinished);
         let named = formatted.and_then(|device| give_name(&unfinished, flash).map(|named| (named, device)));
         if !matches!(named, Ok((true, _))) {
             let _ = fs::remove_file(&unfinished);
         }
-        match named {
-            Ok((true, _)) => break,
-            Ok((false, _)) => return Ok(None),
+        match (named, made) {
+            (Ok((true, device)), Some(id)) => {
+                logs::sync_parent(flash).map_err(failed)?;
+                // It is opened by its own name, which messages tell.
+                drop(device);
+                let made = MadeFile { path: flash.to_owned(), id };
+                return Ok(Some((mezzanine_volume::open_flash(flash)?, made)));
+            }
+            (Ok(_), _) => return Ok(None),
             // Whoever makes the same file may have taken this one for one that was left, before it was
             // locked.
-            Err(error)
+            (Err(error), _)
                 if attempt < ATTEMPTS
                     && (error.kind() == ErrorKind::Busy || error.errno() == libc::ENOENT) => {}
-            Err(error) => return Err(error),
+            (Err(error), _) => return Err(error),
         }
     }
-    logs::sync_parent(flash).map_err(failed)?;
-    Ok(Some(mezzanine_volume::open_flash(flash)?))
+    unreachable!("the last attempt returns")
+}
+
+/// A flash file that this process has made.
+pub(crate) struct MadeFile {
+    path: PathBuf,
+    id: FileId,
+}
+
+impl MadeFile {
+    /// Removes it after an error, which says more than one about the removal would; not what else has its
+    /// name by now.
+    pub(crate) fn remove(&self) {
+        if FileId::of(&self.path) == Some(self.id) || planted::is(Bug::RemovedByName) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
 }
 
 /// Refuses a flash file in a place where SQLite or a tier looks for something of a database that is there: it
@@ -222,5 +244,34 @@ fn remove_unfinished(flash: &Path) {
         if is_one && File::open(entry.path()).is_ok_and(|file| ffi::lock_file(&file)) {
             let _ = fs::remove_file(entry.path());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use mezzanine_engine::planted::only_with;
+
+    use super::*;
+
+    #[test]
+    fn what_took_the_name_of_a_file_that_was_made_is_not_removed() {
+        only_with(&[Bug::RemovedByName], || {
+            let path = std::env::temp_dir().join(format!("mezzanine-{}-made.mezz", std::process::id()));
+            let tier = TierConfig::for_flash_bytes(4096, 640 * 1024);
+            let (device, made) = make_file(&path, Path::new("/"), &tier).unwrap().unwrap();
+            drop(device);
+            // Without a break, so that no new file can have its number.
+            let moved = path.with_extension("moved");
+            fs::rename(&path, &moved).unwrap();
+            fs::write(&path, "another one's").unwrap();
+            made.remove();
+            let kept = path.exists();
+            fs::rename(&moved, &path).unwrap();
+            made.remove();
+            assert!(!path.exists());
+            kept
+        });
     }
 }

@@ -15,15 +15,15 @@ use std::time::Duration;
 
 use mezzanine_device::{Device, DeviceError};
 use mezzanine_engine::planted::{self, Bug};
-use mezzanine_volume::{
-    AttachOptions, HeaderGuard, PathSidecar, ReplaceOptions, TierConfig, Volume, VolumeConfig,
-    VolumeErrorKind, VolumeFile,
-};
+use mezzanine_volume::{AttachOptions, HeaderGuard, PathSidecar, Volume, VolumeErrorKind, VolumeFile};
 
+use self::flash::{open_flash, remove_unused_flash};
+pub(crate) use self::flash::{replace_flash, sized, with_wishes};
+pub(crate) use self::others::{attach_unopened, may_succeed_now};
 use crate::database::Database;
-use crate::database_file::{Acquired, Asked, FileId, ProcessLock, closing};
+use crate::database_file::{Asked, FileId, ProcessLock, closing};
 use crate::error::{Error, ErrorKind};
-use crate::flash_file::{holds_tier, is_fresh, make_file, open_existing, refuse_place_of_database};
+use crate::flash_file::{MadeFile, refuse_place_of_database};
 use crate::lineage::{OfProcess, Origin};
 use crate::logs;
 use crate::online;
@@ -53,6 +53,8 @@ pub(crate) struct Mount {
     owned: bool,
     /// Whether that is to leave ordinary files and an empty tier.
     drained_at_close: AtomicBool,
+    /// Whether the other databases of the tier were looked for.
+    others_sought: AtomicBool,
     /// Whether somebody was told which databases are missing.
     told: AtomicBool,
 }
@@ -102,6 +104,7 @@ impl Mount {
             disk,
             owned: false,
             drained_at_close: AtomicBool::new(false),
+            others_sought: AtomicBool::new(false),
             told: AtomicBool::new(false),
         })
     }
@@ -195,14 +198,42 @@ fn open_waiting(
     let (mut waits, mut in_hand, mut asked) = (closing(), None, None);
     loop {
         let mut registry = in_hand.take().unwrap_or_else(lock);
-        let opened = registry.open_at_once(path, wish, existed, mount, params, &mut asked)?;
-        let Some(wait) = waits.next().filter(|_| opened.is_none()) else {
-            return opened.ok_or_else(|| held_elsewhere(path));
+        let held = match registry.open_at_once(path, wish, existed, mount, params, &mut asked)? {
+            Attempt::Held(error) => error,
+            Attempt::Opened(database) => {
+                drop(registry);
+                others::attach_at_opening(database.mount(), path, sleep);
+                return Ok(database);
+            }
         };
+        let Some(wait) = waits.next() else { return Err(held) };
         in_hand = planted::is(Bug::LockAwaitedInRegistry).then_some(registry);
         sleep(wait);
     }
 }
+
+/// What became of an attempt to open a database.
+enum Attempt {
+    Opened(Arc<Database>),
+    /// Somebody else has a file that is needed for it just now.
+    Held(Error),
+}
+
+/// The tier for a database.
+struct Mounted {
+    mount: Arc<Mount>,
+    /// The flash file, if it was made for that.
+    made: Option<MadeFile>,
+    /// Whether somebody else has another database of the tier just now.
+    others_held: bool,
+}
+
+impl Mounted {
+    fn known(mount: Arc<Mount>, others_held: bool) -> Self {
+        Self { mount, made: None, others_held }
+    }
+}
+
 impl Attached {
     /// A database that nobody had open while another kept the tier is opened again.
     fn enter_again(&self, path: &Path) -> Result<(), Error> {
@@ -281,16 +312,6 @@ fn refuse_wal_that_others_write(path: &Path, lock: &ProcessLock) -> Result<(), E
 /// is attached all the same, or the tier it needs is another one.
 fn belongs_to_tier(mount: &Mount, path: &Path) -> bool {
     mount.volume.file(path).is_some() || PathSidecar::beside(path).needed_tier().is_some()
-}
-
-/// Has a database that nobody has open here belong to the tier all the same, none of its pages read.
-pub(crate) fn attach_unopened(mount: &Arc<Mount>, path: &Path) -> Result<(), Error> {
-    mount.refuse_in_child("attach", path)?;
-    let mut registry = lock();
-    if FileId::of(path).is_some_and(|id| registry.databases.contains_key(&id)) {
-        return Ok(());
-    }
-    registry.attach_idle(mount, path)
 }
 
 /// A connection closes.
@@ -389,14 +410,6 @@ fn flash_of<'a>(database: &Path, params: &'a Params) -> Result<&'a Path, Error> 
     })
 }
 
-/// Whether a database is that of a tier which `mount` is a copy of: its sidecar names another flash file, and
-/// that is there.
-fn is_of_another_tier(mount: &Mount, database: &Path) -> bool {
-    let Some(sidecar) = PathSidecar::beside(database).found() else { return false };
-    let (other, ours) = (FileId::of(Path::new(&sidecar.tier_path)), FileId::of(&mount.name()));
-    other.is_some() && other != ours && !planted::is(Bug::CopiesTakeOriginals)
-}
-
 impl Registry {
     /// Attaches a database that this process has locked and not had open yet.
     fn add(
@@ -405,77 +418,54 @@ impl Registry {
         mount: Option<&Arc<Mount>>,
         params: &Params,
         lock: &ProcessLock,
-    ) -> Result<(Arc<Mount>, Arc<Database>), Error> {
-        let (mount, made) = match mount {
-            Some(mount) => (Arc::clone(mount), false),
+    ) -> Result<Attempt, Error> {
+        let Mounted { mount, made, others_held } = match mount {
+            Some(mount) => Mounted::known(Arc::clone(mount), false),
             None => self.mount_for(path, params, lock)?,
         };
         match attach(&mount, path, lock) {
-            Ok(database) => Ok((mount, database)),
+            Ok(database) => Ok(Attempt::Opened(database)),
             Err(error) => {
                 // The first error is the one to report.
                 let _ = self.unmount_if_unused(&mount);
-                if made {
-                    remove_unused_flash(&mount, path);
+                if let Some(made) = made {
+                    remove_unused_flash(&made, path);
                 }
-                Err(error)
+                // A database that is new to the tier needs all others.
+                if others_held && others::is_for_others(&error) {
+                    Ok(Attempt::Held(error))
+                } else {
+                    Err(error)
+                }
             }
         }
     }
 
-    /// The tier that a URI names, opened or formatted if it is not yet; and whether its flash file was made
-    /// for that.
-    fn mount_for(
-        &mut self,
-        database: &Path,
-        params: &Params,
-        lock: &ProcessLock,
-    ) -> Result<(Arc<Mount>, bool), Error> {
+    /// The tier that a URI names, opened or formatted if it is not yet.
+    fn mount_for(&mut self, database: &Path, params: &Params, lock: &ProcessLock) -> Result<Mounted, Error> {
         // Sidecars name it, and are read wherever a process is.
         let flash = &*std::path::absolute(flash_of(database, params)?)
             .map_err(|source| Error::io("open the flash file", database.display(), source))?;
         refuse_place_of_database(flash, |file| file == lock.id() || self.databases.contains_key(&file))?;
         if let Some(mount) = self.by_flash.get(&name_of(flash)) {
-            return Ok((Arc::clone(mount), false));
+            let mount = Arc::clone(mount);
+            let others_held = self.attach_others(&mount, database);
+            return Ok(Mounted::known(mount, others_held));
         }
         let (mount, made) = open_flash(flash, database, params, lock)?;
         let mount = Arc::new(mount);
         if let Err(error) = record::begin(&mount.volume, params.trace.as_deref()) {
-            if made {
-                remove_unused_flash(&mount, database);
+            if let Some(made) = made {
+                remove_unused_flash(&made, database);
             }
             return Err(error);
         }
         self.by_flash.insert(mount.name(), Arc::clone(&mount));
-        self.attach_others(&mount, database);
-        Ok((mount, made))
+        let others_held = self.attach_others(&mount, database);
+        Ok(Mounted { mount, made, others_held })
     }
 
-    /// Attaches what else has pages in the tier that `database` was opened with. What cannot be attached is
-    /// named by the volume's error as soon as somebody wants to change a file.
-    fn attach_others(&mut self, mount: &Arc<Mount>, database: &Path) {
-        let its_own = mount.number_of(database);
-        for (number, known) in mount.volume.unattached_files() {
-            let is_named = *known == *database || Some(number) == its_own;
-            if is_named && !planted::is(Bug::CopiesTakeOriginals) {
-                continue;
-            }
-            let is_there = *known != *database && known.exists() && !is_of_another_tier(mount, &known);
-            if is_there && self.attach_idle(mount, &known).is_ok() {
-                continue;
-            }
-            // A copy of the tier goes with copies of its databases, and what was moved with it was moved too:
-            // they stand beside the one that was named. What else has that name there is none of ours.
-            let beside = known.file_name().map(|name| database.with_file_name(name));
-            let beside = beside.filter(|beside| beside != database && *beside != known);
-            if let Some(beside) = beside.filter(|beside| mount.number_of(beside) == Some(number)) {
-                let _ = self.attach_idle(mount, &beside);
-            }
-        }
-    }
-
-    /// One attempt of [`open`]; `None` if somebody else has the file just now, which is in `asked` then,
-    /// open.
+    /// One attempt of [`open`]. If somebody else has the file just now, it is in `asked` afterwards, open.
     /// `existed` says whether it was there before the first one.
     fn open_at_once(
         &mut self,
@@ -485,7 +475,7 @@ impl Registry {
         mount: Option<&Arc<Mount>>,
         params: &Params,
         asked: &mut Option<Asked>,
-    ) -> Result<Option<Arc<Database>>, Error> {
+    ) -> Result<Attempt, Error> {
         if let Some(id) = FileId::of(path) {
             if let Some(attached) = self.databases.get_mut(&id) {
                 same_tier(attached, path, mount, params)?;
@@ -496,7 +486,7 @@ impl Registry {
                     attached.enter_again(path)?;
                 }
                 attached.connections += 1;
-                return Ok(Some(Arc::clone(&attached.database)));
+                return Ok(Attempt::Opened(Arc::clone(&attached.database)));
             }
         }
         if is_open(path) && !planted::is(Bug::ReplacedFileUsed) {
@@ -512,42 +502,22 @@ impl Registry {
         };
         let Some(lock) = file.lock(path)? else {
             *asked = Some(file);
-            return Ok(None);
+            return Ok(Attempt::Held(held_elsewhere(path)));
         };
-        match self.add(path, mount, params, &lock) {
-            Ok((mount, database)) => {
-                let id = lock.id();
-                OfProcess::here().name(&database);
-                let attached = Attached { mount, database: Arc::clone(&database), connections: 1, lock };
-                self.databases.insert(id, attached);
-                Ok(Some(database))
-            }
-            Err(error) => {
-                let empty = |found: fs::Metadata| found.len() == 0 && FileId::from(&found) == lock.id();
-                if !existed && fs::metadata(path).is_ok_and(empty) {
-                    // Leave no empty file behind that was not there, as long as nobody else can have it; the
-                    // error says more than one about its removal would.
-                    let _ = fs::remove_file(path);
-                }
-                Err(error)
-            }
+        let added = self.add(path, mount, params, &lock);
+        if let Ok(Attempt::Opened(database)) = &added {
+            OfProcess::here().name(database);
+            let (mount, database) = (Arc::clone(database.mount()), Arc::clone(database));
+            self.databases.insert(lock.id(), Attached { mount, database, connections: 1, lock });
+            return added;
         }
-    }
-
-    /// A database that nobody has open here, but whose pages are in the tier: it must be there before any can
-    /// leave it.
-    fn attach_idle(&mut self, mount: &Arc<Mount>, path: &Path) -> Result<(), Error> {
-        let lock = match ProcessLock::acquire(path, Wish { writable: true, create: false, exclusive: false })?
-        {
-            Acquired::Locked(lock) => lock,
-            Acquired::HeldElsewhere => return Err(held_elsewhere(path)),
-        };
-        let database = mount.database(path, &lock)?;
-        lock.file().leave();
-        OfProcess::here().name(&database);
-        self.databases
-            .insert(lock.id(), Attached { mount: Arc::clone(mount), database, connections: 0, lock });
-        Ok(())
+        let empty = |found: fs::Metadata| found.len() == 0 && FileId::from(&found) == lock.id();
+        if !existed && fs::metadata(path).is_ok_and(empty) {
+            // Leave no empty file behind that was not there, as long as nobody else can have it; the error
+            // says more than one about its removal would.
+            let _ = fs::remove_file(path);
+        }
+        added
     }
 
     fn unmount_if_unused(&mut self, mount: &Arc<Mount>) -> Result<(), Error> {
@@ -607,166 +577,6 @@ fn name_of(flash: &Path) -> PathBuf {
     canonical(flash).or_else(|_| std::path::absolute(flash)).unwrap_or_else(|_| flash.to_owned())
 }
 
-/// Moves the tier of `mount`, which is in use, to another flash file. `tier` tells its parameters from those
-/// of the present one. A file that does not exist, or is empty, is made.
-pub(crate) fn replace_flash(
-    mount: &Arc<Mount>,
-    flash: &Path,
-    force: bool,
-    tier: impl FnOnce(TierConfig) -> Result<TierConfig, Error>,
-) -> Result<(), Error> {
-    let mut registry = lock();
-    let present = mount.volume.tier_config().ok_or_else(|| {
-        let reason = "the volume was opened without a tier";
-        Error::new(ErrorKind::NoFlash, "replace the flash of", mount.flash(), reason)
-    })?;
-    let flash = &*std::path::absolute(flash).map_err(|source| Error::io("use", flash.display(), source))?;
-    refuse_place_of_database(flash, |file| registry.databases.contains_key(&file))?;
-    let mut options = ReplaceOptions { force, ..ReplaceOptions::new(tier(present)?) };
-    let made = if is_fresh(flash) { make_file(flash, &mount.name(), &options.tier)? } else { None };
-    let made_here = made.is_some();
-    let device = made.map_or_else(|| open_existing(flash), Ok)?;
-    // Only what nobody can need is formatted by that word alone; of a tier the volume knows.
-    options.force &= !holds_tier(&*device) || planted::is(Bug::ForceFormatsTiers);
-    if let Err(error) = mount.volume.replace_flash(device, &options) {
-        if made_here {
-            // The error says more than one about the removal would.
-            let _ = fs::remove_file(flash);
-        }
-        if force && error.kind() == VolumeErrorKind::OnlyCopy {
-            let reason = "it holds a tier with pages that may be nowhere else, and force=yes formats none";
-            let error = Error::new(ErrorKind::Volume(error.kind()), "use", flash.display(), reason);
-            return Err(error
-                .advise("drain it, or format it with mezz tier format --force if those pages may be lost"));
-        }
-        return Err(error.into());
-    }
-    let name = name_of(flash);
-    mount.names().push(name.clone());
-    if mount.owned {
-        registry.by_flash.insert(name, Arc::clone(mount));
-    }
-    Ok(())
-}
-
-/// Removes the flash file that an opening has made which was refused, unless the database has come to need
-/// it. It is in use until then, so nobody else has anything in it.
-fn remove_unused_flash(mount: &Mount, database: &Path) {
-    if PathSidecar::beside(database).needed_tier().is_none() && !planted::is(Bug::UnusedFlashLeft) {
-        // The error of the opening says more than one about the removal would.
-        let _ = fs::remove_file(mount.name());
-    }
-}
-
-/// Opens the tier on a flash file; a file that does not exist, or is empty, becomes one if its size is given.
-/// Says whether it was made.
-fn open_flash(
-    flash: &Path,
-    database: &Path,
-    params: &Params,
-    lock: &ProcessLock,
-) -> Result<(Mount, bool), Error> {
-    let made = if is_fresh(flash) { make_flash(flash, database, params, lock)? } else { None };
-    let made_here = made.is_some();
-    // Another process may have made it meanwhile: then it is that one's, or free by now.
-    let device = made.map_or_else(|| open_existing(flash), Ok)?;
-    // Its shape is what it is, its policies are what the URI wants.
-    let mut page_size = DEFAULT_PAGE_SIZE;
-    let volume = Volume::open_as_found(device, |found| {
-        page_size = found.page_size;
-        VolumeConfig::new(with_wishes(found.clone(), params))
-    })?;
-    let name =
-        canonical(flash).map_err(|source| Error::io("open the flash file", flash.display(), source))?;
-    let mount = Mount {
-        origin: Origin::here(),
-        volume: Arc::new(volume),
-        names: Mutex::new(vec![name]),
-        page_size,
-        disk: None,
-        owned: true,
-        drained_at_close: AtomicBool::new(false),
-        told: AtomicBool::new(false),
-    };
-    Ok((mount, made_here))
-}
-
-/// A new flash file with an empty tier whose pages are as large as those of the database; `None` if another
-/// process has made one meanwhile.
-fn make_flash(
-    flash: &Path,
-    database: &Path,
-    params: &Params,
-    lock: &ProcessLock,
-) -> Result<Option<Arc<dyn Device>>, Error> {
-    let Some(bytes) = params.flash_bytes else {
-        return Err(Error::new(
-            ErrorKind::NoFlash,
-            "open the flash file",
-            flash.display(),
-            "it does not exist",
-        )
-        .advise("check the path, or add flash_size=1GiB to the URI to have it made"));
-    };
-    // A new tier in the place of the one that is needed would only hide what is wrong.
-    if let Some(needed) = PathSidecar::beside(database).needed_tier() {
-        let reason = format!(
-            "it does not exist, and the newest pages of {} are in the tier that was {needed}",
-            database.display()
-        );
-        return Err(Error::new(ErrorKind::NoFlash, "open the flash file", flash.display(), reason)
-            .advise("put that flash file back, or name the path where it is now"));
-    }
-    let page_size = params.page_size.or_else(|| page_size_of(&*lock.file())).unwrap_or(DEFAULT_PAGE_SIZE);
-    let mut tier = sized(page_size, bytes, params.flash_bytes_max)?;
-    // What lies beside the pages differs where they are written in place, and such a tier keeps its size.
-    if let Some(design) = params.design.filter(|design| design.writes_in_place()) {
-        tier = TierConfig::for_flash_bytes_of(design, page_size, bytes);
-    }
-    make_file(flash, database, &with_wishes(tier, params))
-}
-
-/// A tier that takes `bytes` bytes of flash, and can grow to `most`.
-pub(crate) fn sized(page_size: u32, bytes: u64, most: Option<u64>) -> Result<TierConfig, Error> {
-    if let Some(least) = TierConfig::flash_bytes_min(page_size).filter(|least| bytes < *least) {
-        let reason = format!(
-            "a tier of pages of {page_size} bytes needs at least {least} bytes; give flash_size={least} or more"
-        );
-        return Err(Error::new(ErrorKind::BadParameter, "use", format!("flash_size={bytes}"), reason));
-    }
-    let fitted = TierConfig::for_flash_bytes(page_size, bytes);
-    match most {
-        Some(most) if most < bytes => {
-            let given = format!("flash_max_size={most}");
-            let reason = format!("the tier is to have {bytes} bytes at once; give at least as many");
-            Err(Error::new(ErrorKind::BadParameter, "use", given, reason))
-        }
-        Some(most) => Ok(fitted.with_room_in(most)),
-        None => Ok(fitted),
-    }
-}
-
-/// SQLite's own default.
-const DEFAULT_PAGE_SIZE: u32 = 4096;
-
-pub(crate) fn with_wishes(mut tier: TierConfig, params: &Params) -> TierConfig {
-    tier.design = params.design.unwrap_or(tier.design);
-    tier.admission = params.admission.unwrap_or(tier.admission);
-    tier.returning_only = params.returning_only.unwrap_or(tier.returning_only);
-    // What the flash file says of it goes with what it says of the other.
-    let remembered = tier.remembered_pages.filter(|_| tier.returning_only);
-    tier.remembered_pages = params.remembered_pages.or(remembered);
-    tier.sync_mode = params.sync_mode.unwrap_or(tier.sync_mode);
-    tier
-}
-
-/// The page size in the header of an existing database, if it is one that a tier can have.
-fn page_size_of(database: &dyn Device) -> Option<u32> {
-    let mut header = [0; 100];
-    database.read_at(&mut header, 0).ok()?;
-    crate::database::header_page_size(&header).filter(|size| (4096..=32_768).contains(size))
-}
-
 /// Whether the database of this path is on a tier of this process.
 pub(crate) fn is_open(path: &Path) -> bool {
     OfProcess::here().database(path).is_some()
@@ -809,5 +619,7 @@ pub(crate) fn withdraw_powersafe(log: &Path) {
     }
 }
 
+mod flash;
+mod others;
 #[cfg(test)]
 mod tests;

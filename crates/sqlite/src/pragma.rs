@@ -14,6 +14,7 @@
 
 use crate::database::Connection;
 use crate::error::Error;
+use crate::mount::may_succeed_now;
 use crate::online;
 use crate::record;
 use crate::replace;
@@ -31,6 +32,21 @@ fn of(result: Result<String, Error>) -> Answer {
 
 /// Answers the pragma `name`.
 pub(crate) fn answer(
+    name: &str,
+    argument: Option<&str>,
+    connection: &Connection,
+    last_error: Option<String>,
+) -> Answer {
+    let database = connection.database();
+    match answer_once(name, argument, connection, last_error) {
+        Answer::Failed(error) if may_succeed_now(&error, database.mount(), database.path()) => {
+            answer_once(name, argument, connection, None)
+        }
+        answer => answer,
+    }
+}
+
+fn answer_once(
     name: &str,
     argument: Option<&str>,
     connection: &Connection,

@@ -37,6 +37,11 @@ enum Newest {
     Nowhere,
 }
 
+/// Whether a sidecar could not be written for want of the permission.
+fn is_read_only(error: &VolumeError) -> bool {
+    error.kind() == VolumeErrorKind::ReadOnly && !planted::is(Bug::ReadOnlyCloseFails)
+}
+
 impl Shared {
     /// Acts on a failure that the tier has latched (invariant 11).
     pub(crate) fn handle_failure(&self, host: &TierHost) {
@@ -577,9 +582,15 @@ impl Shared {
         if host.provably_clean() {
             // Only a tier that was closed is believed, and then each file that its table knows has a sidecar
             // with its number.
-            files
+            let named = files
                 .iter()
-                .try_for_each(|file| self.replace_sidecar(file, || self.plain_sidecar(host, file)))?;
+                .try_for_each(|file| self.replace_sidecar(file, || self.plain_sidecar(host, file)));
+            match named {
+                // Beside a file that is only read, in a folder that cannot be written: the next opening finds
+                // the tier as after a crash, and nothing in it is needed.
+                Err(error) if is_read_only(&error) => return Ok(()),
+                named => named?,
+            }
         }
         // A copy of the flash device from before the last sync is told from this one by the groups that it
         // lacks.

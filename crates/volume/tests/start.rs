@@ -273,6 +273,60 @@ fn a_tier_with_a_copy_that_cannot_be_read_is_not_called_older() {
     [0, 1].into_iter().for_each(|newer| only_with(&[Bug::UnreadCopyTakenForOld], || is_in_doubt(newer)));
 }
 
+/// Power fails when an opening has started and done this, of the flash device's cache nothing is left, and one
+/// copy of the superblock rots. The time of a file's last change may be lost as well, which a sync of its data
+/// does not bring along, so the sidecar does not tell that the file was changed. Whether the tier is used
+/// again, and these pages are what was written and synced last.
+fn outlives_a_rotten_copy(
+    config: &VolumeConfig,
+    rotten: usize,
+    start: impl Fn(&[VolumeFile]),
+    expected: &[(u64, u64)],
+) -> bool {
+    let machine = Machine::new(config);
+    let (volume, files) = machine.open();
+    volume.stop_admission().unwrap();
+    // On disk alone.
+    (100..120).for_each(|block| write(&files[0], block, 1));
+    volume.close().unwrap();
+    drop(files);
+    machine.used(1);
+    let (volume, files) = machine.open();
+    start(&files);
+    drop((volume, files));
+    let fates = machine.flash.window().iter().map(|_| Fate::Lost).collect();
+    machine.flash.power_cut_as(&Survival { fates, resizes: 0 });
+    machine.flash.power().restore();
+    machine.flash.spoil(SUPERBLOCK_OFFSETS[rotten], 512, Bad::Garbled);
+    let Ok(volume) = Volume::open(machine.flash.clone(), machine.config.clone()) else { return false };
+    let Ok(file) = machine.files[0].attach(&volume) else { return false };
+    expected.iter().all(|&(block, version)| read(&file, block) == Ok(page(block, version)))
+}
+
+/// A tier that writes through waits for its flash device at no change: an old superblock would have it believe
+/// pages that are older than the disk.
+#[test]
+fn either_copy_tells_of_a_start_for_a_change_that_flash_is_not_needed_for() {
+    only_with(&[Bug::CleanStartInPassing], || {
+        let change = |files: &[VolumeFile]| {
+            write(&files[0], 1, 2);
+            files[0].sync().unwrap();
+        };
+        [0, 1].iter().all(|&rotten| outlives_a_rotten_copy(&through(), rotten, change, &[(1, 2), (2, 1)]))
+    });
+}
+
+/// The sidecars say that the opening has started: with an old superblock the tier would be refused.
+#[test]
+fn either_copy_tells_of_a_start_for_reads() {
+    only_with(&[Bug::ReadStartUnflushed], || {
+        let reads = |files: &[VolumeFile]| {
+            (100..106).for_each(|block| assert_eq!(read(&files[0], block), Ok(page(block, 1))));
+        };
+        [0, 1].iter().all(|&rotten| outlives_a_rotten_copy(&durable(), rotten, reads, &[(1, 1), (100, 1)]))
+    });
+}
+
 /// The flash cannot be written when the first change comes: the tier is given up with all that it has, and
 /// never believed again, though nothing on flash says so, or half of its superblock does.
 #[test]
