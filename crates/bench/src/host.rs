@@ -1,5 +1,6 @@
 //! A host without devices: the engine's own cost.
 
+use mezzanine_device::prefer_huge_pages;
 use mezzanine_engine::format::Superblock;
 use mezzanine_engine::{
     Blank, Job, PageId, ReadError, ReadFlash, StageIn, StageKind, SyncState, Tier, TierConfig,
@@ -38,6 +39,7 @@ impl MemoryHost {
     }
 
     fn over(config: &TierConfig, region: Blank, flash: Vec<u8>) -> Result<Self, Box<dyn Error>> {
+        prefer_huge_pages(region.memory());
         let superblock = Superblock::new(&config.geometry()?, [1; 16], [2; 16]);
         let tier = Tier::recover(region, &superblock, 1, &mut Empty)?.tier;
         Ok(Self { tier, flash: Mutex::new(flash) })

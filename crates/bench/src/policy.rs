@@ -3,7 +3,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use mezzanine_engine::replacement::Policy;
+use mezzanine_ground::replacement::Policy;
 use mezzanine_sim::policy::{Access, Cache, Distances};
 
 use crate::report::{Outcome, Row, Scale, median};

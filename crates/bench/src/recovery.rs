@@ -6,6 +6,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::time::Instant;
 
+use mezzanine_device::prefer_huge_pages;
 use mezzanine_engine::format::Superblock;
 use mezzanine_engine::{
     Blank, Job, PageId, ReadError, ReadFlash, StageIn, StageKind, SyncState, Tier, TierConfig,
@@ -42,6 +43,7 @@ fn measure(bytes: u64, file: File) -> Outcome {
     let superblock = fill(&config, &fresh, &mut flash)?;
 
     let region = Blank::heap(geometry.region_bytes());
+    prefer_huge_pages(region.memory());
     let (start, start_processor) = (Instant::now(), processor_seconds()?);
     let recovered = Tier::recover(region, &superblock, 1, &mut flash)?;
     let (seconds, processor) = (start.elapsed().as_secs_f64(), processor_seconds()? - start_processor);
@@ -73,6 +75,7 @@ fn processor_seconds() -> Result<f64, Box<dyn Error>> {
 fn fill(config: &TierConfig, fresh: &Superblock, flash: &mut Flash) -> Result<Superblock, Box<dyn Error>> {
     let geometry = config.geometry()?;
     let region = Blank::heap(geometry.region_bytes());
+    prefer_huge_pages(region.memory());
     let recovered = Tier::recover(region, fresh, 1, flash)?;
     let tier = recovered.tier;
     let page = vec![0; geometry.page_size()];

@@ -22,6 +22,8 @@ pub mod file;
 
 pub mod memory;
 
+mod huge_pages;
+
 mod null;
 
 pub mod model;
@@ -33,6 +35,7 @@ pub use device::{Capabilities, Device, Request, Zones};
 pub use drive::{Attachment, Drive, Statistics};
 pub use error::{DeviceError, DeviceErrorKind};
 pub use file::{DirectIo, FileDevice, IoEngine, OpenOptions};
+pub use huge_pages::prefer_huge_pages;
 pub use memory::MemoryDevice;
 pub use model::Model;
 pub use null::NullDevice;

@@ -13,10 +13,11 @@
 
 use std::fmt;
 
+use mezzanine_ground::region::{Region, Word, shared};
+
 use crate::config::{ConfigError, TierConfig};
 use crate::format::{FormatError, SUPERBLOCK_BYTES, Superblock};
 use crate::planted;
-use crate::region::{Region, Word, shared};
 use crate::tier::Tier;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"MEZZREGN");

@@ -12,10 +12,11 @@
 //! (`PlacedGeometry::bad_max`) one of them is given out again, so that no number of bad places brings a tier
 //! to a halt.
 
+use mezzanine_ground::region::{Word, shared};
+
 use crate::control::Slot;
 use crate::format::RecordKind;
 use crate::planted::{self, Bug};
-use crate::region::{Word, shared};
 use crate::tier::Tier;
 
 /// Frames that are remembered, where pages lie in the queue.

@@ -15,9 +15,12 @@
 //!    whatever is said of it. So the word of a host that forks and gives the same memory out twice, or tries
 //!    again after an error, does no harm.
 
+use std::ptr::NonNull;
+
+use mezzanine_ground::region::Region;
+
 use crate::attach::has_begun;
 use crate::planted::{self, Bug};
-use crate::region::Region;
 
 /// A region of which every byte is zero.
 pub struct Blank(Region);
@@ -46,6 +49,11 @@ impl Blank {
         Self(region)
     }
 
+    /// Where it lies, for a host that tells the system how it will be used.
+    pub fn memory(&self) -> NonNull<[u8]> {
+        self.0.memory()
+    }
+
     pub(crate) fn into_region(self) -> Region {
         self.0
     }
@@ -61,7 +69,7 @@ impl From<Region> for Blank {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::region::REGION_ALIGNMENT;
+    use mezzanine_ground::region::REGION_ALIGNMENT;
 
     #[test]
     fn wiped_memory_is_zero_to_its_last_byte() {

@@ -17,8 +17,8 @@
 use std::num::NonZeroU32;
 use std::sync::atomic::Ordering::Relaxed;
 
-use crate::interleave::AtomicU32;
-use crate::region::equal_bytes;
+use mezzanine_ground::interleave::AtomicU32;
+use mezzanine_ground::region::equal_bytes;
 
 /// Pages that a bucket has places for.
 const PLACES: usize = 12;
@@ -115,7 +115,7 @@ impl Bucket {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::region::Region;
+    use mezzanine_ground::region::Region;
 
     #[test]
     fn every_place_is_used_found_and_freed() {

@@ -18,13 +18,14 @@
 //!   jobs. So the drain ends however often a page is evicted.
 //! - WRITTEN: the disk is synced once more, then what the drain wrote counts as clean.
 
+use mezzanine_ground::region::{StateWord, Word, states};
+
 use crate::control::NONE;
 use crate::directory::{DIRTY, DRAINED, SINCE_MAX, VALID, WRITTEN, is_lost, needs_disk, since};
 use crate::format::{RedoPoint, Superblock};
 use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
 use crate::lane::{DRAIN, LANE_IDLE, LANE_SCANNING, LANE_TO_READ, LanePage};
 use crate::planted::{self, Bug};
-use crate::region::{StateWord, Word, states};
 use crate::tier::Tier;
 use crate::unreadable::Unread;
 

@@ -1,7 +1,5 @@
 //! What a tier is configured to be, and the sizes that follow from it.
 
-use std::fmt;
-
 use crate::designs;
 
 mod choices;
@@ -13,6 +11,7 @@ mod geometry;
 pub use choices::{Admission, Design, SyncMode};
 pub use geometry::Geometry;
 pub(crate) use geometry::{PROBES, PlacedGeometry, SlotGeometry, probes_asked};
+pub use mezzanine_ground::config::{ConfigError, FRAMES_MAX};
 pub(crate) use sizes::lost_max;
 
 /// Smallest page in bytes.
@@ -23,8 +22,6 @@ pub const PAGE_SIZE_MAX: u32 = 32768;
 pub const GROUP_PAGES_MAX: u32 = 256;
 /// Most groups in staging memory.
 pub const STAGING_GROUPS_MAX: u32 = 64;
-/// Most frames: frame numbers are 32 bits, of which two values are taken.
-pub const FRAMES_MAX: u64 = u32::MAX as u64 - 1;
 /// The smallest queue of default parameters has fewer frames than this, whatever the page size.
 const FRAMES_OF_SMALLEST: u64 = 1 << 14;
 /// Groups of free frames that only stage-out may use, so that a full queue can always be emptied.
@@ -227,36 +224,6 @@ impl TierConfig {
         Ok(())
     }
 }
-
-/// A parameter that cannot be used.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigError {
-    /// The parameter.
-    pub parameter: &'static str,
-    /// Why its value cannot be used.
-    pub reason: String,
-    /// What to do.
-    pub advice: String,
-}
-
-impl ConfigError {
-    pub(crate) fn new(parameter: &'static str, reason: String, advice: String) -> Self {
-        Self { parameter, reason, advice }
-    }
-
-    fn explained(mut self, why: &str) -> Self {
-        self.reason = format!("{}: {why}", self.reason);
-        self
-    }
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}; {}", self.parameter, self.reason, self.advice)
-    }
-}
-
-impl std::error::Error for ConfigError {}
 
 #[cfg(test)]
 mod tests {

@@ -6,16 +6,17 @@
 
 use std::mem::offset_of;
 
+use mezzanine_ground::lock::SpinLock;
+use mezzanine_ground::region::{Word, shared};
+
 use crate::bad_frames::BadFrames;
 use crate::checkpoint::Drain;
 use crate::disk_sync::DiskSync;
 use crate::failure::Latch;
 use crate::flush::Flush;
-use crate::lock::SpinLock;
 use crate::log::HostLog;
 use crate::pull::Pull;
 use crate::refused::Refusals;
-use crate::region::{Word, shared};
 use crate::release::Release;
 use crate::resize::Resize;
 use crate::ring::Ring;

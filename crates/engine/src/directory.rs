@@ -11,13 +11,14 @@
 use std::cell::Cell;
 use std::sync::atomic::{Ordering, fence};
 
+use mezzanine_ground::interleave::{AtomicU32, AtomicU64};
+use mezzanine_ground::lock::{Guard, SpinLock};
+use mezzanine_ground::region::{Region, Word};
+
 use crate::bucket::{Bucket, NO_LINK, tag_of};
 use crate::config::Geometry;
 use crate::ids::PageId;
-use crate::interleave::{AtomicU32, AtomicU64};
-use crate::lock::{Guard, SpinLock};
 use crate::planted::{self, Bug};
-use crate::region::{Region, Word};
 
 /// Counters of changes per shard. Pages share them by hash, so a change elsewhere seldom refuses an
 /// offer, and never admits a stale one.

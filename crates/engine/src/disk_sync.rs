@@ -1,7 +1,8 @@
 //! The sync of the disk, of which one is under way at a time, and the barrier behind it: see `release`.
 
+use mezzanine_ground::region::{StateWord, Word, states};
+
 use crate::planted::{self, Bug};
-use crate::region::{StateWord, Word, states};
 
 states! {
     /// How far a sync of the disk is.

@@ -8,12 +8,13 @@
 //! - a page of the range gets no second chance meanwhile: its record would follow the tombstone in the queue
 //!   and bring the page back (invariant 6).
 
+use mezzanine_ground::region::{Word, shared};
+
 use crate::directory::VALID;
 use crate::format::RecordKind;
 use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
 use crate::layout::NOTE_BYTES;
 use crate::planted;
-use crate::region::{Word, shared};
 use crate::tier::{NoRoom, Tier};
 
 /// Ranges that can be forgotten at the same time; whoever comes then waits.

@@ -2,10 +2,11 @@
 
 use std::fmt;
 
+use mezzanine_ground::region::Word;
+
 use crate::ids::{PageId, Position};
 use crate::metadata::{BEING_FLUSHED, BEING_WRITTEN, FULL, UNFLUSHED};
 use crate::planted::{self, Bug};
-use crate::region::Word;
 use crate::staging::{READY, WRITING, WRITTEN};
 use crate::tier::Tier;
 
@@ -156,7 +157,7 @@ impl Tier {
         }
         drop(guard);
         self.abandon_drops(dead);
-        crate::tally::abandon(&self.region, owner);
+        mezzanine_ground::counters::abandon(&self.region, owner);
         Ok(())
     }
 

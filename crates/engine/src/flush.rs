@@ -1,8 +1,9 @@
 //! The flush of the flash device, of which one is under way at a time. After one that failed none is ever
 //! issued again: what was not durable by then counts as lost.
 
+use mezzanine_ground::region::Word;
+
 use crate::planted;
-use crate::region::Word;
 
 /// Changes under the control lock.
 #[repr(C)]

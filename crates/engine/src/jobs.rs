@@ -155,7 +155,7 @@ impl WriteGroup<'_> {
         let memory = tier.slot_memory(sequence);
         let page = tier.geometry.page_size();
         tier.ring().runs(position, frames).into_iter().filter(|run| run.1 > 0).map(move |(at, count)| {
-            let bytes = tier.region.lease(memory + (at - position) as usize * page, count as usize * page);
+            let bytes = tier.staged_bytes(memory + (at - position) as usize * page, count as usize * page);
             (tier.offset_of(at), bytes)
         })
     }
@@ -164,8 +164,7 @@ impl WriteGroup<'_> {
 impl ReadFront<'_> {
     /// (Byte offset on flash, buffer to be filled).
     pub fn reads(&mut self) -> Vec<(u64, &mut [u8])> {
-        let region = &self.tier.region;
-        self.reads.iter().map(|&(at, memory, bytes)| (at, region.lease_mut(memory, bytes))).collect()
+        self.reads.iter().map(|&(at, memory, bytes)| (at, self.tier.lane_to_fill(memory, bytes))).collect()
     }
 }
 

@@ -16,12 +16,13 @@
 //! version after a newer one. It is wide instead: what it carries is handed to the disk together, so that all
 //! arms of an array have something to do.
 
+use mezzanine_ground::region::Word;
+
 use crate::config::{GROUP_PAGES_MAX, LANE_GROUPS_MAX};
 use crate::directory::{GroupHead, VALID, WRITTEN, needs_disk};
 use crate::failure::Failure;
 use crate::ids::{IdRange, PageId};
 use crate::planted::{self, Bug};
-use crate::region::Word;
 use crate::tier::Tier;
 
 pub(crate) const LANE_IDLE: u64 = 0;
@@ -145,7 +146,7 @@ impl Tier {
     /// The pages that WriteDisk writes.
     pub(crate) fn lane_writes(&self) -> impl Iterator<Item = (PageId, &[u8])> {
         self.lane_list().map(move |page| {
-            let bytes = self.region.lease(self.lane_memory(page.place), self.geometry.page_size());
+            let bytes = self.lane_bytes(page.place, self.geometry.page_size());
             (self.directory().id(self.frame_of(page.position)), bytes)
         })
     }
@@ -165,7 +166,7 @@ impl Tier {
 
     /// Whether the page in the lane is what was appended at its position.
     pub(crate) fn lane_page_whole(&self, page: LanePage) -> bool {
-        let bytes = self.region.lease(self.lane_memory(page.place), self.geometry.page_size());
+        let bytes = self.lane_bytes(page.place, self.geometry.page_size());
         let right = crc32c::crc32c(bytes) == self.directory().checksum(self.frame_of(page.position));
         right || planted::is(Bug::DamageStagedOut)
     }

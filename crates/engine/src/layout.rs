@@ -1,5 +1,8 @@
 //! Where everything lies in the region.
 
+use mezzanine_ground::counters::{STRIPES, Stripe};
+use mezzanine_ground::region::{REGION_ALIGNMENT, placed};
+
 use crate::attach::HEADER_BYTES;
 use crate::bucket::{Bucket, PAGES_PER_BUCKET};
 use crate::config::Geometry;
@@ -7,9 +10,10 @@ use crate::control::{Control, Slot};
 use crate::directory::{COUNTERS_PER_SHARD, ChangeCounter, Entry, Shard};
 use crate::drops::Drops;
 use crate::placed::PlacedLayout;
-use crate::region::REGION_ALIGNMENT;
 use crate::returning::Returning;
-use crate::tally::{STRIPES, Stripe};
+
+// What is gone to most often.
+placed!(Control = 0, Shard = 1, ChangeCounter = 2, Bucket = 3, Entry = 4);
 
 /// Bytes of the host that every group summary carries.
 pub const NOTE_BYTES: usize = 192;
@@ -21,7 +25,7 @@ pub(crate) struct Layout {
     pub(crate) drops: usize,
     pub(crate) slots: usize,
     pub(crate) notes: usize,
-    pub(crate) tally: usize,
+    pub(crate) thread_counters: usize,
     pub(crate) shards: usize,
     pub(crate) counters: usize,
     pub(crate) bucket_table: usize,
@@ -65,7 +69,7 @@ impl Layout {
         let slots = take(staging_groups * size_of::<Slot>(), 64);
         // One note per staging group and the current one after them.
         let notes = take((staging_groups + 1) * NOTE_BYTES, 64);
-        let tally = take((STRIPES + 1) * size_of::<Stripe>(), 64);
+        let thread_counters = take((STRIPES + 1) * size_of::<Stripe>(), 64);
         let shard_table = take(shards * size_of::<Shard>(), 64);
         let counters = take(shards * COUNTERS_PER_SHARD * size_of::<ChangeCounter>(), 64);
         let bucket_table = take(buckets * size_of::<Bucket>(), 64);
@@ -88,7 +92,7 @@ impl Layout {
             drops,
             slots,
             notes,
-            tally,
+            thread_counters,
             shards: shard_table,
             counters,
             bucket_table,

@@ -54,19 +54,11 @@ mod ring;
 
 mod resize;
 
-pub mod interleave;
-
-mod region;
-
 mod blank;
-
-mod lock;
 
 mod control;
 
 mod statistics;
-
-mod tally;
 
 pub mod format;
 
@@ -109,8 +101,6 @@ mod checkpoint;
 
 mod pull;
 
-pub mod replacement;
-
 mod metadata;
 
 mod references;
@@ -130,6 +120,7 @@ mod attach;
 
 mod drain;
 
+mod page_memory;
 mod pages;
 
 mod check;
@@ -152,12 +143,12 @@ pub use jobs::{
     FlushFlash, Job, JobError, PullPages, ReadFront, SyncDisk, WriteDisk, WriteGroup, WriteSegment,
 };
 pub use layout::NOTE_BYTES;
+pub use mezzanine_ground::region::{LastingMemory, REGION_ALIGNMENT, Region};
 pub use pages::{HeldPage, PageCursor};
 pub use placed::DiskMark;
 pub use recovery::{
     ReadError, ReadFlash, Recovered, RecoveryError, RecoveryReport, WriteFlash, read_patiently,
 };
-pub use region::{LastingMemory, REGION_ALIGNMENT, Region};
 pub use returning::Returning;
 pub use staging::{SyncState, SyncTicket};
 pub use statistics::Statistics;

@@ -16,10 +16,11 @@
 //! recoveries: the superblock says from where on. In `drained` the next checkpoint brings them to disk
 //! before redo moves past them.
 
+use mezzanine_ground::region::Word;
+
 use crate::config::SyncMode;
 use crate::format::{LogPosition, Superblock, TierState};
 use crate::planted::{self, Bug};
-use crate::region::Word;
 use crate::tier::Tier;
 
 /// How far the host's log reaches at least (see [`LogPosition`]), and what of it is redone since the tier was

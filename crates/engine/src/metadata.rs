@@ -15,12 +15,13 @@
 //! whatever the disk does, the front finds its groups, and moves. Tombstones make this necessary: thousands
 //! of them fill a segment that stands for a few frames, so that segments run out before frames do.
 
+use mezzanine_ground::region::Word;
+
 use crate::control::{SegmentBuffer, Slot};
 use crate::format::{
     RECORD_BYTES, Record, RecordKind, SEGMENT_HEADER_BYTES, SUMMARY_HEADER_BYTES, SegmentHeader,
 };
 use crate::planted::{self, Bug};
-use crate::region::Word;
 use crate::staging::Reserve;
 use crate::tier::Tier;
 
@@ -218,7 +219,7 @@ impl Tier {
         let buffer = &control.segments[index];
         let memory = self.segment_memory(index);
         let bytes = buffer.records.get() as usize * RECORD_BYTES;
-        let records = self.region.lease(memory + SEGMENT_HEADER_BYTES, bytes);
+        let records = self.buffered_segment(memory + SEGMENT_HEADER_BYTES, bytes);
         let number = buffer.number.get();
         let (share_first, share_frames) = self.geometry.share_of(number);
         // First the rear: what is appended later than it says is not believed to be what the bits are of.
@@ -250,7 +251,7 @@ impl Tier {
         self.region.copy_in(memory, &header.encode());
         planted::outside("segment: header composed");
         let size = self.segment_size(index);
-        (self.geometry.segment_offset(header.number), self.region.lease(memory, size))
+        (self.geometry.segment_offset(header.number), self.buffered_segment(memory, size))
     }
 
     /// The segment is on the device. Under the control lock.

@@ -6,10 +6,11 @@
 //! flush, so that their log is forced. Pages whose eviction is near leave in the background then, and groups
 //! are full.
 
+use mezzanine_ground::region::Word;
+
 use crate::config::Design;
 use crate::control::NONE;
 use crate::planted;
-use crate::region::Word;
 use crate::tier::Tier;
 
 /// Pages that the host is asked for. Changes under the control lock, but for `on`.

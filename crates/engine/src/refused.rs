@@ -21,13 +21,14 @@
 
 use std::collections::BTreeSet;
 
+use mezzanine_ground::region::{StateWord, Word, states};
+
 use crate::control::NONE;
 use crate::directory::{HEAD, LockedShard, REFERENCED, VALID, needs_disk};
 use crate::format::{Record, RecordKind};
 use crate::ids::{IdRange, PageId};
 use crate::lane::{DRAIN, GROUP, LANE_IDLE, LanePage};
 use crate::planted::{self, Bug};
-use crate::region::{StateWord, Word, states};
 use crate::staging::Reserve;
 use crate::tier::Tier;
 use crate::unreadable::version_of;
@@ -349,7 +350,7 @@ impl Tier {
         // Invariant 5: no write covers the frames that its contents came from.
         assert_ne!(place.frame, old_frame, "a page would be overwritten by its own copy");
         planted::inside("appended again: place given out");
-        let bytes = self.region.lease(self.lane_memory(page.place), self.geometry.page_size());
+        let bytes = self.lane_bytes(page.place, self.geometry.page_size());
         self.region.copy_in(place.memory, bytes);
         if let Some(linked) = shard.find(&id) {
             shard.unlink(linked);

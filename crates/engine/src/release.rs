@@ -15,12 +15,13 @@
 //!
 //! and it is overwritten only when the new front is durable itself, carried by a later group.
 
+use mezzanine_ground::region::Word;
+
 use crate::config::RESERVED_GROUPS;
 use crate::control::NONE;
 use crate::directory::VALID;
 use crate::placed::Homes;
 use crate::planted::{self, Bug};
-use crate::region::Word;
 use crate::staging::{FREE, OPEN, Reserve};
 use crate::tier::Tier;
 

@@ -191,7 +191,7 @@ impl Tier {
     /// of its records.
     pub(crate) fn lane_summary(&self, group: u64, head: &GroupHead) -> Option<(&[u8], usize)> {
         let bytes = self.geometry.summary_frames() as usize * self.geometry.page_size();
-        let summary = self.region.lease(self.lane_memory(group - self.control().lane_position.get()), bytes);
+        let summary = self.lane_bytes(group - self.control().lane_position.get(), bytes);
         let (header, checksum) = GroupSummary::decode(summary).ok()?;
         let same = checksum == head.checksum && header.sequence == head.sequence;
         same.then_some((summary, header.records as usize))

@@ -22,11 +22,12 @@
 //! What does not fit the new length goes to disk as always, by stage-out. A stop before the cut forgets the
 //! request.
 
+use mezzanine_ground::region::{StateWord, Word, states};
+
 use crate::config::{ConfigError, RESERVED_GROUPS, TierConfig};
 use crate::control::NONE;
 use crate::format::Superblock;
 use crate::planted::{self, Bug};
-use crate::region::{StateWord, Word, states};
 use crate::ring::Ring;
 use crate::tier::Tier;
 

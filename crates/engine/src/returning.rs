@@ -27,8 +27,9 @@
 //! Nothing that is durable depends on it: a clean page may always be dropped, and always be taken. It begins
 //! empty with every region.
 
+use mezzanine_ground::region::{Region, Word};
+
 use crate::ids::PageId;
-use crate::region::{Region, Word};
 use crate::tier::Tier;
 
 /// Fingerprints in a set.
@@ -107,7 +108,7 @@ impl Tier {
 mod tests {
     use super::Returning;
     use crate::ids::PageId;
-    use crate::region::Region;
+    use mezzanine_ground::region::Region;
 
     fn id(block: u64) -> PageId {
         PageId::volume(3, block)

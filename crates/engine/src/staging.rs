@@ -441,7 +441,7 @@ impl Tier {
         let slot = self.slot_of(sequence);
         let (page_size, memory) = (self.geometry.page_size(), self.slot_memory(sequence));
         let summary_bytes = self.geometry.summary_frames() as usize * page_size;
-        let summary = self.region.lease(memory, summary_bytes);
+        let summary = self.staged_bytes(memory, summary_bytes);
         let records =
             (0..slot.records.get() as usize).filter_map(|index| GroupSummary::record(summary, index));
         let pages = records.filter_map(|record| match record.kind {
@@ -454,7 +454,7 @@ impl Tier {
         }
         for (index, (home, again)) in (0..).zip(pages) {
             if !again {
-                let bytes = self.region.lease(self.staged_page(slot, index), page_size);
+                let bytes = self.staged_bytes(self.staged_page(slot, index), page_size);
                 writes.push((self.geometry.offset_of_frame(home), bytes));
             }
         }
@@ -504,7 +504,7 @@ impl Tier {
             log: self.log_position(),
         };
         let records =
-            self.region.lease(memory + SUMMARY_HEADER_BYTES, summary.records as usize * RECORD_BYTES);
+            self.staged_bytes(memory + SUMMARY_HEADER_BYTES, summary.records as usize * RECORD_BYTES);
         let (header, checksum) = summary.encode(records);
         self.region.copy_in(memory, &header);
         planted::inside("compose: summary written");

@@ -1,6 +1,6 @@
 //! Counters of a tier.
 
-use crate::region::Word;
+use mezzanine_ground::region::Word;
 
 macro_rules! counters {
     ($($(#[doc = $doc:literal])+ $name:ident,)+) => {
@@ -34,6 +34,16 @@ macro_rules! counters {
             }
         }
     };
+}
+
+/// What [`mezzanine_ground::counters`] counts for a tier.
+#[derive(Clone, Copy)]
+pub(crate) enum Event {
+    HitInMemory,
+    HitOnFlash,
+    Miss,
+    StagedDirty,
+    StagedClean,
 }
 
 counters! {

@@ -5,6 +5,10 @@
 
 use std::fmt;
 
+use mezzanine_ground::counters::{self, STRIPES, Stripe};
+use mezzanine_ground::interleave::spin;
+use mezzanine_ground::region::Region;
+
 use crate::bucket::Bucket;
 use crate::checkpoint::{Mark, Oldest};
 use crate::config::{Admission, Geometry, SyncMode};
@@ -15,13 +19,10 @@ use crate::directory::{
 };
 use crate::format::RecordKind;
 use crate::ids::{PageId, Position};
-use crate::interleave::spin;
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
-use crate::region::Region;
 use crate::staging::{Replaced, Reserve};
-use crate::statistics::Statistics;
-use crate::tally::{self, Event, STRIPES, Stripe};
+use crate::statistics::{Event, Statistics};
 
 /// A flash tier in a region. Cheap to share: every method takes `&self` and may run on any thread.
 pub struct Tier {
@@ -148,7 +149,7 @@ impl Tier {
         region.place::<ChangeCounter>(layout.counters, shards * COUNTERS_PER_SHARD);
         region.place::<Bucket>(layout.bucket_table, layout.buckets);
         region.place::<Entry>(layout.entries, geometry.entries() as usize);
-        region.place::<Stripe>(layout.tally, STRIPES + 1);
+        region.place::<Stripe>(layout.thread_counters, STRIPES + 1);
         Self { region, geometry, uuid, owner }
     }
 
@@ -184,9 +185,13 @@ impl Tier {
     /// The counters.
     pub fn statistics(&self) -> Statistics {
         let mut statistics = self.control().counters.snapshot();
-        let sums = tally::sums(&self.region);
-        [statistics.hits_memory, statistics.hits_flash, statistics.misses] = [sums[0], sums[1], sums[2]];
-        [statistics.staged_dirty, statistics.staged_clean] = [sums[3], sums[4]];
+        let sums = counters::sums(&self.region);
+        let of = |event: Event| sums[event as usize];
+        statistics.hits_memory = of(Event::HitInMemory);
+        statistics.hits_flash = of(Event::HitOnFlash);
+        statistics.misses = of(Event::Miss);
+        statistics.staged_dirty = of(Event::StagedDirty);
+        statistics.staged_clean = of(Event::StagedClean);
         statistics
     }
 
@@ -413,7 +418,7 @@ impl Tier {
 
     #[inline(always)]
     fn count(&self, found: Event) {
-        tally::count(&self.region, self.owner, found);
+        counters::count(&self.region, self.owner, found as usize);
     }
 
     #[inline(always)]

@@ -84,7 +84,7 @@ pub(crate) fn version_of(record: Option<&Record>, id: &PageId) -> (Option<(u32, 
 impl Tier {
     /// Whether what was read is what is put in the frame of a page that is lost.
     pub(crate) fn holds_nothing(&self, page: LanePage) -> bool {
-        let bytes = self.region.lease(self.lane_memory(page.place), self.geometry.page_size());
+        let bytes = self.lane_bytes(page.place, self.geometry.page_size());
         bytes.chunks_exact(NOTHING.len()).all(|chunk| chunk == NOTHING)
     }
 

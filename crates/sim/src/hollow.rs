@@ -4,6 +4,7 @@
 //! 1. What is read is what was written there last; where nothing was written, and where zeros were, it is
 //!    zeros.
 
+use mezzanine_device::prefer_huge_pages;
 use mezzanine_engine::format::Superblock;
 use mezzanine_engine::{Blank, Geometry, ReadError, ReadFlash, Tier};
 
@@ -11,6 +12,7 @@ use mezzanine_engine::{Blank, Geometry, ReadError, ReadFlash, Tier};
 pub(crate) fn new_tier(geometry: &Geometry, owner: u32) -> Tier {
     let superblock = Superblock::new(geometry, [1; 16], [2; 16]);
     let memory = Blank::heap(geometry.region_bytes());
+    prefer_huge_pages(memory.memory());
     let recovered = Tier::recover(memory, &superblock, owner, &mut Unwritten);
     recovered.expect("a blank device has nothing that could be damaged").tier
 }

@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 
 use mezzanine_engine::Design as Face;
-use mezzanine_engine::replacement::Policy;
+use mezzanine_ground::replacement::Policy;
 use mezzanine_sim::policy::{Access, Cache, Counts, Curve, Design, Setting, prod3};
 
 const REQUESTS: usize = 1_000_000;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use mezzanine_device::{AlignedBuf, Device};
 use mezzanine_engine::format::{Nonce, Superblock, newer_superblock};
-use mezzanine_engine::interleave::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use mezzanine_engine::interleave::sync::{Mutex, RwLock};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{IdRange, Lookup, Position};
+use mezzanine_ground::interleave::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use mezzanine_ground::interleave::sync::{Mutex, RwLock};
 
 use crate::agreed::read_agreed;
 use crate::config::{AttachOptions, GUARD_BYTES_MAX};

@@ -13,9 +13,9 @@
 //! Replacing the flash device is settled like a drain, or done while it is `Bypass`; `renew` ends it, and
 //! then there is another tier.
 
-use mezzanine_engine::interleave::sync::atomic::{AtomicBool, AtomicU8, Ordering};
-use mezzanine_engine::interleave::sync::{Condvar, Mutex, PoisonError};
-use mezzanine_engine::interleave::turns;
+use mezzanine_ground::interleave::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use mezzanine_ground::interleave::sync::{Condvar, Mutex, PoisonError};
+use mezzanine_ground::interleave::turns;
 
 use crate::error::{VolumeError, VolumeErrorKind};
 

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use mezzanine_device::{Device, DeviceError};
 use mezzanine_engine::format::{Nonce, Superblock, Writing};
-use mezzanine_engine::interleave::rest;
-use mezzanine_engine::interleave::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-use mezzanine_engine::interleave::sync::{Arc, Mutex, MutexGuard, RwLock, TryLockError};
-pub(crate) use mezzanine_engine::interleave::{exclusive, lock, shared};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{NoRoom, PageId, SyncMode, SyncState, SyncTicket, Tier};
+use mezzanine_ground::interleave::rest;
+use mezzanine_ground::interleave::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use mezzanine_ground::interleave::sync::{Arc, Mutex, MutexGuard, RwLock, TryLockError};
+pub(crate) use mezzanine_ground::interleave::{exclusive, lock, shared};
 
 use crate::condition::{Condition, Mode, Route, closed};
 use crate::error::{VolumeError, VolumeErrorKind};

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use mezzanine_engine::interleave::sync::atomic::Ordering;
 use mezzanine_engine::planted::{self, Bug};
+use mezzanine_ground::interleave::sync::atomic::Ordering;
 use mezzanine_trace::Op;
 
 use crate::core::{Shared, lock, shared};

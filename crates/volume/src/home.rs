@@ -38,9 +38,9 @@ use std::path::PathBuf;
 
 use mezzanine_device::{AlignedBuf, Device, DeviceError, Request};
 use mezzanine_engine::format::Nonce;
-use mezzanine_engine::interleave::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use mezzanine_engine::interleave::sync::{Arc, Mutex, MutexGuard, RwLock};
 use mezzanine_engine::planted::{self, Bug};
+use mezzanine_ground::interleave::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use mezzanine_ground::interleave::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use crate::batch::Batch;
 use crate::config::GUARD_BYTES_MAX;

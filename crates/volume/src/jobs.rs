@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use mezzanine_device::{DeviceError, DeviceErrorKind, Request};
-use mezzanine_engine::interleave::turns;
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{Failure, Job, JobError};
+use mezzanine_ground::interleave::turns;
 
 use crate::condition::{Mode, Route};
 use crate::core::{Shared, TierHost, exclusive, lock, shared};
@@ -224,7 +224,7 @@ mod tests {
     use mezzanine_device::memory::MemoryDevice;
     use mezzanine_device::{Capabilities, Device};
     use mezzanine_engine::TierConfig;
-    use mezzanine_engine::interleave::sync::Mutex;
+    use mezzanine_ground::interleave::sync::Mutex;
 
     use super::*;
     use crate::config::{AttachOptions, VolumeConfig};

@@ -21,8 +21,8 @@
 
 use std::ops::Deref;
 
-use mezzanine_engine::interleave::sync::atomic::Ordering;
 use mezzanine_engine::planted::{self, Bug};
+use mezzanine_ground::interleave::sync::atomic::Ordering;
 
 use crate::core::{Shared, TierHost, lock};
 use crate::error::{VolumeError, VolumeErrorKind};

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mezzanine_device::memory::splitmix;
-use mezzanine_device::{Device, DeviceError, DirectIo, FileDevice, OpenOptions, Request};
+use mezzanine_device::{Device, DeviceError, DirectIo, FileDevice, OpenOptions, Request, prefer_huge_pages};
 use mezzanine_engine::format::{
     FORMAT_VERSION_DRAINED, FormatError, Nonce, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, Superblock, TierState,
     Writing, read_superblock, read_superblock_to_drain,
@@ -379,7 +379,9 @@ pub(crate) fn open_tier(
     let superblock = merged(&found, config, &name)?;
     let geometry = volume_geometry(&superblock.config, OPERATION, &name)?;
     let recover = |superblock: &Superblock| {
-        Tier::recover(Blank::heap(geometry.region_bytes()), superblock, OWNER, &mut Reader(&*flash))
+        let memory = Blank::heap(geometry.region_bytes());
+        prefer_huge_pages(memory.memory());
+        Tier::recover(memory, superblock, OWNER, &mut Reader(&*flash))
     };
     let drained = found.state == TierState::Drained && !planted::is(Bug::DrainedTierNeeded);
     let expendable = provably_clean(&found.config) || drained;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use mezzanine_engine::Tier;
-use mezzanine_engine::interleave::now;
+use mezzanine_ground::interleave::now;
 
 /// Over how long it is measured: long enough for some requests to a slow disk, short enough to follow a load.
 pub(crate) const WINDOW: Duration = Duration::from_millis(250);

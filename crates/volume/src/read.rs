@@ -1,9 +1,9 @@
 //! Reading: from staging memory, from flash, or from disk, whichever holds the newest version (invariant 2).
 
 use mezzanine_device::{DeviceError, Request};
-use mezzanine_engine::interleave::sync::atomic::Ordering;
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{FlashPage, Lookup, NoRoom, PageId, StageIn, StageKind, SyncState, Token};
+use mezzanine_ground::interleave::sync::atomic::Ordering;
 
 use crate::condition::Mode;
 use crate::config::GUARD_BYTES_MAX;

@@ -1,9 +1,9 @@
 //! Making a file ready for its first change since it was attached, and what has to be put right before it.
 
-use mezzanine_engine::interleave::sync::Arc;
-use mezzanine_engine::interleave::sync::atomic::Ordering;
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{IdRange, StageIn, StageKind};
+use mezzanine_ground::interleave::sync::Arc;
+use mezzanine_ground::interleave::sync::atomic::Ordering;
 
 use crate::agreed::read_agreed;
 use crate::attach::empty_head;

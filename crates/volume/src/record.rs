@@ -9,8 +9,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use mezzanine_engine::PageId;
-use mezzanine_engine::interleave::sync::RwLock;
-use mezzanine_engine::interleave::sync::atomic::{AtomicBool, Ordering};
+use mezzanine_ground::interleave::sync::RwLock;
+use mezzanine_ground::interleave::sync::atomic::{AtomicBool, Ordering};
 use mezzanine_trace::{Event, Naming, Op, Recorder, TraceError, TraceErrorKind, Written};
 
 use crate::core::{Shared, exclusive, shared};

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use mezzanine_device::{Device, DeviceError, DeviceErrorKind};
 use mezzanine_engine::RecoveryReport;
 use mezzanine_engine::format::{Superblock, SuperblockError, TierState, Writing, put_superblock};
-use mezzanine_engine::interleave::sync::atomic::Ordering;
 use mezzanine_engine::planted::{self, Bug};
+use mezzanine_ground::interleave::sync::atomic::Ordering;
 
 use crate::core::TierHost;
 use crate::error::VolumeError;

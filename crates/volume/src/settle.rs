@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 
 use mezzanine_device::{AlignedBuf, Request};
 use mezzanine_engine::format::{Superblock, TierState};
-use mezzanine_engine::interleave::rest;
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{DirtyPage, DrainCursor, Failure, NoRoom, SyncState};
+use mezzanine_ground::interleave::rest;
 
 use crate::condition::Mode;
 use crate::core::{FRUITLESS_MAX, Shared, TierHost, exclusive, lock, shared};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use mezzanine_engine::interleave::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
-use mezzanine_engine::interleave::sync::{Condvar, Mutex, MutexGuard, PoisonError};
-use mezzanine_engine::interleave::turns;
 use mezzanine_engine::planted::{self, Bug};
+use mezzanine_ground::interleave::sync::atomic::{AtomicU64, AtomicUsize, Ordering, fence};
+use mezzanine_ground::interleave::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use mezzanine_ground::interleave::turns;
 
 #[derive(Default)]
 struct State {

@@ -13,8 +13,8 @@
 
 use std::path::Path;
 
-use mezzanine_engine::interleave::sync::atomic::Ordering;
 use mezzanine_engine::planted::{self, Bug};
+use mezzanine_ground::interleave::sync::atomic::Ordering;
 
 use crate::condition::{Mode, Route};
 use crate::core::{Shared, TierHost, lock, try_lock};

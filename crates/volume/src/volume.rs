@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 
 use mezzanine_device::{Device, FileDevice, OpenOptions};
 use mezzanine_engine::format::Nonce;
-use mezzanine_engine::interleave::thread::{self, JoinHandle};
 use mezzanine_engine::{PageId, SyncMode, TierConfig};
+use mezzanine_ground::interleave::thread::{self, JoinHandle};
 use mezzanine_trace::{Op, Written as Recorded};
 
 use crate::attach::Candidate;

@@ -3,7 +3,7 @@
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use mezzanine_engine::ConfigError;
-use mezzanine_engine::replacement::{Parameter, ParameterDefault, ParameterKind};
+use mezzanine_ground::replacement::{Parameter, ParameterDefault, ParameterKind};
 use mezzanine_sim::policy::{Design, Setting};
 use serde_json::{Map, Value};
 

@@ -1,10 +1,11 @@
 //! The sizes of a tier and where its parts lie on flash, as `sizes` has computed them.
 
+use mezzanine_ground::replacement::{Policy, Shape};
+
 use super::{Admission, LANE_GROUPS_MAX, SyncMode, TierConfig};
 use crate::format::{SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS, SUPERBLOCK_OFFSETS};
 use crate::layout::Layout;
 use crate::planted::{self, Bug};
-use crate::replacement::{Policy, Shape};
 
 /// Where the metadata segments begin; superblocks lie below.
 pub(super) const SEGMENTS_OFFSET: u64 = 64 * 1024;

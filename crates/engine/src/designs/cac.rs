@@ -10,7 +10,8 @@
 //! What of CAC this is and what not is in docs/decisions/0011-cac-and-tac.md. The savings are the policy's
 //! defaults.
 
+use mezzanine_ground::replacement::Policy;
+
 use super::InPlace;
-use crate::replacement::Policy;
 
 pub(crate) const CAC: InPlace = InPlace::of(Policy::GreedyDual);

@@ -1,7 +1,8 @@
 //! A yardstick: pages enter when they leave the host's memory; a hand passes over them and takes one that was
 //! not referenced since it passed last. Second chances as FaCE-GSC gives them, but in place.
 
+use mezzanine_ground::replacement::Policy;
+
 use super::InPlace;
-use crate::replacement::Policy;
 
 pub(crate) const CLOCK: InPlace = InPlace::of(Policy::Clock);

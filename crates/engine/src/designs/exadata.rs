@@ -8,9 +8,10 @@
 //! What its descriptions leave open is what other caches of the kind do: nothing is known of sizes and
 //! recovery. Objects are not told apart by type.
 
+use mezzanine_ground::replacement::Policy;
+
 use super::InPlace;
 use crate::config::{Admission, ConfigError, TierConfig};
-use crate::replacement::Policy;
 
 pub(crate) const EXADATA: InPlace = InPlace { on_entry: true, check, ..InPlace::of(Policy::Lru) };
 

@@ -2,7 +2,8 @@
 //! FaCE-Basic's order with one version of each page, written in place: what FaCE gains by appending shows
 //! beside it.
 
+use mezzanine_ground::replacement::Policy;
+
 use super::InPlace;
-use crate::replacement::Policy;
 
 pub(crate) const FIFO: InPlace = InPlace::of(Policy::Fifo);

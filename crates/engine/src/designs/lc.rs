@@ -14,9 +14,10 @@
 //! What the papers leave open: the threshold of the runs that FaCE is compared with, and LRU-2's periods
 //! (docs/decisions/0007, 0008).
 
+use mezzanine_ground::replacement::Policy;
+
 use super::{Cleaner, InPlace, Values};
 use crate::config::{ConfigError, Placement, TierConfig};
-use crate::replacement::Policy;
 
 /// Dirty pages in per cent of the frames above which the cleaner works, where nothing else is said.
 const DIRTY_PERCENT: u32 = 50;

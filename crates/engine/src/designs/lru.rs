@@ -2,7 +2,8 @@
 //! the longest time. What FaCE would be if it followed hits instead of the order of arrival, at the price of
 //! writing at random.
 
+use mezzanine_ground::replacement::Policy;
+
 use super::InPlace;
-use crate::replacement::Policy;
 
 pub(crate) const LRU: InPlace = InPlace::of(Policy::Lru);

@@ -26,8 +26,9 @@ pub(crate) use lc::LC;
 pub(crate) use lru::LRU;
 pub(crate) use tac::TAC;
 
+use mezzanine_ground::replacement::Policy;
+
 use crate::config::{ConfigError, Design, Placement, TierConfig};
-use crate::replacement::Policy;
 
 /// Parameters of a policy, by name.
 type Values = Vec<(&'static str, u64)>;

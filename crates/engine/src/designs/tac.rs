@@ -14,9 +14,10 @@
 //! What the description leaves open is in docs/decisions/0011-cac-and-tac.md (temperature) and
 //! 0013-tac-and-its-slot-directory.md.
 
+use mezzanine_ground::replacement::Policy;
+
 use super::{InPlace, Values};
 use crate::config::{ConfigError, Placement, SyncMode, TierConfig};
-use crate::replacement::Policy;
 
 pub(crate) const TAC: InPlace = InPlace {
     parameters,

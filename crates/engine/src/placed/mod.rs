@@ -60,16 +60,17 @@ use std::sync::atomic::Ordering::Relaxed;
 pub use slots::DiskMark;
 use slots::{SlotLayout, Slots};
 
+use mezzanine_ground::interleave::AtomicU32;
+use mezzanine_ground::lock::{Guard, SpinLock};
+use mezzanine_ground::region::{Region, Word, shared};
+use mezzanine_ground::replacement::{Order, PageKey};
+
 use crate::bad_frames::BAD_MAX;
 use crate::config::PlacedGeometry;
 use crate::control::NONE;
 use crate::directory::VALID;
 use crate::ids::PageId;
-use crate::interleave::AtomicU32;
-use crate::lock::{Guard, SpinLock};
 use crate::planted::{self, Bug};
-use crate::region::{Region, Word, shared};
-use crate::replacement::{Order, PageKey};
 use crate::tier::Tier;
 
 pub(crate) const FREE: u32 = 0;

@@ -2,8 +2,9 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use mezzanine_ground::replacement::{PageKey, Replacement, Visitor};
+
 use super::{Homes, LEAVING, USED};
-use crate::replacement::{PageKey, Replacement, Visitor};
 use crate::tier::Tier;
 
 /// The page was referenced. False if it is not in the order.

@@ -36,13 +36,14 @@ use std::sync::atomic::Ordering::Relaxed;
 
 pub use validity::DiskMark;
 
+use mezzanine_ground::interleave::AtomicU32;
+use mezzanine_ground::region::{REGION_ALIGNMENT, Region, Word, shared};
+
 use super::USED;
 use crate::config::{PlacedGeometry, SlotGeometry};
 use crate::format::{SLOT_BLOCK_BYTES, SLOT_BYTES, SlotEntry};
 use crate::ids::PageId;
-use crate::interleave::AtomicU32;
 use crate::planted::{self, Bug};
-use crate::region::{REGION_ALIGNMENT, Region, Word, shared};
 use crate::tier::Tier;
 
 const IDLE: u64 = 0;

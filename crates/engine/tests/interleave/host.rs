@@ -1,9 +1,9 @@
 //! What the threads do: the host's side of the tier's protocol, with points between its own steps as well.
 
-use mezzanine_engine::interleave::point;
 use mezzanine_engine::{
     FlashPage, IdRange, Job, Lookup, PageId, StageIn, StageKind, SyncState, SyncTicket, Token,
 };
+use mezzanine_ground::interleave::point;
 
 use shuttle::sync::RwLock;
 

@@ -6,9 +6,9 @@
 //! part of the writes since the last flush flash keeps, each page that a recovery finds there is whole, and
 //! the version that disk has, durably.
 
-use mezzanine_engine::interleave::{explore, point};
 use mezzanine_engine::planted::Bug;
 use mezzanine_engine::{Blank, Design, IdRange, Lookup, PageId, Placement, StageIn, StageKind, Tier};
+use mezzanine_ground::interleave::{explore, point};
 
 use crate::schedules::{check, finds};
 use crate::world::{Durable, OWNER, PAGE, Thread, World, page_of, tiny_of, version_of};

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use mezzanine_engine::format::Superblock;
-use mezzanine_engine::interleave::explore;
 use mezzanine_engine::{Blank, Design, Lookup, PageId, ReadError, ReadFlash, Tier, TierConfig};
+use mezzanine_ground::interleave::explore;
 use shuttle::sync::RwLock;
 
 pub(crate) const PAGE: usize = 4096;

@@ -7,7 +7,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use mezzanine_device::memory::{Random, splitmix};
-use mezzanine_engine::interleave::turns;
+use mezzanine_ground::interleave::turns;
 use mezzanine_volume::VolumeError;
 
 use super::checkers::pages;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use mezzanine_device::Device;
 use mezzanine_device::memory::{CutReport, Image, MemoryDevice, Power, Random, Spent, Survival, splitmix};
-use mezzanine_engine::interleave::turns;
+use mezzanine_ground::interleave::turns;
 use mezzanine_volume::SidecarStore;
 
 use super::costs::{Kinds, Struck};

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use mezzanine_device::memory::MemoryDevice;
 use mezzanine_device::{Capabilities, Device, DeviceError, Request};
-use mezzanine_engine::interleave::turns;
+use mezzanine_ground::interleave::turns;
 
 /// Which requests something may happen at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use mezzanine_device::memory::{Random, splitmix};
-use mezzanine_engine::interleave::turns::{self, At};
+use mezzanine_ground::interleave::turns::{self, At};
 use mezzanine_volume::Volume;
 
 use super::fibers::Fiber;

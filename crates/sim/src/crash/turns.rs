@@ -28,7 +28,7 @@ use std::cell::{Cell, RefCell, RefMut};
 use std::panic::resume_unwind;
 
 use mezzanine_device::memory::Random;
-use mezzanine_engine::interleave::turns::At;
+use mezzanine_ground::interleave::turns::At;
 
 use super::fibers::{Fiber, give_way};
 use super::panics;

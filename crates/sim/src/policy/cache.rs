@@ -3,8 +3,8 @@
 //! 1. `frame_of` and `page_of` are each other's inverse for the pages that are there.
 //! 2. Exactly the frames below `used` have a page, and they are the ones in the policy's order.
 
-use mezzanine_engine::replacement::{PageKey, Policy, Replacement, Shape, Visitor, prefetch};
 use mezzanine_engine::{PageId, Region, Returning};
+use mezzanine_ground::replacement::{PageKey, Policy, Replacement, Shape, Visitor, prefetch};
 
 use super::counts::{Access, Counts};
 

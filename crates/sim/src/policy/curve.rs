@@ -5,7 +5,7 @@
 //! for a while.
 
 use mezzanine_engine::Returning;
-use mezzanine_engine::replacement::Policy;
+use mezzanine_ground::replacement::Policy;
 
 use super::cache::Cache;
 use super::counts::{Access, Counts};

@@ -1,7 +1,7 @@
 //! A design's replacement alone: which requests of a trace find their page, and nothing of devices, writes to
 //! disk or time.
 //!
-//! The policies are the engine's own: those of [`mezzanine_engine::replacement`], and for the FaCE designs
+//! The policies are the engine's own: those of [`mezzanine_ground::replacement`], and for the FaCE designs
 //! the shipped tier with its queue. What they are given here is a cache of so many frames that takes in every
 //! page that it misses, or of those that are read the ones that return. A request is a read or a write of one
 //! page. Pages have small numbers, so that no loop has to hash anything: `mezzanine_trace::Dense` gives them

@@ -3,10 +3,10 @@
 use std::fmt;
 use std::str::FromStr;
 
-use mezzanine_engine::replacement::{Parameter, ParameterDefault, ParameterKind, Policy, Shape};
 use mezzanine_engine::{
     ConfigError, FRAMES_MAX, GROUP_PAGES_MAX, Geometry, PAGE_SIZE_MIN, Returning, TierConfig,
 };
+use mezzanine_ground::replacement::{Parameter, ParameterDefault, ParameterKind, Policy, Shape};
 
 /// A design whose replacement can be run alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

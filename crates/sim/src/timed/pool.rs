@@ -4,7 +4,7 @@
 //! 2. A frame is free, or holds a page and is in the order of replacement.
 //! 3. A pinned frame is never a victim.
 
-use mezzanine_engine::replacement::prefetch;
+use mezzanine_ground::replacement::prefetch;
 
 /// Number of no frame, and of no waiter.
 pub(super) const NONE: u32 = u32::MAX;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use mezzanine_device::memory::{MemoryDevice, Power, Spent};
 use mezzanine_device::{Capabilities, Device, DeviceError, Request};
-use mezzanine_engine::interleave::point;
+use mezzanine_ground::interleave::point;
 use mezzanine_volume::SidecarStore;
 
 use crate::pages::PAGE;

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use mezzanine_device::memory::{Fault, Injection, Operation, Power};
 use mezzanine_device::{DeviceError, DeviceErrorKind};
-use mezzanine_engine::interleave::{explore, over_the_engine, rest};
+use mezzanine_ground::interleave::{explore, over_the_engine, rest};
 use mezzanine_volume::{
     Admission, AttachOptions, Design, HeaderGuard, Placement, SyncMode, TierConfig, Volume, VolumeConfig,
     VolumeError, VolumeErrorKind, VolumeFile,

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, PoisonError};
 
-use mezzanine_engine::replacement::Policy;
+use mezzanine_ground::replacement::Policy;
 use mezzanine_sim::policy::{Curve, Design};
 
 use super::points::Point;

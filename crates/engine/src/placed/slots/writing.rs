@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::{IDLE, Slots, TO_WRITE, WRITING};
 use crate::format::{SLOT_BLOCK_BYTES, SlotHead};
 use crate::layout::NOTE_BYTES;
+use crate::page_memory::slot_blocks;
 use crate::planted::{self, Bug};
 use crate::tier::Tier;
 
@@ -57,7 +58,7 @@ impl<'r> Slots<'r> {
                 block => self.geometry.block_offset(block),
             };
             let at = self.layout.buffer + (number - first) as usize * SLOT_BLOCK_BYTES;
-            (offset, self.region.lease(at, SLOT_BLOCK_BYTES))
+            (offset, slot_blocks(self.region, at, SLOT_BLOCK_BYTES))
         };
         (first..control.taken.get()).map(write).collect()
     }

@@ -1,6 +1,6 @@
-//! Counts of lookups and stage-ins, which must cost them nothing to speak of.
+//! Per-thread counters: counts of what happens most often, which must cost nothing to speak of.
 //!
-//! A locked instruction would make each lookup wait for the memory of the one before. So every thread
+//! A locked instruction would make each event wait for the memory of the one before. So every thread
 //! counts in a cache line of its own, which it claims on first use, by plain loads and stores. Threads
 //! that find their line claimed by others share one line and add atomically. No count is lost either
 //! way: a claim names the process and the thread, and a thread's number goes to a new thread only
@@ -9,40 +9,40 @@
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
 
-use crate::region::{Region, Word};
+use crate::region::{PART_OF_COUNTERS, Placed, Region, Word, shared};
 
 /// Lines for counts that threads may claim; one more is shared.
-pub(crate) const STRIPES: usize = 64;
+pub const STRIPES: usize = 64;
 
-/// What is counted.
-#[derive(Clone, Copy)]
-pub(crate) enum Event {
-    HitInMemory,
-    HitOnFlash,
-    Miss,
-    StagedDirty,
-    StagedClean,
-}
+/// Most kinds of events, which an engine numbers as it likes.
+pub const EVENTS: usize = 7;
 
-const EVENTS: usize = Event::StagedClean as usize + 1;
-
-/// One line of counts.
+/// One line of counts. A region that is counted in has [`STRIPES`] of them and one more ([`Region::place`]).
 #[repr(C, align(64))]
-pub(crate) struct Stripe {
+pub struct Stripe {
     /// Who counts here: owner and thread; 0 is nobody.
     claim: Word,
     counts: [Word; EVENTS],
 }
 const _: () = assert!(size_of::<Stripe>() == 64);
+shared!(Stripe);
 
-/// Counts what a thread of a process has done.
+// SAFETY: the number is kept for this type.
+unsafe impl Placed for Stripe {
+    const PART: usize = PART_OF_COUNTERS;
+}
+
+/// Counts what a thread of a process has done: event number `event`. `owner`, which is not 0, names the process.
+///
+/// # Panics
+/// If `event` is not below [`EVENTS`], or the region has no lines.
 #[inline(always)]
-pub(crate) fn count(region: &Region, owner: u32, event: Event) {
+pub fn count(region: &Region, owner: u32, event: usize) {
     let claimed = CLAIMED.get();
     if claimed.owner == owner {
         if let Some(own) = region.at::<Stripe>(claimed.line as usize) {
             if own.claim.get() == claimed.claim() {
-                let count = &own.counts[event as usize];
+                let count = &own.counts[event];
                 count.set(count.get() + 1);
                 return;
             }
@@ -54,19 +54,19 @@ pub(crate) fn count(region: &Region, owner: u32, event: Event) {
 /// Claims the thread's line, if nobody has it, or counts in the line of all.
 #[cold]
 #[inline(never)]
-fn count_elsewhere(region: &Region, owner: u32, event: Event) {
+fn count_elsewhere(region: &Region, owner: u32, event: usize) {
     let me = thread_number();
-    let line = |index| region.at::<Stripe>(index).expect("a tier is laid out with these lines");
+    let line = |index| region.at::<Stripe>(index).expect("a region that is counted in has these lines");
     let claimed =
         Claimed { owner, thread: me, line: owner.wrapping_mul(7).wrapping_add(me) % STRIPES as u32 };
     let own = line(claimed.line as usize);
     let is_mine = || own.claim.get() == claimed.claim();
     if me != SHARED && (is_mine() || (own.claim.get() == 0 && own.claim.claim(claimed.claim()))) {
         CLAIMED.set(claimed);
-        let count = &own.counts[event as usize];
+        let count = &own.counts[event];
         count.set(count.get() + 1);
     } else {
-        line(STRIPES).counts[event as usize].count(1);
+        line(STRIPES).counts[event].count(1);
     }
 }
 
@@ -89,7 +89,7 @@ impl Claimed {
 }
 
 /// Gives the lines of an owner that has died to others; what was counted in them stays.
-pub(crate) fn abandon(region: &Region, dead: u32) {
+pub fn abandon(region: &Region, dead: u32) {
     for stripe in (0..STRIPES).map_while(|index| region.at::<Stripe>(index)) {
         if stripe.claim.get() >> 32 == dead.into() {
             stripe.claim.set(0);
@@ -98,7 +98,7 @@ pub(crate) fn abandon(region: &Region, dead: u32) {
 }
 
 /// How often each event was counted, in their order.
-pub(crate) fn sums(region: &Region) -> [u64; EVENTS] {
+pub fn sums(region: &Region) -> [u64; EVENTS] {
     let stripes = || (0..).map_while(|index| region.at::<Stripe>(index));
     std::array::from_fn(|event| stripes().map(|stripe| stripe.counts[event].get()).sum())
 }

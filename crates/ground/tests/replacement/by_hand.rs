@@ -1,6 +1,6 @@
 //! Small cases that were worked out on paper.
 
-use mezzanine_engine::replacement::{PageKey, Policy, Replacement};
+use mezzanine_ground::replacement::{PageKey, Policy, Replacement};
 
 use super::Each;
 

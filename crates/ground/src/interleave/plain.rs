@@ -6,18 +6,18 @@ use std::time::Instant;
 
 use super::turns;
 
-pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64};
+pub use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// What threads of a host share.
 pub use std::sync;
 
 /// Nothing.
 #[inline(always)]
-pub(crate) fn word_point() {}
+pub fn word_point() {}
 
 /// Passes a moment in a loop that waits for another thread.
 #[inline(always)]
-pub(crate) fn spin() {
+pub fn spin() {
     std::hint::spin_loop();
 }
 

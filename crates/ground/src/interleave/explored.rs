@@ -41,7 +41,7 @@ pub fn point() {
 }
 
 /// Tells the scheduler that this thread can only wait for another.
-pub(crate) fn spin() {
+pub fn spin() {
     if exploring() { shuttle::thread::yield_now() } else { std::hint::spin_loop() }
 }
 
@@ -98,9 +98,9 @@ macro_rules! atomics {
 }
 
 /// What the engine's region is made of.
-pub(crate) mod words {
+pub mod words {
     /// A point inside the engine.
-    pub(crate) fn point() {
+    pub fn point() {
         if !super::OVER_THE_ENGINE.get() {
             super::point();
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use mezzanine_engine::replacement::Shape;
+use mezzanine_ground::replacement::Shape;
 
 /// A policy's plain description. What most need not know has nothing as its default.
 pub(crate) trait Model {

@@ -1,5 +1,5 @@
-//! What threads share, and the places where a test lets another one run: of the engine, and of the hosts
-//! around it.
+//! What threads share, and the places where a test lets another one run: of the engines, and of the hosts
+//! around them.
 //!
 //! In shipped builds the types are the standard library's and a point is nothing. With the feature
 //! `interleave` every access to them is preceded by a point, at which the scheduler of the crate `shuttle`
@@ -7,7 +7,7 @@
 //! replayed. `shuttle` has one thread run at a time, so it finds what a wrong order of accesses does, not
 //! what a weak memory order would; see the crate's README for what looks at that.
 //!
-//! The words of the engine's region are made of the atomics here. A host takes what its threads share from
+//! The words of a region are made of the atomics here. A host takes what its threads share from
 //! [`sync`], their beginning and end from [`thread`], and the time from [`now`], which stands still in an
 //! explored order. A loop that waits calls [`rest`], and locks that are held while a device is waited for are
 //! taken by [`lock`], [`shared`] and [`exclusive`]. What is counted for statistics alone need not come from
@@ -25,13 +25,13 @@ mod explored;
 mod locks;
 
 #[cfg(not(feature = "interleave"))]
-pub(crate) use plain::{AtomicU32, AtomicU64, spin, word_point};
+pub use plain::{AtomicU32, AtomicU64, spin, word_point};
 #[cfg(not(feature = "interleave"))]
 pub use plain::{exclusive, lock, now, rest, shared, sync, thread};
 
 #[cfg(feature = "interleave")]
-pub(crate) use explored::spin;
+pub use explored::spin;
 #[cfg(feature = "interleave")]
-pub(crate) use explored::words::{AtomicU32, AtomicU64, point as word_point};
+pub use explored::words::{AtomicU32, AtomicU64, point as word_point};
 #[cfg(feature = "interleave")]
 pub use explored::{exclusive, explore, lock, now, over_the_engine, point, rest, shared, sync, thread};

@@ -8,7 +8,7 @@ mod models;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
-use mezzanine_engine::replacement::{PageKey, Policy, Replacement, Shape, Visitor};
+use mezzanine_ground::replacement::{PageKey, Policy, Replacement, Shape, Visitor};
 use models::{Fifo, GreedyDual, Lru, Model, Tac, clock, lru_2};
 
 /// splitmix64.

@@ -2,8 +2,7 @@
 //!
 //! Critical sections are a few hundred instructions and never call the host, so spinning is cheaper
 //! than sleeping. A panic inside a critical section poisons the lock: the region can no longer be
-//! trusted and is rebuilt from flash (invariant 12). So does the host, through `Tier::abandon`, when a
-//! process has died inside one. Whoever waits for a poisoned lock panics; poison is never washed off.
+//! trusted and is built anew. So does whoever finds that a process has died inside one ([`SpinLock::poison`]). Whoever waits for a poisoned lock panics; poison is never washed off.
 
 use std::sync::atomic::Ordering;
 
@@ -15,11 +14,12 @@ const POISONED: u32 = u32::MAX;
 const SPINS: u32 = 200;
 
 /// The lock word. All zeros is a free lock.
+#[derive(Default)]
 #[repr(transparent)]
-pub(crate) struct SpinLock(AtomicU32);
+pub struct SpinLock(AtomicU32);
 
 /// Holds the lock until dropped.
-pub(crate) struct Guard<'l> {
+pub struct Guard<'l> {
     word: &'l AtomicU32,
     owner: u32,
     /// The thread was unwinding already when it took the lock: what is dropped on the way may use the tier
@@ -32,7 +32,7 @@ impl SpinLock {
     ///
     /// # Panics
     /// If the lock is poisoned.
-    pub(crate) fn lock(&self, owner: u32) -> Guard<'_> {
+    pub fn lock(&self, owner: u32) -> Guard<'_> {
         let mut rounds = 0;
         loop {
             if let Some(guard) = self.try_lock(owner) {
@@ -47,17 +47,19 @@ impl SpinLock {
     ///
     /// # Panics
     /// If the lock is poisoned.
-    pub(crate) fn try_lock(&self, owner: u32) -> Option<Guard<'_>> {
+    pub fn try_lock(&self, owner: u32) -> Option<Guard<'_>> {
         debug_assert!(owner != FREE && owner != POISONED);
         match self.0.compare_exchange(FREE, owner, Ordering::Acquire, Ordering::Relaxed) {
             Ok(_) => Some(Guard { word: &self.0, owner, unwinding: std::thread::panicking() }),
-            Err(POISONED) => panic!("the tier's region is poisoned: rebuild it from flash"),
+            Err(POISONED) => panic!(
+                "the region is poisoned, since somebody died while he changed it: it has to be built anew"
+            ),
             Err(_) => None,
         }
     }
 
     /// The owner that holds the lock now.
-    pub(crate) fn holder(&self) -> Option<u32> {
+    pub fn holder(&self) -> Option<u32> {
         match self.0.load(Ordering::Acquire) {
             FREE | POISONED => None,
             owner => Some(owner),
@@ -65,19 +67,20 @@ impl SpinLock {
     }
 
     /// Makes every later attempt to take the lock panic. If somebody alive holds it, he finishes.
-    pub(crate) fn poison(&self) {
+    pub fn poison(&self) {
         self.0.store(POISONED, Ordering::Release);
     }
 
+    /// Whether nobody can take it any more.
     #[inline]
-    pub(crate) fn is_poisoned(&self) -> bool {
+    pub fn is_poisoned(&self) -> bool {
         self.0.load(Ordering::Acquire) == POISONED
     }
 }
 
 impl Guard<'_> {
     /// Whether a panic has come up since the lock was taken, so that dropping it poisons the lock.
-    pub(crate) fn poisons(&self) -> bool {
+    pub fn poisons(&self) -> bool {
         !self.unwinding && std::thread::panicking()
     }
 }

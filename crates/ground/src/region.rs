@@ -1,19 +1,21 @@
-//! The one piece of memory that a tier lives in.
+//! The one piece of memory that an engine's state lives in.
 //!
 //! All state that outlives a call is in the region, as atomics at fixed offsets: no pointers, so that
-//! processes may map it at different addresses. This file holds all of the engine's `unsafe`.
+//! processes may map it at different addresses.
 //!
 //! Two kinds of bytes are in it. *Words* are atomics, read and written by anyone under the rules of
-//! the structure that they belong to. *Page memory* (staging groups, the stage-out buffer, segment
-//! buffers) is copied in and out with relaxed atomic words, because a lookup may copy a page out
-//! while its group is retired; the lookup notices by the group's state afterwards and discards what
-//! it copied. While a job holds page memory it is borrowed as a plain slice ([`Region::lease`]).
+//! the structure that they belong to. *Page memory* (a cache's buffers) is copied in and out with relaxed
+//! atomic words, because a lookup may copy a page out while its buffer is given to another page; the
+//! lookup notices by the buffer's state afterwards and discards what it copied. While a job holds page
+//! memory it is borrowed as a plain slice ([`Region::lease`]).
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::any::Any;
 use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64 as PlainU64, Ordering};
+
+pub use crate::{placed, shared, states};
 
 use crate::interleave::{AtomicU32, AtomicU64, word_point};
 
@@ -23,11 +25,12 @@ pub const REGION_ALIGNMENT: usize = 4096;
 /// Bytes of page memory that are copied between two points at which a test lets another thread run.
 const COPIED_AT_ONCE: usize = 1024;
 
-/// Lookups go to entries all over the directory: with pages of 4 KiB nearly each would also miss the
-/// processor's table of translations.
+/// Lookups go to entries all over a directory: with pages of 4 KiB nearly each would also miss the
+/// processor's table of translations. So large regions begin where such a page can, and the host asks the
+/// system for them ([`Region::memory`]).
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Memory for one tier. See [`crate::Geometry::region_bytes`] for the size it needs.
+/// Memory for the state of one engine.
 pub struct Region {
     base: NonNull<u8>,
     bytes: usize,
@@ -37,18 +40,12 @@ pub struct Region {
 
 /// Where a region's bytes come from, and so how they are given back.
 enum Memory {
-    Heap(Layout),
-    /// A mapping of its own: this many bytes from this address on, around the region.
-    Mapped {
-        start: *mut libc::c_void,
-        bytes: usize,
-    },
+    /// This much from this address on, around the region.
+    Heap { start: NonNull<u8>, layout: Layout },
     /// The caller's own affair.
     Raw,
     /// Kept alive by its owner, which is dropped with the region.
-    Owned {
-        _owner: Box<dyn Any + Send>,
-    },
+    Owned { _owner: Box<dyn Any + Send> },
 }
 
 // SAFETY: the region is plain memory; everything in it is accessed through atomics or through leases
@@ -63,19 +60,22 @@ unsafe impl Sync for Region {}
 /// # Safety
 /// The type is `repr(C)` or `repr(transparent)`, consists of atomics only, is valid when all its bytes
 /// are zero, and needs no alignment above 64.
-pub(crate) unsafe trait Shared {}
+pub unsafe trait Shared {}
 
 /// Types of which a region has one array, whose place is checked once and not at every access.
 ///
 /// # Safety
 /// No other type has the same `PART`.
-pub(crate) unsafe trait Placed: Shared {
-    /// Which of the arrays: below `PARTS`.
+pub unsafe trait Placed: Shared {
+    /// Which of the arrays: below [`PARTS`], and not [`PART_OF_COUNTERS`].
     const PART: usize;
 }
 
-/// How many types are [`Placed`].
-const PARTS: usize = 6;
+/// How many types of one region can be [`Placed`].
+pub const PARTS: usize = 6;
+
+/// That of [`crate::counters::Stripe`].
+pub const PART_OF_COUNTERS: usize = 5;
 
 /// Where the values of one type lie. None until [`Region::place`] has been called.
 #[derive(Clone, Copy)]
@@ -86,34 +86,30 @@ struct Part {
 
 const NOWHERE: Part = Part { base: NonNull::dangling(), count: 0 };
 
-/// Declares types [`Shared`] and [`Placed`], in one place for their numbers to differ.
+/// Declares types [`Shared`] and [`Placed`], all of a region in one place for their numbers to differ: as
+/// unsafe as to implement both by hand.
+#[macro_export]
 macro_rules! placed {
     ($($type:ty = $part:literal),+) => {
         $(
             // SAFETY: every use names a type as the description of `shared` demands.
             unsafe impl $crate::region::Shared for $type {}
-            // SAFETY: the only use lists all of them with different numbers.
+            // SAFETY: the only use for a region lists all of its types with different numbers.
             unsafe impl $crate::region::Placed for $type {
-                const PART: usize = $part;
+                const PART: usize = {
+                    assert!($part < $crate::region::PARTS && $part != $crate::region::PART_OF_COUNTERS);
+                    $part
+                };
             }
         )+
     };
 }
 
-placed!(
-    crate::control::Control = 0,
-    crate::directory::Shard = 1,
-    crate::directory::ChangeCounter = 2,
-    crate::bucket::Bucket = 3,
-    crate::directory::Entry = 4,
-    crate::tally::Stripe = 5
-);
-
 /// A 64-bit word of shared state.
 ///
 /// Loads acquire and stores release, so that a word may also publish what was written before it.
 #[repr(transparent)]
-pub(crate) struct Word(AtomicU64);
+pub struct Word(AtomicU64);
 
 // SAFETY: a transparent atomic.
 unsafe impl Shared for Word {}
@@ -126,9 +122,10 @@ unsafe impl Shared for PageWord {}
 #[repr(transparent)]
 struct PageWord(PlainU64);
 
-/// Declares a type of this crate [`Shared`]; the type is `repr(C)`, at most 64-aligned and made of
-/// `Word`, `AtomicU32`, `AtomicU64` and `SpinLock` (a transparent `AtomicU32`) only, all of which are
-/// valid when zero.
+/// Declares a type [`Shared`], as unsafe as to implement that by hand: the type is `repr(C)`, at most
+/// 64-aligned and made of `Word`, `StateWord`, the atomics of [`crate::interleave`] and `SpinLock` only, all of
+/// which are valid when zero.
+#[macro_export]
 macro_rules! shared {
     ($($type:ty),+) => {
         $(
@@ -137,33 +134,35 @@ macro_rules! shared {
         )+
     };
 }
-pub(crate) use shared;
 
 impl Word {
+    /// What is there.
     #[inline]
-    pub(crate) fn get(&self) -> u64 {
+    pub fn get(&self) -> u64 {
         self.0.load(Ordering::Acquire)
     }
 
+    /// Puts it there.
     #[inline]
-    pub(crate) fn set(&self, value: u64) {
+    pub fn set(&self, value: u64) {
         self.0.store(value, Ordering::Release);
     }
 
     /// The larger of this and what is there: it never goes back, whoever else raises it.
     #[inline]
-    pub(crate) fn raise(&self, value: u64) {
+    pub fn raise(&self, value: u64) {
         self.0.fetch_max(value, Ordering::AcqRel);
     }
 
+    /// Adds to it; what was there before.
     #[inline]
-    pub(crate) fn add(&self, value: u64) -> u64 {
+    pub fn add(&self, value: u64) -> u64 {
         self.0.fetch_add(value, Ordering::AcqRel)
     }
 
     /// [`Self::add`] to a word that is changed under a lock only, which the caller holds.
     #[inline]
-    pub(crate) fn bump(&self, value: u64) -> u64 {
+    pub fn bump(&self, value: u64) -> u64 {
         let before = self.get();
         self.set(before + value);
         before
@@ -171,21 +170,24 @@ impl Word {
 
     /// Sets a word that is 0; false if it is not.
     #[inline]
-    pub(crate) fn claim(&self, value: u64) -> bool {
+    pub fn claim(&self, value: u64) -> bool {
         self.0.compare_exchange(0, value, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// Counts an event where no order is needed.
     #[inline]
-    pub(crate) fn count(&self, value: u64) {
+    pub fn count(&self, value: u64) {
         self.0.fetch_add(value, Ordering::Relaxed);
     }
 }
 
 /// Something that is in one of a few states, each with a code; 0 is that of a new region.
-pub(crate) trait State: Copy + Eq {
+pub trait State: Copy + Eq {
+    /// Its code.
     fn code(self) -> u64;
 
+    /// The state with this code.
+    ///
     /// # Panics
     /// If no state has this code.
     fn of_code(code: u64) -> Self;
@@ -193,21 +195,27 @@ pub(crate) trait State: Copy + Eq {
 
 /// A state in a word of the region.
 #[repr(transparent)]
-pub(crate) struct StateWord<S>(Word, PhantomData<S>);
+pub struct StateWord<S>(Word, PhantomData<S>);
 
 impl<S: State> StateWord<S> {
+    /// The state.
+    ///
+    /// # Panics
+    /// If no state has the code that is there.
     #[inline]
-    pub(crate) fn get(&self) -> S {
+    pub fn get(&self) -> S {
         S::of_code(self.0.get())
     }
 
+    /// Changes it.
     #[inline]
-    pub(crate) fn set(&self, state: S) {
+    pub fn set(&self, state: S) {
         self.0.set(state.code());
     }
 }
 
 /// Declares an enum of states with their codes in the region.
+#[macro_export]
 macro_rules! states {
     ($(#[$doc:meta])* $visible:vis enum $name:ident { $($(#[$state_doc:meta])* $state:ident = $code:literal,)+ }) => {
         $(#[$doc])*
@@ -234,49 +242,35 @@ macro_rules! states {
         }
     };
 }
-pub(crate) use states;
 
 impl Region {
     /// A zeroed region of `bytes` bytes of this process's memory. Of a large one the system gives only what
     /// is touched.
+    ///
+    /// # Panics
+    /// If there cannot be so much.
     pub fn heap(bytes: usize) -> Self {
-        let layout = Layout::from_size_align(bytes.max(REGION_ALIGNMENT), REGION_ALIGNMENT)
-            .expect("a region's size is computed by Geometry and fits the address space");
-        if bytes >= 2 * HUGE_PAGE {
-            return Self::mapped(layout);
-        }
+        let bytes = bytes.max(REGION_ALIGNMENT);
+        let alignment = if bytes >= 2 * HUGE_PAGE { HUGE_PAGE } else { REGION_ALIGNMENT };
+        // What is allocated with an alignment of its own is filled with zeros, and so touched.
+        let layout = bytes
+            .checked_next_multiple_of(REGION_ALIGNMENT)
+            .and_then(|bytes| Layout::from_size_align(bytes.checked_add(alignment)?, align_of::<u64>()).ok())
+            .expect("a region's size fits the address space");
         // SAFETY: the layout has a size above zero.
-        let base = unsafe { alloc_zeroed(layout) };
-        let Some(base) = NonNull::new(base) else { handle_alloc_error(layout) };
-        Self { base, bytes: layout.size(), parts: [NOWHERE; PARTS], memory: Memory::Heap(layout) }
-    }
-
-    /// Memory of its own from the system, which is zero, in huge pages where the kernel has them.
-    fn mapped(layout: Layout) -> Self {
-        let Some(bytes) = layout.size().checked_add(HUGE_PAGE) else { handle_alloc_error(layout) };
-        let (protection, flags) =
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing.
-        let start = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, -1, 0) };
-        if start == libc::MAP_FAILED {
-            handle_alloc_error(layout);
-        }
-        let first = start.cast::<u8>();
-        // SAFETY: the mapping is longer than the region by a huge page, and the offset is less than that.
-        let base = unsafe { first.add(first.align_offset(HUGE_PAGE)) };
-        // Before the first touch. Refused where the kernel has none; then small pages do.
-        // SAFETY: the range lies in the mapping, and the advice does not change what it holds.
-        let _ = unsafe { libc::madvise(base.cast(), layout.size(), libc::MADV_HUGEPAGE) };
-        let base = NonNull::new(base).expect("no mapping begins at address 0");
-        let memory = Memory::Mapped { start, bytes };
-        Self { base, bytes: layout.size(), parts: [NOWHERE; PARTS], memory }
+        let start = unsafe { alloc_zeroed(layout) };
+        let Some(start) = NonNull::new(start) else { handle_alloc_error(layout) };
+        // SAFETY: what is allocated is longer than the region by the alignment, and the offset is less.
+        let base = unsafe { start.add(start.align_offset(alignment)) };
+        let bytes = layout.size() - alignment;
+        Self { base, bytes, parts: [NOWHERE; PARTS], memory: Memory::Heap { start, layout } }
     }
 
     /// A region in memory that the caller provides, such as shared memory.
     ///
     /// # Safety
     /// `base` points to `bytes` bytes, aligned to [`REGION_ALIGNMENT`], initialised (with anything), that
-    /// stay mapped for the life of the region and are used by nothing but tiers.
+    /// stay mapped for the life of the region and are used by nothing but engines.
     pub unsafe fn from_raw(base: NonNull<u8>, bytes: usize) -> Self {
         assert_eq!(base.as_ptr() as usize % REGION_ALIGNMENT, 0, "a region must be aligned");
         Self { base, bytes, parts: [NOWHERE; PARTS], memory: Memory::Raw }
@@ -303,19 +297,24 @@ impl Region {
         self.bytes
     }
 
+    /// Where it lies, for a host that tells the system how it will be used.
+    pub fn memory(&self) -> NonNull<[u8]> {
+        NonNull::slice_from_raw_parts(self.base, self.bytes)
+    }
+
     /// Makes every byte zero. What lay there before, and whoever knew it, is none of this process's any more.
-    pub(crate) fn wipe(&mut self) {
-        // First what other processes find a tier by, so that none joins one that is half gone.
+    pub fn wipe(&mut self) {
+        // First what other processes find an engine by, so that none joins one that is half gone.
         let words = self.slice::<PageWord>(0, (self.bytes / 8).min(8));
         words.iter().for_each(|word| word.0.store(0, Ordering::Release));
         // SAFETY: the region's own bytes, of which this process has no other reference (`&mut`); every
         // structure in it is valid when zero. Other processes use a region only between the
-        // publication of a tier and its end.
+        // publication of an engine in it and its end.
         unsafe { self.base.as_ptr().write_bytes(0, self.bytes) };
     }
 
     /// Whether every byte is zero. For assertions: it looks at all of them.
-    pub(crate) fn is_zero(&self) -> bool {
+    pub fn is_zero(&self) -> bool {
         let words = self.slice::<PageWord>(0, self.bytes / 8);
         words.iter().all(|word| word.0.load(Ordering::Relaxed) == 0)
     }
@@ -329,7 +328,7 @@ impl Region {
 
     /// `count` shared values from `offset` on.
     #[inline]
-    pub(crate) fn slice<T: Shared>(&self, offset: usize, count: usize) -> &[T] {
+    pub fn slice<T: Shared>(&self, offset: usize, count: usize) -> &[T] {
         self.check::<T>(offset, count);
         // SAFETY: in bounds and aligned (checked), zero-initialised and atomic only (Shared), and
         // alive as long as the region is borrowed.
@@ -337,14 +336,14 @@ impl Region {
     }
 
     /// Says where the values of a type lie.
-    pub(crate) fn place<T: Placed>(&mut self, offset: usize, count: usize) {
+    pub fn place<T: Placed>(&mut self, offset: usize, count: usize) {
         let base = NonNull::from(self.slice::<T>(offset, count)).cast();
         self.parts[T::PART] = Part { base, count };
     }
 
     /// The `index`th value of a type, if there are so many.
     #[inline(always)]
-    pub(crate) fn at<T: Placed>(&self, index: usize) -> Option<&T> {
+    pub fn at<T: Placed>(&self, index: usize) -> Option<&T> {
         let part = &self.parts[T::PART];
         // SAFETY: `place` has checked the array, which is the region's own, for this type and no other; the
         // rest as for `slice`.
@@ -352,7 +351,7 @@ impl Region {
     }
 
     /// Has the processor fetch the `index`th value of a type, where it can be told to.
-    pub(crate) fn prefetch<T: Placed>(&self, index: usize) {
+    pub fn prefetch<T: Placed>(&self, index: usize) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if let Some(value) = self.at::<T>(index) {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -365,12 +364,12 @@ impl Region {
 
     /// One shared value.
     #[inline]
-    pub(crate) fn value<T: Shared>(&self, offset: usize) -> &T {
+    pub fn value<T: Shared>(&self, offset: usize) -> &T {
         &self.slice(offset, 1)[0]
     }
 
     /// Copies `source` into page memory. Offset and length are multiples of 8.
-    pub(crate) fn copy_in(&self, offset: usize, source: &[u8]) {
+    pub fn copy_in(&self, offset: usize, source: &[u8]) {
         assert_eq!(source.len() % 8, 0);
         let words = self.slice::<PageWord>(offset, source.len() / 8);
         #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "interleave")))]
@@ -396,7 +395,7 @@ impl Region {
 
     /// [`Self::copy_in`] of a few bytes, whose number is known when this is compiled.
     #[inline]
-    pub(crate) fn copy_in_few<const BYTES: usize>(&self, offset: usize, source: &[u8; BYTES]) {
+    pub fn copy_in_few<const BYTES: usize>(&self, offset: usize, source: &[u8; BYTES]) {
         const { assert!(BYTES % 8 == 0 && BYTES <= COPIED_AT_ONCE) };
         store_words(self.slice(offset, BYTES / 8), source);
     }
@@ -405,7 +404,7 @@ impl Region {
     ///
     /// What was copied may be torn if the memory was given to a new group meanwhile; the caller
     /// finds out by the state that it re-reads afterwards.
-    pub(crate) fn copy_out(&self, offset: usize, target: &mut [u8]) {
+    pub fn copy_out(&self, offset: usize, target: &mut [u8]) {
         assert_eq!(target.len() % 8, 0);
         let words = self.slice::<PageWord>(offset, target.len() / 8);
         for (words, bytes) in words.chunks(COPIED_AT_ONCE / 8).zip(target.chunks_mut(COPIED_AT_ONCE)) {
@@ -419,24 +418,25 @@ impl Region {
 
     /// Page memory as a slice, for reading while nobody stores to it.
     ///
-    /// The caller holds the state (a sealed and filled group, a full segment buffer, the stage-out
-    /// lane) that keeps every [`Self::copy_in`] and [`Self::lease_mut`] away from these bytes.
-    pub(crate) fn lease(&self, offset: usize, bytes: usize) -> &[u8] {
+    /// # Safety
+    /// As long as the slice lives, some state that the caller holds keeps every [`Self::copy_in`] and
+    /// [`Self::lease_mut`], of any process, away from these bytes.
+    pub unsafe fn lease(&self, offset: usize, bytes: usize) -> &[u8] {
         self.check::<u8>(offset, bytes);
-        // SAFETY: in bounds (checked) and initialised (zeroed at creation); no store happens while
-        // the state named above is held, and concurrent `copy_out` only loads.
+        // SAFETY: in bounds (checked) and initialised; by the caller no store happens, and concurrent
+        // `copy_out` only loads.
         unsafe { std::slice::from_raw_parts(self.base.as_ptr().wrapping_add(offset), bytes) }
     }
 
     /// Page memory as a slice to be filled by a read.
     ///
-    /// Only for the stage-out buffer, which belongs to the one job that reads the front and is
-    /// never the target of a lookup; the job is neither copied nor cloned.
+    /// # Safety
+    /// As long as the slice lives, some state that the caller holds keeps everybody else away from these bytes,
+    /// in this process and in others.
     #[allow(clippy::mut_from_ref)]
-    pub(crate) fn lease_mut(&self, offset: usize, bytes: usize) -> &mut [u8] {
+    pub unsafe fn lease_mut(&self, offset: usize, bytes: usize) -> &mut [u8] {
         self.check::<u8>(offset, bytes);
-        // SAFETY: in bounds (checked); the lane's state makes the caller the only one who touches
-        // these bytes until the job is completed.
+        // SAFETY: in bounds (checked), and by the caller nobody else touches these bytes.
         unsafe { std::slice::from_raw_parts_mut(self.base.as_ptr().wrapping_add(offset), bytes) }
     }
 }
@@ -444,7 +444,7 @@ impl Region {
 /// Which of the 16 bytes of some words equal `byte`: one bit each, that of the first byte the lowest.
 #[cfg(all(target_arch = "x86_64", not(miri), not(feature = "interleave")))]
 #[inline(always)]
-pub(crate) fn equal_bytes(words: &[AtomicU32; 4], byte: u8) -> u32 {
+pub fn equal_bytes(words: &[AtomicU32; 4], byte: u8) -> u32 {
     use std::arch::x86_64::{__m128i, _mm_movemask_epi8, _mm_set1_epi8};
     // SAFETY: every processor of this architecture has SSE2. The assembly reads the words and nothing else,
     // which is to others as if they were loaded relaxed, one after the other.
@@ -467,7 +467,7 @@ pub(crate) fn equal_bytes(words: &[AtomicU32; 4], byte: u8) -> u32 {
 /// Which of the 16 bytes of some words equal `byte`: one bit each, that of the first byte the lowest.
 #[cfg(not(all(target_arch = "x86_64", not(miri), not(feature = "interleave"))))]
 #[inline]
-pub(crate) fn equal_bytes(words: &[AtomicU32; 4], byte: u8) -> u32 {
+pub fn equal_bytes(words: &[AtomicU32; 4], byte: u8) -> u32 {
     let bytes = words.iter().flat_map(|word| word.load(Ordering::Relaxed).to_le_bytes());
     bytes.enumerate().fold(0, |mask, (index, found)| mask | u32::from(found == byte) << index)
 }
@@ -498,8 +498,8 @@ pub fn prefetch<T>(value: &T) {
 pub fn prefetch<T>(_value: &T) {}
 
 /// Memory on the heap that outlives what is built in it, for those who simulate servers: one region after the
-/// other, or one for each process, over the same bytes. As with memory that processes share, whoever recovers
-/// a tier in it has made sure that nobody uses another one there.
+/// other, or one for each process, over the same bytes. As with memory that processes share, whoever builds an
+/// engine in it has made sure that nobody uses another one there.
 #[derive(Clone)]
 pub struct LastingMemory(std::sync::Arc<Region>);
 
@@ -530,9 +530,7 @@ impl Drop for Region {
     fn drop(&mut self) {
         match self.memory {
             // SAFETY: allocated in `heap` with this layout and not freed before.
-            Memory::Heap(layout) => unsafe { dealloc(self.base.as_ptr(), layout) },
-            // SAFETY: mapped in `mapped` with this length and not given back before.
-            Memory::Mapped { start, bytes } => drop(unsafe { libc::munmap(start, bytes) }),
+            Memory::Heap { start, layout } => unsafe { dealloc(start.as_ptr(), layout) },
             Memory::Raw | Memory::Owned { .. } => {}
         }
     }
