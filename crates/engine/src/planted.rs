@@ -747,6 +747,9 @@ bugs! {
         /// An opening that starts for the sake of reads leaves the second copy of its superblock in the
         /// device's cache. It was so once. (The volume's part.)
         ReadStartUnflushed,
+        /// An empty file in the place of a flash file is replaced though an SQLite has it open. It was so once.
+        /// (SQLite's part.)
+        EmptyDatabaseReplaced,
         /// An opening or a change of flash files that is refused removes whatever has the name of the file
         /// that it has made. It was so once. (SQLite's part.)
         RemovedByName,
@@ -814,6 +817,18 @@ bugs! {
         /// somebody had just then keeps all of them from being changed. It was so once. (The part of the
         /// SQLite front.)
         OthersSoughtOnce,
+        /// A database that somebody is just putting back is attached by a change of another one of its tier. (The
+        /// part of the SQLite front.)
+        ComingFileAttached,
+        /// A copy that stands beside the database that is opened takes the place of one of its tier that somebody
+        /// else has just then. It was so once. (The part of the SQLite front.)
+        CopyTakenForHeld,
+        /// A rollback journal is begun before anybody has asked whether the database can be changed. It was so
+        /// once. (The part of the SQLite front.)
+        JournalUnprepared,
+        /// A transaction of several databases is committed by the removal of its super-journal through another
+        /// VFS, without what a killed process leaves behind. It was so once. (The part of the SQLite front.)
+        SuperJournalUnseen,
         /// A tier with clean pages of files in a folder that cannot be written is closed with an error. It
         /// was so once. (The volume's part.)
         ReadOnlyCloseFails,

@@ -70,6 +70,7 @@ pub(crate) const FCNTL_POWERSAFE_OVERWRITE: c_int = 13;
 pub(crate) const FCNTL_PRAGMA: c_int = 14;
 pub(crate) const FCNTL_TEMPFILENAME: c_int = 16;
 pub(crate) const FCNTL_HAS_MOVED: c_int = 20;
+pub(crate) const FCNTL_SYNC: c_int = 21;
 pub(crate) const FCNTL_COMMIT_PHASETWO: c_int = 22;
 pub(crate) const FCNTL_EXTERNAL_READER: c_int = 40;
 
@@ -226,6 +227,7 @@ mod tests {
         assert_eq!(super::FCNTL_CHUNK_SIZE, theirs::SQLITE_FCNTL_CHUNK_SIZE);
         assert_eq!(super::FCNTL_TEMPFILENAME, theirs::SQLITE_FCNTL_TEMPFILENAME);
         assert_eq!(super::FCNTL_COMMIT_PHASETWO, theirs::SQLITE_FCNTL_COMMIT_PHASETWO);
+        assert_eq!(super::FCNTL_SYNC, theirs::SQLITE_FCNTL_SYNC);
         assert_eq!(super::FCNTL_HAS_MOVED, theirs::SQLITE_FCNTL_HAS_MOVED);
         assert_eq!(super::FCNTL_EXTERNAL_READER, theirs::SQLITE_FCNTL_EXTERNAL_READER);
         assert_eq!(super::FCNTL_POWERSAFE_OVERWRITE, theirs::SQLITE_FCNTL_POWERSAFE_OVERWRITE);

@@ -252,6 +252,15 @@ impl Database {
         self.has_entered_logs() && !unpoisoned(&self.log_directory).named
     }
 
+    /// Before a rollback journal is begun: where it holds something, the database cannot be read before it has
+    /// been rolled back, which changes it. So what would refuse a change does so now.
+    pub(crate) fn journal_begins(&self) -> Result<(), Error> {
+        if !self.writable || planted::is(Bug::JournalUnprepared) {
+            return Ok(());
+        }
+        mount::once_more(&self.mount, &self.path, || Ok(self.file.prepare()?))
+    }
+
     /// Before a log is written: what says whose it is, is durable. With a log that a crash leaves the
     /// database has to be used again, so this is a change of the tier like any other. Says whether what is in
     /// the log directory was made durable for that.
@@ -410,11 +419,7 @@ impl Connection {
     /// A change of the database, made once more if the others of the tier that it was refused for can be had
     /// by now. The caller has nothing in hand.
     fn change(&self, change: impl Fn() -> Result<(), Error>) -> Result<(), Error> {
-        let db = &*self.database;
-        change().or_else(|error| match mount::may_succeed_now(&error, &db.mount, &db.path) {
-            true => change(),
-            false => Err(error),
-        })
+        mount::once_more(&self.database.mount, &self.database.path, change)
     }
 
     fn write_known(&self, buf: &[u8], offset: u64) -> Result<(), Error> {

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mezzanine_device::fork::KeptFromChildren;
-use mezzanine_device::{Capabilities, Device, DeviceError, FileDevice, Request};
+use mezzanine_device::{Capabilities, Device, DeviceError, DirectIo, FileDevice, Request};
 use mezzanine_engine::planted::{self, Bug};
 
 use crate::error::Error;
@@ -113,7 +113,10 @@ impl Descriptor {
         let device = match open {
             Open::Device(device) => device,
             Open::File(file) => {
-                let options = mezzanine_device::OpenOptions { write: writable, ..Default::default() };
+                // A second descriptor, past the page cache, is closed again where the file system cannot give
+                // that: nobody here has a lock then, but on a file that is locked together with other readers.
+                let direct = if writable { DirectIo::default() } else { DirectIo::Never };
+                let options = mezzanine_device::OpenOptions { write: writable, direct, ..Default::default() };
                 FileDevice::of_file(file, path, &options)
                     .map_err(|source| Error::device("open", path.display(), source))?
             }

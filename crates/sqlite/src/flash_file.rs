@@ -146,22 +146,27 @@ fn refuse_database(flash: &Path) -> Result<(), Error> {
         let advice = "name another file; one that nobody needs any more has to be removed first";
         Err(Error::new(ErrorKind::BadParameter, "use", flash.display(), reason).advise(advice))
     };
-    let wish = Wish { writable: false, create: false, exclusive: false };
-    let lock = match ProcessLock::acquire(flash, wish) {
-        Ok(Acquired::Locked(lock)) => lock,
-        // On a file system without locks nobody has any, and what else is wrong is met again.
-        Err(_) => return Ok(()),
-        Ok(Acquired::HeldElsewhere) => {
-            let reason = "it is in use by an SQLite, or another process opens it just now";
-            let error = Error::new(ErrorKind::Busy, "use", flash.display(), reason);
-            return Err(error.advise("try again; if it is a database, name another file"));
-        }
-    };
+    let Some(lock) = keep_sqlite_out(flash)? else { return Ok(()) };
     // What cannot be read is met again.
     let head: [u8; 64] = lock.file().head().unwrap_or([0; 64]);
     match IN_USE.iter().find(|(begin, _)| head.starts_with(begin)) {
         Some((_, what)) => refuse(what),
         None => Ok(()),
+    }
+}
+
+/// The lock of whoever has a database alone, in case this is one. None on a file system without locks, where
+/// nobody has any; what else is wrong is met again.
+fn keep_sqlite_out(flash: &Path) -> Result<Option<ProcessLock>, Error> {
+    let wish = Wish { writable: false, create: false, exclusive: false };
+    match ProcessLock::acquire(flash, wish) {
+        Ok(Acquired::Locked(lock)) => Ok(Some(lock)),
+        Err(_) => Ok(None),
+        Ok(Acquired::HeldElsewhere) => {
+            let reason = "it is in use by an SQLite, or another process opens it just now";
+            let error = Error::new(ErrorKind::Busy, "use", flash.display(), reason);
+            Err(error.advise("try again; if it is a database, name another file"))
+        }
     }
 }
 
@@ -215,6 +220,9 @@ fn give_name(unfinished: &Path, flash: &Path) -> Result<bool, Error> {
     let options = OpenOptions { write: true, exclusive_lock: true, ..OpenOptions::default() };
     match fs::metadata(flash) {
         Ok(found) => {
+            // It may be a database that somebody is about to fill.
+            let alone = !planted::is(Bug::EmptyDatabaseReplaced);
+            let _alone = if alone { keep_sqlite_out(flash)? } else { None };
             let empty = FileDevice::open(flash, &options);
             let empty =
                 empty.map_err(|source| Error::device("make the flash file", flash.display(), source))?;

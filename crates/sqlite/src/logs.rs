@@ -224,7 +224,11 @@ fn take_over(database: &Path) -> Result<Taken, Error> {
                 Err(error) if is_full(&error) && is_cold(&usual_journal(database)).map_err(failed)? => {
                     return Ok(Taken::Absent);
                 }
-                made => made.and_then(|()| share_directory(database, &directory)).map_err(failed)?,
+                made => made
+                    .and_then(|()| share_directory(database, &directory))
+                    .map_err(|source| failed(source).advise(
+                        "a tier keeps logs and a sidecar beside the database: let this user write the folder, or open it without a tier (vfs=unix)",
+                    ))?,
             }
             made = true;
         }

@@ -11,7 +11,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant, SystemTime};
 
 use mezzanine_device::{Device, DeviceError};
 use mezzanine_engine::planted::{self, Bug};
@@ -19,7 +19,7 @@ use mezzanine_volume::{AttachOptions, HeaderGuard, PathSidecar, Volume, VolumeEr
 
 use self::flash::{open_flash, remove_unused_flash};
 pub(crate) use self::flash::{replace_flash, sized, with_wishes};
-pub(crate) use self::others::{attach_unopened, may_succeed_now};
+pub(crate) use self::others::{attach_unopened, may_succeed_now, once_more};
 use crate::database::Database;
 use crate::database_file::{Asked, FileId, ProcessLock, closing};
 use crate::error::{Error, ErrorKind};
@@ -55,6 +55,10 @@ pub(crate) struct Mount {
     drained_at_close: AtomicBool,
     /// Whether the other databases of the tier were looked for.
     others_sought: AtomicBool,
+    /// When it came into use.
+    since: SystemTime,
+    /// When its other databases were last waited for, and some were not to be had.
+    waited_in_vain: Mutex<Option<Instant>>,
     /// Whether somebody was told which databases are missing.
     told: AtomicBool,
 }
@@ -105,6 +109,8 @@ impl Mount {
             owned: false,
             drained_at_close: AtomicBool::new(false),
             others_sought: AtomicBool::new(false),
+            since: SystemTime::now(),
+            waited_in_vain: Mutex::default(),
             told: AtomicBool::new(false),
         })
     }
@@ -385,10 +391,15 @@ fn same_tier(
 ) -> Result<(), Error> {
     let name = attached.database.path();
     if name != path {
-        let reason = format!("it is open as {}, and its logs are named after that", name.display());
-        return Err(
-            Error::new(ErrorKind::Busy, "open", path.display(), reason).advise("open it by that name")
-        );
+        let (reason, advice) = match attached.connections {
+            0 => (
+                "its tier, which other databases have in use, knows it as",
+                "close those, or open it by that name",
+            ),
+            _ => ("its logs are named after that: it is open as", "open it by that name"),
+        };
+        let reason = format!("{reason} {}", name.display());
+        return Err(Error::new(ErrorKind::Busy, "open", path.display(), reason).advise(advice));
     }
     let same = match (mount, &params.flash) {
         (Some(mount), _) => Arc::ptr_eq(mount, &attached.mount),

@@ -181,6 +181,24 @@ fn nor_may_it_be_in_the_place_of_a_part_of_another_database() {
     assert_eq!(count(&app, "SELECT count(*) FROM t"), 0);
 }
 
+/// Was found by trial: an empty database in which an SQLite without a tier has begun a transaction was replaced,
+/// and what that committed went with it.
+#[test]
+fn an_empty_database_in_use_is_no_place_for_a_flash_file() {
+    mezzanine_engine::planted::only_with(&[mezzanine_engine::planted::Bug::EmptyDatabaseReplaced], || {
+        let folder = Folder::new();
+        register();
+        let path = folder.file("plain.db");
+        let stock = Connection::open(&path).unwrap();
+        stock.execute_batch("BEGIN IMMEDIATE; CREATE TABLE t (a)").unwrap();
+        let opened = Connection::open_with_flags(uri(&folder.file("app.db"), &path, ""), flags());
+        stock.execute_batch("COMMIT").unwrap();
+        drop((opened, stock));
+        Connection::open(&path)
+            .is_ok_and(|stock| stock.query_row("SELECT count(*) FROM t", [], |row| row.get(0)) == Ok(0))
+    });
+}
+
 /// An opening is refused, for its logs or for the recording that it is to make.
 #[test]
 fn a_refused_opening_leaves_no_flash_file_and_no_database() {

@@ -1,12 +1,12 @@
 //! The other databases of a tier: as long as one that may have pages there is not attached, none is changed.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, unsafe_code)]
 
 mod support;
 
 use mezzanine_engine::planted::{Bug, only_with};
 use rusqlite::{Connection, OpenFlags};
-use support::{Folder, count, open, pragma_text};
+use support::{Folder, count, flags, journal_mode, open, pragma_text, register, uri};
 
 /// Two databases whose tier is closed, and knows both.
 fn two_databases() -> Folder {
@@ -59,6 +59,97 @@ fn nor_for_what_is_asked_of_the_tier() {
         assert!(!meanwhile);
         afterwards
     });
+}
+
+/// A database that is put back under its name, byte by byte, is left alone until it is there.
+#[test]
+fn a_database_that_is_coming_back_is_waited_for() {
+    only_with(&[Bug::ComingFileAttached], || {
+        let folder = two_databases();
+        let path = folder.file("other.db");
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        let app = open(&folder, "app.db");
+        app.execute_batch("INSERT INTO t VALUES (1)").unwrap_err();
+        std::fs::write(&path, &whole[..whole.len() / 2]).unwrap();
+        let half = app.execute_batch("INSERT INTO t VALUES (2)").is_ok();
+        std::fs::write(&path, &whole).unwrap();
+        // As if some seconds had gone.
+        let file = std::fs::File::options().write(true).open(&path).unwrap();
+        file.set_modified(std::time::SystemTime::now() - std::time::Duration::from_secs(60)).unwrap();
+        let put_back = app.execute_batch("INSERT INTO t VALUES (3)").is_ok();
+        !half && put_back
+    });
+}
+
+/// Was found by trial: the copy was taken for the database, which was refused from then on.
+#[test]
+fn a_copy_does_not_take_the_place_of_a_database_that_is_held() {
+    only_with(&[Bug::CopyTakenForHeld], || {
+        let folder = Folder::new();
+        register();
+        let [here, there] = ["here", "there"].map(|name| {
+            std::fs::create_dir(folder.file(name)).unwrap();
+            folder.file(name)
+        });
+        let open = |path: &std::path::Path| {
+            Connection::open_with_flags(uri(path, &folder.file("flash.mezz"), ""), flags()).unwrap()
+        };
+        let (app, other) = (open(&here.join("app.db")), open(&there.join("other.db")));
+        app.execute_batch("CREATE TABLE t (a)").unwrap();
+        other.execute_batch("CREATE TABLE t (a)").unwrap();
+        drop((app, other));
+        for name in ["other.db", "other.db.mezzanine"] {
+            std::fs::copy(there.join(name), here.join(name)).unwrap();
+        }
+        let held = locked(&there.join("other.db"));
+        let app = open(&here.join("app.db"));
+        drop(held);
+        let other = Connection::open_with_flags(
+            uri(&there.join("other.db"), &folder.file("flash.mezz"), ""),
+            flags(),
+        );
+        let kept = other.is_ok_and(|other| other.execute_batch("INSERT INTO t VALUES (1)").is_ok());
+        drop(app);
+        kept
+    });
+}
+
+/// The lock of a reader of another process.
+fn locked(path: &std::path::Path) -> std::fs::File {
+    let file = std::fs::File::open(path).unwrap();
+    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
+    (lock.l_type, lock.l_whence) = (libc::F_RDLCK as i16, libc::SEEK_SET as i16);
+    (lock.l_start, lock.l_len) = (0x4000_0002, 510);
+    assert_eq!(unsafe { libc::fcntl(std::os::fd::AsRawFd::as_raw_fd(&file), libc::F_OFD_SETLK, &lock) }, 0);
+    file
+}
+
+/// Was found by trial: the journal of the change that was refused stayed, and could not be rolled back either, so
+/// that nothing could be read any more.
+#[test]
+fn what_a_refused_change_leaves_can_be_read() {
+    for mode in ["delete", "persist", "truncate", "memory", "wal"] {
+        let can_be_read = || {
+            let folder = two_databases();
+            let app = open(&folder, "app.db");
+            journal_mode(&app, mode);
+            app.execute_batch("INSERT INTO t VALUES (1)").unwrap();
+            drop(app);
+            let away = folder.file("away.db");
+            std::fs::rename(folder.file("other.db"), &away).unwrap();
+            let app = open(&folder, "app.db");
+            // In WAL mode it is in the log, and that is no change of the file.
+            assert!(app.execute_batch("INSERT INTO t VALUES (2)").is_ok() == (mode == "wal"));
+            let rows = |db: &Connection| db.query_row("SELECT count(*) FROM t", [], |row| row.get(0));
+            let read = rows(&app) == Ok(if mode == "wal" { 2 } else { 1 });
+            drop(app);
+            let read_again = rows(&open(&folder, "app.db")).is_ok();
+            read && read_again
+        };
+        let faults: &[Bug] = if ["memory", "wal"].contains(&mode) { &[] } else { &[Bug::JournalUnprepared] };
+        only_with(faults, can_be_read);
+    }
 }
 
 /// A database that is put back is one of the tier again, without anything being closed.

@@ -68,6 +68,13 @@ impl Shared {
         Ok(())
     }
 
+    /// See [`crate::VolumeFile::prepare`].
+    pub(crate) fn make_changeable(&self, file: &FileInner) -> Result<(), VolumeError> {
+        self.ensure_started()?;
+        let _changing = shared(&self.changing);
+        self.prepare(file, "write")
+    }
+
     /// Waits until the file may be changed, by whichever way.
     pub(crate) fn prepare(&self, file: &FileInner, operation: &'static str) -> Result<(), VolumeError> {
         loop {

@@ -29,6 +29,10 @@ use crate::report::{self, guarded, last_error};
 use crate::rules::Place;
 use crate::timing::{RealSync, Unsynced};
 
+/// Bytes that SQLite writes over the head of a rollback journal that has ended and stays (`zeroJournalHdr` in
+/// `pager.c`); the head of a new one is longer.
+const JOURNAL_END: usize = 28;
+
 /// Ends the name of a super-journal in a journal, and begins the headers of journals ("Database File Format",
 /// section 3).
 const JOURNAL_MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
@@ -381,6 +385,11 @@ unsafe extern "C" fn db_file_control(file: *mut File, operation: c_int, arg: *mu
             abi::FCNTL_SIZE_HINT | abi::FCNTL_CHUNK_SIZE => {}
             abi::FCNTL_PERSIST_WAL => number(&|out| flag(out, &connection.persist_wal)),
             abi::FCNTL_POWERSAFE_OVERWRITE => number(&|out| flag(out, &connection.powersafe)),
+            // A transaction of several databases is about to be committed by the removal of its super-journal
+            // (named here), which may be done by another VFS.
+            abi::FCNTL_SYNC if !arg.is_null() && !planted::is(Bug::SuperJournalUnseen) => {
+                return core.check(connection.database().hand_over(), abi::IOERR);
+            }
             // With neither a journal file nor locks that fall, this is where a commit is done.
             abi::FCNTL_COMMIT_PHASETWO => return core.check(connection.database().hand_over(), abi::IOERR),
             // Other processes are kept out.
@@ -649,6 +658,11 @@ impl OpenLog {
         }
     }
 
+    /// Before a rollback journal is begun, or begun anew.
+    fn journal_begins(&self) -> Result<(), Error> {
+        self.database.as_ref().and_then(Weak::upgrade).map_or(Ok(()), |database| database.journal_begins())
+    }
+
     /// Before the first write.
     fn begin(&mut self) -> Result<(), Error> {
         if !self.begun {
@@ -778,6 +792,12 @@ log_methods! {
     log_read = xRead(out: *mut c_void, amount: c_int, offset: i64), else abi::IOERR_READ, first |_, _, _, _| CONTINUE;
     log_write = xWrite(data: *const c_void, amount: c_int, offset: i64), else abi::IOERR_WRITE,
         first |log, data, amount, offset| {
+            // Whether a change can be had comes first: the log of one that is refused is empty.
+            if !log.is_wal && offset == 0 && amount as usize > JOURNAL_END {
+                if let Err(error) = log.journal_begins() {
+                    return log.core.fail(&error, full_or(&error, abi::IOERR_WRITE));
+                }
+            }
             if let Err(error) = log.begin() {
                 return log.core.fail(&error, full_or(&error, abi::IOERR_WRITE));
             }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
+use std::time::SystemTime;
 
 use mezzanine_device::Device;
 use mezzanine_engine::planted::{self, Bug};
@@ -90,7 +91,8 @@ pub(super) fn open_flash(
     let volume = Volume::open_as_found(device, |found| {
         page_size = found.page_size;
         VolumeConfig::new(with_wishes(found.clone(), params))
-    })?;
+    });
+    let volume = volume.inspect_err(|_| made.iter().for_each(MadeFile::remove))?;
     let name =
         canonical(flash).map_err(|source| Error::io("open the flash file", flash.display(), source))?;
     let mount = Mount {
@@ -102,6 +104,8 @@ pub(super) fn open_flash(
         owned: true,
         drained_at_close: AtomicBool::new(false),
         others_sought: AtomicBool::new(false),
+        since: SystemTime::now(),
+        waited_in_vain: Mutex::default(),
         told: AtomicBool::new(false),
     };
     Ok((mount, made))

@@ -5,14 +5,14 @@
 //! is attached when a change needs it.
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
 
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_volume::{PathSidecar, VolumeErrorKind};
 
-use super::{Attached, Mount, Registry, Wish, held_elsewhere, lock};
+use super::{Attached, Mount, Registry, Wish, changed, held_elsewhere, is_open, lock};
 use crate::database_file::{Asked, FileId, closing};
 use crate::error::{Error, ErrorKind};
 use crate::lineage::OfProcess;
@@ -30,7 +30,9 @@ pub(crate) fn attach_unopened(mount: &Arc<Mount>, path: &Path) -> Result<(), Err
     mount.refuse_in_child("attach", path)?;
     let mut waits = closing();
     loop {
-        match (attach_idle(&mut lock(), mount, path)?, waits.next()) {
+        // What the registry was asked for is let go of before anything is waited for.
+        let attempt = attach_idle(&mut lock(), mount, path)?;
+        match (attempt, waits.next()) {
             (Idle::Attached, _) => return Ok(()),
             (Idle::HeldElsewhere, Some(wait)) => std::thread::sleep(wait),
             (Idle::HeldElsewhere, None) => return Err(held_elsewhere(path)),
@@ -51,14 +53,37 @@ pub(super) fn is_for_others(error: &Error) -> bool {
     error.kind() == ErrorKind::Volume(VolumeErrorKind::FileNotAttached)
 }
 
+/// Makes a change, once more if the other databases of the tier that it was refused for can be had by now. The
+/// caller has nothing in hand.
+pub(crate) fn once_more(
+    mount: &Arc<Mount>,
+    database: &Path,
+    change: impl Fn() -> Result<(), Error>,
+) -> Result<(), Error> {
+    change().or_else(|error| match may_succeed_now(&error, mount, database) {
+        true => change(),
+        false => Err(error),
+    })
+}
+
 /// Whether what was refused with `error` is worth another attempt: it was for the sake of other databases of
 /// the tier, and those that were missing are attached now.
 pub(crate) fn may_succeed_now(error: &Error, mount: &Arc<Mount>, database: &Path) -> bool {
     if !is_for_others(error) || !mount.origin.is_here() || planted::is(Bug::OthersSoughtOnce) {
         return false;
     }
-    attach_others(mount, database, std::thread::sleep);
-    mount.volume.unattached_files().is_empty()
+    let vain = || mount.waited_in_vain.lock().unwrap_or_else(PoisonError::into_inner);
+    let waits = vain().is_none_or(|when| when.elapsed() > PATIENCE);
+    if waits {
+        attach_others(mount, database, std::thread::sleep);
+    } else {
+        lock().attach_others(mount, database);
+    }
+    let attached = mount.volume.unattached_files().is_empty();
+    if waits && !attached {
+        *vain() = Some(Instant::now());
+    }
+    attached
 }
 
 /// What somebody else has just now is waited for, with nothing in hand.
@@ -68,6 +93,20 @@ fn attach_others(mount: &Arc<Mount>, database: &Path, mut sleep: impl FnMut(Dura
         let Some(wait) = waits.next() else { return };
         sleep(wait);
     }
+}
+
+/// For so long nobody waits again for databases that were waited for in vain: they are asked for once.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// A file that is written by somebody else is whole when nobody has done so for this long.
+const COMING: Duration = Duration::from_secs(2);
+
+/// Whether somebody may just be putting the file back, under its name: what the tier wrote to it would be
+/// written over, and what is not there yet be taken for the end of the file.
+fn is_coming(mount: &Mount, path: &Path) -> bool {
+    let Ok(changed) = std::fs::metadata(path).and_then(|found| found.modified()) else { return false };
+    let lately = SystemTime::now().duration_since(changed).map_or(true, |ago| ago < COMING);
+    changed > mount.since && lately && !planted::is(Bug::ComingFileAttached)
 }
 
 /// What became of an attempt to attach a database that nobody has open here.
@@ -90,24 +129,27 @@ impl Registry {
             if is_named && !planted::is(Bug::CopiesTakeOriginals) {
                 continue;
             }
-            let mut attach = |path: &Path| match attach_idle(self, mount, path) {
-                Ok(Idle::Attached) => true,
-                Ok(Idle::HeldElsewhere) => {
-                    held = true;
-                    false
-                }
-                Err(_) => false,
-            };
             let is_there = *known != *database && known.exists() && !is_of_another_tier(mount, &known);
-            if is_there && attach(&known) {
-                continue;
+            // By the name that is in use now, where it has two.
+            let beside = known.file_name().map(|name| database.with_file_name(name));
+            let beside = beside.filter(|beside| beside != database && *beside != known);
+            let renamed = beside.as_ref().filter(|beside| FileId::of(beside) == FileId::of(&known));
+            let attempt = is_there.then(|| attach_idle(self, mount, renamed.unwrap_or(&known)));
+            match attempt {
+                Some(Ok(Idle::Attached)) => continue,
+                Some(Ok(Idle::HeldElsewhere)) => {
+                    held = true;
+                    // It is the one, and no copy of it is.
+                    if mount.number_of(&known) == Some(number) && !planted::is(Bug::CopyTakenForHeld) {
+                        continue;
+                    }
+                }
+                _ => {}
             }
             // A copy of the tier goes with copies of its databases, and what was moved with it was moved too:
             // they stand beside the one that was named. What else has that name there is none of ours.
-            let beside = known.file_name().map(|name| database.with_file_name(name));
-            let beside = beside.filter(|beside| beside != database && *beside != known);
             if let Some(beside) = beside.filter(|beside| mount.number_of(beside) == Some(number)) {
-                attach(&beside);
+                held |= matches!(attach_idle(self, mount, &beside), Ok(Idle::HeldElsewhere));
             }
         }
         held
@@ -118,8 +160,13 @@ impl Registry {
 /// there before any can leave it.
 fn attach_idle(registry: &mut Registry, mount: &Arc<Mount>, path: &Path) -> Result<Idle, Error> {
     let attached = FileId::of(path).and_then(|id| registry.databases.get(&id));
-    if attached.is_some_and(|attached| Arc::ptr_eq(&attached.mount, mount)) {
-        return Ok(Idle::Attached);
+    match attached {
+        Some(attached) if Arc::ptr_eq(&attached.mount, mount) => return Ok(Idle::Attached),
+        None if is_open(path) => return Err(changed(path, "another file has taken its place")),
+        _ => {}
+    }
+    if is_coming(mount, path) {
+        return Ok(Idle::HeldElsewhere);
     }
     let mut file = Asked::open(path, Wish { writable: true, create: false, exclusive: false })?;
     let Some(lock) = file.lock(path)? else { return Ok(Idle::HeldElsewhere) };
