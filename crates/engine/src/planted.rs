@@ -823,6 +823,9 @@ bugs! {
         /// A copy that stands beside the database that is opened takes the place of one of its tier that somebody
         /// else has just then. It was so once. (The part of the SQLite front.)
         CopyTakenForHeld,
+        /// A connection that has only read, and could not have its database alone, keeps new readers out. It was
+        /// so once. (The part of the SQLite front.)
+        ReaderLeftPending,
         /// A rollback journal is begun before anybody has asked whether the database can be changed. It was so
         /// once. (The part of the SQLite front.)
         JournalUnprepared,

@@ -7,15 +7,18 @@
 //!
 //! ```text
 //!   NONE -> SHARED -> RESERVED -> (PENDING) -> EXCLUSIVE        `lock`
-//!              \-------> (PENDING) ------------^                hot-journal rollback
+//!              \--------------------------------^             hot-journal rollback, WAL alone
 //!   any  -> SHARED | NONE                                       `unlock`
 //! ```
 //! PENDING is never asked for: it is where a connection waits for readers to leave on its way to EXCLUSIVE
-//! ("File Locking And Concurrency In SQLite Version 3"). Other processes are kept out altogether, by
+//! ("File Locking And Concurrency In SQLite Version 3"). From SHARED nobody waits: a connection that may keep
+//! its lock for ever (`locking_mode = exclusive`) would keep all new readers out (`unixLock` in `os_unix.c`). Other processes are kept out altogether, by
 //! [`ProcessLock`](crate::database_file::ProcessLock), so these locks live in memory.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
+
+use mezzanine_engine::planted::{self, Bug};
 
 use crate::abi;
 
@@ -76,8 +79,8 @@ impl LockTable {
         self.held.values().copied().max().unwrap_or(Level::None)
     }
 
-    /// Raises `who` to `wanted`. On the way to EXCLUSIVE a busy answer may leave PENDING behind, which keeps
-    /// new readers out until `who` tries again or unlocks.
+    /// Raises `who` to `wanted`. On the way from RESERVED to EXCLUSIVE a busy answer may leave PENDING behind,
+    /// which keeps new readers out until `who` tries again or unlocks.
     pub(crate) fn lock(&mut self, who: Holder, wanted: Level) -> Result<(), Busy> {
         let own = self.level(who);
         if own >= wanted {
@@ -91,7 +94,9 @@ impl LockTable {
             Level::Shared if others >= Level::Pending => None,
             Level::Reserved | Level::Exclusive if others >= Level::Reserved => None,
             Level::Exclusive if others >= Level::Shared => {
-                self.held.insert(who, Level::Pending);
+                if own >= Level::Reserved || planted::is(Bug::ReaderLeftPending) {
+                    self.held.insert(who, Level::Pending);
+                }
                 None
             }
             level => Some(level),
@@ -159,6 +164,19 @@ mod tests {
         t.lock(B, Level::Shared).unwrap();
     }
 
+    /// Was drawn: a connection with `locking_mode = exclusive` that could not have the database alone kept all
+    /// new readers out.
+    #[test]
+    fn a_reader_that_cannot_have_it_alone_keeps_nobody_out() {
+        planted::only_with(&[Bug::ReaderLeftPending], || {
+            let mut t = LockTable::default();
+            t.lock(A, Level::Shared).unwrap();
+            t.lock(B, Level::Shared).unwrap();
+            assert_eq!(t.lock(A, Level::Exclusive), Err(Busy));
+            t.lock(Holder(3), Level::Shared).is_ok()
+        });
+    }
+
     #[test]
     fn a_hot_journal_goes_from_shared_to_exclusive_at_once() {
         let mut t = LockTable::default();
@@ -173,6 +191,7 @@ mod tests {
         let mut t = LockTable::default();
         t.lock(A, Level::Shared).unwrap();
         t.lock(B, Level::Shared).unwrap();
+        t.lock(A, Level::Reserved).unwrap();
         assert_eq!(t.lock(A, Level::Exclusive), Err(Busy));
         assert_eq!(t.lock(B, Level::Exclusive), Err(Busy));
         assert_eq!(t.level(B), Level::Shared);
