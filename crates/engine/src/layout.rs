@@ -1,7 +1,7 @@
 //! Where everything lies in the region.
 
 use mezzanine_ground::counters::{STRIPES, Stripe};
-use mezzanine_ground::region::{REGION_ALIGNMENT, placed};
+use mezzanine_ground::region::{REGION_ALIGNMENT, arrayed};
 
 use crate::attach::HEADER_BYTES;
 use crate::bucket::{Bucket, PAGES_PER_BUCKET};
@@ -13,7 +13,7 @@ use crate::placed::PlacedLayout;
 use crate::returning::Returning;
 
 // What is gone to most often.
-placed!(Control = 0, Shard = 1, ChangeCounter = 2, Bucket = 3, Entry = 4);
+arrayed!(Control = 0, Shard = 1, ChangeCounter = 2, Bucket = 3, Entry = 4);
 
 /// Bytes of the host that every group summary carries.
 pub const NOTE_BYTES: usize = 192;

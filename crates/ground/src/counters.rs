@@ -9,7 +9,7 @@
 use std::cell::Cell;
 use std::sync::{Mutex, PoisonError};
 
-use crate::region::{PART_OF_COUNTERS, Placed, Region, Word, shared};
+use crate::region::{Arrayed, PART_OF_COUNTERS, Region, Word, shared};
 
 /// Lines for counts that threads may claim; one more is shared.
 pub const STRIPES: usize = 64;
@@ -28,7 +28,7 @@ const _: () = assert!(size_of::<Stripe>() == 64);
 shared!(Stripe);
 
 // SAFETY: the number is kept for this type.
-unsafe impl Placed for Stripe {
+unsafe impl Arrayed for Stripe {
     const PART: usize = PART_OF_COUNTERS;
 }
 

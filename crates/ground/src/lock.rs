@@ -32,7 +32,13 @@ impl SpinLock {
     ///
     /// # Panics
     /// If the lock is poisoned.
+    #[inline]
     pub fn lock(&self, owner: u32) -> Guard<'_> {
+        self.try_lock(owner).unwrap_or_else(|| self.wait(owner))
+    }
+
+    #[cold]
+    fn wait(&self, owner: u32) -> Guard<'_> {
         let mut rounds = 0;
         loop {
             if let Some(guard) = self.try_lock(owner) {
@@ -47,6 +53,7 @@ impl SpinLock {
     ///
     /// # Panics
     /// If the lock is poisoned.
+    #[inline]
     pub fn try_lock(&self, owner: u32) -> Option<Guard<'_>> {
         debug_assert!(owner != FREE && owner != POISONED);
         match self.0.compare_exchange(FREE, owner, Ordering::Acquire, Ordering::Relaxed) {
@@ -59,6 +66,7 @@ impl SpinLock {
     }
 
     /// The owner that holds the lock now.
+    #[inline]
     pub fn holder(&self) -> Option<u32> {
         match self.0.load(Ordering::Acquire) {
             FREE | POISONED => None,
@@ -80,12 +88,14 @@ impl SpinLock {
 
 impl Guard<'_> {
     /// Whether a panic has come up since the lock was taken, so that dropping it poisons the lock.
+    #[inline]
     pub fn poisons(&self) -> bool {
         !self.unwinding && std::thread::panicking()
     }
 }
 
 impl Drop for Guard<'_> {
+    #[inline]
     fn drop(&mut self) {
         if self.poisons() {
             self.word.store(POISONED, Ordering::Release);

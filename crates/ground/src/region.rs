@@ -15,7 +15,7 @@ use std::marker::PhantomData;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicU64 as PlainU64, Ordering};
 
-pub use crate::{placed, shared, states};
+pub use crate::{arrayed, shared, states};
 
 use crate::interleave::{AtomicU32, AtomicU64, word_point};
 
@@ -66,12 +66,12 @@ pub unsafe trait Shared {}
 ///
 /// # Safety
 /// No other type has the same `PART`.
-pub unsafe trait Placed: Shared {
+pub unsafe trait Arrayed: Shared {
     /// Which of the arrays: below [`PARTS`], and not [`PART_OF_COUNTERS`].
     const PART: usize;
 }
 
-/// How many types of one region can be [`Placed`].
+/// How many types of one region can be [`Arrayed`].
 pub const PARTS: usize = 6;
 
 /// That of [`crate::counters::Stripe`].
@@ -86,16 +86,16 @@ struct Part {
 
 const NOWHERE: Part = Part { base: NonNull::dangling(), count: 0 };
 
-/// Declares types [`Shared`] and [`Placed`], all of a region in one place for their numbers to differ: as
+/// Declares types [`Shared`] and [`Arrayed`], all of a region in one place for their numbers to differ: as
 /// unsafe as to implement both by hand.
 #[macro_export]
-macro_rules! placed {
+macro_rules! arrayed {
     ($($type:ty = $part:literal),+) => {
         $(
             // SAFETY: every use names a type as the description of `shared` demands.
             unsafe impl $crate::region::Shared for $type {}
             // SAFETY: the only use for a region lists all of its types with different numbers.
-            unsafe impl $crate::region::Placed for $type {
+            unsafe impl $crate::region::Arrayed for $type {
                 const PART: usize = {
                     assert!($part < $crate::region::PARTS && $part != $crate::region::PART_OF_COUNTERS);
                     $part
@@ -336,14 +336,14 @@ impl Region {
     }
 
     /// Says where the values of a type lie.
-    pub fn place<T: Placed>(&mut self, offset: usize, count: usize) {
+    pub fn place<T: Arrayed>(&mut self, offset: usize, count: usize) {
         let base = NonNull::from(self.slice::<T>(offset, count)).cast();
         self.parts[T::PART] = Part { base, count };
     }
 
     /// The `index`th value of a type, if there are so many.
     #[inline(always)]
-    pub fn at<T: Placed>(&self, index: usize) -> Option<&T> {
+    pub fn at<T: Arrayed>(&self, index: usize) -> Option<&T> {
         let part = &self.parts[T::PART];
         // SAFETY: `place` has checked the array, which is the region's own, for this type and no other; the
         // rest as for `slice`.
@@ -351,7 +351,7 @@ impl Region {
     }
 
     /// Has the processor fetch the `index`th value of a type, where it can be told to.
-    pub fn prefetch<T: Placed>(&self, index: usize) {
+    pub fn prefetch<T: Arrayed>(&self, index: usize) {
         #[cfg(all(target_arch = "x86_64", not(miri)))]
         if let Some(value) = self.at::<T>(index) {
             use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
