@@ -4,8 +4,9 @@ use std::ptr::NonNull;
 
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Asks the kernel to use huge pages for this memory from the next touch on: lookups in a large directory would
-/// else also miss the processor's table of translations. Where it has none, and of little memory, small pages do.
+/// Asks the kernel to use huge pages for this memory from the next touch on: lookups in a large directory
+/// would else also miss the processor's table of translations. Where it has none, and of little memory, small
+/// pages do.
 ///
 /// # Panics
 /// If the memory does not begin at a page.

@@ -1,5 +1,5 @@
-//! Page memory that is borrowed as slices: which state keeps everybody else away meanwhile. All `unsafe` of the
-//! crate is here, but for what declares the types of the region.
+//! Page memory that is borrowed as slices: which state keeps everybody else away meanwhile. All `unsafe` of
+//! the crate is here, but for what declares the types of the region.
 
 use mezzanine_ground::region::Region;
 
@@ -8,15 +8,15 @@ use crate::tier::Tier;
 impl Tier {
     /// Bytes of a group in staging memory that is sealed and filled.
     pub(crate) fn staged_bytes(&self, memory: usize, bytes: usize) -> &[u8] {
-        // SAFETY: nothing is copied into a group once it is filled, but a header before these bytes, until it has
-        // been flushed and retired; and only the one job that writes it comes here.
+        // SAFETY: nothing is copied into a group once it is filled, but a header before these bytes, until it
+        // has been flushed and retired; and only the one job that writes it comes here.
         unsafe { self.region.lease(memory, bytes) }
     }
 
     /// Bytes of a segment buffer that is full.
     pub(crate) fn buffered_segment(&self, memory: usize, bytes: usize) -> &[u8] {
-        // SAFETY: a full buffer is taken by no record until it has been written, and only the one job that writes
-        // it completes its header, before it is handed out.
+        // SAFETY: a full buffer is taken by no record until it has been written, and only the one job that
+        // writes it completes its header, before it is handed out.
         unsafe { self.region.lease(memory, bytes) }
     }
 
@@ -39,7 +39,7 @@ impl Tier {
 
 /// Bytes of slot blocks that the job has in hand.
 pub(crate) fn slot_blocks(region: &Region, memory: usize, bytes: usize) -> &[u8] {
-    // SAFETY: blocks are copied into the buffer before the job that writes them is handed out, and into the same
-    // place not before that is completed.
+    // SAFETY: blocks are copied into the buffer before the job that writes them is handed out, and into the
+    // same place not before that is completed.
     unsafe { region.lease(memory, bytes) }
 }

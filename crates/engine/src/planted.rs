@@ -741,14 +741,14 @@ bugs! {
         /// An opening that is refused leaves the flash file that it has made. It was so once. (SQLite's
         /// part.)
         UnusedFlashLeft,
-        /// Where no change of a tier needs a flush, the second copy of the superblock of an opening that starts
-        /// waits for one. It was so once. (The volume's part.)
+        /// Where no change of a tier needs a flush, the second copy of the superblock of an opening that
+        /// starts waits for one. It was so once. (The volume's part.)
         CleanStartInPassing,
         /// An opening that starts for the sake of reads leaves the second copy of its superblock in the
         /// device's cache. It was so once. (The volume's part.)
         ReadStartUnflushed,
-        /// An empty file in the place of a flash file is replaced though an SQLite has it open. It was so once.
-        /// (SQLite's part.)
+        /// An empty file in the place of a flash file is replaced though an SQLite has it open. It was so
+        /// once. (SQLite's part.)
         EmptyDatabaseReplaced,
         /// An opening or a change of flash files that is refused removes whatever has the name of the file
         /// that it has made. It was so once. (SQLite's part.)
@@ -817,20 +817,21 @@ bugs! {
         /// somebody had just then keeps all of them from being changed. It was so once. (The part of the
         /// SQLite front.)
         OthersSoughtOnce,
-        /// A database that somebody is just putting back is attached by a change of another one of its tier. (The
-        /// part of the SQLite front.)
+        /// A database that somebody is just putting back is attached by a change of another one of its tier.
+        /// (The part of the SQLite front.)
         ComingFileAttached,
-        /// A copy that stands beside the database that is opened takes the place of one of its tier that somebody
-        /// else has just then. It was so once. (The part of the SQLite front.)
+        /// A copy that stands beside the database that is opened takes the place of one of its tier that
+        /// somebody else has just then. It was so once. (The part of the SQLite front.)
         CopyTakenForHeld,
-        /// A connection that has only read, and could not have its database alone, keeps new readers out. It was
-        /// so once. (The part of the SQLite front.)
+        /// A connection that has only read, and could not have its database alone, keeps new readers out. It
+        /// was so once. (The part of the SQLite front.)
         ReaderLeftPending,
-        /// A rollback journal is begun before anybody has asked whether the database can be changed. It was so
-        /// once. (The part of the SQLite front.)
+        /// A rollback journal is begun before anybody has asked whether the database can be changed. It was
+        /// so once. (The part of the SQLite front.)
         JournalUnprepared,
-        /// A transaction of several databases is committed by the removal of its super-journal through another
-        /// VFS, without what a killed process leaves behind. It was so once. (The part of the SQLite front.)
+        /// A transaction of several databases is committed by the removal of its super-journal through
+        /// another VFS, without what a killed process leaves behind. It was so once. (The part of the SQLite
+        /// front.)
         SuperJournalUnseen,
         /// A tier with clean pages of files in a folder that cannot be written is closed with an error. It
         /// was so once. (The volume's part.)

@@ -32,7 +32,8 @@ unsafe impl Arrayed for Stripe {
     const PART: usize = PART_OF_COUNTERS;
 }
 
-/// Counts what a thread of a process has done: event number `event`. `owner`, which is not 0, names the process.
+/// Counts what a thread of a process has done: event number `event`. `owner`, which is not 0, names the
+/// process.
 ///
 /// # Panics
 /// If `event` is not below [`EVENTS`], or the region has no lines.

@@ -1,7 +1,7 @@
 //! What the cache engines of Mezzanine stand on.
 //!
 //! An engine keeps its state in one [`Region`](region::Region) of memory, which processes may share: words,
-//! [locks](lock) that tell when their owner died, [counters](counters) that cost nothing to speak of, and the
+//! [locks](lock) that tell when their owner died, [`counters`] that cost nothing to speak of, and the
 //! structures of [replacement policies](replacement) over plain frame numbers. Hosts take what their threads
 //! share from [`interleave`], so that tests explore the orders in which those go on; [`failpoint`]s are where
 //! tests have a process die.

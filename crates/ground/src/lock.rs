@@ -1,8 +1,9 @@
 //! A spin lock that works between processes and tells when its owner died.
 //!
-//! Critical sections are a few hundred instructions and never call the host, so spinning is cheaper
-//! than sleeping. A panic inside a critical section poisons the lock: the region can no longer be
-//! trusted and is built anew. So does whoever finds that a process has died inside one ([`SpinLock::poison`]). Whoever waits for a poisoned lock panics; poison is never washed off.
+//! Critical sections are a few hundred instructions and never call the host, so spinning is cheaper than
+//! sleeping. A panic inside a critical section poisons the lock: the region can no longer be trusted and is
+//! built anew. So does whoever finds that a process has died inside one ([`SpinLock::poison`]). Whoever waits
+//! for a poisoned lock panics; poison is never washed off.
 
 use std::sync::atomic::Ordering;
 

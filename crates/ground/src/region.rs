@@ -123,8 +123,8 @@ unsafe impl Shared for PageWord {}
 struct PageWord(PlainU64);
 
 /// Declares a type [`Shared`], as unsafe as to implement that by hand: the type is `repr(C)`, at most
-/// 64-aligned and made of `Word`, `StateWord`, the atomics of [`crate::interleave`] and `SpinLock` only, all of
-/// which are valid when zero.
+/// 64-aligned and made of `Word`, `StateWord`, the atomics of [`crate::interleave`] and `SpinLock` only, all
+/// of which are valid when zero.
 #[macro_export]
 macro_rules! shared {
     ($($type:ty),+) => {
@@ -431,8 +431,8 @@ impl Region {
     /// Page memory as a slice to be filled by a read.
     ///
     /// # Safety
-    /// As long as the slice lives, some state that the caller holds keeps everybody else away from these bytes,
-    /// in this process and in others.
+    /// As long as the slice lives, some state that the caller holds keeps everybody else away from these
+    /// bytes, in this process and in others.
     #[allow(clippy::mut_from_ref)]
     pub unsafe fn lease_mut(&self, offset: usize, bytes: usize) -> &mut [u8] {
         self.check::<u8>(offset, bytes);
@@ -498,8 +498,8 @@ pub fn prefetch<T>(value: &T) {
 pub fn prefetch<T>(_value: &T) {}
 
 /// Memory on the heap that outlives what is built in it, for those who simulate servers: one region after the
-/// other, or one for each process, over the same bytes. As with memory that processes share, whoever builds an
-/// engine in it has made sure that nobody uses another one there.
+/// other, or one for each process, over the same bytes. As with memory that processes share, whoever builds
+/// an engine in it has made sure that nobody uses another one there.
 #[derive(Clone)]
 pub struct LastingMemory(std::sync::Arc<Region>);
 

@@ -252,8 +252,8 @@ impl Database {
         self.has_entered_logs() && !unpoisoned(&self.log_directory).named
     }
 
-    /// Before a rollback journal is begun: where it holds something, the database cannot be read before it has
-    /// been rolled back, which changes it. So what would refuse a change does so now.
+    /// Before a rollback journal is begun: where it holds something, the database cannot be read before it
+    /// has been rolled back, which changes it. So what would refuse a change does so now.
     pub(crate) fn journal_begins(&self) -> Result<(), Error> {
         if !self.writable || planted::is(Bug::JournalUnprepared) {
             return Ok(());

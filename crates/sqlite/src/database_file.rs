@@ -114,7 +114,8 @@ impl Descriptor {
             Open::Device(device) => device,
             Open::File(file) => {
                 // A second descriptor, past the page cache, is closed again where the file system cannot give
-                // that: nobody here has a lock then, but on a file that is locked together with other readers.
+                // that: nobody here has a lock then, but on a file that is locked together with other
+                // readers.
                 let direct = if writable { DirectIo::default() } else { DirectIo::Never };
                 let options = mezzanine_device::OpenOptions { write: writable, direct, ..Default::default() };
                 FileDevice::of_file(file, path, &options)

@@ -33,11 +33,7 @@ pub(crate) fn is_fresh(flash: &Path) -> bool {
 
 /// A flash file with an empty tier, in the place of an empty file or of none, for those that `owner` is for;
 /// `None` if somebody else has made one meanwhile.
-pub(crate) fn make_file(
-    flash: &Path,
-    owner: &Path,
-    tier: &TierConfig,
-) -> Result<Option<(Arc<dyn Device>, MadeFile)>, Error> {
+pub(crate) fn make_file(flash: &Path, owner: &Path, tier: &TierConfig) -> Result<Option<Made>, Error> {
     let failed = |source| Error::io("make the flash file", flash.display(), source);
     if fs::symlink_metadata(flash).is_ok_and(|found| found.is_symlink()) {
         // It is not followed when the tier is opened either, and that says so.
@@ -76,6 +72,9 @@ pub(crate) fn make_file(
     }
     unreachable!("the last attempt returns")
 }
+
+/// A flash file that was just made, open.
+pub(crate) type Made = (Arc<dyn Device>, MadeFile);
 
 /// A flash file that this process has made.
 pub(crate) struct MadeFile {

@@ -12,8 +12,9 @@
 //! ```
 //! PENDING is never asked for: it is where a connection waits for readers to leave on its way to EXCLUSIVE
 //! ("File Locking And Concurrency In SQLite Version 3"). From SHARED nobody waits: a connection that may keep
-//! its lock for ever (`locking_mode = exclusive`) would keep all new readers out (`unixLock` in `os_unix.c`). Other processes are kept out altogether, by
-//! [`ProcessLock`](crate::database_file::ProcessLock), so these locks live in memory.
+//! its lock for ever (`locking_mode = exclusive`) would keep all new readers out (`unixLock` in `os_unix.c`).
+//! Other processes are kept out altogether, by [`ProcessLock`](crate::database_file::ProcessLock), so these
+//! locks live in memory.
 
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -79,8 +80,8 @@ impl LockTable {
         self.held.values().copied().max().unwrap_or(Level::None)
     }
 
-    /// Raises `who` to `wanted`. On the way from RESERVED to EXCLUSIVE a busy answer may leave PENDING behind,
-    /// which keeps new readers out until `who` tries again or unlocks.
+    /// Raises `who` to `wanted`. On the way from RESERVED to EXCLUSIVE a busy answer may leave PENDING
+    /// behind, which keeps new readers out until `who` tries again or unlocks.
     pub(crate) fn lock(&mut self, who: Holder, wanted: Level) -> Result<(), Busy> {
         let own = self.level(who);
         if own >= wanted {
@@ -164,8 +165,8 @@ mod tests {
         t.lock(B, Level::Shared).unwrap();
     }
 
-    /// Was drawn: a connection with `locking_mode = exclusive` that could not have the database alone kept all
-    /// new readers out.
+    /// Was drawn: a connection with `locking_mode = exclusive` that could not have the database alone kept
+    /// all new readers out.
     #[test]
     fn a_reader_that_cannot_have_it_alone_keeps_nobody_out() {
         planted::only_with(&[Bug::ReaderLeftPending], || {

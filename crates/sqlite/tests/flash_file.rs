@@ -181,8 +181,8 @@ fn nor_may_it_be_in_the_place_of_a_part_of_another_database() {
     assert_eq!(count(&app, "SELECT count(*) FROM t"), 0);
 }
 
-/// Was found by trial: an empty database in which an SQLite without a tier has begun a transaction was replaced,
-/// and what that committed went with it.
+/// Was found by trial: an empty database in which an SQLite without a tier has begun a transaction was
+/// replaced, and what that committed went with it.
 #[test]
 fn an_empty_database_in_use_is_no_place_for_a_flash_file() {
     mezzanine_engine::planted::only_with(&[mezzanine_engine::planted::Bug::EmptyDatabaseReplaced], || {

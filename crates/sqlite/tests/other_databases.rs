@@ -39,8 +39,8 @@ fn beside_a_reader(change: impl Fn(&Connection) -> Result<(), rusqlite::Error>) 
     (meanwhile, afterwards.is_ok())
 }
 
-/// Was found by trial (SQLite alone has no such thing, since a database knows no other): a lock that passed when a tier was opened kept its databases from being changed as long
-/// as the process had it open.
+/// Was found by trial (SQLite alone has no such thing, since a database knows no other): a lock that passed
+/// when a tier was opened kept its databases from being changed as long as the process had it open.
 #[test]
 fn a_lock_that_passes_is_no_reason_for_ever() {
     only_with(&[Bug::OthersSoughtOnce], || {
@@ -118,15 +118,18 @@ fn a_copy_does_not_take_the_place_of_a_database_that_is_held() {
 /// The lock of a reader of another process.
 fn locked(path: &std::path::Path) -> std::fs::File {
     let file = std::fs::File::open(path).unwrap();
+    // SAFETY: numbers, for which zeros will do.
     let mut lock: libc::flock = unsafe { std::mem::zeroed() };
     (lock.l_type, lock.l_whence) = (libc::F_RDLCK as i16, libc::SEEK_SET as i16);
     (lock.l_start, lock.l_len) = (0x4000_0002, 510);
-    assert_eq!(unsafe { libc::fcntl(std::os::fd::AsRawFd::as_raw_fd(&file), libc::F_OFD_SETLK, &lock) }, 0);
+    let descriptor = std::os::fd::AsRawFd::as_raw_fd(&file);
+    // SAFETY: the file is open, and the lock is what this command takes.
+    assert_eq!(unsafe { libc::fcntl(descriptor, libc::F_OFD_SETLK, &lock) }, 0);
     file
 }
 
-/// Was found by trial: the journal of the change that was refused stayed, and could not be rolled back either, so
-/// that nothing could be read any more.
+/// Was found by trial: the journal of the change that was refused stayed, and could not be rolled back
+/// either, so that nothing could be read any more.
 #[test]
 fn what_a_refused_change_leaves_can_be_read() {
     for mode in ["delete", "persist", "truncate", "memory", "wal"] {

@@ -75,7 +75,8 @@ fn an_opening_that_changes_nothing_syncs_nothing() {
         for journal in ["wal", "delete", "truncate", "persist", "memory"] {
             let folder = Folder::in_memory();
             let flash = folder.file("flash.mezz");
-            // So large that no group is full meanwhile: a worker that brings one to flash syncs beside the change.
+            // So large that no group is full meanwhile: a worker that brings one to flash syncs beside the
+            // change.
             let tier = format!("vfs=mezzanine&flash={}&flash_size=16MiB&sync_mode={mode}", flash.display());
             let ours = syncs(&uri(&folder.file("app.db"), &tier), journal);
             let stock = syncs(&uri(&folder.file("stock.db"), "vfs=unix"), journal);

@@ -1,6 +1,6 @@
 //! Transactions of several databases on tiers, through a connection whose first database is on none: SQLite
-//! commits them by the removal of a super-journal, through the VFS of that first one. The process is killed at
-//! calls that change a file: one in some, with `MEZZANINE_STRUCK=all` at each.
+//! commits them by the removal of a super-journal, through the VFS of that first one. The process is killed
+//! at calls that change a file: one in some, with `MEZZANINE_STRUCK=all` at each.
 
 #![allow(clippy::unwrap_used, unsafe_code)]
 
@@ -96,8 +96,8 @@ fn after_kill(call: u64, plant: &str) -> Option<Vec<String>> {
     Some(wrong)
 }
 
-/// Was found by trial: with `synchronous = OFF` pages were in the process's memory alone when the super-journal
-/// went, and the database was malformed.
+/// Was found by trial: with `synchronous = OFF` pages were in the process's memory alone when the
+/// super-journal went, and the database was malformed.
 #[test]
 fn a_database_is_whole_when_a_super_journal_of_another_vfs_is_gone() {
     let all = std::env::var("MEZZANINE_STRUCK").is_ok_and(|struck| struck == "all");

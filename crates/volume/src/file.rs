@@ -91,9 +91,9 @@ impl VolumeFile {
         Ok(())
     }
 
-    /// Makes the file ready for its first change: what has to be durable before it, is. A change does so itself.
-    /// For hosts that cannot go back once they have begun one, as a database cannot that has a journal of it:
-    /// what would be refused is refused here.
+    /// Makes the file ready for its first change: what has to be durable before it, is. A change does so
+    /// itself. For hosts that cannot go back once they have begun one, as a database cannot that has a
+    /// journal of it: what would be refused is refused here.
     ///
     /// # Errors
     /// As [`Self::write_at`]; nothing of the file was changed.

@@ -273,10 +273,10 @@ fn a_tier_with_a_copy_that_cannot_be_read_is_not_called_older() {
     [0, 1].into_iter().for_each(|newer| only_with(&[Bug::UnreadCopyTakenForOld], || is_in_doubt(newer)));
 }
 
-/// Power fails when an opening has started and done this, of the flash device's cache nothing is left, and one
-/// copy of the superblock rots. The time of a file's last change may be lost as well, which a sync of its data
-/// does not bring along, so the sidecar does not tell that the file was changed. Whether the tier is used
-/// again, and these pages are what was written and synced last.
+/// Power fails when an opening has started and done this, of the flash device's cache nothing is left, and
+/// one copy of the superblock rots. The time of a file's last change may be lost as well, which a sync of its
+/// data does not bring along, so the sidecar does not tell that the file was changed. Whether the tier is
+/// used again, and these pages are what was written and synced last.
 fn outlives_a_rotten_copy(
     config: &VolumeConfig,
     rotten: usize,
@@ -303,8 +303,8 @@ fn outlives_a_rotten_copy(
     expected.iter().all(|&(block, version)| read(&file, block) == Ok(page(block, version)))
 }
 
-/// A tier that writes through waits for its flash device at no change: an old superblock would have it believe
-/// pages that are older than the disk.
+/// A tier that writes through waits for its flash device at no change: an old superblock would have it
+/// believe pages that are older than the disk.
 #[test]
 fn either_copy_tells_of_a_start_for_a_change_that_flash_is_not_needed_for() {
     only_with(&[Bug::CleanStartInPassing], || {

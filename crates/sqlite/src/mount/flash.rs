@@ -12,7 +12,9 @@ use mezzanine_volume::{PathSidecar, ReplaceOptions, TierConfig, Volume, VolumeCo
 use super::{Mount, canonical, lock, name_of};
 use crate::database_file::ProcessLock;
 use crate::error::{Error, ErrorKind};
-use crate::flash_file::{MadeFile, holds_tier, is_fresh, make_file, open_existing, refuse_place_of_database};
+use crate::flash_file::{
+    Made, MadeFile, holds_tier, is_fresh, make_file, open_existing, refuse_place_of_database,
+};
 use crate::lineage::Origin;
 use crate::params::Params;
 
@@ -66,10 +68,7 @@ pub(super) fn remove_unused_flash(made: &MadeFile, database: &Path) {
 
 /// The device of the flash file that was made just now, and that file; or of the one that is there. Another
 /// process may have made it meanwhile: then it is that one's, or free by now.
-fn made_or_found(
-    made: Option<(Arc<dyn Device>, MadeFile)>,
-    flash: &Path,
-) -> Result<(Arc<dyn Device>, Option<MadeFile>), Error> {
+fn made_or_found(made: Option<Made>, flash: &Path) -> Result<(Arc<dyn Device>, Option<MadeFile>), Error> {
     match made {
         Some((device, made)) => Ok((device, Some(made))),
         None => Ok((open_existing(flash)?, None)),
@@ -118,7 +117,7 @@ fn make_flash(
     database: &Path,
     params: &Params,
     lock: &ProcessLock,
-) -> Result<Option<(Arc<dyn Device>, MadeFile)>, Error> {
+) -> Result<Option<Made>, Error> {
     let Some(bytes) = params.flash_bytes else {
         return Err(Error::new(
             ErrorKind::NoFlash,

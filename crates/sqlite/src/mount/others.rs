@@ -53,8 +53,8 @@ pub(super) fn is_for_others(error: &Error) -> bool {
     error.kind() == ErrorKind::Volume(VolumeErrorKind::FileNotAttached)
 }
 
-/// Makes a change, once more if the other databases of the tier that it was refused for can be had by now. The
-/// caller has nothing in hand.
+/// Makes a change, once more if the other databases of the tier that it was refused for can be had by now.
+/// The caller has nothing in hand.
 pub(crate) fn once_more(
     mount: &Arc<Mount>,
     database: &Path,

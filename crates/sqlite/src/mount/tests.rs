@@ -84,7 +84,7 @@ fn a_new_database_waits_for_the_others() {
     assert!(refused.to_string().contains("other.db") && !new.exists(), "{refused}");
     let mut held = Some(held(&other));
     let opened = open_waiting(&new, MADE, None, &params, |_| drop(held.take())).unwrap();
-    assert_eq!(opened.mount().volume.unattached(), [PathBuf::new(); 0]);
+    assert!(opened.mount().volume.unattached().is_empty());
     close(opened).unwrap();
     fs::remove_dir_all(&folder).unwrap();
 }
