@@ -138,7 +138,7 @@ impl Control {
             (Bound::Position, self.rear.get()),
             (Bound::Sequence, self.next_sequence.get()),
             (Bound::Version, self.next_version.get()),
-            (Bound::Segment, self.segment_number.get()),
+            (Bound::Segment, self.segments.next_number()),
             (Bound::Epoch, self.epoch.get()),
         ]
     }

@@ -20,11 +20,12 @@
 
 use mezzanine_ground::region::{StateWord, Word, states};
 
+use crate::batch::Load;
 use crate::control::NONE;
 use crate::directory::{DIRTY, DRAINED, SINCE_MAX, VALID, WRITTEN, is_lost, needs_disk, since};
 use crate::format::{RedoPoint, Superblock};
 use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
-use crate::lane::{DRAIN, LANE_IDLE, LANE_SCANNING, LANE_TO_READ, LanePage};
+use crate::lane::LanePage;
 use crate::planted::{self, Bug};
 use crate::tier::Tier;
 use crate::unreadable::Unread;
@@ -344,7 +345,7 @@ impl Tier {
     pub(crate) fn take_drain(&self) -> Sweep {
         let control = self.control();
         let drain = &control.drain;
-        if !drain.is_sweeping() || control.lane.get() != LANE_IDLE || control.draining.get() != 0 {
+        if !drain.is_sweeping() || !control.batch.is_idle() || control.draining.get() != 0 {
             return Sweep::Nothing;
         }
         let cursor = drain.cursor.get().max(control.cleaned.get());
@@ -366,9 +367,7 @@ impl Tier {
             self.make_last();
             return Sweep::Moved;
         }
-        control.lane_load.set(DRAIN);
-        control.lane_pages.set(0);
-        control.lane.set(LANE_SCANNING);
+        control.batch.take(Load::Drain);
         planted::inside("drain: lane scanning");
         Sweep::Scan
     }
@@ -425,7 +424,7 @@ impl Tier {
         control.drain.scanned.set(from);
         control.drain.cursor.set(cursor);
         planted::inside("drain: cursor moved");
-        control.lane.set(if list.is_empty() { LANE_IDLE } else { LANE_TO_READ });
+        control.batch.was_scanned();
     }
 
     /// The pages of a drain have been read: lists those that are still the newest.
@@ -435,7 +434,7 @@ impl Tier {
     pub(crate) fn drain_was_read(&self, judged: bool) -> Result<(), Unread> {
         let mut list: Vec<LanePage> = Vec::new();
         // A drain needs no frame; where pages are written in place some leave theirs.
-        let leaves = self.control().lane_load.get() != DRAIN;
+        let leaves = !self.control().batch.carries(Load::Drain);
         for page in self.lane_list().filter(|page| self.position_needs_disk(page.position)) {
             match self.lane_page_whole(page) {
                 true => list.push(page),

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
+use crate::batch::{Load, Stage};
 use crate::directory::DRAINED;
 use crate::failure::Failure;
 use crate::ids::PageId;
 use crate::jobs::{Job, JobError, Written};
-use crate::lane::{DRAIN, GROUP, LANE_IDLE, LANE_READING, LANE_TO_WRITE, LANE_WRITING, SPILL};
-use crate::metadata::{BEING_FLUSHED, BEING_WRITTEN, COVERED, FULL, UNFLUSHED};
 use crate::planted::{self, Bug};
 use crate::reread::NOT_AGAIN;
 use crate::staging::{FAILED, WRITING, WRITTEN};
@@ -96,13 +95,7 @@ impl Tier {
             control.flush.complete(control.next_sequence.get());
             self.slots_flushed();
             control.counters.flushes.count(1);
-            let segment = control.segment_unflushed.get();
-            let any_segment = planted::is(Bug::FlushCoversLaterSegment) && segment == UNFLUSHED;
-            if segment == BEING_FLUSHED || any_segment {
-                control.segment_unflushed.set(COVERED);
-                control.segment_durable_end.set(control.segment_written_end.get());
-                control.segment_durable_sequence.set(control.segment_written_sequence.get());
-            }
+            control.segments.flushed(planted::is(Bug::FlushCoversLaterSegment));
             let later = planted::is(Bug::FlushCoversLaterGroups);
             self.became_durable(if later { self.written_end().max(target) } else { target });
         }
@@ -127,11 +120,12 @@ impl Tier {
 
     fn front_was_read(&self, outcome: Result<(), JobError>) {
         let control = self.control();
-        assert_eq!(control.lane.get(), LANE_READING, "a job completed twice");
-        let load = control.lane_load.get();
-        let list =
-            |judged| if load == GROUP { self.group_was_read(judged) } else { self.drain_was_read(judged) };
-        let again = outcome.is_err() || control.lane_again.get() != NOT_AGAIN;
+        assert_eq!(control.batch.stage(), Stage::Reading, "a job completed twice");
+        let load = control.batch.load();
+        let list = |judged| {
+            if load == Load::Groups { self.group_was_read(judged) } else { self.drain_was_read(judged) }
+        };
+        let again = outcome.is_err() || control.batch.again.get() != NOT_AGAIN;
         if again || list(false).is_err() {
             if self.read_again(outcome.is_err()) {
                 return;
@@ -143,35 +137,35 @@ impl Tier {
         }
         planted::outside("front read: listed");
         let _guard = control.lock.lock(self.owner);
-        if load == SPILL {
+        if load == Load::Leaving {
             let frames = self.lane_reads().len() as u64;
             control.counters.stage_out_bytes_read.count(frames * self.geometry.page_size() as u64);
-        } else if load == GROUP {
-            let frames = control.lane_end.get() - control.lane_position.get();
+        } else if load == Load::Groups {
+            let frames = control.batch.end() - control.batch.position();
             control.counters.stage_out_bytes_read.count(frames * self.geometry.page_size() as u64);
         }
-        if control.lane_pages.get() == 0 {
+        if control.batch.pages() == 0 {
             self.lane_done();
         } else {
-            control.lane.set(LANE_TO_WRITE);
+            control.batch.to_write();
         }
     }
 
     /// The lane's pages need no more I/O. Under the control lock.
     pub(crate) fn lane_done(&self) {
         let control = self.control();
-        if control.lane_load.get() == GROUP { self.group_cleaned() } else { control.lane.set(LANE_IDLE) }
+        if control.batch.carries(Load::Groups) { self.group_cleaned() } else { control.batch.over() }
     }
 
     fn disk_written(&self, outcome: Result<(), JobError>, refused: &BTreeSet<PageId>) {
         let control = self.control();
-        assert_eq!(control.lane.get(), LANE_WRITING, "a job completed twice");
+        assert_eq!(control.batch.stage(), Stage::Writing, "a job completed twice");
         if outcome.is_err() {
             let _guard = control.lock.lock(self.owner);
             self.latch(Failure::DiskWrite);
             return;
         }
-        let drained = control.lane_load.get() == DRAIN;
+        let drained = control.batch.carries(Load::Drain);
         let refused = self.lane_refused(refused);
         self.keep_refused(&refused);
         planted::outside("disk written: refused pages kept");
@@ -180,12 +174,12 @@ impl Tier {
         planted::outside("disk written: pages marked");
         let _guard = control.lock.lock(self.owner);
         planted::inside("disk written: lane not passed");
-        let pages = control.lane_pages.get() - refused.len() as u64;
+        let pages = control.batch.pages() - refused.len() as u64;
         control.counters.disk_writes.count(pages);
         if drained {
             control.counters.pages_drained.count(pages);
         }
-        if control.lane_load.get() == SPILL {
+        if control.batch.carries(Load::Leaving) {
             self.spill_written();
         }
         self.lane_done();
@@ -221,9 +215,10 @@ impl Tier {
     fn segment_was_written(&self, buffer: usize, outcome: Result<(), JobError>) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
-        assert_eq!(control.segments[buffer].state.get(), BEING_WRITTEN, "a job completed twice");
+        let written = &control.segments.buffers[buffer];
+        assert!(written.is_being_written(), "a job completed twice");
         if outcome.is_err() {
-            control.segments[buffer].state.set(FULL);
+            written.fills();
             control.stopped.set(1);
             self.latch(Failure::FlashWrite);
             return;

@@ -10,6 +10,7 @@ use mezzanine_ground::lock::SpinLock;
 use mezzanine_ground::region::{Word, shared};
 
 use crate::bad_frames::BadFrames;
+use crate::batch::{Batch, FrontWait};
 use crate::checkpoint::Drain;
 use crate::disk_sync::DiskSync;
 use crate::failure::Latch;
@@ -20,6 +21,7 @@ use crate::refused::Refusals;
 use crate::release::Release;
 use crate::resize::Resize;
 use crate::ring::Ring;
+use crate::segments::Segments;
 use crate::statistics::Counters;
 
 /// No staging group is open.
@@ -76,24 +78,9 @@ pub(crate) struct Control {
     pub(crate) host_log: HostLog,
     /// The flush of the flash device.
     pub(crate) flush: Flush,
-    /// State of the stage-out lane (see `lane`), what it carries, where its groups begin and end, its list
-    /// and owner.
-    pub(crate) lane: Word,
-    pub(crate) lane_load: Word,
-    pub(crate) lane_position: Word,
-    pub(crate) lane_end: Word,
-    pub(crate) lane_pages: Word,
-    pub(crate) lane_owner: Word,
-    /// Whether the read of all that the lane carries failed, and which page of it is read again, alone (see
-    /// `unreadable`).
-    pub(crate) lane_failed: Word,
-    pub(crate) lane_again: Word,
-    /// What there was of room (see `room`) before a page that is lost found none at the rear, so that the
-    /// front waits for more; 0 if none waits.
-    pub(crate) lane_room: Word,
-    /// Position plus one of a group at the front that was left there, because a page of its could not be read
-    /// and no frame was needed yet; 0 if none was.
-    pub(crate) lane_left: Word,
+    /// Pages on their way from flash to disk.
+    pub(crate) batch: Batch,
+    pub(crate) front_wait: FrontWait,
     pub(crate) refusals: Refusals,
     /// Pages that were lost, by the last count and since.
     pub(crate) lost: Word,
@@ -108,18 +95,8 @@ pub(crate) struct Control {
     /// The drain that was requested.
     pub(crate) drain: Drain,
     pub(crate) pull: Pull,
-    /// Number of the segment being filled; the buffers' states (see `metadata`).
-    pub(crate) segment_number: Word,
-    pub(crate) segment_current: Word,
-    pub(crate) segment_unflushed: Word,
-    /// Where the newest segment on flash ends, and the newest durable one: recovery scans the groups
-    /// from there on, so their frames must not be given to others.
-    pub(crate) segment_written_end: Word,
-    pub(crate) segment_durable_end: Word,
-    /// The same as numbers of groups.
-    pub(crate) segment_written_sequence: Word,
-    pub(crate) segment_durable_sequence: Word,
-    pub(crate) segments: [SegmentBuffer; 2],
+    /// The metadata segments under construction.
+    pub(crate) segments: Segments,
     /// Stage-out pauses, because the process with this owner number drains; 0 if none does.
     pub(crate) draining: Word,
     pub(crate) failure: Latch,
@@ -160,24 +137,6 @@ impl Control {
         let lap = self.lap.get();
         Ring::from_packed(self.ring.get()).last_position(frame, rear, lap)
     }
-}
-
-/// One of the two segments under construction.
-#[repr(C)]
-pub(crate) struct SegmentBuffer {
-    /// Empty, filling, full, being written.
-    pub(crate) state: Word,
-    pub(crate) number: Word,
-    pub(crate) records: Word,
-    pub(crate) first_sequence: Word,
-    pub(crate) first_position: Word,
-    pub(crate) first_predecessor: Word,
-    pub(crate) end_sequence: Word,
-    pub(crate) end_position: Word,
-    pub(crate) last_checksum: Word,
-    pub(crate) version_max: Word,
-    pub(crate) epoch: Word,
-    pub(crate) owner: Word,
 }
 
 /// One staging group. The group with sequence number n uses slot n modulo their number.

@@ -8,10 +8,10 @@
 //! To leave a tier in order without draining it, the host calls [`Tier::begin_drain`], completes all jobs,
 //! syncs, and writes the superblock that [`Tier::closed`] returns.
 
+use crate::batch::Stage;
 use crate::directory::{DIRTY, DRAINED, LOST, VALID, WRITTEN, is_lost};
 use crate::format::{Superblock, TierState};
 use crate::ids::{IdRange, PageId, Position};
-use crate::lane::{LANE_IDLE, LANE_STUCK};
 use crate::planted::{self, Bug};
 use crate::tier::{FlashPage, Tier};
 
@@ -47,9 +47,9 @@ impl Tier {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
         let failed = self.failure().is_some();
-        let lane = control.lane.get();
+        let lane = control.batch.stage();
         // After a failure no job follows, so a lane that waits for one rests as well.
-        (lane == LANE_IDLE || lane == LANE_STUCK || failed) && !control.disk_sync.is_running()
+        (lane == Stage::Idle || lane == Stage::Stuck || failed) && !control.disk_sync.is_running()
     }
 
     /// Collects up to `max` dirty pages in the order of the queue, from `cursor` on, and moves it. An

@@ -5,7 +5,6 @@ use std::fmt;
 use mezzanine_ground::region::Word;
 
 use crate::ids::{PageId, Position};
-use crate::metadata::{BEING_FLUSHED, BEING_WRITTEN, FULL, UNFLUSHED};
 use crate::planted::{self, Bug};
 use crate::staging::{READY, WRITING, WRITTEN};
 use crate::tier::Tier;
@@ -136,9 +135,7 @@ impl Tier {
             if planted::is(Bug::DeadFlushCounts) {
                 self.became_durable(target);
             }
-            if control.segment_unflushed.get() == BEING_FLUSHED {
-                control.segment_unflushed.set(UNFLUSHED);
-            }
+            control.segments.flush_is_abandoned();
         }
         self.abandon_slots(dead);
         self.abandon_lane(dead);
@@ -147,11 +144,7 @@ impl Tier {
         self.abandon_drain(dead);
         control.pull.abandon(dead);
         control.disk_sync.abandon(dead, self.geometry.placed.is_some());
-        for buffer in &control.segments {
-            if buffer.state.get() == BEING_WRITTEN && buffer.owner.get() == dead {
-                buffer.state.set(FULL);
-            }
-        }
+        control.segments.abandon(dead);
         if control.draining.get() == dead {
             control.draining.set(0);
         }

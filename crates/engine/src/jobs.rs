@@ -4,11 +4,10 @@
 //! thread may do so; several may at once. A job carries all it needs. Jobs of an owner that has died
 //! are handed out again after [`Tier::abandon`] (invariant 12).
 
+use crate::batch::{Load, Stage};
 use crate::checkpoint::Sweep;
 use crate::failure::Failure;
 use crate::ids::PageId;
-use crate::lane::{DRAIN, LANE_READING, LANE_TO_READ, LANE_TO_REREAD, LANE_TO_WRITE, LANE_WRITING};
-use crate::metadata::{BEING_FLUSHED, BEING_WRITTEN, FULL, UNFLUSHED};
 use crate::planted::{self, Bug};
 use crate::reread::NOT_AGAIN;
 use crate::staging::{READY, WRITING};
@@ -283,7 +282,7 @@ impl Tier {
             () if !tried.relocate && self.take_relocation() => Picked::Relocate,
             () if !tried.evict && self.take_eviction() => Picked::Evict,
             // A drain and pages that leave take turns.
-            () if !tried.spill && self.control().lane_load.get() == DRAIN && self.take_spill() => {
+            () if !tried.spill && self.control().batch.carries(Load::Drain) && self.take_spill() => {
                 Picked::Spill
             }
             () => Picked::Nothing,
@@ -296,9 +295,7 @@ impl Tier {
         self.compose_sealed();
         if let Some(target) = self.flush_wanted() {
             control.flush.begin(target, control.next_sequence.get(), owner);
-            if control.segment_unflushed.get() == UNFLUSHED {
-                control.segment_unflushed.set(BEING_FLUSHED);
-            }
+            control.segments.flush_begins();
             self.slots_flush_begins();
             return Some(Job::FlushFlash(FlushFlash { target, tier: PhantomData }));
         }
@@ -315,9 +312,9 @@ impl Tier {
             return Some(Job::WriteGroup(WriteGroup { tier: self, what: Written::Group(sequence) }));
         }
         let buffer = self.writable_segment()?;
-        control.segments[buffer].state.set(BEING_WRITTEN);
+        control.segments.buffers[buffer].taken_to_be_written();
         planted::inside("hand out WriteSegment: being written");
-        control.segments[buffer].owner.set(owner.into());
+        control.segments.buffers[buffer].owned_by(owner);
         Some(Job::WriteSegment(WriteSegment { tier: self, buffer }))
     }
 
@@ -334,9 +331,7 @@ impl Tier {
         let used = control.next_sequence.get() - control.retired.get();
         let memory = written > flushed && used + self.groups_kept_free() >= slots;
         let pressing = self.pressing();
-        let unflushed = control.segment_unflushed.get() == UNFLUSHED;
-        let waits = pressing || control.segments.iter().any(|buffer| buffer.state.get() == FULL);
-        let segment = unflushed && waits;
+        let segment = control.segments.want_flush() && (pressing || control.segments.any_full());
         let slots = self.slots_want_flush(self.slots_pressing());
         (sync || memory || (written > flushed && pressing) || segment || slots).then_some(written)
     }
@@ -359,21 +354,21 @@ impl Tier {
 
     fn disk_job(&self, owner: u32, tried: &Tried) -> Picked<'_> {
         let control = self.control();
-        if control.lane.get() == LANE_TO_WRITE {
-            control.lane.set(LANE_WRITING);
+        if control.batch.stage() == Stage::ToWrite {
+            control.batch.writes();
             planted::inside("hand out WriteDisk: being written");
-            control.lane_owner.set(owner.into());
+            control.batch.owned_by(owner);
             return Picked::Job(Job::WriteDisk(WriteDisk { tier: self, refused: BTreeSet::new() }));
         }
-        if control.lane.get() == LANE_TO_REREAD {
+        if control.batch.stage() == Stage::ToReread {
             return self.read_lane(owner);
         }
         // A drain and the front take turns, so that neither waits for the end of the other.
-        let fronts_turn = control.lane_load.get() == DRAIN;
-        let front = control.lane.get() == LANE_TO_READ || (fronts_turn && self.take_front());
+        let fronts_turn = control.batch.carries(Load::Drain);
+        let front = control.batch.stage() == Stage::ToRead || (fronts_turn && self.take_front());
         match if front { Sweep::Nothing } else { self.take_drain() } {
             Sweep::Scan => {
-                control.lane_owner.set(owner.into());
+                control.batch.owned_by(owner);
                 return Picked::Scan;
             }
             Sweep::Moved => return Picked::Again,
@@ -383,7 +378,7 @@ impl Tier {
             return Picked::Spill;
         }
         if front || self.take_front() {
-            control.lane_again.set(NOT_AGAIN);
+            control.batch.again.set(NOT_AGAIN);
             return self.read_lane(owner);
         }
         if self.take_disk_sync() {
@@ -399,9 +394,9 @@ impl Tier {
 
     fn read_lane(&self, owner: u32) -> Picked<'_> {
         let control = self.control();
-        control.lane.set(LANE_READING);
+        control.batch.reads();
         planted::inside("hand out ReadFront: being read");
-        control.lane_owner.set(owner.into());
+        control.batch.owned_by(owner);
         Picked::Job(Job::ReadFront(ReadFront { tier: self, reads: self.lane_reads() }))
     }
 }

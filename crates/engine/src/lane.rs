@@ -18,28 +18,13 @@
 
 use mezzanine_ground::region::Word;
 
+use crate::batch::{Load, Stage};
 use crate::config::{GROUP_PAGES_MAX, LANE_GROUPS_MAX};
 use crate::directory::{GroupHead, VALID, WRITTEN, needs_disk};
 use crate::failure::Failure;
 use crate::ids::{IdRange, PageId};
 use crate::planted::{self, Bug};
 use crate::tier::Tier;
-
-pub(crate) const LANE_IDLE: u64 = 0;
-pub(crate) const LANE_READING: u64 = 1;
-pub(crate) const LANE_TO_WRITE: u64 = 2;
-pub(crate) const LANE_WRITING: u64 = 3;
-pub(crate) const LANE_STUCK: u64 = 4;
-pub(crate) const LANE_SCANNING: u64 = 5;
-pub(crate) const LANE_TO_READ: u64 = 6;
-pub(crate) const LANE_TO_REREAD: u64 = 7;
-
-/// The lane carries groups at the front.
-pub(crate) const GROUP: u64 = 0;
-/// The lane carries pages of a drain.
-pub(crate) const DRAIN: u64 = 1;
-/// The lane carries pages that leave a tier whose design writes in place, or are cleaned there.
-pub(crate) const SPILL: u64 = 2;
 
 /// A page in the lane: where it was appended, and its place in the lane's buffer, in frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,8 +50,8 @@ impl Tier {
 
     /// The groups from the front that the lane carries: position and head of each.
     pub(crate) fn lane_groups(&self) -> impl Iterator<Item = (u64, GroupHead)> {
-        let end = self.control().lane_end.get();
-        let mut next = self.control().lane_position.get();
+        let end = self.control().batch.end();
+        let mut next = self.control().batch.position();
         std::iter::from_fn(move || {
             let position = next;
             (position < end).then(|| {
@@ -93,7 +78,7 @@ impl Tier {
 
     /// The lane's pages.
     pub(crate) fn lane_list(&self) -> impl Iterator<Item = LanePage> {
-        self.lane_words()[..self.control().lane_pages.get() as usize].iter().map(|word| LanePage {
+        self.lane_words()[..self.control().batch.pages() as usize].iter().map(|word| LanePage {
             position: word.get() >> PLACE_BITS,
             place: word.get() & ((1 << PLACE_BITS) - 1),
         })
@@ -107,7 +92,7 @@ impl Tier {
             word.set(position << PLACE_BITS | page.place);
             planted::outside("lane: one page listed");
         }
-        self.control().lane_pages.set(pages.len() as u64);
+        self.control().batch.lists(pages.len() as u64);
     }
 
     /// Replaces the lane's list in the order of page ids, so that the disk is written in the order of
@@ -137,8 +122,8 @@ impl Tier {
         if let Some(alone) = self.read_alone() {
             return vec![alone];
         }
-        match self.control().lane_load.get() {
-            GROUP => self.group_reads(),
+        match self.control().batch.load() {
+            Load::Groups => self.group_reads(),
             _ => self.joined_reads(self.lane_list()),
         }
     }
@@ -182,7 +167,7 @@ impl Tier {
     pub(crate) fn lane_written(&self, flags: u32, refused: &[LanePage]) {
         let directory = self.directory();
         let stays = |page: &LanePage| {
-            self.control().lane_load.get() == GROUP && page.position >= self.control().lane_end.get()
+            self.control().batch.carries(Load::Groups) && page.position >= self.control().batch.end()
         };
         for page in self.lane_list().filter(|page| !refused.contains(page) && !stays(page)) {
             let frame = self.frame_of(page.position);
@@ -210,11 +195,11 @@ impl Tier {
             return false;
         }
         let within = |position| range.contains(&self.directory().id(self.frame_of(position)));
-        match (control.lane.get(), control.lane_load.get()) {
-            (LANE_IDLE, _) => false,
+        match (control.batch.stage(), control.batch.load()) {
+            (Stage::Idle, _) => false,
             // What is being looked for is not known yet, or the list is being replaced.
-            (LANE_SCANNING, _) | (LANE_READING | LANE_TO_REREAD, DRAIN | SPILL) => true,
-            (LANE_READING | LANE_TO_REREAD, GROUP) => {
+            (Stage::Scanning, _) | (Stage::Reading | Stage::ToReread, Load::Drain | Load::Leaving) => true,
+            (Stage::Reading | Stage::ToReread, Load::Groups) => {
                 self.lane_groups().any(|(position, head)| self.pages_of(position, &head).any(within))
             }
             _ => self.lane_list().any(|page| within(page.position)),
@@ -225,26 +210,26 @@ impl Tier {
     pub(crate) fn lane_stuck(&self, position: u64) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
-        control.lane.set(LANE_STUCK);
+        control.batch.sticks();
         self.latch(Failure::FlashRead { position });
     }
 
     /// Takes the lane back from an owner that has died. Under the control lock.
     pub(crate) fn abandon_lane(&self, dead: u64) {
         let control = self.control();
-        if control.lane_owner.get() != dead {
+        if !control.batch.is_of(dead) {
             return;
         }
-        match control.lane.get() {
+        match control.batch.stage() {
             // The drain's cursor has passed the pages of the list, which may be half replaced.
-            LANE_READING if control.lane_load.get() == DRAIN => {
+            Stage::Reading if control.batch.carries(Load::Drain) => {
                 control.drain.step_back();
-                control.lane.set(LANE_IDLE);
+                control.batch.over();
             }
             // Who leaves is listed anew.
-            LANE_READING | LANE_SCANNING => control.lane.set(LANE_IDLE),
-            LANE_WRITING if planted::is(Bug::DeadStageOutCounts) => self.lane_done(),
-            LANE_WRITING => control.lane.set(LANE_TO_WRITE),
+            Stage::Reading | Stage::Scanning => control.batch.over(),
+            Stage::Writing if planted::is(Bug::DeadStageOutCounts) => self.lane_done(),
+            Stage::Writing => control.batch.to_write(),
             _ => {}
         }
     }

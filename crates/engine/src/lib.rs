@@ -80,6 +80,8 @@ mod returning;
 
 mod log;
 
+mod batch;
+
 mod lane;
 
 mod refused;
@@ -104,6 +106,8 @@ mod pull;
 mod metadata;
 
 mod references;
+
+mod segments;
 
 mod jobs;
 

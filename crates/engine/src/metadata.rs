@@ -17,25 +17,14 @@
 
 use mezzanine_ground::region::Word;
 
-use crate::control::{SegmentBuffer, Slot};
+use crate::control::Slot;
 use crate::format::{
     RECORD_BYTES, Record, RecordKind, SEGMENT_HEADER_BYTES, SUMMARY_HEADER_BYTES, SegmentHeader,
 };
 use crate::planted::{self, Bug};
+use crate::segments::SegmentBuffer;
 use crate::staging::Reserve;
 use crate::tier::Tier;
-
-pub(crate) const EMPTY: u64 = 0;
-pub(crate) const FILLING: u64 = 1;
-pub(crate) const FULL: u64 = 2;
-pub(crate) const BEING_WRITTEN: u64 = 3;
-
-/// No segment awaits a flush.
-pub(crate) const COVERED: u64 = 0;
-/// The last segment was written after the last flush began.
-pub(crate) const UNFLUSHED: u64 = 1;
-/// The flush under way covers it.
-pub(crate) const BEING_FLUSHED: u64 = 2;
 
 /// A group whose records go to a segment: from staging memory or, at recovery, from flash.
 pub(crate) struct RetiringGroup {
@@ -91,12 +80,12 @@ impl Tier {
         mut record: impl FnMut(usize) -> [u8; RECORD_BYTES],
     ) -> bool {
         let control = self.control();
-        let current = control.segment_current.get() as usize;
-        let buffer = &control.segments[current];
-        if !matches!(buffer.state.get(), EMPTY | FILLING) {
+        let current = control.segments.current();
+        let buffer = &control.segments.buffers[current];
+        if !buffer.takes_groups() {
             return false;
         }
-        if buffer.state.get() == EMPTY {
+        if buffer.is_empty() {
             self.begin_segment(buffer, group);
         }
         let mut at = self.segment_memory(current)
@@ -141,36 +130,37 @@ impl Tier {
                 "segment {} is full, and its slot is taken",
                 buffer.number.get()
             );
-            buffer.state.set(FULL);
+            buffer.fills();
             planted::inside("segment: full");
-            control.segment_current.set(1 - current as u64);
+            control.segments.turn();
         }
         true
     }
 
     fn begin_segment(&self, buffer: &SegmentBuffer, group: &RetiringGroup) {
         let control = self.control();
-        buffer.number.set(control.segment_number.add(1));
+        buffer.number.set(control.segments.take_number());
         buffer.records.set(0);
         buffer.first_sequence.set(group.sequence);
         buffer.first_position.set(group.position);
         buffer.first_predecessor.set(group.predecessor.into());
-        buffer.state.set(FILLING);
+        buffer.begins();
     }
 
     /// The buffer that may be written now, if any. Under the control lock.
     pub(crate) fn writable_segment(&self) -> Option<usize> {
         let control = self.control();
-        if control.segment_unflushed.get() != COVERED && !planted::is(Bug::SegmentBeforeLastFlushed) {
+        if !control.segments.are_covered() && !planted::is(Bug::SegmentBeforeLastFlushed) {
             return None;
         }
-        if control.segments.iter().any(|buffer| buffer.state.get() == BEING_WRITTEN) {
+        if control.segments.any_being_written() {
             return None;
         }
-        let full = (0..2).filter(|&index| control.segments[index].state.get() == FULL);
-        let index = full.min_by_key(|&index| control.segments[index].number.get())?;
+        let buffers = &control.segments.buffers;
+        let full = (0..2).filter(|&index| buffers[index].is_full());
+        let index = full.min_by_key(|&index| buffers[index].number.get())?;
         // The slot's last segment must have left the queue altogether, or recovery would miss it.
-        let number = control.segments[index].number.get();
+        let number = buffers[index].number.get();
         let left = self.segment_end(number).get() <= control.durable_front.get();
         (left || planted::is(Bug::SegmentSlotReused)).then_some(index)
     }
@@ -183,7 +173,7 @@ impl Tier {
         }
         // Segments end in the order of their numbers, so the slot of the last one is the last to be free. The
         // one under construction has found its own.
-        let last = self.control().segment_number.get() + self.geometry.spare_segments.staged - 1 + more;
+        let last = self.control().segments.next_number() + self.geometry.spare_segments.staged - 1 + more;
         self.segment_end(last).get()
     }
 
@@ -205,7 +195,7 @@ impl Tier {
 
     /// Bytes that the segment in a buffer takes on flash: header, records, reference bits.
     pub(crate) fn segment_size(&self, index: usize) -> usize {
-        let buffer = &self.control().segments[index];
+        let buffer = &self.control().segments.buffers[index];
         let records = buffer.records.get() as usize;
         let (_, frames) = self.geometry.share_of(buffer.number.get());
         (SEGMENT_HEADER_BYTES + records * RECORD_BYTES).next_multiple_of(4096)
@@ -216,7 +206,7 @@ impl Tier {
     /// segment goes on flash and its bytes.
     pub(crate) fn segment_bytes(&self, index: usize) -> (u64, &[u8]) {
         let control = self.control();
-        let buffer = &control.segments[index];
+        let buffer = &control.segments.buffers[index];
         let memory = self.segment_memory(index);
         let bytes = buffer.records.get() as usize * RECORD_BYTES;
         let records = self.buffered_segment(memory + SEGMENT_HEADER_BYTES, bytes);
@@ -257,13 +247,11 @@ impl Tier {
     /// The segment is on the device. Under the control lock.
     pub(crate) fn segment_written(&self, index: usize) {
         let control = self.control();
-        let buffer = &control.segments[index];
+        let buffer = &control.segments.buffers[index];
         self.segment_end(buffer.number.get()).set(buffer.end_position.get());
-        buffer.state.set(EMPTY);
+        buffer.empties();
         planted::inside("segment: written and emptied");
-        control.segment_written_end.set(buffer.end_position.get());
-        control.segment_written_sequence.set(buffer.end_sequence.get());
-        control.segment_unflushed.set(UNFLUSHED);
+        control.segments.was_written(buffer.end_position.get(), buffer.end_sequence.get());
         self.retire();
     }
 }

@@ -385,9 +385,9 @@ impl Scan<'_, '_> {
         // Before the scan's groups complete segments, which take bits along themselves.
         self.load_references(&tier, &segments);
         let control = tier.control();
-        control.segment_number.set(newest.map_or(0, |header| header.number + 1));
-        control.segment_durable_end.set(newest.map_or(0, |header| header.end_position));
-        control.segment_durable_sequence.set(newest.map_or(0, |header| header.end_sequence));
+        control.segments.go_on_with(newest.map_or(0, |header| header.number + 1));
+        let (end, sequence) = newest.map_or((0, 0), |header| (header.end_position, header.end_sequence));
+        control.segments.found(end, sequence);
         // Before the superblock has a later epoch, by which they would count.
         let unknown = std::mem::take(&mut self.unknown_segments).into_iter();
         let mut writes: Vec<_> = unknown.map(|offset| (offset, vec![0; SEGMENT_HEADER_BYTES])).collect();

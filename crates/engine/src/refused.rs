@@ -23,11 +23,12 @@ use std::collections::BTreeSet;
 
 use mezzanine_ground::region::{StateWord, Word, states};
 
+use crate::batch::Load;
 use crate::control::NONE;
 use crate::directory::{HEAD, LockedShard, REFERENCED, VALID, needs_disk};
 use crate::format::{Record, RecordKind};
 use crate::ids::{IdRange, PageId};
-use crate::lane::{DRAIN, GROUP, LANE_IDLE, LanePage};
+use crate::lane::LanePage;
 use crate::planted::{self, Bug};
 use crate::staging::Reserve;
 use crate::tier::Tier;
@@ -198,7 +199,7 @@ impl Tier {
     /// which stage-out, which may have a page between two places otherwise, begins nothing.
     pub(crate) fn has_nothing_of(&self, range: &IdRange) -> bool {
         let control = self.control();
-        let moving = control.lane.get() != LANE_IDLE || self.geometry.placed.is_some();
+        let moving = !control.batch.is_idle() || self.geometry.placed.is_some();
         if !self.rests_for_disk() || moving || self.may_return() || planted::is(Bug::DropsOfNothingTakeRoom) {
             return false;
         }
@@ -235,7 +236,7 @@ impl Tier {
         let control = self.control();
         let refused = control.refusals.resting.get() == Resting::Waits;
         if refused {
-            control.lane_room.set(0);
+            control.front_wait.waits_no_more();
             self.rest();
         }
         refused
@@ -257,16 +258,16 @@ impl Tier {
             return;
         }
         self.control().counters.disk_refused.count(refused.len() as u64);
-        match self.control().lane_load.get() {
-            GROUP => self.carry_refused(refused),
-            DRAIN => {
+        match self.control().batch.load() {
+            Load::Groups => self.carry_refused(refused),
+            Load::Drain => {
                 let directory = self.directory();
                 for page in refused {
                     let frame = self.frame_of(page.position);
                     self.drain_refused(&directory.id(frame), directory.state(frame));
                 }
             }
-            _ => self.spill_refused(refused),
+            Load::Leaving => self.spill_refused(refused),
         }
     }
 
@@ -295,9 +296,9 @@ impl Tier {
             let control = self.control();
             // Under one lock: who finds that the front waits finds for what.
             let _guard = control.lock.lock(self.owner);
-            control.lane_end.set(group);
+            control.batch.ends_at(group);
             if resting == Resting::Waits {
-                control.lane_room.set(room);
+                control.front_wait.wait_for_more_than(room);
             }
             control.refusals.resting.set(resting);
             return;

@@ -165,7 +165,7 @@ impl Tier {
             return u64::MAX;
         };
         let control = self.control();
-        let kept = control.next_sequence.get() - control.segment_durable_sequence.get();
+        let kept = control.next_sequence.get() - control.segments.durable_sequence();
         placed.journal_groups.saturating_sub(kept)
     }
 
@@ -224,7 +224,7 @@ impl Tier {
     /// became durable that stands for some.
     pub fn progress(&self) -> u64 {
         let control = self.control();
-        let segments = control.segment_durable_sequence.get();
+        let segments = control.segments.durable_sequence();
         control.front.get() + control.retired.get() + segments + self.homes_freed() + self.slots_durable()
     }
 

@@ -16,10 +16,11 @@
 //! So a page counts as unreadable only if the device answered between the two reads of it and after the
 //! second one.
 
+use crate::batch::Load;
 use crate::config::{PAGE_SIZE_MIN, PROBES, probes_asked};
 use crate::directory::GroupHead;
 use crate::format::{GroupSummary, SUPERBLOCK_BYTES};
-use crate::lane::{GROUP, LANE_TO_REREAD, LanePage};
+use crate::lane::LanePage;
 use crate::planted::{self, Bug};
 use crate::tier::Tier;
 
@@ -81,7 +82,7 @@ impl Step {
 impl Tier {
     /// What ReadFront reads if it reads something alone: (flash offset, region offset, bytes).
     pub(crate) fn read_alone(&self) -> Option<(u64, usize, usize)> {
-        let step = Step::from_code(self.control().lane_again.get())?;
+        let step = Step::from_code(self.control().batch.again.get())?;
         let page = self.lane_page_at(step.index)?;
         let memory = self.lane_memory(page.place);
         Some(match step.alone {
@@ -92,22 +93,22 @@ impl Tier {
 
     /// Whether the device answered nothing, none of the probes either, when the lane was read.
     pub(crate) fn flash_is_silent(&self) -> bool {
-        self.control().lane_again.get() == SILENT
+        self.control().batch.again.get() == SILENT
     }
 
     /// Something of what was read is not whole, or the last read `failed`. True if something is now to be
     /// read by itself; false when all that had to be has been.
     pub(crate) fn read_again(&self, failed: bool) -> bool {
         let control = self.control();
-        let next = match Step::from_code(control.lane_again.get()) {
+        let next = match Step::from_code(control.batch.again.get()) {
             None => {
-                control.lane_failed.set(failed.into());
+                control.batch.was_read(failed);
                 self.first_of_round(0)
             }
             Some(Step { round, alone: Alone::Page, index }) => self.next_in_round(round, index + 1, failed),
             Some(Step { round, alone: Alone::Probe(probe), index }) if failed => {
                 if probe + 1 == probes_asked() {
-                    control.lane_again.set(SILENT);
+                    control.batch.again.set(SILENT);
                     return false;
                 }
                 Some(Step { round, alone: Alone::Probe(probe + 1), index })
@@ -115,13 +116,13 @@ impl Tier {
             Some(Step { round, .. }) => self.first_of_round(round + 1),
         };
         let Some(next) = next else {
-            control.lane_again.set(READ_AGAIN);
+            control.batch.again.set(READ_AGAIN);
             return false;
         };
         let _guard = control.lock.lock(self.owner);
-        control.lane_again.set(next.code());
+        control.batch.again.set(next.code());
         planted::inside("lane: something to be read again");
-        control.lane.set(LANE_TO_REREAD);
+        control.batch.to_reread();
         true
     }
 
@@ -154,21 +155,21 @@ impl Tier {
     /// The lane's page or frame with this index.
     fn lane_page_at(&self, index: u64) -> Option<LanePage> {
         let control = self.control();
-        if control.lane_load.get() != GROUP {
+        if !control.batch.carries(Load::Groups) {
             return self.lane_list().nth(index as usize);
         }
-        let position = control.lane_position.get() + index;
-        (position < control.lane_end.get()).then_some(LanePage { position, place: index })
+        let position = control.batch.position() + index;
+        (position < control.batch.end()).then_some(LanePage { position, place: index })
     }
 
     /// Whether something has to be done for what lies in the lane's buffer at this place, and it is not what
     /// belongs there.
     fn is_wanted_whole(&self, page: LanePage) -> bool {
         let control = self.control();
-        if control.lane_load.get() != GROUP {
+        if !control.batch.carries(Load::Groups) {
             return self.position_needs_disk(page.position) && !self.lane_page_whole(page);
         }
-        let failed = control.lane_failed.get() != 0;
+        let failed = control.batch.has_failed();
         let of_group =
             self.lane_groups().find(|(group, head)| page.position < self.pages_of(*group, head).end);
         let Some((group, head)) = of_group else { return false };
@@ -191,7 +192,7 @@ impl Tier {
     /// of its records.
     pub(crate) fn lane_summary(&self, group: u64, head: &GroupHead) -> Option<(&[u8], usize)> {
         let bytes = self.geometry.summary_frames() as usize * self.geometry.page_size();
-        let summary = self.lane_bytes(group - self.control().lane_position.get(), bytes);
+        let summary = self.lane_bytes(group - self.control().batch.position(), bytes);
         let (header, checksum) = GroupSummary::decode(summary).ok()?;
         let same = checksum == head.checksum && header.sequence == head.sequence;
         same.then_some((summary, header.records as usize))

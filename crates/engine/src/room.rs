@@ -15,9 +15,8 @@ use crate::bad_frames::BAD_MAX;
 use crate::config::SyncMode;
 use crate::control::NONE;
 use crate::failure::Failure;
-use crate::lane::{LANE_IDLE, LANE_STUCK};
-use crate::metadata::{BEING_WRITTEN, COVERED, FULL};
 use crate::planted::{self, Bug};
+use crate::segments::SegmentBuffer;
 use crate::tier::Tier;
 
 impl Tier {
@@ -70,7 +69,7 @@ impl Tier {
 
     /// Whether the front waits for room at the rear. Under the control lock.
     pub(crate) fn waits_for_room(&self) -> bool {
-        self.control().lane_room.get() == self.room()
+        self.control().front_wait.room() == self.room()
     }
 
     /// A page of this group, which is lost, has found no room: its group and those behind it stay at the
@@ -78,8 +77,8 @@ impl Tier {
     pub(crate) fn wait_for_room(&self, group: u64, room: u64) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
-        control.lane_end.set(group);
-        control.lane_room.set(room);
+        control.batch.ends_at(group);
+        control.front_wait.wait_for_more_than(room);
     }
 
     /// There is no job. If the front waits for room that nothing under way will make, this is the end of
@@ -87,7 +86,7 @@ impl Tier {
     pub(crate) fn look_for_room(&self) -> bool {
         let control = self.control();
         // Without the lock, since nearly always nobody waits.
-        if control.lane_room.get() == 0 || self.failure().is_some() {
+        if control.front_wait.room() == 0 || self.failure().is_some() {
             return false;
         }
         let _guard = control.lock.lock(self.owner);
@@ -96,7 +95,7 @@ impl Tier {
         }
         if control.open.get() != NONE {
             // It was opened since, and has room.
-            control.lane_room.set(0);
+            control.front_wait.waits_no_more();
             return true;
         }
         if self.rest_for_want_of_room() {
@@ -107,7 +106,7 @@ impl Tier {
         let first = pages.start;
         // What is left of it is what was not appended again.
         let lost = pages.into_iter().find(|&position| self.waits_at_front(position)).unwrap_or(first);
-        control.lane.set(LANE_STUCK);
+        control.batch.sticks();
         self.latch(Failure::FlashRead { position: lost });
         false
     }
@@ -128,10 +127,10 @@ impl Tier {
             open if self.slot_of(open).records.get() == 0 => open,
             _ => return false,
         };
-        let in_segments = control.segments.iter().all(|s| !matches!(s.state.get(), FULL | BEING_WRITTEN));
+        let in_segments = control.segments.buffers.iter().all(SegmentBuffer::takes_groups);
         self.nobody_works()
             && in_segments
-            && control.segment_unflushed.get() == COVERED
+            && control.segments.are_covered()
             && passed.iter().all(|mark| mark.get() == cleaned)
             && control.retired.get() == end
             && cleaned < control.staged_from.get()
@@ -140,7 +139,7 @@ impl Tier {
     /// Whether no job is out that could make room. Under the control lock.
     pub(crate) fn nobody_works(&self) -> bool {
         let control = self.control();
-        control.lane.get() == LANE_IDLE
+        control.batch.is_idle()
             && control.disk_sync.is_idle()
             && !control.flush.is_under_way()
             && !control.release.is_under_way()

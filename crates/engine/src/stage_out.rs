@@ -13,7 +13,7 @@ use crate::directory::{
     DIRTY, GroupHead, HEAD, REFERENCED, VALID, WRITTEN, dirty_since, is_lost, needs_disk,
 };
 use crate::format::{GroupSummary, Record, RecordKind};
-use crate::lane::{GROUP, LANE_IDLE, LANE_READING, LanePage};
+use crate::lane::LanePage;
 use crate::planted::{self, Bug};
 use crate::refused::Again;
 use crate::staging::Reserve;
@@ -56,7 +56,7 @@ impl Tier {
         if self.geometry.placed.is_some() || self.rests_for_disk() {
             return false;
         }
-        while control.lane.get() == LANE_IDLE && control.draining.get() == 0 && !self.waits_for_room() {
+        while control.batch.is_idle() && control.draining.get() == 0 && !self.waits_for_room() {
             let position = control.cleaned.get();
             if !self.front_wanted(position) {
                 return false;
@@ -64,13 +64,10 @@ impl Tier {
             let head = self.group_at(position);
             planted::inside("front: group to be taken");
             self.front_goes_on();
-            control.lane_load.set(GROUP);
-            control.lane_pages.set(0);
-            control.lane_position.set(position);
-            control.lane_end.set(self.page_position(position, head.pages.into()));
+            control.batch.take_groups(position, self.page_position(position, head.pages.into()));
             if self.must_read(position, &head) {
                 self.take_along();
-                control.lane.set(LANE_READING);
+                control.batch.reads();
                 return true;
             }
             self.group_cleaned();
@@ -82,7 +79,7 @@ impl Tier {
     /// for it or for homes of pages that it names. Under the control lock.
     pub(crate) fn front_wanted(&self, position: u64) -> bool {
         // One that was left at the front is looked at again when its frames are needed.
-        let left = self.control().lane_left.get() == position + 1;
+        let left = self.control().front_wait.has_left(position);
         let ahead = !left && self.frames_before(position + self.frames_wanted()) < self.frames_ahead();
         // Groups still in staging memory are not taken: they are not durable yet.
         position < self.control().staged_from.get() && (ahead || self.front_needed(position))
@@ -99,9 +96,9 @@ impl Tier {
     /// there is room. Under the control lock.
     fn take_along(&self) {
         let control = self.control();
-        let room_end = control.lane_position.get() + self.geometry.lane_frames();
+        let room_end = control.batch.position() + self.geometry.lane_frames();
         loop {
-            let position = control.lane_end.get();
+            let position = control.batch.end();
             if !self.front_wanted(position) {
                 return;
             }
@@ -110,7 +107,7 @@ impl Tier {
             if end > room_end || !self.must_read(position, &head) {
                 return;
             }
-            control.lane_end.set(end);
+            control.batch.ends_at(end);
             planted::inside("front: one more group taken along");
         }
     }
@@ -138,7 +135,7 @@ impl Tier {
     /// dirty valid pages one by one.
     pub(crate) fn group_reads(&self) -> Vec<(u64, usize, usize)> {
         let control = self.control();
-        let (position, end) = (control.lane_position.get(), control.lane_end.get());
+        let (position, end) = (control.batch.position(), control.batch.end());
         let page_size = self.geometry.page_size();
         if self.reads_whole_groups() {
             let runs = self.ring().runs(position, end - position);
@@ -184,8 +181,8 @@ impl Tier {
     pub(crate) fn leave_at_front(&self, group: u64) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
-        control.lane_end.set(group);
-        control.lane_left.set(group + 1);
+        control.batch.ends_at(group);
+        control.front_wait.leave(group);
     }
 
     /// Gives second chances to pages of one of the lane's groups and adds to the list what must go to disk.
@@ -203,8 +200,8 @@ impl Tier {
         let survivors = self.choose_survivors(group, head);
         planted::outside("front read: survivors chosen");
         let records = if survivors.is_empty() { Vec::new() } else { self.lane_records(group, head) };
-        let read_from = self.control().lane_position.get();
-        let failed = judged && self.control().lane_failed.get() != 0;
+        let read_from = self.control().batch.position();
+        let failed = judged && self.control().batch.has_failed();
         if failed {
             self.judge_summary(group, head);
         }
@@ -328,9 +325,9 @@ impl Tier {
     pub(crate) fn group_cleaned(&self) {
         let control = self.control();
         let groups = self.lane_groups().count() as u64;
-        control.cleaned.set(control.lane_end.get());
+        control.cleaned.set(control.batch.end());
         planted::inside("group cleaned: lane not idle");
-        control.lane.set(LANE_IDLE);
+        control.batch.over();
         control.counters.groups_staged_out.count(groups);
         self.want_pull();
     }

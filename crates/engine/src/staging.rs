@@ -385,7 +385,7 @@ impl Tier {
         let scanned_from = if elsewhere || planted::is(Bug::ScannedFramesReused) {
             front
         } else {
-            control.segment_durable_end.get()
+            control.segments.durable_end()
         };
         front.min(scanned_from)
     }

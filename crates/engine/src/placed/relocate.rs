@@ -7,7 +7,6 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use crate::directory::{DIRTY, HEAD, HOMED, VALID};
 use crate::format::RecordKind;
-use crate::lane::{GROUP, LANE_IDLE, LANE_SCANNING};
 use crate::planted::{self, Bug};
 use crate::staging::{Replaced, Reserve};
 use crate::tier::Tier;
@@ -17,7 +16,7 @@ impl Tier {
     /// meanwhile, so that what it carries stays where it is. Under the control lock.
     pub(crate) fn take_relocation(&self) -> bool {
         let control = self.control();
-        let rests = control.lane.get() == LANE_IDLE && control.draining.get() == 0;
+        let rests = control.batch.is_idle() && control.draining.get() == 0;
         // Pages that a drain is marking clean are not moved behind its end.
 
         if self.geometry.placed.is_none() || !rests || control.drain.is_marking() {
@@ -28,12 +27,9 @@ impl Tier {
             return false;
         }
         let head = self.group_at(position);
-        control.lane_load.set(GROUP);
-        control.lane_pages.set(0);
-        control.lane_position.set(position);
-        control.lane_end.set(self.page_position(position, head.pages.into()));
-        control.lane.set(LANE_SCANNING);
-        control.lane_owner.set(self.owner.into());
+        control.batch.take_groups(position, self.page_position(position, head.pages.into()));
+        control.batch.scan();
+        control.batch.owned_by(self.owner);
         planted::inside("relocate: group taken");
         true
     }
@@ -49,7 +45,7 @@ impl Tier {
         if all {
             self.group_cleaned();
         } else {
-            control.lane.set(LANE_IDLE);
+            control.batch.over();
         }
         all
     }

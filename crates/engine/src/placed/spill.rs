@@ -8,8 +8,9 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::evict::Leave;
 use super::{Homes, LEAVING, NEVER_WRITTEN, USED};
+use crate::batch::Load;
 use crate::directory::{DIRTY, DRAINED, HOMED, VALID, WRITTEN, needs_disk};
-use crate::lane::{LANE_IDLE, LANE_SCANNING, LANE_TO_READ, LanePage, SPILL};
+use crate::lane::LanePage;
 use crate::planted::{self, Bug};
 use crate::tier::Tier;
 
@@ -83,17 +84,15 @@ impl Tier {
     pub(crate) fn take_spill(&self) -> bool {
         let Some(homes) = self.homes() else { return false };
         let control = self.control();
-        if control.lane.get() != LANE_IDLE || control.draining.get() != 0 || self.rests_for_disk() {
+        if !control.batch.is_idle() || control.draining.get() != 0 || self.rests_for_disk() {
             return false;
         }
         let wanted = homes.has_leaving() || homes.cleaner_wants();
         if !wanted || !homes.room_for(self.geometry.lane_pages()) {
             return false;
         }
-        control.lane_load.set(SPILL);
-        control.lane_pages.set(0);
-        control.lane.set(LANE_SCANNING);
-        control.lane_owner.set(self.owner.into());
+        control.batch.take(Load::Leaving);
+        control.batch.owned_by(self.owner);
         planted::inside("spill: lane scanning");
         true
     }
@@ -110,7 +109,7 @@ impl Tier {
         planted::outside("spill: listed");
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
-        control.lane.set(if list.is_empty() { LANE_IDLE } else { LANE_TO_READ });
+        control.batch.was_scanned();
         moved || !list.is_empty()
     }
 
@@ -206,7 +205,7 @@ impl Tier {
             let _guard = homes.lock(self.owner);
             self.keep_unwritten(&homes, refused);
         }
-        let all = refused.len() as u64 == self.control().lane_pages.get();
+        let all = refused.len() as u64 == self.control().batch.pages();
         if self.too_many_stay(refused.len() as u64) || all && planted::is(Bug::RefusedLeavesStill) {
             self.rest();
         }
@@ -241,7 +240,7 @@ impl Tier {
         let full = !homes.room_for(self.geometry.lane_pages());
         // Short bands are worth a sync only when nothing else can leave: what can be written has been taken
         // by now.
-        let nothing_else = control.lane.get() == LANE_IDLE && self.homes_short();
+        let nothing_else = control.batch.is_idle() && self.homes_short();
         unsynced >= self.geometry.config().band_frames || unsynced > 0 && (full || nothing_else)
     }
 

@@ -6,7 +6,7 @@ use super::ahead::TOGETHER_MAX;
 use super::{Chain, Found, RecoveryError, Scan, damaged, reads_of_wrong};
 use crate::directory::GroupHead;
 use crate::format::{GroupSummary, RECORD_BYTES, Record, RecordKind, SUMMARY_MAGIC, TierState};
-use crate::metadata::{FULL, RetiringGroup};
+use crate::metadata::RetiringGroup;
 use crate::planted::{self, Bug};
 use crate::tier::Tier;
 
@@ -517,15 +517,14 @@ impl Scan<'_, '_> {
         });
         assert!(pushed, "full segments are emptied at once below");
         let control = tier.control();
-        for (index, buffer) in control.segments.iter().enumerate() {
-            if buffer.state.get() == FULL {
+        for (index, buffer) in control.segments.buffers.iter().enumerate() {
+            if buffer.is_full() {
                 let (offset, bytes) = tier.segment_bytes(index);
                 writes.push((offset, bytes.to_vec()));
                 // The host makes these durable before it uses the tier.
                 tier.segment_end(buffer.number.get()).set(buffer.end_position.get());
-                control.segment_durable_end.set(buffer.end_position.get());
-                control.segment_durable_sequence.set(buffer.end_sequence.get());
-                buffer.state.set(crate::metadata::EMPTY);
+                control.segments.found(buffer.end_position.get(), buffer.end_sequence.get());
+                buffer.empties();
             }
         }
         Ok(version_max + 1)

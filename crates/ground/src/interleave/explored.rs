@@ -98,7 +98,7 @@ macro_rules! atomics {
 }
 
 /// What the engine's region is made of.
-pub mod words {
+pub(crate) mod words {
     /// A point inside the engine.
     pub fn point() {
         if !super::OVER_THE_ENGINE.get() {
@@ -106,7 +106,7 @@ pub mod words {
         }
     }
 
-    atomics!(pub(crate), AtomicU32(u32), AtomicU64(u64));
+    atomics!(pub, AtomicU32(u32), AtomicU64(u64));
 }
 
 /// What threads of a host share.
