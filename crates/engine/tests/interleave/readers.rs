@@ -89,5 +89,5 @@ fn a_lookup_that_is_not_confirmed_is_noticed() {
 
 #[test]
 fn a_reference_stored_over_another_state_is_noticed() {
-    finds(Bug::ReferenceStored, rewritten, 2000);
+    finds(Bug::ReferenceStored, rewritten, 20_000);
 }
