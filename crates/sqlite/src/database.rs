@@ -253,12 +253,12 @@ impl Database {
     }
 
     /// Before a rollback journal is begun: where it holds something, the database cannot be read before it
-    /// has been rolled back, which changes it. So what would refuse a change does so now.
+    /// has been rolled back, which changes it. So a change that others of its tier stand against is refused now.
     pub(crate) fn journal_begins(&self) -> Result<(), Error> {
         if !self.writable || planted::is(Bug::JournalUnprepared) {
             return Ok(());
         }
-        mount::once_more(&self.mount, &self.path, || Ok(self.file.prepare()?))
+        mount::once_more(&self.mount, &self.path, || Ok(self.file.may_change()?))
     }
 
     /// Before a log is written: what says whose it is, is durable. With a log that a crash leaves the

@@ -41,6 +41,9 @@ pub(crate) fn make_file(flash: &Path, owner: &Path, tier: &TierConfig) -> Result
     }
     // The way there may be by links.
     let flash = &*fs::canonicalize(flash).unwrap_or_else(|_| flash.to_owned());
+    // An empty file may be a database that somebody is about to fill.
+    let looked_at = flash.exists() && !planted::is(Bug::EmptyDatabaseReplaced);
+    let _alone = if looked_at { keep_sqlite_out(flash)? } else { None };
     for attempt in 1.. {
         remove_unfinished(flash);
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
@@ -219,9 +222,6 @@ fn give_name(unfinished: &Path, flash: &Path) -> Result<bool, Error> {
     let options = OpenOptions { write: true, exclusive_lock: true, ..OpenOptions::default() };
     match fs::metadata(flash) {
         Ok(found) => {
-            // It may be a database that somebody is about to fill.
-            let alone = !planted::is(Bug::EmptyDatabaseReplaced);
-            let _alone = if alone { keep_sqlite_out(flash)? } else { None };
             let empty = FileDevice::open(flash, &options);
             let empty =
                 empty.map_err(|source| Error::device("make the flash file", flash.display(), source))?;

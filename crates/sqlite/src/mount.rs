@@ -15,10 +15,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use mezzanine_device::{Device, DeviceError};
 use mezzanine_engine::planted::{self, Bug};
-use mezzanine_volume::{AttachOptions, HeaderGuard, PathSidecar, Volume, VolumeErrorKind, VolumeFile};
+use mezzanine_volume::{AttachOptions, HeaderGuard, Nonce, PathSidecar, Volume, VolumeErrorKind, VolumeFile};
 
 use self::flash::{open_flash, remove_unused_flash};
 pub(crate) use self::flash::{replace_flash, sized, with_wishes};
+use self::others::Needed;
 pub(crate) use self::others::{attach_unopened, may_succeed_now, once_more};
 use crate::database::Database;
 use crate::database_file::{Asked, FileId, ProcessLock, closing};
@@ -70,6 +71,13 @@ struct Attached {
     database: Arc<Database>,
     connections: usize,
     lock: ProcessLock,
+    /// What its logs have to be of, if nobody has opened it here yet: they may be put beside it later.
+    unopened: Option<Unopened>,
+}
+
+/// What the sidecar of a database said of the opening in which it was last used.
+struct Unopened {
+    before: Option<Nonce>,
 }
 
 /// The tiers and databases that a process has in use.
@@ -242,10 +250,16 @@ impl Mounted {
 
 impl Attached {
     /// A database that nobody had open while another kept the tier is opened again.
-    fn enter_again(&self, path: &Path) -> Result<(), Error> {
+    fn enter_again(&mut self, path: &Path) -> Result<(), Error> {
         if !self.is_as_it_was()? && !planted::is(Bug::ReplacedFileUsed) {
             return Err(written_over(path));
         }
+        if let (Some(unopened), Some(now)) = (&self.unopened, self.mount.volume.nonce()) {
+            if !planted::is(Bug::LateLogsBelieved) {
+                logs::claim(path, unopened.before, now, self.lock.writable())?;
+            }
+        }
+        self.unopened = None;
         if self.lock.writable() {
             self.database.entered(logs::enter(path)?);
         } else {
@@ -460,7 +474,7 @@ impl Registry {
         refuse_place_of_database(flash, |file| file == lock.id() || self.databases.contains_key(&file))?;
         if let Some(mount) = self.by_flash.get(&name_of(flash)) {
             let mount = Arc::clone(mount);
-            let others_held = self.attach_others(&mount, database);
+            let others_held = self.attach_others(&mount, database, Needed::ByOpening);
             return Ok(Mounted::known(mount, others_held));
         }
         let (mount, made) = open_flash(flash, database, params, lock)?;
@@ -472,7 +486,7 @@ impl Registry {
             return Err(error);
         }
         self.by_flash.insert(mount.name(), Arc::clone(&mount));
-        let others_held = self.attach_others(&mount, database);
+        let others_held = self.attach_others(&mount, database, Needed::ByOpening);
         Ok(Mounted { mount, made, others_held })
     }
 
@@ -519,7 +533,8 @@ impl Registry {
         if let Ok(Attempt::Opened(database)) = &added {
             OfProcess::here().name(database);
             let (mount, database) = (Arc::clone(database.mount()), Arc::clone(database));
-            self.databases.insert(lock.id(), Attached { mount, database, connections: 1, lock });
+            let attached = Attached { mount, database, connections: 1, lock, unopened: None };
+            self.databases.insert(attached.lock.id(), attached);
             return added;
         }
         let empty = |found: fs::Metadata| found.len() == 0 && FileId::from(&found) == lock.id();

@@ -6,7 +6,7 @@ mod support;
 
 use mezzanine_engine::planted::{Bug, only_with};
 use rusqlite::{Connection, OpenFlags};
-use support::{Folder, count, flags, journal_mode, open, pragma_text, register, uri};
+use support::{Folder, copy_folder, count, flags, journal_mode, open, open_with, pragma_text, register, uri};
 
 /// Two databases whose tier is closed, and knows both.
 fn two_databases() -> Folder {
@@ -168,4 +168,57 @@ fn a_database_that_comes_back_is_taken_up() {
         parts.iter().for_each(|name| std::fs::rename(away(name), folder.file(name)).unwrap());
         app.execute_batch("INSERT INTO t VALUES (2)").is_ok()
     });
+}
+
+/// Was found by trial: when the log came back after its database, which a change had needed, nobody asked whose
+/// it was, and after a kill it was refused; the log of another moment was taken for its own.
+#[test]
+fn a_log_that_comes_back_later_is_known() {
+    only_with(&[Bug::LateLogsBelieved], || {
+        let (used, folder, killed) = (Folder::new(), Folder::new(), Folder::new());
+        let (app, other) = (open(&used, "app.db"), open(&used, "other.db"));
+        for db in [&app, &other] {
+            journal_mode(db, "wal");
+            db.execute_batch("CREATE TABLE t (a); INSERT INTO t VALUES (1)").unwrap();
+        }
+        copy_folder(used.path(), folder.path());
+        let parts = ["other.db", "other.db-wal"];
+        let away = |name: &str| folder.file(&format!("away-{name}"));
+        parts.iter().for_each(|name| std::fs::rename(folder.file(name), away(name)).unwrap());
+        let app = open(&folder, "app.db");
+        journal_mode(&app, "wal");
+        let drain = || app.query_row("PRAGMA mezzanine_drain", [], |_| Ok(()));
+        drain().unwrap_err();
+        std::fs::rename(away("other.db"), folder.file("other.db")).unwrap();
+        drain().unwrap();
+        std::fs::rename(away("other.db-wal"), folder.file("other.db-wal")).unwrap();
+        let other = open(&folder, "other.db");
+        assert_eq!(count(&other, "SELECT count(*) FROM t"), 1);
+        copy_folder(folder.path(), killed.path());
+        let again = open_with(&killed, "other.db", "");
+        again.is_ok_and(|db| db.query_row("SELECT count(*) FROM t", [], |row| row.get(0)) == Ok(1))
+    });
+}
+
+#[test]
+fn a_time_that_is_yet_to_come_says_nothing() {
+    let folder = two_databases();
+    let other = std::fs::File::options().write(true).open(folder.file("other.db")).unwrap();
+    other.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(3600)).unwrap();
+    drop(other);
+    open(&folder, "app.db").execute_batch("INSERT INTO t VALUES (1)").unwrap();
+}
+
+/// An ordinary database stays one if nothing was committed.
+#[test]
+fn a_change_that_is_taken_back_leaves_no_guard() {
+    let folder = Folder::new();
+    let app = open(&folder, "app.db");
+    app.execute_batch("CREATE TABLE t (a)").unwrap();
+    app.query_row("PRAGMA mezzanine_drain", [], |_| Ok(())).unwrap();
+    drop(app);
+    let app = open(&folder, "app.db");
+    app.execute_batch("BEGIN; INSERT INTO t VALUES (1); ROLLBACK").unwrap();
+    drop(app);
+    assert!(std::fs::read(folder.file("app.db")).unwrap().starts_with(b"SQLite format 3\0"));
 }

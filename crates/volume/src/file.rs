@@ -91,14 +91,15 @@ impl VolumeFile {
         Ok(())
     }
 
-    /// Makes the file ready for its first change: what has to be durable before it, is. A change does so
-    /// itself. For hosts that cannot go back once they have begun one, as a database cannot that has a
-    /// journal of it: what would be refused is refused here.
+    /// Whether the file can be changed as far as the other files of the volume are concerned. For hosts that
+    /// cannot go back once they have begun a change, as a database cannot that has a journal of it: what would
+    /// be refused then is refused here.
     ///
     /// # Errors
-    /// As [`Self::write_at`]; nothing of the file was changed.
-    pub fn prepare(&self) -> Result<(), VolumeError> {
-        self.shared.make_changeable(&self.inner)
+    /// `FileNotAttached`, `ReadOnly`, `Closed`, or the failure to start the opening; nothing of the file was
+    /// changed.
+    pub fn may_change(&self) -> Result<(), VolumeError> {
+        self.shared.may_change(&self.inner)
     }
 
     /// Makes every completed change of this file durable, perhaps of others too. Does no I/O if there was

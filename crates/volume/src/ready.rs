@@ -27,22 +27,7 @@ impl Shared {
         }
         // Or the sidecar would say an epoch that the superblock does not know.
         assert!(!self.unstarted.load(Ordering::Acquire), "a file is changed only after the start");
-        let missing = self.missing_files(host);
-        if !missing.is_empty() {
-            // From flash: the registry's is not to be waited for under a file's lock.
-            let roster = Roster::read(&*host.flash);
-            let names: Vec<String> = missing.iter().map(|number| roster.name(*number)).collect();
-            let reason = format!(
-                "the tier {} also holds pages of files that are not attached: {}",
-                host.flash_name,
-                names.join(", ")
-            );
-            return Err(VolumeError::new(VolumeErrorKind::FileNotAttached, "change", &file.name, reason)
-                .advise(format!(
-                    "attach every file of the volume before changing one, {}",
-                    or_forget(&host.flash_name, &names)
-                )));
-        }
+        self.refuse_without_others(host, file)?;
         if file.trim.load(Ordering::Acquire) && !planted::is(Bug::TailNotTrimmed) {
             self.trim(host, file)?;
             file.trim.store(false, Ordering::Release);
@@ -54,6 +39,26 @@ impl Shared {
             file.ready.store(true, Ordering::Release);
         }
         Ok(())
+    }
+
+    /// Refuses a change as long as a file that may have pages in the tier is not attached.
+    pub(crate) fn refuse_without_others(&self, host: &TierHost, file: &FileInner) -> Result<(), VolumeError> {
+        let missing = self.missing_files(host);
+        if missing.is_empty() {
+            return Ok(());
+        }
+        // From flash: the registry's is not to be waited for under a file's lock.
+        let roster = Roster::read(&*host.flash);
+        let names: Vec<String> = missing.iter().map(|number| roster.name(*number)).collect();
+        let reason = format!(
+            "the tier {} also holds pages of files that are not attached: {}",
+            host.flash_name,
+            names.join(", ")
+        );
+        Err(VolumeError::new(VolumeErrorKind::FileNotAttached, "change", &file.name, reason).advise(format!(
+            "attach every file of the volume before changing one, {}",
+            or_forget(&host.flash_name, &names)
+        )))
     }
 
     /// From `current` to `dirty`, by the steps in `home`.

@@ -68,11 +68,14 @@ impl Shared {
         Ok(())
     }
 
-    /// See [`crate::VolumeFile::prepare`].
-    pub(crate) fn make_changeable(&self, file: &FileInner) -> Result<(), VolumeError> {
+    /// See [`crate::VolumeFile::may_change`].
+    pub(crate) fn may_change(&self, file: &FileInner) -> Result<(), VolumeError> {
         self.ensure_started()?;
         let _changing = shared(&self.changing);
-        self.prepare(file, "write")
+        match (self.condition.route("write", &file.name)?, self.host()) {
+            (Route::Tier, Some(host)) => self.refuse_without_others(&host, file),
+            _ => Ok(()),
+        }
     }
 
     /// Waits until the file may be changed, by whichever way.

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant, SystemTime};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_volume::{PathSidecar, VolumeErrorKind};
 
-use super::{Attached, Mount, Registry, Wish, changed, held_elsewhere, is_open, lock};
+use super::{Attached, Mount, Registry, Unopened, Wish, changed, held_elsewhere, is_open, lock};
 use crate::database_file::{Asked, FileId, closing};
 use crate::error::{Error, ErrorKind};
 use crate::lineage::OfProcess;
@@ -44,7 +44,7 @@ pub(crate) fn attach_unopened(mount: &Arc<Mount>, path: &Path) -> Result<(), Err
 /// be attached is named by the volume's error as soon as somebody wants to change a file.
 pub(super) fn attach_at_opening(mount: &Arc<Mount>, database: &Path, sleep: impl FnMut(Duration)) {
     if !mount.others_sought.swap(true, Ordering::Relaxed) {
-        attach_others(mount, database, sleep);
+        attach_others(mount, database, Needed::ByOpening, sleep);
     }
 }
 
@@ -75,9 +75,9 @@ pub(crate) fn may_succeed_now(error: &Error, mount: &Arc<Mount>, database: &Path
     let vain = || mount.waited_in_vain.lock().unwrap_or_else(PoisonError::into_inner);
     let waits = vain().is_none_or(|when| when.elapsed() > PATIENCE);
     if waits {
-        attach_others(mount, database, std::thread::sleep);
+        attach_others(mount, database, Needed::ByChange, std::thread::sleep);
     } else {
-        lock().attach_others(mount, database);
+        lock().attach_others(mount, database, Needed::ByChange);
     }
     let attached = mount.volume.unattached_files().is_empty();
     if waits && !attached {
@@ -87,9 +87,9 @@ pub(crate) fn may_succeed_now(error: &Error, mount: &Arc<Mount>, database: &Path
 }
 
 /// What somebody else has just now is waited for, with nothing in hand.
-fn attach_others(mount: &Arc<Mount>, database: &Path, mut sleep: impl FnMut(Duration)) {
+fn attach_others(mount: &Arc<Mount>, database: &Path, needed: Needed, mut sleep: impl FnMut(Duration)) {
     let mut waits = closing();
-    while lock().attach_others(mount, database) {
+    while lock().attach_others(mount, database, needed) {
         let Some(wait) = waits.next() else { return };
         sleep(wait);
     }
@@ -105,8 +105,18 @@ const COMING: Duration = Duration::from_secs(2);
 /// written over, and what is not there yet be taken for the end of the file.
 fn is_coming(mount: &Mount, path: &Path) -> bool {
     let Ok(changed) = std::fs::metadata(path).and_then(|found| found.modified()) else { return false };
-    let lately = SystemTime::now().duration_since(changed).map_or(true, |ago| ago < COMING);
+    // A time that is yet to come says nothing.
+    let lately = SystemTime::now().duration_since(changed).is_ok_and(|ago| ago < COMING);
     changed > mount.since && lately && !planted::is(Bug::ComingFileAttached)
+}
+
+/// What the other databases of a tier are looked for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Needed {
+    /// Somebody opens one: what is there then is meant to be.
+    ByOpening,
+    /// A program changes one, at any moment.
+    ByChange,
 }
 
 /// What became of an attempt to attach a database that nobody has open here.
@@ -118,7 +128,7 @@ enum Idle {
 impl Registry {
     /// One attempt of [`attach_others`]. Whether somebody else has one of them just now. An owner attaches
     /// his databases himself.
-    pub(super) fn attach_others(&mut self, mount: &Arc<Mount>, database: &Path) -> bool {
+    pub(super) fn attach_others(&mut self, mount: &Arc<Mount>, database: &Path, needed: Needed) -> bool {
         if !mount.owned {
             return false;
         }
@@ -134,7 +144,11 @@ impl Registry {
             let beside = known.file_name().map(|name| database.with_file_name(name));
             let beside = beside.filter(|beside| beside != database && *beside != known);
             let renamed = beside.as_ref().filter(|beside| FileId::of(beside) == FileId::of(&known));
-            let attempt = is_there.then(|| attach_idle(self, mount, renamed.unwrap_or(&known)));
+            let path = renamed.unwrap_or(&known);
+            let attempt = is_there.then(|| match needed == Needed::ByChange && is_coming(mount, path) {
+                true => Ok(Idle::HeldElsewhere),
+                false => attach_idle(self, mount, path),
+            });
             match attempt {
                 Some(Ok(Idle::Attached)) => continue,
                 Some(Ok(Idle::HeldElsewhere)) => {
@@ -165,15 +179,14 @@ fn attach_idle(registry: &mut Registry, mount: &Arc<Mount>, path: &Path) -> Resu
         None if is_open(path) => return Err(changed(path, "another file has taken its place")),
         _ => {}
     }
-    if is_coming(mount, path) {
-        return Ok(Idle::HeldElsewhere);
-    }
     let mut file = Asked::open(path, Wish { writable: true, create: false, exclusive: false })?;
     let Some(lock) = file.lock(path)? else { return Ok(Idle::HeldElsewhere) };
+    let before = PathSidecar::beside(path).opening();
     let database = mount.database(path, &lock)?;
     lock.file().leave();
     OfProcess::here().name(&database);
-    let attached = Attached { mount: Arc::clone(mount), database, connections: 0, lock };
+    let unopened = Some(Unopened { before });
+    let attached = Attached { mount: Arc::clone(mount), database, connections: 0, lock, unopened };
     registry.databases.insert(attached.lock.id(), attached);
     Ok(Idle::Attached)
 }
