@@ -826,8 +826,8 @@ bugs! {
         /// A connection that has only read, and could not have its database alone, keeps new readers out. It
         /// was so once. (The part of the SQLite front.)
         ReaderLeftPending,
-        /// The log of a database that was attached without it is not asked whose it is when somebody opens that
-        /// database. It was so once. (The part of the SQLite front.)
+        /// The log of a database that was attached without it is not asked whose it is when somebody opens
+        /// that database. It was so once. (The part of the SQLite front.)
         LateLogsBelieved,
         /// A rollback journal is begun before anybody has asked whether the database can be changed. It was
         /// so once. (The part of the SQLite front.)

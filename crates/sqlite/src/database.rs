@@ -253,7 +253,8 @@ impl Database {
     }
 
     /// Before a rollback journal is begun: where it holds something, the database cannot be read before it
-    /// has been rolled back, which changes it. So a change that others of its tier stand against is refused now.
+    /// has been rolled back, which changes it. So a change that others of its tier stand against is refused
+    /// now.
     pub(crate) fn journal_begins(&self) -> Result<(), Error> {
         if !self.writable || planted::is(Bug::JournalUnprepared) {
             return Ok(());

@@ -170,8 +170,8 @@ fn a_database_that_comes_back_is_taken_up() {
     });
 }
 
-/// Was found by trial: when the log came back after its database, which a change had needed, nobody asked whose
-/// it was, and after a kill it was refused; the log of another moment was taken for its own.
+/// Was found by trial: when the log came back after its database, which a change had needed, nobody asked
+/// whose it was, and after a kill it was refused; the log of another moment was taken for its own.
 #[test]
 fn a_log_that_comes_back_later_is_known() {
     only_with(&[Bug::LateLogsBelieved], || {

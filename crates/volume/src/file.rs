@@ -92,8 +92,8 @@ impl VolumeFile {
     }
 
     /// Whether the file can be changed as far as the other files of the volume are concerned. For hosts that
-    /// cannot go back once they have begun a change, as a database cannot that has a journal of it: what would
-    /// be refused then is refused here.
+    /// cannot go back once they have begun a change, as a database cannot that has a journal of it: what
+    /// would be refused then is refused here.
     ///
     /// # Errors
     /// `FileNotAttached`, `ReadOnly`, `Closed`, or the failure to start the opening; nothing of the file was
