@@ -6,7 +6,7 @@ use mezzanine_ground::replacement::{PageKey, Policy, Replacement, Visitor};
 
 const FRAMES: u32 = 1000;
 const PAGES: u64 = 10_000;
-const REQUESTS: u64 = 1_000_000;
+const REQUESTS: u64 = 200_000;
 
 /// Requests that are skewed: of two random pages the lower one.
 fn requests() -> impl Iterator<Item = u64> {
