@@ -55,9 +55,17 @@ impl OfProcess {
         self.registry.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether the calling thread does not have it: others let go of it soon.
     #[cfg(test)]
-    pub(crate) fn registry_is_free(&self) -> bool {
-        self.registry.try_lock().is_ok()
+    pub(crate) fn registry_can_be_had(&self) -> bool {
+        let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        loop {
+            match (self.registry.try_lock(), std::time::Instant::now() < until) {
+                (Ok(_), _) => return true,
+                (Err(_), true) => std::thread::yield_now(),
+                (Err(_), false) => return false,
+            }
+        }
     }
 
     /// The database of this path, if it is in the registry.

@@ -19,7 +19,7 @@ fn a_lock_is_awaited_with_nothing_in_hand() {
         let (mut waits, mut free) = (0, 0);
         let opened = open_waiting(&path, wish, None, &params, |_| {
             waits += 1;
-            free += u32::from(OfProcess::here().registry_is_free());
+            free += u32::from(OfProcess::here().registry_can_be_had());
         });
         drop(held);
         fs::remove_file(&path).unwrap();
@@ -62,7 +62,7 @@ fn nor_are_the_other_databases_of_a_tier() {
     let (mut waits, mut free) = (0, 0);
     let opened = open_waiting(&app, MADE, None, &params, |_| {
         waits += 1;
-        free += u32::from(OfProcess::here().registry_is_free());
+        free += u32::from(OfProcess::here().registry_can_be_had());
     });
     assert!(waits > 1 && free == waits, "{free} of {waits}");
     let opened = opened.unwrap();
