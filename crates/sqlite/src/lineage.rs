@@ -58,7 +58,7 @@ impl OfProcess {
     /// Whether the calling thread does not have it: others let go of it soon.
     #[cfg(test)]
     pub(crate) fn registry_can_be_had(&self) -> bool {
-        let until = std::time::Instant::now() + std::time::Duration::from_secs(10);
+        let until = std::time::Instant::now() + std::time::Duration::from_millis(500);
         loop {
             match (self.registry.try_lock(), std::time::Instant::now() < until) {
                 (Ok(_), _) => return true,
