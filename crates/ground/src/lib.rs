@@ -6,8 +6,8 @@
 //! share from [`interleave`], so that tests explore the orders in which those go on; [`failpoint`]s are where
 //! tests have a process die.
 //!
-//! Nothing here knows what is cached: no page, no tier, no device. Nothing here makes a system call, but what
-//! the allocator and a thread's end need.
+//! Nothing here knows what is cached: no page, no tier, no device. Nothing here does I/O or maps memory; what
+//! waits, and what begins threads for hosts, are the standard library's types behind [`interleave`].
 
 pub mod config;
 pub mod counters;

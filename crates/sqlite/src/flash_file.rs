@@ -44,7 +44,9 @@ pub(crate) fn make_file(flash: &Path, owner: &Path, tier: &TierConfig) -> Result
     // An empty file may be a database that somebody is about to fill.
     let looked_at = flash.exists() && !planted::is(Bug::EmptyDatabaseReplaced);
     let _alone = if looked_at { keep_sqlite_out(flash)? } else { None };
-    for attempt in 1.. {
+    let mut attempt = 0;
+    loop {
+        attempt += 1;
         remove_unfinished(flash);
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let own = format!("{UNFINISHED}{}-{}", std::process::id(), since.as_nanos());
@@ -73,7 +75,6 @@ pub(crate) fn make_file(flash: &Path, owner: &Path, tier: &TierConfig) -> Result
             (Err(error), _) => return Err(error),
         }
     }
-    unreachable!("the last attempt returns")
 }
 
 /// A flash file that was just made, open.

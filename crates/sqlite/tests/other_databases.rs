@@ -207,6 +207,14 @@ fn a_time_that_is_yet_to_come_says_nothing() {
     other.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(3600)).unwrap();
     drop(other);
     open(&folder, "app.db").execute_batch("INSERT INTO t VALUES (1)").unwrap();
+    // Nor where a change is the first that can have it.
+    let held = locked(&folder.file("other.db"));
+    let app = open(&folder, "app.db");
+    drop(held);
+    let other = std::fs::File::options().write(true).open(folder.file("other.db")).unwrap();
+    other.set_modified(std::time::SystemTime::now() + std::time::Duration::from_secs(3600)).unwrap();
+    drop(other);
+    app.execute_batch("INSERT INTO t VALUES (2)").unwrap();
 }
 
 /// An ordinary database stays one if nothing was committed.

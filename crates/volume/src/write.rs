@@ -70,6 +70,10 @@ impl Shared {
 
     /// See [`crate::VolumeFile::may_change`].
     pub(crate) fn may_change(&self, file: &FileInner) -> Result<(), VolumeError> {
+        // A database asks at each transaction. Those that were attached when it was made ready still are.
+        if file.ready.load(Ordering::Acquire) {
+            return Ok(());
+        }
         self.ensure_started()?;
         let _changing = shared(&self.changing);
         match (self.condition.route("write", &file.name)?, self.host()) {

@@ -129,12 +129,13 @@ impl Registry {
     /// One attempt of [`attach_others`]. Whether somebody else has one of them just now. An owner attaches
     /// his databases himself.
     pub(super) fn attach_others(&mut self, mount: &Arc<Mount>, database: &Path, needed: Needed) -> bool {
-        if !mount.owned {
+        let unattached = mount.volume.unattached_files();
+        if !mount.owned || unattached.is_empty() {
             return false;
         }
         let its_own = mount.number_of(database);
         let mut held = false;
-        for (number, known) in mount.volume.unattached_files() {
+        for (number, known) in unattached {
             let is_named = *known == *database || Some(number) == its_own;
             if is_named && !planted::is(Bug::CopiesTakeOriginals) {
                 continue;
