@@ -17,6 +17,34 @@ pub(crate) fn run(scale: Scale, frames: u64) -> Outcome {
     Ok(rows)
 }
 
+/// Once over the same pages, `count` of them, in a queue that is full: stage-ins, then lookups.
+pub(crate) fn counted(count: u64) -> Outcome {
+    let frames = 4096;
+    let host = MemoryHost::new(&TierConfig::new(PAGE as u32, frames))?;
+    fill(&host, &ids(3, 2 * frames, frames * 3));
+    let ids = ids(5, count, frames * 3);
+    let before = host.tier.statistics();
+    let nanoseconds = Work::StageIn.once(&host, &ids);
+    let after = host.tier.statistics();
+    let refused = after.stalls - before.stalls;
+    if refused > 0 {
+        return Err(format!("{refused} stage-ins found no room, so what was counted is more than theirs").into());
+    }
+    let looked_up = Work::Lookup.once(&host, &ids);
+    Ok(vec![
+        Row::new(format!("{count} stage-ins of 4 KiB, one thread"), nanoseconds, "ns each"),
+        Row::new(format!("{count} lookups, one thread"), looked_up, "ns each"),
+    ])
+}
+
+fn fill(host: &MemoryHost, ids: &[PageId]) {
+    let page = vec![0; PAGE];
+    for id in ids {
+        host.stage_in(id, &page);
+    }
+    while host.step() {}
+}
+
 fn lookups(scale: Scale, frames: u64) -> Outcome {
     let pages = frames * 9 / 10;
     let count = scale.pick(2_000_000, 20_000);

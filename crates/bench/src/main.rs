@@ -44,6 +44,13 @@ enum Bench {
         #[arg(long, default_value_t = FRAMES)]
         frames: u64,
     },
+    /// Lookups and stage-ins on one thread, a fixed number of each and none refused: for a counter of
+    /// instructions.
+    Counted {
+        /// How many of each.
+        #[arg(long, default_value_t = 20_000)]
+        count: u64,
+    },
     /// Lookup and stage-in on one tier in shared memory, of one process and of two.
     Processes {
         /// Frames of the tier.
@@ -87,6 +94,7 @@ impl Bench {
                 Some(directory)
             }
             Self::Engine { .. }
+            | Self::Counted { .. }
             | Self::Processes { .. }
             | Self::SecondProcess(_)
             | Self::Policy
@@ -108,6 +116,7 @@ fn main() -> ExitCode {
     let scale = if arguments.tiny { report::Scale::Tiny } else { report::Scale::Full };
     let rows = match &arguments.bench {
         Bench::Engine { frames } => engine::run(scale, *frames),
+        Bench::Counted { count } => engine::counted(*count),
         Bench::Processes { frames } => processes::run(scale, *frames),
         Bench::SecondProcess(second) => processes::second(second),
         Bench::Policy => policy::run(scale),

@@ -23,11 +23,15 @@ pub(crate) enum Work {
 impl Work {
     /// Nanoseconds of one operation: the median of several rounds over the same `ids`.
     pub(crate) fn time(self, host: &MemoryHost, ids: &[PageId]) -> f64 {
-        let round = |_| match self {
+        median((0..ROUNDS).map(|_| self.once(host, ids)).collect())
+    }
+
+    /// Nanoseconds of one operation in one round over `ids`.
+    pub(crate) fn once(self, host: &MemoryHost, ids: &[PageId]) -> f64 {
+        match self {
             Self::Lookup => lookups(host, ids),
             Self::StageIn => stage_ins(host, ids),
-        };
-        median((0..ROUNDS).map(round).collect())
+        }
     }
 }
 
