@@ -28,7 +28,9 @@ pub(crate) fn counted(count: u64) -> Outcome {
     let after = host.tier.statistics();
     let refused = after.stalls - before.stalls;
     if refused > 0 {
-        return Err(format!("{refused} stage-ins found no room, so what was counted is more than theirs").into());
+        return Err(
+            format!("{refused} stage-ins found no room, so what was counted is more than theirs").into()
+        );
     }
     let looked_up = Work::Lookup.once(&host, &ids);
     Ok(vec![

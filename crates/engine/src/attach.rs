@@ -176,7 +176,7 @@ impl Tier {
     /// lock concerned panics then, in every process; the tier is rebuilt from flash in new memory
     /// (invariant 12).
     pub fn is_poisoned(&self) -> bool {
-        self.control().lock.is_poisoned() || self.directory().is_poisoned() || self.homes_poisoned()
+        self.control().lock.is_poisoned() || self.directory().is_poisoned() || self.placement().is_poisoned()
     }
 }
 

@@ -15,7 +15,6 @@
 use mezzanine_ground::region::{Word, shared};
 
 use crate::control::Slot;
-use crate::format::RecordKind;
 use crate::planted::{self, Bug};
 use crate::tier::Tier;
 
@@ -28,7 +27,7 @@ pub(crate) struct BadFrames {
     /// Frames noted, ever; homes, too.
     noted: Word,
     /// Each plus one.
-    frames: [Word; BAD_MAX],
+    pub(crate) frames: [Word; BAD_MAX],
 }
 
 shared!(BadFrames);
@@ -48,114 +47,33 @@ impl Tier {
 
     #[cold]
     fn is_noted(&self, frame: u32) -> bool {
-        let bad = match self.homes() {
-            Some(homes) => homes.is_unreadable(frame),
-            None => self.control().bad.frames.iter().any(|listed| listed.get() == u64::from(frame) + 1),
-        };
-        bad && !planted::is(Bug::BadFrameReused)
+        self.placement().is_unreadable(frame) && !planted::is(Bug::BadFrameReused)
     }
 
-    /// How many of the frames between two positions are listed. They are fewer than the ring has.
-    #[cold]
-    pub(crate) fn bad_between(&self, from: u64, to: u64) -> u64 {
-        let ring = self.ring();
-        let first = u64::from(ring.frame_of(from));
-        let between = |listed: u64| {
-            listed > 0
-                && listed <= ring.frames
-                && from + (listed - 1 + ring.frames - first) % ring.frames < to
-        };
-        self.control().bad.frames.iter().filter(|listed| between(listed.get())).count() as u64
-    }
-
-    /// A frame, or a home, could not be read. The control lock is not held.
+    /// A frame could not be read. The control lock is not held.
     pub(crate) fn note_bad(&self, frame: u32) {
         let _guard = self.control().lock.lock(self.owner);
-        let bad = &self.control().bad;
-        if self.homes().is_some() {
-            self.mark_unreadable(frame);
-            bad.noted.bump(1);
-            return;
-        }
-        let listed = bad.frames.iter().any(|listed| listed.get() == u64::from(frame) + 1);
-        if !listed {
-            bad.frames[(bad.noted.get() % BAD_MAX as u64) as usize].set(u64::from(frame) + 1);
-            bad.noted.bump(1);
-        }
+        self.placement().read_failed(frame);
     }
 
-    /// Passes frames that nothing is put in: the open group gets void records for them. Whether the next
-    /// place of the group is good; if not it is full. Under the control lock.
-    pub(crate) fn pass_bad(&self, slot: &Slot) -> bool {
-        let next = || slot.position.get() + self.geometry.summary_frames() + slot.pages.get();
-        while self.geometry.placed.is_none() && self.is_bad(self.frame_of(next())) {
-            let full = slot.pages.get() == slot.capacity.get()
-                || slot.records.get() == u64::from(self.geometry.records_max);
-            if full {
-                return false;
-            }
-            self.push_void(slot, self.frame_of(next()));
-        }
+    /// Whether a group takes one more page. Under the control lock.
+    pub(crate) fn has_place(&self, slot: &Slot) -> bool {
         slot.pages.get() < slot.capacity.get() && slot.records.get() < u64::from(self.geometry.records_max)
     }
+}
 
-    /// Gives the next place of a group to nothing. Under the control lock.
-    fn push_void(&self, slot: &Slot, frame: u32) {
-        self.directory().clear(frame);
-        self.push_record(slot, RecordKind::Void);
-        slot.pages.bump(1);
-        slot.filled.add(1);
-        self.control().counters.voids.count(1);
+impl BadFrames {
+    /// One more was noted: a home, which has a mark of its own.
+    pub(crate) fn note(&self) {
+        self.noted.bump(1);
     }
 
-    /// Frames of a group that begins at `rear` and may have `group` of them, so that the next one does not
-    /// begin with a frame that nothing is put in.
-    pub(crate) fn short_of_bad(&self, rear: u64, group: u64) -> u64 {
-        // Behind the cut of a resize the queue goes on in another frame than it would now; and a group that
-        // ended before it would leave it a rest in which none may begin, so that the cut would be missed.
-        let at_cut = || self.reaches_cut(group) && !planted::is(Bug::CutShortOfBad);
-        if !self.has_bad() || self.geometry.placed.is_some() || at_cut() {
-            return group;
-        }
-        let fits = |frames: &u64| self.is_good_start(rear + frames);
-        let summary = self.geometry.summary_frames();
-        (summary + 1..=group).rev().find(fits).unwrap_or(group)
+    pub(crate) fn has(&self, frame: u32) -> bool {
+        self.frames.iter().any(|listed| listed.get() == u64::from(frame) + 1)
     }
 
-    /// [`Self::short_of_bad`], or no pages at all where that is the only way and there is room: the next one
-    /// begins right before the bad frames and can pass as many as it may have pages.
-    pub(crate) fn clear_of_bad(&self, rear: u64, group: u64) -> u64 {
-        let frames = self.short_of_bad(rear, group);
-        let summary = self.geometry.summary_frames();
-        // As it is where it was made shorter, and where it must not be.
-        let settled = frames < group || !self.has_bad() || self.geometry.placed.is_some();
-        if settled || self.reaches_cut(group) || self.is_good_start(rear + frames) {
-            return frames;
-        }
-        // With less the next one could not pass them, or leave room for one that carries the front; and what
-        // is before them is needed for the names of lost pages.
-        let room = rear + summary + group + summary <= self.writable_end();
-        let room = room || planted::is(Bug::EmptyGroupTakesRoom);
-        let helps = room && self.is_good_start(rear + summary) && !planted::is(Bug::SummaryBeforeBadRun);
-        if helps { summary } else { frames }
-    }
-
-    /// Has a group that is closed early end where the next one can begin, if it has room. Under the control
-    /// lock.
-    pub(crate) fn end_before_good(&self, slot: &Slot) {
-        if !self.has_bad() || self.geometry.placed.is_some() {
-            return;
-        }
-        let end = || slot.position.get() + self.geometry.summary_frames() + slot.pages.get();
-        while !self.is_good_start(end())
-            && slot.pages.get() < slot.capacity.get()
-            && slot.records.get() < u64::from(self.geometry.records_max)
-        {
-            self.push_void(slot, self.frame_of(end()));
-        }
-    }
-
-    fn is_good_start(&self, position: u64) -> bool {
-        (0..self.geometry.summary_frames()).all(|frame| !self.is_bad(self.frame_of(position + frame)))
+    pub(crate) fn list(&self, frame: u32) {
+        self.frames[(self.noted.get() % BAD_MAX as u64) as usize].set(u64::from(frame) + 1);
+        self.note();
     }
 }

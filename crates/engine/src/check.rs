@@ -41,7 +41,7 @@ impl Tier {
             let shard = directory.lock(directory.slot(&id), self.owner);
             assert_eq!(shard.find(&id), Some(frame), "a valid frame is linked in its bucket");
         }
-        self.check_homes();
+        self.placement().check();
         assert_eq!(self.groups_meet(front, control.staged_from.get()), Ok(()), "groups follow one another");
     }
 }

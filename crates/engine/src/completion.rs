@@ -49,7 +49,7 @@ impl Tier {
         slot.state.set(WRITTEN);
         planted::inside("group written: state set");
         let counters = &control.counters;
-        let pages = self.pages_to_write(slot);
+        let pages = self.placement().pages_to_write(slot);
         let summary =
             if self.geometry.slot_directory().is_some() { 0 } else { self.geometry.summary_frames() };
         let bytes = (summary + pages) * self.geometry.page_size() as u64;
@@ -78,7 +78,7 @@ impl Tier {
             self.latch(Failure::FlashWrite);
             return;
         }
-        self.slots_written();
+        self.placement().slots_written();
     }
 
     fn flash_flushed(&self, target: u64, outcome: Result<(), JobError>) {
@@ -93,7 +93,7 @@ impl Tier {
                 return;
             }
             control.flush.complete(control.next_sequence.get());
-            self.slots_flushed();
+            self.placement().slots_flushed();
             control.counters.flushes.count(1);
             control.segments.flushed(planted::is(Bug::FlushCoversLaterSegment));
             let later = planted::is(Bug::FlushCoversLaterGroups);
@@ -115,7 +115,7 @@ impl Tier {
         control.flushed.set(control.flushed.get().max(target));
         planted::inside("became durable: mark moved");
         self.retire();
-        self.free_limbo();
+        self.placement().groups_durable();
     }
 
     fn front_was_read(&self, outcome: Result<(), JobError>) {
@@ -180,7 +180,7 @@ impl Tier {
             control.counters.pages_drained.count(pages);
         }
         if control.batch.carries(Load::Leaving) {
-            self.spill_written();
+            self.placement().batch_written();
         }
         self.lane_done();
     }
@@ -191,8 +191,7 @@ impl Tier {
         {
             let _guard = control.lock.lock(self.owner);
             assert!(control.disk_sync.is_running(), "a job completed twice");
-            // In place no page is written at the front of the queue.
-            synced_end = if self.geometry.placed.is_some() { 0 } else { control.disk_sync.end() };
+            synced_end = self.placement().synced_end();
             if outcome.is_err() && !planted::is(Bug::FailedDiskSyncIgnored) {
                 self.latch(Failure::DiskSync);
                 return;
@@ -202,13 +201,10 @@ impl Tier {
         }
         planted::outside("disk synced: at the barrier");
         // First what is in nobody's scope, so that it is clean when a drain is done.
-        self.spill_synced();
+        self.placement().pages_synced();
         self.drain_synced(synced_end);
         planted::outside("disk synced: drain told");
-        if self.geometry.placed.is_some() {
-            let _guard = control.lock.lock(self.owner);
-            control.disk_sync.over();
-        }
+        self.placement().disk_sync_over();
         self.release_as_needed();
     }
 

@@ -86,10 +86,7 @@ impl Tier {
             return false;
         }
         let state = self.state_at(page.position);
-        // In place memory has not every page that is on its way, and an entry without a page does not tell of
-        // which it is.
-        let unknown = self.geometry.placed.is_some() && state & VALID == 0;
-        !unknown && self.copy_staged(page.position.0, state, out)
+        self.placement().tells_of_memory(state) && self.copy_staged(page.position.0, state, out)
     }
 
     /// Notes that these versions are on disk, synced. Pages that changed meanwhile stay dirty.
@@ -104,7 +101,7 @@ impl Tier {
                 let found = is_lost(directory.state(frame)) && !planted::is(Bug::FoundStaysLost);
                 shard.clear_flags(frame, DIRTY | WRITTEN | DRAINED | if found { LOST } else { 0 });
                 if found {
-                    self.give_home_back(frame);
+                    self.placement().found(frame);
                 }
                 planted::inside("mark clean: one page marked");
             } else if let Some(newer) = newest.filter(|_| planted::is(Bug::CleanedAlthoughChanged)) {
@@ -138,7 +135,7 @@ impl Tier {
             if shard.find(&id) == Some(frame) {
                 self.forgets(Position(position));
                 shard.unlink(frame);
-                self.orphaned(frame);
+                self.placement().forgotten(frame);
                 shard.changed();
             }
         }

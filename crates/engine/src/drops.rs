@@ -90,7 +90,7 @@ impl Tier {
             slot
         };
         planted::outside("range drop: noted");
-        self.changed_on_disk(None);
+        self.placement().changed_on_disk(None);
         self.finish_drop(slot, range);
         Ok(())
     }
@@ -144,7 +144,7 @@ impl Tier {
         shard.changed();
         let Some(frame) = shard.find(id) else { return false };
         shard.unlink(frame);
-        self.unplaced(self.home_of(frame));
+        self.placement().left(frame);
         true
     }
 

@@ -112,13 +112,13 @@ impl Tier {
     pub fn abandon(&self, owner: u32) -> Result<(), Poisoned> {
         let control = self.control();
         let holds = control.lock.holder() == Some(owner)
-            || self.homes_held_by(owner)
+            || self.placement().is_held_by(owner)
             || self.directory().holders().any(|holder| holder == owner);
         let inside = holds || self.is_poisoned();
         if inside && !planted::is(Bug::DeadHolderForgotten) {
             control.lock.poison();
             self.directory().poison();
-            self.poison_homes();
+            self.placement().poison();
             return Err(Poisoned);
         }
         if planted::is(Bug::DeadOwnersJobsLost) {
@@ -137,13 +137,11 @@ impl Tier {
             }
             control.segments.flush_is_abandoned();
         }
-        self.abandon_slots(dead);
         self.abandon_lane(dead);
-        self.abandon_eviction(dead);
+        self.placement().abandon(dead);
         control.release.abandon(dead);
         self.abandon_drain(dead);
         control.pull.abandon(dead);
-        control.disk_sync.abandon(dead, self.geometry.placed.is_some());
         control.segments.abandon(dead);
         if control.draining.get() == dead {
             control.draining.set(0);

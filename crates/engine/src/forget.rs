@@ -19,7 +19,7 @@ impl Tier {
         {
             self.forgets(page.position);
             shard.unlink(frame);
-            self.orphaned(frame);
+            self.placement().forgotten(frame);
             planted::inside("forget clean: unlinked");
             shard.changed();
         }
@@ -58,10 +58,10 @@ impl Tier {
         planted::inside("invalidate: tombstone appended");
         if let Some(frame) = frame {
             shard.unlink(frame);
-            self.unplaced(self.home_of(frame));
+            self.placement().left(frame);
             planted::inside("invalidate: unlinked");
         }
-        self.changed_on_disk(Some(id));
+        self.placement().changed_on_disk(Some(id));
         Ok(())
     }
 

@@ -8,6 +8,8 @@ use crate::batch::{Load, Stage};
 use crate::checkpoint::Sweep;
 use crate::failure::Failure;
 use crate::ids::PageId;
+use crate::page_memory::slot_blocks;
+use crate::placement::{Step, Tried};
 use crate::planted::{self, Bug};
 use crate::reread::NOT_AGAIN;
 use crate::staging::{READY, WRITING};
@@ -44,25 +46,13 @@ enum Kinds {
     FlashWrites,
 }
 
-/// Steps without I/O that came to nothing.
-#[derive(Default)]
-struct Tried {
-    relocate: bool,
-    evict: bool,
-    spill: bool,
-}
-
 /// What the control lock's holder has found to be done.
 enum Picked<'t> {
     Job(Job<'t>),
     /// The lane looks for pages of a drain, without the lock.
     Scan,
-    /// The lane looks for pages that leave their places, without the lock.
-    Spill,
-    /// Records at the front are appended again, without the lock.
-    Relocate,
-    /// The policy is asked for pages that leave, without the lock.
-    Evict,
+    /// The placement does something, without the lock.
+    Step(Step),
     /// Something moved on by itself: look again.
     Again,
     Nothing,
@@ -135,15 +125,22 @@ impl WriteGroup<'_> {
     /// writes in place: the summary, and each page by itself. With a slot directory there is no summary,
     /// and the slots are written for themselves, a block each.
     pub fn writes(&self) -> impl Iterator<Item = (u64, &[u8])> {
-        let (by_themselves, group) = match self.what {
-            Written::Slots => (Some(self.tier.slot_writes()), None),
-            Written::Group(sequence) => match self.tier.writes_in_place(sequence) {
-                Some(writes) => (Some(writes), None),
-                None => (None, Some(sequence)),
+        let tier = self.tier;
+        let placement = tier.placement();
+        let (slots, pages, group) = match self.what {
+            Written::Slots => (placement.slot_writes(), Vec::new(), None),
+            Written::Group(sequence) => match placement.writes(sequence) {
+                Some(writes) => (Vec::new(), writes, None),
+                None => (Vec::new(), Vec::new(), Some(sequence)),
             },
         };
+        let slots = slots
+            .into_iter()
+            .map(|write| (write.offset, slot_blocks(&tier.region, write.memory, write.bytes)));
+        let pages =
+            pages.into_iter().map(|write| (write.offset, tier.staged_bytes(write.memory, write.bytes)));
         let runs = group.map(|sequence| self.sequential_writes(sequence));
-        by_themselves.into_iter().flatten().chain(runs.into_iter().flatten())
+        slots.chain(pages).chain(runs.into_iter().flatten())
     }
 
     fn sequential_writes(&self, sequence: u64) -> impl Iterator<Item = (u64, &[u8])> {
@@ -217,7 +214,7 @@ impl Tier {
 
     fn next_of(&self, kinds: Kinds, owner: u32) -> Option<Job<'_>> {
         // Steps that came to nothing are not tried again before a job has changed something.
-        let (mut tried, mut evictions) = (Tried::default(), 0);
+        let (mut tried, mut steps) = (Tried::default(), 0);
         loop {
             let picked = {
                 let _guard = self.control().lock.lock(self.owner);
@@ -228,12 +225,11 @@ impl Tier {
             match picked {
                 Picked::Job(job) => return Some(job),
                 Picked::Scan => self.scan_for_drain(),
-                Picked::Spill => tried.spill = !self.list_spill(),
-                Picked::Relocate => tried.relocate = !self.relocate(),
-                Picked::Evict => {
-                    evictions += 1;
-                    assert!(evictions <= self.evictions_max(), "pages are named to leave, and none does");
-                    tried.evict = !self.evict();
+                Picked::Step(step) => {
+                    steps += u64::from(step == Step::Evict);
+                    let most = self.placement().evictions_max();
+                    assert!(steps <= most, "pages are named to leave, and none does");
+                    tried.note(step, self.placement().carry_out(step));
                 }
                 Picked::Again => {}
                 Picked::Nothing if self.release_as_needed() => {}
@@ -252,11 +248,8 @@ impl Tier {
             return Picked::Job(job);
         }
         if failure.is_none() && kinds == Kinds::All {
-            if self.geometry.placed.is_some() {
-                match self.placed_step(tried) {
-                    Picked::Nothing => {}
-                    step => return step,
-                }
+            if let Some(step) = self.placement().next_step(tried) {
+                return Picked::Step(step);
             }
             let picked = self.disk_job(owner, tried);
             if !matches!(picked, Picked::Nothing) {
@@ -274,21 +267,6 @@ impl Tier {
         Picked::Nothing
     }
 
-    /// What there is to do without I/O where pages are written in place.
-    fn placed_step(&self, tried: &Tried) -> Picked<'_> {
-        // What waits for groups says so before it is asked whether the open one is to be closed.
-        self.pass_barrier();
-        match () {
-            () if !tried.relocate && self.take_relocation() => Picked::Relocate,
-            () if !tried.evict && self.take_eviction() => Picked::Evict,
-            // A drain and pages that leave take turns.
-            () if !tried.spill && self.control().batch.carries(Load::Drain) && self.take_spill() => {
-                Picked::Spill
-            }
-            () => Picked::Nothing,
-        }
-    }
-
     /// Flushes before writes: a sync waits for them, and they free staging memory.
     fn flash_job(&self, owner: u32) -> Option<Job<'_>> {
         let control = self.control();
@@ -296,10 +274,10 @@ impl Tier {
         if let Some(target) = self.flush_wanted() {
             control.flush.begin(target, control.next_sequence.get(), owner);
             control.segments.flush_begins();
-            self.slots_flush_begins();
+            self.placement().slots_flush_begins();
             return Some(Job::FlushFlash(FlushFlash { target, tier: PhantomData }));
         }
-        if self.take_slots(owner, self.slots_pressing()) {
+        if self.placement().take_slots(owner, self.slots_pressing()) {
             return Some(Job::WriteGroup(WriteGroup { tier: self, what: Written::Slots }));
         }
         let ready = (control.flushed.get()..control.composed.get())
@@ -332,7 +310,7 @@ impl Tier {
         let memory = written > flushed && used + self.groups_kept_free() >= slots;
         let pressing = self.pressing();
         let segment = control.segments.want_flush() && (pressing || control.segments.any_full());
-        let slots = self.slots_want_flush(self.slots_pressing());
+        let slots = self.placement().slots_want_flush(self.slots_pressing());
         (sync || memory || (written > flushed && pressing) || segment || slots).then_some(written)
     }
 
@@ -349,7 +327,7 @@ impl Tier {
     /// Whether slots are written as soon as they change: homes wait for that, or nothing else comes any more.
     fn slots_pressing(&self) -> bool {
         let has_slots = self.geometry.slot_directory().is_some();
-        has_slots && (self.homes_short() || self.control().draining.get() != 0)
+        has_slots && (self.placement().is_short() || self.control().draining.get() != 0)
     }
 
     fn disk_job(&self, owner: u32, tried: &Tried) -> Picked<'_> {
@@ -365,7 +343,8 @@ impl Tier {
         }
         // A drain and the front take turns, so that neither waits for the end of the other.
         let fronts_turn = control.batch.carries(Load::Drain);
-        let front = control.batch.stage() == Stage::ToRead || (fronts_turn && self.take_front());
+        let placement = self.placement();
+        let front = control.batch.stage() == Stage::ToRead || (fronts_turn && placement.take_front());
         match if front { Sweep::Nothing } else { self.take_drain() } {
             Sweep::Scan => {
                 control.batch.owned_by(owner);
@@ -374,14 +353,14 @@ impl Tier {
             Sweep::Moved => return Picked::Again,
             Sweep::Nothing => {}
         }
-        if !tried.spill && !front && self.take_spill() {
-            return Picked::Spill;
+        if !tried.list && !front && placement.take_leaving() {
+            return Picked::Step(Step::List);
         }
-        if front || self.take_front() {
+        if front || placement.take_front() {
             control.batch.again.set(NOT_AGAIN);
             return self.read_lane(owner);
         }
-        if self.take_disk_sync() {
+        if placement.take_disk_sync() {
             if planted::is(Bug::ReuseBeforeDiskSync) {
                 control.disk_sync.done();
                 return Picked::Nothing;

@@ -242,6 +242,7 @@ impl Tier {
 
     /// Byte offset on flash of the frame at `position`.
     pub(crate) fn offset_of(&self, position: u64) -> u64 {
-        self.geometry.offset_of_frame(self.home_of(self.frame_of(position)))
+        let frame = self.placement().frame_at(self.frame_of(position));
+        self.geometry.offset_of_frame(frame)
     }
 }

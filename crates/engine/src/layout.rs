@@ -9,7 +9,7 @@ use crate::config::Geometry;
 use crate::control::{Control, Slot};
 use crate::directory::{COUNTERS_PER_SHARD, ChangeCounter, Entry, Shard};
 use crate::drops::Drops;
-use crate::placed::PlacedLayout;
+use crate::in_place::PlacedLayout;
 use crate::returning::Returning;
 
 // What is gone to most often.

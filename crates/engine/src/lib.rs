@@ -97,7 +97,11 @@ mod room;
 mod release;
 mod reread;
 
-mod placed;
+mod placement;
+
+mod queue;
+
+mod in_place;
 
 mod checkpoint;
 
@@ -143,13 +147,13 @@ pub use drain::{DirtyPage, DrainCursor};
 pub use failure::{Failure, Poisoned};
 pub use format::{LogPosition, RedoPoint};
 pub use ids::{IdRange, PAGE_ID_BYTES, PageId, Position};
+pub use in_place::DiskMark;
 pub use jobs::{
     FlushFlash, Job, JobError, PullPages, ReadFront, SyncDisk, WriteDisk, WriteGroup, WriteSegment,
 };
 pub use layout::NOTE_BYTES;
 pub use mezzanine_ground::region::{LastingMemory, REGION_ALIGNMENT, Region};
 pub use pages::{HeldPage, PageCursor};
-pub use placed::DiskMark;
 pub use recovery::{
     ReadError, ReadFlash, Recovered, RecoveryError, RecoveryReport, WriteFlash, read_patiently,
 };

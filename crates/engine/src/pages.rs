@@ -97,7 +97,7 @@ impl Tier {
         });
         let (state, checksum) = seen?;
         let flash = FlashPage {
-            offset: self.geometry.offset_of_frame(self.home_of(frame)),
+            offset: self.geometry.offset_of_frame(self.placement().frame_at(frame)),
             position: Position(position),
             checksum,
             dirty: state & DIRTY != 0,

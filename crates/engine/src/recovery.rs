@@ -275,7 +275,7 @@ impl Tier {
             let superblock = Superblock { state: TierState::Open, ..superblock.discarded() };
             let origin = Chain { sequence: 0, position: 0, checksum: superblock.chain_origin() };
             tier.start(&superblock, origin, 0, 1);
-            assert!(tier.settle_homes().is_ok(), "an empty tier has no pages");
+            assert!(tier.placement().settle().is_ok(), "an empty tier has no pages");
             let report = RecoveryReport { discarded: true, ..RecoveryReport::default() };
             return Ok(Recovered {
                 tier,
@@ -412,7 +412,7 @@ impl Scan<'_, '_> {
         if self.superblock.state == TierState::Drained {
             tier.mark_all_clean();
         }
-        if let Err(position) = tier.settle_homes() {
+        if let Err(position) = tier.placement().settle() {
             let what = format!(
                 "the record at position {position} names a frame that is no page's, or another one's"
             );

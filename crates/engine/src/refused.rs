@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 use mezzanine_ground::region::{StateWord, Word, states};
 
 use crate::batch::Load;
-use crate::control::NONE;
+use crate::control::{NONE, Slot};
 use crate::directory::{HEAD, LockedShard, REFERENCED, VALID, needs_disk};
 use crate::format::{Record, RecordKind};
 use crate::ids::{IdRange, PageId};
@@ -154,7 +154,7 @@ impl Tier {
     /// control lock.
     fn carry_a_few_more(&self) {
         let refusals = &self.control().refusals;
-        let (now, frames) = self.revolution();
+        let (now, frames) = self.placement().round();
         let (before, group) = (refusals.more.get(), self.geometry.group_pages());
         refusals.attempt(before.min((frames / 2).saturating_sub(before)).max(group), now);
     }
@@ -163,10 +163,7 @@ impl Tier {
     /// is on its way out of the tier.
     pub fn may_make_room(&self) -> bool {
         let _guard = self.control().lock.lock(self.owner);
-        match self.geometry.placed {
-            Some(_) => !self.nobody_works(),
-            None => !self.stands_still(),
-        }
+        self.placement().may_make_room()
     }
 
     /// The room of tombstones. Where stage-out rests because nothing finds any at the rear, to drop what disk
@@ -181,7 +178,13 @@ impl Tier {
     /// fill the last room with it. Under the control lock.
     pub(crate) fn open_is_of_drops(&self) -> bool {
         let open = self.control().open.get();
-        open != NONE && self.slot_of(open).of_drops.get() != 0 && !planted::is(Bug::DropsRoomShared)
+        open != NONE && self.is_of_drops(self.slot_of(open))
+    }
+
+    /// The same, of the group that is open.
+    #[inline]
+    pub(crate) fn is_of_drops(&self, open: &Slot) -> bool {
+        open.of_drops.get() != 0 && !planted::is(Bug::DropsRoomShared)
     }
 
     /// Closes a group of tombstones, which nobody fills, once there is nothing else to do: those of drops
@@ -199,7 +202,7 @@ impl Tier {
     /// which stage-out, which may have a page between two places otherwise, begins nothing.
     pub(crate) fn has_nothing_of(&self, range: &IdRange) -> bool {
         let control = self.control();
-        let moving = !control.batch.is_idle() || self.geometry.placed.is_some();
+        let moving = !control.batch.is_idle() || self.placement().moves();
         if !self.rests_for_disk() || moving || self.may_return() || planted::is(Bug::DropsOfNothingTakeRoom) {
             return false;
         }
@@ -212,7 +215,7 @@ impl Tier {
     /// tombstones have taken most of the last room, as many as at any cost: what was dropped is left behind
     /// then, and has taken more than its tombstones. Under the control lock.
     pub(crate) fn dropped_at_rest(&self, pages: u64) {
-        let short = 2 * self.geometry.group_frames + self.names_room() / 2;
+        let short = 2 * self.geometry.group_frames + self.placement().names_room() / 2;
         let scarce = self.frames_before(self.writable_end()) < short;
         if !planted::is(Bug::DroppedStillCounts) {
             self.control().refusals.forgive(if scarce { u64::MAX } else { pages });
@@ -267,7 +270,7 @@ impl Tier {
                     self.drain_refused(&directory.id(frame), directory.state(frame));
                 }
             }
-            Load::Leaving => self.spill_refused(refused),
+            Load::Leaving => self.placement().batch_refused(refused),
         }
     }
 
@@ -370,15 +373,6 @@ impl Tier {
         !self.too_many_carried(0, position)
     }
 
-    /// By what revolutions are counted, and frames.
-    fn revolution(&self) -> (u64, u64) {
-        let control = self.control();
-        match &self.geometry.placed {
-            Some(placed) => (control.next_version.get(), placed.homes.into()),
-            None => (control.rear.get(), self.frames_wanted()),
-        }
-    }
-
     /// Counts refused pages that stay. Whether that was too much for one revolution: half of the frames. One
     /// is over when the front has `reached` what was the rear at its beginning; where pages are written in
     /// place, when as many have come in as there are frames. Under the control lock.
@@ -388,7 +382,7 @@ impl Tier {
     /// too many.
     fn too_many_carried(&self, more: u64, reached: u64) -> bool {
         let refusals = &self.control().refusals;
-        let (now, frames) = self.revolution();
+        let (now, frames) = self.placement().round();
         let reached = match planted::is(Bug::RevolutionByFrames) {
             true => now.saturating_sub(frames),
             false => reached,
@@ -402,7 +396,7 @@ impl Tier {
 
     /// The same where pages are written in place.
     pub(crate) fn too_many_stay(&self, more: u64) -> bool {
-        let homes = self.geometry.placed.as_ref().map_or(0, |placed| placed.homes.into());
-        self.too_many_carried(more, self.control().next_version.get().saturating_sub(homes))
+        let (now, frames) = self.placement().round();
+        self.too_many_carried(more, now.saturating_sub(frames))
     }
 }

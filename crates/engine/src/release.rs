@@ -20,7 +20,6 @@ use mezzanine_ground::region::Word;
 use crate::config::RESERVED_GROUPS;
 use crate::control::NONE;
 use crate::directory::VALID;
-use crate::placed::Homes;
 use crate::planted::{self, Bug};
 use crate::staging::{FREE, OPEN, Reserve};
 use crate::tier::Tier;
@@ -71,109 +70,25 @@ impl Tier {
     /// Frames from the rear up to `end`, without what bad ones among them cost.
     pub(crate) fn frames_before(&self, end: u64) -> u64 {
         let rear = self.control().rear.get();
-        end.saturating_sub(rear).saturating_sub(self.bad_room(rear, end))
+        end.saturating_sub(rear).saturating_sub(self.placement().bad_room(rear, end))
     }
 
     /// New groups will soon find no frames: flushes and syncs that could wait are issued now.
     pub(crate) fn pressing(&self) -> bool {
         self.control().durable_front.get() < self.front_wanted_for_segments()
-            || self.homes_short()
-            || self.summaries_left() < RESERVED_GROUPS + 2
+            || self.placement().is_short()
+            || self.placement().summaries_left() < RESERVED_GROUPS + 2
             || self.frames_before(self.writable_end())
                 < (RESERVED_GROUPS + 2) * self.geometry.group_frames
                     + self.geometry.slack()
-                    + self.names_room()
-    }
-
-    /// Whether the disk is to be synced now; notes what the sync will cover. Under the control lock.
-    pub(crate) fn take_disk_sync(&self) -> bool {
-        let control = self.control();
-        if self.geometry.placed.is_some() {
-            let wanted = self.spill_wants_sync() || self.drain_wants_sync();
-            let ready = wanted && control.disk_sync.is_idle();
-            if ready {
-                self.spill_sync_begins();
-                control.disk_sync.run();
-                self.drain_sync_begins();
-            }
-            return ready;
-        }
-        let cleaned = control.cleaned.get();
-        let releasable = control.releasable.get();
-        let band = cleaned - releasable;
-        // Short bands are worth a sync only when nothing else can leave.
-        let short = band > 0 && releasable == control.front.get() && self.pressing();
-        let wanted = band >= self.geometry.config().band_frames || short;
-        // A drain does not wait for a barrier that may be far away: its sync covers the band before it as
-        // well.
-        let wanted = wanted && control.disk_sync.is_idle();
-        if control.disk_sync.is_running() || !(wanted || self.drain_wants_sync()) {
-            return false;
-        }
-        // The barrier: every group that exists now, the open one included. Without a band nothing waits.
-        let existing = match planted::is(Bug::BarrierWithoutOpenGroup) {
-            true => control.composed.get(),
-            false => control.next_sequence.get(),
-        };
-        let barrier = if band == 0 { 0 } else { existing };
-        control.disk_sync.take(cleaned, barrier);
-        planted::inside("disk sync: taken");
-        self.drain_sync_begins();
-        true
-    }
-
-    /// The front may follow if everything that must be durable first is. Under the control lock.
-    pub(crate) fn pass_barrier(&self) {
-        let control = self.control();
-        if let Some(homes) = self.homes() {
-            self.pass_ring_barrier(&homes);
-            return;
-        }
-        let durable = control.flushed.get() >= control.disk_sync.barrier();
-        let ready = durable || planted::is(Bug::ReuseBeforeSuperseder);
-        if control.disk_sync.is_at_barrier() && ready {
-            let covered = if planted::is(Bug::SyncCoversLaterWrites) {
-                control.cleaned.get()
-            } else {
-                control.disk_sync.end()
-            };
-            control.releasable.set(covered);
-            planted::inside("barrier: passed");
-            control.disk_sync.over();
-        }
-    }
-
-    /// Where pages are written in place: records may leave the queue when all that relocated or replaced them
-    /// is durable, which is in the groups that existed when the last of them was. Under the control lock.
-    fn pass_ring_barrier(&self, homes: &Homes<'_>) {
-        let control = self.control();
-        let placed = homes.control;
-        let durable = control.flushed.get() >= placed.ring_barrier.get();
-        if placed.ring_barrier.get() != 0 && (durable || planted::is(Bug::ReuseBeforeSuperseder)) {
-            control.releasable.set(placed.ring_barrier_end.get());
-            placed.ring_barrier.set(0);
-        }
-        if placed.ring_barrier.get() == 0 && control.cleaned.get() > control.releasable.get() {
-            placed.ring_barrier_end.set(control.cleaned.get());
-            placed.ring_barrier.set(control.next_sequence.get());
-        }
-    }
-
-    /// Summaries that may still be written before a metadata segment must be durable.
-    pub(crate) fn summaries_left(&self) -> u64 {
-        let Some(placed) = self.geometry.placed.as_ref().filter(|placed| placed.slots.is_none()) else {
-            return u64::MAX;
-        };
-        let control = self.control();
-        let kept = control.next_sequence.get() - control.segments.durable_sequence();
-        placed.journal_groups.saturating_sub(kept)
+                    + self.placement().names_room()
     }
 
     /// Up to where frames are to leave now; the caller is the one who releases them. Under the control
     /// lock.
     fn take_release(&self) -> Option<(u64, u64)> {
         let control = self.control();
-        self.pass_barrier();
+        self.placement().pass_barrier();
         let front = control.front.get();
         let frames = self.frames_wanted();
         let unsynced = planted::is(Bug::ReleasedWhenCleaned);
@@ -181,8 +96,8 @@ impl Tier {
         if control.release.is_under_way() {
             return None;
         }
-        let wanted = self.front_wanted_for_segments().max(self.front_wanted_for_homes());
-        let kept_free = self.geometry.free_frames + self.names_room();
+        let wanted = self.front_wanted_for_segments().max(self.placement().front_wanted());
+        let kept_free = self.geometry.free_frames + self.placement().names_room();
         let mut end = front;
         for _ in 0..GROUPS_AT_ONCE {
             let free = self.frames_before(end + frames);
@@ -213,7 +128,7 @@ impl Tier {
             planted::outside("release: one frame");
         }
         let _guard = control.lock.lock(self.owner);
-        self.records_leave(front, end);
+        self.placement().records_leave(front, end);
         control.front.set(end);
         planted::inside("release: front moved");
         control.release.over();
@@ -225,7 +140,8 @@ impl Tier {
     pub fn progress(&self) -> u64 {
         let control = self.control();
         let segments = control.segments.durable_sequence();
-        control.front.get() + control.retired.get() + segments + self.homes_freed() + self.slots_durable()
+        let placement = self.placement();
+        control.front.get() + control.retired.get() + segments + placement.freed() + placement.slots_durable()
     }
 
     /// The front that metadata segments and superblocks state: what a durable group has stated before. They
@@ -270,12 +186,9 @@ impl Tier {
             return false;
         }
         let open = control.open.get();
-        let barrier = match self.homes() {
-            Some(homes) => homes.control.ring_barrier.get(),
-            None => control.disk_sync.barrier(),
-        };
-        let barrier_waits = open != NONE && open < barrier;
-        let homes_wait = open != NONE && self.homes_wait_for(open);
+        let placement = self.placement();
+        let barrier_waits = open != NONE && open < placement.barrier();
+        let homes_wait = open != NONE && placement.waits_for(open);
         let front = control.front.get();
         let carried = self
             .slots()
@@ -288,11 +201,11 @@ impl Tier {
         if !(barrier_waits || front_waits || homes_wait) {
             return false;
         }
-        let Some(sequence) = self.open_group(Reserve::Carrier) else {
+        let Some(slot) = self.open_group(Reserve::Carrier) else {
             // An empty group may have filled the rest of a ring that is being cut: it is to be written, too.
             return control.composed.get() < control.next_sequence.get();
         };
-        self.seal(self.slot_of(sequence), true);
+        self.seal(slot, true);
         true
     }
 }

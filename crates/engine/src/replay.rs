@@ -12,7 +12,7 @@ impl Tier {
     pub(crate) fn replay(&self, record: &Record, position: u64, front: u64) -> u64 {
         let directory = self.directory();
         match &record.kind {
-            RecordKind::Page { id, dirty, lost, checksum, lsn, home, .. } => {
+            RecordKind::Page { id, dirty, lost, checksum, lsn, .. } => {
                 let shard = directory.lock(directory.slot(id), self.owner);
                 if let Some(older) = shard.find(id) {
                     if planted::is(Bug::OlderVersionWins) {
@@ -23,7 +23,7 @@ impl Tier {
                 if position >= front {
                     let dirty = *dirty || self.control().host_log.redoes(*lsn);
                     let flags = if dirty { DIRTY } else { 0 } | if *lost { self.found_lost() } else { 0 };
-                    self.replay_home(record, self.frame_of(position), *lsn, *home);
+                    self.placement().replay(record, self.frame_of(position));
                     shard.link(self.frame_of(position), id, flags, *checksum);
                 }
                 position + 1

@@ -89,7 +89,7 @@ impl Tier {
 
     /// Frames of the queue now. [`crate::Geometry::frames`] says what they were when the tier was opened.
     pub fn frames(&self) -> u64 {
-        if self.geometry.placed.is_some() { self.geometry.frames() } else { self.ring().frames }
+        self.placement().frames()
     }
 
     /// Asks for a queue of `frames` frames. Carry out jobs as always; when [`Self::resize_waits`], make
@@ -99,7 +99,7 @@ impl Tier {
     /// `frames` cannot be used with the other parameters, or is more than `frames_max`; or another resize is
     /// just taking effect.
     pub fn begin_resize(&self, frames: u64) -> Result<(), ConfigError> {
-        if self.geometry.placed.is_some() && frames != self.geometry.frames() {
+        if !self.placement().can_resize() && frames != self.geometry.frames() {
             let design = self.geometry.config().design;
             let reason =
                 format!("a tier of design {design} keeps its size: its pages lie where they were written");
@@ -272,7 +272,7 @@ impl Tier {
     /// which the front moves on.
     fn queue_fits_cut(&self) -> bool {
         let frames = self.control().resize.frames.get();
-        let room = (RESERVED_GROUPS + 1) * self.geometry.group_frames + self.names_room();
+        let room = (RESERVED_GROUPS + 1) * self.geometry.group_frames + self.placement().names_room();
         let grows = frames > self.ring().frames;
         grows || self.control().rear.get() + room <= self.kept_from() + frames
     }

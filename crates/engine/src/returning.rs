@@ -89,18 +89,7 @@ impl Tier {
         }
         let returns = Returning::laid(&self.region, self.geometry.layout.returning, pages).returns(id);
         // Asked second, so that pages which come while the tier fills are remembered, too.
-        returns || self.is_filling()
-    }
-
-    /// Whether pages can come in without others leaving for them, as when a tier is new.
-    fn is_filling(&self) -> bool {
-        if let Some(homes) = self.homes() {
-            return homes.has_spare();
-        }
-        let control = self.control();
-        let held = control.rear.get() - control.front.get();
-        held + self.geometry.ready_frames + self.geometry.config().ahead_frames + self.geometry.lane_frames()
-            < self.frames_allowed()
+        returns || self.placement().is_filling()
     }
 }
 

@@ -11,8 +11,6 @@
 //! more pages are lost side by side than there is room for, the tier ends writing with the page that is in
 //! the way.
 
-use crate::bad_frames::BAD_MAX;
-use crate::config::SyncMode;
 use crate::control::NONE;
 use crate::failure::Failure;
 use crate::planted::{self, Bug};
@@ -20,46 +18,6 @@ use crate::segments::SegmentBuffer;
 use crate::tier::Tier;
 
 impl Tier {
-    /// Frames that a queue has beyond those with which it can just work: half of them for names, half for
-    /// what bad frames cost.
-    fn half_to_spare(&self) -> u64 {
-        self.frames_wanted().saturating_sub(self.geometry.least_frames) / 2
-    }
-
-    /// Frames that are kept free for the names of lost pages, and for pages that disk refuses: of as many as
-    /// may be lost, or as bad frames are remembered, in groups of their own, with a group more for each that
-    /// carries the front past them.
-    pub(crate) fn names_room(&self) -> u64 {
-        let off = planted::is(Bug::NamesWithoutRoom) || planted::is(Bug::LostPagesFindNoRoom);
-        let kept = match self.sync_mode() {
-            SyncMode::Through => false,
-            // No page is lost there, since the tier is given up; it is what refused pages take.
-            SyncMode::Drained => {
-                self.control().refusals.keeps_room() && !planted::is(Bug::RefusedWithoutRoom)
-            }
-            SyncMode::Durable => true,
-        };
-        if self.geometry.placed.is_some() || !kept || off {
-            return 0;
-        }
-        let names = (self.frames_wanted() / 16).min(BAD_MAX as u64);
-        let groups = names.div_ceil(self.geometry.group_pages());
-        (names + 2 * groups * self.geometry.summary_frames()).min(self.half_to_spare())
-    }
-
-    /// Frames between two positions behind the rear that are no room, because there are bad ones among them:
-    /// a void record takes the frame itself, and the group is another one, with a summary of its own, sooner.
-    pub(crate) fn bad_room(&self, from: u64, to: u64) -> u64 {
-        if !self.has_bad() || self.geometry.placed.is_some() {
-            return 0;
-        }
-        if planted::is(Bug::BadFramesAreRoom) || planted::is(Bug::LostPagesFindNoRoom) {
-            return 0;
-        }
-        let cost = self.bad_between(from, to) * (1 + self.geometry.summary_frames());
-        cost.min(self.half_to_spare())
-    }
-
     /// A number that changes whenever there may be more room at the rear.
     pub(crate) fn room(&self) -> u64 {
         let control = self.control();

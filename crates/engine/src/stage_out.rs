@@ -25,20 +25,9 @@ impl Tier {
         first + self.geometry.summary_frames() + page
     }
 
-    /// Frames that are to be clean ahead of the rear: those that are needed, and more while the disk is
-    /// idle anyway.
-    fn frames_ahead(&self) -> u64 {
-        if self.geometry.placed.is_some() {
-            // Nothing goes to disk at the front, so nothing is gained by going there early.
-            return self.geometry.ready_frames;
-        }
-        let idle = self.control().disk_idle.get();
-        self.frames_needed() + self.geometry.config().ahead_frames * idle / 1000
-    }
-
     /// Frames that are to be clean ahead of the rear however busy the disk is.
-    fn frames_needed(&self) -> u64 {
-        self.geometry.ready_frames + self.names_room()
+    pub(crate) fn frames_needed(&self) -> u64 {
+        self.geometry.ready_frames + self.placement().names_room()
     }
 
     /// Says how busy the host's disk is, in thousandths of its time; at first it counts as fully busy.
@@ -51,9 +40,9 @@ impl Tier {
 
     /// Takes the next group at the front if stage-out is wanted; true if it must be read. Groups that
     /// need no I/O are passed at once. Under the control lock.
-    pub(crate) fn take_front(&self) -> bool {
+    pub(crate) fn take_groups_at_front(&self) -> bool {
         let control = self.control();
-        if self.geometry.placed.is_some() || self.rests_for_disk() {
+        if self.rests_for_disk() {
             return false;
         }
         while control.batch.is_idle() && control.draining.get() == 0 && !self.waits_for_room() {
@@ -80,7 +69,8 @@ impl Tier {
     pub(crate) fn front_wanted(&self, position: u64) -> bool {
         // One that was left at the front is looked at again when its frames are needed.
         let left = self.control().front_wait.has_left(position);
-        let ahead = !left && self.frames_before(position + self.frames_wanted()) < self.frames_ahead();
+        let ahead =
+            !left && self.frames_before(position + self.frames_wanted()) < self.placement().frames_ahead();
         // Groups still in staging memory are not taken: they are not durable yet.
         position < self.control().staged_from.get() && (ahead || self.front_needed(position))
     }
@@ -89,7 +79,9 @@ impl Tier {
     /// stands for it or homes of pages that it names.
     pub(crate) fn front_needed(&self, position: u64) -> bool {
         let for_frames = self.frames_before(position + self.frames_wanted()) < self.frames_needed();
-        for_frames || position < self.front_wanted_for_segments() || position < self.front_wanted_for_homes()
+        for_frames
+            || position < self.front_wanted_for_segments()
+            || position < self.placement().front_wanted()
     }
 
     /// Adds to the group that was taken those behind it that are wanted as well and must be read, as far as

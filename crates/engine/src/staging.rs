@@ -20,7 +20,7 @@ use crate::directory::GroupHead;
 use crate::format::{GroupSummary, RECORD_BYTES, Record, RecordKind, SUMMARY_HEADER_BYTES};
 use crate::ids::IdRange;
 use crate::layout::NOTE_BYTES;
-use crate::placed::Version;
+use crate::placement::{QueuePlacement, Version, placed};
 use crate::planted::{self, Bug};
 use crate::tier::{NoRoom, Tier};
 
@@ -119,7 +119,7 @@ impl Tier {
     pub(crate) fn store_note(&self, note: &[u8; NOTE_BYTES]) {
         self.region.copy_in(self.note_offset(None), note);
         planted::inside("note: stored");
-        let carried = !self.note_listed();
+        let carried = !self.placement().note_listed();
         self.control().note_changed.set(carried.into());
     }
 
@@ -143,6 +143,19 @@ impl Tier {
     /// one takes the place of.
     pub(crate) fn append(
         &self,
+        kind: RecordKind,
+        version: Option<(u32, u64)>,
+        reserve: Reserve,
+        replaced: Option<Replaced>,
+    ) -> Option<Place> {
+        placed!(self, placement => self.append_by(&placement, kind, version, reserve, replaced))
+    }
+
+    /// [`Self::append`] for one placement.
+    #[inline(always)]
+    pub(crate) fn append_by<P: QueuePlacement>(
+        &self,
+        placement: &P,
         mut kind: RecordKind,
         version: Option<(u32, u64)>,
         reserve: Reserve,
@@ -155,21 +168,19 @@ impl Tier {
         if self.is_being_dropped(&kind) && !planted::is(Bug::SecondChanceDuringDrop) {
             return None;
         }
-        let homes = self.homes();
         let comes_in = matches!(kind, RecordKind::Page { second_chance: false, .. });
-        // No group is opened for a page that has no home.
-        if comes_in && homes.as_ref().is_some_and(|homes| !self.has_home(homes)) {
+        // No group is opened for a page that has no frame.
+        if comes_in && !placement.has_room() {
             return None;
         }
-        if reserve == Reserve::Foreground && self.open_is_of_drops() {
+        let mut slot = self.open_group(reserve)?;
+        if reserve == Reserve::Foreground && self.is_of_drops(slot) {
             return None;
         }
-        let mut sequence = self.open_group(reserve)?;
-        while self.has_bad() && !self.pass_bad(self.slot_of(sequence)) {
-            self.seal(self.slot_of(sequence), false);
-            sequence = self.open_group(reserve)?;
+        while self.has_bad() && !placement.pass_bad(slot) {
+            self.seal(slot, false);
+            slot = self.open_group(reserve)?;
         }
-        let slot = self.slot_of(sequence);
         let next = slot.position.get() + self.geometry.summary_frames() + slot.pages.get();
         // Only here: a drain that was requested a moment ago would not know of this page otherwise.
         let awaited = match (&kind, replaced) {
@@ -179,9 +190,8 @@ impl Tier {
         if awaited && !self.drain_lets_supersede(next) {
             return None;
         }
-        // A page that is appended again where pages are written in place brings its home along.
-        if let (Some(homes), RecordKind::Page { second_chance: false, home, .. }) = (&homes, &mut kind) {
-            *home = self.take_home(homes)?;
+        if !placement.assign(&mut kind) {
+            return None;
         }
         if let RecordKind::Page { lsn, second_chance: false, .. } = &kind {
             self.log_reaches(*lsn);
@@ -194,10 +204,11 @@ impl Tier {
         let memory = self.staged_page(slot, index);
         self.seal_if_full(slot);
         let frame = self.frame_of(next);
-        if let (Some(homes), RecordKind::Page { home, lsn, .. }) = (&homes, &kind) {
+        if let RecordKind::Page { lsn, .. } = &kind {
             let version = Version { epoch: record.epoch, version: record.version, lsn: *lsn };
-            self.name_home(homes, frame, *home, version);
+            placement.assigned(frame, &kind, version);
         }
+        let sequence = slot.sequence.get();
         drop(guard);
         // The group waits for its pages, and so for what each thread does before it says that its page is
         // filled.
@@ -264,12 +275,11 @@ impl Tier {
             return Ok(());
         }
         let opens = control.open.get() == NONE;
-        let sequence = self.open_group(reserve).ok_or(NoRoom)?;
+        let slot = self.open_group(reserve).ok_or(NoRoom)?;
         if let Some(note) = note {
             self.store_note(note);
         }
-        let slot = self.slot_of(sequence);
-        if opens && reserve == Reserve::Lost && self.geometry.placed.is_none() {
+        if opens && reserve == Reserve::Lost && self.placement().shortens_groups() {
             slot.of_drops.set(1);
         }
         self.push_record(slot, RecordKind::Tombstone(range));
@@ -280,15 +290,19 @@ impl Tier {
     }
 
     /// The open group; opens one if there is none. Under the control lock.
-    pub(crate) fn open_group(&self, reserve: Reserve) -> Option<u64> {
-        let control = self.control();
-        if control.open.get() != NONE {
-            return Some(control.open.get());
+    #[inline]
+    pub(crate) fn open_group(&self, reserve: Reserve) -> Option<&Slot> {
+        let open = self.control().open.get();
+        if open != NONE {
+            return Some(self.slot_of(open));
         }
-        let sequence = self.open_next(reserve)?;
-        let slot = self.slot_of(sequence);
+        self.open_new(reserve)
+    }
+
+    fn open_new(&self, reserve: Reserve) -> Option<&Slot> {
+        let slot = self.open_next(reserve)?;
         if slot.capacity.get() > 0 {
-            return Some(sequence);
+            return Some(slot);
         }
         // It fills the rest of a ring that is being cut, and there is room for its summary only.
         self.seal(slot, true);
@@ -296,8 +310,9 @@ impl Tier {
     }
 
     /// Opens the next group, which is the one that `open_group` gives out. Under the control lock.
-    fn open_next(&self, reserve: Reserve) -> Option<u64> {
+    fn open_next(&self, reserve: Reserve) -> Option<&Slot> {
         let control = self.control();
+        let placement = self.placement();
         let sequence = control.next_sequence.get();
         let slot = self.slot_of(sequence);
         if slot.state.get() != FREE {
@@ -318,11 +333,11 @@ impl Tier {
         // The distance that is kept between rear and front would hide most of what the two faults break.
         let reserved = if self.reuse_unchecked() { 0 } else { reserved };
         let rear = control.rear.get();
-        let wanted = self.clear_of_bad(rear, self.group_frames_allowed()?);
+        let wanted = placement.clear_of_bad(rear, self.group_frames_allowed()?);
         let keeps = match reserve {
             Reserve::Carrier | Reserve::Lost => 0,
-            Reserve::Refused if control.lost.get() == 0 => self.bad_room(rear, self.writable_end()),
-            _ => self.names_room() + self.bad_room(rear, self.writable_end()),
+            Reserve::Refused if control.lost.get() == 0 => placement.bad_room(rear, self.writable_end()),
+            _ => placement.names_room() + placement.bad_room(rear, self.writable_end()),
         };
         let group = if crowded { wanted } else { self.as_short_as_room(reserve, wanted)? };
         // Invariant 5: a frame is overwritten only when a durable front lies past it.
@@ -331,7 +346,7 @@ impl Tier {
             return None;
         }
         // Nor a summary that recovery would have to scan.
-        if self.summaries_left() <= reserved {
+        if placement.summaries_left() <= reserved {
             return None;
         }
         self.spend_numbers(group);
@@ -349,7 +364,7 @@ impl Tier {
         control.set_rear(rear + group);
         control.next_sequence.set(sequence + 1);
         control.open.set(sequence);
-        Some(sequence)
+        Some(slot)
     }
 
     /// Frames of a group that may have `wanted`. What the front waits for takes what there is at the rear:
@@ -359,9 +374,10 @@ impl Tier {
         let summary = self.geometry.summary_frames();
         let rear = self.control().rear.get();
         let room = self.writable_end().saturating_sub(rear);
-        let within = |room: u64| if room < wanted { self.short_of_bad(rear, room) } else { wanted };
+        let within =
+            |room: u64| if room < wanted { self.placement().short_of_bad(rear, room) } else { wanted };
         match reserve {
-            _ if self.geometry.placed.is_some() => Some(wanted),
+            _ if !self.placement().shortens_groups() => Some(wanted),
             // Before the cut of a resize there may be room for a summary alone.
             Reserve::Lost if wanted == summary => Some(summary).filter(|_| room >= 2 * summary),
             Reserve::Lost => Some(within(room.saturating_sub(summary))).filter(|&frames| frames > summary),
@@ -379,15 +395,7 @@ impl Tier {
     pub(crate) fn kept_from(&self) -> u64 {
         let control = self.control();
         let front = if self.reuse_unchecked() { control.front.get() } else { control.durable_front.get() };
-        // Invariant 9: the groups that recovery would have to scan keep their frames.
-        // Where pages are written in place summaries lie elsewhere: see `summaries_left`.
-        let elsewhere = self.geometry.placed.is_some();
-        let scanned_from = if elsewhere || planted::is(Bug::ScannedFramesReused) {
-            front
-        } else {
-            control.segments.durable_end()
-        };
-        front.min(scanned_from)
+        front.min(self.placement().scanned_from())
     }
 
     /// Frames before this position may be overwritten.
@@ -399,7 +407,7 @@ impl Tier {
     pub(crate) fn seal(&self, slot: &Slot, cut_short: bool) {
         let control = self.control();
         debug_assert_eq!(slot.state.get(), OPEN);
-        self.end_before_good(slot);
+        self.placement().end_before_good(slot);
         let sequence = slot.sequence.get();
         let position = slot.position.get();
         let summary = self.geometry.summary_frames();
@@ -425,40 +433,6 @@ impl Tier {
         planted::inside("seal: group closed");
         slot.cut_short.set(cut_short.into());
         slot.state.set(SEALED);
-    }
-
-    /// Pages of a group that are written with it: not those that were only named again. Of a composed group.
-    pub(crate) fn pages_to_write(&self, slot: &Slot) -> u64 {
-        match self.writes_in_place(slot.sequence.get()) {
-            Some(writes) => writes.len() as u64 - u64::from(self.geometry.slot_directory().is_none()),
-            None => slot.pages.get(),
-        }
-    }
-
-    /// What is written of a composed group where pages are written in place: byte offset on flash, and bytes.
-    pub(crate) fn writes_in_place(&self, sequence: u64) -> Option<Vec<(u64, &[u8])>> {
-        let placed = self.geometry.placed.as_ref()?;
-        let slot = self.slot_of(sequence);
-        let (page_size, memory) = (self.geometry.page_size(), self.slot_memory(sequence));
-        let summary_bytes = self.geometry.summary_frames() as usize * page_size;
-        let summary = self.staged_bytes(memory, summary_bytes);
-        let records =
-            (0..slot.records.get() as usize).filter_map(|index| GroupSummary::record(summary, index));
-        let pages = records.filter_map(|record| match record.kind {
-            RecordKind::Page { home, second_chance, .. } => Some((home, second_chance)),
-            _ => None,
-        });
-        let mut writes = Vec::new();
-        if placed.slots.is_none() {
-            writes.push((self.geometry.journal_offset(placed, sequence), summary));
-        }
-        for (index, (home, again)) in (0..).zip(pages) {
-            if !again {
-                let bytes = self.staged_bytes(self.staged_page(slot, index), page_size);
-                writes.push((self.geometry.offset_of_frame(home), bytes));
-            }
-        }
-        Some(writes)
     }
 
     /// Makes the summaries of sealed and filled groups final, in their order. Under the control lock.
@@ -548,7 +522,7 @@ impl Tier {
     /// Changes of a slot directory count when they are durable.
     pub fn is_written(&self, ticket: &SyncTicket) -> bool {
         let _guard = self.control().lock.lock(self.owner);
-        self.written_end() >= ticket.groups && self.slots_durable() >= ticket.slots
+        self.written_end() >= ticket.groups && self.placement().slots_durable() >= ticket.slots
     }
 
     /// Closes the group that is open. Under the control lock.
@@ -569,7 +543,7 @@ impl Tier {
         }
         let end = self.groups_end();
         planted::inside("request sync: group closed");
-        Ok(SyncTicket { groups: end, slots: self.want_slots() })
+        Ok(SyncTicket { groups: end, slots: self.placement().want_slots() })
     }
 
     /// All that the tier holds is in the groups before this one. An open group that nothing was put into yet
@@ -586,7 +560,7 @@ impl Tier {
     /// How far a sync is.
     pub fn sync_state(&self, ticket: &SyncTicket) -> SyncState {
         let control = self.control();
-        if control.flushed.get() >= ticket.groups && self.slots_durable() >= ticket.slots {
+        if control.flushed.get() >= ticket.groups && self.placement().slots_durable() >= ticket.slots {
             SyncState::Durable
         } else if self.failure().is_some_and(|failure| failure.ends_writing()) {
             SyncState::Failed
@@ -605,23 +579,6 @@ impl Tier {
         sequence
     }
 
-    /// The pages that a group wrote to their homes are durable. Under the control lock.
-    fn pages_durable(&self, slot: &Slot) {
-        let memory = self.slot_memory(slot.sequence.get()) + SUMMARY_HEADER_BYTES;
-        for index in 0..slot.records.get() as usize {
-            let mut bytes = [0; RECORD_BYTES];
-            self.region.copy_out(memory + index * RECORD_BYTES, &mut bytes);
-            match Record::decode(&bytes) {
-                Some(Record {
-                    kind: RecordKind::Page { home, second_chance: false, .. }, version, ..
-                }) => {
-                    self.version_durable(home, version);
-                }
-                _ => continue,
-            }
-        }
-    }
-
     /// Frees the memory of durable groups, moving their records to the metadata segment. Under the
     /// control lock.
     pub(crate) fn retire(&self) {
@@ -629,9 +586,7 @@ impl Tier {
         while control.retired.get() < control.flushed.get() {
             let sequence = control.retired.get();
             let slot = self.slot_of(sequence);
-            if self.geometry.slot_directory().is_some() {
-                self.pages_durable(slot);
-            } else if !self.push_to_segment(slot) {
+            if !self.placement().take_records(slot) {
                 return;
             }
             let end = slot.position.get() + self.geometry.summary_frames() + slot.pages.get();

@@ -12,14 +12,15 @@ use mezzanine_ground::region::Region;
 use crate::bucket::Bucket;
 use crate::checkpoint::{Mark, Oldest};
 use crate::config::{Admission, Geometry, SyncMode};
-use crate::control::{Control, NONE, Slot};
+use crate::control::{Control, Slot};
 use crate::directory::{
     ATTEMPTS, COUNTERS_PER_SHARD, ChangeCounter, DIRTY, Directory, Entry, HOMED, REFERENCED, Shard, Slotted,
-    VALID, WRITTEN, dirty_since,
+    WRITTEN, dirty_since,
 };
 use crate::format::RecordKind;
 use crate::ids::{PageId, Position};
 use crate::layout::NOTE_BYTES;
+use crate::placement::{Placement as _, QueuePlacement, placed};
 use crate::planted::{self, Bug};
 use crate::staging::{Replaced, Reserve};
 use crate::statistics::{Event, Statistics};
@@ -223,26 +224,30 @@ impl Tier {
     /// asked of the tier.
     #[inline]
     pub fn work(&self) -> u64 {
-        let control = self.control();
-        if self.geometry.placed.is_some() {
-            return control.next_version.get();
-        }
-        control.next_sequence.get() * 2 + u64::from(control.open.get() == NONE)
+        placed!(self, placement => placement.work())
     }
 
     fn stage_in_dirty(&self, id: &PageId, page: &[u8], lsn: u64, oldest: Oldest) -> StageIn {
+        placed!(self, placement => self.stage_in_dirty_by(&placement, id, page, lsn, oldest))
+    }
+
+    fn stage_in_dirty_by<P: QueuePlacement>(
+        &self,
+        placement: &P,
+        id: &PageId,
+        page: &[u8],
+        lsn: u64,
+        oldest: Oldest,
+    ) -> StageIn {
         let control = self.control();
         let directory = self.directory();
         let slotted = directory.slot(id);
         // The bucket comes into the processor's cache while the checksum is computed.
         directory.announce_bucket(slotted);
         let checksum = crc32c::crc32c(page);
-        let in_place = self.geometry.placed.is_some();
         let shard = directory.lock(slotted, self.owner);
         let older = shard.find(id);
-        // Of a device that has failed nothing is believed any more: see `failure`.
-        let writes = || !self.failure().is_some_and(crate::Failure::ends_writing);
-        if in_place && self.geometry.slot_directory().is_some() && writes() && self.holds_back(id, older) {
+        if placement.holds_back(id, older) {
             control.counters.stalls.count(1);
             return StageIn::Full;
         }
@@ -252,7 +257,7 @@ impl Tier {
             control.counters.refused.count(1);
             return StageIn::Refused;
         }
-        if in_place && older.is_none() && !self.is_admitted(id, true) {
+        if older.is_none() && !placement.admits(id, true) {
             control.counters.refused.count(1);
             return StageIn::Refused;
         }
@@ -273,7 +278,7 @@ impl Tier {
         }
         let replaced =
             older.map(|frame| Replaced { state: directory.state(frame), position: self.position_of(frame) });
-        let Some(place) = self.append(kind, None, Reserve::Foreground, replaced) else {
+        let Some(place) = self.append_by(placement, kind, None, Reserve::Foreground, replaced) else {
             control.counters.stalls.count(1);
             return StageIn::Full;
         };
@@ -286,9 +291,7 @@ impl Tier {
         }
         planted::inside("stage-in: older version unlinked");
         shard.link(place.frame, id, flags, checksum);
-        if in_place {
-            self.placed(place.frame, id, older.map(|older| self.home_of(older)), !through);
-        }
+        placement.entered(place.frame, id, older, !through);
         planted::inside("stage-in: linked, not counted as filled");
         shard.changed();
         self.filled(place);
@@ -303,14 +306,12 @@ impl Tier {
     /// # Errors
     /// [`NoRoom`]: it has to wait. Carry out a job or wait for one, then call again.
     pub fn before_disk_write(&self, id: &PageId) -> Result<(), NoRoom> {
-        if self.geometry.slot_directory().is_none()
-            || self.failure().is_some_and(crate::Failure::ends_writing)
-        {
+        if self.geometry.slot_directory().is_none() {
             return Ok(());
         }
         let directory = self.directory();
         let shard = directory.lock(directory.slot(id), self.owner);
-        if self.holds_back(id, shard.find(id)) { Err(NoRoom) } else { Ok(()) }
+        if self.placement().holds_back(id, shard.find(id)) { Err(NoRoom) } else { Ok(()) }
     }
 
     /// A clean page is an offer: whatever stands in its way, it is dropped.
@@ -340,7 +341,8 @@ impl Tier {
             counters.clean_first_seen.count(1);
             return StageIn::FirstSeen;
         }
-        if !self.is_admitted(id, false) {
+        let placement = self.placement();
+        if !placement.admits(id, false) {
             counters.refused.count(1);
             return StageIn::Dropped;
         }
@@ -361,7 +363,7 @@ impl Tier {
         planted::inside("offer: place given out");
         self.region.copy_in(place.memory, page);
         shard.link(place.frame, id, 0, checksum);
-        self.placed(place.frame, id, None, false);
+        placement.entered(place.frame, id, None, false);
         planted::inside("offer: linked, not counted as filled");
         self.filled(place);
         self.count(Event::StagedClean);
@@ -425,9 +427,7 @@ impl Tier {
     fn looked_up(&self, id: &PageId, seen: Seen<'_>, out: &mut [u8]) -> Lookup {
         let Some((frame, entry)) = seen.found else {
             self.count(Event::Miss);
-            if self.geometry.placed.is_some() {
-                self.missed(id);
-            }
+            placed!(self, placement => placement.missed(id));
             return Lookup::Miss(Token(seen.changes));
         };
         planted::outside("lookup: seen");
@@ -435,7 +435,7 @@ impl Tier {
             entry.refer(seen.state);
             planted::outside("lookup: referred");
         }
-        let home = if self.geometry.placed.is_none() { frame } else { self.hit(frame) };
+        let home = placed!(self, placement => placement.hit(frame));
         let position = seen.position;
         if position >= self.control().staged_from.get() {
             self.count(Event::HitInMemory);
@@ -491,9 +491,8 @@ impl Tier {
     ///
     /// If not, what was read may be anything: look the page up again.
     pub fn confirm(&self, page: &FlashPage) -> bool {
-        // In place a frame is given to another page before its position leaves the queue.
-        let state = if self.geometry.placed.is_none() { VALID } else { self.state_at(page.position) };
-        if state & VALID == 0 && !planted::is(Bug::ReadUnconfirmed) {
+        let holds = placed!(self, placement => placement.still_holds(page));
+        if !holds && !planted::is(Bug::ReadUnconfirmed) {
             return false;
         }
         self.control().front.get() <= page.position.0 || planted::is(Bug::ReadUnconfirmed)

@@ -61,8 +61,8 @@ pub(crate) enum Unread {
 
 /// What became of the name of a lost page at the front.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Carried {
-    /// It lies at the rear.
+pub(crate) enum Carried {
+    /// It lies at the rear, or stays where it is.
     Appended,
     /// Its range is being dropped, and its name goes with it.
     Dropped,
@@ -126,7 +126,7 @@ impl Tier {
         }
         self.control().counters.unreadable.count(1);
         if !self.flash_is_silent() {
-            self.note_bad(self.home_of(frame));
+            self.note_bad(self.placement().frame_at(frame));
         }
         if state & DIRTY == 0 && !planted::is(Bug::DeadPageMissed) {
             // Without room it leaves all the same: that costs something only if a crash comes before the
@@ -141,17 +141,12 @@ impl Tier {
             return Err(Unread::OnlyCopy(position));
         }
         self.drain_misses(&id, state);
-        if self.geometry.placed.is_some() {
-            shard.set_flags(frame, LOST);
-            self.keep_home(frame);
-        } else {
-            match self.append_lost(&shard, position, None) {
-                Carried::Appended => {}
-                Carried::Dropped if planted::is(Bug::LostCountedAgain) => {}
-                // It is gone in a moment, and nobody has lost it.
-                Carried::Dropped => return Ok(()),
-                Carried::NoRoom => return Err(Unread::NoRoom),
-            }
+        match self.placement().carry_lost(&shard, frame) {
+            Carried::Appended => {}
+            Carried::Dropped if planted::is(Bug::LostCountedAgain) => {}
+            // It is gone in a moment, and nobody has lost it.
+            Carried::Dropped => return Ok(()),
+            Carried::NoRoom => return Err(Unread::NoRoom),
         }
         self.control().lost.add(1);
         self.control().counters.lost.count(1);
@@ -161,9 +156,7 @@ impl Tier {
     /// How many pages may be lost at a time. Each takes a place that no other page can have, and is appended
     /// again at each round of the queue.
     fn lost_max(&self) -> u64 {
-        let places =
-            self.geometry.placed.as_ref().map_or(self.geometry.frames(), |placed| placed.homes.into());
-        lost_max(places)
+        lost_max(self.placement().page_frames())
     }
 
     /// Whether one more page may be lost. Under the lock of a shard, so no other is taken here.
@@ -237,7 +230,12 @@ impl Tier {
     /// Appends the name of a page that is lost, in the place of what stands for it at this position, unless
     /// it is being dropped. Under the lock of its shard. It keeps its version if that is known, and is
     /// the newest anyway.
-    fn append_lost(&self, shard: &LockedShard<'_>, position: u64, record: Option<&Record>) -> Carried {
+    pub(crate) fn append_lost(
+        &self,
+        shard: &LockedShard<'_>,
+        position: u64,
+        record: Option<&Record>,
+    ) -> Carried {
         let directory = self.directory();
         let frame = self.frame_of(position);
         let (id, state, checksum) = (directory.id(frame), directory.state(frame), directory.checksum(frame));
@@ -298,9 +296,7 @@ impl Tier {
 
     /// See [`Self::on_disk`]. Under the lock of the page's shard, so that its frame has not left.
     pub(crate) fn state_says_on_disk(&self, state: u32, position: Position) -> bool {
-        // The front may follow up to `releasable` because a sync has covered every disk write before it. In
-        // place, a sync says so in the entries.
-        let synced = self.geometry.placed.is_none() && position.0 < self.control().releasable.get();
+        let synced = self.placement().is_synced(position.0);
         let left_behind = state & WRITTEN != 0 && synced && !planted::is(Bug::SyncedCountsAsLost);
         state & DIRTY == 0 || left_behind
     }
@@ -319,7 +315,7 @@ impl Tier {
         if !same || !self.state_says_on_disk(directory.state(frame), page.position) {
             return Ok(false);
         }
-        self.note_bad(self.home_of(frame));
+        self.note_bad(self.placement().frame_at(frame));
         self.bury(id, Reserve::Foreground)
     }
 }

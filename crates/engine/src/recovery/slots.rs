@@ -85,14 +85,17 @@ pub(super) fn recover(
         None => (0, 0, [0; NOTE_BYTES]),
     };
     tier.adopt_note(&note);
-    tier.adopt_slots((number, copy), &found.slots);
-    if let Err(position) = tier.settle_homes() {
+    if let Some(in_place) = tier.in_place() {
+        in_place.adopt_slots((number, copy), &found.slots);
+    }
+    if let Err(position) = tier.placement().settle() {
         let what = format!("the slot at position {position} names a page twice");
         return Err(damaged(&what, tier.geometry.slot_directory().map_or(0, |slots| slots.offset)));
     }
     // Of two slots with one page the older goes, durably, before the page can change.
     let anew = outdated.into_iter().chain(found.wrong);
-    let mut blocks: BTreeMap<u64, Vec<u8>> = anew.filter_map(|home| tier.slot_block(home)).collect();
+    let mut blocks: BTreeMap<u64, Vec<u8>> =
+        anew.filter_map(|home| tier.in_place()?.slot_block(home)).collect();
     if let Some(directory) = tier.geometry.slot_directory() {
         let heads = found.wrong_heads.iter().map(|&copy| directory.head_offset(copy));
         blocks.extend(heads.map(|offset| (offset, vec![0; SLOT_BLOCK_BYTES])));

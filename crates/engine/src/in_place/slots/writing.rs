@@ -2,12 +2,12 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::super::InPlace;
 use super::{IDLE, Slots, TO_WRITE, WRITING};
 use crate::format::{SLOT_BLOCK_BYTES, SlotHead};
 use crate::layout::NOTE_BYTES;
-use crate::page_memory::slot_blocks;
+use crate::placement::FlashWrite;
 use crate::planted::{self, Bug};
-use crate::tier::Tier;
 
 impl<'r> Slots<'r> {
     /// Whether there is a reason to write what is listed now.
@@ -49,7 +49,7 @@ impl<'r> Slots<'r> {
     }
 
     /// What the job that has blocks in hand writes.
-    fn writes(&self) -> Vec<(u64, &'r [u8])> {
+    pub(crate) fn writes(&self) -> Vec<FlashWrite> {
         let control = self.control;
         let first = control.written.get();
         let write = |number| {
@@ -58,29 +58,58 @@ impl<'r> Slots<'r> {
                 block => self.geometry.block_offset(block),
             };
             let at = self.layout.buffer + (number - first) as usize * SLOT_BLOCK_BYTES;
-            (offset, slot_blocks(self.region, at, SLOT_BLOCK_BYTES))
+            FlashWrite { offset, memory: at, bytes: SLOT_BLOCK_BYTES }
         };
         (first..control.taken.get()).map(write).collect()
     }
+
+    /// Whether a flush is worth its cost for slots that were written. Under the control lock.
+    pub(crate) fn want_flush(&self, pressing: bool) -> bool {
+        let control = self.control;
+        let durable = control.durable.get();
+        let (written, goal) = (control.written.get(), control.goal.get());
+        written > durable && (pressing || goal > durable && written >= goal)
+    }
+
+    /// A flush of flash begins. Under the control lock.
+    pub(crate) fn flush_begins(&self) {
+        self.control.covered.set(self.control.written.get());
+    }
+
+    /// It is done. Under the control lock.
+    pub(crate) fn flushed(&self) {
+        self.control.durable.set(self.control.covered.get());
+        self.set_goal();
+    }
+
+    /// The number of the last change so far, which is wanted durable now. Under the lock of the homes.
+    pub(crate) fn want_listed(&self) -> u64 {
+        self.want(self.control.listed.get());
+        self.control.listed.get()
+    }
+
+    /// Changes of slots that are durable.
+    pub(crate) fn durable(&self) -> u64 {
+        self.control.durable.get()
+    }
 }
 
-impl Tier {
-    /// The host's bytes have changed. False if it is groups that carry them. Under the control lock.
-    pub(crate) fn note_listed(&self) -> bool {
-        let Some(homes) = self.homes() else { return false };
-        let Some(slots) = homes.slots else { return false };
-        let _guard = homes.lock(self.owner);
+impl InPlace<'_> {
+    /// The head, which has the host's bytes, is to be written; false without a slot directory. Under the
+    /// control lock.
+    pub(crate) fn head_listed(&self) -> bool {
+        let Some(slots) = self.homes.slots else { return false };
+        let _guard = self.homes.lock(self.owner);
         slots.list(slots.head());
         true
     }
 
     /// Takes the next write of slots, if there is one and it is time. Under the control lock.
-    pub(crate) fn take_slots(&self, owner: u32, pressing: bool) -> bool {
-        let Some(homes) = self.homes() else { return false };
-        let Some(slots) = homes.slots else { return false };
+    pub(crate) fn take_listed(&self, owner: u32, pressing: bool) -> bool {
+        let Some(slots) = self.homes.slots else { return false };
         let note = self.current_note();
         let control = slots.control;
-        let _guard = homes.lock(self.owner);
+        let _guard = self.homes.lock(self.owner);
         match control.job.get() {
             IDLE if slots.is_urgent(pressing) => {
                 slots.take(self.control().epoch.get() as u32, &self.uuid, &note);
@@ -94,20 +123,10 @@ impl Tier {
         true
     }
 
-    /// What the job that was handed out writes.
-    pub(crate) fn slot_writes(&self) -> Vec<(u64, &[u8])> {
-        let geometry = &self.geometry;
-        let (Some(placed), Some(slots)) = (&geometry.placed, geometry.slot_directory()) else {
-            return Vec::new();
-        };
-        Slots::new(&self.region, placed, slots, &geometry.layout.placed.slots).writes()
-    }
-
     /// The job's blocks are on the device. Under the control lock.
-    pub(crate) fn slots_written(&self) {
-        let Some(homes) = self.homes() else { return };
-        let Some(slots) = homes.slots else { return };
-        let _guard = homes.lock(self.owner);
+    pub(crate) fn listed_written(&self) {
+        let Some(slots) = self.homes.slots else { return };
+        let _guard = self.homes.lock(self.owner);
         let control = slots.control;
         assert_eq!(control.job.get(), WRITING, "a job completed twice");
         let blocks = control.taken.get() - control.written.get();
@@ -116,47 +135,9 @@ impl Tier {
         control.job.set(IDLE);
     }
 
-    /// Whether a flush is worth its cost for slots that were written. Under the control lock.
-    pub(crate) fn slots_want_flush(&self, pressing: bool) -> bool {
-        let Some(slots) = self.homes().and_then(|homes| homes.slots) else { return false };
-        let control = slots.control;
-        let durable = control.durable.get();
-        let (written, goal) = (control.written.get(), control.goal.get());
-        written > durable && (pressing || goal > durable && written >= goal)
-    }
-
-    /// A flush of flash begins. Under the control lock.
-    pub(crate) fn slots_flush_begins(&self) {
-        if let Some(slots) = self.homes().and_then(|homes| homes.slots) {
-            slots.control.covered.set(slots.control.written.get());
-        }
-    }
-
-    /// It is done. Under the control lock.
-    pub(crate) fn slots_flushed(&self) {
-        if let Some(slots) = self.homes().and_then(|homes| homes.slots) {
-            slots.control.durable.set(slots.control.covered.get());
-            slots.set_goal();
-        }
-    }
-
-    /// The number of the last change so far, which is wanted durable now; 0 without a slot directory.
-    pub(crate) fn want_slots(&self) -> u64 {
-        let Some(homes) = self.homes() else { return 0 };
-        let Some(slots) = homes.slots else { return 0 };
-        let _guard = homes.lock(self.owner);
-        slots.want(slots.control.listed.get());
-        slots.control.listed.get()
-    }
-
-    /// Changes of slots that are durable.
-    pub(crate) fn slots_durable(&self) -> u64 {
-        self.homes().and_then(|homes| homes.slots).map_or(0, |slots| slots.control.durable.get())
-    }
-
     /// Hands the blocks of an owner that has died out again. Under the control lock.
     pub(crate) fn abandon_slots(&self, dead: u64) {
-        let Some(slots) = self.homes().and_then(|homes| homes.slots) else { return };
+        let Some(slots) = self.homes.slots else { return };
         if slots.control.job.get() == WRITING && slots.control.job_owner.get() == dead {
             slots.control.job.set(TO_WRITE);
             if planted::is(Bug::DeadWriteCounts) {

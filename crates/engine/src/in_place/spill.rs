@@ -7,12 +7,11 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::evict::Leave;
-use super::{Homes, LEAVING, NEVER_WRITTEN, USED};
+use super::{Homes, InPlace, LEAVING, NEVER_WRITTEN, USED};
 use crate::batch::Load;
 use crate::directory::{DIRTY, DRAINED, HOMED, VALID, WRITTEN, needs_disk};
 use crate::lane::LanePage;
 use crate::planted::{self, Bug};
-use crate::tier::Tier;
 
 /// What there is to be done for a page.
 enum Step {
@@ -79,10 +78,10 @@ impl Homes<'_> {
     }
 }
 
-impl Tier {
+impl InPlace<'_> {
     /// Whether the lane has pages to look for. Under the control lock.
     pub(crate) fn take_spill(&self) -> bool {
-        let Some(homes) = self.homes() else { return false };
+        let homes = &self.homes;
         let control = self.control();
         if !control.batch.is_idle() || control.draining.get() != 0 || self.rests_for_disk() {
             return false;
@@ -100,11 +99,10 @@ impl Tier {
     /// Lists pages that leave, and then those that are to be cleaned. The lane is scanning, for the caller
     /// alone; no lock is held. False if there was nothing that could be done.
     pub(crate) fn list_spill(&self) -> bool {
-        let Some(homes) = self.homes() else { return false };
         let mut list = Vec::new();
         let most = self.geometry.lane_pages() as usize;
-        let mut moved = self.list_leaving(&homes, most, &mut list);
-        moved |= self.list_dirty(&homes, most, &mut list);
+        let mut moved = self.list_leaving(most, &mut list);
+        moved |= self.list_dirty(most, &mut list);
         self.set_lane_list(&list);
         planted::outside("spill: listed");
         let control = self.control();
@@ -113,7 +111,8 @@ impl Tier {
         moved || !list.is_empty()
     }
 
-    fn list_leaving(&self, homes: &Homes<'_>, most: usize, list: &mut Vec<LanePage>) -> bool {
+    fn list_leaving(&self, most: usize, list: &mut Vec<LanePage>) -> bool {
+        let homes = &self.homes;
         let mut moved = false;
         // Those for which there is no room go to the end of the list.
         let mut left = homes.control.leaving_end.get() - homes.control.leaving_first.get();
@@ -121,7 +120,7 @@ impl Tier {
             left -= 1;
             let guard = homes.lock(self.owner);
             let Some(home) = homes.pop_leaving() else { break };
-            match self.step_for(homes, home) {
+            match self.step_for(home) {
                 Step::Write(position) => list.push(LanePage { position, place: list.len() as u64 }),
                 Step::Sync => homes.await_sync(home),
                 // Others behind it may be durable.
@@ -135,7 +134,7 @@ impl Tier {
                 }
                 Step::Clean => {
                     drop(guard);
-                    moved |= self.let_go(homes, home) == Leave::Gone;
+                    moved |= self.let_go(home) == Leave::Gone;
                     continue;
                 }
             }
@@ -144,7 +143,8 @@ impl Tier {
         moved
     }
 
-    fn list_dirty(&self, homes: &Homes<'_>, most: usize, list: &mut Vec<LanePage>) -> bool {
+    fn list_dirty(&self, most: usize, list: &mut Vec<LanePage>) -> bool {
+        let homes = &self.homes;
         let mut moved = false;
         while list.len() < most && homes.has_place(list.len()) {
             let _guard = homes.lock(self.owner);
@@ -152,7 +152,7 @@ impl Tier {
                 break;
             }
             let Some(home) = homes.coldest_dirty() else { break };
-            match self.step_for(homes, home) {
+            match self.step_for(home) {
                 Step::Write(position) => list.push(LanePage { position, place: list.len() as u64 }),
                 Step::Sync => homes.await_sync(home),
                 Step::Clean => {}
@@ -168,7 +168,8 @@ impl Tier {
     }
 
     /// What is to be done for the page of a home that is USED or LEAVING. Under the lock of the homes.
-    fn step_for(&self, homes: &Homes<'_>, home: u32) -> Step {
+    fn step_for(&self, home: u32) -> Step {
+        let homes = &self.homes;
         let entry = homes.home(home).entry.load(Relaxed);
         let state = self.directory().state(entry);
         let position = self.position_of(entry);
@@ -183,7 +184,7 @@ impl Tier {
 
     /// The lane's pages are on disk, unsynced, and marked so. Under the control lock.
     pub(crate) fn spill_written(&self) {
-        let Some(homes) = self.homes() else { return };
+        let homes = &self.homes;
         let _guard = homes.lock(self.owner);
         let directory = self.directory();
         for page in self.lane_list() {
@@ -199,11 +200,11 @@ impl Tier {
     /// that were to leave. They are not listed as LEAVING again, for these count as homes that come, and the
     /// list has places for all homes but not for what was superseded in it meanwhile as well.
     pub(crate) fn spill_refused(&self, refused: &[LanePage]) {
-        let Some(homes) = self.homes() else { return };
+        let homes = &self.homes;
         let _control = self.control().lock.lock(self.owner);
         {
             let _guard = homes.lock(self.owner);
-            self.keep_unwritten(&homes, refused);
+            self.keep_unwritten(refused);
         }
         let all = refused.len() as u64 == self.control().batch.pages();
         if self.too_many_stay(refused.len() as u64) || all && planted::is(Bug::RefusedLeavesStill) {
@@ -212,7 +213,8 @@ impl Tier {
     }
 
     /// [`Self::spill_refused`] under the lock of the homes.
-    fn keep_unwritten(&self, homes: &Homes<'_>, refused: &[LanePage]) {
+    fn keep_unwritten(&self, refused: &[LanePage]) {
+        let homes = &self.homes;
         let directory = self.directory();
         for page in refused {
             let frame = self.frame_of(page.position);
@@ -225,7 +227,7 @@ impl Tier {
                 LEAVING if planted::is(Bug::RefusedLeavesStill) => {
                     homes.push_leaving(home);
                 }
-                LEAVING => self.stays(homes, home),
+                LEAVING => self.stays(home),
                 USED => homes.came_dirty(home, homes.key(&directory.id(frame))),
                 _ => {}
             }
@@ -234,7 +236,7 @@ impl Tier {
 
     /// Whether the disk is to be synced now for pages that were written. Under the control lock.
     pub(crate) fn spill_wants_sync(&self) -> bool {
-        let Some(homes) = self.homes() else { return false };
+        let homes = &self.homes;
         let control = self.control();
         let unsynced = homes.unsynced();
         let full = !homes.room_for(self.geometry.lane_pages());
@@ -246,15 +248,14 @@ impl Tier {
 
     /// A sync of the disk begins. Under the control lock.
     pub(crate) fn spill_sync_begins(&self) {
-        if let Some(homes) = self.homes() {
-            homes.control.written_covered.set(homes.control.written_end.get());
-        }
+        let homes = &self.homes;
+        homes.control.written_covered.set(homes.control.written_end.get());
     }
 
     /// The disk is synced: pages that were written before are clean, and those that leave are let go. No lock
     /// is held.
     pub(crate) fn spill_synced(&self) {
-        let Some(homes) = self.homes() else { return };
+        let homes = &self.homes;
         let placed = homes.control;
         let covered = match planted::is(Bug::SyncCoversLaterWrites) {
             true => placed.written_end.get(),
@@ -264,7 +265,7 @@ impl Tier {
             let first = placed.written_first.get();
             let home = homes.written[(first % homes.written.len() as u64) as usize].load(Relaxed);
             if matches!(homes.state(home), USED | LEAVING) {
-                self.mark_synced(&homes, home, number_of(first));
+                self.mark_synced(home, number_of(first));
             }
             placed.written_first.set(first + 1);
             planted::outside("spill: one page synced");
@@ -272,7 +273,8 @@ impl Tier {
     }
 
     /// The page of `home` is clean if what was written last of it is the entry `number` of the list.
-    fn mark_synced(&self, homes: &Homes<'_>, home: u32, number: u32) {
+    fn mark_synced(&self, home: u32, number: u32) {
+        let homes = &self.homes;
         let directory = self.directory();
         let id = directory.id(homes.home(home).entry.load(Relaxed));
         {
@@ -301,7 +303,7 @@ impl Tier {
             homes.state(home) == LEAVING
         };
         if leaves {
-            self.let_go(homes, home);
+            self.let_go(home);
         }
     }
 }

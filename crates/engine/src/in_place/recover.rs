@@ -2,23 +2,19 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{BAD, FREE, KEPT, LEAVING, LIMBO, USED, Version, order};
+use super::{BAD, FREE, InPlace, KEPT, LEAVING, LIMBO, USED, order};
 use crate::directory::{DIRTY, VALID};
-use crate::format::Record;
-use crate::tier::Tier;
+use crate::format::{Record, RecordKind};
+use crate::placement::Version;
 
-impl Tier {
+impl InPlace<'_> {
     /// Takes up where the page of a record lies that is about to be linked at `entry`. At recovery.
-    pub(crate) fn replay_home(&self, record: &Record, entry: u32, lsn: u64, home: u32) {
-        let Some(homes) = self.homes() else { return };
+    pub(super) fn replay_home(&self, record: &Record, entry: u32) {
+        let RecordKind::Page { lsn, home, .. } = record.kind else { return };
+        let homes = &self.homes;
         homes.of_entries[entry as usize].store(home, Relaxed);
         if home < homes.geometry.homes {
-            self.name_home(
-                &homes,
-                entry,
-                home,
-                Version { epoch: record.epoch, version: record.version, lsn },
-            );
+            self.name_home(entry, home, Version { epoch: record.epoch, version: record.version, lsn });
         }
     }
 
@@ -28,7 +24,7 @@ impl Tier {
     /// # Errors
     /// A position whose record names a home that there is not, or that another page has.
     pub(crate) fn settle_homes(&self) -> Result<(), u64> {
-        let Some(homes) = self.homes() else { return Ok(()) };
+        let homes = &self.homes;
         let control = self.control();
         let directory = self.directory();
         let _guard = homes.lock(self.owner);
@@ -62,7 +58,7 @@ impl Tier {
     /// # Panics
     /// If one does not hold.
     pub(crate) fn check_homes(&self) {
-        let Some(homes) = self.homes() else { return };
+        let homes = &self.homes;
         let directory = self.directory();
         let count = homes.geometry.homes;
         let _guard = homes.lock(self.owner);

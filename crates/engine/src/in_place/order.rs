@@ -4,8 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use mezzanine_ground::replacement::{PageKey, Replacement, Visitor};
 
-use super::{Homes, LEAVING, USED};
-use crate::tier::Tier;
+use super::{Homes, InPlace, LEAVING, USED};
 
 /// The page was referenced. False if it is not in the order.
 pub(super) struct Refer(pub(super) u32);
@@ -167,12 +166,12 @@ impl Homes<'_> {
     }
 }
 
-impl Tier {
+impl InPlace<'_> {
     /// A lookup has found the page at `entry`: tells the policy, and returns the page's home.
     #[cold]
     #[inline(never)]
-    pub(crate) fn hit(&self, entry: u32) -> u32 {
-        let Some(homes) = self.homes() else { return entry };
+    pub(super) fn refer(&self, entry: u32) -> u32 {
+        let homes = &self.homes;
         let home = homes.of_entry(entry);
         let _guard = homes.lock(self.owner);
         // The page may have left since it was seen.

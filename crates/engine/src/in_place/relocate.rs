@@ -5,21 +5,20 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use super::InPlace;
 use crate::directory::{DIRTY, HEAD, HOMED, VALID};
 use crate::format::RecordKind;
 use crate::planted::{self, Bug};
 use crate::staging::{Replaced, Reserve};
-use crate::tier::Tier;
 
-impl Tier {
+impl InPlace<'_> {
     /// Takes the group at the front of the queue of records if room is wanted there; the lane rests
     /// meanwhile, so that what it carries stays where it is. Under the control lock.
     pub(crate) fn take_relocation(&self) -> bool {
         let control = self.control();
         let rests = control.batch.is_idle() && control.draining.get() == 0;
         // Pages that a drain is marking clean are not moved behind its end.
-
-        if self.geometry.placed.is_none() || !rests || control.drain.is_marking() {
+        if !rests || control.drain.is_marking() {
             return false;
         }
         let position = control.cleaned.get();
@@ -58,7 +57,7 @@ impl Tier {
         if directory.state(old) & VALID == 0 && !unchecked {
             return true;
         }
-        let Some(homes) = self.homes() else { return true };
+        let homes = &self.homes;
         let id = directory.id(old);
         let shard = directory.lock(directory.slot(&id), self.owner);
         let newest = shard.find(&id);
@@ -67,7 +66,7 @@ impl Tier {
         }
         let home = homes.of_entry(old);
         let state = directory.state(old);
-        let version = self.version_at(&homes, home);
+        let version = self.version_at(home);
         let checksum = directory.checksum(old);
         let dirty = state & DIRTY != 0;
         let kind = RecordKind::Page {

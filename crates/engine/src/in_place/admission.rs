@@ -1,14 +1,16 @@
 //! Which pages come in, for policies that choose (`selective`).
 
-use super::{Homes, order};
+use super::{Homes, InPlace, order};
 use crate::ids::PageId;
-use crate::tier::Tier;
 
-impl Tier {
+impl InPlace<'_> {
     /// Whether the policy takes a page that is not there. The reference counts once, however often it is
     /// asked again until the page has found room. Under the lock of the page's shard.
     pub(crate) fn is_admitted(&self, id: &PageId, referenced: bool) -> bool {
-        let Some(homes) = self.homes().filter(|homes| homes.geometry.selective) else { return true };
+        let homes = &self.homes;
+        if !homes.geometry.selective {
+            return true;
+        }
         let _guard = homes.lock(self.owner);
         if let Some(counted) = homes.slots.filter(|_| referenced).map(|slots| slots.counted(id)) {
             if counted.get() != id.hash() | 1 {
@@ -24,8 +26,9 @@ impl Tier {
     }
 
     /// Tells a policy that chooses of a page that was looked for and is not there.
-    pub(crate) fn missed(&self, id: &PageId) {
-        if let Some(homes) = self.homes().filter(|homes| homes.geometry.selective) {
+    pub(super) fn miss(&self, id: &PageId) {
+        let homes = &self.homes;
+        if homes.geometry.selective {
             let _guard = homes.lock(self.owner);
             homes.order().visit(order::Miss(homes.key(id)));
         }

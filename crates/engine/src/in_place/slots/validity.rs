@@ -3,10 +3,12 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::Slots;
+use crate::control::Slot;
 use crate::directory::Directory;
-use crate::format::SlotEntry;
+use crate::failure::Failure;
+use crate::format::{RECORD_BYTES, Record, RecordKind, SUMMARY_HEADER_BYTES, SlotEntry};
 use crate::ids::PageId;
-use crate::placed::{Homes, USED};
+use crate::in_place::{Homes, InPlace, USED};
 use crate::planted::{self, Bug};
 use crate::tier::Tier;
 
@@ -65,13 +67,17 @@ impl Homes<'_> {
     }
 }
 
-impl Tier {
+impl InPlace<'_> {
     /// Whether the host must not write another version of a page to disk yet, since flash may still say that
     /// the older one is what disk has: it carries out jobs and asks again. Otherwise it may from now on.
     /// Under the lock of the page's shard; `older` is its entry.
-    pub(crate) fn holds_back(&self, id: &PageId, older: Option<u32>) -> bool {
-        let Some(homes) = self.homes() else { return false };
+    pub(crate) fn slot_holds_back(&self, id: &PageId, older: Option<u32>) -> bool {
+        let homes = &self.homes;
         let Some(slots) = homes.slots else { return false };
+        // Of a device that has failed nothing is believed any more: see `failure`.
+        if self.failure().is_some_and(Failure::ends_writing) {
+            return false;
+        }
         let _guard = homes.lock(self.owner);
         if let Some(entry) = older {
             let home = homes.of_entry(entry);
@@ -88,8 +94,8 @@ impl Tier {
     }
 
     /// The host has changed a page, or a range of pages, on disk, or is about to, and the tier forgets them.
-    pub(crate) fn changed_on_disk(&self, page: Option<&PageId>) {
-        let Some(homes) = self.homes() else { return };
+    pub(crate) fn slot_changed_on_disk(&self, page: Option<&PageId>) {
+        let homes = &self.homes;
         let Some(slots) = homes.slots else { return };
         let _guard = homes.lock(self.owner);
         match page {
@@ -98,21 +104,9 @@ impl Tier {
         }
     }
 
-    /// For designs with a slot directory ([`crate::Design::has_slots`]): to be asked before a sync of the
-    /// disk begins, at a moment at which every page that was staged in with `also_disk`, or refused, has
-    /// been written there, and every range that was dropped is gone there. Whoever is still at that is done
-    /// before the sync begins.
-    pub fn disk_mark(&self) -> DiskMark {
-        let slots = self.homes().and_then(|homes| homes.slots);
-        DiskMark(slots.map_or(0, |slots| slots.control.disk_writes.get()))
-    }
-
-    /// A sync of the disk, all of it, is complete that began after [`Self::disk_mark`]. Pages that were
-    /// written before may be named on flash from now on, so that a crash does not lose them there. A host
-    /// that never calls it loses, in a crash, what it has written since the tier was opened, and
-    /// nothing else.
-    pub fn disk_synced(&self, mark: DiskMark) {
-        let Some(homes) = self.homes() else { return };
+    /// See [`Tier::disk_synced`].
+    pub(crate) fn disk_synced_since(&self, mark: DiskMark) {
+        let homes = &self.homes;
         let Some(slots) = homes.slots else { return };
         let waiting = {
             let _guard = homes.lock(self.owner);
@@ -132,14 +126,60 @@ impl Tier {
         }
     }
 
+    /// The pages that a group wrote to their homes are durable. Under the control lock.
+    pub(crate) fn pages_durable(&self, slot: &Slot) {
+        let memory = self.slot_memory(slot.sequence.get()) + SUMMARY_HEADER_BYTES;
+        for index in 0..slot.records.get() as usize {
+            let mut bytes = [0; RECORD_BYTES];
+            self.region.copy_out(memory + index * RECORD_BYTES, &mut bytes);
+            match Record::decode(&bytes) {
+                Some(Record {
+                    kind: RecordKind::Page { home, second_chance: false, .. }, version, ..
+                }) => {
+                    self.version_durable(home, version);
+                }
+                _ => continue,
+            }
+        }
+    }
+
     /// A version is durable in its home. Under the control lock.
-    pub(crate) fn version_durable(&self, home: u32, version: u64) {
-        let Some(homes) = self.homes() else { return };
+    fn version_durable(&self, home: u32, version: u64) {
+        let homes = &self.homes;
         let Some(slots) = homes.slots else { return };
         let _guard = homes.lock(self.owner);
         if homes.home(home).version.get() == version {
             slots.slot(home).durable.set(version);
             homes.validate(&slots, &self.directory(), &self.uuid, home);
+        }
+    }
+}
+
+impl Slots<'_> {
+    /// See [`Tier::disk_mark`].
+    pub(crate) fn disk_mark(&self) -> DiskMark {
+        DiskMark(self.control.disk_writes.get())
+    }
+}
+
+impl Tier {
+    /// For designs with a slot directory ([`crate::Design::has_slots`]): to be asked before a sync of the
+    /// disk begins, at a moment at which every page that was staged in with `also_disk`, or refused, has
+    /// been written there, and every range that was dropped is gone there. Whoever is still at that is done
+    /// before the sync begins.
+    pub fn disk_mark(&self) -> DiskMark {
+        self.in_place()
+            .and_then(|in_place| in_place.homes.slots)
+            .map_or(DiskMark(0), |slots| slots.disk_mark())
+    }
+
+    /// A sync of the disk, all of it, is complete that began after [`Self::disk_mark`]. Pages that were
+    /// written before may be named on flash from now on, so that a crash does not lose them there. A host
+    /// that never calls it loses, in a crash, what it has written since the tier was opened, and
+    /// nothing else.
+    pub fn disk_synced(&self, mark: DiskMark) {
+        if let Some(in_place) = self.in_place() {
+            in_place.disk_synced_since(mark);
         }
     }
 }

@@ -2,12 +2,13 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{Homes, LEAVING, USED};
+use super::{Homes, InPlace, LEAVING, USED};
+use crate::batch::Load;
 use crate::directory::{DIRTY, VALID};
 use crate::ids::IdRange;
+use crate::placement::{Step, Tried};
 use crate::planted::{self, Bug};
 use crate::staging::Reserve;
-use crate::tier::Tier;
 
 /// What became of a page that the policy has named.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -67,10 +68,25 @@ impl Homes<'_> {
     }
 }
 
-impl Tier {
+impl InPlace<'_> {
+    /// What there is to do without I/O. Under the control lock.
+    pub(super) fn step_wanted(&self, tried: &Tried) -> Option<Step> {
+        // What waits for groups says so before it is asked whether the open one is to be closed.
+        self.pass_ring_barrier();
+        match () {
+            () if !tried.relocate && self.take_relocation() => Some(Step::Relocate),
+            () if !tried.evict && self.take_eviction() => Some(Step::Evict),
+            // A drain and pages that leave take turns.
+            () if !tried.list && self.control().batch.carries(Load::Drain) && self.take_spill() => {
+                Some(Step::List)
+            }
+            () => None,
+        }
+    }
+
     /// Whether the policy is to be asked for victims; the caller is the one who asks. Under the control lock.
     pub(crate) fn take_eviction(&self) -> bool {
-        let Some(homes) = self.homes() else { return false };
+        let homes = &self.homes;
         let placed = homes.control;
         let wanted = homes.coming() < homes.geometry.kept_coming;
         let idle = placed.evicting.get() == 0 && self.control().draining.get() == 0;
@@ -82,16 +98,10 @@ impl Tier {
         true
     }
 
-    /// Most times that victims are named before there is a job or nothing more to do. Each time a page
-    /// leaves; that others come in their places has an end, at which a group of theirs is to be written.
-    pub(crate) fn evictions_max(&self) -> u64 {
-        self.homes().map_or(0, |homes| 1024 + 4 * homes.geometry.homes as u64)
-    }
-
     /// Asks the policy for victims, and lets clean ones go. True if one of them leaves: where all stay,
     /// nothing has changed, and only a job that is under way makes room in the list. No lock is held.
     pub(crate) fn evict(&self) -> bool {
-        let Some(homes) = self.homes() else { return false };
+        let homes = &self.homes;
         let most = self.geometry.lane_pages().max(self.geometry.group_pages());
         let (mut victims, mut moved) = (0, false);
         while victims < most {
@@ -107,7 +117,7 @@ impl Tier {
             let Some(home) = victim else { break };
             victims += 1;
             planted::outside("evict: victim not listed");
-            moved |= self.let_go(&homes, home) != Leave::Stays;
+            moved |= self.let_go(home) != Leave::Stays;
         }
         homes.control.evicting.set(0);
         if victims > 0 && homes.slots.is_some() {
@@ -120,14 +130,15 @@ impl Tier {
     }
 
     /// Lets a LEAVING page go if it is clean; otherwise, or if there is no room for its tombstone, lists it.
-    pub(super) fn let_go(&self, homes: &Homes<'_>, home: u32) -> Leave {
+    pub(super) fn let_go(&self, home: u32) -> Leave {
+        let homes = &self.homes;
         // Nothing is appended behind the last sync of a host that leaves the tier.
-        if self.control().draining.get() == 0 && self.dismiss(homes, home) {
+        if self.control().draining.get() == 0 && self.dismiss(home) {
             return Leave::Gone;
         }
         let _guard = homes.lock(self.owner);
         if homes.state(home) == LEAVING && !homes.push_leaving(home) {
-            self.stays(homes, home);
+            self.stays(home);
             return Leave::Stays;
         }
         Leave::Listed
@@ -135,7 +146,8 @@ impl Tier {
 
     /// The page of a LEAVING home stays for now: it is a page like others again, which the policy names in
     /// its turn. Under the lock of the homes.
-    pub(super) fn stays(&self, homes: &Homes<'_>, home: u32) {
+    pub(super) fn stays(&self, home: u32) {
+        let homes = &self.homes;
         let entry = homes.home(home).entry.load(Relaxed);
         let directory = self.directory();
         let (id, dirty) = (directory.id(entry), directory.state(entry) & DIRTY != 0);
@@ -144,7 +156,8 @@ impl Tier {
     }
 
     /// Unlinks the page of a LEAVING home if it is clean and its tombstone finds room.
-    fn dismiss(&self, homes: &Homes<'_>, home: u32) -> bool {
+    fn dismiss(&self, home: u32) -> bool {
+        let homes = &self.homes;
         let directory = self.directory();
         let id = directory.id(homes.home(home).entry.load(Relaxed));
         let shard = directory.lock(directory.slot(&id), self.owner);
@@ -173,7 +186,7 @@ impl Tier {
 
     /// Takes up what an owner that has died had in its hands. Under the control lock.
     pub(crate) fn abandon_eviction(&self, dead: u64) {
-        let Some(homes) = self.homes() else { return };
+        let homes = &self.homes;
         let placed = homes.control;
         if placed.evicting.get() == 1 && placed.evicting_owner.get() == dead {
             placed.evicting.set(0);
@@ -183,7 +196,7 @@ impl Tier {
 
     /// Lists all pages that are LEAVING, and the dirty pages that are in no order.
     pub(crate) fn list_anew(&self) {
-        let Some(homes) = self.homes() else { return };
+        let homes = &self.homes;
         let directory = self.directory();
         let _guard = homes.lock(self.owner);
         let placed = homes.control;

@@ -47,6 +47,8 @@ mod evict;
 
 mod order;
 
+mod placement;
+
 mod recover;
 
 mod relocate;
@@ -55,6 +57,7 @@ mod slots;
 
 mod spill;
 
+use std::ops::Deref;
 use std::sync::atomic::Ordering::Relaxed;
 
 pub use slots::DiskMark;
@@ -70,6 +73,7 @@ use crate::config::PlacedGeometry;
 use crate::control::NONE;
 use crate::directory::VALID;
 use crate::ids::PageId;
+use crate::placement::{Chosen, Version};
 use crate::planted::{self, Bug};
 use crate::tier::Tier;
 
@@ -149,14 +153,6 @@ pub(crate) struct Limbo {
 }
 
 shared!(Placed, Home, Limbo);
-
-/// What a page's record says beyond its entry, to be said again when it is relocated.
-#[derive(Clone, Copy)]
-pub(crate) struct Version {
-    pub(crate) epoch: u32,
-    pub(crate) version: u64,
-    pub(crate) lsn: u64,
-}
 
 /// Byte offsets of the parts in a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -330,27 +326,42 @@ impl<'r> Homes<'r> {
     }
 }
 
-impl Tier {
-    /// The homes of pages, if the design writes in place.
-    pub(crate) fn homes(&self) -> Option<Homes<'_>> {
-        let placed = self.geometry.placed.as_ref()?;
-        Some(Homes::new(&self.region, placed, &self.geometry.layout.placed))
-    }
+/// Pages lie in frames of their own: the placement of designs with a replacement policy.
+#[derive(Clone, Copy)]
+pub(crate) struct InPlace<'t> {
+    tier: &'t Tier,
+    homes: Homes<'t>,
+}
 
-    /// The home that an entry names; the entry's own frame where pages lie in the queue.
-    pub(crate) fn home_of(&self, entry: u32) -> u32 {
-        match &self.geometry.placed {
-            None => entry,
-            Some(placed) => {
-                let words: &[AtomicU32] =
-                    self.region.slice(self.geometry.layout.placed.of_entries, placed.positions as usize);
-                words[entry as usize].load(Relaxed)
-            }
+/// What the placements share.
+impl Deref for InPlace<'_> {
+    type Target = Tier;
+
+    fn deref(&self) -> &Tier {
+        self.tier
+    }
+}
+
+impl<'t> InPlace<'t> {
+    pub(crate) fn of(tier: &'t Tier, geometry: &'t PlacedGeometry) -> Self {
+        Self { tier, homes: Homes::new(&tier.region, geometry, &tier.geometry.layout.placed) }
+    }
+}
+
+impl Tier {
+    /// For what only this placement has.
+    pub(crate) fn in_place(&self) -> Option<InPlace<'_>> {
+        match self.placement() {
+            Chosen::InPlace(placement) => Some(placement),
+            Chosen::Queue(_) => None,
         }
     }
+}
 
+impl InPlace<'_> {
     /// Whether there is a home for a page that comes in. Under the control lock.
-    pub(crate) fn has_home(&self, homes: &Homes<'_>) -> bool {
+    fn has_home(&self) -> bool {
+        let homes = &self.homes;
         if homes.control.free.get() == 0 {
             self.free_limbo();
         }
@@ -358,7 +369,8 @@ impl Tier {
     }
 
     /// Takes a home for a page that comes in. Under the control lock.
-    pub(crate) fn take_home(&self, homes: &Homes<'_>) -> Option<u32> {
+    fn take_home(&self) -> Option<u32> {
+        let homes = &self.homes;
         let _guard = homes.lock(self.owner);
         let last = homes.control.free.get().checked_sub(1)?;
         homes.control.free.set(last);
@@ -371,7 +383,8 @@ impl Tier {
     }
 
     /// Notes what the record at `entry` says of its page. Under the control lock; the entry is not linked.
-    pub(crate) fn name_home(&self, homes: &Homes<'_>, entry: u32, home: u32, version: Version) {
+    fn name_home(&self, entry: u32, home: u32, version: Version) {
+        let homes = &self.homes;
         homes.of_entries[entry as usize].store(home, Relaxed);
         let home = homes.home(home);
         home.epoch.store(version.epoch, Relaxed);
@@ -382,7 +395,7 @@ impl Tier {
     /// The page has a home, at the entry that was just linked; `older` is the home of the version that it
     /// supersedes. Under the lock of the page's shard.
     pub(crate) fn placed(&self, entry: u32, id: &PageId, older: Option<u32>, dirty: bool) {
-        let Some(homes) = self.homes() else { return };
+        let homes = &self.homes;
         let newest = self.newest_group();
         let _guard = homes.lock(self.owner);
         let home = homes.of_entry(entry);
@@ -400,7 +413,7 @@ impl Tier {
     /// The page of `home` was unlinked, and the record that says so appended. Under the lock of the page's
     /// shard.
     pub(crate) fn unplaced(&self, home: u32) {
-        let Some(homes) = self.homes() else { return };
+        let homes = &self.homes;
         let newest = self.newest_group();
         let _guard = homes.lock(self.owner);
         homes.remove(home);
@@ -414,7 +427,7 @@ impl Tier {
     /// The page at `entry` was unlinked, and no record says so: its home is kept until the front has passed
     /// its record. Under the lock of the page's shard.
     pub(crate) fn orphaned(&self, entry: u32) {
-        let Some(homes) = self.homes() else { return };
+        let homes = &self.homes;
         if homes.slots.is_some() {
             // Its slot says so.
             return self.unplaced(homes.of_entry(entry));
@@ -428,7 +441,7 @@ impl Tier {
     /// The page at `entry` is lost: nothing is read at its home any more, and it leaves only for a newer
     /// version. Under the lock of its shard.
     pub(crate) fn keep_home(&self, entry: u32) {
-        let Some(homes) = self.homes() else { return };
+        let homes = &self.homes;
         let _guard = homes.lock(self.owner);
         let home = homes.of_entry(entry);
         homes.remove(home);
@@ -438,7 +451,7 @@ impl Tier {
     /// The page at `entry` is lost no more, and clean: it may leave like any other. Under the lock of its
     /// shard.
     pub(crate) fn give_home_back(&self, entry: u32) {
-        let Some(homes) = self.homes() else { return };
+        let homes = &self.homes;
         let _guard = homes.lock(self.owner);
         let home = homes.of_entry(entry);
         if homes.state(home) == KEPT {
@@ -450,8 +463,8 @@ impl Tier {
     /// The front is about to move on from `front` to `end`. The homes of orphans whose records it passes
     /// become free when a group is durable that states it. Under the control lock, under which groups take
     /// the front along.
-    pub(crate) fn records_leave(&self, front: u64, end: u64) {
-        let Some(homes) = self.homes() else { return };
+    fn orphans_leave(&self, front: u64, end: u64) {
+        let homes = &self.homes;
         let control = self.control();
         let end = end.min(control.forgotten_end.get());
         if front >= end {
@@ -474,10 +487,26 @@ impl Tier {
         }
     }
 
+    /// Records may leave the queue when all that relocated or replaced them is durable, which is in the groups
+    /// that existed when the last of them was. Under the control lock.
+    fn pass_ring_barrier(&self) {
+        let control = self.control();
+        let placed = self.homes.control;
+        let durable = control.flushed.get() >= placed.ring_barrier.get();
+        if placed.ring_barrier.get() != 0 && (durable || planted::is(Bug::ReuseBeforeSuperseder)) {
+            control.releasable.set(placed.ring_barrier_end.get());
+            placed.ring_barrier.set(0);
+        }
+        if placed.ring_barrier.get() == 0 && control.cleaned.get() > control.releasable.get() {
+            placed.ring_barrier_end.set(control.cleaned.get());
+            placed.ring_barrier.set(control.next_sequence.get());
+        }
+    }
+
     /// Up to where the front is to move for homes: while pages that come in find none and few are on their
     /// way, those of orphans are wanted, and these become free behind it alone. Under the control lock.
     pub(crate) fn front_wanted_for_homes(&self) -> u64 {
-        let Some(homes) = self.homes() else { return 0 };
+        let homes = &self.homes;
         let enough = homes.slots.is_some() || homes.coming() >= self.homes_enough();
         if enough || planted::is(Bug::OrphansKeepHomes) { 0 } else { self.control().forgotten_end.get() }
     }
@@ -489,7 +518,7 @@ impl Tier {
 
     /// Homes whose time in LIMBO is over. Under the control lock.
     pub(crate) fn free_limbo(&self) {
-        let Some(homes) = self.homes() else { return };
+        let homes = &self.homes;
         let control = self.control();
         // Whoever drains reads pages without asking whether they are still there.
         if control.draining.get() != 0 {
@@ -509,7 +538,7 @@ impl Tier {
             if self.is_bad(home) {
                 homes.set_state(home, BAD);
                 placed.bad.bump(1);
-                self.keep_enough_homes(&homes);
+                self.keep_enough_homes();
                 continue;
             }
             homes.push_free(home);
@@ -518,7 +547,8 @@ impl Tier {
     }
 
     /// Gives out a home that is left out, if too many are. Under the lock of the homes.
-    fn keep_enough_homes(&self, homes: &Homes<'_>) {
+    fn keep_enough_homes(&self) {
+        let homes = &self.homes;
         let mut most = homes.geometry.bad_max;
         if planted::is(Bug::BadHomesForgotten) {
             most = most.min(BAD_MAX as u64);
@@ -531,17 +561,18 @@ impl Tier {
     /// A home could not be read. Under the control lock.
     #[cold]
     pub(crate) fn mark_unreadable(&self, home: u32) {
-        let Some(homes) = self.homes() else { return };
+        let homes = &self.homes;
         let _guard = homes.lock(self.owner);
         if let Some(home) = homes.homes.get(home as usize) {
             home.state.store(home.state.load(Relaxed) | UNREADABLE, Relaxed);
         }
+        self.control().bad.note();
     }
 
     /// Whether pages that come in will soon find no home: what could wait is done now. So a group of pages
     /// finds homes when all jobs are done.
     pub(crate) fn homes_short(&self) -> bool {
-        self.homes().is_some_and(|homes| homes.control.free.get() < self.homes_enough())
+        self.homes.control.free.get() < self.homes_enough()
     }
 
     /// Homes that a group of pages finds enough.
@@ -552,7 +583,7 @@ impl Tier {
     /// Whether homes are short and more would be free if this group, which is open, were durable. Under the
     /// control lock.
     pub(crate) fn homes_wait_for(&self, open: u64) -> bool {
-        let Some(homes) = self.homes() else { return false };
+        let homes = &self.homes;
         let placed = homes.control;
         if !self.homes_short() {
             return false;
@@ -567,28 +598,9 @@ impl Tier {
         first.sequence.get() >= open
     }
 
-    /// Homes that became free, ever.
-    pub(crate) fn homes_freed(&self) -> u64 {
-        self.homes().map_or(0, |homes| homes.control.freed.get())
-    }
-
-    /// Whether a process that holds the lock has died.
-    pub(crate) fn homes_held_by(&self, owner: u32) -> bool {
-        self.homes().is_some_and(|homes| homes.control.lock.holder() == Some(owner))
-    }
-
-    pub(crate) fn poison_homes(&self) {
-        if let Some(homes) = self.homes() {
-            homes.control.lock.poison();
-        }
-    }
-
-    pub(crate) fn homes_poisoned(&self) -> bool {
-        self.homes().is_some_and(|homes| homes.control.lock.is_poisoned())
-    }
-
     /// What the record of the page at `home` says beyond its entry.
-    pub(crate) fn version_at(&self, homes: &Homes<'_>, home: u32) -> Version {
+    pub(crate) fn version_at(&self, home: u32) -> Version {
+        let homes = &self.homes;
         let home = homes.home(home);
         Version { epoch: home.epoch.load(Relaxed), version: home.version.get(), lsn: home.lsn.get() }
     }

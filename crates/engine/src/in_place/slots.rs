@@ -39,12 +39,11 @@ pub use validity::DiskMark;
 use mezzanine_ground::interleave::AtomicU32;
 use mezzanine_ground::region::{REGION_ALIGNMENT, Region, Word, shared};
 
-use super::USED;
+use super::{InPlace, USED};
 use crate::config::{PlacedGeometry, SlotGeometry};
 use crate::format::{SLOT_BLOCK_BYTES, SLOT_BYTES, SlotEntry};
 use crate::ids::PageId;
 use crate::planted::{self, Bug};
-use crate::tier::Tier;
 
 const IDLE: u64 = 0;
 /// The owner of the job that has taken blocks has died: they are to be written again.
@@ -274,11 +273,11 @@ impl<'r> Slots<'r> {
     }
 }
 
-impl Tier {
+impl InPlace<'_> {
     /// Takes up the slots of a tier that was just recovered from them; `head` counts the heads written and
     /// says which copy is the newest.
     pub(crate) fn adopt_slots(&self, head: (u64, u64), valid: &[(u32, SlotEntry)]) {
-        let Some(homes) = self.homes() else { return };
+        let homes = &self.homes;
         let Some(slots) = homes.slots else { return };
         let _guard = homes.lock(self.owner);
         slots.control.head_number.set(head.0);
@@ -293,7 +292,7 @@ impl Tier {
 
     /// Offset and contents of the block that has the slot of a home, as memory has it.
     pub(crate) fn slot_block(&self, home: u32) -> Option<(u64, Vec<u8>)> {
-        let slots = self.homes()?.slots?;
+        let slots = self.homes.slots?;
         let block = home / PER_BLOCK;
         let mut bytes = vec![0; SLOT_BLOCK_BYTES];
         slots.region.copy_out(slots.layout.image + block as usize * SLOT_BLOCK_BYTES, &mut bytes);

@@ -1,0 +1,308 @@
+//! Pages lie in the queue itself, where they were appended ("Flash as cache extension for online
+//! transactional workloads", section 4): the placement of FaCE.
+//!
+//! The front comes to each page in turn: a page that is dirty goes to disk, one that was referenced is
+//! appended again, and the frames are free when a durable front lies past them.
+
+mod bad_frames;
+
+mod band;
+
+mod room;
+
+use std::ops::Deref;
+
+use crate::control::{NONE, Slot};
+use crate::directory::LockedShard;
+use crate::format::{Record, RecordKind};
+use crate::ids::PageId;
+use crate::lane::LanePage;
+use crate::placement::{Ends, FlashWrite, Placement, Step, Tried, Version};
+use crate::planted::{self, Bug};
+use crate::tier::{FlashPage, Tier};
+use crate::unreadable::Carried;
+
+/// See the module.
+#[derive(Clone, Copy)]
+pub(crate) struct Queue<'t> {
+    tier: &'t Tier,
+}
+
+/// What the placements share.
+impl Deref for Queue<'_> {
+    type Target = Tier;
+
+    #[inline(always)]
+    fn deref(&self) -> &Tier {
+        self.tier
+    }
+}
+
+impl<'t> Queue<'t> {
+    #[inline(always)]
+    pub(crate) fn of(tier: &'t Tier) -> Self {
+        Self { tier }
+    }
+}
+
+impl Placement for Queue<'_> {
+    #[inline(always)]
+    fn frame_at(&self, entry: u32) -> u32 {
+        entry
+    }
+
+    fn page_frames(&self) -> u64 {
+        self.geometry.frames()
+    }
+
+    fn frames(&self) -> u64 {
+        self.ring().frames
+    }
+
+    fn can_resize(&self) -> bool {
+        true
+    }
+
+    /// Changes when a group was begun or is complete.
+    #[inline(always)]
+    fn work(&self) -> u64 {
+        let control = self.control();
+        control.next_sequence.get() * 2 + u64::from(control.open.get() == NONE)
+    }
+
+    #[inline(always)]
+    fn admits(&self, _: &PageId, _: bool) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn holds_back(&self, _: &PageId, _: Option<u32>) -> bool {
+        false
+    }
+
+    /// The group that is open owns its frames; whether one can be opened is asked for itself.
+    #[inline(always)]
+    fn has_room(&self) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn assign(&self, _: &mut RecordKind) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn assigned(&self, _: u32, _: &RecordKind, _: Version) {}
+
+    #[inline(always)]
+    fn entered(&self, _: u32, _: &PageId, _: Option<u32>, _: bool) {}
+
+    #[inline(always)]
+    fn hit(&self, entry: u32) -> u32 {
+        entry
+    }
+
+    #[inline(always)]
+    fn missed(&self, _: &PageId) {}
+
+    /// The front tells.
+    #[inline(always)]
+    fn still_holds(&self, _: &FlashPage) -> bool {
+        true
+    }
+
+    fn tells_of_memory(&self, _: u32) -> bool {
+        true
+    }
+
+    fn left(&self, _: u32) {}
+
+    fn forgotten(&self, _: u32) {}
+
+    fn changed_on_disk(&self, _: Option<&PageId>) {}
+
+    fn carry_lost(&self, shard: &LockedShard<'_>, entry: u32) -> Carried {
+        self.append_lost(shard, self.position_of(entry), None)
+    }
+
+    fn found(&self, _: u32) {}
+
+    fn read_failed(&self, frame: u32) {
+        self.list_bad(frame);
+    }
+
+    fn is_unreadable(&self, frame: u32) -> bool {
+        self.is_listed(frame)
+    }
+
+    fn next_step(&self, _: &Tried) -> Option<Step> {
+        None
+    }
+
+    fn carry_out(&self, _: Step) -> bool {
+        false
+    }
+
+    fn evictions_max(&self) -> u64 {
+        0
+    }
+
+    fn take_leaving(&self) -> bool {
+        false
+    }
+
+    fn writes(&self, _: u64) -> Option<Vec<FlashWrite>> {
+        None
+    }
+
+    fn pages_to_write(&self, slot: &Slot) -> u64 {
+        slot.pages.get()
+    }
+
+    fn groups_durable(&self) {}
+
+    fn take_records(&self, slot: &Slot) -> bool {
+        self.push_to_segment(slot)
+    }
+
+    fn batch_written(&self) {}
+
+    fn batch_refused(&self, _: &[LanePage]) {}
+
+    fn take_disk_sync(&self) -> bool {
+        self.take_sync_of_band()
+    }
+
+    fn pages_synced(&self) {}
+
+    fn disk_sync_over(&self) {}
+
+    fn is_short(&self) -> bool {
+        false
+    }
+
+    fn waits_for(&self, _: u64) -> bool {
+        false
+    }
+
+    fn freed(&self) -> u64 {
+        0
+    }
+
+    fn is_filling(&self) -> bool {
+        let control = self.control();
+        let held = control.rear.get() - control.front.get();
+        held + self.geometry.ready_frames + self.geometry.config().ahead_frames + self.geometry.lane_frames()
+            < self.frames_allowed()
+    }
+
+    fn round(&self) -> (u64, u64) {
+        (self.control().rear.get(), self.frames_wanted())
+    }
+
+    fn may_make_room(&self) -> bool {
+        !self.stands_still()
+    }
+
+    fn moves(&self) -> bool {
+        false
+    }
+
+    fn abandon(&self, dead: u64) {
+        self.control().disk_sync.abandon(dead, false);
+    }
+
+    fn is_held_by(&self, _: u32) -> bool {
+        false
+    }
+
+    fn poison(&self) {}
+
+    fn is_poisoned(&self) -> bool {
+        false
+    }
+
+    fn replay(&self, _: &Record, _: u32) {}
+
+    fn settle(&self) -> Result<(), u64> {
+        Ok(())
+    }
+
+    fn check(&self) {}
+}
+
+impl Ends for Queue<'_> {
+    /// Those that are needed, and more while the disk is idle anyway.
+    fn frames_ahead(&self) -> u64 {
+        let idle = self.control().disk_idle.get();
+        self.frames_needed() + self.geometry.config().ahead_frames * idle / 1000
+    }
+
+    fn take_front(&self) -> bool {
+        self.take_groups_at_front()
+    }
+
+    fn front_wanted(&self) -> u64 {
+        0
+    }
+
+    fn pass_barrier(&self) {
+        self.pass_sync_barrier();
+    }
+
+    fn barrier(&self) -> u64 {
+        self.control().disk_sync.barrier()
+    }
+
+    fn records_leave(&self, _: u64, _: u64) {}
+
+    fn synced_end(&self) -> u64 {
+        self.control().disk_sync.end()
+    }
+
+    /// The front may follow up to `releasable` because a sync has covered every disk write before it.
+    fn is_synced(&self, position: u64) -> bool {
+        position < self.control().releasable.get()
+    }
+
+    /// Invariant 9: the groups that recovery would have to scan keep their frames.
+    fn scanned_from(&self) -> u64 {
+        if planted::is(Bug::ScannedFramesReused) {
+            return u64::MAX;
+        }
+        self.control().segments.durable_end()
+    }
+
+    fn summaries_left(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn shortens_groups(&self) -> bool {
+        true
+    }
+
+    fn names_room(&self) -> u64 {
+        self.room_for_names()
+    }
+
+    fn bad_room(&self, from: u64, to: u64) -> u64 {
+        self.room_of_bad(from, to)
+    }
+
+    #[inline]
+    fn pass_bad(&self, slot: &Slot) -> bool {
+        self.pass_listed(slot)
+    }
+
+    fn short_of_bad(&self, rear: u64, group: u64) -> u64 {
+        self.short_of_listed(rear, group)
+    }
+
+    fn clear_of_bad(&self, rear: u64, group: u64) -> u64 {
+        self.clear_of_listed(rear, group)
+    }
+
+    fn end_before_good(&self, slot: &Slot) {
+        self.end_before_unlisted(slot);
+    }
+}
