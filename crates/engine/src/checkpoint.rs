@@ -311,9 +311,10 @@ impl Tier {
 
     /// Whether the drain under way waits for the page whose version, at `position`, is in `state`. Under the
     /// control lock, or for the sweep, which looks at nothing that moves.
+    #[inline(always)]
     pub(crate) fn drain_awaits(&self, id: &PageId, state: u32, position: u64) -> bool {
-        let drain = &self.control().drain;
-        needs_disk(state) && position < drain.end.get() && self.drain_covers(id, state)
+        // First what is nearly always so: no drain is under way that has its end behind the page.
+        position < self.control().drain.end.get() && needs_disk(state) && self.drain_covers(id, state)
     }
 
     /// Whether a dirty page is in the scope of the drain under way, wherever it lies.

@@ -222,6 +222,7 @@ impl<'r> Directory<'r> {
         self.region.at(frame as usize).expect("links and positions name frames that there are")
     }
 
+    #[inline]
     pub(crate) fn lock(&self, slotted: Slotted, owner: u32) -> LockedShard<'r> {
         let guard = self.shard(slotted).lock.lock(owner);
         self.locked(slotted, guard)
@@ -232,6 +233,7 @@ impl<'r> Directory<'r> {
         Some(self.locked(slotted, guard))
     }
 
+    #[inline]
     fn locked(&self, slotted: Slotted, guard: Guard<'r>) -> LockedShard<'r> {
         let shard = self.shard(slotted);
         LockedShard { directory: *self, shard, slotted, began: Cell::new(false), guard }
@@ -496,6 +498,7 @@ impl<'r> LockedShard<'r> {
     }
 
     /// Counts a change, so that offers of pages read before it are refused.
+    #[inline]
     pub(crate) fn changed(&self) {
         self.directory.counter(self.slotted).fetch_add(1, Ordering::Relaxed);
     }

@@ -150,8 +150,13 @@ impl Tier {
 
     /// Whether a record must not be appended now: a second chance of a page that is being forgotten. Under
     /// the control lock.
+    #[inline]
     pub(crate) fn is_being_dropped(&self, kind: &RecordKind) -> bool {
         let RecordKind::Page { id, second_chance: true, .. } = kind else { return false };
+        self.drops_cover(id)
+    }
+
+    fn drops_cover(&self, id: &PageId) -> bool {
         let drops = self.drops();
         let among = || drops.slots.iter().any(|slot| slot.owner.get() != 0 && slot.range().contains(id));
         drops.active.get() > 0 && among()

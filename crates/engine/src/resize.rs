@@ -83,6 +83,7 @@ fn with_frames(config: &TierConfig, frames: u64) -> TierConfig {
 }
 
 impl Tier {
+    #[inline]
     pub(crate) fn ring(&self) -> Ring {
         Ring::from_packed(self.control().ring.get())
     }

@@ -95,10 +95,12 @@ pub enum SyncState {
 }
 
 impl Tier {
+    #[inline]
     fn slot_index(&self, sequence: u64) -> usize {
-        (sequence % self.slots().len() as u64) as usize
+        (sequence % u64::from(self.geometry.config().staging_groups)) as usize
     }
 
+    #[inline]
     pub(crate) fn slot_memory(&self, sequence: u64) -> usize {
         let group_bytes = self.geometry.group_frames as usize * self.geometry.page_size();
         self.geometry.layout.staging + self.slot_index(sequence) * group_bytes
@@ -106,8 +108,14 @@ impl Tier {
 
     /// Where the `index`th page of a group lies in the region.
     pub(crate) fn staged_page(&self, slot: &Slot, index: u64) -> usize {
+        self.page_of_group(self.slot_memory(slot.sequence.get()), index)
+    }
+
+    /// The same, of a group in this memory.
+    #[inline]
+    fn page_of_group(&self, group: usize, index: u64) -> usize {
         let frames = (self.geometry.summary_frames() + index) as usize;
-        self.slot_memory(slot.sequence.get()) + frames * self.geometry.page_size()
+        group + frames * self.geometry.page_size()
     }
 
     fn note_offset(&self, slot: Option<u64>) -> usize {
@@ -201,18 +209,19 @@ impl Tier {
         planted::inside("append: record counted");
         let index = slot.pages.bump(1);
         planted::inside("append: page counted");
-        let memory = self.staged_page(slot, index);
+        let sequence = slot.sequence.get();
+        let group = self.slot_memory(sequence);
+        let memory = self.page_of_group(group, index);
         self.seal_if_full(slot);
         let frame = self.frame_of(next);
         if let RecordKind::Page { lsn, .. } = &kind {
             let version = Version { epoch: record.epoch, version: record.version, lsn: *lsn };
             placement.assigned(frame, &kind, version);
         }
-        let sequence = slot.sequence.get();
         drop(guard);
         // The group waits for its pages, and so for what each thread does before it says that its page is
         // filled.
-        self.store_record(sequence, record, kind);
+        self.store_record(group, record, kind);
         planted::inside("append: record stored");
         Some(Place { frame, memory, sequence })
     }
@@ -220,10 +229,11 @@ impl Tier {
     /// Appends a record that comes without a page. Under the control lock.
     pub(crate) fn push_record(&self, slot: &Slot, kind: RecordKind) {
         let record = self.take_record(slot, None);
-        self.store_record(slot.sequence.get(), record, kind);
+        self.store_record(self.slot_memory(slot.sequence.get()), record, kind);
     }
 
     /// Gives out the place of a record, and its version if it has none. Under the control lock.
+    #[inline]
     fn take_record(&self, slot: &Slot, version: Option<(u32, u64)>) -> RecordPlace {
         let control = self.control();
         let (epoch, version) =
@@ -231,12 +241,15 @@ impl Tier {
         RecordPlace { index: slot.records.bump(1), epoch, version }
     }
 
-    fn store_record(&self, sequence: u64, place: RecordPlace, kind: RecordKind) {
+    /// Stores a record in the memory of its group.
+    #[inline]
+    fn store_record(&self, group: usize, place: RecordPlace, kind: RecordKind) {
         let RecordPlace { index, epoch, version } = place;
         let at = SUMMARY_HEADER_BYTES + index as usize * RECORD_BYTES;
-        self.region.copy_in_few(self.slot_memory(sequence) + at, &Record { kind, epoch, version }.encode());
+        self.region.copy_in_few(group + at, &Record { kind, epoch, version }.encode());
     }
 
+    #[inline(always)]
     fn seal_if_full(&self, slot: &Slot) {
         let full = slot.pages.get() == slot.capacity.get()
             || slot.records.get() == u64::from(self.geometry.records_max);
@@ -290,7 +303,7 @@ impl Tier {
     }
 
     /// The open group; opens one if there is none. Under the control lock.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn open_group(&self, reserve: Reserve) -> Option<&Slot> {
         let open = self.control().open.get();
         if open != NONE {
@@ -299,6 +312,7 @@ impl Tier {
         self.open_new(reserve)
     }
 
+    #[inline(never)]
     fn open_new(&self, reserve: Reserve) -> Option<&Slot> {
         let slot = self.open_next(reserve)?;
         if slot.capacity.get() > 0 {

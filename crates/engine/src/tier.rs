@@ -163,6 +163,7 @@ impl Tier {
         self.region.slice(self.geometry.layout.slots, self.geometry.config().staging_groups as usize)
     }
 
+    #[inline]
     pub(crate) fn slot_of(&self, sequence: u64) -> &Slot {
         let slots = self.slots();
         &slots[(sequence % slots.len() as u64) as usize]
@@ -210,12 +211,13 @@ impl Tier {
     /// If `page` has another length.
     pub fn stage_in(&self, id: &PageId, page: &[u8], kind: StageKind, lsn: u64) -> StageIn {
         assert_eq!(page.len(), self.geometry.page_size(), "a page of the wrong size");
-        match kind {
-            StageKind::Dirty => self.stage_in_dirty(id, page, lsn, Oldest::SinceMark),
-            StageKind::DirtyBeforeMark => self.stage_in_dirty(id, page, lsn, Oldest::BeforeMark),
-            StageKind::DirtySince(mark) => self.stage_in_dirty(id, page, lsn, Oldest::Since(mark)),
-            StageKind::Clean(token) => self.offer_clean(id, page, token, lsn),
-        }
+        let oldest = match kind {
+            StageKind::Dirty => Oldest::SinceMark,
+            StageKind::DirtyBeforeMark => Oldest::BeforeMark,
+            StageKind::DirtySince(mark) => Oldest::Since(mark),
+            StageKind::Clean(token) => return self.offer_clean(id, page, token, lsn),
+        };
+        placed!(self, placement => self.stage_in_dirty(&placement, id, page, lsn, oldest))
     }
 
     /// A number that changes whenever a page that was staged in may have left a job behind: with designs that
@@ -227,11 +229,8 @@ impl Tier {
         placed!(self, placement => placement.work())
     }
 
-    fn stage_in_dirty(&self, id: &PageId, page: &[u8], lsn: u64, oldest: Oldest) -> StageIn {
-        placed!(self, placement => self.stage_in_dirty_by(&placement, id, page, lsn, oldest))
-    }
-
-    fn stage_in_dirty_by<P: QueuePlacement>(
+    #[inline(always)]
+    fn stage_in_dirty<P: QueuePlacement>(
         &self,
         placement: &P,
         id: &PageId,
@@ -315,6 +314,7 @@ impl Tier {
     }
 
     /// A clean page is an offer: whatever stands in its way, it is dropped.
+    #[inline(never)]
     fn offer_clean(&self, id: &PageId, page: &[u8], token: Option<Token>, lsn: u64) -> StageIn {
         let control = self.control();
         let counters = &control.counters;
