@@ -361,6 +361,7 @@ pub(crate) trait QueuePlacement: Placement + Ends {}
 impl<P: Placement + Ends> QueuePlacement for P {}
 
 /// The placement of a tier.
+#[expect(clippy::large_enum_variant, reason = "it is made for one call, where it is used")]
 pub(crate) enum Chosen<'t> {
     Queue(Queue<'t>),
     InPlace(InPlace<'t>),
