@@ -39,6 +39,9 @@
 //!     died poisons the region. No lock is held while the host is called; lock order: the host's, then a
 //!     shard's, then the control lock.
 
+#[cfg(test)]
+extern crate self as mezzanine_engine;
+
 mod ids;
 
 mod config;

@@ -39,6 +39,9 @@ pub struct Geometry {
     pub(crate) least_frames: u64,
     /// For designs that write in place.
     pub(crate) placed: Option<PlacedGeometry>,
+    /// Of a tier whose pages are scattered.
+    #[cfg(test)]
+    pub(crate) places: Option<std::sync::Arc<crate::placement::scattered::Places>>,
     pub(crate) layout: Layout,
 }
 

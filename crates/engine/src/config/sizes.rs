@@ -96,6 +96,8 @@ impl TierConfig {
             ready_frames,
             least_frames: needed,
             placed: None,
+            #[cfg(test)]
+            places: None,
             layout: Layout::default(),
         };
         geometry.layout = Layout::compute(&geometry);
@@ -201,6 +203,8 @@ impl TierConfig {
             // It keeps its size.
             least_frames: self.frames,
             placed: Some(placed),
+            #[cfg(test)]
+            places: None,
             layout: Layout::default(),
         };
         geometry.layout = Layout::compute(&geometry);

@@ -73,7 +73,7 @@ use crate::config::PlacedGeometry;
 use crate::control::NONE;
 use crate::directory::VALID;
 use crate::ids::PageId;
-use crate::placement::{Chosen, Version};
+use crate::placement::Version;
 use crate::planted::{self, Bug};
 use crate::tier::Tier;
 
@@ -351,10 +351,8 @@ impl<'t> InPlace<'t> {
 impl Tier {
     /// For what only this placement has.
     pub(crate) fn in_place(&self) -> Option<InPlace<'_>> {
-        match self.placement() {
-            Chosen::InPlace(placement) => Some(placement),
-            Chosen::Queue(_) => None,
-        }
+        let geometry = self.geometry.placed.as_ref()?;
+        Some(InPlace::of(self, geometry))
     }
 }
 

@@ -15,7 +15,14 @@
 //!
 //! What every stage-in and lookup goes through is written once and compiled for each placement
 //! ([`placed!`](crate::placement::placed)), so that the one does not pay for the other; everything else goes
-//! through [`Chosen`].
+//! through [`Chosen`]. A third placement, for tests alone, shows that the interface asks for no more than
+//! it says (`scattered`).
+
+#[cfg(test)]
+pub(crate) mod scattered;
+
+#[cfg(test)]
+mod tests;
 
 use std::ops::Deref;
 
@@ -365,6 +372,8 @@ impl<P: Placement + Ends> QueuePlacement for P {}
 pub(crate) enum Chosen<'t> {
     Queue(Queue<'t>),
     InPlace(InPlace<'t>),
+    #[cfg(test)]
+    Scattered(scattered::Scattered<'t>),
 }
 
 impl<'t> Deref for Chosen<'t> {
@@ -374,6 +383,8 @@ impl<'t> Deref for Chosen<'t> {
         match self {
             Self::Queue(placement) => placement,
             Self::InPlace(placement) => placement,
+            #[cfg(test)]
+            Self::Scattered(placement) => placement,
         }
     }
 }
@@ -384,6 +395,8 @@ macro_rules! placed {
         match $tier.placement() {
             $crate::placement::Chosen::Queue($placement) => $run,
             $crate::placement::Chosen::InPlace($placement) => $run,
+            #[cfg(test)]
+            $crate::placement::Chosen::Scattered($placement) => $run,
         }
     };
 }
@@ -394,6 +407,10 @@ impl Tier {
     /// Where pages lie and which leave.
     #[inline(always)]
     pub(crate) fn placement(&self) -> Chosen<'_> {
+        #[cfg(test)]
+        if let Some(places) = &self.geometry.places {
+            return Chosen::Scattered(scattered::Scattered::of(self, places));
+        }
         match &self.geometry.placed {
             None => Chosen::Queue(Queue::of(self)),
             Some(geometry) => Chosen::InPlace(InPlace::of(self, geometry)),

@@ -1,0 +1,387 @@
+//! A placement for tests of the interface: a third one, which ships in nothing.
+//!
+//! Pages lie in frames of their own, beyond those of the queue, in no order: a page that comes in takes any
+//! frame that is free. Which page leaves, the queue says. What it has in memory is outside of the region, so
+//! no other process finds it, and nothing recovers it.
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::{Ends, FlashWrite, Placement, Step, Tried, Version};
+use crate::control::{NONE, Slot};
+use crate::directory::LockedShard;
+use crate::format::{GroupSummary, Record, RecordKind};
+use crate::ids::PageId;
+use crate::lane::LanePage;
+use crate::queue::Queue;
+use crate::tier::{FlashPage, Tier};
+use crate::unreadable::Carried;
+
+/// What a tier of this placement has beside its region.
+#[derive(Debug)]
+pub(crate) struct Places {
+    lists: Mutex<Lists>,
+    /// A fault: frames are free as soon as their pages have gone, durably or not.
+    hasty: bool,
+}
+
+impl PartialEq for Places {
+    fn eq(&self, other: &Self) -> bool {
+        std::ptr::eq(self, other)
+    }
+}
+
+impl Eq for Places {}
+
+#[derive(Debug)]
+struct Lists {
+    /// Frames in which nothing lies, in no order.
+    free: Vec<u32>,
+    /// The frame of each entry that was given one, ever.
+    of_entry: BTreeMap<u32, u32>,
+    /// Frames that become free when all groups up to this one are durable.
+    leaving: Vec<(u64, u32)>,
+    freed: u64,
+}
+
+impl Places {
+    /// As many frames as this, behind the first so many of the device.
+    pub(crate) fn new(first: u64, count: u64) -> Self {
+        // 37 is prime, and the order is none that a queue would have.
+        let free = (0..count).map(|index| (first + index * 37 % count) as u32).collect();
+        let (of_entry, leaving) = (BTreeMap::new(), Vec::new());
+        Self { lists: Mutex::new(Lists { free, of_entry, leaving, freed: 0 }), hasty: false }
+    }
+
+    /// The same, with the fault.
+    pub(crate) fn hasty(first: u64, count: u64) -> Self {
+        Self { hasty: true, ..Self::new(first, count) }
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct Scattered<'t> {
+    queue: Queue<'t>,
+    places: &'t Places,
+}
+
+impl Deref for Scattered<'_> {
+    type Target = Tier;
+
+    fn deref(&self) -> &Tier {
+        &self.queue
+    }
+}
+
+impl<'t> Scattered<'t> {
+    pub(crate) fn of(tier: &'t Tier, places: &'t Places) -> Self {
+        Self { queue: Queue::of(tier), places }
+    }
+
+    fn lists(&self) -> MutexGuard<'_, Lists> {
+        self.places.lists.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The frame of an entry is free when the group is durable that is open, or opened next.
+    fn give_up(&self, entry: u32) {
+        let control = self.control();
+        let states_it =
+            if control.open.get() == NONE { control.next_sequence.get() } else { control.open.get() };
+        let mut lists = self.lists();
+        if let Some(frame) = lists.of_entry.remove(&entry) {
+            match self.places.hasty {
+                true => lists.free.push(frame),
+                false => lists.leaving.push((states_it, frame)),
+            }
+        }
+    }
+}
+
+impl Placement for Scattered<'_> {
+    fn frame_at(&self, entry: u32) -> u32 {
+        self.lists().of_entry.get(&entry).copied().unwrap_or(entry)
+    }
+
+    fn page_frames(&self) -> u64 {
+        self.queue.page_frames()
+    }
+
+    fn frames(&self) -> u64 {
+        self.queue.frames()
+    }
+
+    fn can_resize(&self) -> bool {
+        false
+    }
+
+    fn work(&self) -> u64 {
+        self.control().next_version.get()
+    }
+
+    fn admits(&self, _: &PageId, _: bool) -> bool {
+        true
+    }
+
+    fn holds_back(&self, _: &PageId, _: Option<u32>) -> bool {
+        false
+    }
+
+    fn has_room(&self) -> bool {
+        !self.lists().free.is_empty()
+    }
+
+    fn assign(&self, record: &mut RecordKind) -> bool {
+        let RecordKind::Page { home, .. } = record else { return true };
+        let Some(frame) = self.lists().free.pop() else { return false };
+        *home = frame;
+        true
+    }
+
+    fn assigned(&self, entry: u32, record: &RecordKind, _: Version) {
+        if let RecordKind::Page { home, .. } = record {
+            let before = self.lists().of_entry.insert(entry, *home);
+            assert_eq!(before, None, "the entry has been given up before it is another page's");
+        }
+    }
+
+    fn entered(&self, _: u32, _: &PageId, older: Option<u32>, _: bool) {
+        if let Some(older) = older {
+            self.give_up(older);
+        }
+    }
+
+    fn hit(&self, entry: u32) -> u32 {
+        self.frame_at(entry)
+    }
+
+    fn missed(&self, _: &PageId) {}
+
+    fn still_holds(&self, page: &FlashPage) -> bool {
+        let entry = self.frame_of(page.position.0);
+        let frame = self.lists().of_entry.get(&entry).copied();
+        frame.is_some_and(|frame| self.geometry.offset_of_frame(frame) == page.offset)
+    }
+
+    fn tells_of_memory(&self, state: u32) -> bool {
+        state & crate::directory::VALID != 0
+    }
+
+    fn left(&self, entry: u32) {
+        self.give_up(entry);
+    }
+
+    fn forgotten(&self, entry: u32) {
+        self.give_up(entry);
+    }
+
+    fn changed_on_disk(&self, _: Option<&PageId>) {}
+
+    fn carry_lost(&self, _: &LockedShard<'_>, _: u32) -> Carried {
+        Carried::NoRoom
+    }
+
+    fn found(&self, _: u32) {}
+
+    fn read_failed(&self, _: u32) {}
+
+    fn is_unreadable(&self, _: u32) -> bool {
+        false
+    }
+
+    fn next_step(&self, _: &Tried) -> Option<Step> {
+        None
+    }
+
+    fn carry_out(&self, _: Step) -> bool {
+        false
+    }
+
+    fn evictions_max(&self) -> u64 {
+        0
+    }
+
+    fn take_leaving(&self) -> bool {
+        false
+    }
+
+    fn writes(&self, sequence: u64) -> Option<Vec<FlashWrite>> {
+        let slot = self.slot_of(sequence);
+        let (page_size, memory) = (self.geometry.page_size(), self.slot_memory(sequence));
+        let summary_bytes = self.geometry.summary_frames() as usize * page_size;
+        let summary = self.staged_bytes(memory, summary_bytes);
+        let offset = self.geometry.offset_of_frame(self.frame_of(slot.position.get()));
+        let mut writes = vec![FlashWrite { offset, memory, bytes: summary_bytes }];
+        let records =
+            (0..slot.records.get() as usize).filter_map(|index| GroupSummary::record(summary, index));
+        let frames = records.filter_map(|record| match record.kind {
+            RecordKind::Page { home, .. } => Some(home),
+            _ => None,
+        });
+        writes.extend((0..).zip(frames).map(|(index, frame)| FlashWrite {
+            offset: self.geometry.offset_of_frame(frame),
+            memory: self.staged_page(slot, index),
+            bytes: page_size,
+        }));
+        Some(writes)
+    }
+
+    fn pages_to_write(&self, slot: &Slot) -> u64 {
+        slot.pages.get()
+    }
+
+    fn groups_durable(&self) {
+        let durable = self.control().flushed.get();
+        let lists = &mut *self.lists();
+        let (free, leaving) = lists.leaving.iter().partition(|(states_it, _)| *states_it < durable);
+        let free: Vec<(u64, u32)> = free;
+        lists.leaving = leaving;
+        lists.freed += free.len() as u64;
+        lists.free.extend(free.into_iter().map(|(_, frame)| frame));
+    }
+
+    fn take_records(&self, slot: &Slot) -> bool {
+        self.queue.take_records(slot)
+    }
+
+    fn batch_written(&self) {}
+
+    fn batch_refused(&self, _: &[LanePage]) {}
+
+    fn take_disk_sync(&self) -> bool {
+        self.queue.take_disk_sync()
+    }
+
+    fn pages_synced(&self) {}
+
+    fn disk_sync_over(&self) {}
+
+    fn is_short(&self) -> bool {
+        (self.lists().free.len() as u64) < self.geometry.group_pages()
+    }
+
+    fn waits_for(&self, open: u64) -> bool {
+        self.is_short() && self.lists().leaving.iter().any(|(states_it, _)| *states_it >= open)
+    }
+
+    fn freed(&self) -> u64 {
+        self.lists().freed
+    }
+
+    fn is_filling(&self) -> bool {
+        self.queue.is_filling()
+    }
+
+    fn round(&self) -> (u64, u64) {
+        self.queue.round()
+    }
+
+    fn may_make_room(&self) -> bool {
+        self.queue.may_make_room()
+    }
+
+    fn moves(&self) -> bool {
+        false
+    }
+
+    fn abandon(&self, dead: u64) {
+        self.queue.abandon(dead);
+    }
+
+    fn is_held_by(&self, _: u32) -> bool {
+        false
+    }
+
+    fn poison(&self) {}
+
+    fn is_poisoned(&self) -> bool {
+        false
+    }
+
+    fn replay(&self, _: &Record, _: u32) {}
+
+    fn settle(&self) -> Result<(), u64> {
+        Ok(())
+    }
+
+    /// No frame is given twice.
+    fn check(&self) {
+        let lists = self.lists();
+        let leaving = lists.leaving.iter().map(|(_, frame)| frame);
+        let mut all: Vec<&u32> = lists.free.iter().chain(lists.of_entry.values()).chain(leaving).collect();
+        let count = all.len();
+        all.sort_unstable();
+        all.dedup();
+        assert_eq!(all.len(), count, "a frame is free, or one page's, or leaving");
+    }
+}
+
+impl Ends for Scattered<'_> {
+    fn frames_ahead(&self) -> u64 {
+        self.queue.frames_ahead()
+    }
+
+    fn take_front(&self) -> bool {
+        self.queue.take_front()
+    }
+
+    fn front_wanted(&self) -> u64 {
+        0
+    }
+
+    fn pass_barrier(&self) {
+        self.queue.pass_barrier();
+    }
+
+    fn barrier(&self) -> u64 {
+        self.queue.barrier()
+    }
+
+    fn records_leave(&self, front: u64, end: u64) {
+        for position in front..end {
+            self.give_up(self.frame_of(position));
+        }
+    }
+
+    fn synced_end(&self) -> u64 {
+        self.queue.synced_end()
+    }
+
+    fn is_synced(&self, position: u64) -> bool {
+        self.queue.is_synced(position)
+    }
+
+    fn scanned_from(&self) -> u64 {
+        self.queue.scanned_from()
+    }
+
+    fn summaries_left(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn shortens_groups(&self) -> bool {
+        true
+    }
+
+    fn names_room(&self) -> u64 {
+        0
+    }
+
+    fn bad_room(&self, _: u64, _: u64) -> u64 {
+        0
+    }
+
+    fn pass_bad(&self, slot: &Slot) -> bool {
+        self.has_place(slot)
+    }
+
+    fn short_of_bad(&self, _: u64, group: u64) -> u64 {
+        group
+    }
+
+    fn clear_of_bad(&self, _: u64, group: u64) -> u64 {
+        group
+    }
+
+    fn end_before_good(&self, _: &Slot) {}
+}
