@@ -418,11 +418,9 @@ impl Scan<'_, '_> {
             );
             return Err(damaged(&what, self.offset_of(position)));
         }
-        (self.report.valid, self.report.dirty) = match self.geometry.placed {
-            // Nothing lies outside of the queue.
-            None => tier.valid_and_dirty_of((front..chain.position).map(|at| self.ring.frame_of(at).into())),
-            Some(_) => tier.valid_and_dirty(),
-        };
+        // Nothing lies outside of the queue.
+        let entries = (front..chain.position).map(|at| self.ring.frame_of(at).into());
+        (self.report.valid, self.report.dirty) = tier.valid_and_dirty_of(entries);
         Ok(Recovered { tier, writes, superblock, report: std::mem::take(&mut self.report), note, log })
     }
 
@@ -466,17 +464,17 @@ impl Scan<'_, '_> {
                 }
             }
             let reaches_back = segments.first().is_none_or(|oldest| oldest.first_position <= front);
-            if reaches_back || self.geometry.placed.is_none() || planted::is(Bug::OldestSegmentsMissed) {
+            if reaches_back || self.geometry.journal.is_none() || planted::is(Bug::OldestSegmentsMissed) {
                 return Ok(Base { segments, segments_end, found, front });
             }
         }
     }
 
     fn offset_of(&self, position: u64) -> u64 {
-        match &self.geometry.placed {
+        match &self.geometry.journal {
             None => self.geometry.offset_of_frame(self.ring.frame_of(position)),
             // What is not known to be a page's is a summary.
-            Some(placed) => placed.journal_offset,
+            Some(journal) => journal.offset,
         }
     }
 

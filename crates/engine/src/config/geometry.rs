@@ -37,6 +37,8 @@ pub struct Geometry {
     pub(crate) ready_frames: u64,
     /// The fewest frames with which a queue of these groups, bands and segments can work.
     pub(crate) least_frames: u64,
+    /// Where summaries of groups lie that do not lie in the queue, with their pages.
+    pub(crate) journal: Option<Journal>,
     /// For designs that write in place.
     pub(crate) placed: Option<PlacedGeometry>,
     /// Of a tier whose pages are scattered.
@@ -89,12 +91,6 @@ impl Geometry {
     /// Positions that are left to records that are appended again, for designs that write in place.
     pub(crate) fn slack(&self) -> u64 {
         self.placed.as_ref().map_or(0, |placed| placed.slack)
-    }
-
-    /// Byte offset on flash of the summary of a group, for designs that write in place.
-    pub(crate) fn journal_offset(&self, placed: &PlacedGeometry, sequence: u64) -> u64 {
-        let bytes = self.summary_frames() * u64::from(self.config.page_size);
-        placed.journal_offset + sequence % placed.journal_groups * bytes
     }
 
     /// Pages of a full group.
@@ -238,6 +234,23 @@ impl SpareSegments {
     }
 }
 
+/// A ring of group summaries on flash.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Journal {
+    /// Byte offset on flash.
+    pub(crate) offset: u64,
+    /// Summaries that it has room for.
+    pub(crate) groups: u64,
+    pub(super) summary_bytes: u64,
+}
+
+impl Journal {
+    /// Byte offset on flash of the summary of a group.
+    pub(crate) fn offset_of(&self, sequence: u64) -> u64 {
+        self.offset + sequence % self.groups * self.summary_bytes
+    }
+}
+
 /// The slot directory of a tier whose design has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotGeometry {
@@ -256,9 +269,6 @@ pub(crate) struct PlacedGeometry {
     pub(crate) homes: u32,
     /// Positions that the queue of records has in memory.
     pub(crate) positions: u64,
-    /// Group summaries that flash has room for.
-    pub(crate) journal_groups: u64,
-    pub(crate) journal_offset: u64,
     /// Positions that are left to records that are appended again.
     pub(crate) slack: u64,
     /// Homes that may be left out because they could not be read: beyond the fewest with which the tier can

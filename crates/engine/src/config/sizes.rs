@@ -1,7 +1,7 @@
 //! From parameters to sizes: what a tier needs of frames, metadata and memory.
 
-use super::geometry::SEGMENTS_OFFSET;
 use super::geometry::SpareSegments;
+use super::geometry::{Journal, SEGMENTS_OFFSET};
 use super::{ConfigError, FRAMES_MAX, Geometry, PlacedGeometry, RESERVED_GROUPS, SlotGeometry, TierConfig};
 use crate::designs::{self, InPlace};
 use crate::format::{RECORD_BYTES, SEGMENT_HEADER_BYTES, SUMMARY_HEADER_BYTES};
@@ -95,6 +95,7 @@ impl TierConfig {
             free_frames,
             ready_frames,
             least_frames: needed,
+            journal: None,
             placed: None,
             #[cfg(test)]
             places: None,
@@ -176,8 +177,6 @@ impl TierConfig {
         let placed = PlacedGeometry {
             homes,
             positions,
-            journal_groups,
-            journal_offset,
             slack,
             bad_max: self.frames.saturating_sub(needed + lost_max(self.frames)),
             kept_coming: staged + self.band_frames,
@@ -202,6 +201,11 @@ impl TierConfig {
             ready_frames,
             // It keeps its size.
             least_frames: self.frames,
+            journal: (journal_groups > 0).then_some(Journal {
+                offset: journal_offset,
+                groups: journal_groups,
+                summary_bytes: u64::from(summary_frames) * page,
+            }),
             placed: Some(placed),
             #[cfg(test)]
             places: None,

@@ -146,9 +146,8 @@ impl Placement for InPlace<'_> {
             _ => None,
         });
         let mut writes = Vec::new();
-        if self.homes.slots.is_none() {
-            let offset = self.geometry.journal_offset(self.homes.geometry, sequence);
-            writes.push(FlashWrite { offset, memory, bytes: summary_bytes });
+        if let Some(journal) = &self.geometry.journal {
+            writes.push(FlashWrite { offset: journal.offset_of(sequence), memory, bytes: summary_bytes });
         }
         for (index, (home, again)) in (0..).zip(pages) {
             if !again {
@@ -162,7 +161,7 @@ impl Placement for InPlace<'_> {
     /// Not those that were only named again.
     fn pages_to_write(&self, slot: &Slot) -> u64 {
         let writes = self.writes(slot.sequence.get()).map_or(0, |writes| writes.len() as u64);
-        writes - u64::from(self.homes.slots.is_none())
+        writes - u64::from(self.geometry.journal.is_some())
     }
 
     fn groups_durable(&self) {
@@ -351,12 +350,10 @@ impl Ends for InPlace<'_> {
     }
 
     fn summaries_left(&self) -> u64 {
-        if self.homes.slots.is_some() {
-            return u64::MAX;
-        }
+        let Some(journal) = &self.geometry.journal else { return u64::MAX };
         let control = self.control();
         let kept = control.next_sequence.get() - control.segments.durable_sequence();
-        self.homes.geometry.journal_groups.saturating_sub(kept)
+        journal.groups.saturating_sub(kept)
     }
 
     fn shortens_groups(&self) -> bool {

@@ -116,8 +116,8 @@ impl Scan<'_, '_> {
 
     /// Byte offset of the summary of this group if it lies in one piece.
     fn offset_of_summary(&self, position: u64, sequence: u64) -> Option<u64> {
-        if let Some(placed) = &self.geometry.placed {
-            return Some(self.geometry.journal_offset(placed, sequence));
+        if let Some(journal) = &self.geometry.journal {
+            return Some(journal.offset_of(sequence));
         }
         let frames = self.geometry.summary_frames();
         let [(_, in_row), _] = self.ring.runs(position, frames);
@@ -134,7 +134,7 @@ impl Scan<'_, '_> {
             })
             .collect();
         // Where a summary takes several frames the next one need not begin with one of their multiples.
-        let near = match &self.geometry.placed {
+        let near = match &self.geometry.journal {
             None if self.geometry.summary_frames() == 1 => {
                 let [(_, in_row), _] = self.ring.runs(chain.position, near.min(self.ring.frames));
                 in_row as usize
@@ -205,7 +205,7 @@ impl Scan<'_, '_> {
                 self.ahead.keep(offset, &self.summary);
             }
             let full = u64::from(group.pages) == self.geometry.group_pages();
-            let told = full || self.geometry.placed.is_some();
+            let told = full || self.geometry.journal.is_some();
             (at_once, near) = match told {
                 true => ((4 * at_once).min(TOGETHER_MAX as u64), (near / 2).max(NEAR_FRAMES.0)),
                 // Two, so that there is something to be read together.
@@ -244,7 +244,7 @@ impl Scan<'_, '_> {
         let known = if planted::is(Bug::KnownEndVerified) { 0 } else { self.superblock.known_end() };
         let known = segments_end.max(known);
         let mark = found.last().map_or(known, |last| last.durable.max(known));
-        if self.geometry.placed.is_some() {
+        if self.geometry.journal.is_some() {
             return self.cut_torn_in_place(found, mark);
         }
         let mut page = vec![0; self.geometry.page_size()];
@@ -420,13 +420,13 @@ impl Scan<'_, '_> {
         // staging memory held.
         let groups = u64::from(self.geometry.config().staging_groups);
         let window = (groups * self.geometry.group_frames).min(self.ring.frames - 1);
-        let window = if self.geometry.placed.is_some() { groups + 1 } else { window };
-        let candidates = match self.geometry.placed {
+        let window = if self.geometry.journal.is_some() { groups + 1 } else { window };
+        let candidates = match self.geometry.journal {
             None => self.summaries_may_be_at(end.position + 1, window.saturating_sub(1))?,
             Some(_) => vec![true; window.saturating_sub(1) as usize],
         };
         for ahead in (1..window).filter(|ahead| candidates[*ahead as usize - 1]) {
-            let group = match self.geometry.placed {
+            let group = match self.geometry.journal {
                 None => self.summary_at(end.position + ahead, sequence),
                 Some(_) => self.summary_where(end.position, sequence + ahead),
             };

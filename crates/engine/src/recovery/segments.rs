@@ -53,7 +53,7 @@ impl Scan<'_, '_> {
         }
         let fronts = all.iter().map(|header| header.front).filter(|_| !planted::is(Bug::SegmentFrontIgnored));
         let front = fronts.fold(self.superblock.front, u64::max);
-        let runs = if self.geometry.placed.is_some() { self.whole_runs(all)? } else { vec![all] };
+        let runs = if self.geometry.journal.is_some() { self.whole_runs(all)? } else { vec![all] };
         Ok((runs, front))
     }
 
