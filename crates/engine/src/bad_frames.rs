@@ -14,7 +14,7 @@
 
 use mezzanine_ground::region::{Word, shared};
 
-use crate::control::Slot;
+use crate::group::StagingGroup;
 use crate::planted::{self, Bug};
 use crate::tier::Tier;
 
@@ -57,8 +57,8 @@ impl Tier {
     }
 
     /// Whether a group takes one more page. Under the control lock.
-    pub(crate) fn has_place(&self, slot: &Slot) -> bool {
-        slot.pages.get() < slot.capacity.get() && slot.records.get() < u64::from(self.geometry.records_max)
+    pub(crate) fn has_place(&self, group: &StagingGroup) -> bool {
+        !group.is_full(self.geometry.records_max)
     }
 }
 

@@ -384,14 +384,14 @@ impl Tier {
     fn make_last(&self) {
         let control = self.control();
         let open = control.open.get();
-        if open != NONE && self.slot_of(open).records.get() > 0 {
-            self.seal(self.slot_of(open), true);
+        if open != NONE && self.group_of(open).records() > 0 {
+            self.seal(self.group_of(open), true);
         }
         // An open group that is empty has its frames already, and nothing of the scope: nobody may ever fill
         // it.
         let (end, groups_end) = match control.open.get() {
             NONE => (control.rear.get(), control.next_sequence.get()),
-            empty => (self.slot_of(empty).position.get(), empty),
+            empty => (self.group_of(empty).position(), empty),
         };
         control.drain.end.set(end);
         planted::inside("drain: about to be the last pass");

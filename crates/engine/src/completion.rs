@@ -9,7 +9,6 @@ use crate::ids::PageId;
 use crate::jobs::{Job, JobError, Written};
 use crate::planted::{self, Bug};
 use crate::reread::NOT_AGAIN;
-use crate::staging::{FAILED, WRITING, WRITTEN};
 use crate::tier::Tier;
 use crate::unreadable::Unread;
 
@@ -38,30 +37,30 @@ impl Tier {
     fn group_written(&self, sequence: u64, outcome: Result<(), JobError>) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
-        let slot = self.slot_of(sequence);
-        assert_eq!((slot.sequence.get(), slot.state.get()), (sequence, WRITING), "a job completed twice");
+        let group = self.group_of(sequence);
+        assert!(group.sequence() == sequence && group.is_being_written(), "a job completed twice");
         if outcome.is_err() && !planted::is(Bug::FailedWriteIgnored) {
-            slot.state.set(FAILED);
+            group.write_failed();
             control.stopped.set(1);
             self.latch(Failure::FlashWrite);
             return;
         }
-        slot.state.set(WRITTEN);
+        group.was_written();
         planted::inside("group written: state set");
         let counters = &control.counters;
-        let pages = self.placement().pages_to_write(slot);
+        let pages = self.placement().pages_to_write(group);
         let summary =
             if self.geometry.slot_directory().is_some() { 0 } else { self.geometry.summary_frames() };
         let bytes = (summary + pages) * self.geometry.page_size() as u64;
         counters.groups_written.count(1);
         counters.pages_written.count(pages);
         counters.group_bytes_written.count(bytes);
-        if slot.cut_short.get() != 0 {
+        if group.is_cut_short() {
             counters.groups_cut_short.count(1);
         } else {
             counters.full_group_bytes_written.count(bytes);
         }
-        if slot.pages.get() == 0 {
+        if group.pages() == 0 {
             counters.groups_empty.count(1);
         }
         if planted::is(Bug::SyncWithoutFlush) {
@@ -108,7 +107,7 @@ impl Tier {
     pub(crate) fn became_durable(&self, target: u64) {
         let control = self.control();
         for sequence in control.flushed.get()..target {
-            let stated = self.slot_of(sequence).front.get();
+            let stated = self.group_of(sequence).front();
             control.durable_front.set(control.durable_front.get().max(stated));
         }
         planted::inside("became durable: front moved");

@@ -7,7 +7,7 @@
 use std::mem::offset_of;
 
 use mezzanine_ground::lock::SpinLock;
-use mezzanine_ground::region::{Word, shared};
+use mezzanine_ground::region::Word;
 
 use crate::bad_frames::BadFrames;
 use crate::batch::{Batch, FrontWait};
@@ -138,30 +138,3 @@ impl Control {
         Ring::from_packed(self.ring.get()).last_position(frame, rear, lap)
     }
 }
-
-/// One staging group. The group with sequence number n uses slot n modulo their number.
-#[repr(C, align(64))]
-pub(crate) struct Slot {
-    /// Free, open, sealed, being written, written (see `staging`).
-    pub(crate) state: Word,
-    pub(crate) sequence: Word,
-    pub(crate) position: Word,
-    pub(crate) pages: Word,
-    /// Pages that it may have.
-    pub(crate) capacity: Word,
-    pub(crate) records: Word,
-    pub(crate) cut_short: Word,
-    /// Whether it is for tombstones of drops, and pages that come in have no part in it (see `refused`).
-    pub(crate) of_drops: Word,
-    /// Pages whose copy into the group is complete. In a line apart from what appending changes.
-    pub(crate) filled: Word,
-    /// Checksum of the summary, once composed, and of its predecessor's.
-    pub(crate) checksum: Word,
-    pub(crate) predecessor: Word,
-    /// The front that the summary states.
-    pub(crate) front: Word,
-    pub(crate) owner: Word,
-}
-const _: () = assert!(offset_of!(Slot, filled) == 64);
-
-shared!(Slot);

@@ -6,7 +6,6 @@ use mezzanine_ground::region::Word;
 
 use crate::ids::{PageId, Position};
 use crate::planted::{self, Bug};
-use crate::staging::{READY, WRITING, WRITTEN};
 use crate::tier::Tier;
 
 /// The first thing that went wrong.
@@ -126,11 +125,7 @@ impl Tier {
         }
         let guard = control.lock.lock(self.owner);
         let dead = u64::from(owner);
-        for slot in self.slots() {
-            if slot.state.get() == WRITING && slot.owner.get() == dead {
-                slot.state.set(if planted::is(Bug::DeadWriteCounts) { WRITTEN } else { READY });
-            }
-        }
+        self.staging_groups().iter().for_each(|slot| slot.abandon(dead));
         if let Some(target) = control.flush.abandon(dead) {
             if planted::is(Bug::DeadFlushCounts) {
                 self.became_durable(target);

@@ -12,7 +12,6 @@ use crate::page_memory::slot_blocks;
 use crate::placement::{Step, Tried};
 use crate::planted::{self, Bug};
 use crate::reread::NOT_AGAIN;
-use crate::staging::{READY, WRITING};
 use crate::tier::Tier;
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
@@ -145,10 +144,10 @@ impl WriteGroup<'_> {
 
     fn sequential_writes(&self, sequence: u64) -> impl Iterator<Item = (u64, &[u8])> {
         let tier = self.tier;
-        let slot = tier.slot_of(sequence);
-        let position = slot.position.get();
-        let frames = tier.geometry.summary_frames() + slot.pages.get();
-        let memory = tier.slot_memory(sequence);
+        let group = tier.group_of(sequence);
+        let position = group.position();
+        let frames = tier.geometry.summary_frames() + group.pages();
+        let memory = tier.group_memory(sequence);
         let page = tier.geometry.page_size();
         tier.ring().runs(position, frames).into_iter().filter(|run| run.1 > 0).map(move |(at, count)| {
             let bytes = tier.staged_bytes(memory + (at - position) as usize * page, count as usize * page);
@@ -281,12 +280,12 @@ impl Tier {
             return Some(Job::WriteGroup(WriteGroup { tier: self, what: Written::Slots }));
         }
         let ready = (control.flushed.get()..control.composed.get())
-            .find(|&sequence| self.slot_of(sequence).state.get() == READY);
+            .find(|&sequence| self.group_of(sequence).is_ready());
         if let Some(sequence) = ready {
-            let slot = self.slot_of(sequence);
-            slot.state.set(WRITING);
+            let group = self.group_of(sequence);
+            group.taken_to_be_written();
             planted::inside("hand out WriteGroup: being written");
-            slot.owner.set(owner.into());
+            group.owned_by(owner);
             return Some(Job::WriteGroup(WriteGroup { tier: self, what: Written::Group(sequence) }));
         }
         let buffer = self.writable_segment()?;
@@ -303,7 +302,7 @@ impl Tier {
             return None;
         }
         let (flushed, written) = (control.flushed.get(), self.written_end());
-        let slots = self.slots().len() as u64;
+        let slots = self.staging_groups().len() as u64;
         // A sync is served by one flush, once all its groups are written.
         let sync = control.sync_wanted.get() > flushed && written >= control.sync_wanted.get();
         let used = control.next_sequence.get() - control.retired.get();
@@ -319,7 +318,7 @@ impl Tier {
     /// protection takes milliseconds for a flush however much it covers, so one that could have waited
     /// takes time from reads; one that comes too late makes those wait who stage in.
     fn groups_kept_free(&self) -> u64 {
-        let slots = self.slots().len() as u64;
+        let slots = self.staging_groups().len() as u64;
         let half = slots.div_ceil(2);
         (2 * self.control().flush.opens()).clamp((slots / 4).max(1), half)
     }

@@ -6,9 +6,10 @@ use mezzanine_ground::region::{REGION_ALIGNMENT, arrayed};
 use crate::attach::HEADER_BYTES;
 use crate::bucket::{Bucket, PAGES_PER_BUCKET};
 use crate::config::Geometry;
-use crate::control::{Control, Slot};
+use crate::control::Control;
 use crate::directory::{COUNTERS_PER_SHARD, ChangeCounter, Entry, Shard};
 use crate::drops::Drops;
+use crate::group::StagingGroup;
 use crate::in_place::PlacedLayout;
 use crate::returning::Returning;
 
@@ -23,7 +24,7 @@ pub const NOTE_BYTES: usize = 192;
 pub(crate) struct Layout {
     pub(crate) control: usize,
     pub(crate) drops: usize,
-    pub(crate) slots: usize,
+    pub(crate) staging_groups: usize,
     pub(crate) notes: usize,
     pub(crate) thread_counters: usize,
     pub(crate) shards: usize,
@@ -66,7 +67,7 @@ impl Layout {
         take(HEADER_BYTES, 64);
         let control = take(size_of::<Control>(), 64);
         let drops = take(size_of::<Drops>(), 64);
-        let slots = take(staging_groups * size_of::<Slot>(), 64);
+        let groups = take(staging_groups * size_of::<StagingGroup>(), 64);
         // One note per staging group and the current one after them.
         let notes = take((staging_groups + 1) * NOTE_BYTES, 64);
         let thread_counters = take((STRIPES + 1) * size_of::<Stripe>(), 64);
@@ -90,7 +91,7 @@ impl Layout {
         Self {
             control,
             drops,
-            slots,
+            staging_groups: groups,
             notes,
             thread_counters,
             shards: shard_table,

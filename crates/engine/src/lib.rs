@@ -69,6 +69,8 @@ mod tier;
 
 mod mode;
 
+mod group;
+
 mod staging;
 
 mod bucket;

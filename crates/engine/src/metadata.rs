@@ -17,10 +17,10 @@
 
 use mezzanine_ground::region::Word;
 
-use crate::control::Slot;
 use crate::format::{
     RECORD_BYTES, Record, RecordKind, SEGMENT_HEADER_BYTES, SUMMARY_HEADER_BYTES, SegmentHeader,
 };
+use crate::group::StagingGroup;
 use crate::planted::{self, Bug};
 use crate::segments::SegmentBuffer;
 use crate::staging::Reserve;
@@ -53,19 +53,19 @@ impl Tier {
 
     /// Moves a staging group's records to the current segment; false if there is no room. Under the
     /// control lock.
-    pub(crate) fn push_to_segment(&self, slot: &Slot) -> bool {
+    pub(crate) fn push_to_segment(&self, slot: &StagingGroup) -> bool {
         let control = self.control();
         let group = RetiringGroup {
-            sequence: slot.sequence.get(),
-            position: slot.position.get(),
-            pages: slot.pages.get() as u32,
-            records: slot.records.get() as u32,
-            checksum: slot.checksum.get() as u32,
-            predecessor: slot.predecessor.get() as u32,
+            sequence: slot.sequence(),
+            position: slot.position(),
+            pages: slot.pages() as u32,
+            records: slot.records() as u32,
+            checksum: slot.checksum() as u32,
+            predecessor: slot.predecessor() as u32,
             epoch: control.epoch.get() as u32,
             version_max: control.next_version.get(),
         };
-        let memory = self.slot_memory(group.sequence) + SUMMARY_HEADER_BYTES;
+        let memory = self.group_memory(group.sequence) + SUMMARY_HEADER_BYTES;
         let mut record = [0; RECORD_BYTES];
         self.push_group(&group, |index| {
             self.region.copy_out(memory + index * RECORD_BYTES, &mut record);

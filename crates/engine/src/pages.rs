@@ -6,7 +6,6 @@
 
 use crate::directory::{ATTEMPTS, DIRTY, Entry, HOMED, REFERENCED, VALID, is_lost};
 use crate::ids::{PageId, Position};
-use crate::staging::FREE;
 use crate::tier::{FlashPage, Tier};
 
 /// A page that the tier holds: its newest version there.
@@ -67,7 +66,7 @@ impl Tier {
 
     /// Pages in staging memory, whether or not a newer version has superseded them there.
     pub fn staged_pages(&self) -> u64 {
-        self.slots().iter().filter(|slot| slot.state.get() != FREE).map(|slot| slot.pages.get()).sum()
+        self.staging_groups().iter().filter(|slot| !slot.is_free()).map(|slot| slot.pages()).sum()
     }
 
     /// Whether the tier takes pages: not after [`Self::stop_admission`], nor after flash could not be

@@ -64,7 +64,7 @@ impl Tier {
         if control.pull.on.get() == 0 || self.geometry.config().design != Design::FaceGsc || open == NONE {
             return;
         }
-        let room = self.geometry.group_pages() - self.slot_of(open).pages.get();
+        let room = self.geometry.group_pages() - self.group_of(open).pages();
         control.pull.wanted.set(room);
     }
 

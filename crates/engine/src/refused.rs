@@ -24,9 +24,10 @@ use std::collections::BTreeSet;
 use mezzanine_ground::region::{StateWord, Word, states};
 
 use crate::batch::Load;
-use crate::control::{NONE, Slot};
+use crate::control::NONE;
 use crate::directory::{HEAD, LockedShard, REFERENCED, VALID, needs_disk};
 use crate::format::{Record, RecordKind};
+use crate::group::StagingGroup;
 use crate::ids::{IdRange, PageId};
 use crate::lane::LanePage;
 use crate::planted::{self, Bug};
@@ -178,13 +179,13 @@ impl Tier {
     /// fill the last room with it. Under the control lock.
     pub(crate) fn open_is_of_drops(&self) -> bool {
         let open = self.control().open.get();
-        open != NONE && self.is_of_drops(self.slot_of(open))
+        open != NONE && self.is_of_drops(self.group_of(open))
     }
 
     /// The same, of the group that is open.
     #[inline]
-    pub(crate) fn is_of_drops(&self, open: &Slot) -> bool {
-        open.of_drops.get() != 0 && !planted::is(Bug::DropsRoomShared)
+    pub(crate) fn is_of_drops(&self, open: &StagingGroup) -> bool {
+        open.is_kept_for_drops() && !planted::is(Bug::DropsRoomShared)
     }
 
     /// Closes a group of tombstones, which nobody fills, once there is nothing else to do: those of drops
@@ -192,7 +193,7 @@ impl Tier {
     pub(crate) fn seal_drops(&self) -> bool {
         let of_drops = self.open_is_of_drops();
         if of_drops {
-            self.seal(self.slot_of(self.control().open.get()), true);
+            self.seal(self.group_of(self.control().open.get()), true);
         }
         of_drops
     }

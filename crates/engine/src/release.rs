@@ -21,7 +21,7 @@ use crate::config::RESERVED_GROUPS;
 use crate::control::NONE;
 use crate::directory::VALID;
 use crate::planted::{self, Bug};
-use crate::staging::{FREE, OPEN, Reserve};
+use crate::staging::Reserve;
 use crate::tier::Tier;
 
 /// Groups released in one go: entries are unlinked between two looks at what is needed.
@@ -191,21 +191,21 @@ impl Tier {
         let homes_wait = open != NONE && placement.waits_for(open);
         let front = control.front.get();
         let carried = self
-            .slots()
+            .staging_groups()
             .iter()
-            .filter(|slot| !matches!(slot.state.get(), FREE | OPEN))
-            .any(|slot| slot.sequence.get() >= control.flushed.get() && slot.front.get() >= front);
+            .filter(|group| group.is_closed())
+            .any(|group| group.sequence() >= control.flushed.get() && group.front() >= front);
         let front_waits = front > control.durable_front.get() && !carried;
         // A segment that was written waits for a flush, and a flush needs something to flush; but a
         // flush alone will do, so no group is appended for it.
         if !(barrier_waits || front_waits || homes_wait) {
             return false;
         }
-        let Some(slot) = self.open_group(Reserve::Carrier) else {
+        let Some(group) = self.open_group(Reserve::Carrier) else {
             // An empty group may have filled the rest of a ring that is being cut: it is to be written, too.
             return control.composed.get() < control.next_sequence.get();
         };
-        self.seal(slot, true);
+        self.seal(group, true);
         true
     }
 }

@@ -82,7 +82,7 @@ impl Tier {
         let passed = [&control.releasable, &control.front, &control.durable_front];
         let end = match control.open.get() {
             NONE => control.next_sequence.get(),
-            open if self.slot_of(open).records.get() == 0 => open,
+            open if self.group_of(open).records() == 0 => open,
             _ => return false,
         };
         let in_segments = control.segments.buffers.iter().all(SegmentBuffer::takes_groups);

@@ -1,37 +1,20 @@
 //! Staging groups: pages on their way to flash.
 //!
-//! ```text
-//!          open_group         seal            compose        WriteGroup      FlushFlash, retire
-//!   FREE ------------> OPEN -------> SEALED ---------> READY ----------> ... ---------------> FREE
-//!                                                        |                ^
-//!                                                        +--> WRITING --> WRITTEN
-//! ```
-//!
 //! One group is open at a time. It owns the next frames of the queue from the moment it is opened, so
 //! that a page which has been taken can always be written. Groups are composed in their order, because
 //! each summary holds its predecessor's checksum; they may be written side by side; they become durable
 //! in their order (invariant 3) and only then leave memory.
 
-use std::sync::atomic::{Ordering, fence};
-
 use crate::config::RESERVED_GROUPS;
-use crate::control::{NONE, Slot};
+use crate::control::NONE;
 use crate::directory::GroupHead;
 use crate::format::{GroupSummary, RECORD_BYTES, Record, RecordKind, SUMMARY_HEADER_BYTES};
+use crate::group::StagingGroup;
 use crate::ids::IdRange;
 use crate::layout::NOTE_BYTES;
 use crate::placement::{QueuePlacement, Version, placed};
 use crate::planted::{self, Bug};
 use crate::tier::{NoRoom, Tier};
-
-pub(crate) const FREE: u64 = 0;
-pub(crate) const OPEN: u64 = 1;
-pub(crate) const SEALED: u64 = 2;
-pub(crate) const READY: u64 = 3;
-pub(crate) const WRITING: u64 = 4;
-pub(crate) const WRITTEN: u64 = 5;
-/// The write failed; the pages stay in memory until they have gone to disk (invariant 11).
-pub(crate) const FAILED: u64 = 6;
 
 /// Who opens a group, and so how much room must be left for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,30 +79,30 @@ pub enum SyncState {
 
 impl Tier {
     #[inline]
-    fn slot_index(&self, sequence: u64) -> usize {
+    fn group_index(&self, sequence: u64) -> usize {
         (sequence % u64::from(self.geometry.config().staging_groups)) as usize
     }
 
     #[inline]
-    pub(crate) fn slot_memory(&self, sequence: u64) -> usize {
+    pub(crate) fn group_memory(&self, sequence: u64) -> usize {
         let group_bytes = self.geometry.group_frames as usize * self.geometry.page_size();
-        self.geometry.layout.staging + self.slot_index(sequence) * group_bytes
+        self.geometry.layout.staging + self.group_index(sequence) * group_bytes
     }
 
     /// Where the `index`th page of a group lies in the region.
-    pub(crate) fn staged_page(&self, slot: &Slot, index: u64) -> usize {
-        self.page_of_group(self.slot_memory(slot.sequence.get()), index)
+    pub(crate) fn staged_page(&self, group: &StagingGroup, index: u64) -> usize {
+        self.page_of_group(self.group_memory(group.sequence()), index)
     }
 
     /// The same, of a group in this memory.
     #[inline]
-    fn page_of_group(&self, group: usize, index: u64) -> usize {
+    fn page_of_group(&self, memory: usize, index: u64) -> usize {
         let frames = (self.geometry.summary_frames() + index) as usize;
-        group + frames * self.geometry.page_size()
+        memory + frames * self.geometry.page_size()
     }
 
-    fn note_offset(&self, slot: Option<u64>) -> usize {
-        let index = slot.map_or(self.slots().len(), |sequence| self.slot_index(sequence));
+    fn note_offset(&self, group: Option<u64>) -> usize {
+        let index = group.map_or(self.staging_groups().len(), |sequence| self.group_index(sequence));
         self.geometry.layout.notes + index * NOTE_BYTES
     }
 
@@ -181,15 +164,15 @@ impl Tier {
         if comes_in && !placement.has_room() {
             return None;
         }
-        let mut slot = self.open_group(reserve)?;
-        if reserve == Reserve::Foreground && self.is_of_drops(slot) {
+        let mut group = self.open_group(reserve)?;
+        if reserve == Reserve::Foreground && self.is_of_drops(group) {
             return None;
         }
-        while self.has_bad() && !placement.pass_bad(slot) {
-            self.seal(slot, false);
-            slot = self.open_group(reserve)?;
+        while self.has_bad() && !placement.pass_bad(group) {
+            self.seal(group, false);
+            group = self.open_group(reserve)?;
         }
-        let next = slot.position.get() + self.geometry.summary_frames() + slot.pages.get();
+        let next = group.position() + self.geometry.summary_frames() + group.pages();
         // Only here: a drain that was requested a moment ago would not know of this page otherwise.
         let awaited = match (&kind, replaced) {
             (RecordKind::Page { id, .. }, Some(older)) => self.drain_awaits(id, older.state, older.position),
@@ -205,14 +188,14 @@ impl Tier {
             self.log_reaches(*lsn);
         }
         planted::inside("append: group open");
-        let record = self.take_record(slot, version);
+        let record = self.take_record(group, version);
         planted::inside("append: record counted");
-        let index = slot.pages.bump(1);
+        let index = group.take_page();
         planted::inside("append: page counted");
-        let sequence = slot.sequence.get();
-        let group = self.slot_memory(sequence);
-        let memory = self.page_of_group(group, index);
-        self.seal_if_full(slot);
+        let sequence = group.sequence();
+        let summary = self.group_memory(sequence);
+        let memory = self.page_of_group(summary, index);
+        self.seal_if_full(group);
         let frame = self.frame_of(next);
         if let RecordKind::Page { lsn, .. } = &kind {
             let version = Version { epoch: record.epoch, version: record.version, lsn: *lsn };
@@ -221,46 +204,44 @@ impl Tier {
         drop(guard);
         // The group waits for its pages, and so for what each thread does before it says that its page is
         // filled.
-        self.store_record(group, record, kind);
+        self.store_record(summary, record, kind);
         planted::inside("append: record stored");
         Some(Place { frame, memory, sequence })
     }
 
     /// Appends a record that comes without a page. Under the control lock.
-    pub(crate) fn push_record(&self, slot: &Slot, kind: RecordKind) {
-        let record = self.take_record(slot, None);
-        self.store_record(self.slot_memory(slot.sequence.get()), record, kind);
+    pub(crate) fn push_record(&self, group: &StagingGroup, kind: RecordKind) {
+        let record = self.take_record(group, None);
+        self.store_record(self.group_memory(group.sequence()), record, kind);
     }
 
     /// Gives out the place of a record, and its version if it has none. Under the control lock.
     #[inline]
-    fn take_record(&self, slot: &Slot, version: Option<(u32, u64)>) -> RecordPlace {
+    fn take_record(&self, group: &StagingGroup, version: Option<(u32, u64)>) -> RecordPlace {
         let control = self.control();
         let (epoch, version) =
             version.unwrap_or_else(|| (control.epoch.get() as u32, control.next_version.bump(1)));
-        RecordPlace { index: slot.records.bump(1), epoch, version }
+        RecordPlace { index: group.take_record(), epoch, version }
     }
 
     /// Stores a record in the memory of its group.
     #[inline]
-    fn store_record(&self, group: usize, place: RecordPlace, kind: RecordKind) {
+    fn store_record(&self, memory: usize, place: RecordPlace, kind: RecordKind) {
         let RecordPlace { index, epoch, version } = place;
         let at = SUMMARY_HEADER_BYTES + index as usize * RECORD_BYTES;
-        self.region.copy_in_few(group + at, &Record { kind, epoch, version }.encode());
+        self.region.copy_in_few(memory + at, &Record { kind, epoch, version }.encode());
     }
 
     #[inline(always)]
-    fn seal_if_full(&self, slot: &Slot) {
-        let full = slot.pages.get() == slot.capacity.get()
-            || slot.records.get() == u64::from(self.geometry.records_max);
-        if full {
-            self.seal(slot, false);
+    fn seal_if_full(&self, group: &StagingGroup) {
+        if group.is_full(self.geometry.records_max) {
+            self.seal(group, false);
         }
     }
 
     /// Tells that the page at `place` has been copied completely.
     pub(crate) fn filled(&self, place: Place) {
-        self.slot_of(place.sequence).filled.add(1);
+        self.group_of(place.sequence).page_is_filled();
     }
 
     /// Appends a tombstone, with the note in the same group if there is one.
@@ -288,48 +269,48 @@ impl Tier {
             return Ok(());
         }
         let opens = control.open.get() == NONE;
-        let slot = self.open_group(reserve).ok_or(NoRoom)?;
+        let group = self.open_group(reserve).ok_or(NoRoom)?;
         if let Some(note) = note {
             self.store_note(note);
         }
         if opens && reserve == Reserve::Lost && self.placement().shortens_groups() {
-            slot.of_drops.set(1);
+            group.keep_for_drops();
         }
-        self.push_record(slot, RecordKind::Tombstone(range));
+        self.push_record(group, RecordKind::Tombstone(range));
         planted::inside("tombstone: record pushed");
         control.counters.tombstones.count(1);
-        self.seal_if_full(slot);
+        self.seal_if_full(group);
         Ok(())
     }
 
     /// The open group; opens one if there is none. Under the control lock.
     #[inline(always)]
-    pub(crate) fn open_group(&self, reserve: Reserve) -> Option<&Slot> {
+    pub(crate) fn open_group(&self, reserve: Reserve) -> Option<&StagingGroup> {
         let open = self.control().open.get();
         if open != NONE {
-            return Some(self.slot_of(open));
+            return Some(self.group_of(open));
         }
         self.open_new(reserve)
     }
 
     #[inline(never)]
-    fn open_new(&self, reserve: Reserve) -> Option<&Slot> {
-        let slot = self.open_next(reserve)?;
-        if slot.capacity.get() > 0 {
-            return Some(slot);
+    fn open_new(&self, reserve: Reserve) -> Option<&StagingGroup> {
+        let group = self.open_next(reserve)?;
+        if group.takes_pages() {
+            return Some(group);
         }
         // It fills the rest of a ring that is being cut, and there is room for its summary only.
-        self.seal(slot, true);
+        self.seal(group, true);
         self.open_next(reserve)
     }
 
     /// Opens the next group, which is the one that `open_group` gives out. Under the control lock.
-    fn open_next(&self, reserve: Reserve) -> Option<&Slot> {
+    fn open_next(&self, reserve: Reserve) -> Option<&StagingGroup> {
         let control = self.control();
         let placement = self.placement();
         let sequence = control.next_sequence.get();
-        let slot = self.slot_of(sequence);
-        if slot.state.get() != FREE {
+        let group = self.group_of(sequence);
+        if !group.is_free() {
             return None;
         }
         if !self.segments_suffice(reserve) {
@@ -353,32 +334,23 @@ impl Tier {
             Reserve::Refused if control.lost.get() == 0 => placement.bad_room(rear, self.writable_end()),
             _ => placement.names_room() + placement.bad_room(rear, self.writable_end()),
         };
-        let group = if crowded { wanted } else { self.as_short_as_room(reserve, wanted)? };
+        let frames = if crowded { wanted } else { self.as_short_as_room(reserve, wanted)? };
         // Invariant 5: a frame is overwritten only when a durable front lies past it.
         let slack = if reserve == Reserve::Foreground { self.geometry.slack() } else { 0 };
-        if rear + group + self.geometry.group_frames * reserved + keeps + slack > self.writable_end() {
+        if rear + frames + self.geometry.group_frames * reserved + keeps + slack > self.writable_end() {
             return None;
         }
         // Nor a summary that recovery would have to scan.
         if placement.summaries_left() <= reserved {
             return None;
         }
-        self.spend_numbers(group);
-        slot.sequence.set(sequence);
-        slot.position.set(rear);
-        // Before anything is stored to its memory: by this readers see that the memory is another group's
-        // (`Tier::copy_staged`).
-        fence(Ordering::Release);
-        slot.capacity.set(group - self.geometry.summary_frames());
-        for word in [&slot.pages, &slot.records, &slot.filled, &slot.cut_short, &slot.of_drops, &slot.owner] {
-            word.set(0);
-        }
-        slot.state.set(OPEN);
-        planted::inside("open group: slot taken");
-        control.set_rear(rear + group);
+        self.spend_numbers(frames);
+        group.open(sequence, rear, frames - self.geometry.summary_frames());
+        planted::inside("open group: group taken");
+        control.set_rear(rear + frames);
         control.next_sequence.set(sequence + 1);
         control.open.set(sequence);
-        Some(slot)
+        Some(group)
     }
 
     /// Frames of a group that may have `wanted`. What the front waits for takes what there is at the rear:
@@ -418,60 +390,54 @@ impl Tier {
     }
 
     /// Closes the open group: it keeps only the frames it has filled. Under the control lock.
-    pub(crate) fn seal(&self, slot: &Slot, cut_short: bool) {
+    pub(crate) fn seal(&self, group: &StagingGroup, cut_short: bool) {
         let control = self.control();
-        debug_assert_eq!(slot.state.get(), OPEN);
-        self.placement().end_before_good(slot);
-        let sequence = slot.sequence.get();
-        let position = slot.position.get();
+        debug_assert!(group.is_open());
+        self.placement().end_before_good(group);
+        let sequence = group.sequence();
+        let position = group.position();
         let summary = self.geometry.summary_frames();
         self.region.copy_in(self.note_offset(Some(sequence)), &self.current_note());
         control.note_changed.set(0);
         // Together with the note: the front may pass pages of which a later note has to tell first.
-        slot.front.set(control.front.get());
+        group.states_front(control.front.get());
         planted::inside("seal: note taken along");
         let directory = self.directory();
-        let head = GroupHead {
-            sequence,
-            pages: slot.pages.get() as u32,
-            records: slot.records.get() as u32,
-            checksum: 0,
-        };
+        let head =
+            GroupHead { sequence, pages: group.pages() as u32, records: group.records() as u32, checksum: 0 };
         directory.set_head(self.frame_of(position), &head);
         for frame in 1..summary {
             directory.clear(self.frame_of(position + frame));
         }
         planted::inside("seal: head set");
-        control.set_rear(position + summary + slot.pages.get());
+        control.set_rear(position + summary + group.pages());
         control.open.set(NONE);
         planted::inside("seal: group closed");
-        slot.cut_short.set(cut_short.into());
-        slot.state.set(SEALED);
+        group.seal(cut_short);
     }
 
     /// Makes the summaries of sealed and filled groups final, in their order. Under the control lock.
     pub(crate) fn compose_sealed(&self) {
         let control = self.control();
         while control.composed.get() < control.next_sequence.get() {
-            let slot = self.slot_of(control.composed.get());
-            let filled = slot.filled.get() == slot.pages.get() || planted::is(Bug::GroupUnfilled);
-            if slot.state.get() != SEALED || !filled {
+            let group = self.group_of(control.composed.get());
+            if !group.is_complete() {
                 return;
             }
-            self.compose(slot);
+            self.compose(group);
         }
     }
 
-    fn compose(&self, slot: &Slot) {
+    fn compose(&self, group: &StagingGroup) {
         let control = self.control();
-        let sequence = slot.sequence.get();
-        let memory = self.slot_memory(sequence);
+        let sequence = group.sequence();
+        let memory = self.group_memory(sequence);
         let mut note = [0; NOTE_BYTES];
         self.region.copy_out(self.note_offset(Some(sequence)), &mut note);
         if planted::is(Bug::FrontTakenWhenComposed) {
-            slot.front.set(control.front.get());
+            group.states_front(control.front.get());
         }
-        let front = slot.front.get();
+        let front = group.front();
         let stated = if planted::is(Bug::FrontStatedTooFar) { control.cleaned.get() } else { front };
         let durable = match planted::is(Bug::DurableStatedWhenWritten) {
             true => self.written_end(),
@@ -481,11 +447,11 @@ impl Tier {
             tier_uuid: self.uuid,
             epoch: control.epoch.get() as u32,
             sequence,
-            position: slot.position.get(),
+            position: group.position(),
             predecessor: control.chain.get() as u32,
-            pages: slot.pages.get() as u32,
-            records: slot.records.get() as u32,
-            cut_short: slot.cut_short.get() != 0,
+            pages: group.pages() as u32,
+            records: group.records() as u32,
+            cut_short: group.is_cut_short(),
             durable,
             front: stated,
             note,
@@ -498,12 +464,11 @@ impl Tier {
         planted::inside("compose: summary written");
         let head = GroupHead { sequence, pages: summary.pages, records: summary.records, checksum };
         self.directory().set_head(self.frame_of(summary.position), &head);
-        slot.predecessor.set(control.chain.get());
-        slot.checksum.set(checksum.into());
+        group.has_checksum(checksum.into(), control.chain.get());
         planted::inside("compose: head set");
         control.chain.set(checksum.into());
         control.composed.set(sequence + 1);
-        slot.state.set(READY);
+        group.becomes_ready();
     }
 
     /// Asks that everything staged in so far becomes durable. The open group is closed as it is.
@@ -550,9 +515,9 @@ impl Tier {
         }
         let open = control.open.get();
         if open != NONE {
-            let slot = self.slot_of(open);
-            if slot.records.get() > 0 || control.note_changed.get() != 0 {
-                self.seal(slot, true);
+            let group = self.group_of(open);
+            if group.records() > 0 || control.note_changed.get() != 0 {
+                self.seal(group, true);
             }
         }
         let end = self.groups_end();
@@ -566,7 +531,7 @@ impl Tier {
     pub(crate) fn groups_end(&self) -> u64 {
         let control = self.control();
         match control.open.get() {
-            open if open != NONE && self.slot_of(open).records.get() == 0 => open,
+            open if open != NONE && self.group_of(open).records() == 0 => open,
             _ => control.next_sequence.get(),
         }
     }
@@ -587,7 +552,7 @@ impl Tier {
     pub(crate) fn written_end(&self) -> u64 {
         let control = self.control();
         let mut sequence = control.flushed.get();
-        while sequence < control.composed.get() && self.slot_of(sequence).state.get() == WRITTEN {
+        while sequence < control.composed.get() && self.group_of(sequence).is_written() {
             sequence += 1;
         }
         sequence
@@ -599,17 +564,17 @@ impl Tier {
         let control = self.control();
         while control.retired.get() < control.flushed.get() {
             let sequence = control.retired.get();
-            let slot = self.slot_of(sequence);
-            if !self.placement().take_records(slot) {
+            let group = self.group_of(sequence);
+            if !self.placement().take_records(group) {
                 return;
             }
-            let end = slot.position.get() + self.geometry.summary_frames() + slot.pages.get();
+            let end = group.position() + self.geometry.summary_frames() + group.pages();
             // Before the memory is given to another group: readers that come from now on ask flash.
             planted::inside("retire: records taken");
             control.staged_from.set(end);
             planted::inside("retire: staging end moved");
             control.retired.set(sequence + 1);
-            slot.state.set(FREE);
+            group.leaves_memory();
         }
     }
 }

@@ -12,12 +12,13 @@ use mezzanine_ground::region::Region;
 use crate::bucket::Bucket;
 use crate::checkpoint::{Mark, Oldest};
 use crate::config::{Admission, Geometry, SyncMode};
-use crate::control::{Control, Slot};
+use crate::control::Control;
 use crate::directory::{
     ATTEMPTS, COUNTERS_PER_SHARD, ChangeCounter, DIRTY, Directory, Entry, HOMED, REFERENCED, Shard, Slotted,
     WRITTEN, dirty_since,
 };
 use crate::format::RecordKind;
+use crate::group::StagingGroup;
 use crate::ids::{PageId, Position};
 use crate::layout::NOTE_BYTES;
 use crate::placement::{Placement as _, QueuePlacement, placed};
@@ -159,13 +160,13 @@ impl Tier {
         self.region.at(0).expect("laid out when the tier was made")
     }
 
-    pub(crate) fn slots(&self) -> &[Slot] {
-        self.region.slice(self.geometry.layout.slots, self.geometry.config().staging_groups as usize)
+    pub(crate) fn staging_groups(&self) -> &[StagingGroup] {
+        self.region.slice(self.geometry.layout.staging_groups, self.geometry.config().staging_groups as usize)
     }
 
     #[inline]
-    pub(crate) fn slot_of(&self, sequence: u64) -> &Slot {
-        let slots = self.slots();
+    pub(crate) fn group_of(&self, sequence: u64) -> &StagingGroup {
+        let slots = self.staging_groups();
         &slots[(sequence % slots.len() as u64) as usize]
     }
 
@@ -465,18 +466,18 @@ impl Tier {
         if position < control.staged_from.get() || state & HOMED != 0 {
             return false;
         }
-        for slot in self.slots() {
-            let group = slot.position.get();
+        for slot in self.staging_groups() {
+            let group = slot.position();
             planted::outside("staged copy: position of a group read");
             let first = group + self.geometry.summary_frames();
-            let pages = slot.pages.get();
-            if slot.state.get() != crate::staging::FREE && (first..first + pages).contains(&position) {
+            let pages = slot.pages();
+            if !slot.is_free() && (first..first + pages).contains(&position) {
                 self.region.copy_out(self.staged_page(slot, position - first), out);
                 // The memory may have been given to another group since `group` was read: then the slot has
                 // another position, and neither the number of pages nor what was copied need
                 // be those of the group that is asked for.
                 let by_end = planted::is(Bug::StagedGroupMixed) && position >= control.staged_from.get();
-                return slot.position.get() == group || by_end || planted::is(Bug::StagedCopyUnconfirmed);
+                return slot.position() == group || by_end || planted::is(Bug::StagedCopyUnconfirmed);
             }
         }
         false

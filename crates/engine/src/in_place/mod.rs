@@ -588,9 +588,9 @@ impl InPlace<'_> {
         }
         if homes.in_limbo() == 0 {
             // Pages that leave are written to disk when they are durable, and the front passes orphans then.
-            let slot = self.slot_of(open);
-            let holds_orphans = self.front_wanted_for_homes() > slot.position.get();
-            return slot.pages.get() > 0 && (homes.has_leaving() || holds_orphans);
+            let slot = self.group_of(open);
+            let holds_orphans = self.front_wanted_for_homes() > slot.position();
+            return slot.pages() > 0 && (homes.has_leaving() || holds_orphans);
         }
         let first = &homes.limbo[(placed.limbo_first.get() % homes.limbo.len() as u64) as usize];
         first.sequence.get() >= open

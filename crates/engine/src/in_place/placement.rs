@@ -2,9 +2,9 @@
 //! how.
 
 use super::InPlace;
-use crate::control::Slot;
 use crate::directory::{LOST, LockedShard, VALID};
 use crate::format::{GroupSummary, Record, RecordKind};
+use crate::group::StagingGroup;
 use crate::ids::PageId;
 use crate::lane::LanePage;
 use crate::placement::{Ends, FlashWrite, Placement, Step, Tried, Version};
@@ -135,12 +135,11 @@ impl Placement for InPlace<'_> {
     }
 
     fn writes(&self, sequence: u64) -> Option<Vec<FlashWrite>> {
-        let slot = self.slot_of(sequence);
-        let (page_size, memory) = (self.geometry.page_size(), self.slot_memory(sequence));
+        let slot = self.group_of(sequence);
+        let (page_size, memory) = (self.geometry.page_size(), self.group_memory(sequence));
         let summary_bytes = self.geometry.summary_frames() as usize * page_size;
         let summary = self.staged_bytes(memory, summary_bytes);
-        let records =
-            (0..slot.records.get() as usize).filter_map(|index| GroupSummary::record(summary, index));
+        let records = (0..slot.records() as usize).filter_map(|index| GroupSummary::record(summary, index));
         let pages = records.filter_map(|record| match record.kind {
             RecordKind::Page { home, second_chance, .. } => Some((home, second_chance)),
             _ => None,
@@ -159,8 +158,8 @@ impl Placement for InPlace<'_> {
     }
 
     /// Not those that were only named again.
-    fn pages_to_write(&self, slot: &Slot) -> u64 {
-        let writes = self.writes(slot.sequence.get()).map_or(0, |writes| writes.len() as u64);
+    fn pages_to_write(&self, slot: &StagingGroup) -> u64 {
+        let writes = self.writes(slot.sequence()).map_or(0, |writes| writes.len() as u64);
         writes - u64::from(self.geometry.journal.is_some())
     }
 
@@ -168,7 +167,7 @@ impl Placement for InPlace<'_> {
         self.free_limbo();
     }
 
-    fn take_records(&self, slot: &Slot) -> bool {
+    fn take_records(&self, slot: &StagingGroup) -> bool {
         if self.homes.slots.is_none() {
             return self.push_to_segment(slot);
         }
@@ -368,7 +367,7 @@ impl Ends for InPlace<'_> {
         0
     }
 
-    fn pass_bad(&self, slot: &Slot) -> bool {
+    fn pass_bad(&self, slot: &StagingGroup) -> bool {
         self.has_place(slot)
     }
 
@@ -380,5 +379,5 @@ impl Ends for InPlace<'_> {
         group
     }
 
-    fn end_before_good(&self, _: &Slot) {}
+    fn end_before_good(&self, _: &StagingGroup) {}
 }

@@ -26,9 +26,9 @@ mod tests;
 
 use std::ops::Deref;
 
-use crate::control::Slot;
 use crate::directory::LockedShard;
 use crate::format::{Record, RecordKind};
+use crate::group::StagingGroup;
 use crate::ids::PageId;
 use crate::in_place::InPlace;
 use crate::lane::LanePage;
@@ -185,14 +185,14 @@ pub(crate) trait Placement {
     fn writes(&self, sequence: u64) -> Option<Vec<FlashWrite>>;
 
     /// Pages of a composed group that are written with it.
-    fn pages_to_write(&self, slot: &Slot) -> u64;
+    fn pages_to_write(&self, group: &StagingGroup) -> u64;
 
     /// Groups have become durable. Under the control lock.
     fn groups_durable(&self);
 
     /// Takes the records of a durable group over, before it leaves memory; false if they find no room now.
     /// Under the control lock.
-    fn take_records(&self, slot: &Slot) -> bool;
+    fn take_records(&self, group: &StagingGroup) -> bool;
 
     /// The batch's pages that leave are on disk, unsynced, and marked so. Under the control lock.
     fn batch_written(&self);
@@ -348,7 +348,7 @@ pub(crate) trait Ends {
 
     /// Passes frames that nothing is put in. Whether the next place of the group is good; if not it is full.
     /// Under the control lock.
-    fn pass_bad(&self, slot: &Slot) -> bool;
+    fn pass_bad(&self, group: &StagingGroup) -> bool;
 
     /// Frames of a group that begins at `rear` and may have `group` of them, so that the next one does not
     /// begin with a frame that nothing is put in.
@@ -359,7 +359,7 @@ pub(crate) trait Ends {
 
     /// Has a group that is closed early end where the next one can begin, if it has room. Under the control
     /// lock.
-    fn end_before_good(&self, slot: &Slot);
+    fn end_before_good(&self, group: &StagingGroup);
 }
 
 /// Both, as the queue of groups is used by a placement.

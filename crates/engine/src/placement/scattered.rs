@@ -9,9 +9,10 @@ use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{Ends, FlashWrite, Placement, Step, Tried, Version};
-use crate::control::{NONE, Slot};
+use crate::control::NONE;
 use crate::directory::LockedShard;
 use crate::format::{GroupSummary, Record, RecordKind};
+use crate::group::StagingGroup;
 use crate::ids::PageId;
 use crate::lane::LanePage;
 use crate::queue::Queue;
@@ -206,28 +207,27 @@ impl Placement for Scattered<'_> {
     }
 
     fn writes(&self, sequence: u64) -> Option<Vec<FlashWrite>> {
-        let slot = self.slot_of(sequence);
-        let (page_size, memory) = (self.geometry.page_size(), self.slot_memory(sequence));
+        let group = self.group_of(sequence);
+        let (page_size, memory) = (self.geometry.page_size(), self.group_memory(sequence));
         let summary_bytes = self.geometry.summary_frames() as usize * page_size;
         let summary = self.staged_bytes(memory, summary_bytes);
-        let offset = self.geometry.offset_of_frame(self.frame_of(slot.position.get()));
+        let offset = self.geometry.offset_of_frame(self.frame_of(group.position()));
         let mut writes = vec![FlashWrite { offset, memory, bytes: summary_bytes }];
-        let records =
-            (0..slot.records.get() as usize).filter_map(|index| GroupSummary::record(summary, index));
+        let records = (0..group.records() as usize).filter_map(|index| GroupSummary::record(summary, index));
         let frames = records.filter_map(|record| match record.kind {
             RecordKind::Page { home, .. } => Some(home),
             _ => None,
         });
         writes.extend((0..).zip(frames).map(|(index, frame)| FlashWrite {
             offset: self.geometry.offset_of_frame(frame),
-            memory: self.staged_page(slot, index),
+            memory: self.staged_page(group, index),
             bytes: page_size,
         }));
         Some(writes)
     }
 
-    fn pages_to_write(&self, slot: &Slot) -> u64 {
-        slot.pages.get()
+    fn pages_to_write(&self, group: &StagingGroup) -> u64 {
+        group.pages()
     }
 
     fn groups_durable(&self) {
@@ -240,8 +240,8 @@ impl Placement for Scattered<'_> {
         lists.free.extend(free.into_iter().map(|(_, frame)| frame));
     }
 
-    fn take_records(&self, slot: &Slot) -> bool {
-        self.queue.take_records(slot)
+    fn take_records(&self, group: &StagingGroup) -> bool {
+        self.queue.take_records(group)
     }
 
     fn batch_written(&self) {}
@@ -371,8 +371,8 @@ impl Ends for Scattered<'_> {
         0
     }
 
-    fn pass_bad(&self, slot: &Slot) -> bool {
-        self.has_place(slot)
+    fn pass_bad(&self, group: &StagingGroup) -> bool {
+        self.has_place(group)
     }
 
     fn short_of_bad(&self, _: u64, group: u64) -> u64 {
@@ -383,5 +383,5 @@ impl Ends for Scattered<'_> {
         group
     }
 
-    fn end_before_good(&self, _: &Slot) {}
+    fn end_before_good(&self, _: &StagingGroup) {}
 }

@@ -203,18 +203,18 @@ impl Watched {
     /// What a group that is about to be written says: its records, and the place of each page.
     fn records_of(&self, sequence: u64) -> Vec<(Record, Option<Copy>)> {
         let tier = &self.host.tier;
-        let slot = tier.slot_of(sequence);
+        let group = tier.group_of(sequence);
         let summary_bytes = tier.geometry.summary_frames() as usize * PAGE;
-        let summary = tier.staged_bytes(tier.slot_memory(sequence), summary_bytes);
+        let summary = tier.staged_bytes(tier.group_memory(sequence), summary_bytes);
         let apart = tier.placement().writes(sequence).is_some();
         let mut index = 0;
-        let records = (0..slot.records.get() as usize).filter_map(|at| GroupSummary::record(summary, at));
+        let records = (0..group.records() as usize).filter_map(|at| GroupSummary::record(summary, at));
         records
             .map(|record| {
                 let RecordKind::Page { home, second_chance, .. } = record.kind else { return (record, None) };
-                let position = slot.position.get() + tier.geometry.summary_frames() + index;
+                let position = group.position() + tier.geometry.summary_frames() + index;
                 let frame = if apart { home } else { tier.frame_of(position) };
-                let bytes = tier.staged_bytes(tier.staged_page(slot, index), PAGE);
+                let bytes = tier.staged_bytes(tier.staged_page(group, index), PAGE);
                 index += 1;
                 // One that stays where it is was only named again.
                 let written = !(apart && second_chance);

@@ -1,7 +1,7 @@
 //! Groups are put between frames that could not be read: see `bad_frames`.
 
-use crate::control::Slot;
 use crate::format::RecordKind;
+use crate::group::StagingGroup;
 use crate::planted::{self, Bug};
 use crate::queue::Queue;
 
@@ -43,23 +43,23 @@ impl Queue<'_> {
     }
 
     /// Gives the open group void records for frames that nothing is put in, up to the next good one.
-    pub(super) fn pass_listed(&self, slot: &Slot) -> bool {
-        let next = || slot.position.get() + self.geometry.summary_frames() + slot.pages.get();
+    pub(super) fn pass_listed(&self, group: &StagingGroup) -> bool {
+        let next = || group.position() + self.geometry.summary_frames() + group.pages();
         while self.is_bad(self.frame_of(next())) {
-            if !self.has_place(slot) {
+            if !self.has_place(group) {
                 return false;
             }
-            self.push_void(slot, self.frame_of(next()));
+            self.push_void(group, self.frame_of(next()));
         }
-        self.has_place(slot)
+        self.has_place(group)
     }
 
     /// Gives the next place of a group to nothing. Under the control lock.
-    fn push_void(&self, slot: &Slot, frame: u32) {
+    fn push_void(&self, group: &StagingGroup, frame: u32) {
         self.directory().clear(frame);
-        self.push_record(slot, RecordKind::Void);
-        slot.pages.bump(1);
-        slot.filled.add(1);
+        self.push_record(group, RecordKind::Void);
+        group.take_page();
+        group.page_is_filled();
         self.control().counters.voids.count(1);
     }
 
@@ -93,13 +93,13 @@ impl Queue<'_> {
         if helps { summary } else { frames }
     }
 
-    pub(super) fn end_before_unlisted(&self, slot: &Slot) {
+    pub(super) fn end_before_unlisted(&self, group: &StagingGroup) {
         if !self.has_bad() {
             return;
         }
-        let end = || slot.position.get() + self.geometry.summary_frames() + slot.pages.get();
-        while !self.is_good_start(end()) && self.has_place(slot) {
-            self.push_void(slot, self.frame_of(end()));
+        let end = || group.position() + self.geometry.summary_frames() + group.pages();
+        while !self.is_good_start(end()) && self.has_place(group) {
+            self.push_void(group, self.frame_of(end()));
         }
     }
 

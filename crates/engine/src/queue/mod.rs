@@ -12,9 +12,10 @@ mod room;
 
 use std::ops::Deref;
 
-use crate::control::{NONE, Slot};
+use crate::control::NONE;
 use crate::directory::LockedShard;
 use crate::format::{Record, RecordKind};
+use crate::group::StagingGroup;
 use crate::ids::PageId;
 use crate::lane::LanePage;
 use crate::placement::{Ends, FlashWrite, Placement, Step, Tried, Version};
@@ -155,14 +156,14 @@ impl Placement for Queue<'_> {
         None
     }
 
-    fn pages_to_write(&self, slot: &Slot) -> u64 {
-        slot.pages.get()
+    fn pages_to_write(&self, group: &StagingGroup) -> u64 {
+        group.pages()
     }
 
     fn groups_durable(&self) {}
 
-    fn take_records(&self, slot: &Slot) -> bool {
-        self.push_to_segment(slot)
+    fn take_records(&self, group: &StagingGroup) -> bool {
+        self.push_to_segment(group)
     }
 
     fn batch_written(&self) {}
@@ -290,8 +291,8 @@ impl Ends for Queue<'_> {
     }
 
     #[inline]
-    fn pass_bad(&self, slot: &Slot) -> bool {
-        self.pass_listed(slot)
+    fn pass_bad(&self, group: &StagingGroup) -> bool {
+        self.pass_listed(group)
     }
 
     fn short_of_bad(&self, rear: u64, group: u64) -> u64 {
@@ -302,7 +303,7 @@ impl Ends for Queue<'_> {
         self.clear_of_listed(rear, group)
     }
 
-    fn end_before_good(&self, slot: &Slot) {
-        self.end_before_unlisted(slot);
+    fn end_before_good(&self, group: &StagingGroup) {
+        self.end_before_unlisted(group);
     }
 }

@@ -33,7 +33,7 @@ fn visit(folder: &Path, found: &mut BTreeMap<String, Point>) {
         if path.is_dir() {
             visit(&path, found);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
-            let in_place = path.iter().any(|name| name == "placed");
+            let in_place = path.iter().any(|name| name == "in_place");
             scan(&std::fs::read_to_string(&path).unwrap(), in_place, found);
         }
     }

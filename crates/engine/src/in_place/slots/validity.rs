@@ -3,10 +3,10 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::Slots;
-use crate::control::Slot;
 use crate::directory::Directory;
 use crate::failure::Failure;
 use crate::format::{RECORD_BYTES, Record, RecordKind, SUMMARY_HEADER_BYTES, SlotEntry};
+use crate::group::StagingGroup;
 use crate::ids::PageId;
 use crate::in_place::{Homes, InPlace, USED};
 use crate::planted::{self, Bug};
@@ -127,9 +127,9 @@ impl InPlace<'_> {
     }
 
     /// The pages that a group wrote to their homes are durable. Under the control lock.
-    pub(crate) fn pages_durable(&self, slot: &Slot) {
-        let memory = self.slot_memory(slot.sequence.get()) + SUMMARY_HEADER_BYTES;
-        for index in 0..slot.records.get() as usize {
+    pub(crate) fn pages_durable(&self, slot: &StagingGroup) {
+        let memory = self.group_memory(slot.sequence()) + SUMMARY_HEADER_BYTES;
+        for index in 0..slot.records() as usize {
             let mut bytes = [0; RECORD_BYTES];
             self.region.copy_out(memory + index * RECORD_BYTES, &mut bytes);
             match Record::decode(&bytes) {

@@ -1,0 +1,233 @@
+//! A group of pages in staging memory, on its way to flash.
+//!
+//! ```text
+//!          open            seal           compose        WriteGroup       FlushFlash, retire
+//!   Free ----------> Open ------> Sealed ---------> Ready ----------> ... ---------------> Free
+//!                                                     |                ^
+//!                                                     +--> Writing --> Written
+//!                                                             |
+//!                                                             +------> Failed
+//! ```
+
+use std::mem::offset_of;
+use std::sync::atomic::{Ordering, fence};
+
+use mezzanine_ground::region::{StateWord, Word, shared, states};
+
+use crate::planted::{self, Bug};
+
+states! {
+    /// How far a group is.
+    enum Stage {
+        Free = 0,
+        Open = 1,
+        Sealed = 2,
+        Ready = 3,
+        Writing = 4,
+        Written = 5,
+        /// The write failed; the pages stay in memory until they have gone to disk (invariant 11).
+        Failed = 6,
+    }
+}
+
+/// Changes under the control lock, but for the count of pages that are filled. The group with sequence number
+/// n lies in place n modulo the number of places.
+#[repr(C, align(64))]
+pub(crate) struct StagingGroup {
+    stage: StateWord<Stage>,
+    sequence: Word,
+    position: Word,
+    pages: Word,
+    /// Pages that it may have.
+    capacity: Word,
+    records: Word,
+    cut_short: Word,
+    /// Whether it is for tombstones of drops, and pages that come in have no part in it (see `refused`).
+    of_drops: Word,
+    /// Pages whose copy into the group is complete. In a line apart from what appending changes.
+    filled: Word,
+    /// Checksum of the summary, once composed, and of its predecessor's.
+    checksum: Word,
+    predecessor: Word,
+    /// The front that the summary states.
+    front: Word,
+    owner: Word,
+}
+
+const _: () = assert!(offset_of!(StagingGroup, filled) == 64);
+
+shared!(StagingGroup);
+
+impl StagingGroup {
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence.get()
+    }
+
+    /// Where its summary lies in the queue.
+    pub(crate) fn position(&self) -> u64 {
+        self.position.get()
+    }
+
+    /// Pages that were appended, and frames that nothing was put in.
+    pub(crate) fn pages(&self) -> u64 {
+        self.pages.get()
+    }
+
+    pub(crate) fn records(&self) -> u64 {
+        self.records.get()
+    }
+
+    pub(crate) fn checksum(&self) -> u64 {
+        self.checksum.get()
+    }
+
+    pub(crate) fn predecessor(&self) -> u64 {
+        self.predecessor.get()
+    }
+
+    pub(crate) fn front(&self) -> u64 {
+        self.front.get()
+    }
+
+    /// Whether it was closed before it was full.
+    pub(crate) fn is_cut_short(&self) -> bool {
+        self.cut_short.get() != 0
+    }
+
+    /// Whether there is room for summary and pages, or for the summary alone.
+    pub(crate) fn takes_pages(&self) -> bool {
+        self.capacity.get() > 0
+    }
+
+    pub(crate) fn is_free(&self) -> bool {
+        self.stage.get() == Stage::Free
+    }
+
+    pub(crate) fn is_open(&self) -> bool {
+        self.stage.get() == Stage::Open
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.stage.get() == Stage::Ready
+    }
+
+    pub(crate) fn is_being_written(&self) -> bool {
+        self.stage.get() == Stage::Writing
+    }
+
+    pub(crate) fn is_written(&self) -> bool {
+        self.stage.get() == Stage::Written
+    }
+
+    /// Whether it is closed, and not yet out of memory.
+    pub(crate) fn is_closed(&self) -> bool {
+        !self.is_free() && !self.is_open()
+    }
+
+    /// Whether its summary can be made final: nobody copies to it any more.
+    pub(crate) fn is_complete(&self) -> bool {
+        let filled = self.filled.get() == self.pages() || planted::is(Bug::GroupUnfilled);
+        self.stage.get() == Stage::Sealed && filled
+    }
+
+    /// It begins anew, at this position.
+    pub(crate) fn open(&self, sequence: u64, position: u64, capacity: u64) {
+        self.sequence.set(sequence);
+        self.position.set(position);
+        // Before anything is stored to its memory: by this readers see that the memory is another group's
+        // (`Tier::copy_staged`).
+        fence(Ordering::Release);
+        self.capacity.set(capacity);
+        for word in [&self.pages, &self.records, &self.filled, &self.cut_short, &self.of_drops, &self.owner] {
+            word.set(0);
+        }
+        self.stage.set(Stage::Open);
+    }
+
+    /// Whether it is full, with this many records at most.
+    #[inline]
+    pub(crate) fn is_full(&self, records_max: u32) -> bool {
+        self.pages.get() >= self.capacity.get() || self.records.get() >= u64::from(records_max)
+    }
+
+    /// Gives out the place of a record.
+    #[inline]
+    pub(crate) fn take_record(&self) -> u64 {
+        self.records.bump(1)
+    }
+
+    /// Gives out the place of a page.
+    #[inline]
+    pub(crate) fn take_page(&self) -> u64 {
+        self.pages.bump(1)
+    }
+
+    /// A page that was given out has been copied completely.
+    #[inline]
+    pub(crate) fn page_is_filled(&self) {
+        self.filled.add(1);
+    }
+
+    /// Keeps it for tombstones of drops.
+    pub(crate) fn keep_for_drops(&self) {
+        self.of_drops.set(1);
+    }
+
+    #[inline]
+    pub(crate) fn is_kept_for_drops(&self) -> bool {
+        self.of_drops.get() != 0
+    }
+
+    /// The front that its summary states.
+    pub(crate) fn states_front(&self, front: u64) {
+        self.front.set(front);
+    }
+
+    /// Nothing is appended to it any more.
+    pub(crate) fn seal(&self, cut_short: bool) {
+        self.cut_short.set(cut_short.into());
+        self.stage.set(Stage::Sealed);
+    }
+
+    /// Its summary has this checksum, and its predecessor's that.
+    pub(crate) fn has_checksum(&self, checksum: u64, predecessor: u64) {
+        self.predecessor.set(predecessor);
+        self.checksum.set(checksum);
+    }
+
+    /// It can be written.
+    pub(crate) fn becomes_ready(&self) {
+        self.stage.set(Stage::Ready);
+    }
+
+    /// A job has it in hand.
+    pub(crate) fn taken_to_be_written(&self) {
+        self.stage.set(Stage::Writing);
+    }
+
+    pub(crate) fn owned_by(&self, owner: u32) {
+        self.owner.set(owner.into());
+    }
+
+    /// It is on flash, not flushed.
+    pub(crate) fn was_written(&self) {
+        self.stage.set(Stage::Written);
+    }
+
+    pub(crate) fn write_failed(&self) {
+        self.stage.set(Stage::Failed);
+    }
+
+    /// Its memory may be given to another group.
+    pub(crate) fn leaves_memory(&self) {
+        self.stage.set(Stage::Free);
+    }
+
+    /// Its write is handed out again if the owner of the job has died.
+    pub(crate) fn abandon(&self, dead: u64) {
+        if self.is_being_written() && self.owner.get() == dead {
+            let counts = planted::is(Bug::DeadWriteCounts);
+            self.stage.set(if counts { Stage::Written } else { Stage::Ready });
+        }
+    }
+}
