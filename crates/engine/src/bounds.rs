@@ -135,8 +135,8 @@ impl Control {
     /// The next numbers that will be given out.
     fn rising(&self) -> [(Bound, u64); 5] {
         [
-            (Bound::Position, self.rear.get()),
-            (Bound::Sequence, self.next_sequence.get()),
+            (Bound::Position, self.ends.rear()),
+            (Bound::Sequence, self.groups.next()),
             (Bound::Version, self.next_version.get()),
             (Bound::Segment, self.segments.next_number()),
             (Bound::Epoch, self.epoch.get()),

@@ -16,18 +16,18 @@ impl Tier {
     pub fn check(&self) {
         let control = self.control();
         let directory = self.directory();
-        let (front, rear) = (control.front.get(), control.rear.get());
-        assert!(control.durable_front.get() <= front, "the durable front is behind the front");
-        let (releasable, cleaned) = (control.releasable.get(), control.cleaned.get());
+        let (front, rear) = (control.ends.front(), control.ends.rear());
+        assert!(control.passed.durable_front() <= front, "the durable front is behind the front");
+        let (releasable, cleaned) = (control.passed.releasable(), control.passed.cleaned());
         assert!(front <= releasable, "invariant 5: frames leave only when disk has their pages");
         assert!(releasable <= cleaned, "invariant 5: disk is synced after it was written");
-        assert!(control.cleaned.get() <= control.staged_from.get(), "only durable groups are staged out");
-        assert!(control.staged_from.get() <= rear);
-        assert!(control.retired.get() <= control.flushed.get());
-        assert!(control.flushed.get() <= control.composed.get());
-        assert!(control.composed.get() <= control.next_sequence.get());
+        assert!(control.passed.cleaned() <= control.ends.staged_from(), "only durable groups are staged out");
+        assert!(control.ends.staged_from() <= rear);
+        assert!(control.groups.retired() <= control.groups.flushed());
+        assert!(control.groups.flushed() <= control.groups.composed());
+        assert!(control.groups.composed() <= control.groups.next());
         assert!(rear - front <= self.ring().frames + 1, "the queue overlaps itself");
-        assert!(control.open.get() == NONE || control.open.get() + 1 == control.next_sequence.get());
+        assert!(control.open.get() == NONE || control.open.get() + 1 == control.groups.next());
 
         let mut seen: HashMap<PageId, u32> = HashMap::new();
         for frame in 0..self.geometry.entries() as u32 {
@@ -42,6 +42,6 @@ impl Tier {
             assert_eq!(shard.find(&id), Some(frame), "a valid frame is linked in its bucket");
         }
         self.placement().check();
-        assert_eq!(self.groups_meet(front, control.staged_from.get()), Ok(()), "groups follow one another");
+        assert_eq!(self.groups_meet(front, control.ends.staged_from()), Ok(()), "groups follow one another");
     }
 }

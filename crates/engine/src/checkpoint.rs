@@ -269,8 +269,8 @@ impl Tier {
         // Without a mark everything counts: no page is dirty since after the next one.
         drain.before.set(scope.before.map_or(u64::MAX, |mark| mark.0));
         drain.set_range(scope.range.as_ref());
-        drain.cursor.set(control.cleaned.get());
-        drain.end.set(control.rear.get());
+        drain.cursor.set(control.passed.cleaned());
+        drain.end.set(control.ends.rear());
         drain.lost.set(0);
         drain.refused.set(0);
         planted::inside("request drain: scope set");
@@ -349,7 +349,7 @@ impl Tier {
         if !drain.is_sweeping() || !control.batch.is_idle() || control.draining.get() != 0 {
             return Sweep::Nothing;
         }
-        let cursor = drain.cursor.get().max(control.cleaned.get());
+        let cursor = drain.cursor.get().max(control.passed.cleaned());
         drain.cursor.set(cursor);
         if cursor >= drain.end.get() {
             let unsynced = planted::is(Bug::DrainUnsynced)
@@ -361,7 +361,7 @@ impl Tier {
             planted::inside("drain: all written");
             return Sweep::Moved;
         }
-        if cursor >= control.staged_from.get() {
+        if cursor >= control.ends.staged_from() {
             if drain.stage.get() == Stage::Last {
                 return Sweep::Nothing;
             }
@@ -377,7 +377,7 @@ impl Tier {
     fn nothing_drained(&self) -> bool {
         let control = self.control();
         let drained = |position| self.directory().state(self.frame_of(position)) & DRAINED != 0;
-        !(control.front.get()..control.rear.get()).any(drained)
+        !(control.ends.front()..control.ends.rear()).any(drained)
     }
 
     /// The sweep has met groups that are not durable yet: has them made so.
@@ -390,13 +390,13 @@ impl Tier {
         // An open group that is empty has its frames already, and nothing of the scope: nobody may ever fill
         // it.
         let (end, groups_end) = match control.open.get() {
-            NONE => (control.rear.get(), control.next_sequence.get()),
+            NONE => (control.ends.rear(), control.groups.next()),
             empty => (self.group_of(empty).position(), empty),
         };
         control.drain.end.set(end);
         planted::inside("drain: about to be the last pass");
         control.drain.stage.set(Stage::Last);
-        control.sync_wanted.set(control.sync_wanted.get().max(groups_end));
+        control.groups.want(groups_end);
     }
 
     /// Looks for pages of the scope from the cursor on. The lane is scanning, for the caller alone; no lock
@@ -405,7 +405,7 @@ impl Tier {
         let control = self.control();
         let directory = self.directory();
         let from = control.drain.cursor.get();
-        let until = control.drain.end.get().min(control.staged_from.get()).min(from + SCAN_FRAMES);
+        let until = control.drain.end.get().min(control.ends.staged_from()).min(from + SCAN_FRAMES);
         let mut list = Vec::new();
         let mut cursor = from;
         while cursor < until && list.len() < self.geometry.lane_pages() as usize {
@@ -483,7 +483,7 @@ impl Tier {
         let is_clean = |state: u32, position| {
             state & (VALID | WRITTEN) == VALID | WRITTEN && (state & DRAINED != 0 || position < synced_end)
         };
-        for position in control.front.get()..control.rear.get() {
+        for position in control.ends.front()..control.ends.rear() {
             let frame = self.frame_of(position);
             if !is_clean(directory.state(frame), position) {
                 continue;

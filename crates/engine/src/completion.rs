@@ -91,7 +91,7 @@ impl Tier {
                 self.latch(Failure::FlashSync);
                 return;
             }
-            control.flush.complete(control.next_sequence.get());
+            control.flush.complete(control.groups.next());
             self.placement().slots_flushed();
             control.counters.flushes.count(1);
             control.segments.flushed(planted::is(Bug::FlushCoversLaterSegment));
@@ -106,12 +106,12 @@ impl Tier {
     /// control lock.
     pub(crate) fn became_durable(&self, target: u64) {
         let control = self.control();
-        for sequence in control.flushed.get()..target {
+        for sequence in control.groups.flushed()..target {
             let stated = self.group_of(sequence).front();
-            control.durable_front.set(control.durable_front.get().max(stated));
+            control.passed.front_is_durable(stated);
         }
         planted::inside("became durable: front moved");
-        control.flushed.set(control.flushed.get().max(target));
+        control.groups.are_durable(target);
         planted::inside("became durable: mark moved");
         self.retire();
         self.placement().groups_durable();

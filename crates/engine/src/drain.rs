@@ -58,8 +58,8 @@ impl Tier {
         let control = self.control();
         let directory = self.directory();
         let mut pages = Vec::new();
-        let mut position = cursor.0.max(control.front.get());
-        while position < control.rear.get() && pages.len() < max {
+        let mut position = cursor.0.max(control.ends.front());
+        while position < control.ends.rear() && pages.len() < max {
             let frame = self.frame_of(position);
             if directory.state(frame) & (VALID | DIRTY) == VALID | DIRTY {
                 let flash = FlashPage {
@@ -112,12 +112,12 @@ impl Tier {
 
     /// Groups below this sequence number are durable.
     pub fn durable_groups(&self) -> u64 {
-        self.control().flushed.get()
+        self.control().groups.flushed()
     }
 
     /// Every page that the tier holds by now lies before this position of the queue.
     pub fn rear(&self) -> Position {
-        Position(self.control().rear.get())
+        Position(self.control().ends.rear())
     }
 
     /// Drops the clean pages of `range` that were appended before `end`, because their disk copies may differ
@@ -125,7 +125,7 @@ impl Tier {
     pub fn distrust_clean(&self, range: &IdRange, end: Position) {
         let control = self.control();
         let directory = self.directory();
-        for position in control.front.get()..control.rear.get().min(end.0) {
+        for position in control.ends.front()..control.ends.rear().min(end.0) {
             let frame = self.frame_of(position);
             if directory.state(frame) & (VALID | DIRTY) != VALID || !range.contains(&directory.id(frame)) {
                 continue;
@@ -150,8 +150,8 @@ impl Tier {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
         let empty_awaited = planted::is(Bug::EmptyGroupAwaited);
-        let end = if empty_awaited { control.next_sequence.get() } else { self.groups_end() };
-        assert_eq!(control.flushed.get(), end, "invariant 3: a tier is closed only after a sync");
+        let end = if empty_awaited { control.groups.next() } else { self.groups_end() };
+        assert_eq!(control.groups.flushed(), end, "invariant 3: a tier is closed only after a sync");
         let dirty = if planted::is(Bug::ClosedAsDrained) { 0 } else { self.valid_and_dirty().1 };
         Superblock {
             generation: superblock.generation + 1,

@@ -123,7 +123,7 @@ impl Tier {
         // lock until it is; later ones are refused.
         directory.pass_locks(self.owner);
         let control = self.control();
-        for position in control.front.get()..control.rear.get() {
+        for position in control.ends.front()..control.ends.rear() {
             let frame = self.frame_of(position);
             if directory.state(frame) & VALID != 0 {
                 let id = directory.id(frame);

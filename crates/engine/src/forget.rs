@@ -30,7 +30,7 @@ impl Tier {
     pub(crate) fn forgets(&self, position: Position) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
-        control.forgotten_end.set(control.forgotten_end.get().max(position.0 + 1));
+        control.passed.forgets(position.0);
         planted::inside("forget clean: noted");
     }
 
@@ -70,10 +70,10 @@ impl Tier {
     /// forgotten without a tombstone.
     pub(crate) fn may_return(&self) -> bool {
         let control = self.control();
-        let left = control.front.get().max(control.release.end());
-        let durable = control.durable_front.get();
+        let left = control.ends.front().max(control.release.end());
+        let durable = control.passed.durable_front();
         durable < left && !planted::is(Bug::NoTombstoneAfterLeaving)
-            || durable < control.forgotten_end.get() && !planted::is(Bug::NoTombstoneAfterForgetting)
+            || durable < control.passed.forgotten_end() && !planted::is(Bug::NoTombstoneAfterForgetting)
     }
 
     /// Forgets every page of a range. The host keeps all other operations on these pages away.

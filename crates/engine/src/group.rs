@@ -231,3 +231,84 @@ impl StagingGroup {
         }
     }
 }
+
+/// The groups that staging memory has held, by their numbers.
+///
+/// ```text
+///   retired <= flushed <= composed <= next
+/// ```
+#[repr(C)]
+pub(crate) struct Groups {
+    /// The number of the next group.
+    next: Word,
+    /// The summaries of groups below it are final.
+    composed: Word,
+    /// Groups below it are durable. Read without the lock by those who wait for a sync.
+    flushed: Word,
+    /// Groups below it have left staging memory.
+    retired: Word,
+    /// Checksum of the summary of the group before `composed`.
+    chain: Word,
+    /// Some sync waits for all groups below it.
+    wanted: Word,
+}
+
+impl Groups {
+    pub(crate) fn next(&self) -> u64 {
+        self.next.get()
+    }
+
+    pub(crate) fn composed(&self) -> u64 {
+        self.composed.get()
+    }
+
+    pub(crate) fn flushed(&self) -> u64 {
+        self.flushed.get()
+    }
+
+    pub(crate) fn retired(&self) -> u64 {
+        self.retired.get()
+    }
+
+    pub(crate) fn chain(&self) -> u64 {
+        self.chain.get()
+    }
+
+    pub(crate) fn wanted(&self) -> u64 {
+        self.wanted.get()
+    }
+
+    /// All groups before this one are durable, and the last of them has this checksum.
+    pub(crate) fn begin(&self, sequence: u64, chain: u64) {
+        for number in [&self.next, &self.composed, &self.flushed, &self.retired] {
+            number.set(sequence);
+        }
+        self.chain.set(chain);
+    }
+
+    /// The next group has been opened.
+    pub(crate) fn one_opened(&self) {
+        self.next.bump(1);
+    }
+
+    /// The next summary is final, and has this checksum.
+    pub(crate) fn one_composed(&self, checksum: u64) {
+        self.chain.set(checksum);
+        self.composed.bump(1);
+    }
+
+    /// Groups before `target` are durable.
+    pub(crate) fn are_durable(&self, target: u64) {
+        self.flushed.set(self.flushed().max(target));
+    }
+
+    /// The next group has left staging memory.
+    pub(crate) fn one_left(&self) {
+        self.retired.bump(1);
+    }
+
+    /// A sync waits for the groups before this one.
+    pub(crate) fn want(&self, end: u64) {
+        self.wanted.set(self.wanted().max(end));
+    }
+}

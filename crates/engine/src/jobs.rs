@@ -271,7 +271,7 @@ impl Tier {
         let control = self.control();
         self.compose_sealed();
         if let Some(target) = self.flush_wanted() {
-            control.flush.begin(target, control.next_sequence.get(), owner);
+            control.flush.begin(target, control.groups.next(), owner);
             control.segments.flush_begins();
             self.placement().slots_flush_begins();
             return Some(Job::FlushFlash(FlushFlash { target, tier: PhantomData }));
@@ -279,7 +279,7 @@ impl Tier {
         if self.placement().take_slots(owner, self.slots_pressing()) {
             return Some(Job::WriteGroup(WriteGroup { tier: self, what: Written::Slots }));
         }
-        let ready = (control.flushed.get()..control.composed.get())
+        let ready = (control.groups.flushed()..control.groups.composed())
             .find(|&sequence| self.group_of(sequence).is_ready());
         if let Some(sequence) = ready {
             let group = self.group_of(sequence);
@@ -301,11 +301,11 @@ impl Tier {
         if control.flush.is_under_way() {
             return None;
         }
-        let (flushed, written) = (control.flushed.get(), self.written_end());
+        let (flushed, written) = (control.groups.flushed(), self.written_end());
         let slots = self.staging_groups().len() as u64;
         // A sync is served by one flush, once all its groups are written.
-        let sync = control.sync_wanted.get() > flushed && written >= control.sync_wanted.get();
-        let used = control.next_sequence.get() - control.retired.get();
+        let sync = control.groups.wanted() > flushed && written >= control.groups.wanted();
+        let used = control.groups.next() - control.groups.retired();
         let memory = written > flushed && used + self.groups_kept_free() >= slots;
         let pressing = self.pressing();
         let segment = control.segments.want_flush() && (pressing || control.segments.any_full());

@@ -61,6 +61,8 @@ mod blank;
 
 mod control;
 
+mod ends;
+
 mod statistics;
 
 pub mod format;

@@ -112,7 +112,7 @@ impl Tier {
     #[must_use]
     pub fn redone(&self, superblock: &Superblock) -> Superblock {
         let control = self.control();
-        let left = control.durable_front.get() >= control.host_log.redone_end.get();
+        let left = control.passed.durable_front() >= control.host_log.redone_end.get();
         Superblock { redone_from: if left { 0 } else { superblock.redone_from }, ..superblock.clone() }
     }
 }

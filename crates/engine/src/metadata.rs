@@ -125,7 +125,7 @@ impl Tier {
         let full = frames >= self.geometry.segment_frames || room < u64::from(self.geometry.records_max) + 1;
         if full {
             debug_assert!(
-                self.segment_end(buffer.number.get()).get() <= control.durable_front.get()
+                self.segment_end(buffer.number.get()).get() <= control.passed.durable_front()
                     || planted::is(Bug::SegmentsUncounted),
                 "segment {} is full, and its slot is taken",
                 buffer.number.get()
@@ -161,7 +161,7 @@ impl Tier {
         let index = full.min_by_key(|&index| buffers[index].number.get())?;
         // The slot's last segment must have left the queue altogether, or recovery would miss it.
         let number = buffers[index].number.get();
-        let left = self.segment_end(number).get() <= control.durable_front.get();
+        let left = self.segment_end(number).get() <= control.passed.durable_front();
         (left || planted::is(Bug::SegmentSlotReused)).then_some(index)
     }
 
@@ -184,7 +184,7 @@ impl Tier {
             Reserve::StageOut | Reserve::Refused | Reserve::Lost => 1,
             Reserve::Carrier => 0,
         };
-        self.segments_wait_for(more) <= self.control().durable_front.get()
+        self.segments_wait_for(more) <= self.control().passed.durable_front()
     }
 
     /// Up to where the front is to come soon, so that nobody who stages in has to wait for a segment. Under
@@ -213,7 +213,7 @@ impl Tier {
         let number = buffer.number.get();
         let (share_first, share_frames) = self.geometry.share_of(number);
         // First the rear: what is appended later than it says is not believed to be what the bits are of.
-        let share_rear = control.rear.get();
+        let share_rear = control.ends.rear();
         let bits = self.reference_bits(share_first, share_frames);
         let too_far = planted::is(Bug::SegmentFrontTooFar);
         let header = SegmentHeader {
@@ -227,7 +227,7 @@ impl Tier {
             last_checksum: buffer.last_checksum.get() as u32,
             end_sequence: buffer.end_sequence.get(),
             end_position: buffer.end_position.get(),
-            front: if too_far { control.cleaned.get() } else { self.front_to_state() },
+            front: if too_far { control.passed.cleaned() } else { self.front_to_state() },
             version_max: buffer.version_max.get(),
             records_checksum: crc32c::crc32c(records),
             share_rear,

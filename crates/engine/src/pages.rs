@@ -48,14 +48,14 @@ impl Tier {
     pub fn first_page(&self) -> PageCursor {
         let control = self.control();
         // In this order: the front never passes a rear that was read before it.
-        let end = control.rear.get();
-        PageCursor { next: control.front.get().min(end), end }
+        let end = control.ends.rear();
+        PageCursor { next: control.ends.front().min(end), end }
     }
 
     /// Looks at up to `frames_max` frames from `cursor` on, moves it, and returns the pages found there,
     /// which may be none. `None` when the pass is complete.
     pub fn pages(&self, cursor: &mut PageCursor, frames_max: usize) -> Option<Vec<HeldPage>> {
-        let from = cursor.next.max(self.control().front.get());
+        let from = cursor.next.max(self.control().ends.front());
         if from >= cursor.end {
             return None;
         }
@@ -101,7 +101,7 @@ impl Tier {
             checksum,
             dirty: state & DIRTY != 0,
         };
-        let staged = position >= self.control().staged_from.get() && state & HOMED == 0;
+        let staged = position >= self.control().ends.staged_from() && state & HOMED == 0;
         Some(HeldPage { id, flash, referenced: state & REFERENCED != 0, lost: is_lost(state), staged })
     }
 }

@@ -309,16 +309,9 @@ impl Tier {
     /// Sets the queue's ends. Everything before `chain` is durable.
     fn start(&self, superblock: &Superblock, chain: Chain, front: u64, next_version: u64) {
         let control = self.control();
-        for word in [&control.front, &control.durable_front, &control.releasable, &control.cleaned] {
-            word.set(front);
-        }
-        control.ring.set(superblock.ring(&self.geometry).packed());
-        control.set_rear(chain.position);
-        control.staged_from.set(chain.position);
-        for word in [&control.next_sequence, &control.composed, &control.flushed, &control.retired] {
-            word.set(chain.sequence);
-        }
-        control.chain.set(chain.checksum.into());
+        control.ends.begin(superblock.ring(&self.geometry), front, chain.position);
+        control.passed.begin(front);
+        control.groups.begin(chain.sequence, chain.checksum.into());
         control.open.set(NONE);
         control.next_version.set(next_version);
         control.epoch.set(superblock.epoch.into());

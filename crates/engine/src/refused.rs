@@ -209,7 +209,7 @@ impl Tier {
         }
         let directory = self.directory();
         let of_range = |frame| directory.state(frame) & VALID != 0 && range.contains(&directory.id(frame));
-        !(control.front.get()..control.rear.get()).any(|position| of_range(self.frame_of(position)))
+        !(control.ends.front()..control.ends.rear()).any(|position| of_range(self.frame_of(position)))
     }
 
     /// So many pages were dropped at rest: as many others may be appended again in their stead. Where

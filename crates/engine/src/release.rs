@@ -69,13 +69,13 @@ impl Release {
 impl Tier {
     /// Frames from the rear up to `end`, without what bad ones among them cost.
     pub(crate) fn frames_before(&self, end: u64) -> u64 {
-        let rear = self.control().rear.get();
+        let rear = self.control().ends.rear();
         end.saturating_sub(rear).saturating_sub(self.placement().bad_room(rear, end))
     }
 
     /// New groups will soon find no frames: flushes and syncs that could wait are issued now.
     pub(crate) fn pressing(&self) -> bool {
-        self.control().durable_front.get() < self.front_wanted_for_segments()
+        self.control().passed.durable_front() < self.front_wanted_for_segments()
             || self.placement().is_short()
             || self.placement().summaries_left() < RESERVED_GROUPS + 2
             || self.frames_before(self.writable_end())
@@ -89,10 +89,10 @@ impl Tier {
     fn take_release(&self) -> Option<(u64, u64)> {
         let control = self.control();
         self.placement().pass_barrier();
-        let front = control.front.get();
+        let front = control.ends.front();
         let frames = self.frames_wanted();
         let unsynced = planted::is(Bug::ReleasedWhenCleaned);
-        let releasable = if unsynced { control.cleaned.get() } else { control.releasable.get() };
+        let releasable = if unsynced { control.passed.cleaned() } else { control.passed.releasable() };
         if control.release.is_under_way() {
             return None;
         }
@@ -129,7 +129,7 @@ impl Tier {
         }
         let _guard = control.lock.lock(self.owner);
         self.placement().records_leave(front, end);
-        control.front.set(end);
+        control.ends.left(end);
         planted::inside("release: front moved");
         control.release.over();
         true
@@ -141,7 +141,11 @@ impl Tier {
         let control = self.control();
         let segments = control.segments.durable_sequence();
         let placement = self.placement();
-        control.front.get() + control.retired.get() + segments + placement.freed() + placement.slots_durable()
+        control.ends.front()
+            + control.groups.retired()
+            + segments
+            + placement.freed()
+            + placement.slots_durable()
     }
 
     /// The front that metadata segments and superblocks state: what a durable group has stated before. They
@@ -153,7 +157,7 @@ impl Tier {
         // broken without the barrier.
         let unseen = planted::is(Bug::BarrierWithoutOpenGroup) || planted::is(Bug::ReuseBeforeSuperseder);
         let early = planted::is(Bug::FrontStatedBeforeNote) || unseen;
-        if early { control.front.get() } else { control.durable_front.get() }
+        if early { control.ends.front() } else { control.passed.durable_front() }
     }
 
     /// Unlinks what is still valid on a frame that leaves the queue: disk has it.
@@ -189,13 +193,13 @@ impl Tier {
         let placement = self.placement();
         let barrier_waits = open != NONE && open < placement.barrier();
         let homes_wait = open != NONE && placement.waits_for(open);
-        let front = control.front.get();
+        let front = control.ends.front();
         let carried = self
             .staging_groups()
             .iter()
             .filter(|group| group.is_closed())
-            .any(|group| group.sequence() >= control.flushed.get() && group.front() >= front);
-        let front_waits = front > control.durable_front.get() && !carried;
+            .any(|group| group.sequence() >= control.groups.flushed() && group.front() >= front);
+        let front_waits = front > control.passed.durable_front() && !carried;
         // A segment that was written waits for a flush, and a flush needs something to flush; but a
         // flush alone will do, so no group is appended for it.
         if !(barrier_waits || front_waits || homes_wait) {
@@ -203,7 +207,7 @@ impl Tier {
         }
         let Some(group) = self.open_group(Reserve::Carrier) else {
             // An empty group may have filled the rest of a ring that is being cut: it is to be written, too.
-            return control.composed.get() < control.next_sequence.get();
+            return control.groups.composed() < control.groups.next();
         };
         self.seal(group, true);
         true

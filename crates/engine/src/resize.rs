@@ -85,7 +85,7 @@ fn with_frames(config: &TierConfig, frames: u64) -> TierConfig {
 impl Tier {
     #[inline]
     pub(crate) fn ring(&self) -> Ring {
-        Ring::from_packed(self.control().ring.get())
+        self.control().ends.ring()
     }
 
     /// Frames of the queue now. [`crate::Geometry::frames`] says what they were when the tier was opened.
@@ -185,7 +185,7 @@ impl Tier {
             "a ring is cut only where the rear stands and flash says so"
         );
         // Before the rear moves on: who reads a rear beyond the cut finds the new ring (see `position_of`).
-        control.ring.set(self.ring_after_cut().packed());
+        control.ends.ring_is(self.ring_after_cut());
         planted::inside("resize: ring cut, not over");
         control.resize.change(Stage::Idle);
     }
@@ -194,14 +194,14 @@ impl Tier {
         let control = self.control();
         let (old, frames) = (self.ring(), control.resize.frames.get());
         let cut = if frames > old.frames { old.frames } else { 0 };
-        Ring::with(frames, control.rear.get(), cut)
+        Ring::with(frames, control.ends.rear(), cut)
     }
 
     /// Frames that may be appended before the rear stands at the cut.
     fn frames_to_cut(&self) -> u64 {
         let control = self.control();
         let (ring, frames) = (self.ring(), control.resize.frames.get());
-        let at = u64::from(ring.frame_of(control.rear.get()));
+        let at = u64::from(ring.frame_of(control.ends.rear()));
         match () {
             () if frames > ring.frames => (ring.frames - at) % ring.frames,
             () if at <= frames => frames - at,
@@ -275,6 +275,6 @@ impl Tier {
         let frames = self.control().resize.frames.get();
         let room = (RESERVED_GROUPS + 1) * self.geometry.group_frames + self.placement().names_room();
         let grows = frames > self.ring().frames;
-        grows || self.control().rear.get() + room <= self.kept_from() + frames
+        grows || self.control().ends.rear() + room <= self.kept_from() + frames
     }
 }

@@ -21,7 +21,7 @@ impl Tier {
     /// A number that changes whenever there may be more room at the rear.
     pub(crate) fn room(&self) -> u64 {
         let control = self.control();
-        let moved = control.front.get() + control.durable_front.get() + control.retired.get();
+        let moved = control.ends.front() + control.passed.durable_front() + control.groups.retired();
         1 + moved + control.resize.changes()
     }
 
@@ -59,7 +59,7 @@ impl Tier {
         if self.rest_for_want_of_room() {
             return false;
         }
-        let group = control.cleaned.get();
+        let group = control.passed.cleaned();
         let pages = self.pages_of(group, &self.group_at(group));
         let first = pages.start;
         // What is left of it is what was not appended again.
@@ -78,10 +78,10 @@ impl Tier {
     /// has left, and no job is out that could change that. Under the control lock.
     pub(crate) fn stands_still(&self) -> bool {
         let control = self.control();
-        let cleaned = control.cleaned.get();
-        let passed = [&control.releasable, &control.front, &control.durable_front];
+        let cleaned = control.passed.cleaned();
+        let passed = [control.passed.releasable(), control.ends.front(), control.passed.durable_front()];
         let end = match control.open.get() {
-            NONE => control.next_sequence.get(),
+            NONE => control.groups.next(),
             open if self.group_of(open).records() == 0 => open,
             _ => return false,
         };
@@ -89,9 +89,9 @@ impl Tier {
         self.nobody_works()
             && in_segments
             && control.segments.are_covered()
-            && passed.iter().all(|mark| mark.get() == cleaned)
-            && control.retired.get() == end
-            && cleaned < control.staged_from.get()
+            && passed.iter().all(|end| *end == cleaned)
+            && control.groups.retired() == end
+            && cleaned < control.ends.staged_from()
     }
 
     /// Whether no job is out that could make room. Under the control lock.

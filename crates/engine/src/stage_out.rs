@@ -46,7 +46,7 @@ impl Tier {
             return false;
         }
         while control.batch.is_idle() && control.draining.get() == 0 && !self.waits_for_room() {
-            let position = control.cleaned.get();
+            let position = control.passed.cleaned();
             if !self.front_wanted(position) {
                 return false;
             }
@@ -72,7 +72,7 @@ impl Tier {
         let ahead =
             !left && self.frames_before(position + self.frames_wanted()) < self.placement().frames_ahead();
         // Groups still in staging memory are not taken: they are not durable yet.
-        position < self.control().staged_from.get() && (ahead || self.front_needed(position))
+        position < self.control().ends.staged_from() && (ahead || self.front_needed(position))
     }
 
     /// Whether the group at `position` has to leave soon, or somebody waits for its frames, the segment that
@@ -317,7 +317,7 @@ impl Tier {
     pub(crate) fn group_cleaned(&self) {
         let control = self.control();
         let groups = self.lane_groups().count() as u64;
-        control.cleaned.set(control.batch.end());
+        control.passed.are_cleaned(control.batch.end());
         planted::inside("group cleaned: lane not idle");
         control.batch.over();
         control.counters.groups_staged_out.count(groups);

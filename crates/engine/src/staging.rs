@@ -308,7 +308,7 @@ impl Tier {
     fn open_next(&self, reserve: Reserve) -> Option<&StagingGroup> {
         let control = self.control();
         let placement = self.placement();
-        let sequence = control.next_sequence.get();
+        let sequence = control.groups.next();
         let group = self.group_of(sequence);
         if !group.is_free() {
             return None;
@@ -327,7 +327,7 @@ impl Tier {
         };
         // The distance that is kept between rear and front would hide most of what the two faults break.
         let reserved = if self.reuse_unchecked() { 0 } else { reserved };
-        let rear = control.rear.get();
+        let rear = control.ends.rear();
         let wanted = placement.clear_of_bad(rear, self.group_frames_allowed()?);
         let keeps = match reserve {
             Reserve::Carrier | Reserve::Lost => 0,
@@ -347,8 +347,8 @@ impl Tier {
         self.spend_numbers(frames);
         group.open(sequence, rear, frames - self.geometry.summary_frames());
         planted::inside("open group: group taken");
-        control.set_rear(rear + frames);
-        control.next_sequence.set(sequence + 1);
+        control.ends.rear_is(rear + frames);
+        control.groups.one_opened();
         control.open.set(sequence);
         Some(group)
     }
@@ -358,7 +358,7 @@ impl Tier {
     /// than the groups have that they leave. Behind them a group that carries the front must fit.
     fn as_short_as_room(&self, reserve: Reserve, wanted: u64) -> Option<u64> {
         let summary = self.geometry.summary_frames();
-        let rear = self.control().rear.get();
+        let rear = self.control().ends.rear();
         let room = self.writable_end().saturating_sub(rear);
         let within =
             |room: u64| if room < wanted { self.placement().short_of_bad(rear, room) } else { wanted };
@@ -380,7 +380,8 @@ impl Tier {
     /// From this position on frames are kept: what a crash now would need to find again.
     pub(crate) fn kept_from(&self) -> u64 {
         let control = self.control();
-        let front = if self.reuse_unchecked() { control.front.get() } else { control.durable_front.get() };
+        let front =
+            if self.reuse_unchecked() { control.ends.front() } else { control.passed.durable_front() };
         front.min(self.placement().scanned_from())
     }
 
@@ -400,7 +401,7 @@ impl Tier {
         self.region.copy_in(self.note_offset(Some(sequence)), &self.current_note());
         control.note_changed.set(0);
         // Together with the note: the front may pass pages of which a later note has to tell first.
-        group.states_front(control.front.get());
+        group.states_front(control.ends.front());
         planted::inside("seal: note taken along");
         let directory = self.directory();
         let head =
@@ -410,7 +411,7 @@ impl Tier {
             directory.clear(self.frame_of(position + frame));
         }
         planted::inside("seal: head set");
-        control.set_rear(position + summary + group.pages());
+        control.ends.rear_is(position + summary + group.pages());
         control.open.set(NONE);
         planted::inside("seal: group closed");
         group.seal(cut_short);
@@ -419,8 +420,8 @@ impl Tier {
     /// Makes the summaries of sealed and filled groups final, in their order. Under the control lock.
     pub(crate) fn compose_sealed(&self) {
         let control = self.control();
-        while control.composed.get() < control.next_sequence.get() {
-            let group = self.group_of(control.composed.get());
+        while control.groups.composed() < control.groups.next() {
+            let group = self.group_of(control.groups.composed());
             if !group.is_complete() {
                 return;
             }
@@ -435,20 +436,20 @@ impl Tier {
         let mut note = [0; NOTE_BYTES];
         self.region.copy_out(self.note_offset(Some(sequence)), &mut note);
         if planted::is(Bug::FrontTakenWhenComposed) {
-            group.states_front(control.front.get());
+            group.states_front(control.ends.front());
         }
         let front = group.front();
-        let stated = if planted::is(Bug::FrontStatedTooFar) { control.cleaned.get() } else { front };
+        let stated = if planted::is(Bug::FrontStatedTooFar) { control.passed.cleaned() } else { front };
         let durable = match planted::is(Bug::DurableStatedWhenWritten) {
             true => self.written_end(),
-            false => control.flushed.get(),
+            false => control.groups.flushed(),
         };
         let summary = GroupSummary {
             tier_uuid: self.uuid,
             epoch: control.epoch.get() as u32,
             sequence,
             position: group.position(),
-            predecessor: control.chain.get() as u32,
+            predecessor: control.groups.chain() as u32,
             pages: group.pages() as u32,
             records: group.records() as u32,
             cut_short: group.is_cut_short(),
@@ -464,10 +465,9 @@ impl Tier {
         planted::inside("compose: summary written");
         let head = GroupHead { sequence, pages: summary.pages, records: summary.records, checksum };
         self.directory().set_head(self.frame_of(summary.position), &head);
-        group.has_checksum(checksum.into(), control.chain.get());
+        group.has_checksum(checksum.into(), control.groups.chain());
         planted::inside("compose: head set");
-        control.chain.set(checksum.into());
-        control.composed.set(sequence + 1);
+        control.groups.one_composed(checksum.into());
         group.becomes_ready();
     }
 
@@ -483,7 +483,7 @@ impl Tier {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
         let ticket = self.close_groups()?;
-        control.sync_wanted.set(control.sync_wanted.get().max(ticket.groups));
+        control.groups.want(ticket.groups);
         Ok(ticket)
     }
 
@@ -532,14 +532,14 @@ impl Tier {
         let control = self.control();
         match control.open.get() {
             open if open != NONE && self.group_of(open).records() == 0 => open,
-            _ => control.next_sequence.get(),
+            _ => control.groups.next(),
         }
     }
 
     /// How far a sync is.
     pub fn sync_state(&self, ticket: &SyncTicket) -> SyncState {
         let control = self.control();
-        if control.flushed.get() >= ticket.groups && self.placement().slots_durable() >= ticket.slots {
+        if control.groups.flushed() >= ticket.groups && self.placement().slots_durable() >= ticket.slots {
             SyncState::Durable
         } else if self.failure().is_some_and(|failure| failure.ends_writing()) {
             SyncState::Failed
@@ -551,8 +551,8 @@ impl Tier {
     /// The first group that is not yet written; all before it are. Under the control lock.
     pub(crate) fn written_end(&self) -> u64 {
         let control = self.control();
-        let mut sequence = control.flushed.get();
-        while sequence < control.composed.get() && self.group_of(sequence).is_written() {
+        let mut sequence = control.groups.flushed();
+        while sequence < control.groups.composed() && self.group_of(sequence).is_written() {
             sequence += 1;
         }
         sequence
@@ -562,8 +562,8 @@ impl Tier {
     /// control lock.
     pub(crate) fn retire(&self) {
         let control = self.control();
-        while control.retired.get() < control.flushed.get() {
-            let sequence = control.retired.get();
+        while control.groups.retired() < control.groups.flushed() {
+            let sequence = control.groups.retired();
             let group = self.group_of(sequence);
             if !self.placement().take_records(group) {
                 return;
@@ -571,9 +571,9 @@ impl Tier {
             let end = group.position() + self.geometry.summary_frames() + group.pages();
             // Before the memory is given to another group: readers that come from now on ask flash.
             planted::inside("retire: records taken");
-            control.staged_from.set(end);
+            control.ends.left_memory(end);
             planted::inside("retire: staging end moved");
-            control.retired.set(sequence + 1);
+            control.groups.one_left();
             group.leaves_memory();
         }
     }

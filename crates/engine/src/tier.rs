@@ -121,7 +121,7 @@ impl<'r> Seen<'r> {
         slotted: Slotted,
         found: Option<(u32, &'r Entry)>,
     ) -> Self {
-        let position = found.map_or(0, |(frame, _)| control.position_of(frame));
+        let position = found.map_or(0, |(frame, _)| control.ends.position_of(frame));
         let (state, checksum) = found.map_or((0, 0), |(_, entry)| (entry.state(), entry.checksum()));
         // The token is as old as the miss: a change after the one makes the other stale.
         let changes = if found.is_none() { directory.changes(slotted) } else { 0 };
@@ -201,7 +201,7 @@ impl Tier {
     /// The position at which a frame's content was appended: the only one on that frame within the
     /// last revolution. Only for frames whose entry is linked, under the lock of its shard.
     pub(crate) fn position_of(&self, frame: u32) -> u64 {
-        self.control().position_of(frame)
+        self.control().ends.position_of(frame)
     }
 
     /// Takes a page that leaves the host's memory (the paper's Algorithm 1, section 4.3).
@@ -438,7 +438,7 @@ impl Tier {
         }
         let home = placed!(self, placement => placement.hit(frame));
         let position = seen.position;
-        if position >= self.control().staged_from.get() {
+        if position >= self.control().ends.staged_from() {
             self.count(Event::HitInMemory);
             // If its group left memory between the two looks, flash has it.
             let state =
@@ -463,7 +463,7 @@ impl Tier {
     #[inline(never)]
     pub(crate) fn copy_staged(&self, position: u64, state: u32, out: &mut [u8]) -> bool {
         let control = self.control();
-        if position < control.staged_from.get() || state & HOMED != 0 {
+        if position < control.ends.staged_from() || state & HOMED != 0 {
             return false;
         }
         for slot in self.staging_groups() {
@@ -476,7 +476,7 @@ impl Tier {
                 // The memory may have been given to another group since `group` was read: then the slot has
                 // another position, and neither the number of pages nor what was copied need
                 // be those of the group that is asked for.
-                let by_end = planted::is(Bug::StagedGroupMixed) && position >= control.staged_from.get();
+                let by_end = planted::is(Bug::StagedGroupMixed) && position >= control.ends.staged_from();
                 return slot.position() == group || by_end || planted::is(Bug::StagedCopyUnconfirmed);
             }
         }
@@ -496,7 +496,7 @@ impl Tier {
         if !holds && !planted::is(Bug::ReadUnconfirmed) {
             return false;
         }
-        self.control().front.get() <= page.position.0 || planted::is(Bug::ReadUnconfirmed)
+        self.control().ends.front() <= page.position.0 || planted::is(Bug::ReadUnconfirmed)
     }
 
     pub(crate) fn state_at(&self, position: Position) -> u32 {

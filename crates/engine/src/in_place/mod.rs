@@ -464,13 +464,13 @@ impl InPlace<'_> {
     fn orphans_leave(&self, front: u64, end: u64) {
         let homes = &self.homes;
         let control = self.control();
-        let end = end.min(control.forgotten_end.get());
+        let end = end.min(control.passed.forgotten_end());
         if front >= end {
             return;
         }
         // The next to be closed: one that waits to be written has taken the front along as it was.
         let open = control.open.get();
-        let states_it = if open == NONE { control.next_sequence.get() } else { open };
+        let states_it = if open == NONE { control.groups.next() } else { open };
         let directory = self.directory();
         let _guard = homes.lock(self.owner);
         for entry in (front..end).map(|position| self.frame_of(position)) {
@@ -490,14 +490,14 @@ impl InPlace<'_> {
     fn pass_ring_barrier(&self) {
         let control = self.control();
         let placed = self.homes.control;
-        let durable = control.flushed.get() >= placed.ring_barrier.get();
+        let durable = control.groups.flushed() >= placed.ring_barrier.get();
         if placed.ring_barrier.get() != 0 && (durable || planted::is(Bug::ReuseBeforeSuperseder)) {
-            control.releasable.set(placed.ring_barrier_end.get());
+            control.passed.may_leave(placed.ring_barrier_end.get());
             placed.ring_barrier.set(0);
         }
-        if placed.ring_barrier.get() == 0 && control.cleaned.get() > control.releasable.get() {
-            placed.ring_barrier_end.set(control.cleaned.get());
-            placed.ring_barrier.set(control.next_sequence.get());
+        if placed.ring_barrier.get() == 0 && control.passed.cleaned() > control.passed.releasable() {
+            placed.ring_barrier_end.set(control.passed.cleaned());
+            placed.ring_barrier.set(control.groups.next());
         }
     }
 
@@ -506,12 +506,12 @@ impl InPlace<'_> {
     pub(crate) fn front_wanted_for_homes(&self) -> u64 {
         let homes = &self.homes;
         let enough = homes.slots.is_some() || homes.coming() >= self.homes_enough();
-        if enough || planted::is(Bug::OrphansKeepHomes) { 0 } else { self.control().forgotten_end.get() }
+        if enough || planted::is(Bug::OrphansKeepHomes) { 0 } else { self.control().passed.forgotten_end() }
     }
 
     /// The newest group that exists: all records appended so far are in it or before it.
     fn newest_group(&self) -> u64 {
-        self.control().next_sequence.get().saturating_sub(1)
+        self.control().groups.next().saturating_sub(1)
     }
 
     /// Homes whose time in LIMBO is over. Under the control lock.
@@ -527,7 +527,7 @@ impl InPlace<'_> {
         while placed.limbo_first.get() < placed.limbo_end.get() {
             let limbo = &homes.limbo[(placed.limbo_first.get() % homes.limbo.len() as u64) as usize];
             let home = limbo.home.load(Relaxed);
-            let superseded = limbo.sequence.get() < control.flushed.get();
+            let superseded = limbo.sequence.get() < control.groups.flushed();
             let waits = !superseded || homes.slots.is_some_and(|slots| !slots.is_clear(home));
             if waits && !planted::is(Bug::HomeReusedEarly) {
                 break;

@@ -351,7 +351,7 @@ impl Ends for InPlace<'_> {
     fn summaries_left(&self) -> u64 {
         let Some(journal) = &self.geometry.journal else { return u64::MAX };
         let control = self.control();
-        let kept = control.next_sequence.get() - control.segments.durable_sequence();
+        let kept = control.groups.next() - control.segments.durable_sequence();
         journal.groups.saturating_sub(kept)
     }
 

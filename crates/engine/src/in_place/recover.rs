@@ -32,7 +32,7 @@ impl InPlace<'_> {
             home.rank.store(index as u32, Relaxed);
             home.of_rank.store(index as u32, Relaxed);
         }
-        for position in control.front.get()..control.rear.get() {
+        for position in control.ends.front()..control.ends.rear() {
             let entry = self.frame_of(position);
             let state = directory.state(entry);
             if state & VALID == 0 {

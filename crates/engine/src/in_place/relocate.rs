@@ -21,7 +21,7 @@ impl InPlace<'_> {
         if !rests || control.drain.is_marking() {
             return false;
         }
-        let position = control.cleaned.get();
+        let position = control.passed.cleaned();
         if !self.front_wanted(position) {
             return false;
         }

@@ -173,7 +173,7 @@ impl InPlace<'_> {
         let entry = homes.home(home).entry.load(Relaxed);
         let state = self.directory().state(entry);
         let position = self.position_of(entry);
-        let durable = position < self.control().staged_from.get() || state & HOMED != 0;
+        let durable = position < self.control().ends.staged_from() || state & HOMED != 0;
         match () {
             () if !durable => Step::Wait,
             () if needs_disk(state) => Step::Write(position),

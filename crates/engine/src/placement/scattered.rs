@@ -87,8 +87,7 @@ impl<'t> Scattered<'t> {
     /// The frame of an entry is free when the group is durable that is open, or opened next.
     fn give_up(&self, entry: u32) {
         let control = self.control();
-        let states_it =
-            if control.open.get() == NONE { control.next_sequence.get() } else { control.open.get() };
+        let states_it = if control.open.get() == NONE { control.groups.next() } else { control.open.get() };
         let mut lists = self.lists();
         if let Some(frame) = lists.of_entry.remove(&entry) {
             match self.places.hasty {
@@ -231,7 +230,7 @@ impl Placement for Scattered<'_> {
     }
 
     fn groups_durable(&self) {
-        let durable = self.control().flushed.get();
+        let durable = self.control().groups.flushed();
         let lists = &mut *self.lists();
         let (free, leaving) = lists.leaving.iter().partition(|(states_it, _)| *states_it < durable);
         let free: Vec<(u64, u32)> = free;

@@ -191,7 +191,7 @@ impl Watched {
         }
         let directory = host.tier.directory();
         for entry in 0..host.tier.geometry.entries() as u32 {
-            let flash_has = host.tier.position_of(entry) < host.tier.control().staged_from.get()
+            let flash_has = host.tier.position_of(entry) < host.tier.control().ends.staged_from()
                 || directory.state(entry) & HOMED != 0;
             let lies_there =
                 host.tier.geometry.offset_of_frame(host.tier.placement().frame_at(entry)) == offset;
@@ -226,7 +226,7 @@ impl Watched {
 
     /// A flush is done: so are the groups that it covers.
     fn note_durable(&mut self) {
-        let flushed = self.host.tier.control().flushed.get();
+        let flushed = self.host.tier.control().groups.flushed();
         let rest = self.written.split_off(&flushed);
         for (record, place) in std::mem::replace(&mut self.written, rest).into_values().flatten() {
             match (record.kind, place) {

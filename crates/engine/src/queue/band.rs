@@ -7,11 +7,11 @@ impl Queue<'_> {
     /// Whether the disk is to be synced now; notes what the sync will cover. Under the control lock.
     pub(super) fn take_sync_of_band(&self) -> bool {
         let control = self.control();
-        let cleaned = control.cleaned.get();
-        let releasable = control.releasable.get();
+        let cleaned = control.passed.cleaned();
+        let releasable = control.passed.releasable();
         let band = cleaned - releasable;
         // Short bands are worth a sync only when nothing else can leave.
-        let short = band > 0 && releasable == control.front.get() && self.pressing();
+        let short = band > 0 && releasable == control.ends.front() && self.pressing();
         let wanted = band >= self.geometry.config().band_frames || short;
         // A drain does not wait for a barrier that may be far away: its sync covers the band before it as
         // well.
@@ -21,8 +21,8 @@ impl Queue<'_> {
         }
         // The barrier: every group that exists now, the open one included. Without a band nothing waits.
         let existing = match planted::is(Bug::BarrierWithoutOpenGroup) {
-            true => control.composed.get(),
-            false => control.next_sequence.get(),
+            true => control.groups.composed(),
+            false => control.groups.next(),
         };
         let barrier = if band == 0 { 0 } else { existing };
         control.disk_sync.take(cleaned, barrier);
@@ -34,15 +34,15 @@ impl Queue<'_> {
     /// The front may follow if everything that must be durable first is. Under the control lock.
     pub(super) fn pass_sync_barrier(&self) {
         let control = self.control();
-        let durable = control.flushed.get() >= control.disk_sync.barrier();
+        let durable = control.groups.flushed() >= control.disk_sync.barrier();
         let ready = durable || planted::is(Bug::ReuseBeforeSuperseder);
         if control.disk_sync.is_at_barrier() && ready {
             let covered = if planted::is(Bug::SyncCoversLaterWrites) {
-                control.cleaned.get()
+                control.passed.cleaned()
             } else {
                 control.disk_sync.end()
             };
-            control.releasable.set(covered);
+            control.passed.may_leave(covered);
             planted::inside("barrier: passed");
             control.disk_sync.over();
         }

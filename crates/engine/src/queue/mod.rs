@@ -68,7 +68,7 @@ impl Placement for Queue<'_> {
     #[inline(always)]
     fn work(&self) -> u64 {
         let control = self.control();
-        control.next_sequence.get() * 2 + u64::from(control.open.get() == NONE)
+        control.groups.next() * 2 + u64::from(control.open.get() == NONE)
     }
 
     #[inline(always)]
@@ -192,13 +192,13 @@ impl Placement for Queue<'_> {
 
     fn is_filling(&self) -> bool {
         let control = self.control();
-        let held = control.rear.get() - control.front.get();
+        let held = control.ends.rear() - control.ends.front();
         held + self.geometry.ready_frames + self.geometry.config().ahead_frames + self.geometry.lane_frames()
             < self.frames_allowed()
     }
 
     fn round(&self) -> (u64, u64) {
-        (self.control().rear.get(), self.frames_wanted())
+        (self.control().ends.rear(), self.frames_wanted())
     }
 
     fn may_make_room(&self) -> bool {
@@ -263,7 +263,7 @@ impl Ends for Queue<'_> {
 
     /// The front may follow up to `releasable` because a sync has covered every disk write before it.
     fn is_synced(&self, position: u64) -> bool {
-        position < self.control().releasable.get()
+        position < self.control().passed.releasable()
     }
 
     /// Invariant 9: the groups that recovery would have to scan keep their frames.
