@@ -20,8 +20,8 @@ use std::fmt;
 use crate::control::Control;
 #[cfg(feature = "planted")]
 use crate::format::Age;
-use crate::lane::PLACE_BITS;
 use crate::planted::{self, Bug};
+use crate::stage_out::pages::PLACE_BITS;
 use crate::tier::Tier;
 
 /// Bits of a position: with its place in the lane it makes one word (`lane`).

@@ -9,20 +9,20 @@ use std::mem::offset_of;
 use mezzanine_ground::lock::SpinLock;
 use mezzanine_ground::region::Word;
 
-use crate::bad_frames::BadFrames;
-use crate::batch::{Batch, FrontWait};
 use crate::checkpoint::Drain;
-use crate::disk_sync::DiskSync;
-use crate::ends::{Ends, Passed};
 use crate::failure::Latch;
-use crate::flush::Flush;
-use crate::group::Groups;
+use crate::groups::ends::{Ends, Passed};
+use crate::groups::flush::Flush;
+use crate::groups::group::Groups;
+use crate::groups::release::Release;
+use crate::groups::resize::Resize;
+use crate::groups::segments::Segments;
 use crate::log::HostLog;
-use crate::pull::Pull;
-use crate::refused::Refusals;
-use crate::release::Release;
-use crate::resize::Resize;
-use crate::segments::Segments;
+use crate::stage_out::bad_frames::BadFrames;
+use crate::stage_out::batch::{Batch, FrontWait};
+use crate::stage_out::disk_sync::DiskSync;
+use crate::stage_out::pull::Pull;
+use crate::stage_out::refused::Refusals;
 use crate::statistics::Counters;
 
 /// No staging group is open.

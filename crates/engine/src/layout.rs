@@ -4,14 +4,14 @@ use mezzanine_ground::counters::{STRIPES, Stripe};
 use mezzanine_ground::region::{REGION_ALIGNMENT, arrayed};
 
 use crate::attach::HEADER_BYTES;
-use crate::bucket::{Bucket, PAGES_PER_BUCKET};
 use crate::config::Geometry;
 use crate::control::Control;
+use crate::directory::bucket::{Bucket, PAGES_PER_BUCKET};
+use crate::directory::returning::Returning;
 use crate::directory::{COUNTERS_PER_SHARD, ChangeCounter, Entry, Shard};
-use crate::drops::Drops;
-use crate::group::StagingGroup;
+use crate::forget::drops::Drops;
+use crate::groups::group::StagingGroup;
 use crate::in_place::PlacedLayout;
-use crate::returning::Returning;
 
 // What is gone to most often.
 arrayed!(Control = 0, Shard = 1, ChangeCounter = 2, Bucket = 3, Entry = 4);

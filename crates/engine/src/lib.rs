@@ -47,62 +47,32 @@ mod ids;
 mod config;
 
 mod designs;
-mod disk_sync;
 
 mod layout;
 
 mod bounds;
 
-mod ring;
-
-mod resize;
+pub mod format;
 
 mod blank;
 
-mod control;
+mod attach;
 
-mod ends;
+mod control;
 
 mod statistics;
 
-pub mod format;
+mod page_memory;
 
 mod tier;
 
 mod mode;
 
-mod group;
-
-mod staging;
-
-mod bucket;
-
 mod directory;
 
 mod forget;
 
-mod drops;
-
-mod returning;
-
-mod log;
-
-mod batch;
-
-mod lane;
-
-mod refused;
-
-mod stage_out;
-
-mod unreadable;
-
-mod bad_frames;
-
-mod room;
-
-mod release;
-mod reread;
+mod groups;
 
 mod placement;
 
@@ -110,32 +80,18 @@ mod queue;
 
 mod in_place;
 
-mod checkpoint;
-
-mod pull;
-
-mod metadata;
-
-mod references;
-
-mod segments;
-
 mod jobs;
 
-mod completion;
+mod stage_out;
+
+mod checkpoint;
 
 mod failure;
-mod flush;
+
+mod log;
 
 mod recovery;
 
-mod replay;
-
-mod attach;
-
-mod drain;
-
-mod page_memory;
 mod pages;
 
 mod check;
@@ -145,14 +101,16 @@ pub mod planted;
 pub use attach::{AttachError, REGION_VERSION};
 pub use blank::Blank;
 pub use bounds::UsedUp;
+pub use checkpoint::drain::{DirtyPage, DrainCursor};
 pub use checkpoint::{DrainBusy, DrainScope, DrainState, DrainTicket, Mark};
 pub use config::{
     Admission, ConfigError, Design, FRAMES_MAX, GROUP_PAGES_MAX, Geometry, PAGE_SIZE_MAX, PAGE_SIZE_MIN,
     Placement, STAGING_GROUPS_MAX, SyncMode, TierConfig,
 };
-pub use drain::{DirtyPage, DrainCursor};
+pub use directory::returning::Returning;
 pub use failure::{Failure, Poisoned};
 pub use format::{LogPosition, RedoPoint};
+pub use groups::{SyncState, SyncTicket};
 pub use ids::{IdRange, PAGE_ID_BYTES, PageId, Position};
 pub use in_place::DiskMark;
 pub use jobs::{
@@ -164,8 +122,6 @@ pub use pages::{HeldPage, PageCursor};
 pub use recovery::{
     ReadError, ReadFlash, Recovered, RecoveryError, RecoveryReport, WriteFlash, read_patiently,
 };
-pub use returning::Returning;
-pub use staging::{SyncState, SyncTicket};
+pub use stage_out::unreadable::given_up_page;
 pub use statistics::Statistics;
 pub use tier::{FlashPage, Lookup, NoRoom, StageIn, StageKind, Tier, Token};
-pub use unreadable::given_up_page;

@@ -9,21 +9,21 @@ use mezzanine_ground::counters::{self, STRIPES, Stripe};
 use mezzanine_ground::interleave::spin;
 use mezzanine_ground::region::Region;
 
-use crate::bucket::Bucket;
 use crate::checkpoint::{Mark, Oldest};
 use crate::config::{Admission, Geometry, SyncMode};
 use crate::control::Control;
+use crate::directory::bucket::Bucket;
 use crate::directory::{
     ATTEMPTS, COUNTERS_PER_SHARD, ChangeCounter, DIRTY, Directory, Entry, HOMED, REFERENCED, Shard, Slotted,
     WRITTEN, dirty_since,
 };
 use crate::format::RecordKind;
-use crate::group::StagingGroup;
+use crate::groups::group::StagingGroup;
+use crate::groups::{Replaced, Reserve};
 use crate::ids::{PageId, Position};
 use crate::layout::NOTE_BYTES;
 use crate::placement::{Placement as _, QueuePlacement, placed};
 use crate::planted::{self, Bug};
-use crate::staging::{Replaced, Reserve};
 use crate::statistics::{Event, Statistics};
 
 /// A flash tier in a region. Cheap to share: every method takes `&self` and may run on any thread.

@@ -8,7 +8,7 @@ const HEADER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../postgres/mezzan
 
 /// The files of the interface, in the order in which `abi.rs` names them.
 fn sources() -> Vec<PathBuf> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/abi.rs");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/abi/mod.rs");
     let text = std::fs::read_to_string(&root).expect("abi.rs can be read");
     let parts = text.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(';'));
     let parts: Vec<_> = parts.map(|part| root.with_extension("").join(part).with_extension("rs")).collect();
@@ -23,7 +23,7 @@ fn generated(documentation: bool) -> String {
     let config = cbindgen::Config {
         language: cbindgen::Language::C,
         include_guard: Some("MEZZ_FFI_H".into()),
-        header: Some("/* Generated from crates/ffi/src/abi.rs: see tests/header.rs there. */".into()),
+        header: Some("/* Generated from crates/ffi/src/abi/mod.rs: see tests/header.rs there. */".into()),
         sys_includes: ["stdbool.h", "stddef.h", "stdint.h"].map(String::from).to_vec(),
         no_includes: true,
         style: cbindgen::Style::Both,

@@ -5,8 +5,8 @@ use super::geometry::{Journal, SEGMENTS_OFFSET};
 use super::{ConfigError, FRAMES_MAX, Geometry, PlacedGeometry, RESERVED_GROUPS, SlotGeometry, TierConfig};
 use crate::designs::{self, InPlace};
 use crate::format::{RECORD_BYTES, SEGMENT_HEADER_BYTES, SUMMARY_HEADER_BYTES};
+use crate::groups::references::share_frames;
 use crate::layout::Layout;
-use crate::references::share_frames;
 
 /// How many pages of so many places may be lost at a time (`unreadable`).
 pub(crate) fn lost_max(places: u64) -> u64 {

@@ -16,9 +16,9 @@ use super::fields::{Reader, Visitor, Writer};
 use super::{FORMAT_VERSION, FORMAT_VERSION_DRAINED, FormatError, Nonce, Nonces, plausible, version_of};
 use crate::bounds::Bound;
 use crate::config::{Admission, Design, Geometry, SyncMode, TierConfig};
+use crate::groups::ring::Ring;
 use crate::planted::{self, Bug};
 use crate::recovery::{ReadError, ReadFlash, WriteFlash, read_superblocks};
-use crate::ring::Ring;
 
 /// Bytes of one copy.
 pub const SUPERBLOCK_BYTES: usize = 4096;

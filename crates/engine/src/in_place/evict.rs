@@ -3,12 +3,12 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Homes, InPlace, LEAVING, USED};
-use crate::batch::Load;
 use crate::directory::{DIRTY, VALID};
+use crate::groups::Reserve;
 use crate::ids::IdRange;
 use crate::placement::{Step, Tried};
 use crate::planted::{self, Bug};
-use crate::staging::Reserve;
+use crate::stage_out::batch::Load;
 
 /// What became of a page that the policy has named.
 #[derive(Clone, Copy, PartialEq, Eq)]

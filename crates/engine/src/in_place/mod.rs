@@ -68,13 +68,13 @@ use mezzanine_ground::lock::{Guard, SpinLock};
 use mezzanine_ground::region::{Region, Word, shared};
 use mezzanine_ground::replacement::{Order, PageKey};
 
-use crate::bad_frames::BAD_MAX;
 use crate::config::PlacedGeometry;
 use crate::control::NONE;
 use crate::directory::VALID;
 use crate::ids::PageId;
 use crate::placement::Version;
 use crate::planted::{self, Bug};
+use crate::stage_out::bad_frames::BAD_MAX;
 use crate::tier::Tier;
 
 pub(crate) const FREE: u32 = 0;

@@ -4,12 +4,12 @@
 use super::InPlace;
 use crate::directory::{LOST, LockedShard, VALID};
 use crate::format::{GroupSummary, Record, RecordKind};
-use crate::group::StagingGroup;
+use crate::groups::group::StagingGroup;
 use crate::ids::PageId;
-use crate::lane::LanePage;
-use crate::placement::{Ends, FlashWrite, Placement, Step, Tried, Version};
+use crate::placement::{QueueRules, FlashWrite, Placement, Step, Tried, Version};
+use crate::stage_out::pages::LanePage;
+use crate::stage_out::unreadable::Carried;
 use crate::tier::FlashPage;
-use crate::unreadable::Carried;
 
 impl Placement for InPlace<'_> {
     fn frame_at(&self, entry: u32) -> u32 {
@@ -306,7 +306,7 @@ impl Placement for InPlace<'_> {
     }
 }
 
-impl Ends for InPlace<'_> {
+impl QueueRules for InPlace<'_> {
     /// Nothing goes to disk at the front, so nothing is gained by going there early.
     fn frames_ahead(&self) -> u64 {
         self.geometry.ready_frames
@@ -343,7 +343,7 @@ impl Ends for InPlace<'_> {
         false
     }
 
-    /// Summaries lie elsewhere: see [`Ends::summaries_left`].
+    /// Summaries lie elsewhere: see [`QueueRules::summaries_left`].
     fn scanned_from(&self) -> u64 {
         u64::MAX
     }

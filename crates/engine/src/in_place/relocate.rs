@@ -8,8 +8,8 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::InPlace;
 use crate::directory::{DIRTY, HEAD, HOMED, VALID};
 use crate::format::RecordKind;
+use crate::groups::{Replaced, Reserve};
 use crate::planted::{self, Bug};
-use crate::staging::{Replaced, Reserve};
 
 impl InPlace<'_> {
     /// Takes the group at the front of the queue of records if room is wanted there; the lane rests

@@ -8,10 +8,10 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::evict::Leave;
 use super::{Homes, InPlace, LEAVING, NEVER_WRITTEN, USED};
-use crate::batch::Load;
 use crate::directory::{DIRTY, DRAINED, HOMED, VALID, WRITTEN, needs_disk};
-use crate::lane::LanePage;
 use crate::planted::{self, Bug};
+use crate::stage_out::batch::Load;
+use crate::stage_out::pages::LanePage;
 
 /// What there is to be done for a page.
 enum Step {

@@ -11,7 +11,7 @@
 //!
 //! [`Placement`] speaks of *entries*, under which the directory has a page, of *frames*, in which it lies on
 //! flash, and of numbers of groups. It knows no front and no position: a placement whose frames become free
-//! in any order has none. [`Ends`] is what the queue of groups asks besides, which both siblings have.
+//! in any order has none. [`QueueRules`] is what the queue of groups asks besides, which both siblings have.
 //!
 //! What every stage-in and lookup goes through is written once and compiled for each placement
 //! ([`placed!`](crate::placement::placed)), so that the one does not pay for the other; everything else goes
@@ -28,13 +28,13 @@ use std::ops::Deref;
 
 use crate::directory::LockedShard;
 use crate::format::{Record, RecordKind};
-use crate::group::StagingGroup;
+use crate::groups::group::StagingGroup;
 use crate::ids::PageId;
 use crate::in_place::InPlace;
-use crate::lane::LanePage;
 use crate::queue::Queue;
+use crate::stage_out::pages::LanePage;
+use crate::stage_out::unreadable::Carried;
 use crate::tier::{FlashPage, Tier};
-use crate::unreadable::Carried;
 
 /// What a placement does without I/O when it is asked for work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -306,7 +306,7 @@ pub(crate) trait Placement {
 
 /// What the queue of groups asks of a placement: its front moves for frames and pages, and groups are put
 /// between frames that nothing is written to.
-pub(crate) trait Ends {
+pub(crate) trait QueueRules {
     /// Frames that are to be clean ahead of the rear.
     fn frames_ahead(&self) -> u64;
 
@@ -363,9 +363,9 @@ pub(crate) trait Ends {
 }
 
 /// Both, as the queue of groups is used by a placement.
-pub(crate) trait QueuePlacement: Placement + Ends {}
+pub(crate) trait QueuePlacement: Placement + QueueRules {}
 
-impl<P: Placement + Ends> QueuePlacement for P {}
+impl<P: Placement + QueueRules> QueuePlacement for P {}
 
 /// The placement of a tier.
 #[expect(clippy::large_enum_variant, reason = "it is made for one call, where it is used")]

@@ -8,16 +8,16 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{Ends, FlashWrite, Placement, Step, Tried, Version};
+use super::{QueueRules, FlashWrite, Placement, Step, Tried, Version};
 use crate::control::NONE;
 use crate::directory::LockedShard;
 use crate::format::{GroupSummary, Record, RecordKind};
-use crate::group::StagingGroup;
+use crate::groups::group::StagingGroup;
 use crate::ids::PageId;
-use crate::lane::LanePage;
 use crate::queue::Queue;
+use crate::stage_out::pages::LanePage;
+use crate::stage_out::unreadable::Carried;
 use crate::tier::{FlashPage, Tier};
-use crate::unreadable::Carried;
 
 /// What a tier of this placement has beside its region.
 #[derive(Debug)]
@@ -315,7 +315,7 @@ impl Placement for Scattered<'_> {
     }
 }
 
-impl Ends for Scattered<'_> {
+impl QueueRules for Scattered<'_> {
     fn frames_ahead(&self) -> u64 {
         self.queue.frames_ahead()
     }

@@ -1,7 +1,7 @@
 //! Groups are put between frames that could not be read: see `bad_frames`.
 
 use crate::format::RecordKind;
-use crate::group::StagingGroup;
+use crate::groups::group::StagingGroup;
 use crate::planted::{self, Bug};
 use crate::queue::Queue;
 

@@ -15,13 +15,13 @@ use std::ops::Deref;
 use crate::control::NONE;
 use crate::directory::LockedShard;
 use crate::format::{Record, RecordKind};
-use crate::group::StagingGroup;
+use crate::groups::group::StagingGroup;
 use crate::ids::PageId;
-use crate::lane::LanePage;
-use crate::placement::{Ends, FlashWrite, Placement, Step, Tried, Version};
+use crate::placement::{QueueRules, FlashWrite, Placement, Step, Tried, Version};
 use crate::planted::{self, Bug};
+use crate::stage_out::pages::LanePage;
+use crate::stage_out::unreadable::Carried;
 use crate::tier::{FlashPage, Tier};
-use crate::unreadable::Carried;
 
 /// See the module.
 #[derive(Clone, Copy)]
@@ -232,7 +232,7 @@ impl Placement for Queue<'_> {
     fn check(&self) {}
 }
 
-impl Ends for Queue<'_> {
+impl QueueRules for Queue<'_> {
     /// Those that are needed, and more while the disk is idle anyway.
     fn frames_ahead(&self) -> u64 {
         let idle = self.control().disk_idle.get();

@@ -1,9 +1,9 @@
 //! Room at the rear that is kept for names, and taken by bad frames: see `room`.
 
-use crate::bad_frames::BAD_MAX;
 use crate::config::SyncMode;
 use crate::planted::{self, Bug};
 use crate::queue::Queue;
+use crate::stage_out::bad_frames::BAD_MAX;
 
 impl Queue<'_> {
     /// Frames that a queue has beyond those with which it can just work: half of them for names, half for

@@ -6,7 +6,7 @@ use super::ahead::TOGETHER_MAX;
 use super::{Chain, Found, RecoveryError, Scan, damaged, reads_of_wrong};
 use crate::directory::GroupHead;
 use crate::format::{GroupSummary, RECORD_BYTES, Record, RecordKind, SUMMARY_MAGIC, TierState};
-use crate::metadata::RetiringGroup;
+use crate::groups::metadata::RetiringGroup;
 use crate::planted::{self, Bug};
 use crate::tier::Tier;
 

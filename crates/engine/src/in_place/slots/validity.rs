@@ -6,7 +6,7 @@ use super::Slots;
 use crate::directory::Directory;
 use crate::failure::Failure;
 use crate::format::{RECORD_BYTES, Record, RecordKind, SUMMARY_HEADER_BYTES, SlotEntry};
-use crate::group::StagingGroup;
+use crate::groups::group::StagingGroup;
 use crate::ids::PageId;
 use crate::in_place::{Homes, InPlace, USED};
 use crate::planted::{self, Bug};

@@ -20,8 +20,8 @@ use mezzanine_ground::region::Word;
 use crate::config::RESERVED_GROUPS;
 use crate::control::NONE;
 use crate::directory::VALID;
+use crate::groups::Reserve;
 use crate::planted::{self, Bug};
-use crate::staging::Reserve;
 use crate::tier::Tier;
 
 /// Groups released in one go: entries are unlinked between two looks at what is needed.

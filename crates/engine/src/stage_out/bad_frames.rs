@@ -14,7 +14,7 @@
 
 use mezzanine_ground::region::{Word, shared};
 
-use crate::group::StagingGroup;
+use crate::groups::group::StagingGroup;
 use crate::planted::{self, Bug};
 use crate::tier::Tier;
 

@@ -4,14 +4,16 @@
 //! thread may do so; several may at once. A job carries all it needs. Jobs of an owner that has died
 //! are handed out again after [`Tier::abandon`] (invariant 12).
 
-use crate::batch::{Load, Stage};
+pub(crate) mod completion;
+
 use crate::checkpoint::Sweep;
 use crate::failure::Failure;
 use crate::ids::PageId;
 use crate::page_memory::slot_blocks;
 use crate::placement::{Step, Tried};
 use crate::planted::{self, Bug};
-use crate::reread::NOT_AGAIN;
+use crate::stage_out::batch::{Load, Stage};
+use crate::stage_out::reread::NOT_AGAIN;
 use crate::tier::Tier;
 use std::collections::BTreeSet;
 use std::marker::PhantomData;

@@ -13,8 +13,8 @@
 
 use crate::control::NONE;
 use crate::failure::Failure;
+use crate::groups::segments::SegmentBuffer;
 use crate::planted::{self, Bug};
-use crate::segments::SegmentBuffer;
 use crate::tier::Tier;
 
 impl Tier {

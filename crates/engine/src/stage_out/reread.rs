@@ -16,12 +16,12 @@
 //! So a page counts as unreadable only if the device answered between the two reads of it and after the
 //! second one.
 
-use crate::batch::Load;
 use crate::config::{PAGE_SIZE_MIN, PROBES, probes_asked};
 use crate::directory::GroupHead;
 use crate::format::{GroupSummary, SUPERBLOCK_BYTES};
-use crate::lane::LanePage;
 use crate::planted::{self, Bug};
+use crate::stage_out::batch::Load;
+use crate::stage_out::pages::LanePage;
 use crate::tier::Tier;
 
 /// Nothing of the lane is read again.

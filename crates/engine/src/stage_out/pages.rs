@@ -18,12 +18,12 @@
 
 use mezzanine_ground::region::Word;
 
-use crate::batch::{Load, Stage};
 use crate::config::{GROUP_PAGES_MAX, LANE_GROUPS_MAX};
 use crate::directory::{GroupHead, VALID, WRITTEN, needs_disk};
 use crate::failure::Failure;
 use crate::ids::{IdRange, PageId};
 use crate::planted::{self, Bug};
+use crate::stage_out::batch::{Load, Stage};
 use crate::tier::Tier;
 
 /// A page in the lane: where it was appended, and its place in the lane's buffer, in frames.

@@ -53,7 +53,7 @@ const WRITING: u64 = 2;
 /// Slots in a block.
 const PER_BLOCK: u32 = (SLOT_BLOCK_BYTES / SLOT_BYTES) as u32;
 
-/// Ends of the lists, and what is under way.
+/// QueueRules of the lists, and what is under way.
 #[repr(C, align(64))]
 struct SlotControl {
     /// Changed blocks that were listed, taken by a job, written; those that the flush under way covers, and

@@ -24,10 +24,10 @@ use crate::directory::{
     DIRTY, GroupHead, HEAD, HOMED, LOST, LockedShard, REFERENCED, VALID, WRITTEN, is_lost, needs_disk,
 };
 use crate::format::{Record, RecordKind};
+use crate::groups::Reserve;
 use crate::ids::{IdRange, PageId, Position};
-use crate::lane::LanePage;
 use crate::planted::{self, Bug};
-use crate::staging::Reserve;
+use crate::stage_out::pages::LanePage;
 use crate::tier::{FlashPage, NoRoom, Tier};
 
 /// Fills the frame of a page that is lost.

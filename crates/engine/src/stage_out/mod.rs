@@ -8,17 +8,33 @@
 //! that read the front. Dirty ones are written to disk. Then the groups are *cleaned*; their frames leave
 //! later (see `release`).
 
+pub(crate) mod batch;
+
+pub(crate) mod pages;
+
+pub(crate) mod refused;
+
+pub(crate) mod unreadable;
+
+pub(crate) mod reread;
+
+pub(crate) mod bad_frames;
+
+pub(crate) mod disk_sync;
+
+pub(crate) mod pull;
+
 use crate::config::Design;
 use crate::directory::{
     DIRTY, GroupHead, HEAD, REFERENCED, VALID, WRITTEN, dirty_since, is_lost, needs_disk,
 };
 use crate::format::{GroupSummary, Record, RecordKind};
-use crate::lane::LanePage;
+use crate::groups::Reserve;
 use crate::planted::{self, Bug};
-use crate::refused::Again;
-use crate::staging::Reserve;
+use crate::stage_out::pages::LanePage;
+use crate::stage_out::refused::Again;
+use crate::stage_out::unreadable::Unread;
 use crate::tier::Tier;
-use crate::unreadable::Unread;
 
 impl Tier {
     pub(crate) fn page_position(&self, first: u64, page: u64) -> u64 {

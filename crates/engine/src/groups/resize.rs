@@ -27,8 +27,8 @@ use mezzanine_ground::region::{StateWord, Word, states};
 use crate::config::{ConfigError, RESERVED_GROUPS, TierConfig};
 use crate::control::NONE;
 use crate::format::Superblock;
+use crate::groups::ring::Ring;
 use crate::planted::{self, Bug};
-use crate::ring::Ring;
 use crate::tier::Tier;
 
 states! {

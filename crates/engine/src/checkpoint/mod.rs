@@ -18,17 +18,19 @@
 //!   jobs. So the drain ends however often a page is evicted.
 //! - WRITTEN: the disk is synced once more, then what the drain wrote counts as clean.
 
+pub(crate) mod drain;
+
 use mezzanine_ground::region::{StateWord, Word, states};
 
-use crate::batch::Load;
 use crate::control::NONE;
 use crate::directory::{DIRTY, DRAINED, SINCE_MAX, VALID, WRITTEN, is_lost, needs_disk, since};
 use crate::format::{RedoPoint, Superblock};
 use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
-use crate::lane::LanePage;
 use crate::planted::{self, Bug};
+use crate::stage_out::batch::Load;
+use crate::stage_out::pages::LanePage;
+use crate::stage_out::unreadable::Unread;
 use crate::tier::Tier;
-use crate::unreadable::Unread;
 
 states! {
     /// How far a drain is that was requested.

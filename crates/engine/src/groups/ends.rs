@@ -15,7 +15,7 @@
 
 use mezzanine_ground::region::Word;
 
-use crate::ring::Ring;
+use crate::groups::ring::Ring;
 
 /// The ends that are read without the control lock, with what turns positions into frames.
 #[repr(C)]

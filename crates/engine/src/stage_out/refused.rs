@@ -23,17 +23,17 @@ use std::collections::BTreeSet;
 
 use mezzanine_ground::region::{StateWord, Word, states};
 
-use crate::batch::Load;
 use crate::control::NONE;
 use crate::directory::{HEAD, LockedShard, REFERENCED, VALID, needs_disk};
 use crate::format::{Record, RecordKind};
-use crate::group::StagingGroup;
+use crate::groups::Reserve;
+use crate::groups::group::StagingGroup;
 use crate::ids::{IdRange, PageId};
-use crate::lane::LanePage;
 use crate::planted::{self, Bug};
-use crate::staging::Reserve;
+use crate::stage_out::batch::Load;
+use crate::stage_out::pages::LanePage;
+use crate::stage_out::unreadable::version_of;
 use crate::tier::Tier;
-use crate::unreadable::version_of;
 
 states! {
     /// What stage-out does about pages that disk has refused.
@@ -350,7 +350,7 @@ impl Tier {
         let RecordKind::Page { id, checksum, .. } = kind else { return false };
         let old_frame = self.frame_of(page.position);
         let state = self.directory().state(old_frame);
-        let replaced = Some(crate::staging::Replaced { state, position: page.position });
+        let replaced = Some(crate::groups::Replaced { state, position: page.position });
         let Some(place) = self.append(kind, version, reserve, replaced) else { return false };
         // Invariant 5: no write covers the frames that its contents came from.
         assert_ne!(place.frame, old_frame, "a page would be overwritten by its own copy");

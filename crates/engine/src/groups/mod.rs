@@ -5,11 +5,31 @@
 //! each summary holds its predecessor's checksum; they may be written side by side; they become durable
 //! in their order (invariant 3) and only then leave memory.
 
+pub(crate) mod ends;
+
+pub(crate) mod ring;
+
+pub(crate) mod group;
+
+pub(crate) mod segments;
+
+pub(crate) mod metadata;
+
+pub(crate) mod references;
+
+pub(crate) mod flush;
+
+pub(crate) mod resize;
+
+pub(crate) mod release;
+
+pub(crate) mod room;
+
 use crate::config::RESERVED_GROUPS;
 use crate::control::NONE;
 use crate::directory::GroupHead;
 use crate::format::{GroupSummary, RECORD_BYTES, Record, RecordKind, SUMMARY_HEADER_BYTES};
-use crate::group::StagingGroup;
+use crate::groups::group::StagingGroup;
 use crate::ids::IdRange;
 use crate::layout::NOTE_BYTES;
 use crate::placement::{QueuePlacement, Version, placed};

@@ -8,6 +8,10 @@
 //! A frame's position needs no room in its entry: of the positions that fall on a frame only one lies
 //! within the last revolution of the queue.
 
+pub(crate) mod bucket;
+
+pub(crate) mod returning;
+
 use std::cell::Cell;
 use std::sync::atomic::{Ordering, fence};
 
@@ -15,8 +19,8 @@ use mezzanine_ground::interleave::{AtomicU32, AtomicU64};
 use mezzanine_ground::lock::{Guard, SpinLock};
 use mezzanine_ground::region::{Region, Word};
 
-use crate::bucket::{Bucket, NO_LINK, tag_of};
 use crate::config::Geometry;
+use crate::directory::bucket::{Bucket, NO_LINK, tag_of};
 use crate::ids::PageId;
 use crate::planted::{self, Bug};
 

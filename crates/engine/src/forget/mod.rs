@@ -1,5 +1,7 @@
 //! Pages that the host has written elsewhere, dropped, or found damaged: the tier forgets them (invariant 6).
 
+pub(crate) mod drops;
+
 use crate::ids::{IdRange, PageId, Position};
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};

@@ -17,6 +17,8 @@
 //! The only state that recovery changes is the region and what it returns, so it may be repeated after
 //! a crash at any point of it (invariant 9).
 
+pub(crate) mod replay;
+
 mod ahead;
 
 mod groups;
@@ -35,9 +37,9 @@ use crate::bounds::{UsedUp, can_be_opened};
 use crate::config::{ConfigError, Geometry};
 use crate::control::NONE;
 use crate::format::{LogPosition, SEGMENT_HEADER_BYTES, SegmentHeader, Superblock, TierState};
+use crate::groups::ring::Ring;
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
-use crate::ring::Ring;
 use crate::tier::Tier;
 
 use ahead::{Ahead, TOGETHER_MAX};
