@@ -24,7 +24,7 @@ use crate::planted::{self, Bug};
 use crate::stage_out::pages::PLACE_BITS;
 use crate::tier::Tier;
 
-/// Bits of a position: with its place in the lane it makes one word (`lane`).
+/// Bits of a position: with its place in the batch it makes one word (`batch`).
 pub(crate) const POSITION_BITS: u32 = 50;
 /// Bits of a version: in a page's record the rest of the word holds half of a home (`format::record`).
 pub(crate) const VERSION_BITS: u32 = 48;
@@ -39,7 +39,7 @@ const EPOCH_BITS: u32 = 31;
 
 const _: () = assert!(
     POSITION_BITS + PLACE_BITS <= u64::BITS,
-    "a word of the lane has room for a position and its place"
+    "a word of the batch has room for a position and its place"
 );
 const _: () =
     assert!(VERSION_BITS + 16 == u64::BITS, "a page's record has room for its version and half of its home");

@@ -1,5 +1,5 @@
-//! The tier's shared state outside of the directory: the queue's ends, the staging groups, the lane
-//! of stage-out, the metadata segments under construction.
+//! The tier's shared state outside of the directory: the queue's ends, the staging groups, the
+//! write-back batch, the metadata segments under construction.
 //!
 //! Everything here changes under the control lock, which is taken after a shard's lock and never
 //! before it. The words are readable without it where a comment says so.

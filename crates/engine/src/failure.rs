@@ -132,7 +132,7 @@ impl Tier {
             }
             control.segments.flush_is_abandoned();
         }
-        self.abandon_lane(dead);
+        self.abandon_batch(dead);
         self.placement().abandon(dead);
         control.release.abandon(dead);
         self.abandon_drain(dead);

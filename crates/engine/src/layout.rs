@@ -37,12 +37,12 @@ pub(crate) struct Layout {
     pub(crate) returning: usize,
     /// End position of the segment in each segment slot.
     pub(crate) segment_ends: usize,
-    /// The pages that the stage-out lane carries: position and place in its buffer.
-    pub(crate) lane_pages: usize,
+    /// The pages that the write-back batch carries: position and place in its buffer.
+    pub(crate) batch_pages: usize,
     pub(crate) segment_buffers: usize,
     /// Start of page memory.
     pub(crate) page_memory: usize,
-    pub(crate) lane_buffer: usize,
+    pub(crate) batch_buffer: usize,
     pub(crate) staging: usize,
     pub(crate) bytes: usize,
     /// Number of buckets: a multiple of that of shards.
@@ -81,12 +81,12 @@ impl Layout {
         };
         let returning = take(Returning::bytes(geometry.remembered_pages()), 64);
         let segment_ends = take(geometry.segment_slots as usize * 8, 64);
-        let lane_pages = take(geometry.lane_pages() as usize * 8, 64);
+        let batch_pages = take(geometry.batch_pages() as usize * 8, 64);
         let segments =
             if geometry.slot_directory().is_some() { 0 } else { 2 * geometry.segment_bytes as usize };
         let segment_buffers = take(segments, REGION_ALIGNMENT);
-        let lane_bytes = geometry.lane_frames() as usize * geometry.page_size();
-        let lane_buffer = take(lane_bytes, REGION_ALIGNMENT);
+        let batch_bytes = geometry.batch_frames() as usize * geometry.page_size();
+        let batch_buffer = take(batch_bytes, REGION_ALIGNMENT);
         let staging = take(staging_groups * group_bytes, REGION_ALIGNMENT);
         Self {
             control,
@@ -101,10 +101,10 @@ impl Layout {
             placed,
             returning,
             segment_ends,
-            lane_pages,
+            batch_pages,
             segment_buffers,
-            page_memory: lane_buffer,
-            lane_buffer,
+            page_memory: batch_buffer,
+            batch_buffer,
             staging,
             bytes: next.next_multiple_of(REGION_ALIGNMENT),
             buckets,

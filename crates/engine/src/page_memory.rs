@@ -20,18 +20,18 @@ impl Tier {
         unsafe { self.region.lease(memory, bytes) }
     }
 
-    /// What was read into the lane's buffer, from this place on.
-    pub(crate) fn lane_bytes(&self, place: u64, bytes: usize) -> &[u8] {
-        // SAFETY: the lane has one batch at a time, and its state says who reads, looks at or writes it: the
+    /// What was read into the batch's buffer, from this place on.
+    pub(crate) fn batch_bytes(&self, place: u64, bytes: usize) -> &[u8] {
+        // SAFETY: there is one batch at a time, and its state says who reads, looks at or writes it: the
         // buffer is filled by the one job that reads, and by nobody until the batch has ended.
-        unsafe { self.region.lease(self.lane_memory(place), bytes) }
+        unsafe { self.region.lease(self.batch_memory(place), bytes) }
     }
 
-    /// A part of the lane's buffer for the one job that reads the front to fill, which is neither copied nor
+    /// A part of the batch's buffer for the one job that reads the front to fill, which is neither copied nor
     /// cloned. No lookup goes there.
     #[allow(clippy::mut_from_ref)]
-    pub(crate) fn lane_to_fill(&self, memory: usize, bytes: usize) -> &mut [u8] {
-        // SAFETY: the lane's state makes the caller the only one who touches these bytes until the job is
+    pub(crate) fn batch_to_fill(&self, memory: usize, bytes: usize) -> &mut [u8] {
+        // SAFETY: the batch's state makes the caller the only one who touches these bytes until the job is
         // completed, and the parts that one job fills do not overlap.
         unsafe { self.region.lease_mut(memory, bytes) }
     }

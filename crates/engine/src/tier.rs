@@ -243,7 +243,7 @@ impl Tier {
         let directory = self.directory();
         let slotted = directory.slot(id);
         // The bucket comes into the processor's cache while the checksum is computed.
-        directory.announce_bucket(slotted);
+        directory.prefetch_bucket(slotted);
         let checksum = crc32c::crc32c(page);
         let shard = directory.lock(slotted, self.owner);
         let older = shard.find(id);
@@ -375,13 +375,13 @@ impl Tier {
     /// tells it twice, so that what the tier needs is in the processor's cache when its turn comes.
     #[inline]
     pub fn will_need(&self, id: &PageId) {
-        self.directory().announce(id);
+        self.directory().prefetch(id);
     }
 
     /// The same, a few hundred nanoseconds after [`Self::will_need`] and as many before the page is needed.
     #[inline]
     pub fn soon_needs(&self, id: &PageId) {
-        self.directory().announce_entry(id);
+        self.directory().prefetch_entry(id);
     }
 
     /// Finds the valid version of a page. If staging memory holds it, it is copied to `out`.

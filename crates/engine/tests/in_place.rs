@@ -2,7 +2,7 @@
 //!
 //! The tier has 24 homes, groups of two pages and staging memory for two groups. Four homes (two groups) and
 //! a band of one page are kept coming: when the 20th page has come in, four homes are free, so two pages (as
-//! many as the lane carries) have to leave.
+//! many as the batch carries) have to leave.
 #![allow(clippy::unwrap_used, missing_docs)]
 
 use std::collections::HashMap;

@@ -47,9 +47,9 @@ impl Tier {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
         let failed = self.failure().is_some();
-        let lane = control.batch.stage();
-        // After a failure no job follows, so a lane that waits for one rests as well.
-        (lane == Stage::Idle || lane == Stage::Stuck || failed) && !control.disk_sync.is_running()
+        let batch = control.batch.stage();
+        // After a failure no job follows, so a batch that waits for one rests as well.
+        (batch == Stage::Idle || batch == Stage::Stuck || failed) && !control.disk_sync.is_running()
     }
 
     /// Collects up to `max` dirty pages in the order of the queue, from `cursor` on, and moves it. An

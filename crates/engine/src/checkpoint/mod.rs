@@ -11,7 +11,7 @@
 //!   IDLE ----------------> SWEEP ---------------------> LAST ------------> WRITTEN -----------> MARKING -> IDLE
 //! ```
 //!
-//! - SWEEP: the lane takes pages of the scope in the order of the queue. A page that is superseded before it
+//! - SWEEP: the batch takes pages of the scope in the order of the queue. A page that is superseded before it
 //!   was written has its successor behind the sweep's end, which moves with it.
 //! - LAST: what still waits was staged in during the sweep. Everything is made durable, and until a waiting
 //!   page has been written it is not superseded: its stage-in finds the tier full and its caller carries out
@@ -28,7 +28,7 @@ use crate::format::{RedoPoint, Superblock};
 use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::Load;
-use crate::stage_out::pages::LanePage;
+use crate::stage_out::pages::BatchPage;
 use crate::stage_out::unreadable::Unread;
 use crate::tier::Tier;
 
@@ -65,7 +65,7 @@ pub(crate) struct Drain {
     range: [Word; 5],
     /// Frames before it have been looked at.
     cursor: Word,
-    /// Where the cursor was before the pages in the lane were listed.
+    /// Where the cursor was before the pages in the batch were listed.
     scanned: Word,
     /// Where the sweep ends.
     end: Word,
@@ -83,7 +83,7 @@ impl Drain {
         matches!(self.stage.get(), Stage::Sweep | Stage::Last)
     }
 
-    /// The pages in the lane are looked for once more.
+    /// The pages in the batch are looked for once more.
     pub(crate) fn step_back(&self) {
         self.cursor.set(self.scanned.get());
     }
@@ -135,7 +135,7 @@ impl Drain {
     }
 }
 
-/// What a drain has for the lane.
+/// What a drain has for the batch.
 pub(crate) enum Sweep {
     /// Frames to be looked at.
     Scan,
@@ -144,7 +144,7 @@ pub(crate) enum Sweep {
     Nothing,
 }
 
-/// Frames looked at before the lane can be used for something else.
+/// Frames looked at before the batch can be used for something else.
 const SCAN_FRAMES: u64 = 16 * 1024;
 
 /// Of so many drains it is known whether disk has refused pages of theirs.
@@ -344,7 +344,7 @@ impl Tier {
         true
     }
 
-    /// Whether there is a sweep for the lane to carry on with. Under the control lock.
+    /// Whether there is a sweep for the batch to carry on with. Under the control lock.
     pub(crate) fn take_drain(&self) -> Sweep {
         let control = self.control();
         let drain = &control.drain;
@@ -371,7 +371,7 @@ impl Tier {
             return Sweep::Moved;
         }
         control.batch.take(Load::Drain);
-        planted::inside("drain: lane scanning");
+        planted::inside("drain: batch scanning");
         Sweep::Scan
     }
 
@@ -401,7 +401,7 @@ impl Tier {
         control.groups.want(groups_end);
     }
 
-    /// Looks for pages of the scope from the cursor on. The lane is scanning, for the caller alone; no lock
+    /// Looks for pages of the scope from the cursor on. The batch is scanning, for the caller alone; no lock
     /// is held.
     pub(crate) fn scan_for_drain(&self) {
         let control = self.control();
@@ -410,18 +410,18 @@ impl Tier {
         let until = control.drain.end.get().min(control.ends.staged_from()).min(from + SCAN_FRAMES);
         let mut list = Vec::new();
         let mut cursor = from;
-        while cursor < until && list.len() < self.geometry.lane_pages() as usize {
+        while cursor < until && list.len() < self.geometry.batch_pages() as usize {
             let frame = self.frame_of(cursor);
             let state = directory.state(frame);
             if is_lost(state) {
                 self.drain_misses(&directory.id(frame), state);
             }
             if needs_disk(state) && self.drain_awaits(&directory.id(frame), state, cursor) {
-                list.push(LanePage { position: cursor, place: list.len() as u64 });
+                list.push(BatchPage { position: cursor, place: list.len() as u64 });
             }
             cursor += 1;
         }
-        self.set_lane_list(&list);
+        self.set_batch_list(&list);
         planted::outside("drain: scanned, cursor not moved");
         let _guard = control.lock.lock(self.owner);
         control.drain.scanned.set(from);
@@ -435,11 +435,11 @@ impl Tier {
     /// # Errors
     /// A page was not read whole, or, once that was *judged*, is one that only flash had.
     pub(crate) fn drain_was_read(&self, judged: bool) -> Result<(), Unread> {
-        let mut list: Vec<LanePage> = Vec::new();
+        let mut list: Vec<BatchPage> = Vec::new();
         // A drain needs no frame; where pages are written in place some leave theirs.
         let leaves = !self.control().batch.carries(Load::Drain);
-        for page in self.lane_list().filter(|page| self.position_needs_disk(page.position)) {
-            match self.lane_page_whole(page) {
+        for page in self.batch_list().filter(|page| self.position_needs_disk(page.position)) {
+            match self.batch_page_whole(page) {
                 true => list.push(page),
                 false if judged => match self.judge_unreadable(page.position, leaves) {
                     // It stays where it is, and is met again at the front.
@@ -451,7 +451,7 @@ impl Tier {
                 false => {}
             }
         }
-        self.set_lane_list_by_id(list);
+        self.set_batch_list_by_id(list);
         Ok(())
     }
 

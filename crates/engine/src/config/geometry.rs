@@ -2,7 +2,7 @@
 
 use mezzanine_ground::replacement::{Policy, Shape};
 
-use super::{Admission, LANE_GROUPS_MAX, SyncMode, TierConfig};
+use super::{Admission, BATCH_GROUPS_MAX, SyncMode, TierConfig};
 use crate::format::{SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS, SUPERBLOCK_OFFSETS};
 use crate::layout::Layout;
 use crate::planted::{self, Bug};
@@ -109,11 +109,11 @@ impl Geometry {
     /// more there are for each arm. With half as many, batches of `face-gsc` had four pages for each of
     /// 16 disks, and clients waited for them while no drive was busy all the time (decision 14).
     ///
-    /// Half as many where pages are written in place: there the lane is not what is waited for, and as many
+    /// Half as many where pages are written in place: there the batch is not what is waited for, and as many
     /// leave together as it carries.
-    fn lane_groups(&self) -> u64 {
+    fn batch_groups(&self) -> u64 {
         let share = if self.placed.is_some() { 2 } else { 1 };
-        u64::from((self.config.staging_groups / share).clamp(1, LANE_GROUPS_MAX))
+        u64::from((self.config.staging_groups / share).clamp(1, BATCH_GROUPS_MAX))
     }
 
     /// Pages whose first clean offer is remembered; 0 if every clean page is taken.
@@ -125,13 +125,13 @@ impl Geometry {
     }
 
     /// Frames that fit into the stage-out buffer.
-    pub(crate) fn lane_frames(&self) -> u64 {
-        self.lane_groups() * self.group_frames
+    pub(crate) fn batch_frames(&self) -> u64 {
+        self.batch_groups() * self.group_frames
     }
 
     /// Pages that stage-out can carry at once.
-    pub(crate) fn lane_pages(&self) -> u64 {
-        self.lane_groups() * self.group_pages()
+    pub(crate) fn batch_pages(&self) -> u64 {
+        self.batch_groups() * self.group_pages()
     }
 
     /// Frames that a summary takes.

@@ -28,7 +28,7 @@ const FRAMES_OF_SMALLEST: u64 = 1 << 14;
 pub(crate) const RESERVED_GROUPS: u64 = 3;
 
 /// Groups that stage-out takes together at most.
-pub(crate) const LANE_GROUPS_MAX: u32 = 16;
+pub(crate) const BATCH_GROUPS_MAX: u32 = 16;
 
 /// The parameters of a tier. [`TierConfig::geometry`] checks them.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -335,18 +335,18 @@ impl<'r> Directory<'r> {
     }
 
     /// Tells that a page will be looked for soon.
-    pub(crate) fn announce(&self, id: &PageId) {
-        self.announce_bucket(self.slot(id));
+    pub(crate) fn prefetch(&self, id: &PageId) {
+        self.prefetch_bucket(self.slot(id));
     }
 
-    /// [`Self::announce`] for a page whose place is known.
+    /// [`Self::prefetch`] for a page whose place is known.
     #[inline]
-    pub(crate) fn announce_bucket(&self, slotted: Slotted) {
+    pub(crate) fn prefetch_bucket(&self, slotted: Slotted) {
         self.region.prefetch::<Bucket>(slotted.bucket);
     }
 
     /// Tells that a page that was announced is looked for now or never.
-    pub(crate) fn announce_entry(&self, id: &PageId) {
+    pub(crate) fn prefetch_entry(&self, id: &PageId) {
         let slotted = self.slot(id);
         if let Some(link) = self.bucket(slotted).first(slotted.tag()) {
             self.region.prefetch::<Entry>(link.wrapping_sub(1) as usize);

@@ -128,8 +128,8 @@ mod tests {
         let returning = Returning::laid(&region, 0, PAGES);
         offer(returning, 0..20 * PAGES);
         // Looked at without offering, from the words themselves: each place has a page.
-        let lanes = |word: u64| (0..4).filter(|lane| word >> (16 * lane) & 0xFFFF != 0).count() as u64;
-        assert_eq!(returning.sets.iter().map(|set| lanes(set.get())).sum::<u64>(), PAGES);
+        let batches = |word: u64| (0..4).filter(|batch| word >> (16 * batch) & 0xFFFF != 0).count() as u64;
+        assert_eq!(returning.sets.iter().map(|set| batches(set.get())).sum::<u64>(), PAGES);
         // Pages of which many more came since are forgotten, those that came last are remembered: how many
         // follows from the sets, which are not filled evenly.
         let newest = 20 * PAGES - PAGES / 4..20 * PAGES;

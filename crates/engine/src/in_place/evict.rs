@@ -25,7 +25,7 @@ pub(super) enum Leave {
 impl Homes<'_> {
     /// Homes that are free or on their way to it.
     pub(super) fn coming(&self) -> u64 {
-        self.control.free.get() + self.in_limbo() + self.control.leaving.get()
+        self.control.free.get() + self.deferred_frees() + self.control.leaving.get()
     }
 
     /// Whether more homes are free than stay free once a tier is full.
@@ -74,10 +74,10 @@ impl InPlace<'_> {
         // What waits for groups says so before it is asked whether the open one is to be closed.
         self.pass_ring_barrier();
         match () {
-            () if !tried.relocate && self.take_relocation() => Some(Step::Relocate),
+            () if !tried.copy_forward && self.take_copy_forward() => Some(Step::CopyForward),
             () if !tried.evict && self.take_eviction() => Some(Step::Evict),
             // A drain and pages that leave take turns.
-            () if !tried.list && self.control().batch.carries(Load::Drain) && self.take_spill() => {
+            () if !tried.list && self.control().batch.carries(Load::Drain) && self.take_dirty_evictions() => {
                 Some(Step::List)
             }
             () => None,
@@ -102,7 +102,7 @@ impl InPlace<'_> {
     /// nothing has changed, and only a job that is under way makes room in the list. No lock is held.
     pub(crate) fn evict(&self) -> bool {
         let homes = &self.homes;
-        let most = self.geometry.lane_pages().max(self.geometry.group_pages());
+        let most = self.geometry.batch_pages().max(self.geometry.group_pages());
         let (mut victims, mut moved) = (0, false);
         while victims < most {
             let victim = {
@@ -124,7 +124,7 @@ impl InPlace<'_> {
             // A home whose page never came to be named on flash is free without a write, so no job will say
             // so.
             let _guard = self.control().lock.lock(self.owner);
-            self.free_limbo();
+            self.free_deferred();
         }
         moved || planted::is(Bug::StayingPagesEvicted) && victims > 0
     }

@@ -8,27 +8,27 @@
 //!   page that is rewritten takes a fresh home; the old one is given to others later
 //!   (docs/decisions/0008-designs-that-write-in-place.md).
 //! - At the front of the queue nothing is read and nothing leaves: valid records are *relocated*, appended
-//!   again for pages that stay where they are ([`relocate`]). Their entries are `HOMED`: staging memory does
+//!   again for pages that stay where they are ([`copy_forward`]). Their entries are `HOMED`: staging memory does
 //!   not have their pages.
 //! - Pages leave when the policy says so ([`evict`]): a clean one by a tombstone, a dirty one after it was
-//!   written to disk and synced ([`spill`]).
+//!   written to disk and synced ([`dirty_evictions`]).
 //!
 //! ```text
 //!            staged in               victim                  clean on disk, tombstone appended
-//!   FREE ---------------> USED ---------------> LEAVING ------------------------------------> LIMBO --+
+//!   FREE ---------------> USED ---------------> LEAVING ------------------------------------> DEFERRED --+
 //!    ^                     |  |                    |   rewritten, invalidated                  ^      |
 //!    |                     |  +--------------------+-------------------------------------------+      |
 //!    |                     | forgotten in memory alone                                         |      |
-//!    |                     +-----------------------> ORPHAN ----(the front passes its record)--+      |
+//!    |                     +-----------------------> LEAKED ----(the front passes its record)--+      |
 //!    +---------------------------------- what made it free is durable --------------------------------+
 //! ```
 //!
 //! A home that could not be read is marked, whatever its state, and BAD when it would become FREE. It is left
 //! out until too many are (`bad_frames`).
 //!
-//! 1. A home is written only by the group whose record took it from FREE. So a home in LIMBO still has its
+//! 1. A home is written only by the group whose record took it from FREE. So a home in DEFERRED still has its
 //!    page, for a crash that finds the old record and not the one that replaced it (invariant 5).
-//! 2. A home is in LIMBO until every group is durable that existed when it came there: the one that
+//! 2. A home is in DEFERRED until every group is durable that existed when it came there: the one that
 //!    superseded its page or holds the tombstone is among them.
 //! 3. A page in USED or LEAVING is linked, at the entry that the home names; no other linked entry names that
 //!    home.
@@ -51,11 +51,11 @@ mod placement;
 
 mod recover;
 
-mod relocate;
+mod copy_forward;
 
 mod slots;
 
-mod spill;
+mod dirty_evictions;
 
 use std::ops::Deref;
 use std::sync::atomic::Ordering::Relaxed;
@@ -80,8 +80,8 @@ use crate::tier::Tier;
 pub(crate) const FREE: u32 = 0;
 pub(crate) const USED: u32 = 1;
 pub(crate) const LEAVING: u32 = 2;
-pub(crate) const LIMBO: u32 = 3;
-pub(crate) const ORPHAN: u32 = 4;
+pub(crate) const DEFERRED: u32 = 3;
+pub(crate) const LEAKED: u32 = 4;
 /// Its page is lost: it stays linked, and does not leave.
 pub(crate) const KEPT: u32 = 5;
 /// Nothing is put here any more: see `bad_frames`.
@@ -101,8 +101,8 @@ pub(crate) struct Placed {
     _apart: AtomicU32,
     /// Homes in the list of free ones.
     pub(crate) free: Word,
-    limbo_first: Word,
-    limbo_end: Word,
+    deferred_first: Word,
+    deferred_end: Word,
     /// The list of pages that are to leave; some may have been superseded since. And how many homes are
     /// LEAVING.
     leaving_first: Word,
@@ -146,13 +146,13 @@ pub(crate) struct Home {
 
 /// A home that becomes free when a group is durable.
 #[repr(C)]
-pub(crate) struct Limbo {
+pub(crate) struct DeferredFree {
     sequence: Word,
     home: AtomicU32,
     _apart: AtomicU32,
 }
 
-shared!(Placed, Home, Limbo);
+shared!(Placed, Home, DeferredFree);
 
 /// Byte offsets of the parts in a region.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -161,7 +161,7 @@ pub(crate) struct PlacedLayout {
     homes: usize,
     of_entries: usize,
     free: usize,
-    limbo: usize,
+    deferred: usize,
     leaving: usize,
     written: usize,
     order: usize,
@@ -180,7 +180,7 @@ impl PlacedLayout {
             homes: take(homes * size_of::<Home>(), 64),
             of_entries: take(placed.positions as usize * 4, 64),
             free: take(homes * 4, 64),
-            limbo: take(homes * size_of::<Limbo>(), 64),
+            deferred: take(homes * size_of::<DeferredFree>(), 64),
             leaving: take(homes * 4, 64),
             written: take(homes * 4, 64),
             order: take(policy.bytes(shape), 64),
@@ -200,7 +200,7 @@ pub(crate) struct Homes<'r> {
     homes: &'r [Home],
     of_entries: &'r [AtomicU32],
     free: &'r [AtomicU32],
-    limbo: &'r [Limbo],
+    deferred: &'r [DeferredFree],
     leaving: &'r [AtomicU32],
     written: &'r [AtomicU32],
     /// For designs that have a slot directory.
@@ -218,7 +218,7 @@ impl<'r> Homes<'r> {
             homes: region.slice(layout.homes, count),
             of_entries: region.slice(layout.of_entries, geometry.positions as usize),
             free: region.slice(layout.free, count),
-            limbo: region.slice(layout.limbo, count),
+            deferred: region.slice(layout.deferred, count),
             leaving: region.slice(layout.leaving, count),
             written: region.slice(layout.written, count),
             slots: geometry.slots.as_ref().map(|slots| Slots::new(region, geometry, slots, &layout.slots)),
@@ -259,9 +259,9 @@ impl<'r> Homes<'r> {
         Some(policy.open(self.region, self.layout.dirty_order, shape))
     }
 
-    /// Homes in LIMBO.
-    fn in_limbo(&self) -> u64 {
-        self.control.limbo_end.get() - self.control.limbo_first.get()
+    /// Homes in DEFERRED.
+    fn deferred_frees(&self) -> u64 {
+        self.control.deferred_end.get() - self.control.deferred_first.get()
     }
 
     /// Pages written to disk since the last sync of the disk.
@@ -269,12 +269,12 @@ impl<'r> Homes<'r> {
         self.control.written_end.get() - self.control.written_first.get()
     }
 
-    fn push_limbo(&self, home: u32, sequence: u64) {
+    fn defer_free(&self, home: u32, sequence: u64) {
         let control = self.control;
-        let limbo = &self.limbo[(control.limbo_end.get() % self.limbo.len() as u64) as usize];
-        limbo.sequence.set(sequence);
-        limbo.home.store(home, Relaxed);
-        control.limbo_end.bump(1);
+        let deferred = &self.deferred[(control.deferred_end.get() % self.deferred.len() as u64) as usize];
+        deferred.sequence.set(sequence);
+        deferred.home.store(home, Relaxed);
+        control.deferred_end.bump(1);
     }
 
     fn push_free(&self, home: u32) {
@@ -361,7 +361,7 @@ impl InPlace<'_> {
     fn has_home(&self) -> bool {
         let homes = &self.homes;
         if homes.control.free.get() == 0 {
-            self.free_limbo();
+            self.free_deferred();
         }
         homes.control.free.get() > 0
     }
@@ -400,8 +400,8 @@ impl InPlace<'_> {
         homes.reference_counted(id);
         if let Some(older) = older {
             homes.swap_ranks(older, home);
-            homes.set_state(older, LIMBO);
-            homes.push_limbo(older, newest);
+            homes.set_state(older, DEFERRED);
+            homes.defer_free(older, newest);
         }
         homes.home(home).entry.store(entry, Relaxed);
         homes.set_state(home, USED);
@@ -415,8 +415,8 @@ impl InPlace<'_> {
         let newest = self.newest_group();
         let _guard = homes.lock(self.owner);
         homes.remove(home);
-        homes.set_state(home, LIMBO);
-        homes.push_limbo(home, newest);
+        homes.set_state(home, DEFERRED);
+        homes.defer_free(home, newest);
         if let Some(slots) = homes.slots {
             slots.invalidate(home, &self.directory().id(homes.home(home).entry.load(Relaxed)));
         }
@@ -424,7 +424,7 @@ impl InPlace<'_> {
 
     /// The page at `entry` was unlinked, and no record says so: its home is kept until the front has passed
     /// its record. Under the lock of the page's shard.
-    pub(crate) fn orphaned(&self, entry: u32) {
+    pub(crate) fn leak(&self, entry: u32) {
         let homes = &self.homes;
         if homes.slots.is_some() {
             // Its slot says so.
@@ -433,7 +433,7 @@ impl InPlace<'_> {
         let _guard = homes.lock(self.owner);
         let home = homes.of_entry(entry);
         homes.remove(home);
-        homes.set_state(home, ORPHAN);
+        homes.set_state(home, LEAKED);
     }
 
     /// The page at `entry` is lost: nothing is read at its home any more, and it leaves only for a newer
@@ -458,10 +458,10 @@ impl InPlace<'_> {
         }
     }
 
-    /// The front is about to move on from `front` to `end`. The homes of orphans whose records it passes
+    /// The front is about to move on from `front` to `end`. Leaked homes whose records it passes
     /// become free when a group is durable that states it. Under the control lock, under which groups take
     /// the front along.
-    fn orphans_leave(&self, front: u64, end: u64) {
+    fn leaked_leave(&self, front: u64, end: u64) {
         let homes = &self.homes;
         let control = self.control();
         let end = end.min(control.passed.forgotten_end());
@@ -478,9 +478,9 @@ impl InPlace<'_> {
                 continue;
             }
             let home = homes.of_entry(entry);
-            if homes.state(home) == ORPHAN && homes.home(home).entry.load(Relaxed) == entry {
-                homes.set_state(home, LIMBO);
-                homes.push_limbo(home, states_it);
+            if homes.state(home) == LEAKED && homes.home(home).entry.load(Relaxed) == entry {
+                homes.set_state(home, DEFERRED);
+                homes.defer_free(home, states_it);
             }
         }
     }
@@ -502,7 +502,7 @@ impl InPlace<'_> {
     }
 
     /// Up to where the front is to move for homes: while pages that come in find none and few are on their
-    /// way, those of orphans are wanted, and these become free behind it alone. Under the control lock.
+    /// way, leaked ones are wanted, and these become free behind it alone. Under the control lock.
     pub(crate) fn front_wanted_for_homes(&self) -> u64 {
         let homes = &self.homes;
         let enough = homes.slots.is_some() || homes.coming() >= self.homes_enough();
@@ -514,8 +514,8 @@ impl InPlace<'_> {
         self.control().groups.next().saturating_sub(1)
     }
 
-    /// Homes whose time in LIMBO is over. Under the control lock.
-    pub(crate) fn free_limbo(&self) {
+    /// Homes whose time in DEFERRED is over. Under the control lock.
+    pub(crate) fn free_deferred(&self) {
         let homes = &self.homes;
         let control = self.control();
         // Whoever drains reads pages without asking whether they are still there.
@@ -524,15 +524,16 @@ impl InPlace<'_> {
         }
         let _guard = homes.lock(self.owner);
         let placed = homes.control;
-        while placed.limbo_first.get() < placed.limbo_end.get() {
-            let limbo = &homes.limbo[(placed.limbo_first.get() % homes.limbo.len() as u64) as usize];
-            let home = limbo.home.load(Relaxed);
-            let superseded = limbo.sequence.get() < control.groups.flushed();
+        while placed.deferred_first.get() < placed.deferred_end.get() {
+            let deferred =
+                &homes.deferred[(placed.deferred_first.get() % homes.deferred.len() as u64) as usize];
+            let home = deferred.home.load(Relaxed);
+            let superseded = deferred.sequence.get() < control.groups.flushed();
             let waits = !superseded || homes.slots.is_some_and(|slots| !slots.is_clear(home));
             if waits && !planted::is(Bug::HomeReusedEarly) {
                 break;
             }
-            placed.limbo_first.bump(1);
+            placed.deferred_first.bump(1);
             if self.is_bad(home) {
                 homes.set_state(home, BAD);
                 placed.bad.bump(1);
@@ -586,13 +587,13 @@ impl InPlace<'_> {
         if !self.homes_short() {
             return false;
         }
-        if homes.in_limbo() == 0 {
-            // Pages that leave are written to disk when they are durable, and the front passes orphans then.
+        if homes.deferred_frees() == 0 {
+            // Pages that leave are written to disk when they are durable, and the front passes leaked ones then.
             let slot = self.group_of(open);
-            let holds_orphans = self.front_wanted_for_homes() > slot.position();
-            return slot.pages() > 0 && (homes.has_leaving() || holds_orphans);
+            let holds_leaked = self.front_wanted_for_homes() > slot.position();
+            return slot.pages() > 0 && (homes.has_leaving() || holds_leaked);
         }
-        let first = &homes.limbo[(placed.limbo_first.get() % homes.limbo.len() as u64) as usize];
+        let first = &homes.deferred[(placed.deferred_first.get() % homes.deferred.len() as u64) as usize];
         first.sequence.get() >= open
     }
 

@@ -6,8 +6,8 @@ use crate::directory::{LOST, LockedShard, VALID};
 use crate::format::{GroupSummary, Record, RecordKind};
 use crate::groups::group::StagingGroup;
 use crate::ids::PageId;
-use crate::placement::{QueueRules, FlashWrite, Placement, Step, Tried, Version};
-use crate::stage_out::pages::LanePage;
+use crate::placement::{FlashWrite, Placement, QueueRules, Step, Tried, Version};
+use crate::stage_out::pages::BatchPage;
 use crate::stage_out::unreadable::Carried;
 use crate::tier::FlashPage;
 
@@ -87,7 +87,7 @@ impl Placement for InPlace<'_> {
     }
 
     fn forgotten(&self, entry: u32) {
-        self.orphaned(entry);
+        self.leak(entry);
     }
 
     fn changed_on_disk(&self, page: Option<&PageId>) {
@@ -118,9 +118,9 @@ impl Placement for InPlace<'_> {
 
     fn carry_out(&self, step: Step) -> bool {
         match step {
-            Step::Relocate => self.relocate(),
+            Step::CopyForward => self.copy_forward(),
             Step::Evict => self.evict(),
-            Step::List => self.list_spill(),
+            Step::List => self.list_dirty_evictions(),
         }
     }
 
@@ -131,7 +131,7 @@ impl Placement for InPlace<'_> {
     }
 
     fn take_leaving(&self) -> bool {
-        self.take_spill()
+        self.take_dirty_evictions()
     }
 
     fn writes(&self, sequence: u64) -> Option<Vec<FlashWrite>> {
@@ -164,7 +164,7 @@ impl Placement for InPlace<'_> {
     }
 
     fn groups_durable(&self) {
-        self.free_limbo();
+        self.free_deferred();
     }
 
     fn take_records(&self, slot: &StagingGroup) -> bool {
@@ -176,19 +176,19 @@ impl Placement for InPlace<'_> {
     }
 
     fn batch_written(&self) {
-        self.spill_written();
+        self.evictions_written();
     }
 
-    fn batch_refused(&self, refused: &[LanePage]) {
-        self.spill_refused(refused);
+    fn batch_refused(&self, refused: &[BatchPage]) {
+        self.evictions_refused(refused);
     }
 
     fn take_disk_sync(&self) -> bool {
         let control = self.control();
-        let wanted = self.spill_wants_sync() || self.drain_wants_sync();
+        let wanted = self.evictions_want_sync() || self.drain_wants_sync();
         let ready = wanted && control.disk_sync.is_idle();
         if ready {
-            self.spill_sync_begins();
+            self.evictions_sync_begins();
             control.disk_sync.run();
             self.drain_sync_begins();
         }
@@ -196,7 +196,7 @@ impl Placement for InPlace<'_> {
     }
 
     fn pages_synced(&self) {
-        self.spill_synced();
+        self.evictions_synced();
     }
 
     fn disk_sync_over(&self) {
@@ -330,7 +330,7 @@ impl QueueRules for InPlace<'_> {
     }
 
     fn records_leave(&self, front: u64, end: u64) {
-        self.orphans_leave(front, end);
+        self.leaked_leave(front, end);
     }
 
     /// No page is written at the front of the queue.

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
-use super::{BAD, FREE, InPlace, KEPT, LEAVING, LIMBO, USED, order};
+use super::{BAD, DEFERRED, FREE, InPlace, KEPT, LEAVING, USED, order};
 use crate::directory::{DIRTY, VALID};
 use crate::format::{Record, RecordKind};
 use crate::placement::Version;
@@ -94,15 +94,15 @@ impl InPlace<'_> {
         }
         assert_eq!(counts[FREE as usize], placed.free.get(), "homes that are free");
         assert_eq!(counts[LEAVING as usize], placed.leaving.get(), "homes whose pages leave");
-        assert_eq!(counts[LIMBO as usize], homes.in_limbo(), "homes in limbo");
+        assert_eq!(counts[DEFERRED as usize], homes.deferred_frees(), "homes in deferred");
         assert_eq!(counts[BAD as usize], placed.bad.get(), "homes that are left out");
         for index in 0..placed.free.get() {
             let home = homes.free[index as usize].load(Relaxed);
             assert_eq!(homes.state(home), FREE, "the list of free homes");
         }
-        for index in placed.limbo_first.get()..placed.limbo_end.get() {
-            let home = homes.limbo[(index % homes.limbo.len() as u64) as usize].home.load(Relaxed);
-            assert_eq!(homes.state(home), LIMBO, "the list of homes in limbo");
+        for index in placed.deferred_first.get()..placed.deferred_end.get() {
+            let home = homes.deferred[(index % homes.deferred.len() as u64) as usize].home.load(Relaxed);
+            assert_eq!(homes.state(home), DEFERRED, "the list of homes in deferred");
         }
     }
 }

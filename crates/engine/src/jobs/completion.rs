@@ -130,28 +130,28 @@ impl Tier {
                 return;
             }
             if let Err(Unread::OnlyCopy(position)) = list(true) {
-                self.lane_stuck(position);
+                self.batch_stuck(position);
                 return;
             }
         }
         planted::outside("front read: listed");
         let _guard = control.lock.lock(self.owner);
         if load == Load::Leaving {
-            let frames = self.lane_reads().len() as u64;
+            let frames = self.batch_reads().len() as u64;
             control.counters.stage_out_bytes_read.count(frames * self.geometry.page_size() as u64);
         } else if load == Load::Groups {
             let frames = control.batch.end() - control.batch.position();
             control.counters.stage_out_bytes_read.count(frames * self.geometry.page_size() as u64);
         }
         if control.batch.pages() == 0 {
-            self.lane_done();
+            self.batch_done();
         } else {
             control.batch.to_write();
         }
     }
 
-    /// The lane's pages need no more I/O. Under the control lock.
-    pub(crate) fn lane_done(&self) {
+    /// The batch's pages need no more I/O. Under the control lock.
+    pub(crate) fn batch_done(&self) {
         let control = self.control();
         if control.batch.carries(Load::Groups) { self.group_cleaned() } else { control.batch.over() }
     }
@@ -165,14 +165,14 @@ impl Tier {
             return;
         }
         let drained = control.batch.carries(Load::Drain);
-        let refused = self.lane_refused(refused);
+        let refused = self.refused_of_batch(refused);
         self.keep_refused(&refused);
         planted::outside("disk written: refused pages kept");
         let unmarked = if planted::is(Bug::RefusedCountsAsWritten) { &[][..] } else { &refused };
-        self.lane_written(if drained { DRAINED } else { 0 }, unmarked);
+        self.mark_batch_written(if drained { DRAINED } else { 0 }, unmarked);
         planted::outside("disk written: pages marked");
         let _guard = control.lock.lock(self.owner);
-        planted::inside("disk written: lane not passed");
+        planted::inside("disk written: batch not passed");
         let pages = control.batch.pages() - refused.len() as u64;
         control.counters.disk_writes.count(pages);
         if drained {
@@ -181,7 +181,7 @@ impl Tier {
         if control.batch.carries(Load::Leaving) {
             self.placement().batch_written();
         }
-        self.lane_done();
+        self.batch_done();
     }
 
     fn disk_was_synced(&self, outcome: Result<(), JobError>) {

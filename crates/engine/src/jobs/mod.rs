@@ -50,7 +50,7 @@ enum Kinds {
 /// What the control lock's holder has found to be done.
 enum Picked<'t> {
     Job(Job<'t>),
-    /// The lane looks for pages of a drain, without the lock.
+    /// The batch looks for pages of a drain, without the lock.
     Scan,
     /// The placement does something, without the lock.
     Step(Step),
@@ -161,7 +161,7 @@ impl WriteGroup<'_> {
 impl ReadFront<'_> {
     /// (Byte offset on flash, buffer to be filled).
     pub fn reads(&mut self) -> Vec<(u64, &mut [u8])> {
-        self.reads.iter().map(|&(at, memory, bytes)| (at, self.tier.lane_to_fill(memory, bytes))).collect()
+        self.reads.iter().map(|&(at, memory, bytes)| (at, self.tier.batch_to_fill(memory, bytes))).collect()
     }
 }
 
@@ -176,7 +176,7 @@ impl WriteDisk<'_> {
 
     /// The pages, in the order of their ids.
     pub fn pages(&self) -> impl Iterator<Item = (PageId, &[u8])> {
-        self.tier.lane_writes()
+        self.tier.batch_writes()
     }
 
     /// Those of the pages that the tier holds as the newest still. The others were superseded or forgotten
@@ -185,7 +185,7 @@ impl WriteDisk<'_> {
     /// For a host that lets nobody forget pages while it carries out this job: what was cut off a file before
     /// is left out, and nothing else, however often the same blocks are cut off and written again.
     pub fn newest_pages(&self) -> impl Iterator<Item = (PageId, &[u8])> {
-        self.tier.lane_writes_newest()
+        self.tier.batch_writes_newest()
     }
 }
 
@@ -340,7 +340,7 @@ impl Tier {
             return Picked::Job(Job::WriteDisk(WriteDisk { tier: self, refused: BTreeSet::new() }));
         }
         if control.batch.stage() == Stage::ToReread {
-            return self.read_lane(owner);
+            return self.read_batch(owner);
         }
         // A drain and the front take turns, so that neither waits for the end of the other.
         let fronts_turn = control.batch.carries(Load::Drain);
@@ -359,7 +359,7 @@ impl Tier {
         }
         if front || placement.take_front() {
             control.batch.again.set(NOT_AGAIN);
-            return self.read_lane(owner);
+            return self.read_batch(owner);
         }
         if placement.take_disk_sync() {
             if planted::is(Bug::ReuseBeforeDiskSync) {
@@ -372,11 +372,11 @@ impl Tier {
         Picked::Nothing
     }
 
-    fn read_lane(&self, owner: u32) -> Picked<'_> {
+    fn read_batch(&self, owner: u32) -> Picked<'_> {
         let control = self.control();
         control.batch.reads();
         planted::inside("hand out ReadFront: being read");
         control.batch.owned_by(owner);
-        Picked::Job(Job::ReadFront(ReadFront { tier: self, reads: self.lane_reads() }))
+        Picked::Job(Job::ReadFront(ReadFront { tier: self, reads: self.batch_reads() }))
     }
 }

@@ -32,7 +32,7 @@ use crate::groups::group::StagingGroup;
 use crate::ids::PageId;
 use crate::in_place::InPlace;
 use crate::queue::Queue;
-use crate::stage_out::pages::LanePage;
+use crate::stage_out::pages::BatchPage;
 use crate::stage_out::unreadable::Carried;
 use crate::tier::{FlashPage, Tier};
 
@@ -40,7 +40,7 @@ use crate::tier::{FlashPage, Tier};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Records are appended again for pages that stay where they are.
-    Relocate,
+    CopyForward,
     /// The policy is asked for pages that leave.
     Evict,
     /// The write-back batch looks for pages that leave.
@@ -51,7 +51,7 @@ pub(crate) enum Step {
 /// something.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Tried {
-    pub(crate) relocate: bool,
+    pub(crate) copy_forward: bool,
     pub(crate) evict: bool,
     pub(crate) list: bool,
 }
@@ -60,7 +60,7 @@ impl Tried {
     /// The step came to nothing, or not.
     pub(crate) fn note(&mut self, step: Step, moved: bool) {
         let tried = match step {
-            Step::Relocate => &mut self.relocate,
+            Step::CopyForward => &mut self.copy_forward,
             Step::Evict => &mut self.evict,
             Step::List => &mut self.list,
         };
@@ -198,7 +198,7 @@ pub(crate) trait Placement {
     fn batch_written(&self);
 
     /// Disk has refused these pages of the batch, which leave.
-    fn batch_refused(&self, refused: &[LanePage]);
+    fn batch_refused(&self, refused: &[BatchPage]);
 
     /// Takes a sync of the disk if it is time. Under the control lock.
     fn take_disk_sync(&self) -> bool;

@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{QueueRules, FlashWrite, Placement, Step, Tried, Version};
+use super::{FlashWrite, Placement, QueueRules, Step, Tried, Version};
 use crate::control::NONE;
 use crate::directory::LockedShard;
 use crate::format::{GroupSummary, Record, RecordKind};
 use crate::groups::group::StagingGroup;
 use crate::ids::PageId;
 use crate::queue::Queue;
-use crate::stage_out::pages::LanePage;
+use crate::stage_out::pages::BatchPage;
 use crate::stage_out::unreadable::Carried;
 use crate::tier::{FlashPage, Tier};
 
@@ -245,7 +245,7 @@ impl Placement for Scattered<'_> {
 
     fn batch_written(&self) {}
 
-    fn batch_refused(&self, _: &[LanePage]) {}
+    fn batch_refused(&self, _: &[BatchPage]) {}
 
     fn take_disk_sync(&self) -> bool {
         self.queue.take_disk_sync()

@@ -17,9 +17,9 @@ use crate::directory::LockedShard;
 use crate::format::{Record, RecordKind};
 use crate::groups::group::StagingGroup;
 use crate::ids::PageId;
-use crate::placement::{QueueRules, FlashWrite, Placement, Step, Tried, Version};
+use crate::placement::{FlashWrite, Placement, QueueRules, Step, Tried, Version};
 use crate::planted::{self, Bug};
-use crate::stage_out::pages::LanePage;
+use crate::stage_out::pages::BatchPage;
 use crate::stage_out::unreadable::Carried;
 use crate::tier::{FlashPage, Tier};
 
@@ -168,7 +168,7 @@ impl Placement for Queue<'_> {
 
     fn batch_written(&self) {}
 
-    fn batch_refused(&self, _: &[LanePage]) {}
+    fn batch_refused(&self, _: &[BatchPage]) {}
 
     fn take_disk_sync(&self) -> bool {
         self.take_sync_of_band()
@@ -193,7 +193,7 @@ impl Placement for Queue<'_> {
     fn is_filling(&self) -> bool {
         let control = self.control();
         let held = control.ends.rear() - control.ends.front();
-        held + self.geometry.ready_frames + self.geometry.config().ahead_frames + self.geometry.lane_frames()
+        held + self.geometry.ready_frames + self.geometry.config().ahead_frames + self.geometry.batch_frames()
             < self.frames_allowed()
     }
 

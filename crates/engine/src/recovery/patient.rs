@@ -4,7 +4,7 @@
 //! be read; a segment has its groups behind it; what lies behind the end tells of nothing. All this holds for
 //! a bad place on a device that works. A device that answers nothing for a while (a controller that is reset,
 //! a path that changes) may have anything there. So a read that fails is repeated, and behind each attempt a
-//! superblock is read, the *probe*: whether the device answers at all. As in `reread` of the lanes.
+//! superblock is read, the *probe*: whether the device answers at all. As in `reread`.
 //!
 //! And a read that goes well may bring what does not lie there. What is not whole (a checksum does not match,
 //! or nothing can be decoded) is read again as well.

@@ -1,4 +1,4 @@
-//! The write-back batch: dirty pages on their way from flash to disk, one batch at a time (see `lane`).
+//! The write-back batch: dirty pages on their way from flash to disk, one batch at a time (see `pages`).
 
 use mezzanine_ground::region::{StateWord, Word, states};
 

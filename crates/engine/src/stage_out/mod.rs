@@ -31,7 +31,7 @@ use crate::directory::{
 use crate::format::{GroupSummary, Record, RecordKind};
 use crate::groups::Reserve;
 use crate::planted::{self, Bug};
-use crate::stage_out::pages::LanePage;
+use crate::stage_out::pages::BatchPage;
 use crate::stage_out::refused::Again;
 use crate::stage_out::unreadable::Unread;
 use crate::tier::Tier;
@@ -104,7 +104,7 @@ impl Tier {
     /// there is room. Under the control lock.
     fn take_along(&self) {
         let control = self.control();
-        let room_end = control.batch.position() + self.geometry.lane_frames();
+        let room_end = control.batch.position() + self.geometry.batch_frames();
         loop {
             let position = control.batch.end();
             if !self.front_wanted(position) {
@@ -139,7 +139,7 @@ impl Tier {
         self.geometry.config().design != Design::FaceBasic
     }
 
-    /// What ReadFront reads of the lane's groups: all of them in one go, or for `face-basic` the frames of
+    /// What ReadFront reads of the batch's groups: all of them in one go, or for `face-basic` the frames of
     /// dirty valid pages one by one.
     pub(crate) fn group_reads(&self) -> Vec<(u64, usize, usize)> {
         let control = self.control();
@@ -151,14 +151,14 @@ impl Tier {
                 .into_iter()
                 .filter(|(_, frames)| *frames > 0)
                 .map(|(at, frames)| {
-                    (self.offset_of(at), self.lane_memory(at - position), frames as usize * page_size)
+                    (self.offset_of(at), self.batch_memory(at - position), frames as usize * page_size)
                 })
                 .collect();
         }
-        self.lane_groups()
+        self.batch_groups()
             .flat_map(|(group, head)| self.pages_of(group, &head))
             .filter(|&at| self.position_needs_disk(at))
-            .map(|at| (self.offset_of(at), self.lane_memory(at - position), page_size))
+            .map(|at| (self.offset_of(at), self.batch_memory(at - position), page_size))
             .collect()
     }
 
@@ -170,7 +170,7 @@ impl Tier {
         let mut list = Vec::new();
         // Before anything is appended: what makes room from now on is not missed.
         let room = self.room();
-        for (group, head) in self.lane_groups() {
+        for (group, head) in self.batch_groups() {
             match self.list_group(group, &head, judged, &mut list) {
                 Ok(()) => continue,
                 Err(Unread::NoRoom) => self.wait_for_room(group, room),
@@ -180,7 +180,7 @@ impl Tier {
             list.retain(|page| page.position < group);
             break;
         }
-        self.set_lane_list_by_id(list);
+        self.set_batch_list_by_id(list);
         Ok(())
     }
 
@@ -193,7 +193,7 @@ impl Tier {
         control.front_wait.leave(group);
     }
 
-    /// Gives second chances to pages of one of the lane's groups and adds to the list what must go to disk.
+    /// Gives second chances to pages of one of the batch's groups and adds to the list what must go to disk.
     ///
     /// # Errors
     /// See [`Self::group_was_read`].
@@ -202,26 +202,26 @@ impl Tier {
         group: u64,
         head: &GroupHead,
         judged: bool,
-        list: &mut Vec<LanePage>,
+        list: &mut Vec<BatchPage>,
     ) -> Result<(), Unread> {
         self.carry_lost(group, head)?;
         let survivors = self.choose_survivors(group, head);
         planted::outside("front read: survivors chosen");
-        let records = if survivors.is_empty() { Vec::new() } else { self.lane_records(group, head) };
+        let records = if survivors.is_empty() { Vec::new() } else { self.batch_records(group, head) };
         let read_from = self.control().batch.position();
         let failed = judged && self.control().batch.has_failed();
         if failed {
             self.judge_summary(group, head);
         }
         for (index, position) in self.pages_of(group, head).enumerate() {
-            let page = LanePage { position, place: position - read_from };
+            let page = BatchPage { position, place: position - read_from };
             let survives = survivors.contains(&position);
             let wanted =
                 survives || self.position_needs_disk(position) || failed && self.matters(position, true);
             if !wanted {
                 if failed
                     && self.reads_whole_groups()
-                    && !self.lane_page_whole(page)
+                    && !self.batch_page_whole(page)
                     && !self.holds_nothing(page)
                     && !self.flash_is_silent()
                 {
@@ -229,7 +229,7 @@ impl Tier {
                 }
                 continue;
             }
-            let whole = self.lane_page_whole(page);
+            let whole = self.batch_page_whole(page);
             if !whole && judged {
                 self.judge_unreadable(position, self.front_needed(group))?;
                 continue;
@@ -257,7 +257,7 @@ impl Tier {
     /// Frames of the group's summary that cannot be read are not used again, once what failed has been read
     /// again.
     fn judge_summary(&self, group: u64, head: &GroupHead) {
-        let unread = self.reads_whole_groups() && !self.lane_summary_whole(group, head);
+        let unread = self.reads_whole_groups() && !self.batch_summary_whole(group, head);
         if unread && !self.flash_is_silent() && !planted::is(Bug::BadSummaryForgotten) {
             // Of several frames nothing tells which one it is.
             (group..self.page_position(group, 0)).for_each(|position| self.note_bad(self.frame_of(position)));
@@ -288,8 +288,8 @@ impl Tier {
         referenced
     }
 
-    /// Appends a page of one of the lane's groups at the rear again; false if it must leave after all.
-    fn second_chance(&self, page: LanePage, record: &Record) -> bool {
+    /// Appends a page of one of the batch's groups at the rear again; false if it must leave after all.
+    fn second_chance(&self, page: BatchPage, record: &Record) -> bool {
         let old_frame = self.frame_of(page.position);
         let directory = self.directory();
         let id = directory.id(old_frame);
@@ -319,22 +319,22 @@ impl Tier {
         true
     }
 
-    /// The records of the pages of one of the lane's groups, from the summary that was read with them; none
+    /// The records of the pages of one of the batch's groups, from the summary that was read with them; none
     /// if that is damaged.
-    pub(crate) fn lane_records(&self, group: u64, head: &GroupHead) -> Vec<Record> {
-        let Some((summary, records)) = self.lane_summary(group, head) else { return Vec::new() };
+    pub(crate) fn batch_records(&self, group: u64, head: &GroupHead) -> Vec<Record> {
+        let Some((summary, records)) = self.batch_summary(group, head) else { return Vec::new() };
         (0..records)
             .filter_map(|index| GroupSummary::record(summary, index))
             .filter(Record::has_frame)
             .collect()
     }
 
-    /// The lane's groups need no more I/O. Under the control lock.
+    /// The batch's groups need no more I/O. Under the control lock.
     pub(crate) fn group_cleaned(&self) {
         let control = self.control();
-        let groups = self.lane_groups().count() as u64;
+        let groups = self.batch_groups().count() as u64;
         control.passed.are_cleaned(control.batch.end());
-        planted::inside("group cleaned: lane not idle");
+        planted::inside("group cleaned: batch not idle");
         control.batch.over();
         control.counters.groups_staged_out.count(groups);
         self.want_pull();

@@ -1,4 +1,4 @@
-//! The stage-out lane: what one batch of pages goes through from flash to disk.
+//! The pages of the write-back batch, and what they go through from flash to disk.
 //!
 //! ```text
 //!          (a drain)                    ReadFront                     WriteDisk
@@ -10,15 +10,15 @@
 //!
 //! What could not be read is read again before anything is listed: READING <--> TO_REREAD, see `unreadable`.
 //!
-//! The lane carries either groups at the front of the queue (see `stage_out`) or pages that a drain
+//! The batch carries either groups at the front of the queue (see `stage_out`) or pages that a drain
 //! wants on disk (see `checkpoint`), or where pages are written in place those that leave (see `placed`).
-//! There is one lane, so no two writes of one page to disk are ever under way, and disk never gets an older
+//! There is one batch, so no two writes of one page to disk are ever under way, and disk never gets an older
 //! version after a newer one. It is wide instead: what it carries is handed to the disk together, so that all
 //! arms of an array have something to do.
 
 use mezzanine_ground::region::Word;
 
-use crate::config::{GROUP_PAGES_MAX, LANE_GROUPS_MAX};
+use crate::config::{BATCH_GROUPS_MAX, GROUP_PAGES_MAX};
 use crate::directory::{GroupHead, VALID, WRITTEN, needs_disk};
 use crate::failure::Failure;
 use crate::ids::{IdRange, PageId};
@@ -26,30 +26,30 @@ use crate::planted::{self, Bug};
 use crate::stage_out::batch::{Load, Stage};
 use crate::tier::Tier;
 
-/// A page in the lane: where it was appended, and its place in the lane's buffer, in frames.
+/// A page in the batch: where it was appended, and its place in the batch's buffer, in frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct LanePage {
+pub(crate) struct BatchPage {
     pub(crate) position: u64,
     pub(crate) place: u64,
 }
 
-/// Bits of a word of the lane's list that hold the place.
+/// Bits of a word of the batch's list that hold the place.
 pub(crate) const PLACE_BITS: u32 = 13;
 // Summaries are a small part of their groups.
-const _: () = assert!(LANE_GROUPS_MAX * (GROUP_PAGES_MAX + GROUP_PAGES_MAX / 4) <= 1 << PLACE_BITS);
+const _: () = assert!(BATCH_GROUPS_MAX * (GROUP_PAGES_MAX + GROUP_PAGES_MAX / 4) <= 1 << PLACE_BITS);
 
 impl Tier {
-    /// Where a page of the lane lies in the region.
-    pub(crate) fn lane_memory(&self, place: u64) -> usize {
-        self.geometry.layout.lane_buffer + place as usize * self.geometry.page_size()
+    /// Where a page of the batch lies in the region.
+    pub(crate) fn batch_memory(&self, place: u64) -> usize {
+        self.geometry.layout.batch_buffer + place as usize * self.geometry.page_size()
     }
 
-    fn lane_words(&self) -> &[Word] {
-        self.region.slice(self.geometry.layout.lane_pages, self.geometry.lane_pages() as usize)
+    fn batch_words(&self) -> &[Word] {
+        self.region.slice(self.geometry.layout.batch_pages, self.geometry.batch_pages() as usize)
     }
 
-    /// The groups from the front that the lane carries: position and head of each.
-    pub(crate) fn lane_groups(&self) -> impl Iterator<Item = (u64, GroupHead)> {
+    /// The groups from the front that the batch carries: position and head of each.
+    pub(crate) fn batch_groups(&self) -> impl Iterator<Item = (u64, GroupHead)> {
         let end = self.control().batch.end();
         let mut next = self.control().batch.position();
         std::iter::from_fn(move || {
@@ -76,39 +76,39 @@ impl Tier {
         head.unwrap_or_else(|| panic!("the queue holds no group at position {position}"))
     }
 
-    /// The lane's pages.
-    pub(crate) fn lane_list(&self) -> impl Iterator<Item = LanePage> {
-        self.lane_words()[..self.control().batch.pages() as usize].iter().map(|word| LanePage {
+    /// The batch's pages.
+    pub(crate) fn batch_list(&self) -> impl Iterator<Item = BatchPage> {
+        self.batch_words()[..self.control().batch.pages() as usize].iter().map(|word| BatchPage {
             position: word.get() >> PLACE_BITS,
             place: word.get() & ((1 << PLACE_BITS) - 1),
         })
     }
 
-    /// Replaces the lane's list.
-    pub(crate) fn set_lane_list(&self, pages: &[LanePage]) {
-        for (word, page) in self.lane_words().iter().zip(pages) {
+    /// Replaces the batch's list.
+    pub(crate) fn set_batch_list(&self, pages: &[BatchPage]) {
+        for (word, page) in self.batch_words().iter().zip(pages) {
             let narrow = planted::is(Bug::PositionsNarrow);
             let position = if narrow { page.position & u64::from(u32::MAX) } else { page.position };
             word.set(position << PLACE_BITS | page.place);
-            planted::outside("lane: one page listed");
+            planted::outside("batch: one page listed");
         }
         self.control().batch.lists(pages.len() as u64);
     }
 
-    /// Replaces the lane's list in the order of page ids, so that the disk is written in the order of
+    /// Replaces the batch's list in the order of page ids, so that the disk is written in the order of
     /// addresses.
-    pub(crate) fn set_lane_list_by_id(&self, mut pages: Vec<LanePage>) {
+    pub(crate) fn set_batch_list_by_id(&self, mut pages: Vec<BatchPage>) {
         let directory = self.directory();
         pages.sort_by_key(|page| directory.id(self.frame_of(page.position)));
-        self.set_lane_list(&pages);
+        self.set_batch_list(&pages);
     }
 
     /// Reads of neighbouring pages into neighbouring places, joined: (flash offset, region offset, bytes).
-    pub(crate) fn joined_reads(&self, pages: impl Iterator<Item = LanePage>) -> Vec<(u64, usize, usize)> {
+    pub(crate) fn joined_reads(&self, pages: impl Iterator<Item = BatchPage>) -> Vec<(u64, usize, usize)> {
         let bytes = self.geometry.page_size();
         let mut reads: Vec<(u64, usize, usize)> = Vec::new();
         for page in pages {
-            let (offset, memory) = (self.offset_of(page.position), self.lane_memory(page.place));
+            let (offset, memory) = (self.offset_of(page.position), self.batch_memory(page.place));
             match reads.last_mut() {
                 Some((at, to, len)) if *at + *len as u64 == offset && *to + *len == memory => *len += bytes,
                 _ => reads.push((offset, memory, bytes)),
@@ -118,29 +118,29 @@ impl Tier {
     }
 
     /// What ReadFront reads.
-    pub(crate) fn lane_reads(&self) -> Vec<(u64, usize, usize)> {
+    pub(crate) fn batch_reads(&self) -> Vec<(u64, usize, usize)> {
         if let Some(alone) = self.read_alone() {
             return vec![alone];
         }
         match self.control().batch.load() {
             Load::Groups => self.group_reads(),
-            _ => self.joined_reads(self.lane_list()),
+            _ => self.joined_reads(self.batch_list()),
         }
     }
 
     /// The pages that WriteDisk writes.
-    pub(crate) fn lane_writes(&self) -> impl Iterator<Item = (PageId, &[u8])> {
-        self.lane_list().map(move |page| {
-            let bytes = self.lane_bytes(page.place, self.geometry.page_size());
+    pub(crate) fn batch_writes(&self) -> impl Iterator<Item = (PageId, &[u8])> {
+        self.batch_list().map(move |page| {
+            let bytes = self.batch_bytes(page.place, self.geometry.page_size());
             (self.directory().id(self.frame_of(page.position)), bytes)
         })
     }
 
-    /// Those of [`Self::lane_writes`] that are the newest of their pages now. What is left out here is what
-    /// [`Self::lane_written`] does not mark, so it is as if it had been superseded before the list was made.
-    pub(crate) fn lane_writes_newest(&self) -> impl Iterator<Item = (PageId, &[u8])> {
-        self.lane_list()
-            .zip(self.lane_writes())
+    /// Those of [`Self::batch_writes`] that are the newest of their pages now. What is left out here is what
+    /// [`Self::mark_batch_written`] does not mark, so it is as if it had been superseded before the list was made.
+    pub(crate) fn batch_writes_newest(&self) -> impl Iterator<Item = (PageId, &[u8])> {
+        self.batch_list()
+            .zip(self.batch_writes())
             .filter(|(page, (id, _))| {
                 let newest = self.directory().state(self.frame_of(page.position)) & VALID != 0;
                 let cut = planted::is(Bug::CutJudgedByRange) && self.was_dropped(id);
@@ -149,9 +149,9 @@ impl Tier {
             .map(|(_, write)| write)
     }
 
-    /// Whether the page in the lane is what was appended at its position.
-    pub(crate) fn lane_page_whole(&self, page: LanePage) -> bool {
-        let bytes = self.lane_bytes(page.place, self.geometry.page_size());
+    /// Whether the page in the batch is what was appended at its position.
+    pub(crate) fn batch_page_whole(&self, page: BatchPage) -> bool {
+        let bytes = self.batch_bytes(page.place, self.geometry.page_size());
         let right = crc32c::crc32c(bytes) == self.directory().checksum(self.frame_of(page.position));
         right || planted::is(Bug::DamageStagedOut)
     }
@@ -161,19 +161,19 @@ impl Tier {
         needs_disk(self.directory().state(self.frame_of(position)))
     }
 
-    /// The lane's pages are on disk, unsynced, but for those that were refused: what is still the newest is
+    /// The batch's pages are on disk, unsynced, but for those that were refused: what is still the newest is
     /// not written again. Of groups that stay at the front nothing is marked, for no sync will count for
     /// them.
-    pub(crate) fn lane_written(&self, flags: u32, refused: &[LanePage]) {
+    pub(crate) fn mark_batch_written(&self, flags: u32, refused: &[BatchPage]) {
         let directory = self.directory();
-        let stays = |page: &LanePage| {
+        let stays = |page: &BatchPage| {
             self.control().batch.carries(Load::Groups) && page.position >= self.control().batch.end()
         };
-        for page in self.lane_list().filter(|page| !refused.contains(page) && !stays(page)) {
+        for page in self.batch_list().filter(|page| !refused.contains(page) && !stays(page)) {
             let frame = self.frame_of(page.position);
             let id = directory.id(frame);
             let shard = directory.lock(directory.slot(&id), self.owner);
-            // The frame is not given to another page while the lane holds it.
+            // The frame is not given to another page while the batch holds it.
             let newest = shard.find(&id);
             if directory.state(frame) & VALID != 0 && newest == Some(frame) {
                 shard.set_flags(frame, WRITTEN | flags);
@@ -200,22 +200,22 @@ impl Tier {
             // What is being looked for is not known yet, or the list is being replaced.
             (Stage::Scanning, _) | (Stage::Reading | Stage::ToReread, Load::Drain | Load::Leaving) => true,
             (Stage::Reading | Stage::ToReread, Load::Groups) => {
-                self.lane_groups().any(|(position, head)| self.pages_of(position, &head).any(within))
+                self.batch_groups().any(|(position, head)| self.pages_of(position, &head).any(within))
             }
-            _ => self.lane_list().any(|page| within(page.position)),
+            _ => self.batch_list().any(|page| within(page.position)),
         }
     }
 
     /// A dirty page can be neither read nor dropped: stage-out ends here.
-    pub(crate) fn lane_stuck(&self, position: u64) {
+    pub(crate) fn batch_stuck(&self, position: u64) {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
         control.batch.sticks();
         self.latch(Failure::FlashRead { position });
     }
 
-    /// Takes the lane back from an owner that has died. Under the control lock.
-    pub(crate) fn abandon_lane(&self, dead: u64) {
+    /// Takes the batch back from an owner that has died. Under the control lock.
+    pub(crate) fn abandon_batch(&self, dead: u64) {
         let control = self.control();
         if !control.batch.is_of(dead) {
             return;
@@ -228,7 +228,7 @@ impl Tier {
             }
             // Who leaves is listed anew.
             Stage::Reading | Stage::Scanning => control.batch.over(),
-            Stage::Writing if planted::is(Bug::DeadStageOutCounts) => self.lane_done(),
+            Stage::Writing if planted::is(Bug::DeadStageOutCounts) => self.batch_done(),
             Stage::Writing => control.batch.to_write(),
             _ => {}
         }

@@ -31,7 +31,7 @@ use crate::groups::group::StagingGroup;
 use crate::ids::{IdRange, PageId};
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::Load;
-use crate::stage_out::pages::LanePage;
+use crate::stage_out::pages::BatchPage;
 use crate::stage_out::unreadable::version_of;
 use crate::tier::Tier;
 
@@ -246,18 +246,18 @@ impl Tier {
         refused
     }
 
-    /// Those of the lane's pages that disk has refused.
-    pub(crate) fn lane_refused(&self, refused: &BTreeSet<PageId>) -> Vec<LanePage> {
+    /// Those of the batch's pages that disk has refused.
+    pub(crate) fn refused_of_batch(&self, refused: &BTreeSet<PageId>) -> Vec<BatchPage> {
         if refused.is_empty() {
             return Vec::new();
         }
-        self.lane_list()
+        self.batch_list()
             .filter(|page| refused.contains(&self.directory().id(self.frame_of(page.position))))
             .collect()
     }
 
-    /// Disk has refused these pages of the lane; the others are about to be marked as written. Under no lock.
-    pub(crate) fn keep_refused(&self, refused: &[LanePage]) {
+    /// Disk has refused these pages of the batch; the others are about to be marked as written. Under no lock.
+    pub(crate) fn keep_refused(&self, refused: &[BatchPage]) {
         if refused.is_empty() || planted::is(Bug::RefusedCountsAsWritten) {
             return;
         }
@@ -277,20 +277,20 @@ impl Tier {
 
     /// Refused pages of groups at the front: appends them again, if their frames are needed and as far as
     /// that goes. The groups behind stay.
-    fn carry_refused(&self, refused: &[LanePage]) {
+    fn carry_refused(&self, refused: &[BatchPage]) {
         // Before anything is appended: what makes room from now on is not missed.
         let room = self.room();
         let mut refused = refused.to_vec();
         refused.sort_unstable_by_key(|page| page.position);
         for page in refused {
-            let mut groups = self.lane_groups();
+            let mut groups = self.batch_groups();
             let holding = groups.find(|(group, head)| self.pages_of(*group, head).contains(&page.position));
             let Some((group, head)) = holding else { continue };
             if !self.front_needed(group) && !planted::is(Bug::RefusedAheadOfNeed) {
                 self.leave_at_front(group);
                 return;
             }
-            let records = self.lane_records(group, &head);
+            let records = self.batch_records(group, &head);
             let record = records.get((page.position - self.page_position(group, 0)) as usize);
             let resting = match self.carry_on(page, record) {
                 Carried::Done => continue,
@@ -310,7 +310,7 @@ impl Tier {
     }
 
     /// Appends a refused page again, unless it need not go to disk any more.
-    fn carry_on(&self, page: LanePage, record: Option<&Record>) -> Carried {
+    fn carry_on(&self, page: BatchPage, record: Option<&Record>) -> Carried {
         let directory = self.directory();
         let frame = self.frame_of(page.position);
         let id = directory.id(frame);
@@ -342,7 +342,7 @@ impl Tier {
     pub(crate) fn append_again(
         &self,
         shard: &LockedShard<'_>,
-        page: LanePage,
+        page: BatchPage,
         again: &Again,
         reserve: Reserve,
     ) -> bool {
@@ -355,7 +355,7 @@ impl Tier {
         // Invariant 5: no write covers the frames that its contents came from.
         assert_ne!(place.frame, old_frame, "a page would be overwritten by its own copy");
         planted::inside("appended again: place given out");
-        let bytes = self.lane_bytes(page.place, self.geometry.page_size());
+        let bytes = self.batch_bytes(page.place, self.geometry.page_size());
         self.region.copy_in(place.memory, bytes);
         if let Some(linked) = shard.find(&id) {
             shard.unlink(linked);

@@ -21,10 +21,10 @@ use crate::directory::GroupHead;
 use crate::format::{GroupSummary, SUPERBLOCK_BYTES};
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::Load;
-use crate::stage_out::pages::LanePage;
+use crate::stage_out::pages::BatchPage;
 use crate::tier::Tier;
 
-/// Nothing of the lane is read again.
+/// Nothing of the batch is read again.
 pub(crate) const NOT_AGAIN: u64 = 0;
 /// All that had to be was read again.
 const READ_AGAIN: u64 = u64::MAX;
@@ -50,7 +50,7 @@ enum Alone {
 struct Step {
     round: u64,
     alone: Alone,
-    /// Of the page, among those of the lane; of a probe, that of a page that is not whole, in whose place it
+    /// Of the page, among those of the batch; of a probe, that of a page that is not whole, in whose place it
     /// goes.
     index: u64,
 }
@@ -83,15 +83,15 @@ impl Tier {
     /// What ReadFront reads if it reads something alone: (flash offset, region offset, bytes).
     pub(crate) fn read_alone(&self) -> Option<(u64, usize, usize)> {
         let step = Step::from_code(self.control().batch.again.get())?;
-        let page = self.lane_page_at(step.index)?;
-        let memory = self.lane_memory(page.place);
+        let page = self.batch_page_at(step.index)?;
+        let memory = self.batch_memory(page.place);
         Some(match step.alone {
             Alone::Page => (self.offset_of(page.position), memory, self.geometry.page_size()),
             Alone::Probe(probe) => (self.geometry.probes()[probe], memory, SUPERBLOCK_BYTES),
         })
     }
 
-    /// Whether the device answered nothing, none of the probes either, when the lane was read.
+    /// Whether the device answered nothing, none of the probes either, when the batch was read.
     pub(crate) fn flash_is_silent(&self) -> bool {
         self.control().batch.again.get() == SILENT
     }
@@ -121,7 +121,7 @@ impl Tier {
         };
         let _guard = control.lock.lock(self.owner);
         control.batch.again.set(next.code());
-        planted::inside("lane: something to be read again");
+        planted::inside("batch: something to be read again");
         control.batch.to_reread();
         true
     }
@@ -145,54 +145,54 @@ impl Tier {
             .or_else(|| self.first_of_round(round + 1))
     }
 
-    /// The first of the lane's pages, from an index on, that something is to be done for and that is not what
+    /// The first of the batch's pages, from an index on, that something is to be done for and that is not what
     /// belongs there.
     fn next_unread(&self, from: u64) -> Option<u64> {
-        let pages = (from..).map_while(|index| Some((index, self.lane_page_at(index)?)));
+        let pages = (from..).map_while(|index| Some((index, self.batch_page_at(index)?)));
         pages.filter(|(_, page)| self.is_wanted_whole(*page)).map(|(index, _)| index).next()
     }
 
-    /// The lane's page or frame with this index.
-    fn lane_page_at(&self, index: u64) -> Option<LanePage> {
+    /// The batch's page or frame with this index.
+    fn batch_page_at(&self, index: u64) -> Option<BatchPage> {
         let control = self.control();
         if !control.batch.carries(Load::Groups) {
-            return self.lane_list().nth(index as usize);
+            return self.batch_list().nth(index as usize);
         }
         let position = control.batch.position() + index;
-        (position < control.batch.end()).then_some(LanePage { position, place: index })
+        (position < control.batch.end()).then_some(BatchPage { position, place: index })
     }
 
-    /// Whether something has to be done for what lies in the lane's buffer at this place, and it is not what
+    /// Whether something has to be done for what lies in the batch's buffer at this place, and it is not what
     /// belongs there.
-    fn is_wanted_whole(&self, page: LanePage) -> bool {
+    fn is_wanted_whole(&self, page: BatchPage) -> bool {
         let control = self.control();
         if !control.batch.carries(Load::Groups) {
-            return self.position_needs_disk(page.position) && !self.lane_page_whole(page);
+            return self.position_needs_disk(page.position) && !self.batch_page_whole(page);
         }
         let failed = control.batch.has_failed();
         let of_group =
-            self.lane_groups().find(|(group, head)| page.position < self.pages_of(*group, head).end);
+            self.batch_groups().find(|(group, head)| page.position < self.pages_of(*group, head).end);
         let Some((group, head)) = of_group else { return false };
         if page.position < self.page_position(group, 0) {
             // Without the summary there are no second chances, and a place that cannot be read is to be
             // known.
-            return failed && self.reads_whole_groups() && !self.lane_summary_whole(group, &head);
+            return failed && self.reads_whole_groups() && !self.batch_summary_whole(group, &head);
         }
         // Where the read failed the frames of dead pages are looked at as well: one of them is bad.
         let looked_at = failed && self.reads_whole_groups() && !self.holds_nothing(page);
-        (looked_at || self.matters(page.position, failed)) && !self.lane_page_whole(page)
+        (looked_at || self.matters(page.position, failed)) && !self.batch_page_whole(page)
     }
 
-    /// Whether the summary of one of the lane's groups was read, all of it.
-    pub(crate) fn lane_summary_whole(&self, group: u64, head: &GroupHead) -> bool {
-        self.lane_summary(group, head).is_some()
+    /// Whether the summary of one of the batch's groups was read, all of it.
+    pub(crate) fn batch_summary_whole(&self, group: u64, head: &GroupHead) -> bool {
+        self.batch_summary(group, head).is_some()
     }
 
-    /// The summary of one of the lane's groups, if it was read and is that group's: its bytes, and the number
+    /// The summary of one of the batch's groups, if it was read and is that group's: its bytes, and the number
     /// of its records.
-    pub(crate) fn lane_summary(&self, group: u64, head: &GroupHead) -> Option<(&[u8], usize)> {
+    pub(crate) fn batch_summary(&self, group: u64, head: &GroupHead) -> Option<(&[u8], usize)> {
         let bytes = self.geometry.summary_frames() as usize * self.geometry.page_size();
-        let summary = self.lane_bytes(group - self.control().batch.position(), bytes);
+        let summary = self.batch_bytes(group - self.control().batch.position(), bytes);
         let (header, checksum) = GroupSummary::decode(summary).ok()?;
         let same = checksum == head.checksum && header.sequence == head.sequence;
         same.then_some((summary, header.records as usize))

@@ -27,7 +27,7 @@ use crate::format::{Record, RecordKind};
 use crate::groups::Reserve;
 use crate::ids::{IdRange, PageId, Position};
 use crate::planted::{self, Bug};
-use crate::stage_out::pages::LanePage;
+use crate::stage_out::pages::BatchPage;
 use crate::tier::{FlashPage, NoRoom, Tier};
 
 /// Fills the frame of a page that is lost.
@@ -83,8 +83,8 @@ pub(crate) fn version_of(record: Option<&Record>, id: &PageId) -> (Option<(u32, 
 
 impl Tier {
     /// Whether what was read is what is put in the frame of a page that is lost.
-    pub(crate) fn holds_nothing(&self, page: LanePage) -> bool {
-        let bytes = self.lane_bytes(page.place, self.geometry.page_size());
+    pub(crate) fn holds_nothing(&self, page: BatchPage) -> bool {
+        let bytes = self.batch_bytes(page.place, self.geometry.page_size());
         bytes.chunks_exact(NOTHING.len()).all(|chunk| chunk == NOTHING)
     }
 
@@ -96,7 +96,7 @@ impl Tier {
         self.position_needs_disk(position) || valid && (failed || self.survives(state))
     }
 
-    /// A page in the lane that was read again in vain. Its frame is `needed`, or the page may as well stay.
+    /// A page in the batch that was read again in vain. Its frame is `needed`, or the page may as well stay.
     /// Under no lock.
     ///
     /// # Errors
@@ -206,12 +206,12 @@ impl Tier {
         LOST | HOMED
     }
 
-    /// Appends the pages of one of the lane's groups that were lost before.
+    /// Appends the pages of one of the batch's groups that were lost before.
     pub(crate) fn carry_lost(&self, group: u64, head: &GroupHead) -> Result<(), Unread> {
         let directory = self.directory();
         let lost = |position: &u64| is_lost(directory.state(self.frame_of(*position)));
         let Some(first) = self.pages_of(group, head).find(lost) else { return Ok(()) };
-        let records = self.lane_records(group, head);
+        let records = self.batch_records(group, head);
         for position in (first..self.pages_of(group, head).end).filter(lost) {
             let id = directory.id(self.frame_of(position));
             let shard = directory.lock(directory.slot(&id), self.owner);

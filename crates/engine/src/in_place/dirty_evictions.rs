@@ -1,6 +1,6 @@
 //! Dirty pages on their way to disk: those that leave, and those that a cleaner wants there.
 //!
-//! They go through the lane like the pages of a drain: read at their homes, written in the order of their
+//! They go through the batch like the pages of a drain: read at their homes, written in the order of their
 //! ids. Then they are listed as *written*, and a sync of the disk that begins afterwards makes them clean.
 //! Those that leave are let go then; those that were cleaned stay.
 
@@ -11,7 +11,7 @@ use super::{Homes, InPlace, LEAVING, NEVER_WRITTEN, USED};
 use crate::directory::{DIRTY, DRAINED, HOMED, VALID, WRITTEN, needs_disk};
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::Load;
-use crate::stage_out::pages::LanePage;
+use crate::stage_out::pages::BatchPage;
 
 /// What there is to be done for a page.
 enum Step {
@@ -66,52 +66,52 @@ impl Homes<'_> {
         }
     }
 
-    /// Whether one more page fits into the list of written pages when those `in_lane` will have been written.
-    fn has_place(&self, in_lane: usize) -> bool {
-        let taken = self.unsynced() + in_lane as u64;
+    /// Whether one more page fits into the list of written pages when those `in_batch` will have been written.
+    fn has_place(&self, in_batch: usize) -> bool {
+        let taken = self.unsynced() + in_batch as u64;
         taken < self.written.len() as u64 || planted::is(Bug::WrittenListOverrun)
     }
 
-    /// Whether the list of written pages has room for all that the lane can carry.
+    /// Whether the list of written pages has room for all that the batch can carry.
     fn room_for(&self, pages: u64) -> bool {
         self.unsynced() + 2 * pages <= self.written.len() as u64
     }
 }
 
 impl InPlace<'_> {
-    /// Whether the lane has pages to look for. Under the control lock.
-    pub(crate) fn take_spill(&self) -> bool {
+    /// Whether the batch has pages to look for. Under the control lock.
+    pub(crate) fn take_dirty_evictions(&self) -> bool {
         let homes = &self.homes;
         let control = self.control();
         if !control.batch.is_idle() || control.draining.get() != 0 || self.rests_for_disk() {
             return false;
         }
         let wanted = homes.has_leaving() || homes.cleaner_wants();
-        if !wanted || !homes.room_for(self.geometry.lane_pages()) {
+        if !wanted || !homes.room_for(self.geometry.batch_pages()) {
             return false;
         }
         control.batch.take(Load::Leaving);
         control.batch.owned_by(self.owner);
-        planted::inside("spill: lane scanning");
+        planted::inside("dirty evictions: batch scanning");
         true
     }
 
-    /// Lists pages that leave, and then those that are to be cleaned. The lane is scanning, for the caller
+    /// Lists pages that leave, and then those that are to be cleaned. The batch is scanning, for the caller
     /// alone; no lock is held. False if there was nothing that could be done.
-    pub(crate) fn list_spill(&self) -> bool {
+    pub(crate) fn list_dirty_evictions(&self) -> bool {
         let mut list = Vec::new();
-        let most = self.geometry.lane_pages() as usize;
+        let most = self.geometry.batch_pages() as usize;
         let mut moved = self.list_leaving(most, &mut list);
         moved |= self.list_dirty(most, &mut list);
-        self.set_lane_list(&list);
-        planted::outside("spill: listed");
+        self.set_batch_list(&list);
+        planted::outside("dirty evictions: listed");
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
         control.batch.was_scanned();
         moved || !list.is_empty()
     }
 
-    fn list_leaving(&self, most: usize, list: &mut Vec<LanePage>) -> bool {
+    fn list_leaving(&self, most: usize, list: &mut Vec<BatchPage>) -> bool {
         let homes = &self.homes;
         let mut moved = false;
         // Those for which there is no room go to the end of the list.
@@ -121,7 +121,7 @@ impl InPlace<'_> {
             let guard = homes.lock(self.owner);
             let Some(home) = homes.pop_leaving() else { break };
             match self.step_for(home) {
-                Step::Write(position) => list.push(LanePage { position, place: list.len() as u64 }),
+                Step::Write(position) => list.push(BatchPage { position, place: list.len() as u64 }),
                 Step::Sync => homes.await_sync(home),
                 // Others behind it may be durable.
                 Step::Wait => {
@@ -143,7 +143,7 @@ impl InPlace<'_> {
         moved
     }
 
-    fn list_dirty(&self, most: usize, list: &mut Vec<LanePage>) -> bool {
+    fn list_dirty(&self, most: usize, list: &mut Vec<BatchPage>) -> bool {
         let homes = &self.homes;
         let mut moved = false;
         while list.len() < most && homes.has_place(list.len()) {
@@ -153,7 +153,7 @@ impl InPlace<'_> {
             }
             let Some(home) = homes.coldest_dirty() else { break };
             match self.step_for(home) {
-                Step::Write(position) => list.push(LanePage { position, place: list.len() as u64 }),
+                Step::Write(position) => list.push(BatchPage { position, place: list.len() as u64 }),
                 Step::Sync => homes.await_sync(home),
                 Step::Clean => {}
                 Step::Wait => {
@@ -182,12 +182,12 @@ impl InPlace<'_> {
         }
     }
 
-    /// The lane's pages are on disk, unsynced, and marked so. Under the control lock.
-    pub(crate) fn spill_written(&self) {
+    /// The batch's pages are on disk, unsynced, and marked so. Under the control lock.
+    pub(crate) fn evictions_written(&self) {
         let homes = &self.homes;
         let _guard = homes.lock(self.owner);
         let directory = self.directory();
-        for page in self.lane_list() {
+        for page in self.batch_list() {
             let frame = self.frame_of(page.position);
             // The home of a page that was superseded meanwhile may be another one's already.
             if directory.state(frame) & (VALID | WRITTEN) == VALID | WRITTEN {
@@ -196,10 +196,10 @@ impl InPlace<'_> {
         }
     }
 
-    /// Disk has refused these pages of the lane: they stay, and others are to leave in the place of those
+    /// Disk has refused these pages of the batch: they stay, and others are to leave in the place of those
     /// that were to leave. They are not listed as LEAVING again, for these count as homes that come, and the
     /// list has places for all homes but not for what was superseded in it meanwhile as well.
-    pub(crate) fn spill_refused(&self, refused: &[LanePage]) {
+    pub(crate) fn evictions_refused(&self, refused: &[BatchPage]) {
         let homes = &self.homes;
         let _control = self.control().lock.lock(self.owner);
         {
@@ -212,8 +212,8 @@ impl InPlace<'_> {
         }
     }
 
-    /// [`Self::spill_refused`] under the lock of the homes.
-    fn keep_unwritten(&self, refused: &[LanePage]) {
+    /// [`Self::evictions_refused`] under the lock of the homes.
+    fn keep_unwritten(&self, refused: &[BatchPage]) {
         let homes = &self.homes;
         let directory = self.directory();
         for page in refused {
@@ -235,11 +235,11 @@ impl InPlace<'_> {
     }
 
     /// Whether the disk is to be synced now for pages that were written. Under the control lock.
-    pub(crate) fn spill_wants_sync(&self) -> bool {
+    pub(crate) fn evictions_want_sync(&self) -> bool {
         let homes = &self.homes;
         let control = self.control();
         let unsynced = homes.unsynced();
-        let full = !homes.room_for(self.geometry.lane_pages());
+        let full = !homes.room_for(self.geometry.batch_pages());
         // Short bands are worth a sync only when nothing else can leave: what can be written has been taken
         // by now.
         let nothing_else = control.batch.is_idle() && self.homes_short();
@@ -247,14 +247,14 @@ impl InPlace<'_> {
     }
 
     /// A sync of the disk begins. Under the control lock.
-    pub(crate) fn spill_sync_begins(&self) {
+    pub(crate) fn evictions_sync_begins(&self) {
         let homes = &self.homes;
         homes.control.written_covered.set(homes.control.written_end.get());
     }
 
     /// The disk is synced: pages that were written before are clean, and those that leave are let go. No lock
     /// is held.
-    pub(crate) fn spill_synced(&self) {
+    pub(crate) fn evictions_synced(&self) {
         let homes = &self.homes;
         let placed = homes.control;
         let covered = match planted::is(Bug::SyncCoversLaterWrites) {
@@ -268,7 +268,7 @@ impl InPlace<'_> {
                 self.mark_synced(home, number_of(first));
             }
             placed.written_first.set(first + 1);
-            planted::outside("spill: one page synced");
+            planted::outside("dirty evictions: one page synced");
         }
     }
 
@@ -291,7 +291,7 @@ impl InPlace<'_> {
             }
             assert!(!unwritten, "a page that was not written became clean");
             shard.clear_flags(entry, DIRTY | WRITTEN | DRAINED);
-            planted::inside("spill: one page marked clean");
+            planted::inside("dirty evictions: one page marked clean");
         }
         let leaves = {
             // Under the lock, under which somebody else who sees it still unsynced has taken it off the list

@@ -12,9 +12,9 @@ use crate::groups::{Replaced, Reserve};
 use crate::planted::{self, Bug};
 
 impl InPlace<'_> {
-    /// Takes the group at the front of the queue of records if room is wanted there; the lane rests
+    /// Takes the group at the front of the queue of records if room is wanted there; the batch rests
     /// meanwhile, so that what it carries stays where it is. Under the control lock.
-    pub(crate) fn take_relocation(&self) -> bool {
+    pub(crate) fn take_copy_forward(&self) -> bool {
         let control = self.control();
         let rests = control.batch.is_idle() && control.draining.get() == 0;
         // Pages that a drain is marking clean are not moved behind its end.
@@ -29,17 +29,17 @@ impl InPlace<'_> {
         control.batch.take_groups(position, self.page_position(position, head.pages.into()));
         control.batch.scan();
         control.batch.owned_by(self.owner);
-        planted::inside("relocate: group taken");
+        planted::inside("copy_forward: group taken");
         true
     }
 
-    /// Relocates what is valid of the group that was taken; false if some of it has to wait.
-    pub(crate) fn relocate(&self) -> bool {
+    /// Copies forward what is valid of the group that was taken; false if some of it has to wait.
+    pub(crate) fn copy_forward(&self) -> bool {
         let control = self.control();
-        let groups: Vec<_> = self.lane_groups().collect();
+        let groups: Vec<_> = self.batch_groups().collect();
         let mut positions = groups.iter().flat_map(|(group, head)| self.pages_of(*group, head));
-        let all = positions.all(|position| self.relocate_record(position));
-        planted::outside("relocate: records appended");
+        let all = positions.all(|position| self.copy_record_forward(position));
+        planted::outside("copy_forward: records appended");
         let _guard = control.lock.lock(self.owner);
         if all {
             self.group_cleaned();
@@ -50,7 +50,7 @@ impl InPlace<'_> {
     }
 
     /// Appends the record at `position` again if it is valid; false if that has to wait.
-    fn relocate_record(&self, position: u64) -> bool {
+    fn copy_record_forward(&self, position: u64) -> bool {
         let directory = self.directory();
         let old = self.frame_of(position);
         let unchecked = planted::is(Bug::RelocatedUnchecked) && directory.head(old).is_none();
@@ -81,12 +81,12 @@ impl InPlace<'_> {
         let replaced = Some(Replaced { state, position });
         let place = self.append(kind, Some((version.epoch, version.version)), Reserve::StageOut, replaced);
         let Some(place) = place else { return false };
-        planted::inside("relocate: record appended");
+        planted::inside("copy_forward: record appended");
         if let Some(newest) = newest {
             shard.unlink(newest);
         }
         shard.link(place.frame, &id, state & !(VALID | HEAD) | HOMED, checksum);
-        planted::inside("relocate: linked, not counted as filled");
+        planted::inside("copy_forward: linked, not counted as filled");
         {
             let _guard = homes.lock(self.owner);
             homes.home(home).entry.store(place.frame, Relaxed);
