@@ -78,8 +78,9 @@ impl LinePlot {
             .disable_x_mesh()
             .bold_line_style(RULE)
             .light_line_style(TRANSPARENT)
-            .axis_style(RULE)
-            .set_all_tick_mark_size(0)
+            // Not seen, but they keep the numbers off the lines.
+            .axis_style(TRANSPARENT)
+            .set_all_tick_mark_size(8)
             .x_label_style(small.clone())
             .y_label_style(soft)
             .axis_desc_style(small)
