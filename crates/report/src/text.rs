@@ -1,12 +1,8 @@
 //! Tables and paragraphs for a terminal or a file: plain characters, no colours, and as wide as they are, since
 //! what reads a pipe wants a row in a line.
 
-use comfy_table::{CellAlignment, ContentArrangement, ContentLineStyle, TableStyle};
-
-/// Columns stand two characters apart: one is the junction, one the padding.
-const PLAIN: TableStyle = TableStyle::new()
-    .header_lines(ContentLineStyle::none().junction(' '))
-    .content_lines(ContentLineStyle::none().junction(' '));
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, ContentArrangement, TableComponent};
 
 /// A table of text: the first column to the left, the others to the right.
 #[derive(Debug, Clone)]
@@ -72,7 +68,9 @@ pub fn wrapped(text: &str, width: usize, indent: &str) -> String {
 
 fn plain() -> comfy_table::Table {
     let mut table = comfy_table::Table::new();
-    table.load_style(PLAIN).set_content_arrangement(ContentArrangement::Disabled);
+    table.load_preset(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+    // Columns stand two characters apart: one is this line, one the padding.
+    table.set_style(TableComponent::VerticalLines, ' ');
     table
 }
 

@@ -9,8 +9,8 @@ use crate::number::number;
 
 /// Where the names of the lines stand.
 const RIGHT: u32 = 100;
-const LEFT: u32 = 72;
-const BOTTOM: u32 = 46;
+const LEFT: u32 = 80;
+const BOTTOM: u32 = 44;
 const TOP: u32 = 14;
 /// Names of lines are at least so far apart, in units.
 const APART: i32 = 16;
@@ -80,7 +80,7 @@ impl LinePlot {
             .light_line_style(TRANSPARENT)
             // Not seen, but they keep the numbers off the lines.
             .axis_style(TRANSPARENT)
-            .set_all_tick_mark_size(8)
+            .set_all_tick_mark_size(5)
             .x_label_style(small.clone())
             .y_label_style(soft)
             .axis_desc_style(small)
