@@ -1,4 +1,5 @@
-//! Shows the same rows as a table on the terminal and as a page with a plot: `page FOLDER` writes page.html there.
+//! Shows the same rows as a table on the terminal and as a page with a plot: `page FOLDER` writes page.html
+//! there.
 
 use std::error::Error;
 use std::path::PathBuf;

@@ -2,8 +2,8 @@
 //! pages of HTML.
 //!
 //! A caller says what is shown ([`Table`], [`LinePlot`], [`BarPlot`], [`Page`]), and not how: the layout of a
-//! page is in `templates/`, its colours are in `page.css`. What a caller gives is text, and is escaped wherever
-//! it stands.
+//! page is in `templates/`, its colours are in `page.css`. What a caller gives is text, and is escaped
+//! wherever it stands.
 //!
 //! *Architecture invariant:* nothing here knows what was measured, nor how a program is told what to do.
 

@@ -1,5 +1,5 @@
-//! Tables and paragraphs for a terminal or a file: plain characters, no colours, and as wide as they are, since
-//! what reads a pipe wants a row in a line.
+//! Tables and paragraphs for a terminal or a file: plain characters, no colours, and as wide as they are,
+//! since what reads a pipe wants a row in a line.
 
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, TableComponent};

@@ -454,7 +454,7 @@ mod tests {
     fn the_report_has_each_configuration_and_where_it_ran() {
         let html = render(&sample()).unwrap();
         for wanted in ["disks alone", "with the tier", "flash alone"] {
-            // A bar, the name of a line and what it is pointed at, a bar, a bar, and whether it lost anything.
+            // Three bars, the name of a line, what it is pointed at, and whether it lost anything.
             assert!(html.matches(wanted).count() >= 5, "{wanted}");
         }
         for wanted in

@@ -64,8 +64,8 @@ impl LinePlot {
 
     fn draw(&self, area: &Area<'_>) -> Result<Vec<Value>, DrawingError> {
         let all = || self.series.iter().flat_map(Series::finite);
-        let x_max = self.x.max.unwrap_or_else(|| highest(all().map(|p| p.0)));
-        let y_max = self.y.max.unwrap_or_else(|| highest(all().map(|p| p.1)));
+        let x_max = self.x.end(all().map(|p| p.0));
+        let y_max = self.y.end(all().map(|p| p.1));
         let (small, soft) = (text(13.0, SOFT, HPos::Center), text(13.0, SOFT, HPos::Right));
         let mut chart = ChartBuilder::on(area)
             .margin_top(TOP)
@@ -111,6 +111,12 @@ impl LinePlot {
             area.draw(&Text::new(series.name.as_str(), (end, place), style))?;
         }
         Ok(values)
+    }
+}
+
+impl Axis {
+    fn end(&self, values: impl Iterator<Item = f64>) -> f64 {
+        self.max.map_or_else(|| highest(values), |max| highest(std::iter::once(max)))
     }
 }
 

@@ -1,10 +1,10 @@
 //! Plots as SVG.
 //!
-//! `plotters` lays out and draws. What it cannot say is put around its drawing by `templates/plot.svg`: what the
-//! plot is called by those who cannot see it, and the values that appear where somebody points.
+//! `plotters` lays out and draws. What it cannot say is put around its drawing by `templates/plot.svg`: what
+//! the plot is called by those who cannot see it, and the values that appear where somebody points.
 //!
-//! The drawing has the colours of a light page, so that it can be looked at alone; the style sheet of a page finds
-//! them by their value and puts those of its theme in their place.
+//! The drawing has the colours of a light page, so that it can be looked at alone; the style sheet of a page
+//! finds them by their value and puts those of its theme in their place.
 
 mod bars;
 mod lines;
@@ -25,7 +25,8 @@ const INK: RGBColor = RGBColor(0x1d, 0x1f, 0x23);
 /// Lines that guide the eye.
 const RULE: RGBColor = RGBColor(0xe3, 0xe1, 0xdc);
 
-/// Width of a plot in user units, about as many as a page gives it pixels, so that text has one size everywhere.
+/// Width of a plot in user units, about as many as a page gives it pixels, so that text has one size
+/// everywhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Width {
     /// The whole page: 1030.
