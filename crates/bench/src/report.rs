@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use mezzanine_report::{Machine, Table};
+
 /// What a benchmark returns.
 pub(crate) type Outcome = Result<Vec<Row>, Box<dyn Error>>;
 
@@ -68,23 +70,21 @@ pub(crate) fn print(rows: &[Row], json: bool) {
         return;
     }
     println!("{machine}");
-    println!("{:<58} {:>12}  {:<10} {:>7}  beside", "benchmark", "figure", "unit", "ratio");
+    let mut table = Table::new(["benchmark", "figure", "unit", "ratio", "beside"]).left([2, 4]);
     for row in rows {
-        let ratio = row.ratio().map_or(String::new(), |ratio| format!("{ratio:.2}"));
-        let rival = row.rival.as_ref().map_or(String::new(), |(name, value)| format!("{name}: {value:.1}"));
-        println!("{:<58} {:>12.1}  {:<10} {ratio:>7}  {rival}", row.name, row.value, row.unit);
+        table.row([
+            row.name.clone(),
+            format!("{:.1}", row.value),
+            row.unit.to_owned(),
+            row.ratio().map_or(String::new(), |ratio| format!("{ratio:.2}")),
+            row.rival.as_ref().map_or(String::new(), |(name, value)| format!("{name}: {value:.1}")),
+        ]);
     }
+    print!("{}", table.render());
 }
 
 /// Processor, cores and kernel.
 fn machine() -> String {
-    let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
-    let cpuinfo = read("/proc/cpuinfo");
-    let model = cpuinfo
-        .lines()
-        .find_map(|line| line.strip_prefix("model name")?.split_once(':').map(|(_, name)| name.trim()))
-        .unwrap_or("unknown processor");
-    let cores = std::thread::available_parallelism().map_or(0, usize::from);
-    let kernel = read("/proc/sys/kernel/osrelease");
-    format!("{model}, {cores} cores, Linux {}", kernel.trim())
+    let Machine { processor, cores, kernel, .. } = Machine::this();
+    format!("{processor}, {cores} cores, Linux {kernel}")
 }

@@ -5,6 +5,7 @@
 
 #![forbid(unsafe_code)]
 
+mod checksum;
 mod failure;
 mod output;
 mod size;

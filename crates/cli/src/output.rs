@@ -1,6 +1,5 @@
-//! What the user sees: tables and JSON on stdout, progress on stderr and only where somebody looks.
+//! What the user sees: results on stdout, as text or JSON, progress on stderr and only where somebody looks.
 
-use std::fmt::Write as _;
 use std::io::{IsTerminal, Write as _};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -54,93 +53,4 @@ fn bar(bar: ProgressBar, template: &str, what: &str) -> ProgressBar {
     }
     bar.set_message(what.to_owned());
     bar
-}
-
-/// 12,345 or 0.25: thousands apart, with so many decimals.
-pub(crate) fn number(value: f64, decimals: usize) -> String {
-    let text = format!("{:.decimals$}", value.abs());
-    let (whole, fraction) = text.split_once('.').map_or((text.as_str(), None), |(w, f)| (w, Some(f)));
-    let mut out = if value < 0.0 { "-".to_owned() } else { String::new() };
-    for (i, digit) in whole.chars().enumerate() {
-        if i > 0 && (whole.len() - i) % 3 == 0 {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    if let Some(fraction) = fraction {
-        out.push('.');
-        out.push_str(fraction);
-    }
-    out
-}
-
-/// A table of text: the first column to the left, the others to the right.
-pub(crate) struct Table {
-    header: Vec<String>,
-    rows: Vec<Vec<String>>,
-}
-
-impl Table {
-    pub(crate) fn new<S: Into<String>>(header: impl IntoIterator<Item = S>) -> Table {
-        Table { header: header.into_iter().map(Into::into).collect(), rows: Vec::new() }
-    }
-
-    pub(crate) fn row<S: Into<String>>(&mut self, cells: impl IntoIterator<Item = S>) {
-        self.rows.push(cells.into_iter().map(Into::into).collect());
-    }
-
-    pub(crate) fn render(&self) -> String {
-        let columns = self.header.len();
-        let width = |column: usize| {
-            let cells = std::iter::once(&self.header).chain(&self.rows).filter_map(|row| row.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..columns).map(width).collect();
-        let rule: Vec<String> = widths.iter().map(|w| "-".repeat(*w)).collect();
-        let mut text = String::new();
-        for row in [&self.header, &rule].into_iter().chain(&self.rows) {
-            let mut line = String::new();
-            for (column, cell) in row.iter().enumerate() {
-                let width = widths.get(column).copied().unwrap_or(0);
-                // Writing into a String cannot fail.
-                let _ = if column == 0 {
-                    write!(line, "{cell:<width$}")
-                } else {
-                    write!(line, "  {cell:>width$}")
-                };
-            }
-            text.push_str(line.trim_end());
-            text.push('\n');
-        }
-        text
-    }
-}
-
-/// Names with their values, one a line, values aligned.
-pub(crate) fn facts(pairs: &[(&str, String)]) -> String {
-    let width = pairs.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
-    pairs.iter().fold(String::new(), |mut text, (name, value)| {
-        let _ = writeln!(text, "{name:<width$}  {value}");
-        text
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_have_their_thousands_apart() {
-        assert_eq!(number(1_234_567.0, 0), "1,234,567");
-        assert_eq!(number(999.0, 0), "999");
-        assert_eq!(number(-1234.5, 1), "-1,234.5");
-    }
-
-    #[test]
-    fn a_table_aligns_names_left_and_values_right() {
-        let mut table = Table::new(["name", "value"]);
-        table.row(["a", "1"]);
-        table.row(["longer", "23456"]);
-        assert_eq!(table.render(), "name    value\n------  -----\na           1\nlonger  23456\n");
-    }
 }

@@ -64,10 +64,11 @@ fn the_commands_of_the_documents_work() {
 }
 
 /// The examples of the crates, and with what they are run: `.` is a new directory, and `TRACE` a trace in it.
-const EXAMPLES: [(&str, &str, Option<&[&str]>); 8] = [
+const EXAMPLES: [(&str, &str, Option<&[&str]>); 9] = [
     ("device", "power", Some(&[])),
     ("engine", "host", Some(&[])),
     ("ground", "hits", Some(&[])),
+    ("report", "page", Some(&["."])),
     ("sim", "cuts", Some(&["7"])),
     ("sqlite", "tier", Some(&["."])),
     ("trace", "again", Some(&["TRACE", "plain"])),

@@ -15,6 +15,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use hex::FromHex as _;
 use mezzanine_engine::RedoPoint;
 use mezzanine_engine::format::Nonce;
 use mezzanine_engine::planted::{self, Bug};
@@ -209,7 +210,7 @@ impl Marker {
     pub fn new(tier_uuid: &[u8; 16], flash_path: &Path, only_copies: bool) -> Self {
         Self {
             format: FORMAT,
-            tier: hex(tier_uuid),
+            tier: hex::encode(tier_uuid),
             flash_path: flash_path.to_path_buf(),
             only_copies,
             given_up: false,
@@ -255,7 +256,7 @@ impl Marker {
     /// The same, of a session of the server.
     #[must_use]
     pub(crate) fn of_session(self, session: &Nonce, epoch: u32) -> Self {
-        Self { session: hex(session), epoch, ..self }
+        Self { session: hex::encode(session), epoch, ..self }
     }
 
     /// The same, with a sync mark.
@@ -301,24 +302,24 @@ impl Marker {
     #[must_use]
     pub fn of_forming(mut self, tier_uuid: &[u8; 16]) -> Self {
         if !self.forms(tier_uuid) {
-            self.forming.push(hex(tier_uuid));
+            self.forming.push(hex::encode(tier_uuid));
         }
         self
     }
 
     /// Whether a tier of this name was to be made, and may be there in part.
     pub fn forms(&self, tier_uuid: &[u8; 16]) -> bool {
-        self.forming.contains(&hex(tier_uuid))
+        self.forming.contains(&hex::encode(tier_uuid))
     }
 
     /// The name that a tier which was to be made can still have: no server has used it.
     pub fn unused_name(&self) -> Option<[u8; 16]> {
-        self.forming.last().filter(|_| !self.given_up).and_then(|name| unhex(name))
+        self.forming.last().filter(|_| !self.given_up).and_then(|name| <[u8; 16]>::from_hex(name).ok())
     }
 
     /// Whether it names this tier.
     pub fn names(&self, tier_uuid: &[u8; 16]) -> bool {
-        self.tier == hex(tier_uuid)
+        self.tier == hex::encode(tier_uuid)
     }
 
     /// Reads the marker of a data directory; `None` if it never had a tier.
@@ -419,12 +420,4 @@ impl Marker {
 
 fn restored_at(point: RedoPoint) -> String {
     format!("{:016x}{:08x}", point.redo, point.timeline)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<[u8; 16]> {
-    u128::from_str_radix(text, 16).ok().filter(|_| text.len() == 32).map(u128::to_be_bytes)
 }

@@ -3,6 +3,8 @@
 
 mod workspace;
 
+use mezzanine_report::percent;
+
 pub(crate) use workspace::{Workspace, leave_to_handler, when_interrupted};
 
 /// How busy a run may keep the processor before its figures say more about the processor than about the
@@ -42,7 +44,7 @@ impl Busy<'_> {
                 let next = self.time_scale.map_or_else(String::new, |scale| {
                     format!("; repeat with --time-scale {}", scale * 2.0)
                 });
-                let busy = percent(*busy);
+                let busy = percent(*busy, 0);
                 format!("{run} kept the processor {busy} busy, so that its figures are about the processor too{next}")
             })
             .collect();
@@ -52,20 +54,10 @@ impl Busy<'_> {
         let most = self.runs.iter().map(|(_, busy)| *busy).fold(0.0, f64::max);
         vec![format!(
             "other programs kept the processor busy ({} in all, {} by the runs); repeat on a quiet machine",
-            percent(self.machine),
-            percent(most)
+            percent(self.machine, 0),
+            percent(most, 0)
         )]
     }
-}
-
-/// A share in whole per cent.
-pub(crate) fn percent(share: f64) -> String {
-    format!("{:.0} %", share * 100.0)
-}
-
-/// Seconds for people: milliseconds below one.
-pub(crate) fn duration(seconds: f64) -> String {
-    if seconds < 0.9995 { format!("{:.0} ms", seconds * 1000.0) } else { format!("{seconds:.2} s") }
 }
 
 #[cfg(test)]
@@ -83,12 +75,6 @@ mod tests {
         assert_eq!(time_scale_for(1.0, 1.0), 24.0);
         // A processor that has little to do at 24 would be as busy as aimed for at a much smaller scale.
         assert_eq!(time_scale_for(0.08, 24.0), 2.0);
-    }
-
-    #[test]
-    fn restarts_are_told_in_milliseconds_until_they_take_a_second() {
-        assert_eq!(duration(0.0041), "4 ms");
-        assert_eq!(duration(0.9996), "1.00 s");
     }
 
     #[test]

@@ -13,12 +13,12 @@ mod protocol;
 mod report;
 mod result;
 mod stack;
-mod svg;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use mezzanine_engine::TierConfig;
+use mezzanine_report::{Machine, Table, duration, now_utc, number, percent};
 
 pub(crate) use args::{DemoArgs, time_scale};
 use plan::Plan;
@@ -26,10 +26,9 @@ use process::Process;
 use protocol::{ChildSpec, Configuration, Event, Measured, Role};
 use result::{DemoResult, Row, Settings};
 
-use crate::benchmark::{Busy, Workspace, duration, leave_to_handler, percent, time_scale_for};
+use crate::benchmark::{Busy, Workspace, leave_to_handler, time_scale_for};
 use crate::failure::Failure;
-use crate::machine::Machine;
-use crate::output::{self, Table};
+use crate::output;
 use crate::size::Size;
 
 /// Share of the measured time that is run with delays before measuring, so that queues have formed.
@@ -64,16 +63,20 @@ fn run_to_end(args: &DemoArgs, json: bool) -> Result<(), Failure> {
     }
     rows.sort_by_key(|row| Configuration::ALL.iter().position(|c| c.name() == row.configuration));
     let result = demo.result(rows);
-    write_report(&args.report, &result)?;
+    // What took minutes to measure is told before what goes wrong with the report.
+    let written = write_report(&args.report, &result);
     if json {
         output::json(&result)?;
     } else {
-        output::print(&table(&result))?;
-        output::print(&format!("\nreport: {}\n", args.report.display()))?;
+        output::print(&text(&result))?;
+        if written.is_ok() {
+            output::print(&format!("\nreport: {}\n", args.report.display()))?;
+        }
     }
     for warning in warnings(&result) {
         output::note(&format!("warning: {warning}"));
     }
+    written?;
     verdict(&result)
 }
 
@@ -209,7 +212,7 @@ impl Demo<'_> {
         self.remove(name);
         output::note(&format!(
             "{name:<9} {:>7} tpmC   restart {:>7}   {}",
-            output::number(row.transactions_per_minute, 0),
+            number(row.transactions_per_minute, 0),
             duration(row.restart_seconds),
             if row.consistent { "consistent" } else { "NOT CONSISTENT" }
         ));
@@ -315,7 +318,7 @@ impl Demo<'_> {
             time_scale: self.time_scale,
             cpu_busy: most(|row| row.cpu_busy),
             machine_busy: most(|row| row.machine_busy),
-            date: crate::machine::now_utc(),
+            date: now_utc(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             settings: Settings {
                 database_bytes: self.database_bytes,
@@ -353,13 +356,17 @@ fn check_report_place(path: &Path) -> Result<(), Failure> {
 }
 
 fn write_report(path: &Path, result: &DemoResult) -> Result<(), Failure> {
-    std::fs::write(path, report::render(result)).map_err(|e| {
+    let html = report::render(result).map_err(|e| {
+        Failure::refused(path.display(), format!("no report was made: {e}"))
+            .next("the figures are those above; run the command again with --json to keep all of them")
+    })?;
+    std::fs::write(path, html).map_err(|e| {
         Failure::refused(path.display(), format!("cannot write the report: {e}"))
             .next("choose another place with --report")
     })
 }
 
-/// Column headings of the table, on the terminal and in the report.
+/// Column headings of the table.
 const HEADINGS: [&str; 10] = [
     "configuration",
     "tpmC",
@@ -378,24 +385,30 @@ fn cells(row: &Row) -> [String; 10] {
     let share = |value: Option<f64>| value.map_or_else(none, |v| format!("{:.1} %", v * 100.0));
     [
         row.configuration.clone(),
-        output::number(row.transactions_per_minute, 0),
+        number(row.transactions_per_minute, 0),
         share(row.flash_hit_ratio),
         share(row.write_reduction),
         row.flash_write_bytes_mean.map_or_else(none, |bytes| format!("{:.0} KiB", bytes / 1024.0)),
         row.flash_bytes_written.map_or_else(none, |bytes| Size(bytes).to_string()),
         duration(row.restart_seconds),
         format!("{:.1}", row.queue_depth),
-        percent(row.cpu_busy),
+        percent(row.cpu_busy, 0),
         if row.consistent { "yes" } else { "NO" }.to_owned(),
     ]
 }
 
-fn table(result: &DemoResult) -> String {
+/// The table, on the terminal and in the report.
+fn figures(result: &DemoResult) -> Table {
     let mut table = Table::new(HEADINGS);
     for row in &result.rows {
         table.row(cells(row));
     }
-    let mut text = table.render();
+    table
+}
+
+/// The table, and the sentences below it.
+fn text(result: &DemoResult) -> String {
+    let mut text = figures(result).render();
     if let Some(row) =
         result.rows.iter().find(|row| row.flash_groups_cut_short.is_some_and(|groups| groups > 0))
     {

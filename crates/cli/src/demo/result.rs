@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use mezzanine_report::Machine;
 use serde::{Deserialize, Serialize};
-
-use crate::machine::Machine;
 
 /// Everything that was measured, and what one needs to know to measure it again.
 #[derive(Debug, Clone, Serialize)]

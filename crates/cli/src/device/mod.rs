@@ -10,11 +10,11 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use mezzanine_device::model::{self, Model};
 use mezzanine_device::{Device, DeviceError, DeviceErrorKind, Drive, FileDevice, NullDevice, OpenOptions};
+use mezzanine_report::{Machine, Table, now_utc, number};
 use serde::Serialize;
 
 use crate::failure::{Failure, chain};
-use crate::machine::Machine;
-use crate::output::{self, Table};
+use crate::output;
 use crate::size::Size;
 use measure::{CLIENTS_MAX, Measurement, Phase, Setup, Writes, measure, measure_new_file};
 
@@ -170,10 +170,10 @@ fn list(json: bool) -> Result<(), Failure> {
     for m in &listing.models {
         table.row([
             m.name.clone(),
-            thousands(m.read_random_iops),
-            thousands(m.write_random_iops),
-            thousands(m.read_sequential_mb_per_s),
-            thousands(m.write_sequential_mb_per_s),
+            number(m.read_random_iops, 0),
+            number(m.write_random_iops, 0),
+            number(m.read_sequential_mb_per_s, 0),
+            number(m.write_sequential_mb_per_s, 0),
             m.queue_depth.to_string(),
             Size(m.capacity_bytes).to_string(),
         ]);
@@ -199,10 +199,6 @@ fn list(json: bool) -> Result<(), Failure> {
         text.push_str(&table.render());
     }
     output::print(&text)
-}
-
-fn thousands(value: f64) -> String {
-    output::number(value, 0)
 }
 
 #[derive(Serialize)]
@@ -248,12 +244,12 @@ fn bench(args: &BenchArgs, json: bool) -> Result<(), Failure> {
             phase_name(row.phase).to_owned(),
             format!("{} KiB", row.request_bytes / 1024),
             row.queue_depth.to_string(),
-            thousands(row.per_second),
+            number(row.per_second, 0),
             format!("{:.1}", row.mb_per_s),
-            thousands(row.latency_us_mean),
-            thousands(row.latency_us_p50),
-            thousands(row.latency_us_p99),
-            thousands(row.latency_us_p999),
+            number(row.latency_us_mean, 0),
+            number(row.latency_us_p50, 0),
+            number(row.latency_us_p99, 0),
+            number(row.latency_us_p999, 0),
         ]);
     }
     let what = format!(
@@ -306,7 +302,7 @@ impl BenchArgs {
             seconds: self.seconds,
             time_scale,
             seed: self.seed,
-            date: crate::machine::now_utc(),
+            date: now_utc(),
             machine: Machine::this(),
             rows,
         }

@@ -1,10 +1,11 @@
 //! `mezz experiment list`.
 
+use mezzanine_report::{Table, facts};
 use mezzanine_sim::experiment::{Bed, CATALOGUE, Published, Runs};
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::output::{self, Table, facts};
+use crate::output;
 
 pub(super) const EXAMPLES: &str = "Examples:
   mezz experiment list

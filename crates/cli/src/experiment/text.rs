@@ -2,9 +2,8 @@
 
 use std::fmt::Write as _;
 
+use mezzanine_report::{Table, facts, number, wrapped};
 use mezzanine_sim::experiment::{Claim, Line, Mark, Ours, Report, Verdict};
-
-use crate::output::{Table, facts, number};
 
 /// How wide a reason is written.
 const WIDTH: usize = 110;
@@ -56,24 +55,6 @@ fn row(values: &[f64]) -> String {
     values.iter().map(|value| figure(*value)).collect::<Vec<_>>().join("  ")
 }
 
-/// Text in lines of at most [`WIDTH`] characters, each after `indent`.
-fn wrapped(text: &str, indent: &str) -> String {
-    let mut lines = String::new();
-    let mut line = String::new();
-    for word in text.split_whitespace() {
-        if !line.is_empty() && indent.len() + line.len() + 1 + word.len() > WIDTH {
-            let _ = writeln!(lines, "{indent}{line}");
-            line.clear();
-        }
-        if !line.is_empty() {
-            line.push(' ');
-        }
-        line.push_str(word);
-    }
-    let _ = writeln!(lines, "{indent}{line}");
-    lines
-}
-
 /// Published and ours, one above the other, and the verdict.
 fn figures(line: &Line, whose: &str) -> String {
     let verdict = ("verdict", line.verdict.to_string());
@@ -118,19 +99,20 @@ pub(super) fn report(report: &Report) -> String {
     // The scale stands beside each figure.
     let whose = report.bed.map_or_else(|| "ours".to_owned(), |bed| format!("ours, 1/{}", bed.scale));
     for line in &report.statements {
-        let _ = write!(text, "\n{}", wrapped(&format!("{} [{}]", line.what, line.unit), "  "));
+        let _ = write!(text, "\n{}", wrapped(&format!("{} [{}]", line.what, line.unit), WIDTH, "  "));
         text.extend(figures(line, &whose).lines().map(|line| format!("    {line}\n")));
         if let Ours::Shape(parts) = &line.ours {
             for part in parts {
                 text.push_str(&wrapped(
                     &format!("{} {}", if part.holds { "holds:" } else { "does not hold:" }, part.said),
+                    WIDTH,
                     "      ",
                 ));
             }
         }
         if line.verdict != Verdict::Reproduced {
             let reason = line.reason.as_deref().unwrap_or("not known");
-            text.push_str(&wrapped(&format!("reason: {reason}"), "    "));
+            text.push_str(&wrapped(&format!("reason: {reason}"), WIDTH, "    "));
         }
     }
     text.push('\n');

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use clap::Args;
+use mezzanine_report::facts;
 use serde::Serialize;
 
 use super::cluster::{Cluster, ClusterArgs, Running};
@@ -19,7 +20,7 @@ use super::status::{control_file, marker};
 use super::unsaved::{self, Unsaved};
 use crate::benchmark::{leave_to_handler, when_interrupted};
 use crate::failure::Failure;
-use crate::output::{self, facts};
+use crate::output;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   mezz pg drain --pgdata /srv/db

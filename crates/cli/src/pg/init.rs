@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use mezzanine_engine::{Design, SyncMode};
+use mezzanine_report::facts;
 use serde::Serialize;
 
 use super::build;
@@ -16,7 +17,7 @@ use super::settings::{self, Settings, parse_pair};
 use super::start;
 use super::user::{ServerUser, WHO};
 use crate::failure::{Failure, chain};
-use crate::output::{self, facts};
+use crate::output;
 use crate::size::Size;
 
 pub(crate) const EXAMPLES: &str = "Examples:

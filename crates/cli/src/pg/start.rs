@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
+use mezzanine_report::facts;
 use serde::Serialize;
 
 use super::cluster::{Cluster, ClusterArgs, Running, end_of};
 use crate::failure::Failure;
-use crate::output::{self, facts};
+use crate::output;
 
 pub(crate) const START_EXAMPLES: &str = "Examples:
   mezz pg start --pgdata /srv/db

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use mezzanine_report::facts;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -10,7 +11,7 @@ use mezzanine_ffi::marker::{DataDirectory, MARKER_FILE, Marker};
 
 use super::cluster::{Cluster, ClusterArgs, Running};
 use crate::failure::Failure;
-use crate::output::{self, facts};
+use crate::output;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   mezz pg status --pgdata /srv/db

@@ -1,11 +1,12 @@
 //! `mezz sim crash --exhaustive`: every case of short traces.
 
+use mezzanine_report::{facts, number};
 use mezzanine_sim::crash::exhaustive::{DatabaseStep, Options, Report, Step, replay, run as run_traces};
 use serde::Serialize;
 
 use super::{CrashArgs, verdict};
 use crate::failure::Failure;
-use crate::output::{self, facts, number};
+use crate::output;
 
 #[derive(Serialize)]
 struct Exhaustive<'a> {

@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::time::Instant;
 
 use clap::Args;
+use mezzanine_report::{Table, number};
 use mezzanine_sim::policy::{Counts, Design};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -13,7 +14,7 @@ use super::parameters::{self, Parameters};
 use super::requests::{Counted, RequestArgs, Seen};
 use super::run::with_pages;
 use crate::failure::Failure;
-use crate::output::{self, Table, number};
+use crate::output;
 
 pub(super) const EXAMPLES: &str = "Examples:
   mezz sim mrc --trace pages.txt --format plain --design lru --sizes 1000,10000,100000

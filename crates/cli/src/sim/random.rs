@@ -1,12 +1,13 @@
 //! `mezz sim crash`: worlds drawn from seeds.
 
 use mezzanine_engine::SyncMode;
+use mezzanine_report::{facts, number};
 use mezzanine_sim::crash::{Focus, Kind, Options, Report, Terms, Worlds, run as run_worlds};
 use serde::Serialize;
 
 use super::{CrashArgs, verdict};
 use crate::failure::Failure;
-use crate::output::{self, facts, number};
+use crate::output;
 
 #[derive(Serialize)]
 struct Crash<'a> {

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use clap::Args;
+use mezzanine_report::{facts, number};
 use mezzanine_sim::policy::{Counts, Design};
 use mezzanine_sim::timed::{Configuration, Setup};
 use serde::Serialize;
@@ -12,7 +13,7 @@ use super::parameters::{self, Parameters};
 use super::requests::{RequestArgs, Seen};
 use super::timed::{self, TimedArgs};
 use crate::failure::Failure;
-use crate::output::{self, facts, number};
+use crate::output;
 
 pub(super) const EXAMPLES: &str = "Examples:
   mezz sim run                                            TPC-C, 50 warehouses, face-gsc: some seconds

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use mezzanine_report::facts;
 use mezzanine_sqlite::ErrorKind;
 use mezzanine_volume::VolumeErrorKind;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
@@ -10,7 +11,7 @@ use serde::Serialize;
 
 use super::in_use::{InUse, is_sqlite};
 use crate::failure::{Failure, chain};
-use crate::output::{self, facts};
+use crate::output;
 use crate::size::Size;
 
 pub(crate) const EXAMPLES: &str = "Examples:

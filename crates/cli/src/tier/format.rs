@@ -6,6 +6,7 @@ use clap::Args;
 use mezzanine_device::{Device as _, FileDevice, OpenOptions};
 use mezzanine_engine::format::ClusterName;
 use mezzanine_engine::{Admission, Design, Geometry, Placement, SyncMode, TierConfig};
+use mezzanine_report::facts;
 use mezzanine_volume::{Volume, VolumeConfig, VolumeErrorKind};
 use serde::Serialize;
 
@@ -13,7 +14,7 @@ use super::inspect::{design, queue, remembered};
 use super::open::{Flash, open_failure};
 use crate::failure::{Failure, chain};
 
-use crate::output::{self, facts};
+use crate::output;
 use crate::size::Size;
 
 pub(crate) const EXAMPLES: &str = "Examples:

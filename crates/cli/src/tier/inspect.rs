@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use clap::Args;
 use mezzanine_engine::Geometry;
 use mezzanine_engine::format::{FORMAT_VERSION, TierState};
+use mezzanine_report::facts;
 use serde::Serialize;
 
 use super::lost::{self, LostPage, Names};
-use super::open::{Flash, hex};
+use super::open::Flash;
 use super::postgres::{self, Cluster};
 use crate::failure::Failure;
-use crate::output::{self, facts};
+use crate::output;
 use crate::size::Size;
 
 pub(crate) const EXAMPLES: &str = "Examples:
@@ -115,8 +116,8 @@ pub(crate) fn run(args: &InspectArgs, json: bool) -> Result<(), Failure> {
     let inspection = Inspection {
         flash: flash.name.clone(),
         format_version,
-        tier: hex(&superblock.tier_uuid),
-        database: hex(&superblock.database_uuid),
+        tier: hex::encode(superblock.tier_uuid),
+        database: hex::encode(superblock.database_uuid),
         state: state_name(superblock.state),
         generation: superblock.generation,
         epoch: superblock.epoch,

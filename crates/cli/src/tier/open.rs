@@ -132,18 +132,3 @@ impl Flash {
         })
     }
 }
-
-/// An identity as people read it.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn identities_keep_their_leading_zeros() {
-        assert_eq!(hex(&[0, 0x0a, 0xff]), "000aff");
-    }
-}

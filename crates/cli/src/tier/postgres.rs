@@ -8,9 +8,8 @@ use std::collections::BTreeMap;
 
 use mezzanine_engine::format::{ClusterName, RedoPoint, Superblock, TierState};
 use mezzanine_engine::{Admission, PageId, SyncMode, Tier};
+use mezzanine_report::Table;
 use serde::Serialize;
-
-use crate::output::Table;
 
 /// Frames looked at in one step of a pass.
 const FRAMES_PER_STEP: usize = 4096;

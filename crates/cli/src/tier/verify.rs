@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use mezzanine_engine::{DrainCursor, FlashPage, PageId, Tier};
+use mezzanine_report::facts;
 use serde::Serialize;
 
 use super::inspect::state_name;
@@ -12,7 +13,7 @@ use super::only_copies::damage;
 use super::open::Flash;
 use super::postgres::can_be_redone;
 use crate::failure::Failure;
-use crate::output::{self, facts};
+use crate::output;
 use crate::size::Size;
 
 pub(crate) const EXAMPLES: &str = "Examples:

@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use mezzanine_report::facts;
 use mezzanine_trace::Format;
 use serde::Serialize;
 
 use super::{REQUESTS_A_LOOK, count_text, create, open_wanted, page_size, refused, unreadable};
 use crate::failure::Failure;
-use crate::output::{self, facts};
+use crate::output;
 use crate::size::Size;
 
 pub(super) const EXAMPLES: &str = "Examples:

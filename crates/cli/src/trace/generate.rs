@@ -3,12 +3,13 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use mezzanine_report::facts;
 use mezzanine_trace::{CLIENTS_MAX, Format, Generate, Header, Naming, Op, Shape};
 use serde::Serialize;
 
 use super::{REQUESTS_A_LOOK, count_text, create, kinds, page_bytes, page_size, refused};
 use crate::failure::Failure;
-use crate::output::{self, facts};
+use crate::output;
 use crate::size::Size;
 
 pub(super) const EXAMPLES: &str = "Examples:

@@ -4,12 +4,13 @@ use std::collections::HashSet;
 use std::path::PathBuf;
 
 use clap::Args;
+use mezzanine_report::{Table, facts};
 use mezzanine_trace::{Dense, Format, Op, Reader};
 use serde::Serialize;
 
 use super::{REQUESTS_A_LOOK, count_text, kinds, open_wanted, page_size, unreadable};
 use crate::failure::Failure;
-use crate::output::{self, Table, facts};
+use crate::output;
 use crate::size::Size;
 
 pub(super) const EXAMPLES: &str = "Examples:

@@ -8,6 +8,7 @@ mod record;
 use std::path::Path;
 
 use clap::Subcommand;
+use mezzanine_report::number;
 use mezzanine_trace::{Compression, Format, Header, Op, Reader, TraceError, TraceErrorKind, Writer, open};
 
 use crate::benchmark::when_interrupted;
@@ -92,7 +93,7 @@ fn kinds(counts: [u64; Op::ALL.len()]) -> impl Iterator<Item = (&'static str, St
 }
 
 fn count_text(count: u64) -> String {
-    output::number(count as f64, 0)
+    number(count as f64, 0)
 }
 
 /// Refuses to take the place of an existing file, unless told.

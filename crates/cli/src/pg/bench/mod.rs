@@ -15,6 +15,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use mezzanine_device::Model;
+use mezzanine_report::{Machine, duration, now_utc, percent};
 use mezzanine_workload::{Scale, load};
 
 pub(crate) use args::{BenchArgs, EXAMPLES};
@@ -25,10 +26,9 @@ use server::{Server, database_failure, execute};
 use super::build;
 use super::settings::Settings;
 use super::user::ServerUser;
-use crate::benchmark::{Workspace, duration, leave_to_handler, percent};
+use crate::benchmark::{Workspace, leave_to_handler};
 use crate::device::find_model;
 use crate::failure::Failure;
-use crate::machine::Machine;
 use crate::output;
 use crate::size::Size;
 
@@ -284,7 +284,7 @@ impl<'a> Bench<'a> {
             row.run,
             row.new_orders_per_minute,
             duration(row.restart_seconds),
-            percent(row.cpu_busy),
+            percent(row.cpu_busy, 0),
             if row.consistent { "consistent" } else { "NOT CONSISTENT" }
         ));
         if !self.args.keep {
@@ -295,7 +295,7 @@ impl<'a> Bench<'a> {
 
     /// The time scale is known: the processor was this busy at it.
     fn calibrated(&mut self, scale: f64, busy: f64) {
-        output::note(&format!("time scale {scale}: the processor is {} busy", percent(busy)));
+        output::note(&format!("time scale {scale}: the processor is {} busy", percent(busy, 0)));
         self.time_scale = Some(scale);
     }
 
@@ -306,7 +306,7 @@ impl<'a> Bench<'a> {
             time_scale: self.time_scale.unwrap_or(1.0),
             cpu_busy: most(|row| row.cpu_busy),
             machine_busy: most(|row| row.machine_busy),
-            date: crate::machine::now_utc(),
+            date: now_utc(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             settings: result::Settings {
                 seed: args.seed,

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use mezzanine_report::{Machine, Table, now_utc};
 use mezzanine_workload::{Command, RunConfig, Until, run as run_workload};
 use serde::Serialize;
 
@@ -11,8 +12,7 @@ use super::args::BenchArgs;
 use super::server::{Server, database_failure};
 use super::{Bench, common};
 use crate::failure::Failure;
-use crate::machine::Machine;
-use crate::output::{self, Table};
+use crate::output;
 use crate::size::Size;
 
 /// Transactions before the first pair: everything is then in shared buffers and prepared.
@@ -172,7 +172,7 @@ fn evaluate(bench: &Bench<'_>, pairs: Vec<Pair>) -> Overhead {
         seconds: bench.args.seconds,
         database_bytes: bench.database_bytes,
         seed: bench.args.seed,
-        date: crate::machine::now_utc(),
+        date: now_utc(),
         machine: Machine::this(),
     }
 }

@@ -1,13 +1,11 @@
 //! What a benchmark found: the JSON that `--json` prints, and the tables.
 
+use mezzanine_report::{Machine, Table, duration, number, percent};
 use serde::Serialize;
 
 use super::args::NONE;
 use super::counts::{DriveUse, TierUse};
-use crate::benchmark::{Busy, duration, percent};
-use crate::machine::Machine;
-use crate::output::Table;
-use crate::output::number;
+use crate::benchmark::Busy;
 use crate::size::Size;
 
 /// Everything that was measured, and what one needs to know to measure it again.
@@ -126,7 +124,7 @@ impl BenchResult {
             Size(s.full_size_bytes),
             s.log,
             self.time_scale,
-            percent(self.cpu_busy),
+            percent(self.cpu_busy, 0),
         ));
         for line in self.comparisons() {
             text.push_str(&line);
@@ -173,23 +171,23 @@ fn cells(row: &Row) -> [String; 12] {
         row.drives
             .iter()
             .find(|drive| drive.role == role)
-            .map_or_else(none, |drive| percent(drive.utilisation))
+            .map_or_else(none, |drive| percent(drive.utilisation, 0))
     };
     [
         row.run.clone(),
         number(row.new_orders_per_minute, 0),
         format!("{:.0} ms", row.new_order_ms_p90),
-        tier.and_then(|tier| tier.hit_ratio).map_or_else(none, percent),
+        tier.and_then(|tier| tier.hit_ratio).map_or_else(none, |share| percent(share, 0)),
         tier.filter(|_| row.run != "through")
             .and_then(|tier| tier.write_reduction)
-            .map_or_else(none, percent),
+            .map_or_else(none, |share| percent(share, 0)),
         tier.and_then(|tier| tier.flash_write_bytes_mean)
             .map_or_else(none, |bytes| format!("{:.0} KiB", bytes / 1024.0)),
         if row.run == "flash" { none() } else { busy("data") },
         if row.run == "flash" { busy("data") } else { busy("flash") },
         duration(row.checkpoint_seconds),
         duration(row.restart_seconds),
-        percent(row.cpu_busy),
+        percent(row.cpu_busy, 0),
         if row.consistent { "yes" } else { "NO" }.to_owned(),
     ]
 }

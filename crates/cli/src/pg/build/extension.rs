@@ -9,13 +9,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+use mezzanine_report::now_utc;
 use sha2::{Digest as _, Sha256};
 
 use super::cache::{self, Place, Stamp};
 use super::steps::Log;
-use super::{Build, found, source, tools};
+use super::{Build, found, tools};
 use crate::failure::Failure;
-use crate::machine::now_utc;
 
 /// What the module is made of, relative to the repository.
 const SOURCES: &[&str] = &[
@@ -149,7 +149,7 @@ fn sum_of(repository: &Path) -> Result<String, Failure> {
         hash.update((bytes.len() as u64).to_le_bytes());
         hash.update(&bytes);
     }
-    Ok(source::hexadecimal(&hash.finalize()))
+    Ok(hex::encode(hash.finalize()))
 }
 
 /// The files below a path, without what a compiler has left there.

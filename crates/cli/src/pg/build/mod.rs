@@ -16,6 +16,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use clap::Args;
+use mezzanine_report::{facts, now_utc};
 use rustix::fs::Mode;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
@@ -26,8 +27,7 @@ use self::queue::{Patch, QUEUE};
 use self::release::Release;
 use self::steps::Log;
 use crate::failure::Failure;
-use crate::machine::now_utc;
-use crate::output::{self, facts};
+use crate::output;
 
 pub(crate) const EXAMPLES: &str = "Examples:
   mezz pg build
@@ -147,7 +147,7 @@ impl Recipe {
             hash.update(text.len().to_le_bytes());
             hash.update(text.as_bytes());
         }
-        format!("{}-{}", self.release.version, &source::hexadecimal(&hash.finalize())[..12])
+        format!("{}-{}", self.release.version, &hex::encode(hash.finalize())[..12])
     }
 }
 

@@ -5,15 +5,12 @@
 //! thing that this command ever fetches; `curl` knows the system's certificates and proxies, and since the
 //! checksum decides, neither it nor the mirror has to be trusted.
 
-use std::fs::File;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use sha2::{Digest as _, Sha256};
-
 use super::release::Release;
 use super::{cache, tools};
+use crate::checksum::sha256_of;
 use crate::failure::Failure;
 use crate::output;
 
@@ -99,26 +96,4 @@ fn check(path: &Path, release: &Release) -> Result<(), Failure> {
         ),
     )
     .next(format!("supply the released {}", release.archive())))
-}
-
-fn sha256_of(path: &Path) -> std::io::Result<String> {
-    let mut file = File::open(path)?;
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; 1 << 16];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hexadecimal(&hash.finalize())),
-            read => hash.update(&buffer[..read]),
-        }
-    }
-}
-
-/// Bytes as two digits each.
-pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
-    use std::fmt::Write as _;
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing into a String cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }

@@ -22,6 +22,7 @@ use std::str::FromStr;
 use std::time::Instant;
 
 use clap::Args;
+use mezzanine_report::{Table, number};
 use mezzanine_sim::policy::{Curve, Design};
 use mezzanine_trace::Format;
 
@@ -30,7 +31,6 @@ use super::parameters::{Parameters, Variation};
 use super::source::{Source, Synthetic};
 use crate::failure::Failure;
 use crate::machine::memory_available;
-use crate::output::{Table, number};
 use crate::size::Size;
 use crate::trace::page_size;
 

@@ -51,9 +51,5 @@ fn key(trace: &Trace, setting: &Setting) -> String {
     for (name, value) in setting.parameters() {
         text.push_str(&format!("{name}={value}\n"));
     }
-    hex(&Sha256::digest(text)[..16])
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    hex::encode(&Sha256::digest(text)[..16])
 }

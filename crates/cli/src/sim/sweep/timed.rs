@@ -8,6 +8,7 @@
 use std::time::Instant;
 
 use clap::{ArgAction, CommandFactory as _, Parser};
+use mezzanine_report::{Table, number};
 use mezzanine_sim::timed::{Setup, Workload, run as simulate};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -15,12 +16,12 @@ use sha2::{Digest, Sha256};
 
 use super::super::run::RunArgs;
 use super::super::timed::{is_foreign, refused, report_of};
+use super::SweepArgs;
 use super::outcome::{Outcome, Work};
-use super::points::{hex, program};
+use super::points::program;
 use super::results::{Line, Results};
-use super::{SweepArgs, traces};
+use crate::checksum::sha256_of;
 use crate::failure::Failure;
-use crate::output::{Table, number};
 use crate::size::Size;
 
 /// A command line of `mezz sim run`.
@@ -167,10 +168,10 @@ fn point(args: &SweepArgs, mut varied: Options, memory: u64) -> Result<Point, Fa
 fn key(setup: &Setup) -> Result<String, Failure> {
     let mut setup = setup.clone();
     if let Workload::Trace { path, .. } = &mut setup.workload {
-        *path = traces::sha256(path).map_err(|e| Failure::refused(path.display(), e))?.into();
+        *path = sha256_of(path).map_err(|e| Failure::refused(path.display(), e))?.into();
     }
     let text = format!("{} virtual time\n{:016x}\n", program(), setup.fingerprint());
-    Ok(hex(&Sha256::digest(text)[..16]))
+    Ok(hex::encode(&Sha256::digest(text)[..16]))
 }
 
 fn row(point: &Point) -> Result<Row, Failure> {

@@ -1,14 +1,9 @@
 //! The traces of a sweep: what is in them, and their requests, in memory if there is room.
 
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
-
 use mezzanine_sim::policy::Access;
-use sha2::{Digest, Sha256};
 
 use super::super::source::{NUMBERING_BYTES_PER_PAGE, Source, Step};
-use super::points::hex;
+use crate::checksum::sha256_of;
 use crate::failure::Failure;
 use crate::output;
 
@@ -17,20 +12,8 @@ fn identity(source: &Source) -> Result<String, Failure> {
     match source {
         Source::Prod3 { requests } => Ok(format!("prod3, {requests} requests")),
         Source::File { path, format, page_bytes, requests } => {
-            let sha256 = sha256(path).map_err(|e| Failure::refused(path.display(), e))?;
+            let sha256 = sha256_of(path).map_err(|e| Failure::refused(path.display(), e))?;
             Ok(format!("{sha256}, {format}, pages of {page_bytes}, at most {requests} requests"))
-        }
-    }
-}
-
-pub(super) fn sha256(path: &Path) -> std::io::Result<String> {
-    let mut file = File::open(path)?;
-    let mut hash = Sha256::new();
-    let mut buffer = vec![0; 1 << 20];
-    loop {
-        match file.read(&mut buffer)? {
-            0 => return Ok(hex(&hash.finalize())),
-            read => hash.update(&buffer[..read]),
         }
     }
 }

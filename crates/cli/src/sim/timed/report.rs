@@ -1,11 +1,12 @@
 //! What came out, as JSON and for people.
 
 use mezzanine_engine::TierConfig;
+use mezzanine_report::{Table, facts, number, percent};
 use mezzanine_sim::timed::{Configuration, Latency, LogDevice, Outcome, Setup, Workload};
 use serde::Serialize;
 
 use crate::failure::Failure;
-use crate::output::{self, Table, facts, number};
+use crate::output;
 use crate::size::Size;
 
 /// The parameters of a run, as far as somebody may want to compare them.
@@ -131,10 +132,6 @@ pub(super) fn of<'a>(setup: &'a Setup, outcome: &'a Outcome) -> impl Serialize +
     Report { setup, outcome }
 }
 
-fn percent(share: f64) -> String {
-    format!("{} %", number(100.0 * share, 1))
-}
-
 fn ms(us: f64) -> String {
     number(us / 1e3, if us < 1e4 { 3 } else { 1 })
 }
@@ -206,15 +203,15 @@ fn what_came_out(outcome: &Outcome) -> Vec<(&'static str, String)> {
         facts.push(("new orders (tpmC)", format!("{} a minute", number(new_orders, 0))));
     }
     let requests = format!("{} a transaction", number(hits.requests_per_transaction, 1));
-    facts.push(("page requests", format!("{requests}, {} in the pool", percent(hits.pool_ratio))));
+    facts.push(("page requests", format!("{requests}, {} in the pool", percent(hits.pool_ratio, 1))));
     if !outcome.tier.is_empty() {
         facts.push((
             "of the others, in the tier",
             format!(
                 "{} (reads {}, writes {})",
-                percent(hits.tier_ratio),
-                percent(hits.tier_read_ratio),
-                percent(hits.tier_write_ratio)
+                percent(hits.tier_ratio, 1),
+                percent(hits.tier_read_ratio, 1),
+                percent(hits.tier_write_ratio, 1)
             ),
         ));
     }
@@ -222,15 +219,15 @@ fn what_came_out(outcome: &Outcome) -> Vec<(&'static str, String)> {
     let written = number(writes.disk_writes_per_transaction, 2);
     facts.push(("pages of the database", format!("{reads} read and {written} written a transaction")));
     if let Some(reduction) = writes.write_reduction {
-        facts.push(("write reduction", percent(reduction)));
+        facts.push(("write reduction", percent(reduction, 1)));
     }
     if let Some(mean) = flash.write_bytes_mean {
-        let sequential = percent(flash.write_sequential_share.unwrap_or(0.0));
+        let sequential = percent(flash.write_sequential_share.unwrap_or(0.0), 1);
         let size = number(mean / 1e3, 1);
         facts.push(("writes to flash", format!("{size} kB on average, {sequential} of them sequential")));
     }
     if let Some(old) = flash.old_version_share {
-        facts.push(("old versions on flash", percent(old)));
+        facts.push(("old versions on flash", percent(old, 1)));
     }
     facts
 }
@@ -261,7 +258,7 @@ fn resources(outcome: &Outcome) -> Table {
         let rate = |value| if is_drive { number(value, 0) } else { String::new() };
         table.row([
             resource.name.to_owned(),
-            percent(resource.utilisation),
+            percent(resource.utilisation, 1),
             if is_drive { number(resource.queue_mean, 1) } else { String::new() },
             rate(resource.reads_per_second),
             rate(resource.writes_per_second),
@@ -278,11 +275,11 @@ fn intervals(outcome: &Outcome) -> Table {
         table.row([
             number(interval.end, 1),
             number(interval.transactions_per_second, 1),
-            percent(interval.pool_ratio),
-            percent(interval.tier_ratio),
-            percent(interval.disk_utilisation),
-            percent(interval.flash_utilisation),
-            percent(interval.processor_utilisation),
+            percent(interval.pool_ratio, 1),
+            percent(interval.tier_ratio, 1),
+            percent(interval.disk_utilisation, 1),
+            percent(interval.flash_utilisation, 1),
+            percent(interval.processor_utilisation, 1),
         ]);
     }
     table

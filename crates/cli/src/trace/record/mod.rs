@@ -8,12 +8,13 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
+use mezzanine_report::facts;
 use mezzanine_trace::Op;
 use serde::Serialize;
 
 use super::{count_text, kinds};
 use crate::failure::Failure;
-use crate::output::{self, facts};
+use crate::output;
 use crate::size::Size;
 
 use parts::Merged;
