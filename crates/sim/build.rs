@@ -8,10 +8,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// Files and folders, relative to this crate, where cargo runs this.
-const SOURCES: [&str; 7] = [
+const SOURCES: [&str; 8] = [
     "../device/models",
     "../device/src",
     "../engine/src",
+    "../ground/src",
     "../trace/src",
     "../workload/src",
     "src",

@@ -28,6 +28,8 @@ const SOURCES: &[&str] = &[
     "crates/engine/src",
     "crates/ffi/Cargo.toml",
     "crates/ffi/src",
+    "crates/ground/Cargo.toml",
+    "crates/ground/src",
     "crates/trace/Cargo.toml",
     "crates/trace/src",
     EXTENSION,
@@ -165,4 +167,45 @@ fn list(path: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
         list(&entry?.path(), files)?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::collections::BTreeSet;
+    use std::path::Path;
+
+    use super::SOURCES;
+
+    /// The crates of this workspace that one of them is built of, itself among them.
+    fn crates_of(repository: &Path, name: &str, found: &mut BTreeSet<String>) {
+        if !found.insert(name.to_owned()) {
+            return;
+        }
+        let manifest = std::fs::read_to_string(repository.join(format!("crates/{name}/Cargo.toml"))).unwrap();
+        let dependencies = manifest.split("\n[").find(|part| part.starts_with("dependencies]")).unwrap();
+        for line in dependencies.lines() {
+            // The module is built without features.
+            let always = !line.contains("optional");
+            if let Some(rest) = line.strip_prefix("mezzanine-").filter(|_| always) {
+                let end = rest.find(['.', ' ', '=']).unwrap();
+                crates_of(repository, &rest[..end], found);
+            }
+        }
+    }
+
+    #[test]
+    fn every_crate_that_the_extension_is_built_of_counts() {
+        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut crates = BTreeSet::new();
+        crates_of(&repository, "ffi", &mut crates);
+        assert!(crates.len() > 3, "{crates:?}");
+        for name in crates {
+            for part in ["Cargo.toml", "src"] {
+                let source = format!("crates/{name}/{part}");
+                assert!(SOURCES.contains(&source.as_str()), "{source} does not count");
+            }
+        }
+    }
 }
