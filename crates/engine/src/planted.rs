@@ -405,7 +405,7 @@ bugs! {
         SuccessorUnnamed,
         /// A tier that was closed drained knows the paths of its files for good, and takes no other file
         /// while the sidecar of one of them cannot be read. It was so once. (The volume's part.)
-        DrainedRosterKept,
+        DrainedPathTableKept,
         /// A file is taken for a tier's though the tier's table has seen it marked more often: file and
         /// sidecar are older. (The volume's part.)
         MarkUnchecked,
@@ -907,7 +907,7 @@ bugs! {
         OlderCopyAtOnce,
         /// A volume that is opened while the device answers nothing for a moment forgets the paths of its
         /// files. It was so once. (The volume's part.)
-        SilentRosterEmpty,
+        SilentPathTableEmpty,
         /// A server's start whose device answers nothing while it reads the superblocks judges what it may
         /// hold as something else. It was so once. (The PostgreSQL part.)
         SilentDeviceJudged,

@@ -11,11 +11,11 @@ use mezzanine_ground::interleave::sync::atomic::{AtomicBool, AtomicU64, AtomicUs
 use mezzanine_ground::interleave::sync::{Mutex, RwLock};
 
 use crate::agreed::read_agreed;
+use crate::backing::{FileInner, Head};
 use crate::config::{AttachOptions, GUARD_BYTES_MAX};
 use crate::core::{Shared, TierHost, exclusive, lock};
 use crate::error::{VolumeError, VolumeErrorKind, unsteady};
 use crate::guard::{is_rotten, is_stretched, name_guard};
-use crate::home::{FileInner, Head};
 use crate::identity::{Bond, FileEvidence, TierEvidence, judge};
 use crate::note::{FILES_MAX, LENGTH_END};
 use crate::open::Reader;
@@ -97,7 +97,7 @@ impl<'a> Candidate<'a> {
         found_sidecar(&*self.store)
     }
 
-    /// Ends whatever a crash left between the states of the guard (see `home`): the head goes back to its
+    /// Ends whatever a crash left between the states of the guard (see `backing`): the head goes back to its
     /// place.
     fn restore_head(&self, sidecar: &Sidecar, head_on_disk: &[u8]) -> Result<(), VolumeError> {
         // A file shorter than its guard grows by it, and a crash may keep the length without the bytes.
@@ -163,7 +163,7 @@ impl Shared {
     /// Attaches a file. On refusal nothing has changed.
     pub(crate) fn attach(&self, candidate: Candidate<'_>) -> Result<Arc<FileInner>, VolumeError> {
         let mut registry = lock(&self.registry);
-        self.condition.route("attach", &candidate.name)?;
+        self.health.route("attach", &candidate.name)?;
         if self.all_files().iter().any(|file| file.path == candidate.path) {
             let reason = "it is attached to this volume already";
             return Err(VolumeError::new(VolumeErrorKind::AlreadyAttached, "attach", candidate.name, reason));
@@ -413,7 +413,7 @@ impl Shared {
             let mut note = lock(&host.table);
             for old in forget {
                 note.table.remove(old);
-                opened.roster.paths.remove(&old);
+                opened.path_table.paths.remove(&old);
                 opened.forget.push(old);
             }
             note.table.add(host.epoch, length);

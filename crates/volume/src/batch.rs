@@ -53,7 +53,7 @@ impl Batch {
     }
 
     /// A sync begins, which covers what was written. There is one at a time: the tier hands out one job for
-    /// it, and who settles the volume does so when no job is under way. Of two, the second would have the
+    /// it, and who quiesces the volume does so when no job is under way. Of two, the second would have the
     /// first one's end vouch for what it covers itself.
     ///
     /// # Panics

@@ -11,9 +11,9 @@ use mezzanine_ground::interleave::sync::atomic::{AtomicBool, AtomicU32, AtomicU6
 use mezzanine_ground::interleave::sync::{Arc, Mutex, MutexGuard, RwLock, TryLockError};
 pub(crate) use mezzanine_ground::interleave::{exclusive, lock, shared};
 
-use crate::condition::{Condition, Mode, Route, closed};
+use crate::backing::FileInner;
 use crate::error::{VolumeError, VolumeErrorKind};
-use crate::home::FileInner;
+use crate::health::{Health, Mode, Route, closed};
 use crate::note::Table;
 use crate::pacing::Pacing;
 use crate::record::Recording;
@@ -48,7 +48,7 @@ pub(crate) struct Shared {
     /// The tier, for those that have no file's layout lock in hand; locked only to look at it, or to replace
     /// it.
     host: RwLock<Option<Arc<TierHost>>>,
-    pub(crate) condition: Condition,
+    pub(crate) health: Health,
     pub(crate) registry: Mutex<Registry>,
     /// The opening has not started, or not all of its files know: whoever changes something has it start
     /// first (see `start`). Never set again.
@@ -115,7 +115,7 @@ pub(crate) struct TierHost {
     synced: AtomicU64,
 }
 
-/// While it lives, nobody settles the volume: who wants to waits for its end.
+/// While it lives, nobody quiesces the volume: who wants to waits for its end.
 pub(crate) struct Inside<'h>(&'h AtomicUsize);
 
 impl Drop for Inside<'_> {
@@ -178,7 +178,7 @@ impl TierHost {
         self.provably_clean() || self.admission_off.load(Ordering::Acquire)
     }
 
-    /// Has the tier take pages again after the volume was settled, unless it was told not to.
+    /// Has the tier take pages again after the volume was quiesced, unless it was told not to.
     pub(crate) fn resume_admission(&self) {
         if !self.admission_off.load(Ordering::Acquire) {
             self.tier.resume_admission();
@@ -240,14 +240,14 @@ impl TierHost {
         written
     }
 
-    /// Begins something that nobody may settle the volume in the middle of; `None` if it is not in order now.
+    /// Begins something that nobody may quiesce the volume in the middle of; `None` if it is not in order now.
     ///
     /// The count is raised before the mode is looked at, and [`Self::wait_outside`] looks at the count after
     /// the mode was changed, all sequentially consistent: one of the two sees the other.
-    pub(crate) fn enter(&self, condition: &Condition) -> Option<Inside<'_>> {
+    pub(crate) fn enter(&self, health: &Health) -> Option<Inside<'_>> {
         self.inside.fetch_add(1, Ordering::SeqCst);
         let inside = Inside(&self.inside);
-        (condition.mode() == Mode::Normal).then_some(inside)
+        (health.mode() == Mode::Normal).then_some(inside)
     }
 
     /// After the mode was changed: waits until everybody who entered before has left.
@@ -285,9 +285,9 @@ pub(crate) struct TierParts {
 }
 
 impl Shared {
-    pub(crate) fn new(host: Option<TierHost>, condition: Condition, registry: Registry) -> Self {
+    pub(crate) fn new(host: Option<TierHost>, health: Health, registry: Registry) -> Self {
         Self {
-            condition,
+            health,
             unstarted: AtomicBool::new(registry.tier.is_some()),
             registry: Mutex::new(registry),
             files: RwLock::new(BTreeMap::new()),
@@ -308,7 +308,7 @@ impl Shared {
 
     /// The tier, if it may be believed now.
     pub(crate) fn tier_in_use(&self) -> Option<Arc<TierHost>> {
-        if self.condition.has_bypassed() { None } else { self.host() }
+        if self.health.has_bypassed() { None } else { self.host() }
     }
 
     /// Puts another tier in the place of the present one, for those that look for it from now on.
@@ -344,7 +344,7 @@ impl Shared {
     }
 
     /// Carries out a job, or waits until somebody else has. Returns at once when the volume is no longer in
-    /// order; the caller looks at its condition again.
+    /// order; the caller looks at its health again.
     ///
     /// `seen` is the counter of progress as it was before the caller found that it cannot go on: what
     /// happened since may be all that it was waiting for.
@@ -356,8 +356,8 @@ impl Shared {
         if self.run_counted(host) {
             return Ok(());
         }
-        // While it is settled the caller waits by himself, or does not, if he has what that may need.
-        if self.condition.mode() != Mode::Normal {
+        // While it is quiesced the caller waits by himself, or does not, if he has what that may need.
+        if self.health.mode() != Mode::Normal {
             return Ok(());
         }
         if host.workers == 0 && host.running.load(Ordering::SeqCst) == 0 {
@@ -391,10 +391,10 @@ impl Shared {
     ) -> Result<(), VolumeError> {
         loop {
             let seen = self.signal.progress();
-            if self.condition.route("change", &host.flash_name)? == Route::Disk {
+            if self.health.route("change", &host.flash_name)? == Route::Disk {
                 return Ok(());
             }
-            let Some(inside) = host.enter(&self.condition) else { continue };
+            let Some(inside) = host.enter(&self.health) else { continue };
             let done = operation().is_ok();
             drop(inside);
             if done {
@@ -461,7 +461,7 @@ impl Shared {
             if !self.is_tier_alive(host)? {
                 return Ok(true);
             }
-            let Some(inside) = host.enter(&self.condition) else { continue };
+            let Some(inside) = host.enter(&self.health) else { continue };
             let ticket = self.begin_sync(host);
             drop(inside);
             match ticket {
@@ -504,7 +504,7 @@ impl Shared {
                     self.handle_failure(host);
                 }
             } else {
-                let Some(inside) = host.enter(&self.condition) else { continue };
+                let Some(inside) = host.enter(&self.health) else { continue };
                 self.table_goes_along(host);
                 asked = host.tier.request_write().ok();
                 drop(inside);
@@ -520,14 +520,14 @@ impl Shared {
     /// Whether a sync may go on waiting for the tier. If the tier was given up, everything is on disk and
     /// synced; if it could not be given up in order, the sync fails (invariant 11).
     fn is_tier_alive(&self, host: &TierHost) -> Result<bool, VolumeError> {
-        if self.condition.mode() == Mode::Settling {
-            self.condition.wait_settled();
+        if self.health.mode() == Mode::Quiescing {
+            self.health.wait_quiesced();
         }
-        match self.condition.mode() {
+        match self.health.mode() {
             Mode::Bypass => Ok(false),
-            Mode::ReadOnly => Err(self.condition.read_only("sync", &host.flash_name)),
+            Mode::ReadOnly => Err(self.health.read_only("sync", &host.flash_name)),
             Mode::Closed => Err(closed("sync", &host.flash_name)),
-            Mode::Normal | Mode::Settling => Ok(true),
+            Mode::Normal | Mode::Quiescing => Ok(true),
         }
     }
 }

@@ -7,9 +7,9 @@ use mezzanine_engine::planted::{self, Bug};
 use mezzanine_ground::interleave::sync::atomic::Ordering;
 use mezzanine_trace::Op;
 
+use crate::backing::FileInner;
 use crate::core::{Shared, lock, shared};
 use crate::error::{VolumeError, VolumeErrorKind};
-use crate::home::FileInner;
 use crate::statistics::count;
 
 /// A file of a volume. Clones are handles of the same file; all methods may be called from any thread.
@@ -55,7 +55,7 @@ impl VolumeFile {
     /// is zero. `LostPage` if the newest version of a page cannot be read; `Io`, also while the flash
     /// device that has it answers no read at all; `Closed`.
     pub fn read_at(&self, buf: &mut [u8], offset: u64) -> Result<(), VolumeError> {
-        self.shared.condition.check_readable("read", &self.inner.name)?;
+        self.shared.health.check_readable("read", &self.inner.name)?;
         count(&self.shared.counters.reads, 1);
         self.shared.start_if_worthwhile();
         let layout = shared(&self.inner.layout);

@@ -54,7 +54,7 @@ impl Shared {
         let others: Vec<String> = waited_for
             .iter()
             .filter(|number| !numbers.contains(number))
-            .map(|number| opened.roster.name(*number))
+            .map(|number| opened.path_table.name(*number))
             .collect();
         if !others.is_empty() {
             let reason = format!("it waits for other files as well: {}", others.join(", "));
@@ -69,17 +69,17 @@ impl Shared {
         self.start(&mut registry)?;
         let Some(opened) = registry.tier.as_mut() else { return Ok(Vec::new()) };
         // First: what is not written has changed nothing, and can be tried again.
-        let mut roster = opened.roster.clone();
-        numbers.iter().for_each(|number| drop(roster.paths.remove(number)));
+        let mut path_table = opened.path_table.clone();
+        numbers.iter().for_each(|number| drop(path_table.paths.remove(number)));
         let failed = |error| VolumeError::from_device(OPERATION, &host.flash_name, error);
-        let written = roster.write(&*host.flash).map_err(failed);
+        let written = path_table.write(&*host.flash).map_err(failed);
         if written.is_err() && !planted::is(Bug::ForgottenBeforeWritten) {
             return written.map(|()| Vec::new());
         }
         let mut forgotten = Vec::new();
         for number in numbers {
             let pages = pages_in(host, &IdRange::blocks_from(u64::from(number), 0));
-            let path = opened.roster.paths.remove(&number).unwrap_or_default();
+            let path = opened.path_table.paths.remove(&number).unwrap_or_default();
             lock(&host.table).table.remove(number);
             // Pages of a number that is not in the table go nowhere, and nobody waits for it.
             opened.forget.push(number);
@@ -99,13 +99,13 @@ impl Shared {
         path: &Path,
     ) -> Result<u32, VolumeError> {
         let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        let is_it = |number: &&u32| opened.roster.path(**number) == Some(&absolute);
+        let is_it = |number: &&u32| opened.path_table.path(**number) == Some(&absolute);
         waited_for.iter().find(is_it).copied().ok_or_else(|| {
             let reason = match waited_for.is_empty() {
                 true => "the tier waits for no file".to_owned(),
                 false => {
                     let names: Vec<String> =
-                        waited_for.iter().map(|number| opened.roster.name(*number)).collect();
+                        waited_for.iter().map(|number| opened.path_table.name(*number)).collect();
                     format!("the tier does not wait for it, but for {}", names.join(", "))
                 }
             };

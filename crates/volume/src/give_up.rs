@@ -7,10 +7,10 @@
 use mezzanine_engine::given_up_page;
 use mezzanine_engine::planted::{self, Bug};
 
-use crate::condition::Route;
+use crate::backing::FileInner;
 use crate::core::{Shared, TierHost, shared};
 use crate::error::{VolumeError, VolumeErrorKind};
-use crate::home::FileInner;
+use crate::health::Route;
 use crate::statistics::count;
 
 const OPERATION: &str = "give up a page of";
@@ -37,7 +37,7 @@ impl Shared {
                 let reason = format!("the file ends at byte {}", file.len());
                 return Err(not_lost(file, offset, &reason));
             }
-            match (self.condition.route(OPERATION, &file.name)?, layout.as_deref()) {
+            match (self.health.route(OPERATION, &file.name)?, layout.as_deref()) {
                 (Route::Tier, Some(host)) => self.give_up_page(host, file, offset / size)?,
                 _ => return Err(not_lost(file, offset, "there is no tier in use, and disk has every page")),
             }

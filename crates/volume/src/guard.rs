@@ -1,4 +1,4 @@
-//! Whose a guard is, and whether it stands on a disk (what it is for: `home`).
+//! Whose a guard is, and whether it stands on a disk (what it is for: `backing`).
 //!
 //! One byte of a disk may rot, and without a tier that costs that byte. A guard that had to be there to the
 //! bit would make it cost the file, whose newest pages are in the tier, or the header, which is in the

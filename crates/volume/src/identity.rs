@@ -107,7 +107,7 @@ impl TierEvidence<'_> {
             return Vec::new();
         }
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        self.waiting().filter(|number| self.opened.roster.path(*number) == Some(&path)).collect()
+        self.waiting().filter(|number| self.opened.path_table.path(*number) == Some(&path)).collect()
     }
 }
 
@@ -210,7 +210,7 @@ fn judge_without_sidecar(
     if tier.provably_clean {
         return Ok(Bond::New { forget: tier.orphans(file.path) });
     }
-    let waiting: Vec<String> = tier.waiting().map(|number| tier.opened.roster.name(number)).collect();
+    let waiting: Vec<String> = tier.waiting().map(|number| tier.opened.path_table.name(number)).collect();
     if waiting.is_empty() {
         return Ok(Bond::New { forget: Vec::new() });
     }
@@ -477,10 +477,10 @@ fn refuse_waited_for(
     if !tier.may_hold_only_copies() || planted::is(Bug::OlderNumberForgotten) {
         return Ok(());
     }
-    let roster = &tier.opened.roster;
+    let path_table = &tier.opened.path_table;
     let path = std::path::absolute(file.path).unwrap_or_else(|_| file.path.to_owned());
     let mut waiting = tier.waiting().filter(|number| !known.contains(number));
-    let Some(number) = waiting.find(|number| roster.path(*number) == Some(&path)) else { return Ok(()) };
+    let Some(number) = waiting.find(|number| path_table.path(*number) == Some(&path)) else { return Ok(()) };
     if kind == VolumeErrorKind::ForeignTier {
         return Err(refuse_gone_on(file, sidecar, number, tier));
     }

@@ -9,10 +9,10 @@ use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{Failure, Job, JobError};
 use mezzanine_ground::interleave::turns;
 
-use crate::condition::{Mode, Route};
+use crate::backing::FileInner;
 use crate::core::{Shared, TierHost, exclusive, lock, shared};
 use crate::error::VolumeError;
-use crate::home::FileInner;
+use crate::health::{Mode, Route};
 use crate::sidecar::SidecarState;
 use crate::statistics::count;
 
@@ -25,9 +25,9 @@ impl Shared {
         if host.is_held() {
             return false;
         }
-        // Not a look that counts: who settles the volume would see somebody at work and be woken for nothing,
+        // Not a look that counts: who quiesces the volume would see somebody at work and be woken for nothing,
         // and so would the other runners, again and again.
-        if self.condition.mode() != Mode::Normal && !planted::is(Bug::LooksWhileSettled) {
+        if self.health.mode() != Mode::Normal && !planted::is(Bug::LooksWhileSettled) {
             return false;
         }
         host.running.fetch_add(1, Ordering::SeqCst);
@@ -40,8 +40,8 @@ impl Shared {
             self.signal.made_progress();
         }
         host.running.fetch_sub(1, Ordering::SeqCst);
-        // Who settles the volume waits for those that were only looking, too.
-        if self.condition.mode() != Mode::Normal {
+        // Who quiesces the volume waits for those that were only looking, too.
+        if self.health.mode() != Mode::Normal {
             self.signal.made_progress();
         }
         found
@@ -50,9 +50,9 @@ impl Shared {
     /// Carries out one job if the volume is in `mode`.
     pub(crate) fn run_one(&self, host: &TierHost, mode: Mode) -> bool {
         let gate = shared(&host.disk_gate);
-        // Looked at under the gate: who settles the volume closes the gate after changing the mode. The mode
+        // Looked at under the gate: who quiesces the volume closes the gate after changing the mode. The mode
         // first: if it is that of a volume whose tier was replaced, this one is retired.
-        if self.condition.mode() != mode || host.is_retired() {
+        if self.health.mode() != mode || host.is_retired() {
             return false;
         }
         if host.tier.resize_waits() && host.tier.failure().is_none() {
@@ -199,11 +199,11 @@ impl Shared {
     ) -> Result<bool, VolumeError> {
         loop {
             let seen = self.signal.progress();
-            if self.condition.route("change", &host.flash_name)? == Route::Disk {
+            if self.health.route("change", &host.flash_name)? == Route::Disk {
                 return Ok(false);
             }
             let gate = exclusive(&host.disk_gate);
-            let Some(inside) = host.enter(&self.condition) else { continue };
+            let Some(inside) = host.enter(&self.health) else { continue };
             if change()? {
                 return Ok(true);
             }
@@ -263,8 +263,8 @@ mod tests {
         }
     }
 
-    /// Found by threads in many orders: while the volume was settled, each fruitless look for a job passed
-    /// for progress, which woke all runners and who settled it to look again. With many of them somebody
+    /// Found by threads in many orders: while the volume was quiesced, each fruitless look for a job passed
+    /// for progress, which woke all runners and who quiesced it to look again. With many of them somebody
     /// was at every moment found looking, and a drain, which waits until nobody is, could wait for ever.
     #[test]
     fn who_looks_for_a_job_while_the_volume_is_settled_disturbs_nobody() {
@@ -275,7 +275,7 @@ mod tests {
         let (disk, sidecar) = (Arc::new(MemoryDevice::file(0)), Arc::new(MemorySidecar::default()));
         volume.attach(Path::new("a"), disk, sidecar, AttachOptions::default()).unwrap();
         let shared = &volume.shared;
-        assert!(shared.condition.change(&[Mode::Normal], Mode::Settling, "a test"));
+        assert!(shared.health.change(&[Mode::Normal], Mode::Quiescing, "a test"));
         let before = shared.signal.progress();
         assert!(!volume.step());
         assert_eq!(shared.signal.progress(), before, "a look for a job passes for progress");

@@ -18,11 +18,11 @@ mod sidecar;
 
 mod note;
 
-mod roster;
+mod path_table;
 
 mod identity;
 
-mod condition;
+mod health;
 
 mod signal;
 mod start;
@@ -31,7 +31,7 @@ mod batch;
 
 mod guard;
 
-mod home;
+mod backing;
 
 mod registry;
 
@@ -63,7 +63,7 @@ mod shape;
 
 mod jobs;
 
-mod settle;
+mod quiesce;
 
 mod pacing;
 
@@ -87,10 +87,10 @@ pub use mezzanine_engine::format::Nonce;
 pub use mezzanine_engine::{Admission, Design, Placement, SyncMode, TierConfig};
 pub use mezzanine_trace::Written as Recorded;
 pub use open::{create_flash, create_flash_for, open_flash};
+pub use path_table::known_files;
 pub use registry::OpenReport;
 pub use replace::ReplaceOptions;
 pub use resize::{ResizeProgress, ResizeWanted};
-pub use roster::known_files;
 pub use sidecar::{MemorySidecar, PathSidecar, Sidecar, SidecarState, SidecarStore, give_to_owner_of};
 pub use statistics::VolumeStatistics;
 pub use volume::{Volume, VolumeState};

@@ -24,9 +24,9 @@ use std::ops::Deref;
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_ground::interleave::sync::atomic::Ordering;
 
+use crate::backing::FileInner;
 use crate::core::{Shared, TierHost, lock};
 use crate::error::{VolumeError, VolumeErrorKind};
-use crate::home::FileInner;
 use crate::note::MARK_MAX;
 use crate::sidecar::{Sidecar, SidecarState, SidecarStore, read_sidecar};
 

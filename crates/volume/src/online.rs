@@ -16,9 +16,9 @@ use std::sync::atomic::Ordering;
 
 use mezzanine_engine::{IdRange, SyncMode};
 
+use crate::backing::FileInner;
 use crate::core::{Shared, TierHost, exclusive, lock};
 use crate::error::{VolumeError, VolumeErrorKind};
-use crate::home::FileInner;
 use crate::open::check_sync_mode;
 use crate::registry::{OpenedTier, Registry};
 
@@ -46,7 +46,7 @@ impl Shared {
         if let Some(opened) = registry.tier.as_mut() {
             self.forget_unattached(&host, opened)?;
         }
-        self.settled(&host, &registry, SWITCH, |files| {
+        self.quiesced(&host, &registry, SWITCH, |files| {
             let superblock = || host.put_superblock(SWITCH, |superblock| superblock.with_sync_mode(mode));
             if mode == SyncMode::Through {
                 self.to_disk_first(&host, files, superblock)?;
@@ -67,7 +67,7 @@ impl Shared {
         let known: Vec<u32> = lock(&host.table).table.entries.iter().map(|entry| entry.file).collect();
         for number in known.into_iter().filter(|number| self.file(*number).is_none()) {
             lock(&host.table).table.remove(number);
-            opened.roster.paths.remove(&number);
+            opened.path_table.paths.remove(&number);
             self.with_room(host, || host.tier.invalidate_range(&IdRange::blocks_from(u64::from(number), 0)))?;
         }
         Ok(())
@@ -83,7 +83,7 @@ impl Shared {
         }
         self.refuse_incomplete(&registry, ADMIT)?;
         self.start_for_change(&mut registry)?;
-        self.settled(&host, &registry, ADMIT, |files| {
+        self.quiesced(&host, &registry, ADMIT, |files| {
             if on {
                 self.to_tier_alone(&host, files, || Ok(()))?;
             } else {
@@ -96,7 +96,7 @@ impl Shared {
 
     /// Carries out `change` while nobody writes and no job runs. If it fails, the volume is read-only, for a
     /// file may have left the tier by half; but not if a page is lost, for then none has.
-    fn settled(
+    fn quiesced(
         &self,
         host: &TierHost,
         registry: &Registry,
@@ -106,7 +106,7 @@ impl Shared {
         self.refuse_incomplete(registry, operation)?;
         let files = self.all_files();
         self.trim_all(host, &files)?;
-        if !self.begin_settling(host, operation)? {
+        if !self.begin_quiescing(host, operation)? {
             // The tier was given up just now.
             return self.tier_for(operation).map(|_| ());
         }
@@ -118,7 +118,7 @@ impl Shared {
         }
         host.tier.end_drain();
         host.resume_admission();
-        self.end_settling(&changed);
+        self.end_quiescing(&changed);
         self.signal.made_progress();
         changed
     }

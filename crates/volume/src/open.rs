@@ -21,8 +21,8 @@ use crate::core::{TierHost, TierParts};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::jobs::OWNER;
 use crate::note::Table;
+use crate::path_table::PathTable;
 use crate::registry::{OpenReport, OpenedTier, write_superblock};
-use crate::roster::Roster;
 use crate::volume::Volume;
 
 /// Reads and writes a device for the engine, outside of jobs.
@@ -159,7 +159,7 @@ impl Volume {
     /// `Unrecognised` if the device holds something else and `OnlyCopy` if it holds a tier that was not
     /// drained, unless `force`; `InvalidConfig`; `NoSpace`; `Truncated` if the device is too small.
     pub fn format(flash: &dyn Device, config: &VolumeConfig, force: bool) -> Result<(), VolumeError> {
-        format_tier(flash, config, force, &Roster::default(), |first| first).map(|_| ())
+        format_tier(flash, config, force, &PathTable::default(), |first| first).map(|_| ())
     }
 }
 
@@ -169,7 +169,7 @@ pub(crate) fn format_tier(
     flash: &dyn Device,
     config: &VolumeConfig,
     force: bool,
-    roster: &Roster,
+    path_table: &PathTable,
     begin: impl FnOnce(Superblock) -> Superblock,
 ) -> Result<[u8; 16], VolumeError> {
     let name = flash.describe();
@@ -194,7 +194,7 @@ pub(crate) fn format_tier(
     for offset in SUPERBLOCK_OFFSETS {
         flash.write_at(&nothing, offset).map_err(failed)?;
     }
-    roster.write(flash).map_err(failed)?;
+    path_table.write(flash).map_err(failed)?;
     flash.flush().map_err(failed)?;
     let first = begin(Superblock::new(&geometry, tier_uuid, database_uuid));
     write_superblock(flash, &first, Writing::Unknown).map_err(failed)?;
@@ -429,15 +429,15 @@ pub(crate) fn open_tier(
         table,
         flash: Arc::clone(&flash),
     });
-    let roster = Roster::read_to_keep(&*flash).map_err(|error| unrecovered(&name, error))?;
+    let path_table = PathTable::read_to_keep(&*flash).map_err(|error| unrecovered(&name, error))?;
     let opened = OpenedTier {
         found,
         end,
         writes,
         waiting: Vec::new(),
         forget: Vec::new(),
-        roster,
-        roster_unwritten: false,
+        path_table,
+        path_table_unwritten: false,
         report,
     };
     Ok((host, opened))

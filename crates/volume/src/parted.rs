@@ -7,12 +7,12 @@
 //! is tried first.
 //!
 //! Files are attached one at a time, by hosts that do not know each other's files. So before a tier takes a
-//! file from another one it looks at the sidecars of all the others that its roster names, and reads them
-//! only; a successor's roster is durable before anybody can open it. If one says that its newest pages are in
+//! file from another one it looks at the sidecars of all the others that its path table names, and reads them
+//! only; a successor's path table is durable before anybody can open it. If one says that its newest pages are in
 //! the tier that the file would leave, the file is refused, and nothing has changed.
 //!
-//! The roster is asked, and not the table, which a crash may empty while a successor still has to keep files
-//! together. A tier that is drained and closed lets its files go, and empties its roster.
+//! The path table is asked, and not the table, which a crash may empty while a successor still has to keep files
+//! together. A tier that is drained and closed lets its files go, and empties its path table.
 
 use mezzanine_engine::planted::{self, Bug};
 
@@ -35,7 +35,7 @@ impl Shared {
             return Ok(());
         }
         let own = std::path::absolute(candidate.path).unwrap_or_else(|_| candidate.path.to_owned());
-        for path in opened.roster.paths.values().filter(|path| **path != own) {
+        for path in opened.path_table.paths.values().filter(|path| **path != own) {
             let Some(store) = candidate.store.sibling(path) else { continue };
             let unknown = |error: VolumeError| {
                 let reason = format!(

@@ -5,11 +5,11 @@ use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{FlashPage, Lookup, NoRoom, PageId, StageIn, StageKind, SyncState, Token};
 use mezzanine_ground::interleave::sync::atomic::Ordering;
 
-use crate::condition::Mode;
+use crate::backing::{FileInner, OnDisk};
 use crate::config::GUARD_BYTES_MAX;
 use crate::core::{Shared, TierHost};
 use crate::error::VolumeError;
-use crate::home::{FileInner, OnDisk};
+use crate::health::Mode;
 use crate::reread::{Reread, Unread};
 use crate::statistics::count;
 
@@ -57,7 +57,7 @@ impl Shared {
         buf: &mut [u8],
         offset: u64,
     ) -> Result<(), VolumeError> {
-        let Some(host) = host.filter(|_| !self.condition.has_bypassed()) else {
+        let Some(host) = host.filter(|_| !self.health.has_bypassed()) else {
             let failed = |error| unread_disk(file, offset, error);
             let _busy = self.pacing.busy();
             return file.read_home(buf, offset, &self.counters).map_err(failed);
@@ -221,16 +221,16 @@ impl Shared {
     /// it no more. Its record may say that it is dirty, and a crash would find a page that can be had
     /// from nowhere. Where that cannot be done now, disk answers all the same.
     ///
-    /// Nobody waits here until the volume is settled: the caller has the file's layout in hand, and a tier
+    /// Nobody waits here until the volume is quiesced: the caller has the file's layout in hand, and a tier
     /// that takes the place of this one waits for that.
     fn bury_clean(&self, host: &TierHost, id: &PageId, page: &FlashPage) {
         let mut buried = false;
         let mut ticket = None;
         while !host.provably_clean() && !host.is_held() && host.tier.failure().is_none() {
             let seen = self.signal.progress();
-            let Some(inside) = host.enter(&self.condition) else {
-                if planted::is(Bug::BurialWaits) && self.condition.mode() == Mode::Settling {
-                    self.condition.wait_settled();
+            let Some(inside) = host.enter(&self.health) else {
+                if planted::is(Bug::BurialWaits) && self.health.mode() == Mode::Quiescing {
+                    self.health.wait_quiesced();
                     continue;
                 }
                 return;
@@ -271,7 +271,7 @@ impl Shared {
         // While a write is on its way to disk, a page read before it must not answer those who have read the
         // newer one there: the tier hears of the write only when it is done.
         let Some(page_lock) = self.try_lock_page(id) else { return false };
-        let Some(inside) = host.enter(&self.condition) else { return false };
+        let Some(inside) = host.enter(&self.health) else { return false };
         let staged = host.tier.stage_in(id, page, StageKind::Clean(Some(token)), 0);
         drop((inside, page_lock));
         if matches!(staged, StageIn::Staged { .. }) {

@@ -7,12 +7,12 @@ use mezzanine_ground::interleave::sync::atomic::Ordering;
 
 use crate::agreed::read_agreed;
 use crate::attach::empty_head;
-use crate::condition::Route;
+use crate::backing::FileInner;
 use crate::core::{Shared, TierHost, exclusive, lock};
 use crate::error::{VolumeError, VolumeErrorKind, unsteady};
 use crate::forget::or_forget;
-use crate::home::FileInner;
-use crate::roster::Roster;
+use crate::health::Route;
+use crate::path_table::PathTable;
 use crate::sidecar::SidecarState;
 
 /// No write.
@@ -48,8 +48,8 @@ impl Shared {
             return Ok(());
         }
         // From flash: the registry's is not to be waited for under a file's lock.
-        let roster = Roster::read(&*host.flash);
-        let names: Vec<String> = missing.iter().map(|number| roster.name(*number)).collect();
+        let path_table = PathTable::read(&*host.flash);
+        let names: Vec<String> = missing.iter().map(|number| path_table.name(*number)).collect();
         let reason = format!(
             "the tier {} also holds pages of files that are not attached: {}",
             host.flash_name,
@@ -61,13 +61,13 @@ impl Shared {
         )))
     }
 
-    /// From `current` to `dirty`, by the steps in `home`.
+    /// From `current` to `dirty`, by the steps in `backing`.
     fn arm(&self, host: &TierHost, file: &FileInner) -> Result<(), VolumeError> {
         // The tier knows the file durably before the sidecar says that its pages are there.
         host.changed();
         self.sync_tier(host)?;
-        // Not while the volume is settled: whoever settles it must know which files are dirty.
-        let Some(_inside) = host.enter(&self.condition) else { return Ok(()) };
+        // Not while the volume is quiesced: whoever quiesces it must know which files are dirty.
+        let Some(_inside) = host.enter(&self.health) else { return Ok(()) };
         let guard = file.guard();
         if !guard.is_empty() {
             let failed = |error| VolumeError::from_device("guard the header of", &file.name, error).at(0);
@@ -217,7 +217,7 @@ impl Shared {
     pub(crate) fn zero_tail(&self, host: &TierHost, file: &FileInner, len: u64) -> Result<(), VolumeError> {
         let inside = (len % file.page_size) as usize;
         // If the tier was given up meanwhile, its page may be old, and the disk ends where the file did.
-        if inside == 0 || self.condition.has_bypassed() {
+        if inside == 0 || self.health.has_bypassed() {
             return Ok(());
         }
         let block = len / file.page_size;
@@ -242,7 +242,7 @@ impl Shared {
         let id = mezzanine_engine::PageId::volume(u64::from(file.number), block);
         loop {
             let seen = self.signal.progress();
-            match self.condition.route("write", &file.name)? {
+            match self.health.route("write", &file.name)? {
                 Route::Tier => {}
                 Route::Disk => {
                     let start = block * file.page_size;
@@ -251,7 +251,7 @@ impl Shared {
                     return file.write_plain(&page[..keep], start, &self.counters).map_err(failed);
                 }
             }
-            let Some(inside) = host.enter(&self.condition) else { continue };
+            let Some(inside) = host.enter(&self.health) else { continue };
             let staged = host.tier.stage_in(&id, page, StageKind::Dirty, 0);
             drop(inside);
             match staged {
@@ -260,7 +260,7 @@ impl Shared {
                     return Ok(());
                 }
                 // Admission has stopped: for good if a number of the tier comes to its end. Else somebody
-                // settles the volume right now, or is about to.
+                // quiesces the volume right now, or is about to.
                 StageIn::Refused if !planted::is(Bug::UsedUpAwaited) && host.tier.used_up().is_some() => {
                     self.leave_used_up(host);
                 }

@@ -13,9 +13,9 @@ use mezzanine_ground::interleave::sync::RwLock;
 use mezzanine_ground::interleave::sync::atomic::{AtomicBool, Ordering};
 use mezzanine_trace::{Event, Naming, Op, Recorder, TraceError, TraceErrorKind, Written};
 
+use crate::backing::FileInner;
 use crate::core::{Shared, exclusive, shared};
 use crate::error::{VolumeError, VolumeErrorKind};
-use crate::home::FileInner;
 
 /// The pages of a volume without a tier, which has no size of its own for them.
 const PAGE_BYTES_WITHOUT_TIER: u32 = 4096;

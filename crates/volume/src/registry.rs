@@ -9,11 +9,11 @@ use mezzanine_engine::format::{Superblock, SuperblockError, TierState, Writing, 
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_ground::interleave::sync::atomic::Ordering;
 
+use crate::backing::FileInner;
 use crate::core::TierHost;
 use crate::error::VolumeError;
-use crate::home::FileInner;
 use crate::open::Reader;
-use crate::roster::Roster;
+use crate::path_table::PathTable;
 
 /// Behind the volume's registry lock.
 pub(crate) struct Registry {
@@ -35,9 +35,9 @@ pub(crate) struct OpenedTier {
     pub(crate) waiting: Vec<Arc<FileInner>>,
     /// Files whose pages in the tier are not to be believed, and were not yet invalidated.
     pub(crate) forget: Vec<u32>,
-    pub(crate) roster: Roster,
+    pub(crate) path_table: PathTable,
     /// Flash has an older one.
-    pub(crate) roster_unwritten: bool,
+    pub(crate) path_table_unwritten: bool,
     pub(crate) report: OpenReport,
 }
 

@@ -5,7 +5,7 @@
 //! 1. The new device is formatted and opened. Nobody refers to it yet, and it says that nobody needs it: if
 //!    the replacement is refused later it can be formatted again like any other. Before it can be opened it
 //!    names the files, so that it does not take some of them alone (see `parted`).
-//! 2. Nobody changes anything any more. The old tier is settled and its dirty pages go to disk. One that was
+//! 2. Nobody changes anything any more. The old tier is quiesced and its dirty pages go to disk. One that was
 //!    given up has none, nor one where writes go to disk first: its device is not asked for anything. What
 //!    was written to the disks directly is synced. Only then does the new device say that it is in use.
 //! 3. The sidecars say `current`, the heads take their places. From here on nobody needs the old tier.
@@ -39,16 +39,16 @@ use mezzanine_engine::format::{Superblock, TierState, read_superblock};
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{DrainCursor, TierConfig};
 
-use crate::condition::{Mode, Route};
+use crate::backing::FileInner;
 use crate::config::VolumeConfig;
 use crate::core::{Shared, TierHost, exclusive, lock};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::guard::rename_guard;
-use crate::home::FileInner;
+use crate::health::{Mode, Route};
 use crate::note::{Entry, FILES_MAX, Table};
 use crate::open::{Reader, format_tier, open_tier};
+use crate::path_table::PathTable;
 use crate::registry::{OpenedTier, Registry};
-use crate::roster::Roster;
 use crate::sidecar::Sidecar;
 
 const REPLACE: &str = "replace the flash device";
@@ -104,17 +104,17 @@ impl Shared {
         let files = self.all_files();
         let mut successor = self.prepare_successor(&old, &files, flash, options)?;
         let _changing = exclusive(&self.changing);
-        if self.settle_old(&old, &files)? {
+        if self.quiesce_old(&old, &files)? {
             if let Err(error) = self.empty_old(&old, &files) {
                 let outcome = Err(error);
                 old.tier.end_drain();
                 old.resume_admission();
-                self.end_settling(&outcome);
+                self.end_quiescing(&outcome);
                 self.signal.made_progress();
                 return outcome;
             }
             if let Err(error) = successor.start() {
-                self.stop_settling(&old);
+                self.stop_quiescing(&old);
                 return Err(error);
             }
             mark_drained(&old);
@@ -131,7 +131,7 @@ impl Shared {
         if let Err(error) = named {
             // Every file is current on disk, whichever tier its sidecar names.
             leave_empty(&successor.host);
-            self.condition.change(&[Mode::Settling], Mode::Bypass, &error.to_string());
+            self.health.change(&[Mode::Quiescing], Mode::Bypass, &error.to_string());
             self.signal.made_progress();
             return Err(
                 error.advise("the volume goes on without a tier: see to the sidecars and replace it again")
@@ -149,7 +149,7 @@ impl Shared {
             return Err(VolumeError::new(VolumeErrorKind::NoTier, REPLACE, "of the volume", reason)
                 .advise("close it and open it with one"));
         };
-        if let Err(error) = self.condition.route(REPLACE, &old.flash_name) {
+        if let Err(error) = self.health.route(REPLACE, &old.flash_name) {
             return Err(self.tell_loss(&old, error));
         }
         self.refuse_incomplete(registry, REPLACE)?;
@@ -158,7 +158,7 @@ impl Shared {
 
     /// The error of a volume that is read-only, with what the old device may hold alone.
     fn tell_loss(&self, old: &TierHost, error: VolumeError) -> VolumeError {
-        if self.condition.mode() != Mode::ReadOnly || old.disk_first() {
+        if self.health.mode() != Mode::ReadOnly || old.disk_first() {
             return error;
         }
         let mut pages: BTreeMap<u32, usize> = BTreeMap::new();
@@ -179,7 +179,7 @@ impl Shared {
         let reason = format!(
             "the volume is read-only since a failure ({}), and the newest versions of these pages may be on this device \
              alone: {}",
-            self.condition.reason(),
+            self.health.reason(),
             lost.join(", ")
         );
         VolumeError::new(VolumeErrorKind::OnlyCopy, REPLACE, &old.flash_name, reason).advise(
@@ -225,15 +225,15 @@ impl Shared {
             nonce_seed: None,
             to_drain: false,
         };
-        let mut roster = Roster::default();
+        let mut path_table = PathTable::default();
         for file in files {
-            roster.set(file.number, &file.path);
+            path_table.set(file.number, &file.path);
         }
         // With the superblock the device can be opened, and must know by then whom it is not to part
         // (`parted`).
         let late = planted::is(Bug::SuccessorUnnamed);
-        let first_roster = if late { Roster::default() } else { roster.clone() };
-        let made = format_tier(&*flash, &config, options.force, &first_roster, |first| Superblock {
+        let first_path_table = if late { PathTable::default() } else { path_table.clone() };
+        let made = format_tier(&*flash, &config, options.force, &first_path_table, |first| Superblock {
             database_uuid: old.database_uuid,
             epoch: old.epoch,
             origin_epoch: old.epoch,
@@ -246,10 +246,10 @@ impl Shared {
             return Err(VolumeError::new(VolumeErrorKind::Damaged, REPLACE, &name, reason)
                 .advise("name another device: this one does not keep what is written to it"));
         }
-        opened.roster = roster;
+        opened.path_table = path_table;
         if late {
             let failed = |error| VolumeError::from_device("format", &name, error);
-            opened.roster.write(&*flash).map_err(failed)?;
+            opened.path_table.write(&*flash).map_err(failed)?;
         }
         if planted::is(Bug::SuccessorStartedEarly) {
             opened.begin_epoch(&host)?;
@@ -272,16 +272,16 @@ impl Shared {
     }
 
     /// Has the old tier to this thread, but for readers. False if it was given up, perhaps just now.
-    fn settle_old(&self, old: &TierHost, files: &[Arc<FileInner>]) -> Result<bool, VolumeError> {
+    fn quiesce_old(&self, old: &TierHost, files: &[Arc<FileInner>]) -> Result<bool, VolumeError> {
         loop {
-            match self.condition.route(REPLACE, &old.flash_name) {
+            match self.health.route(REPLACE, &old.flash_name) {
                 Ok(Route::Tier) => {}
                 Ok(Route::Disk) => return Ok(false),
                 Err(error) => return Err(self.tell_loss(old, error)),
             }
             if old.disk_first() {
                 // Its device, which may have failed, is not asked for anything.
-                if !self.condition.change(&[Mode::Normal], Mode::Settling, REPLACE) {
+                if !self.health.change(&[Mode::Normal], Mode::Quiescing, REPLACE) {
                     continue;
                 }
                 self.signal.made_progress();
@@ -290,8 +290,8 @@ impl Shared {
                 return Ok(true);
             }
             self.trim_all(old, files)?;
-            match self.begin_settling(old, REPLACE) {
-                Ok(settled) => return Ok(settled),
+            match self.begin_quiescing(old, REPLACE) {
+                Ok(quiesced) => return Ok(quiesced),
                 Err(error) => return Err(self.tell_loss(old, error)),
             }
         }
@@ -348,10 +348,10 @@ impl Shared {
         registry.tier = Some(opened);
         self.unstarted.store(false, Ordering::Release);
         // Last: until now readers found their pages on disk, and nothing was given to either tier.
-        if self.condition.renew(|| old.retire()) {
+        if self.health.renew(|| old.retire()) {
             return Ok(());
         }
-        Err(self.condition.read_only(REPLACE, &old.flash_name))
+        Err(self.health.read_only(REPLACE, &old.flash_name))
     }
 }
 

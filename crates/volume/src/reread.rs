@@ -21,9 +21,9 @@ use mezzanine_engine::FlashPage;
 use mezzanine_engine::format::SUPERBLOCK_BYTES;
 use mezzanine_engine::planted::{self, Bug};
 
+use crate::backing::FileInner;
 use crate::core::{Shared, TierHost};
 use crate::error::{VolumeError, VolumeErrorKind};
-use crate::home::FileInner;
 use crate::statistics::count;
 
 /// How often a page that was not read whole is read again by itself.

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use mezzanine_device::DeviceErrorKind;
 use mezzanine_engine::{ConfigError, Failure, TierConfig};
 
-use crate::condition::Route;
 use crate::core::{Shared, TierHost, lock};
 use crate::error::{VolumeError, VolumeErrorKind};
+use crate::health::Route;
 
 const RESIZE: &str = "resize the tier on";
 
@@ -128,10 +128,10 @@ impl Shared {
     pub(crate) fn tier_for(&self, operation: &'static str) -> Result<Arc<TierHost>, VolumeError> {
         let host = self.host();
         let name = host.as_ref().map_or("the volume", |host| &host.flash_name);
-        match (self.condition.route(operation, name)?, &host) {
+        match (self.health.route(operation, name)?, &host) {
             (Route::Tier, Some(host)) => Ok(Arc::clone(host)),
             _ => {
-                let reason = format!("there is no tier in use: {}", self.condition.reason());
+                let reason = format!("there is no tier in use: {}", self.health.reason());
                 Err(VolumeError::new(VolumeErrorKind::NoTier, operation, name, reason))
             }
         }

@@ -76,7 +76,7 @@ impl Signal {
         }
     }
 
-    /// Tells everybody that a job ended or that the volume's condition changed.
+    /// Tells everybody that a job ended or that the volume's health changed.
     pub(crate) fn made_progress(&self) {
         let mut state = self.state();
         self.made.fetch_add(1, Ordering::SeqCst);

@@ -2,7 +2,7 @@
 //! that it knows and that need nothing done, reading them and closing writes nothing and syncs nothing.
 //!
 //! What the start makes durable, in this order (see `identity`): metadata that recovery wants on flash, the
-//! superblock with the new epoch, the roster, and of each file attached by then its sidecar, with the new
+//! superblock with the new epoch, the path table, and of each file attached by then its sidecar, with the new
 //! epoch; then the table says the epoch too. It comes before
 //! - the first change of a file, and whatever else changes the tier or what stands beside a file;
 //! - the attachment of a file that the tier does not know, or one that needs something put right on disk;
@@ -16,10 +16,10 @@ use std::path::Path;
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_ground::interleave::sync::atomic::Ordering;
 
-use crate::condition::{Mode, Route};
+use crate::backing::FileInner;
 use crate::core::{Shared, TierHost, lock, try_lock};
 use crate::error::VolumeError;
-use crate::home::FileInner;
+use crate::health::{Mode, Route};
 use crate::registry::{OpenedTier, Registry};
 use crate::sidecar::SidecarState;
 
@@ -59,7 +59,7 @@ impl Shared {
         if planted::is(Bug::StartedWhenClosed) {
             return Ok(false);
         }
-        Ok(self.condition.route("change", &host.flash_name)? == Route::Disk)
+        Ok(self.health.route("change", &host.flash_name)? == Route::Disk)
     }
 
     /// The device cannot be written, and a change is to be made: the tier is given up in order, as after a
@@ -76,12 +76,12 @@ impl Shared {
                 self.replace_sidecar(file, || self.detached_sidecar(host, file, &reason))
             })?;
             host.tier.stop_admission();
-            self.condition.change(&[Mode::Normal], Mode::Bypass, &reason);
+            self.health.change(&[Mode::Normal], Mode::Bypass, &reason);
         } else {
             self.give_up_tier(host, &reason);
         }
         self.signal.made_progress();
-        if self.condition.mode() != Mode::Bypass {
+        if self.health.mode() != Mode::Bypass {
             return Err(error);
         }
         self.unstarted.store(false, Ordering::Release);
@@ -101,7 +101,7 @@ impl Shared {
         }
         // Not where somebody attaches or closes just now: a reader does not wait for that.
         let Some(mut registry) = try_lock(&self.registry) else { return };
-        if self.condition.mode() != Mode::Normal {
+        if self.health.mode() != Mode::Normal {
             return;
         }
         // Of a start for reads no change comes that has the second copy of the superblock made durable.
@@ -151,24 +151,24 @@ impl OpenedTier {
     fn start_on_flash(&mut self, host: &TierHost) -> Result<(), VolumeError> {
         self.begin_epoch(host)?;
         for file in &self.waiting {
-            self.roster_unwritten |= self.roster.set(file.number, &file.path);
+            self.path_table_unwritten |= self.path_table.set(file.number, &file.path);
         }
-        self.write_roster(host)
+        self.write_path_table(host)
     }
 
     /// Has the tier know a file by this path.
     pub(crate) fn name_file(&mut self, host: &TierHost, number: u32, path: &Path) -> Result<(), VolumeError> {
-        self.roster_unwritten |= self.roster.set(number, path);
-        self.write_roster(host)
+        self.path_table_unwritten |= self.path_table.set(number, path);
+        self.write_path_table(host)
     }
 
     /// Writes by which paths the tier knows its files, if flash says otherwise. The next flush makes it
     /// durable.
-    pub(crate) fn write_roster(&mut self, host: &TierHost) -> Result<(), VolumeError> {
-        if self.roster_unwritten {
+    pub(crate) fn write_path_table(&mut self, host: &TierHost) -> Result<(), VolumeError> {
+        if self.path_table_unwritten {
             let failed = |error| VolumeError::from_device("attach a file to", &host.flash_name, error);
-            self.roster.write(&*host.flash).map_err(failed)?;
-            self.roster_unwritten = false;
+            self.path_table.write(&*host.flash).map_err(failed)?;
+            self.path_table_unwritten = false;
         }
         Ok(())
     }

@@ -11,12 +11,12 @@ use mezzanine_ground::interleave::thread::{self, JoinHandle};
 use mezzanine_trace::{Op, Written as Recorded};
 
 use crate::attach::Candidate;
-use crate::condition::{Condition, Mode};
 use crate::config::{AttachOptions, VolumeConfig};
 use crate::core::{Shared, lock};
 use crate::error::VolumeError;
 use crate::file::VolumeFile;
 use crate::forget::Forgotten;
+use crate::health::{Health, Mode};
 use crate::open::open_tier;
 use crate::pacing::WINDOW;
 use crate::registry::{OpenReport, Registry};
@@ -81,7 +81,7 @@ impl Volume {
         let (host, opened) = open_tier(flash, to_drain, choose, None)?;
         let workers = host.workers;
         let registry = Registry { tier: Some(opened), next_number: 1 };
-        let shared = Arc::new(Shared::new(Some(host), Condition::new(Mode::Normal, ""), registry));
+        let shared = Arc::new(Shared::new(Some(host), Health::new(Mode::Normal, ""), registry));
         let mut volume = Self { shared, workers: Vec::new() };
         for number in 0..workers {
             let shared = Arc::clone(&volume.shared);
@@ -100,9 +100,9 @@ impl Volume {
 
     /// A volume that has no tier at all: every read and write goes to the backing devices.
     pub fn without_tier() -> Self {
-        let condition = Condition::new(Mode::Bypass, "the volume was opened without a tier");
+        let health = Health::new(Mode::Bypass, "the volume was opened without a tier");
         let registry = Registry { tier: None, next_number: 1 };
-        Self { shared: Arc::new(Shared::new(None, condition, registry)), workers: Vec::new() }
+        Self { shared: Arc::new(Shared::new(None, health, registry)), workers: Vec::new() }
     }
 
     /// Adds a file to the volume, or takes it up again after a restart. `path` names it in messages.
@@ -155,7 +155,7 @@ impl Volume {
         let registry = lock(&self.shared.registry);
         let (Some(host), Some(opened)) = (self.shared.host(), &registry.tier) else { return Vec::new() };
         let missing = self.shared.missing_files(&host).into_iter();
-        missing.filter_map(|number| Some((number, opened.roster.paths.get(&number)?.clone()))).collect()
+        missing.filter_map(|number| Some((number, opened.path_table.paths.get(&number)?.clone()))).collect()
     }
 
     /// The number that the tier has for the file with this sidecar; `None` if the sidecar is another tier's.
@@ -363,9 +363,9 @@ impl Volume {
 
     /// How well the volume is.
     pub fn state(&self) -> VolumeState {
-        let reason = self.shared.condition.reason();
-        match self.shared.condition.mode() {
-            Mode::Normal | Mode::Settling => VolumeState::Ok,
+        let reason = self.shared.health.reason();
+        match self.shared.health.mode() {
+            Mode::Normal | Mode::Quiescing => VolumeState::Ok,
             Mode::Bypass => VolumeState::Bypass { reason },
             Mode::ReadOnly | Mode::Closed => VolumeState::ReadOnly { reason },
         }

@@ -3,10 +3,10 @@
 use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{Lookup, PageId};
 
-use crate::condition::Route;
+use crate::backing::FileInner;
 use crate::core::{Shared, TierHost, shared};
 use crate::error::VolumeError;
-use crate::home::FileInner;
+use crate::health::Route;
 use crate::note::LENGTH_END;
 use crate::statistics::count;
 use std::sync::atomic::Ordering;
@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 const BATCH_PAGES: u64 = 64;
 
 impl Shared {
-    /// Writes `buf` at `offset`, to wherever the volume's condition says.
+    /// Writes `buf` at `offset`, to wherever the volume's health says.
     pub(crate) fn write_range(&self, file: &FileInner, buf: &[u8], offset: u64) -> Result<(), VolumeError> {
         let end = offset.checked_add(buf.len() as u64).filter(|end| *end < LENGTH_END);
         let Some(end) = end else {
@@ -31,7 +31,7 @@ impl Shared {
         self.prepare(file, "write")?;
         self.ready_to_grow(file, end, (offset, buf))?;
         let layout = shared(&file.layout);
-        match (self.condition.route("write", &file.name)?, layout.as_deref()) {
+        match (self.health.route("write", &file.name)?, layout.as_deref()) {
             (Route::Tier, Some(host)) if host.disk_first() => self.write_through(host, file, buf, offset),
             (Route::Tier, Some(host)) => host.writing(|| {
                 // The length first: what is staged in past the end would not be written to disk.
@@ -76,7 +76,7 @@ impl Shared {
         }
         self.ensure_started()?;
         let _changing = shared(&self.changing);
-        match (self.condition.route("write", &file.name)?, self.host()) {
+        match (self.health.route("write", &file.name)?, self.host()) {
             (Route::Tier, Some(host)) => self.refuse_without_others(&host, file),
             _ => Ok(()),
         }
@@ -85,7 +85,7 @@ impl Shared {
     /// Waits until the file may be changed, by whichever way.
     pub(crate) fn prepare(&self, file: &FileInner, operation: &'static str) -> Result<(), VolumeError> {
         loop {
-            let route = self.condition.route(operation, &file.name)?;
+            let route = self.health.route(operation, &file.name)?;
             if route == Route::Disk || file.ready.load(Ordering::Acquire) {
                 return Ok(());
             }
@@ -107,7 +107,7 @@ impl Shared {
             planted::outside("write: pages not locked");
             let _pages = self.lock_pages(file, position / size, pages(part.len() as u64, position, size));
             // The tier may have been given up since, and others have written past it: then it has old pages.
-            let route = self.condition.route("write", &file.name)?;
+            let route = self.health.route("write", &file.name)?;
             if route == Route::Disk && !planted::is(Bug::GivenUpPageBelieved) {
                 self.write_plain_part(file, part, position)?;
             } else {
@@ -231,11 +231,11 @@ impl Shared {
         use mezzanine_engine::{StageIn, StageKind};
         loop {
             let seen = self.signal.progress();
-            if self.condition.route("write", &host.flash_name)? == Route::Disk {
+            if self.health.route("write", &host.flash_name)? == Route::Disk {
                 // The tier was given up; nobody will look there again.
                 return Ok(());
             }
-            let Some(inside) = host.enter(&self.condition) else { continue };
+            let Some(inside) = host.enter(&self.health) else { continue };
             let staged = host.tier.stage_in(id, page, StageKind::Dirty, 0);
             drop(inside);
             match staged {

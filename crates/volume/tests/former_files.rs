@@ -101,7 +101,7 @@ fn another_file_is_taken(drained: bool) -> Result<(), VolumeError> {
 /// not be read.
 #[test]
 fn a_tier_that_was_drained_and_closed_does_not_ask_for_its_former_files() {
-    only_with(&[Bug::DrainedRosterKept], || another_file_is_taken(true).is_ok());
+    only_with(&[Bug::DrainedPathTableKept], || another_file_is_taken(true).is_ok());
 }
 
 /// A tier that has their pages asks.

@@ -333,7 +333,7 @@ fn is_replaced(bug: Option<mezzanine_engine::planted::Bug>) -> bool {
         let replacing = scope.spawn(|| {
             let disk = disk.clone();
             at_points(Some(Rc::new(move |point| {
-                if point == "settling has failed" {
+                if point == "quiescing has failed" {
                     go_on.send(()).unwrap();
                     disk.wait_until_one_hangs();
                 }

@@ -147,7 +147,7 @@ impl World {
         *self.lengths.last().unwrap()
     }
 
-    fn settle(&mut self) {
+    fn quiesce(&mut self) {
         for versions in &mut self.versions {
             *versions = vec![versions.last().unwrap().clone()];
         }
@@ -176,7 +176,7 @@ impl World {
             }
             17 | 18 => {
                 file.sync()?;
-                self.settle();
+                self.quiesce();
                 Ok(())
             }
             19 => {
@@ -240,7 +240,7 @@ impl World {
         match self.random.below(3) {
             0 => volume.close(),
             1 => volume.close_drained().map(|()| {
-                self.settle();
+                self.quiesce();
                 self.disk.inspect(|disk| assert!(!disk.starts_with(GUARD), "the header was not restored"));
             }),
             _ => Ok(()),

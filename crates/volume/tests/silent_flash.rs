@@ -196,5 +196,5 @@ fn the_name_of_a_file_is_known(sync_mode: SyncMode) -> bool {
 #[test]
 fn an_opening_beside_silence_is_refused_or_forgets_nothing() {
     assert!(the_name_of_a_file_is_known(SyncMode::Through));
-    only_with(&[Bug::SilentRosterEmpty], || the_name_of_a_file_is_known(SyncMode::Durable));
+    only_with(&[Bug::SilentPathTableEmpty], || the_name_of_a_file_is_known(SyncMode::Durable));
 }

@@ -213,14 +213,14 @@ fn a_write_over_the_last_page_needs_no_read() {
 /// The last page is lost for good. The file does not grow over it; when the page is given up, or written
 /// anew, it does. Nor does it leave the tier.
 #[test]
-fn a_file_that_ends_in_a_lost_page_grows_when_that_is_settled() {
-    let settle: [fn(&InUse); 3] = [
+fn a_file_that_ends_in_a_lost_page_grows_when_that_is_quiesced() {
+    let quiesce: [fn(&InUse); 3] = [
         |with| with.file.give_up(LAST).unwrap(),
         |with| with.file.write_at(&page(4, 3)[..END], LAST).unwrap(),
         |with| with.file.write_at(&[0; 2 * PAGE][..PAGE + 100], LAST).unwrap(),
     ];
     for design in WRITE_BACK {
-        for settle in settle {
+        for quiesce in quiesce {
             let with = after_a_crash(design);
             assert!(spoil(&with.flash, &page(4, 2), Bad::Unreadable) > 0);
             write(&with.file, 1, 3);
@@ -230,7 +230,7 @@ fn a_file_that_ends_in_a_lost_page_grows_when_that_is_settled() {
             assert_eq!(behind.map_err(|error| error.kind()), lost);
             assert_eq!(with.volume.stop_admission().map_err(|error| error.kind()), lost);
             assert_eq!(with.file.len(), LAST + END as u64);
-            settle(&with);
+            quiesce(&with);
             with.file.set_len(LAST + 2 * PAGE as u64).unwrap();
             assert!(read(&with.file, 4).unwrap()[END..].iter().all(|byte| *byte == 0), "{design:?}");
             with.file.sync().unwrap();

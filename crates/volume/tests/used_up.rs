@@ -59,7 +59,7 @@ fn lives_on(age: &Age) -> Result<(), VolumeError> {
     volume.close()
 }
 
-/// Its writers waited for room that never came, since they took it for a tier that somebody was settling.
+/// Its writers waited for room that never came, since they took it for a tier that somebody was quiescing.
 #[test]
 fn writes_go_to_disk_when_a_number_comes_to_its_end() {
     // Not far in epochs: numbers of files come to their end long before those.

@@ -19,11 +19,11 @@ use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{IdRange, Lookup, PageId};
 
 use crate::attach::mask_head;
-use crate::condition::Route;
+use crate::backing::FileInner;
 use crate::config::GUARD_BYTES_MAX;
 use crate::core::{Shared, TierHost, exclusive, lock, shared};
 use crate::error::{VolumeError, VolumeErrorKind};
-use crate::home::FileInner;
+use crate::health::Route;
 use crate::note::LENGTH_END;
 use crate::ready::NOTHING;
 use crate::sidecar::SidecarState;
@@ -50,7 +50,7 @@ impl Shared {
         if len == old {
             return Ok(());
         }
-        match (self.condition.route(RESIZE, &file.name)?, layout.as_deref()) {
+        match (self.health.route(RESIZE, &file.name)?, layout.as_deref()) {
             (Route::Tier, Some(host)) if !host.disk_first() => {
                 if len < old {
                     return self.shorten_durable(host, file, len);
@@ -146,7 +146,7 @@ impl Shared {
         if offset >= end {
             return Ok(());
         }
-        match (self.condition.route("discard", &file.name)?, layout.as_deref()) {
+        match (self.health.route("discard", &file.name)?, layout.as_deref()) {
             (Route::Tier, Some(host)) if !host.disk_first() => self.discard_durable(host, file, offset, end),
             (route, host) => {
                 let failed = |error| VolumeError::from_device("discard", &file.name, error);
@@ -257,7 +257,7 @@ impl Shared {
 
     /// Makes a change that stands in the sidecar, and replaces that, with the next mark. False if the tier
     /// was given up meanwhile: then the sidecar says so, and a file that is dirty again would never be
-    /// believed. If the sidecar cannot be replaced the volume is read-only, before anybody settles it.
+    /// believed. If the sidecar cannot be replaced the volume is read-only, before anybody quiesces it.
     fn note(
         &self,
         host: &TierHost,
@@ -266,10 +266,10 @@ impl Shared {
         change: impl FnOnce(),
     ) -> Result<bool, VolumeError> {
         loop {
-            if self.condition.route(operation, &file.name)? == Route::Disk {
+            if self.health.route(operation, &file.name)? == Route::Disk {
                 return Ok(false);
             }
-            let Some(_inside) = host.enter(&self.condition) else { continue };
+            let Some(_inside) = host.enter(&self.health) else { continue };
             change();
             let noted = match planted::is(Bug::DiscardUnmarked) && operation != RESIZE {
                 true => self.write_sidecar(host, file, SidecarState::Dirty),

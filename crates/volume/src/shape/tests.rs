@@ -1,4 +1,4 @@
-//! A disk that fails under a change, while somebody settles the volume and waits for that change.
+//! A disk that fails under a change, while somebody quiesces the volume and waits for that change.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,28 +12,28 @@ use mezzanine_device::{Capabilities, Device, DeviceError, DeviceErrorKind, Reque
 use mezzanine_engine::TierConfig;
 
 use super::*;
-use crate::condition::Mode;
 use crate::config::{AttachOptions, VolumeConfig};
 use crate::file::VolumeFile;
+use crate::health::Mode;
 use crate::sidecar::MemorySidecar;
 use crate::volume::{Volume, VolumeState};
 
 const PAGE: u64 = 4096;
 
-/// Who settles.
+/// Who quiesces.
 #[derive(Clone, Copy, Debug)]
-enum Settling {
+enum Quiescing {
     Drain,
     GivingUp,
 }
 
-/// A disk that fails one change once somebody settles the volume.
+/// A disk that fails one change once somebody quiesces the volume.
 struct Overtaken {
     disk: Arc<MemoryDevice>,
     volume: Mutex<Weak<Shared>>,
     fails: AtomicBool,
-    how: Settling,
-    settler: Mutex<Option<JoinHandle<()>>>,
+    how: Quiescing,
+    quiescer: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl Overtaken {
@@ -42,12 +42,12 @@ impl Overtaken {
             return Ok(());
         }
         let volume = self.volume.lock().unwrap().upgrade().unwrap();
-        let (settled, how) = (Arc::clone(&volume), self.how);
-        *self.settler.lock().unwrap() = Some(spawn(move || match how {
-            Settling::Drain => drop(settled.drain()),
-            Settling::GivingUp => settled.give_up_tier(&settled.host().unwrap(), "a test"),
+        let (quiesced, how) = (Arc::clone(&volume), self.how);
+        *self.quiescer.lock().unwrap() = Some(spawn(move || match how {
+            Quiescing::Drain => drop(quiesced.drain()),
+            Quiescing::GivingUp => quiesced.give_up_tier(&quiesced.host().unwrap(), "a test"),
         }));
-        while volume.condition.mode() != Mode::Settling {
+        while volume.health.mode() != Mode::Quiescing {
             yield_now();
         }
         Err(DeviceError::new(DeviceErrorKind::Io, "change", "a disk"))
@@ -80,10 +80,10 @@ fn page(byte: u8) -> Vec<u8> {
     vec![byte; PAGE as usize]
 }
 
-/// Eight pages on a disk, a change of the file that fails while somebody settles, and whoever goes on with
+/// Eight pages on a disk, a change of the file that fails while somebody quiesces, and whoever goes on with
 /// it, before and after another opening.
 fn changed(
-    how: Settling,
+    how: Quiescing,
     change: impl Fn(&VolumeFile) -> Result<(), VolumeError>,
     go_on: impl Fn(&Volume, &VolumeFile) -> bool,
 ) -> bool {
@@ -95,7 +95,7 @@ fn changed(
         volume: Mutex::default(),
         fails: AtomicBool::new(false),
         how,
-        settler: Mutex::default(),
+        quiescer: Mutex::default(),
     });
     let sidecar = Arc::new(MemorySidecar::new());
     let open = || {
@@ -113,7 +113,7 @@ fn changed(
     volume.drain().unwrap();
     disk.fails.store(true, Ordering::SeqCst);
     change(&file).unwrap_err();
-    disk.settler.lock().unwrap().take().unwrap().join().unwrap();
+    disk.quiescer.lock().unwrap().take().unwrap().join().unwrap();
     let refused = matches!(volume.state(), VolumeState::ReadOnly { .. });
     let good = refused || go_on(&volume, &file);
     // Nor is that closed in order.
@@ -134,8 +134,8 @@ fn a_cut_that_fails_beside_a_drain_cuts_when_it_is_tried_again() {
         file.read_at(&mut found, 6 * PAGE).unwrap();
         found == page(0)
     };
-    planted::only_with(&[Bug::SettledOverRefusal], || changed(Settling::Drain, cut, longer));
-    assert!(changed(Settling::GivingUp, cut, longer));
+    planted::only_with(&[Bug::SettledOverRefusal], || changed(Quiescing::Drain, cut, longer));
+    assert!(changed(Quiescing::GivingUp, cut, longer));
 }
 
 /// Was found by reading: the sidecar went on saying what is being discarded, and pages that were written and
@@ -160,7 +160,7 @@ fn a_discard_that_fails_beside_a_drain_zeroes_nothing_later() {
     };
     let good = || {
         written.store(false, Ordering::SeqCst);
-        changed(Settling::Drain, discard, kept)
+        changed(Quiescing::Drain, discard, kept)
     };
     planted::only_with(&[Bug::SettledOverRefusal], good);
 }

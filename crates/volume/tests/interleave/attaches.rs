@@ -17,7 +17,7 @@ const ATTACH: Thread = |world| {
 };
 
 const DRAIN: Thread = |world| {
-    world.settle(|volume| volume.drain())?;
+    world.quiesce(|volume| volume.drain())?;
     world.write((0, 3))
 };
 

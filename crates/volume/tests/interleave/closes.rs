@@ -18,7 +18,7 @@ const CLOSE_DRAINED: Thread = |world| {
     world.close(|volume| volume.close_drained())
 };
 
-const SWITCH: Thread = |world| world.settle(|volume| volume.set_sync_mode(SyncMode::Through));
+const SWITCH: Thread = |world| world.quiesce(|volume| volume.set_sync_mode(SyncMode::Through));
 
 fn closed(setup: Setup) {
     begin(setup.guarded()).run(&[CLOSE, WRITE, OTHERS]);

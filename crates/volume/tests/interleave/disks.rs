@@ -1,4 +1,4 @@
-//! A disk refuses some changes, while its file is cut off, discarded and written anew and somebody settles
+//! A disk refuses some changes, while its file is cut off, discarded and written anew and somebody quiesces
 //! the volume. Whoever is told tries again and goes on with the file as far as he is let.
 
 use mezzanine_engine::planted::Bug;
@@ -38,14 +38,14 @@ const DISCARD: Thread = |world| {
 
 const DRAIN: Thread = |world| {
     for _ in 0..3 {
-        _ = world.settle(|volume| volume.drain());
+        _ = world.quiesce(|volume| volume.drain());
     }
     Ok(())
 };
 
 const SWITCH: Thread = |world| {
     for mode in [SyncMode::Through, SyncMode::Durable] {
-        _ = world.settle(|volume| volume.set_sync_mode(mode));
+        _ = world.quiesce(|volume| volume.set_sync_mode(mode));
     }
     Ok(())
 };
@@ -62,7 +62,7 @@ const CLOSE: Thread = |world| {
 
 const STOP: Thread = |world| {
     _ = world.stop_admission();
-    _ = world.settle(|volume| volume.resume_admission());
+    _ = world.quiesce(|volume| volume.resume_admission());
     Ok(())
 };
 

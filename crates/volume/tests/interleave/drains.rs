@@ -8,15 +8,15 @@ use crate::threads::{OTHERS, WRITE, begin};
 use crate::world::{Setup, Thread};
 
 const DRAIN: Thread = |world| {
-    world.settle(|volume| volume.drain())?;
+    world.quiesce(|volume| volume.drain())?;
     world.write((0, 3))?;
-    world.settle(|volume| volume.drain())?;
+    world.quiesce(|volume| volume.drain())?;
     world.sync(0)
 };
 
 /// What was drained leaves the tier.
 const DRAIN_AND_GO_ON: Thread = |world| {
-    world.settle(|volume| volume.drain())?;
+    world.quiesce(|volume| volume.drain())?;
     world.push_more(world.frames())
 };
 

@@ -17,7 +17,7 @@ const SYNC: Thread = |world| {
 };
 
 const DRAIN: Thread = |world| {
-    world.settle(|volume| volume.drain())?;
+    world.quiesce(|volume| volume.drain())?;
     world.write((0, 4))?;
     world.sync(0)
 };

@@ -14,7 +14,7 @@ const READ: Thread = |world| {
 
 const OPERATE: Thread = |world| {
     world.stop_admission()?;
-    world.settle(|volume| volume.resume_admission())?;
+    world.quiesce(|volume| volume.resume_admission())?;
     world.write((0, 1))?;
     world.sync(0)
 };

@@ -63,7 +63,7 @@ const GROW: Thread = |world| {
 
 const STOP: Thread = |world| {
     world.stop_admission()?;
-    world.settle(|volume| volume.resume_admission())
+    world.quiesce(|volume| volume.resume_admission())
 };
 
 /// The one that takes its place fails as well, and is replaced in turn.

@@ -10,7 +10,7 @@ use crate::world::{Setup, Thread};
 const STOP: Thread = |world| {
     for _ in 0..2 {
         world.stop_admission()?;
-        world.settle(|volume| volume.resume_admission())?;
+        world.quiesce(|volume| volume.resume_admission())?;
     }
     Ok(())
 };

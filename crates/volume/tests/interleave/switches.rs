@@ -8,13 +8,13 @@ use crate::threads::{OTHERS, WRITE, begin};
 use crate::world::{Setup, Thread};
 
 const SWITCH_TO_DISK: Thread = |world| {
-    world.settle(|volume| volume.set_sync_mode(SyncMode::Through))?;
-    world.settle(|volume| volume.set_sync_mode(SyncMode::Durable))
+    world.quiesce(|volume| volume.set_sync_mode(SyncMode::Through))?;
+    world.quiesce(|volume| volume.set_sync_mode(SyncMode::Durable))
 };
 
 const SWITCH_TO_TIER: Thread = |world| {
-    world.settle(|volume| volume.set_sync_mode(SyncMode::Durable))?;
-    world.settle(|volume| volume.set_sync_mode(SyncMode::Through))
+    world.quiesce(|volume| volume.set_sync_mode(SyncMode::Durable))?;
+    world.quiesce(|volume| volume.set_sync_mode(SyncMode::Through))
 };
 
 fn durable(setup: Setup) {

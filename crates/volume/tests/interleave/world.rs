@@ -374,7 +374,7 @@ impl World {
     }
 
     /// Has an operator do something that makes everything durable.
-    pub(crate) fn settle(&self, change: impl FnOnce(&Volume) -> Result<(), VolumeError>) -> Result<(), Off> {
+    pub(crate) fn quiesce(&self, change: impl FnOnce(&Volume) -> Result<(), VolumeError>) -> Result<(), Off> {
         let promised = self.pages().complete(None);
         self.done(change(&self.volume))?;
         self.pages().acknowledged(&promised);
@@ -385,7 +385,7 @@ impl World {
     pub(crate) fn stop_admission(&self) -> Result<(), Off> {
         match self.setup.tier.sync_mode {
             SyncMode::Through => self.done(self.volume.stop_admission()),
-            _ => self.settle(|volume| volume.stop_admission()),
+            _ => self.quiesce(|volume| volume.stop_admission()),
         }
     }
 
@@ -397,7 +397,7 @@ impl World {
     ) -> Result<(), Off> {
         let next = flash_for(&self.power, tier);
         self.flashes().push(next.clone());
-        self.settle(|volume| replace(volume, next.clone()))?;
+        self.quiesce(|volume| replace(volume, next.clone()))?;
         *self.flashes() = vec![next];
         Ok(())
     }
@@ -405,7 +405,7 @@ impl World {
     /// Closes the volume under everybody's feet.
     pub(crate) fn close(&self, close: impl FnOnce(&Volume) -> Result<(), VolumeError>) -> Result<(), Off> {
         self.closed.store(true, Ordering::SeqCst);
-        self.settle(close)
+        self.quiesce(close)
     }
 
     /// Has the flash device take some writes more and then none, until the volume is opened anew.

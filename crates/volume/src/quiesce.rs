@@ -1,6 +1,6 @@
 //! Everything that brings the tier and the disk to one state: failures, drains, closing.
 //!
-//! Whoever settles changes the mode first, so that writers and syncs wait and jobs stop; waits until nobody
+//! Whoever quiesces changes the mode first, so that writers and syncs wait and jobs stop; waits until nobody
 //! is inside of a change any more; and then has the tier to itself but for readers.
 
 use std::sync::Arc;
@@ -12,14 +12,14 @@ use mezzanine_engine::planted::{self, Bug};
 use mezzanine_engine::{DirtyPage, DrainCursor, Failure, NoRoom, SyncState};
 use mezzanine_ground::interleave::rest;
 
-use crate::condition::Mode;
+use crate::backing::FileInner;
 use crate::core::{FRUITLESS_MAX, Shared, TierHost, exclusive, lock, shared};
 use crate::error::{VolumeError, VolumeErrorKind};
 use crate::forget::or_forget;
-use crate::home::FileInner;
+use crate::health::Mode;
+use crate::path_table::PathTable;
 use crate::registry::Registry;
 use crate::reread::{Reread, Unread};
-use crate::roster::Roster;
 use crate::sidecar::{Sidecar, SidecarState};
 use crate::statistics::count;
 
@@ -52,7 +52,7 @@ impl Shared {
         match failure {
             Failure::FlashWrite | Failure::FlashSync if host.disk_first() => {
                 host.tier.stop_admission();
-                self.condition.change_while(still, &[Mode::Normal], Mode::Bypass, &reason);
+                self.health.change_while(still, &[Mode::Normal], Mode::Bypass, &reason);
             }
             Failure::FlashWrite if !planted::is(Bug::FlashWriteEndsWriting) => {
                 self.give_up_tier(host, &reason);
@@ -67,24 +67,24 @@ impl Shared {
                     }
                     None => reason,
                 };
-                self.condition.change_while(still, &[Mode::Normal], Mode::ReadOnly, &reason);
+                self.health.change_while(still, &[Mode::Normal], Mode::ReadOnly, &reason);
             }
             Failure::FlashWrite | Failure::FlashSync | Failure::DiskWrite | Failure::DiskSync => {
-                self.condition.change_while(still, &[Mode::Normal], Mode::ReadOnly, &reason);
+                self.health.change_while(still, &[Mode::Normal], Mode::ReadOnly, &reason);
             }
         }
         self.signal.made_progress();
     }
 
     /// Refuses changes from now on: what is durable on disk is no longer known, or a file was left half
-    /// changed. Also while somebody settles the volume, who waits for that change: he leaves it read-only
+    /// changed. Also while somebody quiesces the volume, who waits for that change: he leaves it read-only
     /// then.
     pub(crate) fn refuse_changes(&self, error: &VolumeError) {
         let from = match planted::is(Bug::SettledOverRefusal) {
             true => &[Mode::Normal, Mode::Bypass][..],
-            false => &[Mode::Normal, Mode::Settling, Mode::Bypass],
+            false => &[Mode::Normal, Mode::Quiescing, Mode::Bypass],
         };
-        self.condition.change(from, Mode::ReadOnly, &error.to_string());
+        self.health.change(from, Mode::ReadOnly, &error.to_string());
         self.signal.made_progress();
     }
 
@@ -101,13 +101,13 @@ impl Shared {
     /// acknowledged before it holds.
     pub(crate) fn give_up_tier(&self, host: &TierHost, reason: &str) {
         let still = || !host.is_retired();
-        if !self.condition.change_while(still, &[Mode::Normal], Mode::Settling, reason) {
+        if !self.health.change_while(still, &[Mode::Normal], Mode::Quiescing, reason) {
             return;
         }
         host.wait_outside();
         host.tier.stop_admission();
         let gate = exclusive(&host.disk_gate);
-        if self.condition.mode() != Mode::Settling {
+        if self.health.mode() != Mode::Quiescing {
             // A change that was waited for has left its file half changed. No sidecar may call that current.
             return;
         }
@@ -123,10 +123,10 @@ impl Shared {
         });
         drop(gate);
         match given_up {
-            Ok(()) => self.condition.change(&[Mode::Settling], Mode::Bypass, reason),
+            Ok(()) => self.health.change(&[Mode::Quiescing], Mode::Bypass, reason),
             Err(error) => {
                 let reason = format!("{reason}; then the tier's pages could not be saved: {error}");
-                self.condition.change(&[Mode::Settling], Mode::ReadOnly, &reason)
+                self.health.change(&[Mode::Quiescing], Mode::ReadOnly, &reason)
             }
         };
     }
@@ -251,7 +251,7 @@ impl Shared {
         (bytes, found)
     }
 
-    /// A file whose pages are all on disk leaves the tier, by the steps in `home`; `last` replaces or removes
+    /// A file whose pages are all on disk leaves the tier, by the steps in `backing`; `last` replaces or removes
     /// its sidecar.
     fn leave_tier(
         &self,
@@ -322,8 +322,8 @@ impl Shared {
             host.tier.disk_synced(mark);
         }
         // The system reports a failed sync to one of those that wait; another must not take its own for good.
-        if self.condition.mode() == Mode::ReadOnly {
-            return Err(self.condition.read_only("sync", &file.name));
+        if self.health.mode() == Mode::ReadOnly {
+            return Err(self.health.read_only("sync", &file.name));
         }
         Ok(())
     }
@@ -333,7 +333,7 @@ impl Shared {
         count(&self.counters.syncs, 1);
         // What it waits for must not be taken out of use meanwhile.
         let _changing = shared(&self.changing);
-        self.condition.route("sync", &file.name)?;
+        self.health.route("sync", &file.name)?;
         let mut worked = false;
         if let Some(host) = self.tier_in_use().filter(|host| !host.disk_first()) {
             worked = self.sync_tier(&host)?;
@@ -351,7 +351,7 @@ impl Shared {
     /// See [`crate::VolumeFile::hand_over`].
     pub(crate) fn hand_over(&self, file: &FileInner) -> Result<(), VolumeError> {
         let _changing = shared(&self.changing);
-        self.condition.route("hand over", &file.name)?;
+        self.health.route("hand over", &file.name)?;
         if self.unstarted.load(Ordering::Acquire) {
             // Nothing was changed.
             return Ok(());
@@ -363,19 +363,19 @@ impl Shared {
         }
     }
 
-    /// Begins to settle the volume: no changes, no jobs, no disk writes of the tier under way. False if there
+    /// Begins to quiesce the volume: no changes, no jobs, no disk writes of the tier under way. False if there
     /// is no tier in use, also if it has failed just now: then everything was brought to disk from
     /// memory.
-    pub(crate) fn begin_settling(
+    pub(crate) fn begin_quiescing(
         &self,
         host: &TierHost,
         operation: &'static str,
     ) -> Result<bool, VolumeError> {
         loop {
-            if self.condition.route(operation, &host.flash_name)? == crate::condition::Route::Disk {
+            if self.health.route(operation, &host.flash_name)? == crate::health::Route::Disk {
                 return Ok(false);
             }
-            if self.condition.change(&[Mode::Normal], Mode::Settling, operation) {
+            if self.health.change(&[Mode::Normal], Mode::Quiescing, operation) {
                 break;
             }
         }
@@ -389,40 +389,40 @@ impl Shared {
         if let Err(error) =
             synced.and_then(|()| self.work_alone(host, operation, || host.tier.stage_out_idle()))
         {
-            self.stop_settling(host);
-            planted::outside("settling has failed");
+            self.stop_quiescing(host);
+            planted::outside("quiescing has failed");
             self.handle_failure(host);
             if !planted::is(Bug::GivingUpUnawaited) {
                 // Another thread may have been faster and be giving the tier up: the caller goes by what
                 // becomes of that.
-                self.condition.wait_settled();
+                self.health.wait_quiesced();
             }
-            let given_up = self.condition.mode() == Mode::Bypass && !planted::is(Bug::GivenUpFailsDrain);
+            let given_up = self.health.mode() == Mode::Bypass && !planted::is(Bug::GivenUpFailsDrain);
             return if given_up { Ok(false) } else { Err(error) };
         }
         Ok(true)
     }
 
-    /// After what the volume was settled for: it goes on if that is done, or was not begun because a page
+    /// After what the volume was quiesced for: it goes on if that is done, or was not begun because a page
     /// could not be read; else it is read-only.
-    pub(crate) fn end_settling(&self, outcome: &Result<(), VolumeError>) {
+    pub(crate) fn end_quiescing(&self, outcome: &Result<(), VolumeError>) {
         match outcome {
             Err(error) if !error.is_of_unread_pages() || planted::is(Bug::LostEndsWriting) => {
-                self.condition.change(&[Mode::Settling], Mode::ReadOnly, &error.to_string())
+                self.health.change(&[Mode::Quiescing], Mode::ReadOnly, &error.to_string())
             }
-            _ => self.condition.change(&[Mode::Settling], Mode::Normal, ""),
+            _ => self.health.change(&[Mode::Quiescing], Mode::Normal, ""),
         };
     }
 
     /// Lets writers and jobs go on as before.
-    pub(crate) fn stop_settling(&self, host: &TierHost) {
+    pub(crate) fn stop_quiescing(&self, host: &TierHost) {
         host.tier.end_drain();
         host.resume_admission();
-        self.condition.change(&[Mode::Settling], Mode::Normal, "");
+        self.health.change(&[Mode::Quiescing], Mode::Normal, "");
         self.signal.made_progress();
     }
 
-    /// Carries out jobs while the volume is being settled, and waits for those that others have begun before,
+    /// Carries out jobs while the volume is being quiesced, and waits for those that others have begun before,
     /// until `done`.
     fn work_alone(
         &self,
@@ -447,12 +447,12 @@ impl Shared {
             if done() {
                 return Ok(());
             }
-            if self.condition.mode() == Mode::ReadOnly {
+            if self.health.mode() == Mode::ReadOnly {
                 // A change that was waited for has failed.
-                return Err(self.condition.read_only(operation, &host.flash_name));
+                return Err(self.health.read_only(operation, &host.flash_name));
             }
             fruitless += 1;
-            if self.run_one(host, Mode::Settling) {
+            if self.run_one(host, Mode::Quiescing) {
                 fruitless = 0;
                 self.signal.made_progress();
             } else if host.running.load(Ordering::SeqCst) > 0 {
@@ -467,7 +467,7 @@ impl Shared {
         }
     }
 
-    /// Makes everything in the tier durable while the volume is being settled, and waits until no job is
+    /// Makes everything in the tier durable while the volume is being quiesced, and waits until no job is
     /// under way.
     pub(crate) fn sync_alone(&self, host: &TierHost, operation: &'static str) -> Result<(), VolumeError> {
         self.work_alone(host, operation, || match self.begin_sync(host) {
@@ -495,7 +495,7 @@ impl Shared {
         if missing.is_empty() {
             return Ok(());
         }
-        let names: Vec<String> = missing.iter().map(|number| opened.roster.name(*number)).collect();
+        let names: Vec<String> = missing.iter().map(|number| opened.path_table.name(*number)).collect();
         let reason = format!("it holds pages of files that are not attached: {}", names.join(", "));
         Err(VolumeError::new(VolumeErrorKind::FileNotAttached, operation, &host.flash_name, reason).advise(
             format!("attach every file of the volume first, {}", or_forget(&host.flash_name, &names)),
@@ -506,18 +506,18 @@ impl Shared {
     pub(crate) fn drain(&self) -> Result<(), VolumeError> {
         let mut registry = lock(&self.registry);
         // Also where the tier was given up: after a failed sync of the disk nothing is acknowledged any more.
-        self.condition.route("drain", "the volume")?;
+        self.health.route("drain", "the volume")?;
         if let Some(host) = self.tier_in_use() {
             self.refuse_incomplete(&registry, "drain")?;
             self.start_for_change(&mut registry)?;
             let host = &*host;
-            if self.begin_settling(host, "drain")? {
+            if self.begin_quiescing(host, "drain")? {
                 let gate = exclusive(&host.disk_gate);
                 let drained = self.drain_pages(host);
                 drop(gate);
                 host.tier.end_drain();
                 host.resume_admission();
-                self.end_settling(&drained);
+                self.end_quiescing(&drained);
                 self.signal.made_progress();
                 drained?;
             }
@@ -534,8 +534,8 @@ impl Shared {
         let _changing = (!planted::is(Bug::ClosedOverWriters)).then(|| exclusive(&self.changing));
         let outcome = self.close_in_order(&mut registry, drained);
         let reason = "it was closed";
-        self.condition.change(
-            &[Mode::Normal, Mode::Settling, Mode::Bypass, Mode::ReadOnly],
+        self.health.change(
+            &[Mode::Normal, Mode::Quiescing, Mode::Bypass, Mode::ReadOnly],
             Mode::Closed,
             reason,
         );
@@ -548,8 +548,8 @@ impl Shared {
         if drained {
             self.refuse_incomplete(registry, operation)?;
         }
-        if self.condition.mode() == Mode::ReadOnly {
-            return Err(self.condition.read_only(operation, "the volume"));
+        if self.health.mode() == Mode::ReadOnly {
+            return Err(self.health.read_only(operation, "the volume"));
         }
         let begun = self.tier_in_use().is_some_and(|host| host.has_begun());
         if begun || drained {
@@ -559,7 +559,7 @@ impl Shared {
             return self.all_files().iter().try_for_each(|file| self.flush_direct(file));
         }
         let host = match self.tier_in_use() {
-            Some(host) if self.begin_settling(&host, operation)? => host,
+            Some(host) if self.begin_quiescing(&host, operation)? => host,
             _ => return self.all_files().iter().try_for_each(|file| self.flush_direct(file)),
         };
         let files = self.all_files();
@@ -640,10 +640,10 @@ impl Shared {
                 place.remove().map_err(failed)?;
             }
         }
-        if !planted::is(Bug::DrainedRosterKept) {
+        if !planted::is(Bug::DrainedPathTableKept) {
             // Nor is it to ask for files of long ago before it takes another one (see `parted`). Nothing is
             // lost if its device cannot keep that.
-            let _ = Roster::default().write(&*host.flash).and_then(|()| host.flash.flush());
+            let _ = PathTable::default().write(&*host.flash).and_then(|()| host.flash.flush());
         }
         Ok(())
     }

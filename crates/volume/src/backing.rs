@@ -1,4 +1,4 @@
-//! A file's home: the backing device, and what stands in for its first bytes while a guard is there.
+//! A file's backing device, and what stands in for its first bytes while a guard is there.
 //!
 //! # The guard, step by step
 //! While a guarded file is not current on disk, its first bytes there are the guard and its true head is in

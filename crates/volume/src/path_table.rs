@@ -18,39 +18,39 @@ use mezzanine_engine::{RecoveryError, read_patiently};
 
 use crate::open::Reader;
 
-const ROSTER_OFFSET: u64 = 16 * 1024;
-const ROSTER_BYTES: usize = 16 * 1024;
+const PATH_TABLE_OFFSET: u64 = 16 * 1024;
+const PATH_TABLE_BYTES: usize = 16 * 1024;
 const MAGIC: &[u8; 8] = b"MEZZFILE";
 const HEADER_BYTES: usize = 16;
 
 /// Paths, by number, of the files whose pages the tier on `flash` holds, as far as it remembers them: for
 /// messages.
 pub fn known_files(flash: &dyn Device) -> BTreeMap<u32, PathBuf> {
-    Roster::read(flash).paths
+    PathTable::read(flash).paths
 }
 
 /// File numbers and paths.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Roster {
+pub(crate) struct PathTable {
     pub(crate) paths: BTreeMap<u32, PathBuf>,
 }
 
-impl Roster {
+impl PathTable {
     pub(crate) fn read(flash: &dyn Device) -> Self {
         Self::read_to_keep(flash).unwrap_or_default()
     }
 
-    /// The roster of a tier that is opened, over which the next one will be written.
+    /// The path table of a tier that is opened, over which the next one will be written.
     ///
     /// # Errors
     /// [`RecoveryError::Silent`]. What a device does not say in a moment in which it answers nothing, or what
     /// one read brings wrong, is not forgotten for good.
     pub(crate) fn read_to_keep(flash: &dyn Device) -> Result<Self, RecoveryError> {
-        let mut bytes = AlignedBuf::zeroed(ROSTER_BYTES);
+        let mut bytes = AlignedBuf::zeroed(PATH_TABLE_BYTES);
         let whole = |bytes: &[u8]| Self::decode(bytes).is_some();
-        match read_patiently(&mut Reader(flash), ROSTER_OFFSET, &mut bytes, whole) {
+        match read_patiently(&mut Reader(flash), PATH_TABLE_OFFSET, &mut bytes, whole) {
             Ok(_) => Ok(Self::decode(&bytes).unwrap_or_default()),
-            Err(error @ RecoveryError::Silent(_)) if !planted::is(Bug::SilentRosterEmpty) => Err(error),
+            Err(error @ RecoveryError::Silent(_)) if !planted::is(Bug::SilentPathTableEmpty) => Err(error),
             Err(_) => Ok(Self::default()),
         }
     }
@@ -74,14 +74,14 @@ impl Roster {
         Some(Self { paths })
     }
 
-    /// Writes the roster; the next flush makes it durable.
+    /// Writes the path table; the next flush makes it durable.
     pub(crate) fn write(&self, flash: &dyn Device) -> Result<(), DeviceError> {
-        let mut bytes = AlignedBuf::zeroed(ROSTER_BYTES);
+        let mut bytes = AlignedBuf::zeroed(PATH_TABLE_BYTES);
         let mut at = HEADER_BYTES;
         let mut files = 0u32;
         for (number, path) in &self.paths {
             let path = path.as_os_str().as_bytes();
-            if at + 8 + path.len() > ROSTER_BYTES {
+            if at + 8 + path.len() > PATH_TABLE_BYTES {
                 break;
             }
             bytes[at..at + 4].copy_from_slice(&number.to_le_bytes());
@@ -94,7 +94,7 @@ impl Roster {
         bytes[12..16].copy_from_slice(&files.to_le_bytes());
         let checksum = crc32c::crc32c(&bytes[12..]);
         bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
-        flash.write_at(&bytes, ROSTER_OFFSET)
+        flash.write_at(&bytes, PATH_TABLE_OFFSET)
     }
 
     /// "file 3 (/srv/a.db)", as far as the path is known.
@@ -123,11 +123,11 @@ mod tests {
 
     #[test]
     fn garbage_is_absence() {
-        assert_eq!(Roster::decode(&[0; ROSTER_BYTES]), None);
-        let mut bytes = vec![0xFF; ROSTER_BYTES];
+        assert_eq!(PathTable::decode(&[0; PATH_TABLE_BYTES]), None);
+        let mut bytes = vec![0xFF; PATH_TABLE_BYTES];
         bytes[..8].copy_from_slice(MAGIC);
         let checksum = crc32c::crc32c(&bytes[12..]);
         bytes[8..12].copy_from_slice(&checksum.to_le_bytes());
-        assert_eq!(Roster::decode(&bytes), None);
+        assert_eq!(PathTable::decode(&bytes), None);
     }
 }

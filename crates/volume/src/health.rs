@@ -1,8 +1,8 @@
-//! How well the volume is, and who waits until that is settled.
+//! The health of a volume: where changes go, and who waits while it is quiesced.
 //!
 //! ```text
 //!            drain, close, or a failure being handled       done
-//!   Normal ----------------------------------> Settling ---------> Normal | Bypass | Closed
+//!   Normal ----------------------------------> Quiescing ---------> Normal | Bypass | Closed
 //!     |                                            |
 //!     | a sync failed, a disk failed               | a page could not be saved, or a change
 //!     +--------------------> ReadOnly <------------+ that was waited for has failed
@@ -10,7 +10,7 @@
 //!   Bypass ---------------------+---> Closed
 //! ```
 //!
-//! Replacing the flash device is settled like a drain, or done while it is `Bypass`; `renew` ends it, and
+//! Replacing the flash device is quiesced like a drain, or done while it is `Bypass`; `renew` ends it, and
 //! then there is another tier.
 
 use mezzanine_ground::interleave::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -26,7 +26,7 @@ pub(crate) enum Mode {
     /// The tier takes pages.
     Normal,
     /// Somebody writes the tier's dirty pages to disk; writers and syncs wait, readers do not.
-    Settling,
+    Quiescing,
     /// No tier: the disk is current.
     Bypass,
     /// Changes are refused.
@@ -35,7 +35,7 @@ pub(crate) enum Mode {
     Closed,
 }
 
-const MODES: [Mode; 5] = [Mode::Normal, Mode::Settling, Mode::Bypass, Mode::ReadOnly, Mode::Closed];
+const MODES: [Mode; 5] = [Mode::Normal, Mode::Quiescing, Mode::Bypass, Mode::ReadOnly, Mode::Closed];
 
 /// What writers may do now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,21 +46,21 @@ pub(crate) enum Route {
     Disk,
 }
 
-pub(crate) struct Condition {
+pub(crate) struct Health {
     mode: AtomicU8,
     /// It was `Bypass` once. Whatever it is now, the disk may be newer than the tier.
     bypassed: AtomicBool,
     reason: Mutex<String>,
-    settled: Condvar,
+    quiesced: Condvar,
 }
 
-impl Condition {
+impl Health {
     pub(crate) fn new(mode: Mode, reason: &str) -> Self {
         Self {
             mode: AtomicU8::new(mode as u8),
             bypassed: AtomicBool::new(mode == Mode::Bypass),
             reason: Mutex::new(reason.to_owned()),
-            settled: Condvar::new(),
+            quiesced: Condvar::new(),
         }
     }
 
@@ -101,7 +101,7 @@ impl Condition {
         self.mode.store(mode as u8, Ordering::SeqCst);
         reason.clone_into(&mut current);
         drop(current);
-        self.settled.notify_all();
+        self.quiesced.notify_all();
         true
     }
 
@@ -109,7 +109,7 @@ impl Condition {
     /// anybody sees the volume in order. False if the volume has become read-only meanwhile.
     pub(crate) fn renew(&self, retire: impl FnOnce()) -> bool {
         let mut current = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
-        if !matches!(self.mode(), Mode::Settling | Mode::Bypass) {
+        if !matches!(self.mode(), Mode::Quiescing | Mode::Bypass) {
             return false;
         }
         retire();
@@ -117,28 +117,28 @@ impl Condition {
         self.mode.store(Mode::Normal as u8, Ordering::SeqCst);
         current.clear();
         drop(current);
-        self.settled.notify_all();
+        self.quiesced.notify_all();
         true
     }
 
-    /// Waits until nobody settles anything.
-    pub(crate) fn wait_settled(&self) {
+    /// Waits until nobody quiesces anything.
+    pub(crate) fn wait_quiesced(&self) {
         if turns::are_taken() {
-            return turns::wait_while(|| self.mode() == Mode::Settling);
+            return turns::wait_while(|| self.mode() == Mode::Quiescing);
         }
         let mut guard = self.reason.lock().unwrap_or_else(PoisonError::into_inner);
-        while self.mode() == Mode::Settling {
-            guard = self.settled.wait(guard).unwrap_or_else(PoisonError::into_inner);
+        while self.mode() == Mode::Quiescing {
+            guard = self.quiesced.wait(guard).unwrap_or_else(PoisonError::into_inner);
         }
     }
 
-    /// Where changes go, waiting while that is being settled.
+    /// Where changes go, waiting while the volume is being quiesced.
     pub(crate) fn route(&self, operation: &'static str, subject: &str) -> Result<Route, VolumeError> {
         loop {
             match self.mode() {
                 Mode::Normal => return Ok(Route::Tier),
                 Mode::Bypass => return Ok(Route::Disk),
-                Mode::Settling => self.wait_settled(),
+                Mode::Quiescing => self.wait_quiesced(),
                 Mode::ReadOnly => return Err(self.read_only(operation, subject)),
                 Mode::Closed => return Err(closed(operation, subject)),
             }
