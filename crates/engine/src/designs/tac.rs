@@ -7,7 +7,7 @@
 //! - Extents are ranked by how often they are accessed; the coldest gives up a page. Once flash is full a
 //!   page enters only if its extent is hotter than that. A page that flash has and that is written stays.
 //! - Disk is never behind: sync mode `through` alone.
-//! - A slot directory on flash, with a slot for each frame, is current at every moment (`placed/slots.rs`). A
+//! - A slot directory on flash, with a slot for each frame, is current at every moment (`in_place/slots`). A
 //!   page that enters costs two more random writes: one makes the slot of the page that left invalid, one
 //!   makes its own valid.
 //!

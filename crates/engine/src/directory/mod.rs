@@ -38,7 +38,7 @@ pub(crate) const REFERENCED: u32 = 4;
 pub(crate) const WRITTEN: u32 = 16;
 /// Written by the drain under way; its last sync makes the page clean.
 pub(crate) const DRAINED: u32 = 32;
-/// The page lies at its home although its record is in staging memory (see `placed`).
+/// The page lies at its home although its record is in staging memory (see `in_place`).
 pub(crate) const HOMED: u32 = 64;
 /// The page is lost: dirty, and no read brings it back (see `unreadable`). Its entry has the checksum of what
 /// is lost, so whatever lies in the frame is not taken for the page.

@@ -53,7 +53,7 @@ impl InPlace<'_> {
         Ok(())
     }
 
-    /// Checks the rules at the head of `placed`. For tests, while nothing else uses the tier.
+    /// Checks the rules at the head of `in_place`. For tests, while nothing else uses the tier.
     ///
     /// # Panics
     /// If one does not hold.

@@ -11,7 +11,7 @@
 //! What could not be read is read again before anything is listed: READING <--> TO_REREAD, see `unreadable`.
 //!
 //! The batch carries either groups at the front of the queue (see `stage_out`) or pages that a drain
-//! wants on disk (see `checkpoint`), or where pages are written in place those that leave (see `placed`).
+//! wants on disk (see `checkpoint`), or where pages are written in place those that leave (see `in_place`).
 //! There is one batch, so no two writes of one page to disk are ever under way, and disk never gets an older
 //! version after a newer one. It is wide instead: what it carries is handed to the disk together, so that all
 //! arms of an array have something to do.
