@@ -19,7 +19,7 @@ use std::ptr::NonNull;
 
 use mezzanine_ground::region::Region;
 
-use crate::attach::has_begun;
+use crate::attach::header::has_begun;
 use crate::planted::{self, Bug};
 
 /// A region of which every byte is zero.
@@ -90,7 +90,7 @@ mod tests {
     fn fresh_memory_is_fresh_for_one_recovery() {
         let region = Region::heap(3 * REGION_ALIGNMENT);
         let region = Blank::fresh(region).into_region();
-        crate::attach::begin(&region);
+        crate::attach::header::begin(&region);
         region.copy_in(REGION_ALIGNMENT, &[7; 8]);
         assert!(Blank::fresh(region).into_region().is_zero());
     }

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 
 use crate::control::NONE;
+use crate::core::Tier;
 use crate::directory::VALID;
 use crate::ids::PageId;
-use crate::tier::Tier;
 
 impl Tier {
     /// Checks everything that must hold between operations. For tests: a pass over the directory, while

@@ -9,20 +9,20 @@ use std::mem::offset_of;
 use mezzanine_ground::lock::SpinLock;
 use mezzanine_ground::region::Word;
 
-use crate::checkpoint::Drain;
-use crate::failure::Latch;
+use crate::checkpoint::request::Drain;
+use crate::failure::latch::Latch;
 use crate::groups::ends::{Ends, Passed};
 use crate::groups::flush::Flush;
 use crate::groups::group::Groups;
-use crate::groups::release::Release;
-use crate::groups::resize::Resize;
+use crate::groups::releasing::Release;
+use crate::groups::resizing::Resize;
 use crate::groups::segments::Segments;
-use crate::log::HostLog;
-use crate::stage_out::bad_frames::BadFrames;
+use crate::log::reach::HostLog;
+use crate::stage_out::bad_list::BadFrames;
 use crate::stage_out::batch::{Batch, FrontWait};
 use crate::stage_out::disk_sync::DiskSync;
-use crate::stage_out::pull::Pull;
-use crate::stage_out::refused::Refusals;
+use crate::stage_out::pulling::Pull;
+use crate::stage_out::refusals::Refusals;
 use crate::statistics::Counters;
 
 /// No staging group is open.

@@ -3,13 +3,13 @@
 use mezzanine_ground::counters::{STRIPES, Stripe};
 use mezzanine_ground::region::{REGION_ALIGNMENT, arrayed};
 
-use crate::attach::HEADER_BYTES;
+use crate::attach::header::HEADER_BYTES;
 use crate::config::Geometry;
 use crate::control::Control;
 use crate::directory::bucket::{Bucket, PAGES_PER_BUCKET};
 use crate::directory::returning::Returning;
 use crate::directory::{COUNTERS_PER_SHARD, ChangeCounter, Entry, Shard};
-use crate::forget::drops::Drops;
+use crate::forget::dropping::Drops;
 use crate::groups::group::StagingGroup;
 use crate::in_place::PlacedLayout;
 

@@ -64,6 +64,10 @@ mod statistics;
 
 mod page_memory;
 
+mod core;
+
+mod answers;
+
 mod tier;
 
 mod mode;
@@ -98,17 +102,21 @@ mod check;
 
 pub mod planted;
 
-pub use attach::{AttachError, REGION_VERSION};
+pub use answers::{FlashPage, Lookup, NoRoom, StageIn, StageKind, Token};
+pub use attach::AttachError;
+pub use attach::header::REGION_VERSION;
 pub use blank::Blank;
 pub use bounds::UsedUp;
 pub use checkpoint::drain::{DirtyPage, DrainCursor};
-pub use checkpoint::{DrainBusy, DrainScope, DrainState, DrainTicket, Mark};
+pub use checkpoint::request::{DrainScope, Mark};
+pub use checkpoint::{DrainBusy, DrainState, DrainTicket};
 pub use config::{
     Admission, ConfigError, Design, FRAMES_MAX, GROUP_PAGES_MAX, Geometry, PAGE_SIZE_MAX, PAGE_SIZE_MIN,
     Placement, STAGING_GROUPS_MAX, SyncMode, TierConfig,
 };
+pub use core::Tier;
 pub use directory::returning::Returning;
-pub use failure::{Failure, Poisoned};
+pub use failure::latch::{Failure, Poisoned};
 pub use format::{LogPosition, RedoPoint};
 pub use groups::{SyncState, SyncTicket};
 pub use ids::{IdRange, PAGE_ID_BYTES, PageId, Position};
@@ -124,4 +132,3 @@ pub use recovery::{
 };
 pub use stage_out::unreadable::given_up_page;
 pub use statistics::Statistics;
-pub use tier::{FlashPage, Lookup, NoRoom, StageIn, StageKind, Tier, Token};

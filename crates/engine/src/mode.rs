@@ -1,8 +1,8 @@
 //! Whether pages are taken, and in which sync mode: both change while the tier is in use.
 
 use crate::config::SyncMode;
+use crate::core::Tier;
 use crate::planted::{self, Bug};
-use crate::tier::Tier;
 
 impl Tier {
     /// Stops taking pages: dirty ones are refused from now on, clean ones dropped. What was on its way is in

@@ -3,7 +3,7 @@
 
 use mezzanine_ground::region::Region;
 
-use crate::tier::Tier;
+use crate::core::Tier;
 
 impl Tier {
     /// Bytes of a group in staging memory that is sealed and filled.

@@ -4,9 +4,10 @@
 //! was when it began, so it ends under any load. A page that is appended again before the pass comes to it
 //! lies behind that end and is left out; none is seen twice.
 
+use crate::answers::FlashPage;
+use crate::core::Tier;
 use crate::directory::{ATTEMPTS, DIRTY, Entry, HOMED, REFERENCED, VALID, is_lost};
 use crate::ids::{PageId, Position};
-use crate::tier::{FlashPage, Tier};
 
 /// A page that the tier holds: its newest version there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

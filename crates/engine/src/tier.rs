@@ -3,101 +3,29 @@
 //! Every operation here is short and never waits for a device. What takes time is handed out as jobs
 //! (see `jobs`).
 
-use std::fmt;
-
-use mezzanine_ground::counters::{self, STRIPES, Stripe};
+use mezzanine_ground::counters::{self};
 use mezzanine_ground::interleave::spin;
-use mezzanine_ground::region::Region;
 
-use crate::checkpoint::{Mark, Oldest};
+use crate::answers::FlashPage;
+use crate::answers::Lookup;
+use crate::answers::NoRoom;
+use crate::answers::StageIn;
+use crate::answers::StageKind;
+use crate::answers::Token;
+use crate::checkpoint::request::Oldest;
 use crate::config::{Admission, Geometry, SyncMode};
 use crate::control::Control;
-use crate::directory::bucket::Bucket;
-use crate::directory::{
-    ATTEMPTS, COUNTERS_PER_SHARD, ChangeCounter, DIRTY, Directory, Entry, HOMED, REFERENCED, Shard, Slotted,
-    WRITTEN, dirty_since,
-};
+use crate::core::Tier;
+use crate::directory::returning::Returning;
+use crate::directory::{ATTEMPTS, DIRTY, Directory, Entry, HOMED, REFERENCED, Slotted, WRITTEN, dirty_since};
 use crate::format::RecordKind;
-use crate::groups::group::StagingGroup;
-use crate::groups::{Replaced, Reserve};
+use crate::groups::group::{Replaced, Reserve};
 use crate::ids::{PageId, Position};
 use crate::layout::NOTE_BYTES;
-use crate::placement::{Placement as _, QueuePlacement, placed};
+use crate::placement::chosen::placed;
+use crate::placement::{Placement as _, QueuePlacement};
 use crate::planted::{self, Bug};
 use crate::statistics::{Event, Statistics};
-
-/// A flash tier in a region. Cheap to share: every method takes `&self` and may run on any thread.
-pub struct Tier {
-    pub(crate) region: Region,
-    pub(crate) geometry: Geometry,
-    pub(crate) uuid: [u8; 16],
-    pub(crate) owner: u32,
-}
-
-/// How a page comes to the tier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StageKind {
-    /// It changed since it was read; its log, if it has one, is already forced (invariant 1).
-    Dirty,
-    /// The same, and a change in it is older than the mark of the checkpoint under way, so that it must be on
-    /// disk before the checkpoint completes (see [`Tier::begin_checkpoint`]).
-    DirtyBeforeMark,
-    /// The same, and all changes in it are newer than this mark. For hosts that find out how old the changes
-    /// are while another checkpoint may begin: they read [`Tier::mark`] before they look.
-    DirtySince(Mark),
-    /// It equals its disk copy. The token is that of the lookup that missed it, where the host holds
-    /// no lock from then to now; `None` where it does.
-    Clean(Option<Token>),
-}
-
-/// Remembers when a page was missed, so that an outdated copy of it is not taken for a clean one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Token(u32);
-
-/// What became of a page offered to the tier.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StageIn {
-    /// The tier has taken it.
-    Staged {
-        /// The host writes it to disk as well, before it releases the page (`through`).
-        also_disk: bool,
-    },
-    /// A clean page was dropped, which is always allowed.
-    Dropped,
-    /// A clean page was not taken because it had not been offered lately, and will be the next time. It has
-    /// not changed since the lookup that its token is of.
-    FirstSeen,
-    /// No room for a dirty page now: carry out a job or wait for one, then call again.
-    Full,
-    /// Admission does not take it: the host writes it to disk and then invalidates it here, as
-    /// [`Tier::invalidate`] says.
-    Refused,
-}
-
-/// Where a page was found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lookup {
-    /// Not in the tier: read it from disk. The token goes with a later offer of what was read.
-    Miss(Token),
-    /// It was copied out of staging memory.
-    Memory,
-    /// It is on flash: read it, [`Tier::verify`] it and [`Tier::confirm`] it.
-    Flash(FlashPage),
-}
-
-/// A page on flash, as seen by a lookup.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FlashPage {
-    /// Byte offset on the flash device.
-    pub offset: u64,
-    /// Where it was appended.
-    pub position: Position,
-    /// CRC-32C of the page.
-    pub checksum: u32,
-    /// Newer than the disk copy: if it cannot be read, disk is no substitute, unless [`Tier::on_disk`] says
-    /// so.
-    pub dirty: bool,
-}
 
 /// What a lookup saw of a page.
 struct Seen<'r> {
@@ -129,52 +57,7 @@ impl<'r> Seen<'r> {
     }
 }
 
-/// There is no room for a record now: carry out a job or wait for one, then call again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NoRoom;
-
-impl fmt::Display for NoRoom {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "staging memory or the queue is full; carry out a job and try again")
-    }
-}
-
-impl std::error::Error for NoRoom {}
-
 impl Tier {
-    /// A tier over a region, which is laid out for it.
-    pub(crate) fn over(mut region: Region, geometry: Geometry, uuid: [u8; 16], owner: u32) -> Self {
-        let layout = &geometry.layout;
-        let shards = geometry.config().shards as usize;
-        region.place::<Control>(layout.control, 1);
-        region.place::<Shard>(layout.shards, shards);
-        region.place::<ChangeCounter>(layout.counters, shards * COUNTERS_PER_SHARD);
-        region.place::<Bucket>(layout.bucket_table, layout.buckets);
-        region.place::<Entry>(layout.entries, geometry.entries() as usize);
-        region.place::<Stripe>(layout.thread_counters, STRIPES + 1);
-        Self { region, geometry, uuid, owner }
-    }
-
-    #[inline(always)]
-    pub(crate) fn control(&self) -> &Control {
-        self.region.at(0).expect("laid out when the tier was made")
-    }
-
-    pub(crate) fn staging_groups(&self) -> &[StagingGroup] {
-        self.region.slice(self.geometry.layout.staging_groups, self.geometry.config().staging_groups as usize)
-    }
-
-    #[inline]
-    pub(crate) fn group_of(&self, sequence: u64) -> &StagingGroup {
-        let slots = self.staging_groups();
-        &slots[(sequence % slots.len() as u64) as usize]
-    }
-
-    #[inline]
-    pub(crate) fn directory(&self) -> Directory<'_> {
-        Directory::new(&self.region, &self.geometry)
-    }
-
     /// The sizes of the tier.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
@@ -527,5 +410,20 @@ impl Tier {
         let control = self.control();
         let _guard = control.lock.lock(self.owner);
         self.store_note(note);
+    }
+}
+
+impl Tier {
+    /// Whether a clean page is to be taken because it returns, or because all are. Under the lock of the
+    /// page's shard.
+    #[inline]
+    pub(crate) fn returns(&self, id: &PageId) -> bool {
+        let pages = self.geometry.remembered_pages();
+        if pages == 0 {
+            return true;
+        }
+        let returns = Returning::laid(&self.region, self.geometry.layout.returning, pages).returns(id);
+        // Asked second, so that pages which come while the tier fills are remembered, too.
+        returns || self.placement().is_filling()
     }
 }

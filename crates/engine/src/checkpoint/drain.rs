@@ -8,12 +8,13 @@
 //! To leave a tier in order without draining it, the host calls [`Tier::begin_drain`], completes all jobs,
 //! syncs, and writes the superblock that [`Tier::closed`] returns.
 
+use crate::answers::FlashPage;
+use crate::core::Tier;
 use crate::directory::{DIRTY, DRAINED, LOST, VALID, WRITTEN, is_lost};
 use crate::format::{Superblock, TierState};
 use crate::ids::{IdRange, PageId, Position};
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::Stage;
-use crate::tier::{FlashPage, Tier};
 
 /// A page that is newer than its disk copy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

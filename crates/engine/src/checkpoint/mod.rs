@@ -18,122 +18,23 @@
 //!   jobs. So the drain ends however often a page is evicted.
 //! - WRITTEN: the disk is synced once more, then what the drain wrote counts as clean.
 
+pub(crate) mod request;
+
 pub(crate) mod drain;
 
-use mezzanine_ground::region::{StateWord, Word, states};
-
+use crate::checkpoint::request::DrainScope;
+use crate::checkpoint::request::Mark;
+use crate::checkpoint::request::Oldest;
+use crate::checkpoint::request::Stage;
 use crate::control::NONE;
+use crate::core::Tier;
 use crate::directory::{DIRTY, DRAINED, SINCE_MAX, VALID, WRITTEN, is_lost, needs_disk, since};
 use crate::format::{RedoPoint, Superblock};
-use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
+use crate::ids::PageId;
 use crate::planted::{self, Bug};
+use crate::stage_out::batch::BatchPage;
 use crate::stage_out::batch::Load;
-use crate::stage_out::pages::BatchPage;
 use crate::stage_out::unreadable::Unread;
-use crate::tier::Tier;
-
-states! {
-    /// How far a drain is that was requested.
-    enum Stage {
-        /// None was.
-        Idle = 0,
-        Sweep = 1,
-        Last = 2,
-        Written = 3,
-        /// As written, with the sync under way.
-        Syncing = 4,
-        Marking = 5,
-    }
-}
-
-/// The drain that was requested. Changes under the control lock.
-#[repr(C)]
-pub(crate) struct Drain {
-    stage: StateWord<Stage>,
-    /// Of the last drain that was requested.
-    number: Word,
-    /// Of the last one that is over. Read without the lock.
-    done: Word,
-    /// The drain under way has met a page that is lost; number of the last one that did.
-    lost: Word,
-    last_lost: Word,
-    /// The same of a page that disk has refused; a bit for each of the last drains, by its number.
-    refused: Word,
-    last_refused: Word,
-    /// Its scope: dirty since before this mark, and in this range.
-    before: Word,
-    range: [Word; 5],
-    /// Frames before it have been looked at.
-    cursor: Word,
-    /// Where the cursor was before the pages in the batch were listed.
-    scanned: Word,
-    /// Where the sweep ends.
-    end: Word,
-    /// Who marks pages clean.
-    owner: Word,
-}
-
-impl Drain {
-    /// Whether pages are being marked clean.
-    pub(crate) fn is_marking(&self) -> bool {
-        self.stage.get() == Stage::Marking
-    }
-
-    fn is_sweeping(&self) -> bool {
-        matches!(self.stage.get(), Stage::Sweep | Stage::Last)
-    }
-
-    /// The pages in the batch are looked for once more.
-    pub(crate) fn step_back(&self) {
-        self.cursor.set(self.scanned.get());
-    }
-
-    /// Whether disk has refused pages of a drain that is over. Of one that is long ago nobody knows any more,
-    /// and it is to be asked for again.
-    fn was_refused(&self, number: u64) -> bool {
-        let refused = self.last_refused.get();
-        if planted::is(Bug::LaterDrainMeant) {
-            return refused != 0;
-        }
-        refused & bit_of(number) != 0 || self.done.get() - number >= DRAINS_KNOWN
-    }
-
-    /// The drain is over.
-    fn over(&self) {
-        let number = self.number.get();
-        if self.lost.get() != 0 && !planted::is(Bug::LostCountsAsDrained) {
-            self.last_lost.set(number);
-        }
-        let (bit, others) = (bit_of(number), self.last_refused.get());
-        self.last_refused.set(if self.refused.get() != 0 { others | bit } else { others & !bit });
-        self.done.set(number);
-    }
-
-    fn set_range(&self, range: Option<&IdRange>) {
-        let all = IdRange { start: PageId::from_bytes([0; PAGE_ID_BYTES]), count: 0, shift: 0 };
-        let range = range.unwrap_or(&all);
-        let id = range.start.as_bytes();
-        for (word, bytes) in self.range.iter().zip(id.chunks(8)) {
-            let mut eight = [0; 8];
-            eight[..bytes.len()].copy_from_slice(bytes);
-            word.set(u64::from_le_bytes(eight));
-        }
-        self.range[3].set(range.count);
-        self.range[4].set(range.shift.into());
-    }
-
-    /// The scope's range; `None` if it has none.
-    fn range(&self) -> Option<IdRange> {
-        let words = &self.range;
-        let mut id = [0; PAGE_ID_BYTES];
-        for (word, bytes) in words.iter().zip(id.chunks_mut(8)) {
-            bytes.copy_from_slice(&word.get().to_le_bytes()[..bytes.len()]);
-        }
-        let range =
-            IdRange { start: PageId::from_bytes(id), count: words[3].get(), shift: words[4].get() as u8 };
-        (range.count > 0).then_some(range)
-    }
-}
 
 /// What a drain has for the batch.
 pub(crate) enum Sweep {
@@ -146,39 +47,6 @@ pub(crate) enum Sweep {
 
 /// Frames looked at before the batch can be used for something else.
 const SCAN_FRAMES: u64 = 16 * 1024;
-
-/// Of so many drains it is known whether disk has refused pages of theirs.
-const DRAINS_KNOWN: u64 = u64::BITS as u64;
-
-/// The bit of a drain's number among those of the last [`DRAINS_KNOWN`].
-fn bit_of(number: u64) -> u64 {
-    1 << (number % DRAINS_KNOWN)
-}
-
-/// The moment at which a database chose a redo pointer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Mark(u64);
-
-impl Mark {
-    /// Its number, for hosts that are not written in Rust.
-    pub fn number(self) -> u64 {
-        self.0
-    }
-
-    /// The mark of this number.
-    pub fn from_number(number: u64) -> Self {
-        Self(number)
-    }
-}
-
-/// What a drain covers: by default every dirty page.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DrainScope {
-    /// Only pages that are dirty since before this mark.
-    pub before: Option<Mark>,
-    /// Only these pages: a fork, a relation or a database that is copied or moved.
-    pub range: Option<IdRange>,
-}
 
 /// A drain that was requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -211,17 +79,6 @@ impl std::fmt::Display for DrainBusy {
 }
 
 impl std::error::Error for DrainBusy {}
-
-/// When the oldest change was made that a page carries.
-#[derive(Clone, Copy)]
-pub(crate) enum Oldest {
-    /// After the last mark.
-    SinceMark,
-    /// Before it.
-    BeforeMark,
-    /// After this mark, which may be the last one or not.
-    Since(Mark),
-}
 
 impl Tier {
     /// The last mark.

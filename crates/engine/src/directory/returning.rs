@@ -30,7 +30,6 @@
 use mezzanine_ground::region::{Region, Word};
 
 use crate::ids::PageId;
-use crate::tier::Tier;
 
 /// Fingerprints in a set.
 const WAYS: u64 = 4;
@@ -75,21 +74,6 @@ impl<'r> Returning<'r> {
         }
         set.set(pages << BITS | fingerprint);
         false
-    }
-}
-
-impl Tier {
-    /// Whether a clean page is to be taken because it returns, or because all are. Under the lock of the
-    /// page's shard.
-    #[inline]
-    pub(crate) fn returns(&self, id: &PageId) -> bool {
-        let pages = self.geometry.remembered_pages();
-        if pages == 0 {
-            return true;
-        }
-        let returns = Returning::laid(&self.region, self.geometry.layout.returning, pages).returns(id);
-        // Asked second, so that pages which come while the tier fills are remembered, too.
-        returns || self.placement().is_filling()
     }
 }
 

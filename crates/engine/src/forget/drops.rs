@@ -8,62 +8,15 @@
 //! - a page of the range gets no second chance meanwhile: its record would follow the tombstone in the queue
 //!   and bring the page back (invariant 6).
 
-use mezzanine_ground::region::{Word, shared};
-
+use crate::answers::NoRoom;
+use crate::core::Tier;
 use crate::directory::VALID;
+use crate::forget::dropping::RANGE_LOOKUPS_MAX;
+use crate::forget::dropping::{DropSlot, Drops};
 use crate::format::RecordKind;
-use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
+use crate::ids::{IdRange, PageId};
 use crate::layout::NOTE_BYTES;
 use crate::planted;
-use crate::tier::{NoRoom, Tier};
-
-/// Ranges that can be forgotten at the same time; whoever comes then waits.
-const DROPS_MAX: usize = 64;
-/// Ranges of at most so many pages are dropped page by page.
-const RANGE_LOOKUPS_MAX: u64 = 256;
-
-/// A range that is being forgotten. Guarded by the control lock.
-#[repr(C, align(64))]
-struct DropSlot {
-    /// 0 if the slot is free.
-    owner: Word,
-    range: [Word; 5],
-}
-
-/// The ranges that are being forgotten.
-#[repr(C, align(64))]
-pub(crate) struct Drops {
-    /// Slots in use; mostly none, so that second chances need not look further.
-    active: Word,
-    slots: [DropSlot; DROPS_MAX],
-}
-
-shared!(Drops);
-
-impl DropSlot {
-    fn set(&self, owner: u32, range: &IdRange) {
-        for (word, bytes) in self.range.iter().zip(range.start.as_bytes().chunks(8)) {
-            let mut eight = [0; 8];
-            eight[..bytes.len()].copy_from_slice(bytes);
-            word.set(u64::from_le_bytes(eight));
-        }
-        self.range[3].set(range.count);
-        self.range[4].set(range.shift.into());
-        self.owner.set(owner.into());
-    }
-
-    fn range(&self) -> IdRange {
-        let mut id = [0; PAGE_ID_BYTES];
-        for (word, bytes) in self.range.iter().zip(id.chunks_mut(8)) {
-            bytes.copy_from_slice(&word.get().to_le_bytes()[..bytes.len()]);
-        }
-        IdRange {
-            start: PageId::from_bytes(id),
-            count: self.range[3].get(),
-            shift: self.range[4].get() as u8,
-        }
-    }
-}
 
 impl Tier {
     fn drops(&self) -> &Drops {

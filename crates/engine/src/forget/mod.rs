@@ -1,11 +1,14 @@
 //! Pages that the host has written elsewhere, dropped, or found damaged: the tier forgets them (invariant 6).
 
+pub(crate) mod dropping;
+
 pub(crate) mod drops;
 
+use crate::answers::{FlashPage, NoRoom};
+use crate::core::Tier;
 use crate::ids::{IdRange, PageId, Position};
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
-use crate::tier::{FlashPage, NoRoom, Tier};
 
 impl Tier {
     /// Drops a page whose flash copy turned out to be damaged, if disk has it: a clean one, or see

@@ -312,3 +312,28 @@ impl Groups {
         self.wanted.set(self.wanted().max(end));
     }
 }
+
+/// Who opens a group, and so how much room must be left for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reserve {
+    /// Pages that come in: stage-out must always find room for its survivors and a front.
+    Foreground,
+    /// What the host wants to be durable with the next sync.
+    Note,
+    /// Second chances: a group without pages must still find room.
+    StageOut,
+    /// Pages that disk has refused: while no page is lost they may take what is kept for the names of those.
+    Refused,
+    /// A group that only carries the front.
+    Carrier,
+    /// The names of lost pages. Everything else at the front can leave it without room at the rear, so these
+    /// take the last of it.
+    Lost,
+}
+
+/// A version that is about to be replaced: its entry's state, and where it was appended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Replaced {
+    pub(crate) state: u32,
+    pub(crate) position: u64,
+}

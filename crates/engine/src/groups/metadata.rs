@@ -17,14 +17,14 @@
 
 use mezzanine_ground::region::Word;
 
+use crate::core::Tier;
 use crate::format::{
     RECORD_BYTES, Record, RecordKind, SEGMENT_HEADER_BYTES, SUMMARY_HEADER_BYTES, SegmentHeader,
 };
-use crate::groups::Reserve;
+use crate::groups::group::Reserve;
 use crate::groups::group::StagingGroup;
 use crate::groups::segments::SegmentBuffer;
 use crate::planted::{self, Bug};
-use crate::tier::Tier;
 
 /// A group whose records go to a segment: from staging memory or, at recovery, from flash.
 pub(crate) struct RetiringGroup {

@@ -5,6 +5,10 @@
 //! each summary holds its predecessor's checksum; they may be written side by side; they become durable
 //! in their order (invariant 3) and only then leave memory.
 
+pub(crate) mod releasing;
+
+pub(crate) mod resizing;
+
 pub(crate) mod ends;
 
 pub(crate) mod ring;
@@ -25,41 +29,20 @@ pub(crate) mod release;
 
 pub(crate) mod room;
 
+use crate::answers::NoRoom;
 use crate::config::RESERVED_GROUPS;
 use crate::control::NONE;
+use crate::core::Tier;
 use crate::directory::GroupHead;
 use crate::format::{GroupSummary, RECORD_BYTES, Record, RecordKind, SUMMARY_HEADER_BYTES};
+use crate::groups::group::Replaced;
+use crate::groups::group::Reserve;
 use crate::groups::group::StagingGroup;
 use crate::ids::IdRange;
 use crate::layout::NOTE_BYTES;
-use crate::placement::{QueuePlacement, Version, placed};
+use crate::placement::chosen::placed;
+use crate::placement::{QueuePlacement, Version};
 use crate::planted::{self, Bug};
-use crate::tier::{NoRoom, Tier};
-
-/// Who opens a group, and so how much room must be left for others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reserve {
-    /// Pages that come in: stage-out must always find room for its survivors and a front.
-    Foreground,
-    /// What the host wants to be durable with the next sync.
-    Note,
-    /// Second chances: a group without pages must still find room.
-    StageOut,
-    /// Pages that disk has refused: while no page is lost they may take what is kept for the names of those.
-    Refused,
-    /// A group that only carries the front.
-    Carrier,
-    /// The names of lost pages. Everything else at the front can leave it without room at the rear, so these
-    /// take the last of it.
-    Lost,
-}
-
-/// A version that is about to be replaced: its entry's state, and where it was appended.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Replaced {
-    pub(crate) state: u32,
-    pub(crate) position: u64,
-}
 
 /// Where an appended page goes.
 #[derive(Clone, Copy, Debug)]

@@ -10,10 +10,10 @@
 //! valid.
 
 use crate::config::{Design, Geometry};
+use crate::core::Tier;
 use crate::directory::{REFERENCED, VALID};
 use crate::format::SegmentHeader;
 use crate::planted;
-use crate::tier::Tier;
 
 /// Most segments that together cover all frames.
 pub(crate) const SHARES_MAX: u64 = 16;

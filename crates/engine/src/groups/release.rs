@@ -15,56 +15,15 @@
 //!
 //! and it is overwritten only when the new front is durable itself, carried by a later group.
 
-use mezzanine_ground::region::Word;
-
 use crate::config::RESERVED_GROUPS;
 use crate::control::NONE;
+use crate::core::Tier;
 use crate::directory::VALID;
-use crate::groups::Reserve;
+use crate::groups::group::Reserve;
 use crate::planted::{self, Bug};
-use crate::tier::Tier;
 
 /// Groups released in one go: entries are unlinked between two looks at what is needed.
 const GROUPS_AT_ONCE: usize = 16;
-
-/// Entries that are being unlinked, by one at a time. Changes under the control lock.
-#[repr(C)]
-pub(crate) struct Release {
-    /// 1 while they are.
-    under_way: Word,
-    /// Up to where.
-    end: Word,
-    owner: Word,
-}
-
-impl Release {
-    pub(crate) fn is_under_way(&self) -> bool {
-        self.under_way.get() != 0
-    }
-
-    /// Up to where entries were unlinked last, or are being.
-    pub(crate) fn end(&self) -> u64 {
-        self.end.get()
-    }
-
-    fn begin(&self, end: u64, owner: u32) {
-        self.under_way.set(1);
-        planted::inside("release: taken");
-        self.end.set(end);
-        self.owner.set(owner.into());
-    }
-
-    fn over(&self) {
-        self.under_way.set(0);
-    }
-
-    /// Lets others release what an owner that has died was releasing: unlinking is idempotent.
-    pub(crate) fn abandon(&self, dead: u64) {
-        if self.is_under_way() && self.owner.get() == dead {
-            self.over();
-        }
-    }
-}
 
 impl Tier {
     /// Frames from the rear up to `end`, without what bad ones among them cost.

@@ -22,55 +22,13 @@
 //! What does not fit the new length goes to disk as always, by stage-out. A stop before the cut forgets the
 //! request.
 
-use mezzanine_ground::region::{StateWord, Word, states};
-
 use crate::config::{ConfigError, RESERVED_GROUPS, TierConfig};
 use crate::control::NONE;
+use crate::core::Tier;
 use crate::format::Superblock;
+use crate::groups::resizing::Stage;
 use crate::groups::ring::Ring;
 use crate::planted::{self, Bug};
-use crate::tier::Tier;
-
-states! {
-    /// How far a resize is.
-    enum Stage {
-        /// None is under way.
-        Idle = 0,
-        Seeking = 1,
-        AtCut = 2,
-        Stated = 3,
-    }
-}
-
-/// A resize that was asked for. Changes under the control lock.
-#[repr(C)]
-pub(crate) struct Resize {
-    stage: StateWord<Stage>,
-    /// The frames asked for.
-    frames: Word,
-    /// From where on frames were kept then.
-    base: Word,
-    /// Resizes that were begun, given up or finished.
-    changes: Word,
-}
-
-impl Resize {
-    /// A number that is another one when which groups may be opened has changed.
-    pub(crate) fn changes(&self) -> u64 {
-        self.changes.get()
-    }
-
-    fn change(&self, stage: Stage) {
-        self.stage.set(stage);
-        // A front that waits for room looks again.
-        self.changes.bump(1);
-    }
-
-    /// Whether a superblock with the new ring may be on flash.
-    fn is_stated(&self) -> bool {
-        self.stage.get() == Stage::Stated && !planted::is(Bug::StatedResizeForgotten)
-    }
-}
 
 /// The configuration with another number of frames; what depends on it by default follows, and the room
 /// stays.

@@ -12,10 +12,10 @@
 //! the way.
 
 use crate::control::NONE;
-use crate::failure::Failure;
+use crate::core::Tier;
+use crate::failure::latch::Failure;
 use crate::groups::segments::SegmentBuffer;
 use crate::planted::{self, Bug};
-use crate::tier::Tier;
 
 impl Tier {
     /// A number that changes whenever there may be more room at the rear.

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use super::InPlace;
 use crate::directory::{DIRTY, HEAD, HOMED, VALID};
 use crate::format::RecordKind;
-use crate::groups::{Replaced, Reserve};
+use crate::groups::group::{Replaced, Reserve};
 use crate::planted::{self, Bug};
 
 impl InPlace<'_> {

@@ -10,8 +10,8 @@ use super::evict::Leave;
 use super::{Homes, InPlace, LEAVING, NEVER_WRITTEN, USED};
 use crate::directory::{DIRTY, DRAINED, HOMED, VALID, WRITTEN, needs_disk};
 use crate::planted::{self, Bug};
+use crate::stage_out::batch::BatchPage;
 use crate::stage_out::batch::Load;
-use crate::stage_out::pages::BatchPage;
 
 /// What there is to be done for a page.
 enum Step {

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use super::{Homes, InPlace, LEAVING, USED};
 use crate::directory::{DIRTY, VALID};
-use crate::groups::Reserve;
+use crate::groups::group::Reserve;
 use crate::ids::IdRange;
 use crate::placement::{Step, Tried};
 use crate::planted::{self, Bug};

@@ -70,12 +70,12 @@ use mezzanine_ground::replacement::{Order, PageKey};
 
 use crate::config::PlacedGeometry;
 use crate::control::NONE;
+use crate::core::Tier;
 use crate::directory::VALID;
 use crate::ids::PageId;
 use crate::placement::Version;
 use crate::planted::{self, Bug};
-use crate::stage_out::bad_frames::BAD_MAX;
-use crate::tier::Tier;
+use crate::stage_out::bad_list::BAD_MAX;
 
 pub(crate) const FREE: u32 = 0;
 pub(crate) const USED: u32 = 1;

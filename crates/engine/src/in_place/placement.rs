@@ -2,14 +2,14 @@
 //! how.
 
 use super::InPlace;
+use crate::answers::FlashPage;
 use crate::directory::{LOST, LockedShard, VALID};
 use crate::format::{GroupSummary, Record, RecordKind};
 use crate::groups::group::StagingGroup;
 use crate::ids::PageId;
+use crate::placement::Carried;
 use crate::placement::{FlashWrite, Placement, QueueRules, Step, Tried, Version};
-use crate::stage_out::pages::BatchPage;
-use crate::stage_out::unreadable::Carried;
-use crate::tier::FlashPage;
+use crate::stage_out::batch::BatchPage;
 
 impl Placement for InPlace<'_> {
     fn frame_at(&self, entry: u32) -> u32 {

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use crate::core::Tier;
 use crate::directory::DRAINED;
-use crate::failure::Failure;
+use crate::failure::latch::Failure;
 use crate::ids::PageId;
 use crate::jobs::{Job, JobError, Written};
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::{Load, Stage};
 use crate::stage_out::reread::NOT_AGAIN;
 use crate::stage_out::unreadable::Unread;
-use crate::tier::Tier;
 
 impl Tier {
     /// Takes back a job with its outcome.

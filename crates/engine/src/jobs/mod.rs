@@ -7,14 +7,14 @@
 pub(crate) mod completion;
 
 use crate::checkpoint::Sweep;
-use crate::failure::Failure;
+use crate::core::Tier;
+use crate::failure::latch::Failure;
 use crate::ids::PageId;
 use crate::page_memory::slot_blocks;
 use crate::placement::{Step, Tried};
 use crate::planted::{self, Bug};
 use crate::stage_out::batch::{Load, Stage};
 use crate::stage_out::reread::NOT_AGAIN;
-use crate::tier::Tier;
 use std::collections::BTreeSet;
 use std::marker::PhantomData;
 

@@ -18,23 +18,20 @@
 //! through [`Chosen`]. A third placement, for tests alone, shows that the interface asks for no more than
 //! it says (`scattered`).
 
+pub(crate) mod chosen;
+
 #[cfg(test)]
 pub(crate) mod scattered;
 
 #[cfg(test)]
 mod tests;
 
-use std::ops::Deref;
-
+use crate::answers::FlashPage;
 use crate::directory::LockedShard;
 use crate::format::{Record, RecordKind};
 use crate::groups::group::StagingGroup;
 use crate::ids::PageId;
-use crate::in_place::InPlace;
-use crate::queue::Queue;
-use crate::stage_out::pages::BatchPage;
-use crate::stage_out::unreadable::Carried;
-use crate::tier::{FlashPage, Tier};
+use crate::stage_out::batch::BatchPage;
 
 /// What a placement does without I/O when it is asked for work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +63,17 @@ impl Tried {
         };
         *tried = !moved;
     }
+}
+
+/// What became of the name of a lost page at the front.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carried {
+    /// It lies at the rear, or stays where it is.
+    Appended,
+    /// Its range is being dropped, and its name goes with it.
+    Dropped,
+    /// There is no room at the rear.
+    NoRoom,
 }
 
 /// One write of a job to flash.
@@ -366,54 +374,3 @@ pub(crate) trait QueueRules {
 pub(crate) trait QueuePlacement: Placement + QueueRules {}
 
 impl<P: Placement + QueueRules> QueuePlacement for P {}
-
-/// The placement of a tier.
-#[expect(clippy::large_enum_variant, reason = "it is made for one call, where it is used")]
-pub(crate) enum Chosen<'t> {
-    Queue(Queue<'t>),
-    InPlace(InPlace<'t>),
-    #[cfg(test)]
-    Scattered(scattered::Scattered<'t>),
-}
-
-impl<'t> Deref for Chosen<'t> {
-    type Target = dyn QueuePlacement + 't;
-
-    fn deref(&self) -> &(dyn QueuePlacement + 't) {
-        match self {
-            Self::Queue(placement) => placement,
-            Self::InPlace(placement) => placement,
-            #[cfg(test)]
-            Self::Scattered(placement) => placement,
-        }
-    }
-}
-
-/// Runs an expression compiled for the placement of a tier.
-macro_rules! placed {
-    ($tier:expr, $placement:ident => $run:expr) => {
-        match $tier.placement() {
-            $crate::placement::Chosen::Queue($placement) => $run,
-            $crate::placement::Chosen::InPlace($placement) => $run,
-            #[cfg(test)]
-            $crate::placement::Chosen::Scattered($placement) => $run,
-        }
-    };
-}
-
-pub(crate) use placed;
-
-impl Tier {
-    /// Where pages lie and which leave.
-    #[inline(always)]
-    pub(crate) fn placement(&self) -> Chosen<'_> {
-        #[cfg(test)]
-        if let Some(places) = &self.geometry.places {
-            return Chosen::Scattered(scattered::Scattered::of(self, places));
-        }
-        match &self.geometry.placed {
-            None => Chosen::Queue(Queue::of(self)),
-            Some(geometry) => Chosen::InPlace(InPlace::of(self, geometry)),
-        }
-    }
-}

@@ -9,15 +9,16 @@ use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{FlashWrite, Placement, QueueRules, Step, Tried, Version};
+use crate::answers::FlashPage;
 use crate::control::NONE;
+use crate::core::Tier;
 use crate::directory::LockedShard;
 use crate::format::{GroupSummary, Record, RecordKind};
 use crate::groups::group::StagingGroup;
 use crate::ids::PageId;
+use crate::placement::Carried;
 use crate::queue::Queue;
-use crate::stage_out::pages::BatchPage;
-use crate::stage_out::unreadable::Carried;
-use crate::tier::{FlashPage, Tier};
+use crate::stage_out::batch::BatchPage;
 
 /// What a tier of this placement has beside its region.
 #[derive(Debug)]

@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::scattered::Places;
+use crate::answers::{FlashPage, Lookup, StageKind};
 use crate::config::{Design, TierConfig};
 use crate::directory::{HOMED, VALID};
 use crate::format::{GroupSummary, Record, RecordKind};
 use crate::ids::{IdRange, PageId};
 use crate::jobs::{Job, Written};
-use crate::tier::{FlashPage, Lookup, StageKind};
 use common::{Host, carry_out, page};
 
 #[path = "../../tests/common/mod.rs"]
@@ -105,7 +105,7 @@ impl Watched {
     fn write(&mut self, id: PageId) {
         self.version += 1;
         let bytes = page(PAGE, self.version);
-        while self.host.tier.stage_in(&id, &bytes, StageKind::Dirty, 0) == crate::tier::StageIn::Full {
+        while self.host.tier.stage_in(&id, &bytes, StageKind::Dirty, 0) == crate::answers::StageIn::Full {
             assert!(self.step(), "a full tier must have a job");
         }
         self.newest.insert(id, self.version);

@@ -12,16 +12,17 @@ mod room;
 
 use std::ops::Deref;
 
+use crate::answers::FlashPage;
 use crate::control::NONE;
+use crate::core::Tier;
 use crate::directory::LockedShard;
 use crate::format::{Record, RecordKind};
 use crate::groups::group::StagingGroup;
 use crate::ids::PageId;
+use crate::placement::Carried;
 use crate::placement::{FlashWrite, Placement, QueueRules, Step, Tried, Version};
 use crate::planted::{self, Bug};
-use crate::stage_out::pages::BatchPage;
-use crate::stage_out::unreadable::Carried;
-use crate::tier::{FlashPage, Tier};
+use crate::stage_out::batch::BatchPage;
 
 /// See the module.
 #[derive(Clone, Copy)]

@@ -3,7 +3,7 @@
 use crate::config::SyncMode;
 use crate::planted::{self, Bug};
 use crate::queue::Queue;
-use crate::stage_out::bad_frames::BAD_MAX;
+use crate::stage_out::bad_list::BAD_MAX;
 
 impl Queue<'_> {
     /// Frames that a queue has beyond those with which it can just work: half of them for names, half for

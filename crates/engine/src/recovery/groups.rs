@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use super::ahead::TOGETHER_MAX;
 use super::{Chain, Found, RecoveryError, Scan, damaged, reads_of_wrong};
+use crate::core::Tier;
 use crate::directory::GroupHead;
 use crate::format::{GroupSummary, RECORD_BYTES, Record, RecordKind, SUMMARY_MAGIC, TierState};
 use crate::groups::metadata::RetiringGroup;
 use crate::planted::{self, Bug};
-use crate::tier::Tier;
 
 /// Memory of large reads is aligned for direct I/O: a host would have to copy otherwise.
 const ALIGNMENT: usize = 4096;

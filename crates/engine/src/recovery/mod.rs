@@ -31,16 +31,17 @@ mod slots;
 
 use std::fmt;
 
-use crate::attach::{begin, check_owner};
+use crate::attach::check_owner;
+use crate::attach::header::begin;
 use crate::blank::Blank;
 use crate::bounds::{UsedUp, can_be_opened};
 use crate::config::{ConfigError, Geometry};
 use crate::control::NONE;
+use crate::core::Tier;
 use crate::format::{LogPosition, SEGMENT_HEADER_BYTES, SegmentHeader, Superblock, TierState};
 use crate::groups::ring::Ring;
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
-use crate::tier::Tier;
 
 use ahead::{Ahead, TOGETHER_MAX};
 

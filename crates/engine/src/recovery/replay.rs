@@ -1,10 +1,10 @@
 //! Records applied to the directory at recovery, and passes over the whole directory.
 
+use crate::core::Tier;
 use crate::directory::{DIRTY, VALID};
 use crate::format::{Record, RecordKind};
 use crate::ids::{IdRange, PageId};
 use crate::planted::{self, Bug};
-use crate::tier::Tier;
 
 impl Tier {
     /// Applies one record in the order of the queue: the last of a page counts. Returns the position

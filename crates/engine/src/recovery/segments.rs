@@ -1,11 +1,11 @@
 //! Metadata segments: found, read, and their records applied to the directory.
 
 use super::{Chain, RecoveryError, Scan, damaged};
+use crate::core::Tier;
 use crate::directory::GroupHead;
 use crate::format::{LogPosition, RECORD_BYTES, Record, RecordKind, SEGMENT_HEADER_BYTES, SegmentHeader};
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
-use crate::tier::Tier;
 
 /// Replay is bound by the memory of the hash table, a line of which is fetched so many records before it is
 /// used.

@@ -18,6 +18,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::{Chain, ReadFlash, Recovered, RecoveryError, RecoveryReport, damaged, read_patiently};
 use crate::bounds::can_be_opened;
 use crate::config::SlotGeometry;
+use crate::core::Tier;
 use crate::directory::GroupHead;
 use crate::format::{
     LogPosition, Record, RecordKind, SLOT_BLOCK_BYTES, SLOT_BYTES, SLOT_HEADS, SlotEntry, SlotHead,
@@ -26,7 +27,6 @@ use crate::format::{
 use crate::ids::PageId;
 use crate::layout::NOTE_BYTES;
 use crate::planted::{self, Bug};
-use crate::tier::Tier;
 
 /// Blocks that are read together.
 const BLOCKS_AT_ONCE: usize = 256;

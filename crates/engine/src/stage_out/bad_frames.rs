@@ -12,25 +12,9 @@
 //! (`PlacedGeometry::bad_max`) one of them is given out again, so that no number of bad places brings a tier
 //! to a halt.
 
-use mezzanine_ground::region::{Word, shared};
-
+use crate::core::Tier;
 use crate::groups::group::StagingGroup;
 use crate::planted::{self, Bug};
-use crate::tier::Tier;
-
-/// Frames that are remembered, where pages lie in the queue.
-pub(crate) const BAD_MAX: usize = 256;
-
-/// The list, a ring. Changed under the control lock, and read without it.
-#[repr(C)]
-pub(crate) struct BadFrames {
-    /// Frames noted, ever; homes, too.
-    noted: Word,
-    /// Each plus one.
-    pub(crate) frames: [Word; BAD_MAX],
-}
-
-shared!(BadFrames);
 
 impl Tier {
     /// Whether nothing is to be put in this frame.
@@ -59,21 +43,5 @@ impl Tier {
     /// Whether a group takes one more page. Under the control lock.
     pub(crate) fn has_place(&self, group: &StagingGroup) -> bool {
         !group.is_full(self.geometry.records_max)
-    }
-}
-
-impl BadFrames {
-    /// One more was noted: a home, which has a mark of its own.
-    pub(crate) fn note(&self) {
-        self.noted.bump(1);
-    }
-
-    pub(crate) fn has(&self, frame: u32) -> bool {
-        self.frames.iter().any(|listed| listed.get() == u64::from(frame) + 1)
-    }
-
-    pub(crate) fn list(&self, frame: u32) {
-        self.frames[(self.noted.get() % BAD_MAX as u64) as usize].set(u64::from(frame) + 1);
-        self.note();
     }
 }

@@ -1,5 +1,6 @@
 //! The write-back batch: dirty pages on their way from flash to disk, one batch at a time (see `pages`).
 
+use crate::config::{BATCH_GROUPS_MAX, GROUP_PAGES_MAX};
 use mezzanine_ground::region::{StateWord, Word, states};
 
 states! {
@@ -192,3 +193,15 @@ impl FrontWait {
         self.left.set(position + 1);
     }
 }
+
+/// A page in the batch: where it was appended, and its place in the batch's buffer, in frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct BatchPage {
+    pub(crate) position: u64,
+    pub(crate) place: u64,
+}
+
+/// Bits of a word of the batch's list that hold the place.
+pub(crate) const PLACE_BITS: u32 = 13;
+// Summaries are a small part of their groups.
+const _: () = assert!(BATCH_GROUPS_MAX * (GROUP_PAGES_MAX + GROUP_PAGES_MAX / 4) <= 1 << PLACE_BITS);

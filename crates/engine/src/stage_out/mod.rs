@@ -8,6 +8,12 @@
 //! that read the front. Dirty ones are written to disk. Then the groups are *cleaned*; their frames leave
 //! later (see `release`).
 
+pub(crate) mod bad_list;
+
+pub(crate) mod pulling;
+
+pub(crate) mod refusals;
+
 pub(crate) mod batch;
 
 pub(crate) mod pages;
@@ -25,16 +31,16 @@ pub(crate) mod disk_sync;
 pub(crate) mod pull;
 
 use crate::config::Design;
+use crate::core::Tier;
 use crate::directory::{
     DIRTY, GroupHead, HEAD, REFERENCED, VALID, WRITTEN, dirty_since, is_lost, needs_disk,
 };
 use crate::format::{GroupSummary, Record, RecordKind};
-use crate::groups::Reserve;
+use crate::groups::group::Reserve;
 use crate::planted::{self, Bug};
-use crate::stage_out::pages::BatchPage;
+use crate::stage_out::batch::BatchPage;
 use crate::stage_out::refused::Again;
 use crate::stage_out::unreadable::Unread;
-use crate::tier::Tier;
 
 impl Tier {
     pub(crate) fn page_position(&self, first: u64, page: u64) -> u64 {

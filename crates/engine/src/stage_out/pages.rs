@@ -18,25 +18,14 @@
 
 use mezzanine_ground::region::Word;
 
-use crate::config::{BATCH_GROUPS_MAX, GROUP_PAGES_MAX};
+use crate::core::Tier;
 use crate::directory::{GroupHead, VALID, WRITTEN, needs_disk};
-use crate::failure::Failure;
+use crate::failure::latch::Failure;
 use crate::ids::{IdRange, PageId};
 use crate::planted::{self, Bug};
+use crate::stage_out::batch::BatchPage;
+use crate::stage_out::batch::PLACE_BITS;
 use crate::stage_out::batch::{Load, Stage};
-use crate::tier::Tier;
-
-/// A page in the batch: where it was appended, and its place in the batch's buffer, in frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct BatchPage {
-    pub(crate) position: u64,
-    pub(crate) place: u64,
-}
-
-/// Bits of a word of the batch's list that hold the place.
-pub(crate) const PLACE_BITS: u32 = 13;
-// Summaries are a small part of their groups.
-const _: () = assert!(BATCH_GROUPS_MAX * (GROUP_PAGES_MAX + GROUP_PAGES_MAX / 4) <= 1 << PLACE_BITS);
 
 impl Tier {
     /// Where a page of the batch lies in the region.

@@ -6,49 +6,9 @@
 //! flush, so that their log is forced. Pages whose eviction is near leave in the background then, and groups
 //! are full.
 
-use mezzanine_ground::region::Word;
-
 use crate::config::Design;
 use crate::control::NONE;
-use crate::planted;
-use crate::tier::Tier;
-
-/// Pages that the host is asked for. Changes under the control lock, but for `on`.
-#[repr(C)]
-pub(crate) struct Pull {
-    /// The host can be asked.
-    on: Word,
-    /// How many are wanted.
-    wanted: Word,
-    /// Who was asked; 0 if nobody is.
-    owner: Word,
-}
-
-impl Pull {
-    /// How many to ask for, if somebody may be asked.
-    fn take(&self, owner: u32) -> Option<u64> {
-        let wanted = self.wanted.get();
-        if wanted == 0 || self.owner.get() != 0 {
-            return None;
-        }
-        self.wanted.set(0);
-        planted::inside("pull: taken");
-        self.owner.set(owner.into());
-        Some(wanted)
-    }
-
-    fn done(&self) {
-        planted::inside("pull: done");
-        self.owner.set(0);
-    }
-
-    /// Who was asked is dead.
-    pub(crate) fn abandon(&self, dead: u64) {
-        if self.owner.get() == dead {
-            self.done();
-        }
-    }
-}
+use crate::core::Tier;
 
 impl Tier {
     /// Whether this host can be asked for pages: then [`crate::Job::PullPages`] is handed out.

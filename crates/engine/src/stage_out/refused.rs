@@ -21,78 +21,18 @@
 
 use std::collections::BTreeSet;
 
-use mezzanine_ground::region::{StateWord, Word, states};
-
 use crate::control::NONE;
+use crate::core::Tier;
 use crate::directory::{HEAD, LockedShard, REFERENCED, VALID, needs_disk};
 use crate::format::{Record, RecordKind};
-use crate::groups::Reserve;
+use crate::groups::group::Reserve;
 use crate::groups::group::StagingGroup;
 use crate::ids::{IdRange, PageId};
 use crate::planted::{self, Bug};
+use crate::stage_out::batch::BatchPage;
 use crate::stage_out::batch::Load;
-use crate::stage_out::pages::BatchPage;
+use crate::stage_out::refusals::Resting;
 use crate::stage_out::unreadable::version_of;
-use crate::tier::Tier;
-
-states! {
-    /// What stage-out does about pages that disk has refused.
-    enum Resting {
-        /// It goes on.
-        GoesOn = 0,
-        /// The front waits for room at the rear (see `room`), for a page that disk has refused.
-        Waits = 1,
-        /// It rests until disk is to be tried again.
-        Rests = 2,
-    }
-}
-
-/// Pages that disk has refused, and that were appended again or stay in place. Changes under the control
-/// lock.
-#[repr(C)]
-pub(crate) struct Refusals {
-    /// Read without the lock.
-    resting: StateWord<Resting>,
-    /// How many since the rear, or the next version, was at `since`.
-    carried: Word,
-    since: Word,
-    /// How many more attempts have let be appended again, and where the rear, or the next version, was at the
-    /// last one.
-    more: Word,
-    more_at: Word,
-    /// Whether the host lets its disk refuse pages, so that room is kept for them.
-    keeps_room: Word,
-}
-
-impl Refusals {
-    pub(crate) fn keeps_room(&self) -> bool {
-        self.keeps_room.get() != 0
-    }
-
-    /// So many of those that were carried do not count any more.
-    fn forgive(&self, pages: u64) {
-        self.carried.set(self.carried.get().saturating_sub(pages));
-    }
-
-    /// An attempt at `now` may carry so many pages more.
-    fn attempt(&self, more: u64, now: u64) {
-        if !planted::is(Bug::AttemptsInVain) {
-            self.forgive(more);
-        }
-        self.more.bump(more);
-        self.more_at.set(now);
-    }
-
-    /// A revolution begins at `now`.
-    fn begin_revolution(&self, now: u64) {
-        // One without attempts, in which not too many were refused: the next ones begin anew.
-        if self.more_at.get() < self.since.get() {
-            self.more.set(0);
-        }
-        self.since.set(now);
-        self.carried.set(0);
-    }
-}
 
 /// What a page is appended again as.
 pub(crate) struct Again {
@@ -350,7 +290,7 @@ impl Tier {
         let RecordKind::Page { id, checksum, .. } = kind else { return false };
         let old_frame = self.frame_of(page.position);
         let state = self.directory().state(old_frame);
-        let replaced = Some(crate::groups::Replaced { state, position: page.position });
+        let replaced = Some(crate::groups::group::Replaced { state, position: page.position });
         let Some(place) = self.append(kind, version, reserve, replaced) else { return false };
         // Invariant 5: no write covers the frames that its contents came from.
         assert_ne!(place.frame, old_frame, "a page would be overwritten by its own copy");

@@ -17,12 +17,12 @@
 //! second one.
 
 use crate::config::{PAGE_SIZE_MIN, PROBES, probes_asked};
+use crate::core::Tier;
 use crate::directory::GroupHead;
 use crate::format::{GroupSummary, SUPERBLOCK_BYTES};
 use crate::planted::{self, Bug};
+use crate::stage_out::batch::BatchPage;
 use crate::stage_out::batch::Load;
-use crate::stage_out::pages::BatchPage;
-use crate::tier::Tier;
 
 /// Nothing of the batch is read again.
 pub(crate) const NOT_AGAIN: u64 = 0;

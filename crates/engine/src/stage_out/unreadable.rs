@@ -19,16 +19,18 @@
 //! says that its frame holds nothing. In place the record is relocated like any other, and the page keeps its
 //! home, so that the bad place is given to no other. There is an end to what is carried (`lost_max`).
 
+use crate::answers::{FlashPage, NoRoom};
 use crate::config::{SyncMode, lost_max};
+use crate::core::Tier;
 use crate::directory::{
     DIRTY, GroupHead, HEAD, HOMED, LOST, LockedShard, REFERENCED, VALID, WRITTEN, is_lost, needs_disk,
 };
 use crate::format::{Record, RecordKind};
-use crate::groups::Reserve;
+use crate::groups::group::Reserve;
 use crate::ids::{IdRange, PageId, Position};
+use crate::placement::Carried;
 use crate::planted::{self, Bug};
-use crate::stage_out::pages::BatchPage;
-use crate::tier::{FlashPage, NoRoom, Tier};
+use crate::stage_out::batch::BatchPage;
 
 /// Fills the frame of a page that is lost.
 const NOTHING: &[u8; 16] = b"MEZZ: LOST PAGE ";
@@ -57,17 +59,6 @@ pub(crate) enum Unread {
     NotNeeded,
     /// Only flash had the page at this position, and it cannot be given up.
     OnlyCopy(u64),
-}
-
-/// What became of the name of a lost page at the front.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Carried {
-    /// It lies at the rear, or stays where it is.
-    Appended,
-    /// Its range is being dropped, and its name goes with it.
-    Dropped,
-    /// There is no room at the rear.
-    NoRoom,
 }
 
 /// Version and log position of a page that is appended again: those of its record, if that is known and is

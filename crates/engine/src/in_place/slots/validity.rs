@@ -3,14 +3,14 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use super::Slots;
+use crate::core::Tier;
 use crate::directory::Directory;
-use crate::failure::Failure;
+use crate::failure::latch::Failure;
 use crate::format::{RECORD_BYTES, Record, RecordKind, SUMMARY_HEADER_BYTES, SlotEntry};
 use crate::groups::group::StagingGroup;
 use crate::ids::PageId;
 use crate::in_place::{Homes, InPlace, USED};
 use crate::planted::{self, Bug};
-use crate::tier::Tier;
 
 /// How many pages have gone to disk, when a sync of the disk began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

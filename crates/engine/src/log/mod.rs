@@ -16,45 +16,12 @@
 //! recoveries: the superblock says from where on. In `drained` the next checkpoint brings them to disk
 //! before redo moves past them.
 
-use mezzanine_ground::region::Word;
+pub(crate) mod reach;
 
 use crate::config::SyncMode;
+use crate::core::Tier;
 use crate::format::{LogPosition, Superblock, TierState};
 use crate::planted::{self, Bug};
-use crate::tier::Tier;
-
-/// How far the host's log reaches at least (see [`LogPosition`]), and what of it is redone since the tier was
-/// opened.
-#[repr(C)]
-pub(crate) struct HostLog {
-    /// Never goes back. Raised without a lock.
-    lsn: Word,
-    /// Changes under the control lock.
-    timeline: Word,
-    /// What came from this position of the log on is redone; 0 if nothing is.
-    redone_from: Word,
-    /// All that was redone lies before this position of the queue.
-    redone_end: Word,
-}
-
-impl HostLog {
-    #[inline]
-    fn raise(&self, lsn: u64) {
-        if lsn > self.lsn.get() {
-            self.lsn.raise(lsn);
-        }
-    }
-
-    fn position(&self) -> LogPosition {
-        LogPosition { timeline: self.timeline.get() as u32, lsn: self.lsn.get() }
-    }
-
-    /// Whether a page from this position of the log is redone.
-    pub(crate) fn redoes(&self, lsn: u64) -> bool {
-        let from = self.redone_from.get();
-        from > 0 && lsn >= from
-    }
-}
 
 impl Tier {
     /// A page from this position of the log comes in.

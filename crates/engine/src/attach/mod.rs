@@ -11,37 +11,18 @@
 //!   then             Control and the rest, see `layout`
 //! ```
 
+pub(crate) mod header;
+
 use std::fmt;
 
-use mezzanine_ground::region::{Region, Word, shared};
+use mezzanine_ground::region::Region;
 
+use crate::attach::header::Header;
+use crate::attach::header::{HEADER_BYTES, MAGIC, REGION_VERSION, header};
 use crate::config::{ConfigError, TierConfig};
+use crate::core::Tier;
 use crate::format::{FormatError, SUPERBLOCK_BYTES, Superblock};
 use crate::planted;
-use crate::tier::Tier;
-
-const MAGIC: u64 = u64::from_le_bytes(*b"MEZZREGN");
-/// Counts up with every change of the layout or the meaning of a region.
-pub const REGION_VERSION: u64 = 15;
-/// Bytes at the start of every region that tell what it is.
-pub(crate) const HEADER_BYTES: usize = size_of::<Header>() + 2 * SUPERBLOCK_BYTES;
-
-/// All zero but `begun` until a tier is published.
-#[repr(C, align(64))]
-struct Header {
-    magic: Word,
-    version: Word,
-    /// Size of the region as its creator computed it.
-    bytes: Word,
-    /// How many times a superblock was published: the last bit tells which copy is in force. The other one
-    /// is being written, if any, so one that is copied is whole if this is the same before and after.
-    published: Word,
-    /// Not 0 once a recovery has begun here: the memory is not blank any more (see `blank`).
-    begun: Word,
-}
-const _: () = assert!(size_of::<Header>() == 64);
-
-shared!(Header);
 
 /// Why a process cannot join a tier.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -88,7 +69,7 @@ impl fmt::Display for AttachError {
                 write!(f, "only {mapped} bytes are mapped of a region of {needed} bytes; map all of it")
             }
             Self::Damaged(error) => write!(f, "the header of the region: {error}"),
-            Self::Poisoned => write!(f, "{}", crate::failure::Poisoned),
+            Self::Poisoned => write!(f, "{}", crate::failure::latch::Poisoned),
             Self::Owner(error) => write!(f, "{error}"),
         }
     }
@@ -178,24 +159,6 @@ impl Tier {
     pub fn is_poisoned(&self) -> bool {
         self.control().lock.is_poisoned() || self.directory().is_poisoned() || self.placement().is_poisoned()
     }
-}
-
-fn header(region: &Region) -> &Header {
-    region.value(0)
-}
-
-/// Marks memory in which a tier is about to be built.
-pub(crate) fn begin(region: &Region) {
-    header(region).begun.set(1);
-}
-
-/// Whether a tier was built in this memory, or another program's bytes are there.
-pub(crate) fn has_begun(region: &Region) -> bool {
-    if region.bytes() < HEADER_BYTES {
-        return false;
-    }
-    let header = header(region);
-    [&header.begun, &header.magic, &header.published].iter().any(|word| word.get() != 0)
 }
 
 fn superblock_at(published: u64) -> usize {

@@ -1,0 +1,71 @@
+//! Whether a tier has numbers left.
+
+use super::{Bound, UsedUp};
+use crate::control::Control;
+use crate::core::Tier;
+use crate::planted::{self, Bug};
+
+impl Control {
+    /// The next numbers that will be given out.
+    fn rising(&self) -> [(Bound, u64); 5] {
+        [
+            (Bound::Position, self.ends.rear()),
+            (Bound::Sequence, self.groups.next()),
+            (Bound::Version, self.next_version.get()),
+            (Bound::Segment, self.segments.next_number()),
+            (Bound::Epoch, self.epoch.get()),
+        ]
+    }
+}
+
+impl Tier {
+    /// Why the tier takes no more pages although nobody has stopped it: one of its numbers comes to an end.
+    /// Whatever is in it can still be read, drained and closed.
+    pub fn used_up(&self) -> Option<UsedUp> {
+        let mut rising = self.control().rising().into_iter();
+        let (bound, next) = rising.find(|(bound, next)| *next >= bound.reserve())?;
+        Some(UsedUp { bound, next })
+    }
+
+    /// A group of so many frames is about to be opened: asserts that it is given only numbers that exist, and
+    /// has pages refused from now on if few are left. Under the control lock.
+    pub(crate) fn spend_numbers(&self, frames: u64) {
+        if self.used_up().is_some() && !planted::is(Bug::NumbersSpent) {
+            self.control().stopped.set(1);
+        }
+        let records = u64::from(self.geometry.records_max);
+        for (bound, next) in self.control().rising() {
+            let taken = match bound {
+                Bound::Position => frames,
+                Bound::Version => records,
+                _ => 0,
+            };
+            assert!(next + taken < bound.end(), "{}", UsedUp { bound, next });
+        }
+    }
+}
+
+/// For tests, whose lives are short.
+#[cfg(feature = "planted")]
+impl crate::format::Age {
+    fn at(mut number: impl FnMut(Bound) -> u64) -> Self {
+        Self {
+            epoch: number(Bound::Epoch) as u32,
+            generation: number(Bound::Generation),
+            sequence: number(Bound::Sequence),
+            position: number(Bound::Position),
+            version: number(Bound::Version),
+            segment: number(Bound::Segment),
+        }
+    }
+
+    /// So many before the reserve of each number.
+    pub fn before_reserve(by: u64) -> Self {
+        Self::at(|bound| bound.reserve() - by)
+    }
+
+    /// So many before the end of each number.
+    pub fn before_end(by: u64) -> Self {
+        Self::at(|bound| bound.end() - by)
+    }
+}

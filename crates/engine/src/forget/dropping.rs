@@ -1,0 +1,53 @@
+//! Ranges that are being forgotten (see `drops`).
+
+use mezzanine_ground::region::{Word, shared};
+
+use crate::ids::{IdRange, PAGE_ID_BYTES, PageId};
+
+/// Ranges that can be forgotten at the same time; whoever comes then waits.
+pub(super) const DROPS_MAX: usize = 64;
+/// Ranges of at most so many pages are dropped page by page.
+pub(super) const RANGE_LOOKUPS_MAX: u64 = 256;
+
+/// A range that is being forgotten. Guarded by the control lock.
+#[repr(C, align(64))]
+pub(super) struct DropSlot {
+    /// 0 if the slot is free.
+    pub(super) owner: Word,
+    pub(super) range: [Word; 5],
+}
+
+/// The ranges that are being forgotten.
+#[repr(C, align(64))]
+pub(crate) struct Drops {
+    /// Slots in use; mostly none, so that second chances need not look further.
+    pub(super) active: Word,
+    pub(super) slots: [DropSlot; DROPS_MAX],
+}
+
+shared!(Drops);
+
+impl DropSlot {
+    pub(super) fn set(&self, owner: u32, range: &IdRange) {
+        for (word, bytes) in self.range.iter().zip(range.start.as_bytes().chunks(8)) {
+            let mut eight = [0; 8];
+            eight[..bytes.len()].copy_from_slice(bytes);
+            word.set(u64::from_le_bytes(eight));
+        }
+        self.range[3].set(range.count);
+        self.range[4].set(range.shift.into());
+        self.owner.set(owner.into());
+    }
+
+    pub(super) fn range(&self) -> IdRange {
+        let mut id = [0; PAGE_ID_BYTES];
+        for (word, bytes) in self.range.iter().zip(id.chunks_mut(8)) {
+            bytes.copy_from_slice(&word.get().to_le_bytes()[..bytes.len()]);
+        }
+        IdRange {
+            start: PageId::from_bytes(id),
+            count: self.range[3].get(),
+            shift: self.range[4].get() as u8,
+        }
+    }
+}
