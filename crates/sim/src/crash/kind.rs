@@ -6,10 +6,10 @@ use std::str::FromStr;
 use mezzanine_device::memory::splitmix;
 use mezzanine_engine::SyncMode;
 
-use super::scenario::Scenario;
-use super::terms::{Feature, Focus, Terms};
-use super::world::{Outcome, World};
-use crate::{database, server};
+use super::driver::terms::{Feature, Focus, Terms};
+use super::volume::scenario::Scenario;
+use super::volume::world::{Outcome, World};
+use super::{database, server};
 
 /// What lives in a world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,0 +1,347 @@
+//! One world: a machine, a database on it, and the life that they lead from cut to cut.
+//!
+//! Invariants checked:
+//! - `redo-promise`, `log-first`: by `recovery`, on every page that redo needs.
+//! - `versions`: by `reading` on every page that is read, and by `checkers` after redo.
+//! - `no-resurrection`, `disk-alone`, `commits`: by `checkers`.
+//! - `repeatable-recovery` needs no look of its own: every recovery ends in the one state that the log has.
+//! - `damage-noticed`: by `damage`, on copies.
+//! - `known-tier`: a tier that does not belong to the database is refused, and the right one is not.
+//! - `no-unprovoked-error`, `assertion`: everywhere.
+//!
+//! ```text
+//!           open the tier -> redo -> check -> operate ... -> shut down | kill
+//!            ^                                                    |
+//!            +------------------- (power cut anywhere) <----------+
+//! ```
+
+use std::fmt::Display;
+
+use mezzanine_device::memory::{Fault, Image, Injection, Operation, Random, splitmix};
+use mezzanine_engine::Tier;
+use mezzanine_engine::format::Superblock;
+
+use super::contents;
+use super::damage::Damaged;
+use super::errors::Planned;
+use super::history::History;
+use super::log::{Change, Lsn};
+use super::machine::Machine;
+use super::places::{Extent, Place, Unit};
+use super::relied::Relied;
+use super::scenario::{Scenario, Tearing, draw_policy};
+use super::server::Server;
+use super::stop::Stop;
+use crate::crash::driver::course::Course;
+use crate::crash::driver::panics;
+use crate::crash::driver::report::{Coverage, Invariant, VERSION, Violation};
+use crate::crash::driver::terms::Terms;
+use crate::crash::kind::Kind;
+use crate::crash::volume::world::Outcome;
+
+/// A world. See the module.
+pub struct World {
+    pub(super) scenario: Scenario,
+    pub(super) machine: Machine,
+    pub(super) history: History,
+    /// The numbers of the part of the course that is under way.
+    pub(super) random: Random,
+    pub(super) course: Course,
+    terms: Terms,
+    pub(super) coverage: Coverage,
+    pub(super) operations: u64,
+    cuts: u64,
+    /// Up to where the log was promised to survive.
+    pub(super) acknowledged: Lsn,
+    /// Where each relation was last dropped as a whole: its number is free when the redo pointer has passed
+    /// that.
+    pub(super) dropped: Vec<Lsn>,
+    /// Where each relation last lost any page.
+    pub(super) thinned: Vec<Lsn>,
+    /// Relations that may have pages which no record knows, from loads that did not end.
+    pub(super) orphaned: Vec<bool>,
+    /// How often the flash device was formatted or begun to be; makes each tier's identity its own.
+    pub(super) formats: u64,
+    /// The right flash device's contents, while another is in its place.
+    pub(super) swapped: Option<Image>,
+    /// The flash device's contents at some earlier moment.
+    pub(super) older_flash: Option<Image>,
+    /// The error that a device is to report.
+    pub(super) failing: Option<Planned>,
+    /// What the last checkpoint relied on.
+    pub(super) relied: Option<Relied>,
+    /// The tier was given up in this session.
+    pub(super) given_up: bool,
+    /// The last session ended on an error that may not cost the tier.
+    pub(super) tier_must_be_there: bool,
+    /// Jobs that someone waited for in the operation under way.
+    pub(super) waits: u32,
+    pub(super) traced: bool,
+    pub(super) opening: bool,
+    /// This is a copy whose flash device was damaged.
+    pub(super) damaged: Option<Damaged>,
+    /// What was read last.
+    pub(super) page: Vec<u8>,
+    /// What is on its way out.
+    pub(super) leaving: Vec<u8>,
+}
+
+impl World {
+    /// The world of `seed` on these terms.
+    pub fn on(seed: u64, terms: &Terms) -> Self {
+        let world = Self::of(Scenario::draw_on(seed, terms));
+        Self { course: Course::new(seed, terms.only.clone()), terms: terms.clone(), ..world }
+    }
+
+    /// The world of `seed`, before its first start.
+    pub fn new(seed: u64) -> Self {
+        Self::of(Scenario::draw(seed))
+    }
+
+    /// A world whose configuration was changed after it was drawn.
+    pub fn of(scenario: Scenario) -> Self {
+        let page = vec![0; scenario.page_bytes()];
+        let relations = scenario.space.all_relations() as usize;
+        Self {
+            machine: Machine::new(scenario.flash_bytes(), scenario.disk_bytes(), scenario.disk_piece()),
+            history: History::new(&scenario.space),
+            random: Random::new(splitmix(scenario.seed)),
+            course: Course::new(scenario.seed, None),
+            terms: Terms::default(),
+            coverage: Coverage::default(),
+            operations: 0,
+            cuts: 0,
+            acknowledged: 0,
+            dropped: vec![0; relations],
+            thinned: vec![0; relations],
+            orphaned: vec![false; relations],
+            formats: 0,
+            swapped: None,
+            older_flash: None,
+            failing: None,
+            relied: None,
+            given_up: false,
+            tier_must_be_there: false,
+            waits: 0,
+            traced: false,
+            opening: false,
+            damaged: None,
+            leaving: page.clone(),
+            page,
+            scenario,
+        }
+    }
+
+    /// Makes this world what `other` is, which has the same scenario: the machine with what is not durable
+    /// yet, the history, and what is known of both. Coverage, counts of cuts and the course stay.
+    pub(super) fn copy_from(&mut self, other: &Self) {
+        self.machine.copy_with_unflushed(&other.machine);
+        self.history.clone_from(&other.history);
+        self.random = other.random.clone();
+        self.acknowledged = other.acknowledged;
+        self.dropped.clone_from(&other.dropped);
+        self.thinned.clone_from(&other.thinned);
+        self.orphaned.clone_from(&other.orphaned);
+        self.formats = other.formats;
+        self.relied = other.relied;
+    }
+
+    /// Lets the world tell on standard error what it does.
+    #[must_use]
+    pub fn traced(mut self) -> Self {
+        self.traced = true;
+        self
+    }
+
+    pub(super) fn trace(&self, text: impl Fn() -> String) {
+        if self.traced {
+            eprintln!("{:>6} {}", self.machine.power.operations(), text());
+        }
+    }
+
+    /// Runs the world of `seed` through `cuts` power cuts or to its first violation. The same seed always
+    /// leads the same life; more cuts only make it longer.
+    pub fn run(seed: u64, cuts: u64) -> Outcome {
+        Self::new(seed).live(cuts)
+    }
+
+    /// Lives through `cuts` power cuts or to the first violation.
+    pub fn live(mut self, cuts: u64) -> Outcome {
+        let found = match panics::catch(|| self.sessions(cuts)) {
+            Ok(stop) => stop.finding(),
+            Err(message) => Some((Invariant::Assertion, message)),
+        };
+        let violation = found.map(|(invariant, text)| Violation {
+            invariant,
+            seed: self.scenario.seed,
+            cut: self.cuts,
+            version: VERSION.to_owned(),
+            text: format!("{text}; record {}, {}", self.machine.log.end(), self.scenario.summary()),
+            replay: Kind::Database.replay(self.scenario.seed, self.cuts + 1, &self.terms),
+        });
+        let lived = self.course.into_lived();
+        Outcome { cuts: self.cuts, operations: self.operations, coverage: self.coverage, violation, lived }
+    }
+
+    /// One session after the other; returns at the last cut, or what was violated.
+    fn sessions(&mut self, cuts: u64) -> Stop {
+        while self.cuts < cuts {
+            let Some(random) = self.course.session() else { break };
+            self.random = random;
+            if self.random.chance(1, 4) {
+                self.machine.power.crash_after(self.random.magnitude(64));
+            }
+            let ended = match self.session() {
+                Ok(()) => {
+                    self.machine.power.restore();
+                    Ok(())
+                }
+                Err(Stop::PowerFailed) => self.power_failed(),
+                Err(Stop::DeviceFailed) => {
+                    self.device_failed();
+                    Ok(())
+                }
+                Err(Stop::Refused(reason)) => self.refused(reason),
+                Err(stop) => Err(stop),
+            };
+            let looked = ended.and_then(|()| match self.random.chance(1, 64) {
+                true => self.look_at_damage(),
+                false => Ok(()),
+            });
+            if let Err(stop) = looked {
+                return stop;
+            }
+        }
+        Stop::PowerFailed
+    }
+
+    /// Starts, checks, operates and ends in one of the ways in which the devices keep their power.
+    fn session(&mut self) -> Result<(), Stop> {
+        self.opening = true;
+        self.trace(|| "start".to_owned());
+        let (tier, superblock) = self.open_tier()?;
+        let result = self.use_tier(&tier, superblock);
+        self.count(&tier);
+        if !matches!(result, Err(Stop::DeviceFailed)) {
+            self.forget_error();
+        }
+        result
+    }
+
+    fn use_tier(&mut self, tier: &Tier, superblock: Superblock) -> Result<(), Stop> {
+        self.plan_lies();
+        self.plan_error();
+        let mut server = Server::new(self, tier, superblock);
+        let lived = server.live();
+        if matches!(lived, Err(Stop::DeviceFailed)) {
+            server.count_costs()?;
+        }
+        let in_order = lived?;
+        self.process_died(in_order);
+        Ok(())
+    }
+
+    pub(super) fn process_died(&mut self, in_order: bool) {
+        self.trace(|| format!("the process is gone, in order: {in_order}"));
+        self.coverage.kills += u64::from(!in_order);
+        self.coverage.records_lost += self.machine.log.process_died();
+        self.history.log_cut(&self.machine.log);
+        if in_order && self.random.chance(1, 4) && self.scenario.tearing != Tearing::TierAlone {
+            draw_policy(&mut self.scenario.tier, self.scenario.focus, &mut self.random);
+        }
+    }
+
+    /// The power has failed: decides what the devices keep, and looks at what can be seen without the
+    /// database.
+    fn power_failed(&mut self) -> Result<(), Stop> {
+        self.random = self.course.after_cut(&self.machine.power);
+        self.cuts += 1;
+        match self.opening {
+            true => self.coverage.cuts_inside_recovery += 1,
+            false => self.coverage.cuts_in_use += 1,
+        }
+        let (flash, disk, records) = self.machine.cut(&mut self.random);
+        self.history.log_cut(&self.machine.log);
+        self.trace(|| format!("power cut {}, {:?}", self.cuts, self.machine.control.read()));
+        self.coverage.torn_flash_writes += flash.torn;
+        self.coverage.torn_disk_writes += disk.torn;
+        self.coverage.lost_writes += flash.lost + disk.lost;
+        self.coverage.records_lost += records;
+        self.check_after_cut()?;
+        self.swap_flash();
+        Ok(())
+    }
+
+    fn plan_lies(&mut self) {
+        if self.scenario.lying_flushes {
+            let after = self.random.magnitude(16);
+            let lie = Injection { operation: Operation::Flush, after, count: 1, fault: Fault::Lie };
+            self.machine.flash.inject(lie);
+            self.machine.disk.inject(lie);
+        }
+    }
+
+    /// Adds what a tier did in one session.
+    pub(super) fn count(&mut self, tier: &Tier) {
+        self.coverage.count_tier(tier.geometry().config(), &tier.statistics());
+    }
+
+    /// What a failed operation means: nothing when the power has failed, the end of the database when a
+    /// device was to fail, else a finding.
+    pub(super) fn done<T, E: Display>(&self, operation: &str, result: Result<T, E>) -> Result<T, Stop> {
+        result.map_err(|error| match self.machine.power.is_on() {
+            false => Stop::PowerFailed,
+            true if self.may_fail(operation) => Stop::DeviceFailed,
+            true => Stop::violated(Invariant::NoUnprovokedError, format!("{operation} failed: {error}")),
+        })
+    }
+
+    /// Ends the session if the power has failed without anyone noticing.
+    pub(super) fn power_is_on(&self) -> Result<(), Stop> {
+        if self.machine.power.is_on() { Ok(()) } else { Err(Stop::PowerFailed) }
+    }
+
+    /// The LSN of a page in this version: 0 if it was written without a log.
+    pub(super) fn page_lsn(&self, version: u32) -> Lsn {
+        let lsn = self.history.lsn(version).unwrap_or(0);
+        let logged = lsn > 0 && !matches!(self.machine.log.record(lsn), Change::Load { .. });
+        if logged { lsn } else { 0 }
+    }
+
+    /// A page with this version on it. Its memory is given back as `leaving`.
+    pub(super) fn page_of(&mut self, place: Place, version: u32) -> Vec<u8> {
+        let mut page = std::mem::take(&mut self.leaving);
+        page.resize(self.scenario.page_bytes(), 0);
+        contents::fill(&mut page, place, version);
+        page
+    }
+
+    /// Notes that an extent was dropped by the record at `lsn`, and all its pages forgotten.
+    pub(super) fn extent_dropped(&mut self, extent: &Extent, lsn: Lsn) {
+        let space = self.scenario.space;
+        let relations = space.relation_of(extent.first)..=space.relation_of(extent.first + extent.count - 1);
+        for relation in relations.map(|relation| relation as usize) {
+            self.thinned[relation] = self.thinned[relation].max(lsn);
+            if matches!(extent.unit, Unit::Relation | Unit::Database) {
+                self.dropped[relation] = self.dropped[relation].max(lsn);
+                self.orphaned[relation] = false;
+            }
+        }
+    }
+
+    /// Whether a page may be made at `place`: a relation's number is used again only when the redo pointer
+    /// has passed its drop.
+    pub(super) fn may_use(&self, place: Place) -> bool {
+        let relation = self.scenario.space.relation_of(place) as usize;
+        !self.orphaned[relation] && self.dropped[relation] <= self.machine.control.read().redo
+    }
+
+    /// Whether a relation can be loaded without a log: it has no pages, and redo would drop none.
+    pub(super) fn may_load(&self, relation: u32) -> bool {
+        let redo = self.machine.control.read().redo;
+        let pages = self.scenario.space.relation(relation).places();
+        !self.orphaned[relation as usize]
+            && self.thinned[relation as usize] <= redo
+            && pages.into_iter().all(|place| self.history.now().version(place).is_none())
+    }
+}

@@ -1,0 +1,267 @@
+//! One world: a machine, a server on it, and the life that they lead from cut to cut.
+
+use std::fmt::Display;
+
+use mezzanine_device::memory::{Image, Random, splitmix};
+use mezzanine_engine::LastingMemory;
+use mezzanine_ffi::host::Host;
+
+use super::directory::Directory;
+use super::errors::Planned;
+use super::machine::Machine;
+use super::scenario::Scenario;
+use super::tamper::Tampered;
+use crate::crash::database::history::History;
+use crate::crash::database::log::Lsn;
+use crate::crash::database::relied::Relied;
+use crate::crash::database::stop::Stop;
+use crate::crash::driver::course::Course;
+use crate::crash::driver::harm::Harm;
+use crate::crash::driver::panics;
+use crate::crash::driver::report::{Coverage, Invariant, VERSION, Violation};
+use crate::crash::driver::terms::{Feature, Terms};
+use crate::crash::kind::Kind;
+use crate::crash::volume::world::Outcome;
+
+/// A world. See the module.
+pub struct World {
+    pub(super) scenario: Scenario,
+    pub(super) machine: Machine,
+    pub(super) history: History,
+    /// The numbers of the part of the course that is under way.
+    pub(super) random: Random,
+    pub(super) course: Course,
+    terms: Terms,
+    pub(super) coverage: Coverage,
+    pub(super) operations: u64,
+    cuts: u64,
+    /// Up to where the log was promised to survive.
+    pub(super) acknowledged: Lsn,
+    /// Where each relation was last dropped as a whole: its number is free when the redo pointer has passed
+    /// that.
+    pub(super) dropped: Vec<Lsn>,
+    /// The memory that the last server left behind; none after the loss of power.
+    pub(super) memory: Option<LastingMemory>,
+    /// What somebody did to the machine at rest.
+    pub(super) tampered: Option<Tampered>,
+    /// The flash device's contents at some earlier moment.
+    pub(super) older_flash: Option<Image>,
+    /// The data directory at some earlier moment.
+    pub(super) older_directory: Option<Directory>,
+    /// A device may report an error.
+    pub(super) failing: bool,
+    /// The one error that is to be reported, where that is known.
+    pub(super) planned: Option<Planned>,
+    /// What the last checkpoint relied on.
+    pub(super) relied: Option<Relied>,
+    /// The last server went on without its tier, which may not be used again, and none has started since.
+    pub(super) given_up: bool,
+    /// How often a server was started; makes each new tier's identity its own.
+    pub(super) starts: u64,
+    /// What is done to the flash device of this copy while the server runs.
+    pub(super) harm: Option<Harm>,
+    /// The flash device of this copy is damaged; whether a page was found as it was earlier.
+    pub(super) damaged: Option<bool>,
+    pub(super) traced: bool,
+    pub(super) opening: bool,
+}
+
+impl World {
+    /// The world of `seed` on these terms.
+    pub fn on(seed: u64, terms: &Terms) -> Self {
+        let scenario = Scenario::draw(seed, terms);
+        let world = Self::of(scenario);
+        Self { course: Course::new(seed, terms.only.clone()), terms: terms.clone(), ..world }
+    }
+
+    pub(super) fn of(scenario: Scenario) -> Self {
+        let flash_bytes = scenario.settings.flash_bytes;
+        Self {
+            machine: Machine::new(flash_bytes, scenario.disk_bytes(), scenario.disk_piece()),
+            history: History::new(&scenario.space),
+            random: Random::new(splitmix(scenario.seed)),
+            course: Course::new(scenario.seed, None),
+            terms: Terms::default(),
+            coverage: Coverage::default(),
+            operations: 0,
+            cuts: 0,
+            acknowledged: 0,
+            dropped: vec![0; scenario.space.all_relations() as usize],
+            memory: None,
+            tampered: None,
+            older_flash: None,
+            older_directory: None,
+            failing: false,
+            planned: None,
+            relied: None,
+            given_up: false,
+            starts: 0,
+            harm: None,
+            damaged: None,
+            traced: false,
+            opening: false,
+            scenario,
+        }
+    }
+
+    /// Whether the world of `seed` has this feature.
+    pub(crate) fn has(seed: u64, terms: &Terms, feature: Feature) -> bool {
+        Scenario::draw(seed, terms).has(feature)
+    }
+
+    /// Lets the world tell on standard error what it does.
+    #[must_use]
+    pub fn traced(mut self) -> Self {
+        self.traced = true;
+        self
+    }
+
+    pub(super) fn trace(&self, text: impl Fn() -> String) {
+        if self.traced {
+            eprintln!("{:>6} {}", self.machine.power.operations(), text());
+        }
+    }
+
+    /// Runs the world of `seed` through `cuts` power cuts or to its first violation. The same seed always
+    /// leads the same life; more cuts only make it longer.
+    pub fn run(seed: u64, cuts: u64) -> Outcome {
+        Self::on(seed, &Terms::default()).live(cuts)
+    }
+
+    /// Lives through `cuts` power cuts or to the first violation.
+    pub fn live(mut self, cuts: u64) -> Outcome {
+        let found = match panics::catch(|| self.sessions(cuts)) {
+            Ok(stop) => stop.finding(),
+            Err(message) => Some((Invariant::Assertion, message)),
+        };
+        let violation = found.map(|(invariant, text)| Violation {
+            invariant,
+            seed: self.scenario.seed,
+            cut: self.cuts,
+            version: VERSION.to_owned(),
+            text: format!("{text}; record {}, {}", self.machine.log.end(), self.scenario.summary()),
+            replay: Kind::Server.replay(self.scenario.seed, self.cuts + 1, &self.terms),
+        });
+        let lived = self.course.into_lived();
+        Outcome { cuts: self.cuts, operations: self.operations, coverage: self.coverage, violation, lived }
+    }
+
+    /// One session after the other; returns at the last cut, or what was violated.
+    fn sessions(&mut self, cuts: u64) -> Stop {
+        while self.cuts < cuts {
+            let Some(random) = self.course.session() else { break };
+            self.random = random;
+            if self.random.chance(1, 3) {
+                self.machine.power.crash_after(self.random.magnitude(64));
+            }
+            let ended = match self.session() {
+                Ok(()) => {
+                    self.machine.power.restore();
+                    Ok(())
+                }
+                Err(Stop::PowerFailed) => self.power_failed(),
+                Err(Stop::Refused(reason)) => self.refused(reason),
+                Err(stop) => Err(stop),
+            };
+            let looked = ended.and_then(|()| match self.random.chance(1, 16) {
+                true => self.look_at_damage(),
+                false => Ok(()),
+            });
+            if let Err(stop) = looked {
+                return stop;
+            }
+            if let Err(stop) = self.live_on_harmed() {
+                return stop;
+            }
+            self.tamper();
+        }
+        Stop::PowerFailed
+    }
+
+    /// The power has failed: decides what the devices keep, and looks at what can be seen without the server.
+    fn power_failed(&mut self) -> Result<(), Stop> {
+        self.random = self.course.after_cut(&self.machine.power);
+        self.cuts += 1;
+        match self.opening {
+            true => self.coverage.cuts_inside_recovery += 1,
+            false => self.coverage.cuts_in_use += 1,
+        }
+        self.machine.cut(&mut self.random);
+        self.memory = None;
+        self.history.log_cut(&self.machine.log);
+        self.trace(|| format!("power cut {}, {:?}", self.cuts, self.machine.control.read()));
+        self.forget_error();
+        if self.machine.log.end() < self.acknowledged {
+            let text = format!("the log ends at {} before {}", self.machine.log.end(), self.acknowledged);
+            return Err(Stop::violated(Invariant::Commits, text));
+        }
+        Ok(())
+    }
+
+    /// The server's processes are gone, and its memory is still there.
+    pub(super) fn process_died(&mut self, in_order: bool) {
+        self.trace(|| format!("the server is gone, in order: {in_order}"));
+        self.coverage.kills += u64::from(!in_order);
+        self.coverage.records_lost += self.machine.log.process_died();
+        self.history.log_cut(&self.machine.log);
+    }
+
+    /// Forgets an error that did not come.
+    pub(super) fn forget_error(&mut self) {
+        self.planned = None;
+        if std::mem::take(&mut self.failing) {
+            self.machine.flash.heal();
+            self.machine.disk.heal();
+            // What is bad stays so.
+            if let Some(harm) = &self.harm {
+                harm.forget_planned(&self.machine.flash);
+            }
+        }
+    }
+
+    /// What a failed operation means: nothing when the power has failed, the end of the session when a device
+    /// was to fail and has, else a finding.
+    pub(super) fn done<T, E: Display>(&self, operation: &str, result: Result<T, E>) -> Result<T, Stop> {
+        result.map_err(|error| match self.machine.power.is_on() {
+            false => Stop::PowerFailed,
+            true if self.may_fail() => Stop::DeviceFailed,
+            true => Stop::violated(Invariant::NoUnprovokedError, format!("{operation} failed: {error}")),
+        })
+    }
+
+    /// Ends the session if the power has failed without anyone noticing.
+    pub(super) fn power_is_on(&self) -> Result<(), Stop> {
+        if self.machine.power.is_on() { Ok(()) } else { Err(Stop::PowerFailed) }
+    }
+
+    /// Disk and log must be the whole database, without the tier.
+    pub(super) fn check_disk_alone(&mut self, when: &str) -> Result<(), Stop> {
+        let redo = self.machine.control.read().redo;
+        let page = scenario_page();
+        let compared = crate::crash::database::checkers::compare_backup(
+            &self.history,
+            &self.machine.log,
+            &self.machine.disk,
+            page,
+            redo,
+        );
+        self.coverage.disks_compared += 1;
+        compared.map_err(|wrong| {
+            self.note_older(wrong.found);
+            // Under a harmed tier it is a page that may be older, wherever that is seen first.
+            let invariant = if self.damaged.is_some() { Invariant::Versions } else { Invariant::DiskAlone };
+            Stop::violated(invariant, format!("{when}: {}", wrong.text))
+        })
+    }
+
+    /// Adds what a tier did in one session.
+    pub(super) fn count(&mut self, host: &Host) {
+        let tier = host.tier();
+        self.coverage.count_tier(tier.geometry().config(), &tier.statistics());
+    }
+}
+
+/// Bytes of a page.
+fn scenario_page() -> usize {
+    super::scenario::PAGE as usize
+}

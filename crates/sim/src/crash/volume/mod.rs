@@ -1,0 +1,50 @@
+//! Files on a volume under power cuts: the shipped volume over simulated devices, and a model of what its
+//! files may contain.
+//!
+//! *Architecture invariant:* the simulated hardware ([`machine`]) and the model of what a file may contain
+//! ([`model`]) share no code with the tier; the volume and the engine are the shipped ones.
+
+pub mod pattern;
+
+pub mod model;
+
+pub mod meanwhile;
+
+mod holes;
+
+mod named;
+
+mod costs;
+
+pub mod machine;
+
+pub mod scenario;
+
+mod faults;
+
+mod histories;
+
+pub mod world;
+
+mod fibers;
+
+mod turns;
+
+mod runners;
+
+mod beside;
+
+mod operations;
+
+mod online;
+
+mod replacement;
+
+mod spares;
+
+pub mod checkers;
+
+pub mod exhaustive;
+
+pub use scenario::Scenario;
+pub use world::World;
